@@ -1,0 +1,108 @@
+//! What an engine answers with.
+
+use std::ops::Range;
+
+use weft_rdma::{QueuePairNumber, WorkRequest};
+use weft_time::Instant;
+
+use crate::{Caller, Message, NodeSet};
+
+/// One thing that an engine wants done. Payloads lie in the [`Effects`] that holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Send a message to the same engine of every node in the set.
+    Send {
+        /// To whom; the sender itself is never in it.
+        to: NodeSet,
+        /// The message's kind.
+        kind: u8,
+        /// Where in the effects' bytes its content lies.
+        payload: Range<usize>,
+    },
+    /// Answer a call.
+    Reply {
+        /// Whom to answer.
+        to: Caller,
+        /// The message's kind.
+        kind: u8,
+        /// Where in the effects' bytes its content lies.
+        payload: Range<usize>,
+    },
+    /// Fire a timer at `at`, or move the timer of the same tag there.
+    SetTimer {
+        /// Which of the engine's timers.
+        tag: u32,
+        /// When.
+        at: Instant,
+    },
+    /// Post a work request on a queue pair of this NIC; its completion comes back as `Event::Done`.
+    Post {
+        /// On which queue pair.
+        queue_pair: QueuePairNumber,
+        /// What to do there. Its `id` is the tag.
+        request: WorkRequest,
+    },
+}
+
+/// The effects of one event, in order, with the bytes of their payloads. Cleared and used again, so that
+/// an engine allocates nothing once the first events have grown it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    list: Vec<Effect>,
+    bytes: Vec<u8>,
+}
+
+impl Effects {
+    /// Sends to every node in `to`; does nothing if it is empty. `payload` is the concatenation of its parts.
+    pub fn send(&mut self, to: NodeSet, kind: u8, payload: &[&[u8]]) {
+        if !to.is_empty() {
+            let payload = self.append(payload);
+            self.list.push(Effect::Send { to, kind, payload });
+        }
+    }
+
+    /// Answers a call. `payload` is the concatenation of its parts.
+    pub fn reply(&mut self, to: Caller, kind: u8, payload: &[&[u8]]) {
+        let payload = self.append(payload);
+        self.list.push(Effect::Reply { to, kind, payload });
+    }
+
+    /// Sets a timer.
+    pub fn set_timer(&mut self, tag: u32, at: Instant) {
+        self.list.push(Effect::SetTimer { tag, at });
+    }
+
+    /// Posts a work request.
+    pub fn post(&mut self, queue_pair: QueuePairNumber, request: WorkRequest) {
+        self.list.push(Effect::Post { queue_pair, request });
+    }
+
+    /// The effects in the order in which they were emitted.
+    pub fn iter(&self) -> impl Iterator<Item = &Effect> {
+        self.list.iter()
+    }
+
+    /// The message of a [`Effect::Send`] or [`Effect::Reply`] of this very list.
+    pub fn message(&self, kind: u8, payload: &Range<usize>) -> Message<'_> {
+        Message { kind, payload: &self.bytes[payload.clone()] }
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Forgets all effects and keeps the space.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        self.bytes.clear();
+    }
+
+    fn append(&mut self, parts: &[&[u8]]) -> Range<usize> {
+        let start = self.bytes.len();
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
+        start..self.bytes.len()
+    }
+}

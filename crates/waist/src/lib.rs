@@ -1,0 +1,115 @@
+//! The waist: what every protocol engine is, and all that it may touch.
+//!
+//! An engine is a pure state machine. It is told [`Event`]s and answers with [`Effect`]s; it reads and writes
+//! the card memory that it was given, and nothing else: no socket, clock, thread or random source. The same
+//! vocabulary is a bundle of streams in gateware, so an engine has a twin there and the two can be compared
+//! effect by effect and memory byte by memory byte.
+//!
+//! # Contract
+//!
+//! - [`Engine::handle`] is called with events one at a time and with a `now` that never runs backwards. It
+//!   returns after a bounded amount of work and allocates nothing.
+//! - Effects take place in the order in which they were emitted, all of them after the event.
+//! - Messages ([`Effect::Send`], [`Effect::Reply`]) may be lost, duplicated, delayed and reordered; content is intact.
+//! - A timer fires at or after its time, once, unless set again before. A late timer is not an error.
+//! - Near memory ([`Memory`]) is accessed in the middle of an event; the world charges the time that it costs
+//!   by delaying the event's effects. What takes long or may fail (verbs on a queue pair) is an effect
+//!   whose outcome comes back as [`Event::Done`].
+
+mod effects;
+mod memory;
+mod membership;
+
+pub use effects::{Effect, Effects};
+pub use membership::{Configuration, Epoch, NodeId, NodeSet, View, NODES_MAX};
+pub use memory::{Accesses, Memory};
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use weft_rdma::{CompletionStatus, QueuePairNumber};
+use weft_time::Instant;
+
+/// A protocol engine. See the crate's documentation for the contract.
+pub trait Engine {
+    /// Takes one event and emits its effects, reading and writing the engine's memory on the way.
+    fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>);
+
+    /// Named counters, in a fixed order, of what happened and of what was refused and why.
+    fn counters(&self) -> Vec<(&'static str, u64)>;
+}
+
+/// What an engine may touch while it handles an event.
+pub struct Io<'a> {
+    /// Where its answers go.
+    pub effects: &'a mut Effects,
+    /// The card memory that it was given.
+    pub memory: &'a mut Memory,
+}
+
+/// What an engine is told.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// The host has set the membership registers: a new view, or the same view with a longer lease.
+    Configure(Configuration),
+    /// A client, this node's host or a queue pair asks for something.
+    Call {
+        /// Where the reply goes.
+        caller: Caller,
+        /// What is asked.
+        message: Message<'a>,
+        /// Nothing follows at once from the same batch: a good moment to answer for all of it.
+        last: bool,
+    },
+    /// A peer's engine of the same kind says something.
+    Deliver {
+        /// Who sent it: the NIC has checked it against the peer's address.
+        from: NodeId,
+        /// What it says.
+        message: Message<'a>,
+        /// As in [`Event::Call`].
+        last: bool,
+    },
+    /// Something that the engine started with [`Effect::Post`] has ended.
+    Done {
+        /// The tag that it was started with.
+        tag: u64,
+        /// How it ended.
+        status: CompletionStatus,
+    },
+    /// A timer that the engine set has fired.
+    Timer {
+        /// The tag that it was set with.
+        tag: u32,
+    },
+}
+
+/// One message to or from an engine: its kind, in the engine's own numbering, and its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// What it is.
+    pub kind: u8,
+    /// Its content.
+    pub payload: &'a [u8],
+}
+
+/// Who asked, and therefore where the reply goes. Opaque to engines; ordered so that it can be a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Caller {
+    /// A client on the network, by its UDP address.
+    Endpoint {
+        /// IPv4 address.
+        address: Ipv4Addr,
+        /// UDP port.
+        port: u16,
+    },
+    /// This node's host, by a token of its choice.
+    Host(u32),
+    /// A peer that wrote to one of the engine's RPC regions; the reply is a SEND on this local queue pair.
+    QueuePair(QueuePairNumber),
+}
+
+impl From<SocketAddrV4> for Caller {
+    fn from(address: SocketAddrV4) -> Self {
+        Self::Endpoint { address: *address.ip(), port: address.port() }
+    }
+}

@@ -1,0 +1,38 @@
+//! Frames and headers, byte by byte.
+//!
+//! Everything here is a pure function between bytes and values: no time, no input or output, no state.
+//! Parsers take untrusted bytes, never panic and never read past the end; what they reject they name
+//! ([`ParseError`]). Emitters append to a `Vec<u8>` that the caller reuses.
+
+pub mod datagram;
+pub mod roce;
+
+use thiserror::Error;
+
+/// Why bytes from the network were not what they claimed to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ParseError {
+    /// The bytes end before the header does.
+    #[error("truncated: {have} bytes where {need} are needed")]
+    Truncated {
+        /// Bytes present.
+        have: usize,
+        /// Bytes that the header needs.
+        need: usize,
+    },
+    /// A field holds a value that its standard does not allow here.
+    #[error("field `{field}` holds {value:#x}")]
+    BadField {
+        /// The standard's name of the field.
+        field: &'static str,
+        /// What it held.
+        value: u64,
+    },
+    /// A checksum does not match the bytes that it covers.
+    #[error("wrong {which} checksum")]
+    BadChecksum {
+        /// `IPv4`, `UDP`, `ICMP`, `ICRC` or `datagram`.
+        which: &'static str,
+    },
+}
