@@ -1,11 +1,15 @@
 //! Frames and headers, byte by byte.
 //!
 //! Everything here is a pure function between bytes and values: no time, no input or output, no state.
+//! (The capture writer, [`pcapng`], writes to whatever `std::io::Write` its caller hands it.)
 //! Parsers take untrusted bytes, never panic and never read past the end; what they reject they name
 //! ([`ParseError`]). Emitters append to a `Vec<u8>` that the caller reuses.
 
 pub mod datagram;
+pub mod icrc;
 pub mod roce;
+
+mod bytes;
 
 use thiserror::Error;
 
@@ -34,5 +38,11 @@ pub enum ParseError {
     BadChecksum {
         /// `IPv4`, `UDP`, `ICMP`, `ICRC` or `datagram`.
         which: &'static str,
+    },
+    /// The bytes may well be valid, but use a part of their standard that Weft leaves to the host.
+    #[error("{what} are left to the host")]
+    Unsupported {
+        /// What it is, in the plural: `IPv4 fragments`.
+        what: &'static str,
     },
 }

@@ -1,0 +1,220 @@
+//! The invariant CRC: four bytes behind every RoCE v2 packet that cover all that no switch or router
+//! changes on its way (annex A17.3.3, clause 7.8.1).
+//!
+//! It is Ethernet's CRC-32 over eight bytes of ones (which stand for InfiniBand's local route header),
+//! the IPv4 and UDP headers and the packet, all with the fields that may change set to ones: type of
+//! service, time to live, both checksums, and the BTH byte that holds the congestion bits. On the wire
+//! its least significant byte comes first.
+//!
+//! [`Path`] computes it from addresses and ports. That suffices where an operating system writes the
+//! headers: Linux sends a UDP datagram from an unconnected socket with do-not-fragment set and
+//! identification 0, and segment `i` of a segmented send (`UDP_SEGMENT`) with identification `i`.
+
+use crc32fast::Hasher;
+use std::net::Ipv4Addr;
+
+use crate::ParseError;
+use crate::roce::{self, Bth};
+
+/// Bytes on the wire.
+pub const BYTES: usize = 4;
+
+const IPV4_BYTES: usize = 20;
+const UDP_BYTES: usize = 8;
+const PSEUDO_BYTES: usize = IPV4_BYTES + UDP_BYTES + Bth::BYTES;
+
+/// CRC-32 of the eight leading bytes of ones.
+const ONES_CRC: u32 = 0x2144_df1c;
+
+/// What the ICRC covers of the headers below the packet, apart from lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Source address.
+    pub source: Ipv4Addr,
+    /// Destination address.
+    pub destination: Ipv4Addr,
+    /// UDP source port; the destination port is [`roce::UDP_PORT`].
+    pub source_port: u16,
+    /// IPv4 identification.
+    pub identification: u16,
+    /// IPv4 do-not-fragment flag.
+    pub dont_fragment: bool,
+}
+
+impl Path {
+    /// The ICRC of a packet, given from its BTH to its last pad byte.
+    ///
+    /// # Panics
+    ///
+    /// When the packet is shorter than a BTH or longer than a UDP datagram can be (65,503 bytes).
+    pub fn icrc(&self, packet: &[u8]) -> u32 {
+        self.icrc_of_parts(packet, &[])
+    }
+
+    /// The ICRC of a packet whose headers and payload (with its pad bytes) lie apart.
+    ///
+    /// # Panics
+    ///
+    /// When the headers are shorter than a BTH or the whole is longer than a UDP datagram can be.
+    pub fn icrc_of_parts(&self, headers: &[u8], payload: &[u8]) -> u32 {
+        let udp_bytes = UDP_BYTES + headers.len() + payload.len() + BYTES;
+        let total_bytes = u16::try_from(IPV4_BYTES + udp_bytes).expect("a UDP datagram");
+        let mut pseudo = [0; IPV4_BYTES + UDP_BYTES];
+        pseudo[0] = 0x45; // version 4, header of five words
+        pseudo[2..4].copy_from_slice(&total_bytes.to_be_bytes());
+        pseudo[4..6].copy_from_slice(&self.identification.to_be_bytes());
+        pseudo[6] = u8::from(self.dont_fragment) << 6;
+        pseudo[9] = 17; // UDP
+        pseudo[12..16].copy_from_slice(&self.source.octets());
+        pseudo[16..20].copy_from_slice(&self.destination.octets());
+        pseudo[20..22].copy_from_slice(&self.source_port.to_be_bytes());
+        pseudo[22..24].copy_from_slice(&roce::UDP_PORT.to_be_bytes());
+        pseudo[24..26].copy_from_slice(&(udp_bytes as u16).to_be_bytes());
+        masked(pseudo, headers, payload)
+    }
+
+    /// Appends the ICRC of the packet that stands in `out` from `start` to the end.
+    ///
+    /// # Panics
+    ///
+    /// As [`Path::icrc`].
+    pub fn append(&self, out: &mut Vec<u8>, start: usize) {
+        let icrc = self.icrc(&out[start..]);
+        out.extend_from_slice(&icrc.to_le_bytes());
+    }
+
+    /// Checks a UDP datagram's payload, whatever its opcode, and returns it without its ICRC.
+    ///
+    /// # Errors
+    ///
+    /// `Truncated` when a BTH and an ICRC do not fit in; `BadField` when it exceeds what a UDP datagram
+    /// can carry; `BadChecksum` when the ICRC differs.
+    pub fn verify<'a>(&self, udp_payload: &'a [u8]) -> Result<&'a [u8], ParseError> {
+        let (packet, icrc) = split(udp_payload)?;
+        check(self.icrc(packet), icrc)?;
+        Ok(packet)
+    }
+}
+
+/// The ICRC of a packet behind these two headers, whose checksums need not be filled in.
+///
+/// # Panics
+///
+/// When the packet is shorter than a BTH.
+pub fn icrc(ipv4_header: &[u8; IPV4_BYTES], udp_header: &[u8; UDP_BYTES], packet: &[u8]) -> u32 {
+    let mut pseudo = [0; IPV4_BYTES + UDP_BYTES];
+    pseudo[..IPV4_BYTES].copy_from_slice(ipv4_header);
+    pseudo[IPV4_BYTES..].copy_from_slice(udp_header);
+    masked(pseudo, packet, &[])
+}
+
+/// Checks a UDP datagram's payload behind these two headers, whatever its opcode, and returns it
+/// without its ICRC.
+///
+/// # Errors
+///
+/// As [`Path::verify`].
+pub fn verify<'a>(
+    ipv4_header: &[u8; IPV4_BYTES],
+    udp_header: &[u8; UDP_BYTES],
+    udp_payload: &'a [u8],
+) -> Result<&'a [u8], ParseError> {
+    let (packet, received) = split(udp_payload)?;
+    check(icrc(ipv4_header, udp_header, packet), received)?;
+    Ok(packet)
+}
+
+fn split(udp_payload: &[u8]) -> Result<(&[u8], [u8; BYTES]), ParseError> {
+    const LONGEST: usize = u16::MAX as usize - IPV4_BYTES - UDP_BYTES;
+    if udp_payload.len() > LONGEST {
+        return Err(ParseError::BadField { field: "UDP.Length", value: udp_payload.len() as u64 });
+    }
+    match udp_payload.split_last_chunk() {
+        Some((packet, icrc)) if packet.len() >= Bth::BYTES => Ok((packet, *icrc)),
+        _ => Err(ParseError::Truncated { have: udp_payload.len(), need: Bth::BYTES + BYTES }),
+    }
+}
+
+fn check(computed: u32, received: [u8; BYTES]) -> Result<(), ParseError> {
+    if computed == u32::from_le_bytes(received) {
+        Ok(())
+    } else {
+        Err(ParseError::BadChecksum { which: "ICRC" })
+    }
+}
+
+/// Sets the variant fields to ones, then hashes. The headers and the BTH, where all of these lie, go
+/// through one 40-byte buffer on the stack; the rest is hashed where it lies.
+fn masked(headers: [u8; IPV4_BYTES + UDP_BYTES], packet: &[u8], payload: &[u8]) -> u32 {
+    let (bth, rest) = packet.split_first_chunk::<{ Bth::BYTES }>().expect("a packet starts with a BTH");
+    let mut pseudo = [0; PSEUDO_BYTES];
+    pseudo[..IPV4_BYTES + UDP_BYTES].copy_from_slice(&headers);
+    pseudo[IPV4_BYTES + UDP_BYTES..].copy_from_slice(bth);
+    pseudo[1] = 0xff; // type of service
+    pseudo[8] = 0xff; // time to live
+    pseudo[10..12].fill(0xff); // IPv4 checksum
+    pseudo[26..28].fill(0xff); // UDP checksum
+    pseudo[32] = 0xff; // BTH: FECN, BECN and the six reserved bits
+    let mut hasher = Hasher::new_with_initial(ONES_CRC);
+    hasher.update(&pseudo);
+    hasher.update(rest);
+    hasher.update(payload);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_constant_prefix_is_eight_bytes_of_ones() {
+        assert_eq!(crc32fast::hash(&[0xff; 8]), ONES_CRC);
+    }
+
+    const PATH: Path = Path {
+        source: Ipv4Addr::new(10, 0, 0, 1),
+        destination: Ipv4Addr::new(10, 0, 0, 2),
+        source_port: 0xc000,
+        identification: 0,
+        dont_fragment: true,
+    };
+
+    #[test]
+    fn what_is_appended_verifies_and_any_flipped_bit_that_is_covered_does_not() {
+        let mut datagram: Vec<u8> = (0..64).collect();
+        PATH.append(&mut datagram, 0);
+        assert_eq!(PATH.verify(&datagram), Ok(&datagram[..64]));
+        for bit in 0..datagram.len() * 8 {
+            let mut corrupted = datagram.clone();
+            corrupted[bit / 8] ^= 1 << (bit % 8);
+            let masked = bit / 8 == 4; // the BTH byte of the congestion bits
+            assert_eq!(PATH.verify(&corrupted).is_ok(), masked, "bit {bit}");
+        }
+        for other in [
+            Path { source: Ipv4Addr::new(10, 0, 0, 3), ..PATH },
+            Path { destination: Ipv4Addr::new(10, 0, 0, 3), ..PATH },
+            Path { source_port: 1, ..PATH },
+            Path { identification: 1, ..PATH },
+            Path { dont_fragment: false, ..PATH },
+        ] {
+            assert_eq!(other.verify(&datagram), Err(ParseError::BadChecksum { which: "ICRC" }));
+        }
+    }
+
+    #[test]
+    fn parts_give_what_the_whole_gives() {
+        let packet: Vec<u8> = (0..100).collect();
+        for cut in Bth::BYTES..=packet.len() {
+            assert_eq!(PATH.icrc_of_parts(&packet[..cut], &packet[cut..]), PATH.icrc(&packet));
+        }
+    }
+
+    #[test]
+    fn too_short_and_too_long_are_named() {
+        for bytes in 0..Bth::BYTES + BYTES {
+            assert_eq!(PATH.verify(&vec![0; bytes]), Err(ParseError::Truncated { have: bytes, need: 16 }));
+        }
+        assert!(matches!(PATH.verify(&vec![0; 65_508]), Err(ParseError::BadField { .. })));
+        assert!(matches!(PATH.verify(&vec![0; 65_507]), Err(ParseError::BadChecksum { .. })));
+    }
+}

@@ -1,0 +1,109 @@
+//! The extended transport headers.
+
+use super::{MASK_24, Syndrome};
+use crate::ParseError;
+use crate::bytes::{be24, be32, be64};
+
+/// RDMA extended transport header, 16 bytes (clause 9.3.3): of the first packet of a WRITE, and of a READ request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reth {
+    /// Virtual address in the region.
+    pub address: u64,
+    /// Remote key of the region.
+    pub rkey: u32,
+    /// Bytes of the whole message.
+    pub length: u32,
+}
+
+impl Reth {
+    /// Bytes on the wire.
+    pub const BYTES: usize = 16;
+
+    /// Reads the header; all its values are valid.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Reth {
+        Reth { address: be64(bytes, 0), rkey: be32(bytes, 8), length: be32(bytes, 12) }
+    }
+
+    /// Writes the header.
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[0..8].copy_from_slice(&self.address.to_be_bytes());
+        bytes[8..12].copy_from_slice(&self.rkey.to_be_bytes());
+        bytes[12..16].copy_from_slice(&self.length.to_be_bytes());
+        bytes
+    }
+}
+
+/// Atomic extended transport header, 28 bytes (clause 9.3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtomicEth {
+    /// Virtual address of the 8-byte word; a multiple of 8.
+    pub address: u64,
+    /// Remote key of the region.
+    pub rkey: u32,
+    /// The value to store (CMP_SWAP) or to add (FETCH_ADD).
+    pub swap_or_add: u64,
+    /// The value to compare with; zero and ignored for FETCH_ADD.
+    pub compare: u64,
+}
+
+impl AtomicEth {
+    /// Bytes on the wire.
+    pub const BYTES: usize = 28;
+
+    /// Reads the header. A misaligned address is read as it is: to refuse it, with a NAK, is the
+    /// responder's task.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> AtomicEth {
+        AtomicEth {
+            address: be64(bytes, 0),
+            rkey: be32(bytes, 8),
+            swap_or_add: be64(bytes, 12),
+            compare: be64(bytes, 20),
+        }
+    }
+
+    /// Writes the header.
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[0..8].copy_from_slice(&self.address.to_be_bytes());
+        bytes[8..12].copy_from_slice(&self.rkey.to_be_bytes());
+        bytes[12..20].copy_from_slice(&self.swap_or_add.to_be_bytes());
+        bytes[20..28].copy_from_slice(&self.compare.to_be_bytes());
+        bytes
+    }
+}
+
+/// ACK extended transport header, 4 bytes (clause 9.3.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aeth {
+    /// What kind of acknowledgement.
+    pub syndrome: Syndrome,
+    /// Message sequence number, 24 bits: how many requests the responder has completed.
+    pub msn: u32,
+}
+
+impl Aeth {
+    /// Bytes on the wire.
+    pub const BYTES: usize = 4;
+
+    /// Reads the header.
+    ///
+    /// # Errors
+    ///
+    /// `BadField` when the syndrome is one that the specification reserves.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Aeth, ParseError> {
+        let syndrome = Syndrome::from_u8(bytes[0])
+            .ok_or(ParseError::BadField { field: "AETH.Syndrome", value: bytes[0].into() })?;
+        Ok(Aeth { syndrome, msn: be24(bytes, 1) })
+    }
+
+    /// Writes the header.
+    ///
+    /// # Panics
+    ///
+    /// When a field exceeds its bits.
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        assert!(self.msn <= MASK_24, "message sequence number {:#x}", self.msn);
+        (u32::from(self.syndrome.to_u8()) << 24 | self.msn).to_be_bytes()
+    }
+}

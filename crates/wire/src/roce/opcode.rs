@@ -1,0 +1,232 @@
+//! What a packet is, and what follows from that alone.
+
+use super::{Aeth, AtomicEth, Bth, Reth};
+
+/// Operations of the reliable-connection service (table 38 of the specification; the service's three
+/// leading bits are zero).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "the names are the specification's")]
+pub enum Opcode {
+    SendFirst = 0x00,
+    SendMiddle = 0x01,
+    SendLast = 0x02,
+    SendLastWithImmediate = 0x03,
+    SendOnly = 0x04,
+    SendOnlyWithImmediate = 0x05,
+    WriteFirst = 0x06,
+    WriteMiddle = 0x07,
+    WriteLast = 0x08,
+    WriteLastWithImmediate = 0x09,
+    WriteOnly = 0x0a,
+    WriteOnlyWithImmediate = 0x0b,
+    ReadRequest = 0x0c,
+    ReadResponseFirst = 0x0d,
+    ReadResponseMiddle = 0x0e,
+    ReadResponseLast = 0x0f,
+    ReadResponseOnly = 0x10,
+    Acknowledge = 0x11,
+    AtomicAcknowledge = 0x12,
+    CompareSwap = 0x13,
+    FetchAdd = 0x14,
+}
+
+use Opcode::*;
+
+impl Opcode {
+    /// Every opcode, in the order of its number: `ALL[n] as usize == n`.
+    pub const ALL: [Opcode; 21] = [
+        SendFirst,
+        SendMiddle,
+        SendLast,
+        SendLastWithImmediate,
+        SendOnly,
+        SendOnlyWithImmediate,
+        WriteFirst,
+        WriteMiddle,
+        WriteLast,
+        WriteLastWithImmediate,
+        WriteOnly,
+        WriteOnlyWithImmediate,
+        ReadRequest,
+        ReadResponseFirst,
+        ReadResponseMiddle,
+        ReadResponseLast,
+        ReadResponseOnly,
+        Acknowledge,
+        AtomicAcknowledge,
+        CompareSwap,
+        FetchAdd,
+    ];
+
+    /// The opcode of this number; `None` for other services, such as datagrams, and unassigned numbers.
+    pub const fn from_u8(number: u8) -> Option<Opcode> {
+        if (number as usize) < Self::ALL.len() { Some(Self::ALL[number as usize]) } else { None }
+    }
+
+    /// SEND, with or without immediate.
+    pub const fn is_send(self) -> bool {
+        matches!(
+            self,
+            SendFirst | SendMiddle | SendLast | SendLastWithImmediate | SendOnly | SendOnlyWithImmediate
+        )
+    }
+
+    /// RDMA WRITE, with or without immediate.
+    pub const fn is_write(self) -> bool {
+        matches!(
+            self,
+            WriteFirst
+                | WriteMiddle
+                | WriteLast
+                | WriteLastWithImmediate
+                | WriteOnly
+                | WriteOnlyWithImmediate
+        )
+    }
+
+    /// CMP_SWAP or FETCH_ADD.
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, CompareSwap | FetchAdd)
+    }
+
+    /// From requester to responder.
+    pub const fn is_request(self) -> bool {
+        self.is_send() || self.is_write() || self.is_atomic() || matches!(self, ReadRequest)
+    }
+
+    /// From responder to requester.
+    pub const fn is_response(self) -> bool {
+        !self.is_request()
+    }
+
+    /// Carries data that a READ asked for.
+    pub const fn is_read_response(self) -> bool {
+        matches!(self, ReadResponseFirst | ReadResponseMiddle | ReadResponseLast | ReadResponseOnly)
+    }
+
+    /// First packet of a message of two or more.
+    pub const fn is_first(self) -> bool {
+        matches!(self, SendFirst | WriteFirst | ReadResponseFirst)
+    }
+
+    /// Neither first nor last packet of a message of three or more.
+    pub const fn is_middle(self) -> bool {
+        matches!(self, SendMiddle | WriteMiddle | ReadResponseMiddle)
+    }
+
+    /// Last packet of a message of two or more.
+    pub const fn is_last(self) -> bool {
+        matches!(
+            self,
+            SendLast | SendLastWithImmediate | WriteLast | WriteLastWithImmediate | ReadResponseLast
+        )
+    }
+
+    /// A message of one packet. All that cannot be segmented (READ REQUEST, atomics, acknowledgements)
+    /// is such a message.
+    pub const fn is_only(self) -> bool {
+        !(self.is_first() || self.is_middle() || self.is_last())
+    }
+
+    /// First packet of its message: FIRST or ONLY.
+    pub const fn starts_message(self) -> bool {
+        self.is_first() || self.is_only()
+    }
+
+    /// Last packet of its message: LAST or ONLY.
+    pub const fn ends_message(self) -> bool {
+        self.is_last() || self.is_only()
+    }
+
+    /// Carries a [`Reth`].
+    pub const fn has_reth(self) -> bool {
+        matches!(self, WriteFirst | WriteOnly | WriteOnlyWithImmediate | ReadRequest)
+    }
+
+    /// Carries an [`AtomicEth`].
+    pub const fn has_atomic(self) -> bool {
+        self.is_atomic()
+    }
+
+    /// Carries an [`Aeth`].
+    pub const fn has_aeth(self) -> bool {
+        matches!(
+            self,
+            ReadResponseFirst | ReadResponseLast | ReadResponseOnly | Acknowledge | AtomicAcknowledge
+        )
+    }
+
+    /// Carries the word's value before an atomic operation.
+    pub const fn has_atomic_ack(self) -> bool {
+        matches!(self, AtomicAcknowledge)
+    }
+
+    /// Carries four bytes of immediate data, which reach the receiver's completion.
+    pub const fn has_immediate(self) -> bool {
+        matches!(
+            self,
+            SendLastWithImmediate | SendOnlyWithImmediate | WriteLastWithImmediate | WriteOnlyWithImmediate
+        )
+    }
+
+    /// May carry payload; the others end with their extended headers.
+    pub const fn has_payload(self) -> bool {
+        self.is_send() || self.is_write() || self.is_read_response()
+    }
+
+    /// Bytes of the base and the extended headers together: 12 to 40.
+    pub const fn header_bytes(self) -> usize {
+        let mut bytes = Bth::BYTES;
+        if self.has_reth() {
+            bytes += Reth::BYTES;
+        }
+        if self.has_atomic() {
+            bytes += AtomicEth::BYTES;
+        }
+        if self.has_aeth() {
+            bytes += Aeth::BYTES;
+        }
+        if self.has_atomic_ack() {
+            bytes += 8;
+        }
+        if self.has_immediate() {
+            bytes += 4;
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_opcodes_correspond() {
+        for number in 0..=u8::MAX {
+            match Opcode::from_u8(number) {
+                Some(opcode) => assert_eq!(opcode as u8, number),
+                None => assert!(number > 0x14),
+            }
+        }
+    }
+
+    #[test]
+    fn each_opcode_has_one_direction_and_one_position() {
+        for opcode in Opcode::ALL {
+            assert_ne!(opcode.is_request(), opcode.is_response());
+            let positions = [opcode.is_first(), opcode.is_middle(), opcode.is_last(), opcode.is_only()];
+            assert_eq!(positions.iter().filter(|position| **position).count(), 1, "{opcode:?}");
+        }
+    }
+
+    /// The lengths that table 38's columns add up to.
+    #[test]
+    fn header_bytes_follow_the_table() {
+        let bytes = Opcode::ALL.map(Opcode::header_bytes);
+        assert_eq!(
+            bytes,
+            [12, 12, 12, 16, 12, 16, 28, 12, 12, 16, 28, 32, 28, 16, 12, 16, 16, 16, 24, 40, 40]
+        );
+    }
+}

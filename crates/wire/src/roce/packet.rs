@@ -1,0 +1,155 @@
+//! A whole packet: base header, the extended headers that its opcode calls for, payload.
+
+use super::{Aeth, AtomicEth, Bth, Reth};
+use crate::ParseError;
+use crate::bytes::take;
+
+/// One packet of the reliable-connection service, without its ICRC.
+///
+/// Exactly the extended headers that the opcode calls for are `Some`; [`Packet::parse`] returns
+/// nothing else and [`Packet::emit`] requires it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Base transport header.
+    pub bth: Bth,
+    /// Of WRITE FIRST and ONLY and of READ REQUEST.
+    pub reth: Option<Reth>,
+    /// Of CMP_SWAP and FETCH_ADD.
+    pub atomic: Option<AtomicEth>,
+    /// Of acknowledgements and of READ RESPONSE FIRST, LAST and ONLY.
+    pub aeth: Option<Aeth>,
+    /// The word's value before the operation: of ATOMIC ACKNOWLEDGE.
+    pub atomic_ack: Option<u64>,
+    /// Of the opcodes with immediate.
+    pub immediate: Option<u32>,
+    /// Payload without pad bytes.
+    pub payload: &'a [u8],
+}
+
+/// How many pad bytes, 0 to 3, follow a payload of so many bytes: the value of [`Bth::pad`].
+pub const fn pad_bytes(payload_bytes: usize) -> u8 {
+    (payload_bytes.wrapping_neg() & 3) as u8
+}
+
+impl<'a> Packet<'a> {
+    /// A packet of the base header alone, for the caller to add what its opcode calls for. Sets
+    /// [`Bth::pad`] to fit the payload.
+    pub fn new(bth: Bth, payload: &'a [u8]) -> Packet<'a> {
+        Packet {
+            bth: Bth { pad: pad_bytes(payload.len()), ..bth },
+            reth: None,
+            atomic: None,
+            aeth: None,
+            atomic_ack: None,
+            immediate: None,
+            payload,
+        }
+    }
+
+    /// Reads a packet from all that a UDP datagram holds but the ICRC. The values of pad bytes and
+    /// reserved bits are ignored.
+    ///
+    /// # Errors
+    ///
+    /// `Truncated` when a header or the pad bytes are cut short; `BadField` for an opcode of another
+    /// service, an unknown header version, a reserved syndrome, a payload where the opcode has none,
+    /// or a length that is not a multiple of four.
+    pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
+        let (bth, mut rest) = take(bytes)?;
+        let bth = Bth::from_bytes(bth)?;
+        let opcode = bth.opcode;
+        let mut packet = Packet {
+            bth,
+            reth: None,
+            atomic: None,
+            aeth: None,
+            atomic_ack: None,
+            immediate: None,
+            payload: &[],
+        };
+        if opcode.has_reth() {
+            let (reth, after) = take(rest)?;
+            (packet.reth, rest) = (Some(Reth::from_bytes(reth)), after);
+        }
+        if opcode.has_atomic() {
+            let (atomic, after) = take(rest)?;
+            (packet.atomic, rest) = (Some(AtomicEth::from_bytes(atomic)), after);
+        }
+        if opcode.has_aeth() {
+            let (aeth, after) = take(rest)?;
+            (packet.aeth, rest) = (Some(Aeth::from_bytes(aeth)?), after);
+        }
+        if opcode.has_atomic_ack() {
+            let (original, after) = take(rest)?;
+            (packet.atomic_ack, rest) = (Some(u64::from_be_bytes(*original)), after);
+        }
+        if opcode.has_immediate() {
+            let (immediate, after) = take(rest)?;
+            (packet.immediate, rest) = (Some(u32::from_be_bytes(*immediate)), after);
+        }
+        if !rest.len().is_multiple_of(4) {
+            return Err(ParseError::BadField { field: "packet length", value: bytes.len() as u64 });
+        }
+        let pad = usize::from(bth.pad);
+        let payload_bytes =
+            rest.len().checked_sub(pad).ok_or(ParseError::Truncated { have: rest.len(), need: pad })?;
+        if payload_bytes > 0 && !opcode.has_payload() {
+            return Err(ParseError::BadField { field: "payload length", value: payload_bytes as u64 });
+        }
+        packet.payload = &rest[..payload_bytes];
+        Ok(packet)
+    }
+
+    /// Appends the packet, with its pad bytes and without an ICRC.
+    ///
+    /// # Panics
+    ///
+    /// When the headers are not those that the opcode calls for, a payload stands where the opcode has
+    /// none, the pad does not fit the payload, or a field exceeds its bits.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        self.emit_headers(out);
+        out.extend_from_slice(self.payload);
+        out.extend_from_slice(&[0; 3][..usize::from(self.bth.pad)]);
+    }
+
+    /// Appends the headers alone, for a sender that hands the payload to the system separately.
+    ///
+    /// # Panics
+    ///
+    /// As [`Packet::emit`].
+    pub fn emit_headers(&self, out: &mut Vec<u8>) {
+        self.assert_consistent();
+        out.extend_from_slice(&self.bth.to_bytes());
+        if let Some(reth) = self.reth {
+            out.extend_from_slice(&reth.to_bytes());
+        }
+        if let Some(atomic) = self.atomic {
+            out.extend_from_slice(&atomic.to_bytes());
+        }
+        if let Some(aeth) = self.aeth {
+            out.extend_from_slice(&aeth.to_bytes());
+        }
+        if let Some(original) = self.atomic_ack {
+            out.extend_from_slice(&original.to_be_bytes());
+        }
+        if let Some(immediate) = self.immediate {
+            out.extend_from_slice(&immediate.to_be_bytes());
+        }
+    }
+
+    /// Bytes that [`Packet::emit`] appends.
+    pub fn wire_bytes(&self) -> usize {
+        self.bth.opcode.header_bytes() + self.payload.len() + usize::from(self.bth.pad)
+    }
+
+    fn assert_consistent(&self) {
+        let opcode = self.bth.opcode;
+        assert_eq!(self.reth.is_some(), opcode.has_reth(), "RETH of {opcode:?}");
+        assert_eq!(self.atomic.is_some(), opcode.has_atomic(), "AtomicETH of {opcode:?}");
+        assert_eq!(self.aeth.is_some(), opcode.has_aeth(), "AETH of {opcode:?}");
+        assert_eq!(self.atomic_ack.is_some(), opcode.has_atomic_ack(), "AtomicAckETH of {opcode:?}");
+        assert_eq!(self.immediate.is_some(), opcode.has_immediate(), "ImmDt of {opcode:?}");
+        assert!(self.payload.is_empty() || opcode.has_payload(), "payload of {opcode:?}");
+        assert_eq!(self.bth.pad, pad_bytes(self.payload.len()), "pad of {} bytes", self.payload.len());
+    }
+}
