@@ -14,14 +14,15 @@ use crc32fast::Hasher;
 use std::net::Ipv4Addr;
 
 use crate::ParseError;
+use crate::ipv4::{self, Ipv4};
 use crate::roce::{self, Bth};
+use crate::udp::{self, Udp};
 
 /// Bytes on the wire.
 pub const BYTES: usize = 4;
 
-const IPV4_BYTES: usize = 20;
-const UDP_BYTES: usize = 8;
-const PSEUDO_BYTES: usize = IPV4_BYTES + UDP_BYTES + Bth::BYTES;
+const HEADER_BYTES: usize = Ipv4::BYTES + Udp::BYTES;
+const PSEUDO_BYTES: usize = HEADER_BYTES + Bth::BYTES;
 
 /// CRC-32 of the eight leading bytes of ones.
 const ONES_CRC: u32 = 0x2144_df1c;
@@ -42,6 +43,17 @@ pub struct Path {
 }
 
 impl Path {
+    /// The path of a datagram with these headers to port [`roce::UDP_PORT`].
+    pub fn new(ipv4: &Ipv4, udp: &Udp) -> Path {
+        Path {
+            source: ipv4.source,
+            destination: ipv4.destination,
+            source_port: udp.source_port,
+            identification: ipv4.identification,
+            dont_fragment: ipv4.dont_fragment,
+        }
+    }
+
     /// The ICRC of a packet, given from its BTH to its last pad byte.
     ///
     /// # Panics
@@ -57,14 +69,14 @@ impl Path {
     ///
     /// When the headers are shorter than a BTH or the whole is longer than a UDP datagram can be.
     pub fn icrc_of_parts(&self, headers: &[u8], payload: &[u8]) -> u32 {
-        let udp_bytes = UDP_BYTES + headers.len() + payload.len() + BYTES;
-        let total_bytes = u16::try_from(IPV4_BYTES + udp_bytes).expect("a UDP datagram");
-        let mut pseudo = [0; IPV4_BYTES + UDP_BYTES];
+        let udp_bytes = Udp::BYTES + headers.len() + payload.len() + BYTES;
+        let total_bytes = u16::try_from(Ipv4::BYTES + udp_bytes).expect("a UDP datagram");
+        let mut pseudo = [0; HEADER_BYTES];
         pseudo[0] = 0x45; // version 4, header of five words
         pseudo[2..4].copy_from_slice(&total_bytes.to_be_bytes());
         pseudo[4..6].copy_from_slice(&self.identification.to_be_bytes());
         pseudo[6] = u8::from(self.dont_fragment) << 6;
-        pseudo[9] = 17; // UDP
+        pseudo[9] = ipv4::PROTOCOL_UDP;
         pseudo[12..16].copy_from_slice(&self.source.octets());
         pseudo[16..20].copy_from_slice(&self.destination.octets());
         pseudo[20..22].copy_from_slice(&self.source_port.to_be_bytes());
@@ -101,10 +113,10 @@ impl Path {
 /// # Panics
 ///
 /// When the packet is shorter than a BTH.
-pub fn icrc(ipv4_header: &[u8; IPV4_BYTES], udp_header: &[u8; UDP_BYTES], packet: &[u8]) -> u32 {
-    let mut pseudo = [0; IPV4_BYTES + UDP_BYTES];
-    pseudo[..IPV4_BYTES].copy_from_slice(ipv4_header);
-    pseudo[IPV4_BYTES..].copy_from_slice(udp_header);
+pub fn icrc(ipv4_header: &[u8; Ipv4::BYTES], udp_header: &[u8; Udp::BYTES], packet: &[u8]) -> u32 {
+    let mut pseudo = [0; HEADER_BYTES];
+    pseudo[..Ipv4::BYTES].copy_from_slice(ipv4_header);
+    pseudo[Ipv4::BYTES..].copy_from_slice(udp_header);
     masked(pseudo, packet, &[])
 }
 
@@ -115,8 +127,8 @@ pub fn icrc(ipv4_header: &[u8; IPV4_BYTES], udp_header: &[u8; UDP_BYTES], packet
 ///
 /// As [`Path::verify`].
 pub fn verify<'a>(
-    ipv4_header: &[u8; IPV4_BYTES],
-    udp_header: &[u8; UDP_BYTES],
+    ipv4_header: &[u8; Ipv4::BYTES],
+    udp_header: &[u8; Udp::BYTES],
     udp_payload: &'a [u8],
 ) -> Result<&'a [u8], ParseError> {
     let (packet, received) = split(udp_payload)?;
@@ -125,8 +137,7 @@ pub fn verify<'a>(
 }
 
 fn split(udp_payload: &[u8]) -> Result<(&[u8], [u8; BYTES]), ParseError> {
-    const LONGEST: usize = u16::MAX as usize - IPV4_BYTES - UDP_BYTES;
-    if udp_payload.len() > LONGEST {
+    if udp_payload.len() > udp::PAYLOAD_BYTES_MAX {
         return Err(ParseError::BadField { field: "UDP.Length", value: udp_payload.len() as u64 });
     }
     match udp_payload.split_last_chunk() {
@@ -145,11 +156,11 @@ fn check(computed: u32, received: [u8; BYTES]) -> Result<(), ParseError> {
 
 /// Sets the variant fields to ones, then hashes. The headers and the BTH, where all of these lie, go
 /// through one 40-byte buffer on the stack; the rest is hashed where it lies.
-fn masked(headers: [u8; IPV4_BYTES + UDP_BYTES], packet: &[u8], payload: &[u8]) -> u32 {
+fn masked(headers: [u8; HEADER_BYTES], packet: &[u8], payload: &[u8]) -> u32 {
     let (bth, rest) = packet.split_first_chunk::<{ Bth::BYTES }>().expect("a packet starts with a BTH");
     let mut pseudo = [0; PSEUDO_BYTES];
-    pseudo[..IPV4_BYTES + UDP_BYTES].copy_from_slice(&headers);
-    pseudo[IPV4_BYTES + UDP_BYTES..].copy_from_slice(bth);
+    pseudo[..HEADER_BYTES].copy_from_slice(&headers);
+    pseudo[HEADER_BYTES..].copy_from_slice(bth);
     pseudo[1] = 0xff; // type of service
     pseudo[8] = 0xff; // time to live
     pseudo[10..12].fill(0xff); // IPv4 checksum

@@ -5,11 +5,19 @@
 //! Parsers take untrusted bytes, never panic and never read past the end; what they reject they name
 //! ([`ParseError`]). Emitters append to a `Vec<u8>` that the caller reuses.
 
+pub mod arp;
 pub mod datagram;
+pub mod ethernet;
+pub mod frame;
+pub mod icmp;
 pub mod icrc;
+pub mod ipv4;
+pub mod pcapng;
 pub mod roce;
+pub mod udp;
 
 mod bytes;
+mod checksum;
 
 use thiserror::Error;
 

@@ -1,0 +1,122 @@
+//! IPv4 (RFC 791), whole packets without options: all that Weft sends, and all that it takes.
+
+use std::net::Ipv4Addr;
+
+use crate::ParseError;
+use crate::bytes::{be16, take};
+use crate::checksum::checksum;
+
+/// Protocol number of ICMP.
+pub const PROTOCOL_ICMP: u8 = 1;
+
+/// Protocol number of UDP.
+pub const PROTOCOL_UDP: u8 = 17;
+
+/// The time to live of packets that Weft originates.
+pub const TIME_TO_LIVE: u8 = 64;
+
+/// The most bytes that a packet can carry behind its header.
+pub const PAYLOAD_BYTES_MAX: usize = u16::MAX as usize - Ipv4::BYTES;
+
+/// The header without its lengths and its checksum, 20 bytes on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv4 {
+    /// Type of service: six bits of differentiated services, two of congestion notification.
+    pub type_of_service: u8,
+    /// Identification, for reassembly; it says nothing in a packet that must not be fragmented.
+    pub identification: u16,
+    /// Routers must not fragment the packet.
+    pub dont_fragment: bool,
+    /// Hops left.
+    pub time_to_live: u8,
+    /// What the packet carries.
+    pub protocol: u8,
+    /// Source address.
+    pub source: Ipv4Addr,
+    /// Destination address.
+    pub destination: Ipv4Addr,
+}
+
+impl Ipv4 {
+    /// Bytes of the header on the wire.
+    pub const BYTES: usize = 20;
+
+    /// Reads a packet; returns its header and its payload, cut at the total length.
+    ///
+    /// # Errors
+    ///
+    /// `Truncated` when header or payload are cut short; `BadField` for a wrong version, length or
+    /// reserved flag; `BadChecksum`; `Unsupported` for a packet with options and for a fragment.
+    pub fn parse(bytes: &[u8]) -> Result<(Ipv4, &[u8]), ParseError> {
+        let (header, _) = take::<{ Self::BYTES }>(bytes)?;
+        let version = header[0] >> 4;
+        if version != 4 {
+            return Err(ParseError::BadField { field: "IPv4.Version", value: version.into() });
+        }
+        let header_bytes = usize::from(header[0] & 0x0f) * 4;
+        if header_bytes < Self::BYTES {
+            return Err(ParseError::BadField { field: "IPv4.IHL", value: (header[0] & 0x0f).into() });
+        }
+        let with_options = bytes
+            .get(..header_bytes)
+            .ok_or(ParseError::Truncated { have: bytes.len(), need: header_bytes })?;
+        if checksum(with_options) != 0 {
+            return Err(ParseError::BadChecksum { which: "IPv4" });
+        }
+        let total_bytes = usize::from(be16(header, 2));
+        if total_bytes < header_bytes {
+            return Err(ParseError::BadField { field: "IPv4.TotalLength", value: total_bytes as u64 });
+        }
+        let payload = bytes
+            .get(header_bytes..total_bytes)
+            .ok_or(ParseError::Truncated { have: bytes.len(), need: total_bytes })?;
+        let flags_and_offset = be16(header, 6);
+        if flags_and_offset & 0x8000 != 0 {
+            return Err(ParseError::BadField { field: "IPv4.Flags", value: (flags_and_offset >> 13).into() });
+        }
+        if header_bytes > Self::BYTES {
+            return Err(ParseError::Unsupported { what: "IPv4 options" });
+        }
+        if flags_and_offset & 0x3fff != 0 {
+            return Err(ParseError::Unsupported { what: "IPv4 fragments" });
+        }
+        let address = |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
+        let ipv4 = Ipv4 {
+            type_of_service: header[1],
+            identification: be16(header, 4),
+            dont_fragment: flags_and_offset & 0x4000 != 0,
+            time_to_live: header[8],
+            protocol: header[9],
+            source: address(12),
+            destination: address(16),
+        };
+        Ok((ipv4, payload))
+    }
+
+    /// Writes the header, with its checksum, of a packet that carries so many bytes.
+    ///
+    /// # Panics
+    ///
+    /// When the payload exceeds [`PAYLOAD_BYTES_MAX`].
+    pub fn to_bytes(&self, payload_bytes: usize) -> [u8; Self::BYTES] {
+        assert!(payload_bytes <= PAYLOAD_BYTES_MAX, "an IPv4 payload of {payload_bytes} bytes");
+        let mut bytes = [0; Self::BYTES];
+        bytes[0] = 0x45; // version 4, header of five words
+        bytes[1] = self.type_of_service;
+        bytes[2..4].copy_from_slice(&((Self::BYTES + payload_bytes) as u16).to_be_bytes());
+        bytes[4..6].copy_from_slice(&self.identification.to_be_bytes());
+        bytes[6] = u8::from(self.dont_fragment) << 6;
+        bytes[8] = self.time_to_live;
+        bytes[9] = self.protocol;
+        bytes[12..16].copy_from_slice(&self.source.octets());
+        bytes[16..20].copy_from_slice(&self.destination.octets());
+        let checksum = checksum(&bytes);
+        bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+        bytes
+    }
+
+    /// The header of an answer: back to the source, with its own time to live.
+    pub fn answered(&self) -> Ipv4 {
+        Ipv4 { source: self.destination, destination: self.source, time_to_live: TIME_TO_LIVE, ..*self }
+    }
+}

@@ -1,0 +1,88 @@
+//! UDP (RFC 768) over IPv4.
+
+use crate::ParseError;
+use crate::bytes::{be16, take};
+use crate::checksum::Sum;
+use crate::ipv4::{self, Ipv4};
+
+/// The most bytes that a datagram can carry.
+pub const PAYLOAD_BYTES_MAX: usize = ipv4::PAYLOAD_BYTES_MAX - Udp::BYTES;
+
+/// The header without its length and its checksum, 8 bytes on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Udp {
+    /// Source port; RoCE v2 varies it so that switches spread the load.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+}
+
+impl Udp {
+    /// Bytes of the header on the wire.
+    pub const BYTES: usize = 8;
+
+    /// Reads a datagram from an IPv4 packet's payload; returns its header and its payload, cut at the
+    /// datagram's length. A checksum of zero means that there is none.
+    ///
+    /// # Errors
+    ///
+    /// `Truncated` when header or payload are cut short; `BadField` for a length below 8;
+    /// `BadChecksum` for a wrong checksum other than zero.
+    pub fn parse<'a>(bytes: &'a [u8], ipv4: &Ipv4) -> Result<(Udp, &'a [u8]), ParseError> {
+        let (header, _) = take::<{ Self::BYTES }>(bytes)?;
+        let length = usize::from(be16(header, 4));
+        if length < Self::BYTES {
+            return Err(ParseError::BadField { field: "UDP.Length", value: length as u64 });
+        }
+        let payload = bytes
+            .get(Self::BYTES..length)
+            .ok_or(ParseError::Truncated { have: bytes.len(), need: length })?;
+        let has_checksum = be16(header, 6) != 0;
+        if has_checksum && sum(ipv4, header, payload).finish() != 0 {
+            return Err(ParseError::BadChecksum { which: "UDP" });
+        }
+        Ok((Udp { source_port: be16(header, 0), destination_port: be16(header, 2) }, payload))
+    }
+
+    /// Writes the header of a datagram that carries so many bytes, without a checksum: RoCE v2 has its
+    /// ICRC instead.
+    ///
+    /// # Panics
+    ///
+    /// When the payload exceeds [`PAYLOAD_BYTES_MAX`].
+    pub fn to_bytes(&self, payload_bytes: usize) -> [u8; Self::BYTES] {
+        assert!(payload_bytes <= PAYLOAD_BYTES_MAX, "a UDP payload of {payload_bytes} bytes");
+        let mut bytes = [0; Self::BYTES];
+        bytes[0..2].copy_from_slice(&self.source_port.to_be_bytes());
+        bytes[2..4].copy_from_slice(&self.destination_port.to_be_bytes());
+        bytes[4..6].copy_from_slice(&((Self::BYTES + payload_bytes) as u16).to_be_bytes());
+        bytes
+    }
+
+    /// Writes the header of a datagram with this payload, with its checksum.
+    ///
+    /// # Panics
+    ///
+    /// When the payload exceeds [`PAYLOAD_BYTES_MAX`].
+    pub fn to_bytes_with_checksum(&self, ipv4: &Ipv4, payload: &[u8]) -> [u8; Self::BYTES] {
+        let mut bytes = self.to_bytes(payload.len());
+        // A checksum that comes out as zero is sent as its other representation, since zero means none.
+        let checksum = match sum(ipv4, &bytes, payload).finish() {
+            0 => u16::MAX,
+            checksum => checksum,
+        };
+        bytes[6..8].copy_from_slice(&checksum.to_be_bytes());
+        bytes
+    }
+}
+
+/// The sum over the pseudo header, the header and the payload.
+fn sum(ipv4: &Ipv4, header: &[u8; Udp::BYTES], payload: &[u8]) -> Sum {
+    Sum::default()
+        .add(&ipv4.source.octets())
+        .add(&ipv4.destination.octets())
+        .add(&[0, ipv4::PROTOCOL_UDP])
+        .add(&header[4..6])
+        .add(header)
+        .add(payload)
+}
