@@ -1,1 +1,46 @@
-//! (to be written)
+//! Configuration, membership, leases and epochs.
+//!
+//! The *membership service* decides who takes part: it publishes numbered views and grants leases. It is embedded
+//! in one process of the cluster. Every node's host runs an [`Agent`], which holds the lease and hands the engine its
+//! membership registers. Both are pure state machines: a world passes bytes and `now` in and carries bytes out, so the
+//! simulator and the real-socket world run the same ones.
+//!
+//! ```text
+//!   engine ←─ Configuration ─ Agent ── Heartbeat ──→ Server ─→ Service
+//!          ── EngineStatus ─→       ←─ Grant,    ───        ─→ Durable (state file)
+//!                                      Refusal,
+//!                                      Notice
+//! ```
+//!
+//! # Why a lease keeps a cut-off node harmless
+//!
+//! A node counts its lease from the time at which it *sent* the heartbeat; the service counts the same lease from the later
+//! time at which it *received* it, and adds a margin for the two clocks' drift
+//! ([`ServiceParameters::drift_ppm`]). So the lease ends at the node before it ends at the service, and a view without the
+//! node is published only then. Clocks need not agree on the time, only on its rate.
+//!
+//! # What a host promises
+//!
+//! - It reports a greater [`Incarnation`] only when the engine of the older one has stopped for good: the service
+//!   takes the report as proof of that and does not wait for the older lease to end.
+//! - It reads the clock *before* it sends a heartbeat, and the service's host reads its clock *after* it received one.
+//! - The service's host saves what [`Server::take_unsaved`] gives it before it sends anything.
+
+mod agent;
+mod config;
+mod durable;
+mod membership;
+mod message;
+mod server;
+mod service;
+
+pub use agent::{Agent, AgentParameters, ReceiveError};
+pub use config::{
+    ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_ROCE_PORT, KvConfig,
+    MembershipConfig, NodeConfig, PeerConfig, Peers, Ports, ServeConfig,
+};
+pub use durable::{Durable, DurableError, NodeRecord, Role};
+pub use membership::{Action, EngineStatus, HostState, Incarnation, Membership, Reason};
+pub use message::{Datagram, Heartbeat, LEASE_MAX, LEASE_MIN, MEMBERSHIP_PORT, Message, MessageError, Token};
+pub use server::Server;
+pub use service::{Answer, Grant, Phase, Service, ServiceParameters};

@@ -1,0 +1,250 @@
+//! The lease holder on a node's host.
+
+use weft_time::{Duration, Instant};
+use weft_waist::{Configuration, NodeId, View};
+
+use crate::membership::{Action, EngineStatus, HostState, Incarnation, Membership, Reason};
+use crate::message::{Datagram, Heartbeat, LEASE_MIN, Message, MessageError, Token};
+
+/// How many heartbeats an agent remembers. An answer that is older is of no use any more.
+const REMEMBERED: usize = 16;
+
+/// How often an agent reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgentParameters {
+    /// The time between heartbeats while the node holds no lease.
+    pub idle_interval: Duration,
+    /// How many heartbeats are sent in one lease's time. One that is not answered is repeated after a quarter of
+    /// that interval.
+    pub per_lease: u32,
+}
+
+impl Default for AgentParameters {
+    /// Every 50 ms without a lease; four heartbeats a lease, so that three lost ones in a row cost nothing.
+    fn default() -> Self {
+        Self { idle_interval: Duration::from_ms(50), per_lease: 4 }
+    }
+}
+
+/// The embedded service's counterpart on each node's host: one for each life of the node's engine.
+///
+/// Drive it like this: whenever something has happened or [`Membership::next_deadline`] has come, send what
+/// [`Agent::poll_transmit`] gives, forward [`Membership::poll_configuration`] to the engine and obey
+/// [`Membership::poll_action`]. After an action the agent is silent; for [`Action::Restart`] the host makes another one.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    node: NodeId,
+    incarnation: Incarnation,
+    parameters: AgentParameters,
+    status: EngineStatus,
+    view: View,
+    lease_until: Instant,
+    /// The length of the lease granted last.
+    lease: Option<Duration>,
+    refusal: Option<Reason>,
+    next_token: Token,
+    /// When the latest heartbeats were sent; token `t` is at `t % REMEMBERED`.
+    sent: [Option<(Token, Instant)>; REMEMBERED],
+    last_sent: Option<Instant>,
+    /// Something has been answered since the last heartbeat was sent.
+    answered: bool,
+    /// Since when a heartbeat is due before its turn.
+    urgent_since: Option<Instant>,
+    reconfigured: bool,
+    action: Option<Action>,
+    ended: bool,
+}
+
+/// Why an agent ignores a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReceiveError {
+    /// It is no message.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+    /// It is for another node or another incarnation, or a message that a service does not send.
+    #[error("the message is not for this node's agent")]
+    NotForUs,
+    /// It answers a heartbeat that was not sent or is no longer remembered, or one that was answered.
+    #[error("the message answers no heartbeat that waits for an answer")]
+    Unexpected,
+    /// It describes a known epoch's view differently.
+    #[error("the membership service contradicts itself about a view")]
+    Contradiction,
+}
+
+impl Agent {
+    /// An agent for `node` in the life `incarnation`, whose engine is empty.
+    ///
+    /// # Panics
+    /// If a parameter is zero.
+    pub fn new(node: NodeId, incarnation: Incarnation, parameters: AgentParameters) -> Self {
+        assert!(parameters.per_lease > 0, "an agent sends heartbeats");
+        assert!(parameters.idle_interval > Duration::ZERO, "an agent rests between heartbeats");
+        Self {
+            node,
+            incarnation,
+            parameters,
+            status: EngineStatus::STARTING,
+            view: View::default(),
+            lease_until: Instant::ZERO,
+            lease: None,
+            refusal: None,
+            next_token: 1,
+            sent: [None; REMEMBERED],
+            last_sent: None,
+            answered: false,
+            urgent_since: None,
+            reconfigured: false,
+            action: None,
+            ended: false,
+        }
+    }
+
+    /// The heartbeat to send to the service at `now`, if one is due. `now` is read before it is sent.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
+        if now < self.next_deadline() {
+            return None;
+        }
+        let token = self.next_token;
+        self.next_token += 1;
+        self.sent[token as usize % REMEMBERED] = Some((token, now));
+        self.last_sent = Some(now);
+        self.answered = false;
+        self.urgent_since = None;
+        let heartbeat = Heartbeat { node: self.node, incarnation: self.incarnation, status: self.status };
+        Some(Message::Heartbeat { token, heartbeat }.encode())
+    }
+
+    /// Takes a datagram from the service.
+    ///
+    /// # Errors
+    /// Why it is ignored; it has changed nothing then.
+    pub fn receive(&mut self, now: Instant, bytes: &[u8]) -> Result<(), ReceiveError> {
+        if self.ended {
+            return Err(ReceiveError::NotForUs);
+        }
+        match Message::decode(bytes)? {
+            Message::Grant { node, incarnation, token, view, lease } => {
+                self.check_recipient(node, incarnation)?;
+                if view.epoch == self.view.epoch && view != self.view {
+                    return Err(ReceiveError::Contradiction);
+                }
+                let sent = self.answered(token)?;
+                self.lease = Some(lease);
+                self.refusal = None;
+                self.accept(view, sent + lease);
+            }
+            Message::Refusal { node, incarnation, token, reason, epoch: _ } => {
+                self.check_recipient(node, incarnation)?;
+                self.answered(token)?;
+                self.refusal = Some(reason);
+                self.action = match reason {
+                    Reason::Rejoin => Some(Action::Restart { incarnation: self.incarnation.next() }),
+                    Reason::Superseded => Some(Action::Stop),
+                    Reason::Waiting | Reason::Halted | Reason::UnknownNode | Reason::Ahead => None,
+                };
+                self.ended = self.action.is_some();
+            }
+            Message::Notice { node, epoch } => {
+                if node != self.node {
+                    return Err(ReceiveError::NotForUs);
+                }
+                if epoch > self.view.epoch {
+                    self.urgent_since.get_or_insert(now);
+                }
+            }
+            Message::Heartbeat { .. } => return Err(ReceiveError::NotForUs),
+        }
+        Ok(())
+    }
+
+    /// Whose agent it is.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// In which life.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// The newest view that it knows.
+    pub fn view(&self) -> View {
+        self.view
+    }
+
+    /// When its lease ends, on the node's clock. From that instant on the node serves nothing.
+    pub fn lease_until(&self) -> Instant {
+        self.lease_until
+    }
+
+    fn check_recipient(&self, node: NodeId, incarnation: Incarnation) -> Result<(), ReceiveError> {
+        let is_ours = node == self.node && incarnation == self.incarnation;
+        if is_ours { Ok(()) } else { Err(ReceiveError::NotForUs) }
+    }
+
+    /// When the heartbeat was sent that an answer with `token` is for.
+    fn answered(&mut self, token: Token) -> Result<Instant, ReceiveError> {
+        let place = &mut self.sent[token as usize % REMEMBERED];
+        let (_, sent) = place.take_if(|(known, _)| *known == token).ok_or(ReceiveError::Unexpected)?;
+        self.answered = true;
+        Ok(sent)
+    }
+
+    /// A lease is counted from the sending of its own heartbeat, so that a late answer extends it by less. The promise
+    /// behind a lease is about time, not about the view that came with it: it holds across views.
+    fn accept(&mut self, view: View, lease_until: Instant) {
+        if view.epoch > self.view.epoch {
+            self.view = view;
+            self.reconfigured = true;
+        }
+        if lease_until > self.lease_until {
+            self.lease_until = lease_until;
+            self.reconfigured = true;
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        match self.lease {
+            Some(lease) => lease.max(LEASE_MIN) / u64::from(self.parameters.per_lease),
+            None => self.parameters.idle_interval,
+        }
+    }
+}
+
+impl Membership for Agent {
+    fn engine_status(&mut self, now: Instant, status: EngineStatus) {
+        if status != self.status {
+            let urgent = matches!(status.state, HostState::Joining { synced: true } | HostState::Lost);
+            self.status = status;
+            if urgent {
+                self.urgent_since.get_or_insert(now);
+            }
+        }
+    }
+
+    fn poll_configuration(&mut self) -> Option<Configuration> {
+        std::mem::take(&mut self.reconfigured).then_some(Configuration {
+            node: self.node,
+            view: self.view,
+            lease_until: self.lease_until,
+        })
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.action.take()
+    }
+
+    fn next_deadline(&self) -> Instant {
+        if self.ended {
+            return Instant::FAR_FUTURE;
+        }
+        let pause = if self.answered { self.interval() } else { self.interval() / 4 };
+        let regular = self.last_sent.map_or(Instant::ZERO, |sent| sent + pause);
+        self.urgent_since.map_or(regular, |since| regular.min(since))
+    }
+
+    fn refusal(&self) -> Option<Reason> {
+        self.refusal
+    }
+}

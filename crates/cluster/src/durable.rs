@@ -1,0 +1,193 @@
+//! What the membership service must not forget.
+
+use serde::{Deserialize, Serialize};
+use weft_waist::{Epoch, NODES_MAX, NodeId, NodeSet, View};
+
+use crate::membership::Incarnation;
+
+const FORMAT: u32 = 1;
+
+/// A node's part in a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// No member.
+    Out,
+    /// A member that is catching up.
+    Joining,
+    /// A member that holds all data.
+    Full,
+}
+
+/// What the service knows of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeRecord {
+    /// Its part in the current view.
+    pub role: Role,
+    /// Its life that is in the view, or the last one that was in a view; `None` if none ever was.
+    pub incarnation: Option<Incarnation>,
+}
+
+/// All that a membership service must find again after a restart. Its text form is TOML.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Durable {
+    epoch: Epoch,
+    halted: bool,
+    nodes: Vec<NodeRecord>,
+}
+
+/// Why a state file cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DurableError {
+    /// It is not TOML of the expected form.
+    #[error("{0}")]
+    Syntax(String),
+    /// It is TOML, but contradicts itself.
+    #[error("{0}")]
+    Contradiction(&'static str),
+    /// It belongs to a cluster of another size.
+    #[error("it describes {found} nodes, but {configured} are configured")]
+    Nodes {
+        /// In the file.
+        found: usize,
+        /// In the service's parameters.
+        configured: usize,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    format: u32,
+    epoch: Epoch,
+    halted: bool,
+    nodes: Vec<NodeText>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeText {
+    node: usize,
+    role: Role,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incarnation: Option<Incarnation>,
+}
+
+impl Durable {
+    /// A snapshot of `nodes`, indexed by node.
+    ///
+    /// # Errors
+    /// [`DurableError::Contradiction`] if no sequence of views leads to it.
+    pub fn new(epoch: Epoch, halted: bool, nodes: Vec<NodeRecord>) -> Result<Self, DurableError> {
+        let contradiction = |what| Err(DurableError::Contradiction(what));
+        if nodes.is_empty() || nodes.len() > NODES_MAX {
+            return contradiction("a cluster has 1 to 16 nodes");
+        }
+        if nodes.iter().any(|record| record.role != Role::Out && record.incarnation.is_none()) {
+            return contradiction("a member has no incarnation");
+        }
+        let published = epoch > Epoch(0);
+        if published != nodes.iter().any(|record| record.role == Role::Full) {
+            return contradiction("every view, and nothing but a view, has a full member");
+        }
+        if !published && (halted || nodes.iter().any(|record| *record != NodeRecord::NEVER)) {
+            return contradiction("something has happened before the first view");
+        }
+        Ok(Self { epoch, halted, nodes })
+    }
+
+    /// The current view.
+    pub fn view(&self) -> View {
+        let of = |role| {
+            let ids = (0..self.nodes.len()).filter_map(NodeId::new);
+            ids.filter(|node| self.nodes[node.index()].role == role).collect::<NodeSet>()
+        };
+        View { epoch: self.epoch, full: of(Role::Full), joining: of(Role::Joining) }
+    }
+
+    /// Whether the data is lost and the cluster stopped for good.
+    pub fn halted(&self) -> bool {
+        self.halted
+    }
+
+    /// What is known of each node, indexed by node.
+    pub fn nodes(&self) -> &[NodeRecord] {
+        &self.nodes
+    }
+
+    /// Its text form.
+    pub fn to_toml(&self) -> String {
+        let nodes = self.nodes.iter().enumerate();
+        let text = Text {
+            format: FORMAT,
+            epoch: self.epoch,
+            halted: self.halted,
+            nodes: nodes
+                .map(|(node, record)| NodeText { node, role: record.role, incarnation: record.incarnation })
+                .collect(),
+        };
+        toml::to_string(&text).expect("numbers, names and tables have a TOML form")
+    }
+
+    /// Reads its text form.
+    ///
+    /// # Errors
+    /// What is wrong, in one line.
+    pub fn from_toml(text: &str) -> Result<Self, DurableError> {
+        let text: Text = toml::from_str(text)
+            .map_err(|error| DurableError::Syntax(crate::config::one_line(text, &error)))?;
+        if text.format != FORMAT {
+            return Err(DurableError::Contradiction("its format is not one that this version reads"));
+        }
+        if text.nodes.iter().enumerate().any(|(index, node)| node.node != index) {
+            return Err(DurableError::Contradiction("its nodes are not numbered 0, 1, 2, ..."));
+        }
+        let nodes = text.nodes.iter();
+        Self::new(
+            text.epoch,
+            text.halted,
+            nodes.map(|node| NodeRecord { role: node.role, incarnation: node.incarnation }).collect(),
+        )
+    }
+}
+
+impl NodeRecord {
+    /// A node that was in no view yet.
+    pub const NEVER: Self = Self { role: Role::Out, incarnation: None };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Durable {
+        let record = |role, number| NodeRecord { role, incarnation: Incarnation::new(number) };
+        let nodes = vec![
+            record(Role::Full, 1_700_000_000_000_000_000),
+            record(Role::Joining, 2),
+            record(Role::Out, 3),
+            NodeRecord::NEVER,
+        ];
+        Durable::new(Epoch(7), false, nodes).unwrap()
+    }
+
+    #[test]
+    fn text_survives_a_round_trip() {
+        assert_eq!(Durable::from_toml(&example().to_toml()), Ok(example()));
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let text = example().to_toml();
+        let wrong = |from: &str, to: &str| {
+            assert!(text.contains(from), "{text}");
+            Durable::from_toml(&text.replacen(from, to, 1)).unwrap_err().to_string()
+        };
+        assert_eq!(wrong("\"full\"", "\"out\""), "every view, and nothing but a view, has a full member");
+        assert_eq!(wrong("epoch = 7", "epoch = 0"), "every view, and nothing but a view, has a full member");
+        assert_eq!(wrong("format = 1", "format = 2"), "its format is not one that this version reads");
+        assert_eq!(wrong("node = 1", "node = 2"), "its nodes are not numbered 0, 1, 2, ...");
+        assert!(wrong("epoch = 7", "epoch = -7").starts_with("line 2, column 9: "));
+        assert!(wrong("incarnation = 2", "incarnation = 0").contains("an incarnation is a number from 1"));
+    }
+}

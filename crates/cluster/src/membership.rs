@@ -1,0 +1,169 @@
+//! What a node's host and a membership service say to each other, whatever the service is.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use weft_time::Instant;
+use weft_waist::{Configuration, Epoch};
+
+/// What a node's host needs from a membership service.
+///
+/// The embedded service's [`Agent`](crate::Agent) implements it; a client of an external store such as etcd can, because
+/// nothing here says how the two talk. The host reports how its engine is doing and forwards configurations
+/// and actions; when to renew, and with whom, is the implementation's own affair.
+pub trait Membership {
+    /// How the host's engine is doing. Call it whenever the status changes; repeating it is harmless.
+    fn engine_status(&mut self, now: Instant, status: EngineStatus);
+
+    /// What to write into the engine's membership registers, whenever the view or the lease has changed. Only the latest
+    /// is kept.
+    fn poll_configuration(&mut self) -> Option<Configuration>;
+
+    /// What else the host has to do. Each action is given once.
+    fn poll_action(&mut self) -> Option<Action>;
+
+    /// When the membership wants to be driven again, on the node's clock.
+    fn next_deadline(&self) -> Instant;
+
+    /// Why the latest request was refused; `None` if it was granted or none has been answered.
+    fn refusal(&self) -> Option<Reason>;
+}
+
+/// One life of a node's engine. A node that restarts, or whose engine is emptied, takes a greater one: two
+/// engines that hold different data never share an incarnation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub struct Incarnation(u64);
+
+impl Incarnation {
+    /// The least incarnation.
+    pub const FIRST: Self = Self(1);
+    /// The greatest incarnation: what a signed 64-bit integer holds, because TOML has no other.
+    pub const LAST: Self = Self(i64::MAX as u64);
+
+    /// Incarnation `number`, or `None` outside 1 to 2^63 - 1. A process that has no number of its own
+    /// takes the wall clock's nanoseconds when it starts.
+    pub const fn new(number: u64) -> Option<Self> {
+        if number >= Self::FIRST.0 && number <= Self::LAST.0 { Some(Self(number)) } else { None }
+    }
+
+    /// Its number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The one after it; [`Incarnation::LAST`] has none and stays.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        if self.0 < Self::LAST.0 { Self(self.0 + 1) } else { self }
+    }
+}
+
+impl TryFrom<u64> for Incarnation {
+    type Error = &'static str;
+
+    fn try_from(number: u64) -> Result<Self, Self::Error> {
+        Self::new(number).ok_or("an incarnation is a number from 1 to 9223372036854775807")
+    }
+}
+
+impl From<Incarnation> for u64 {
+    fn from(incarnation: Incarnation) -> Self {
+        incarnation.0
+    }
+}
+
+impl fmt::Display for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// How far an engine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HostState {
+    /// Empty, and not configured yet.
+    Starting,
+    /// Catching up as a joining member.
+    Joining {
+        /// It holds all data of the epoch that it reports.
+        synced: bool,
+    },
+    /// Holds all data.
+    Full,
+    /// Cannot catch up any more: it must start empty.
+    Lost,
+}
+
+impl fmt::Display for HostState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Starting => "starting",
+            Self::Joining { synced: false } => "joining",
+            Self::Joining { synced: true } => "synced",
+            Self::Full => "full",
+            Self::Lost => "lost",
+        })
+    }
+}
+
+/// What a host reports about its engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EngineStatus {
+    /// The epoch that the engine has been configured with; 0 before the first.
+    pub epoch: Epoch,
+    /// How far it is in that epoch.
+    pub state: HostState,
+}
+
+impl EngineStatus {
+    /// An empty engine that has not been configured.
+    pub const STARTING: Self = Self { epoch: Epoch(0), state: HostState::Starting };
+}
+
+/// What a membership service asks of a host besides configuring its engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The engine is no member any more. Drop it, then start an empty one and a membership with this incarnation.
+    Restart {
+        /// The engine's next life.
+        incarnation: Incarnation,
+    },
+    /// A greater incarnation of this node is registered: another process runs it, or the clock from which this
+    /// one took its incarnation has gone back. Stop, and tell the user.
+    Stop,
+}
+
+/// Why a heartbeat is not granted a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// The node takes part with the next view: at the beginning, once every node has reported. Ask again.
+    Waiting,
+    /// The node has been removed, or its engine is lost: restart it empty with a greater incarnation.
+    Rejoin,
+    /// A greater incarnation of the node is registered.
+    Superseded,
+    /// Every engine that held all data is gone, so the data is lost. The cluster stays stopped.
+    Halted,
+    /// No such node is configured.
+    UnknownNode,
+    /// The node has seen an epoch that the service never published: the service has lost its state.
+    Ahead,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Waiting => "waiting for the next view; before the first one, every node has to report",
+            Self::Rejoin => "removed from the cluster; the engine restarts empty",
+            Self::Superseded => "a later start of this node is registered; stop the other process",
+            Self::Halted => {
+                "the last node that held all data is gone; start the cluster anew from empty state"
+            }
+            Self::UnknownNode => "the membership service has no such node; make the peer lists agree",
+            Self::Ahead => {
+                "the membership service has lost its state; restore its state file or restart every node"
+            }
+        })
+    }
+}
