@@ -1,25 +1,67 @@
 //! Reliable-connection queue pairs and memory regions as one pure state machine.
+//!
+//! [`Transport`] holds all queue pairs, memory regions and the completion queue of one NIC and speaks the
+//! reliable-connection service of the InfiniBand Architecture Specification (volume 1, chapter 9) as RoCE v2
+//! carries it. It has no socket, no clock and no memory of its own: a world passes in the time, the packets
+//! and the memory, and takes out packets, completions and deadlines.
+//!
+//! # Contract
+//!
+//! - Whenever anything was passed in ([`Transport::receive`], [`Transport::post_send`],
+//!   [`Transport::handle_deadline`], ...), there may be packets to send: call [`Transport::poll_transmit`]
+//!   until it returns `None`, as fast as the wire takes them. Each call makes one packet; queue pairs take
+//!   turns.
+//! - Completions and calls of engines queue up in bounded space: [`Transport::poll_completion`] and
+//!   [`Transport::poll_rpc`]. A full call queue drops packets without a NAK, and retransmission recovers; a
+//!   full completion queue refuses further posts.
+//! - [`Transport::next_deadline`] says when [`Transport::handle_deadline`] must be called at the latest. A late call
+//!   is not an error. `now` never runs backwards.
+//! - [`Transport::receive`] takes packets whose ICRC has been checked. Everything else about them is untrusted.
+//! - The memory of a posted request belongs to the transport until the request completes. A lost packet is
+//!   made again from that memory and not from a copy, so whoever changes it before changes what the peer
+//!   gets.
+//! - Requests of one queue pair complete once each, in the order in which they were posted.
+//!
+//! Nothing on the way of a packet allocates: queues are allocated when the NIC or the queue pair is created.
+//!
+//! # Choices where the specification leaves one
+//!
+//! - Multi-byte words of atomic operations lie in memory in little-endian order.
+//! - A queue pair that refuses a request (any NAK but a sequence error or receiver-not-ready) enters the ERROR
+//!   state once the NAK is queued; the NAK still leaves. So does one whose own request fails.
+//! - Retries are counted down by time-outs, sequence-error NAKs and implied NAKs alike and counted afresh
+//!   whenever a further packet is acknowledged.
+//! - A WRITE with immediate into an RPC region consumes no receive request.
+//! - End-to-end credits are not used: acknowledgements carry credit code 31.
+//! - The forward congestion bit of a request comes back as the backward bit of the next response. A NIC
+//!   whose IP layer saw "congestion experienced" sets the forward bit before it calls
+//!   [`Transport::receive`].
 
-use weft_time::Duration;
+mod arbiter;
+mod completion;
+mod congestion;
+mod counters;
+mod error;
+mod memory;
+mod psn;
+mod queue_pair;
+mod region;
+mod rpc;
+mod shared;
+mod timers;
+mod transport;
+mod work;
 
-/// A queue pair of this NIC, 24 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct QueuePairNumber(pub u32);
-
-/// How a work request ended: `ibv_wc_status`, by number and name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum CompletionStatus {
-    /// `IBV_WC_SUCCESS`.
-    Success = 0,
-}
-
-/// What to do on a queue pair.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkRequest {
-    /// The poster's tag (`wr_id`).
-    pub id: u64,
-}
-
-#[doc(hidden)]
-pub type _Placeholder = Duration;
+pub use completion::{Completion, CompletionOpcode, CompletionStatus};
+pub use congestion::{AdditiveIncrease, CongestionControl, CongestionControlFactory, FixedWindow, Loss};
+pub use counters::Counters;
+pub use error::ApiError;
+pub use memory::{FlatMemory, MemoryFault, RegionMemory};
+pub use queue_pair::{
+    Modify, PathMtu, QueuePairAttributes, QueuePairInformation, QueuePairNumber, QueuePairState,
+    ReadyToReceive, ReadyToSend, local_ack_timeout, rnr_timer,
+};
+pub use region::{AccessFlags, ProtectionDomain, Region, RegionKeys, Target};
+pub use rpc::RpcWrite;
+pub use transport::{Config, Transmit, Transport};
+pub use work::{LocalBuffer, Operation, ReceiveRequest, RemoteAddress, WorkRequest};

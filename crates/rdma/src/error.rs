@@ -1,0 +1,64 @@
+//! What a caller of this crate can do wrong.
+
+use thiserror::Error;
+
+use crate::{QueuePairNumber, QueuePairState};
+
+/// A call that was refused and changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ApiError {
+    /// All queue pairs of the NIC are in use.
+    #[error("all {0} queue pairs are in use")]
+    TooManyQueuePairs(usize),
+    /// No queue pair has that number.
+    #[error("no queue pair {0}")]
+    UnknownQueuePair(QueuePairNumber),
+    /// The state of the queue pair does not allow the call.
+    #[error("queue pair {queue_pair} is in state {state}")]
+    WrongState {
+        /// Which queue pair.
+        queue_pair: QueuePairNumber,
+        /// Its state.
+        state: QueuePairState,
+    },
+    /// An attribute is outside the range that the specification or the configuration allows.
+    #[error("{attribute} is {value}, which exceeds {limit}")]
+    AttributeOutOfRange {
+        /// The attribute's name in verbs.
+        attribute: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// The most that is possible.
+        limit: u64,
+    },
+    /// The send or receive queue holds as many requests as it was created for.
+    #[error("the queue of {0} requests is full")]
+    QueueFull(usize),
+    /// Completions that nobody polls leave no room for another request.
+    #[error("the completion queue has no room for another request")]
+    CompletionQueueFull,
+    /// The message needs more bytes or packets than a connection can have outstanding.
+    #[error("a message of {0} bytes is too long")]
+    MessageTooLong(u32),
+    /// The local buffer of an atomic operation is not 8 bytes long.
+    #[error("the local buffer of an atomic operation has {0} bytes instead of 8")]
+    AtomicLength(u32),
+    /// The queue pair was set up for no outstanding READ or atomic operation (`max_rd_atomic` is 0).
+    #[error("the queue pair has max_rd_atomic 0")]
+    NoReadResources,
+    /// All regions of the NIC are in use.
+    #[error("all {0} regions are in use")]
+    TooManyRegions(usize),
+    /// No region has those keys.
+    #[error("no region has these keys")]
+    UnknownRegion,
+    /// The region runs over the end of the 64-bit address space.
+    #[error("a region of {length} bytes at {address:#x} leaves the address space")]
+    RegionWraps {
+        /// First byte.
+        address: u64,
+        /// Bytes.
+        length: u64,
+    },
+}

@@ -1,0 +1,84 @@
+//! The memory behind the regions, which lies outside the state machine.
+
+use crate::region::Target;
+
+/// The memory could not carry out an access: outside what is installed, or an uncorrectable error.
+///
+/// A peer's access then ends with the NAK "remote operational error", a local one with
+/// `IBV_WC_LOC_QP_OP_ERR`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryFault;
+
+/// The memories of one NIC. The transport has checked key, domain, bounds and permission before it asks.
+///
+/// A world implements this to charge time for each access.
+pub trait RegionMemory {
+    /// The `length` bytes of `target` from `address` on.
+    ///
+    /// # Errors
+    /// [`MemoryFault`] if the memory cannot deliver all of them.
+    fn read(&mut self, target: Target, address: u64, length: usize) -> Result<&[u8], MemoryFault>;
+
+    /// Stores `bytes` in `target` from `address` on.
+    ///
+    /// # Errors
+    /// [`MemoryFault`] if the memory cannot take all of them; it has then taken none.
+    fn write(&mut self, target: Target, address: u64, bytes: &[u8]) -> Result<(), MemoryFault>;
+}
+
+/// One array of bytes for each target, addressed from 0 and without cost: for tests and the soft NIC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlatMemory {
+    arrays: [Vec<u8>; Target::ALL.len()],
+}
+
+impl FlatMemory {
+    /// `bytes` zero bytes behind each target.
+    pub fn new(bytes: usize) -> Self {
+        Self::with_sizes(|_| bytes)
+    }
+
+    /// As many zero bytes behind each target as `bytes_of` says.
+    pub fn with_sizes(bytes_of: impl Fn(Target) -> usize) -> Self {
+        Self { arrays: Target::ALL.map(|target| vec![0; bytes_of(target)]) }
+    }
+
+    /// All bytes of one target.
+    pub fn image(&self, target: Target) -> &[u8] {
+        &self.arrays[target as usize]
+    }
+
+    /// All bytes of one target, to fill in.
+    pub fn image_mut(&mut self, target: Target) -> &mut [u8] {
+        &mut self.arrays[target as usize]
+    }
+}
+
+impl RegionMemory for FlatMemory {
+    fn read(&mut self, target: Target, address: u64, length: usize) -> Result<&[u8], MemoryFault> {
+        let start = usize::try_from(address).map_err(|_| MemoryFault)?;
+        let end = start.checked_add(length).ok_or(MemoryFault)?;
+        self.arrays[target as usize].get(start..end).ok_or(MemoryFault)
+    }
+
+    fn write(&mut self, target: Target, address: u64, bytes: &[u8]) -> Result<(), MemoryFault> {
+        let start = usize::try_from(address).map_err(|_| MemoryFault)?;
+        let end = start.checked_add(bytes.len()).ok_or(MemoryFault)?;
+        self.arrays[target as usize].get_mut(start..end).ok_or(MemoryFault)?.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_access_beyond_the_end_is_a_fault_and_changes_nothing() {
+        let mut memory = FlatMemory::new(16);
+        assert_eq!(memory.write(Target::Hbm, 12, &[1; 8]), Err(MemoryFault));
+        assert_eq!(memory.write(Target::Hbm, u64::MAX, &[1; 8]), Err(MemoryFault));
+        assert_eq!(memory.read(Target::Hbm, 8, 16), Err(MemoryFault));
+        assert_eq!(memory.image(Target::Hbm), [0; 16]);
+    }
+}

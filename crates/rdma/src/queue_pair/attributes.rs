@@ -1,0 +1,202 @@
+//! States and attributes of a queue pair, with the names and numbers of verbs.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use weft_time::Duration;
+
+use super::QueuePairNumber;
+use crate::region::{AccessFlags, ProtectionDomain};
+
+/// State of a queue pair: `ibv_qp_state`, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum QueuePairState {
+    /// Just created.
+    Reset = 0,
+    /// Takes receive requests.
+    Init = 1,
+    /// RTR: answers its peer.
+    ReadyToReceive = 2,
+    /// RTS: answers its peer and makes requests.
+    ReadyToSend = 3,
+    /// All requests end flushed.
+    Error = 6,
+}
+
+/// The specification's names: `RESET`, `INIT`, `RTR`, `RTS`, `ERROR`.
+impl fmt::Display for QueuePairState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reset => "RESET",
+            Self::Init => "INIT",
+            Self::ReadyToReceive => "RTR",
+            Self::ReadyToSend => "RTS",
+            Self::Error => "ERROR",
+        })
+    }
+}
+
+/// The most payload bytes in one packet: `ibv_mtu`, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum PathMtu {
+    /// 256 bytes.
+    Bytes256 = 1,
+    /// 512 bytes.
+    Bytes512 = 2,
+    /// 1,024 bytes.
+    Bytes1024 = 3,
+    /// 2,048 bytes.
+    Bytes2048 = 4,
+    /// 4,096 bytes.
+    Bytes4096 = 5,
+}
+
+impl PathMtu {
+    /// All of them, smallest first.
+    pub const ALL: [Self; 5] =
+        [Self::Bytes256, Self::Bytes512, Self::Bytes1024, Self::Bytes2048, Self::Bytes4096];
+
+    /// Bytes of payload.
+    pub const fn bytes(self) -> u32 {
+        128 << self as u8
+    }
+}
+
+/// What a queue pair is created with: `ibv_qp_init_attr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuePairAttributes {
+    /// The protection domain whose regions it reaches.
+    pub domain: ProtectionDomain,
+    /// Work requests that can be queued.
+    pub max_send_wr: u32,
+    /// Receive requests that can be queued.
+    pub max_recv_wr: u32,
+}
+
+impl Default for QueuePairAttributes {
+    fn default() -> Self {
+        Self { domain: ProtectionDomain(0), max_send_wr: 128, max_recv_wr: 128 }
+    }
+}
+
+/// What a queue pair must know before it answers its peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadyToReceive {
+    /// The peer's address. Packets from any other are dropped.
+    pub destination: Ipv4Addr,
+    /// The peer's queue pair (`dest_qp_num`).
+    pub destination_qp_num: QueuePairNumber,
+    /// PSN of the first request that the peer sends, 24 bits.
+    pub rq_psn: u32,
+    /// The most payload bytes in a packet.
+    pub path_mtu: PathMtu,
+    /// READs and atomics that the peer may have outstanding, and whose outcome is kept for duplicates.
+    pub max_dest_rd_atomic: u8,
+    /// How long the peer must wait when no receive request is posted: a code, see [`rnr_timer`].
+    pub min_rnr_timer: u8,
+}
+
+/// What a queue pair must know before it makes requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadyToSend {
+    /// PSN of the first request, 24 bits.
+    pub sq_psn: u32,
+    /// Local acknowledgement time-out: a code, see [`local_ack_timeout`].
+    pub timeout: u8,
+    /// Attempts after the first, 0 to 7, before a request fails for lack of an answer.
+    pub retry_cnt: u8,
+    /// Attempts after the first, 0 to 6, before a request fails because the peer is not ready; 7: no limit.
+    pub rnr_retry: u8,
+    /// READs and atomics that may be outstanding; at most the peer's `max_dest_rd_atomic`.
+    pub max_rd_atomic: u8,
+}
+
+/// A change of a queue pair: `ibv_modify_qp`. Legal transitions: any state to RESET; INIT, RTR and RTS to
+/// ERROR; RESET to INIT to RTR to RTS; INIT to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Modify {
+    /// To RESET: forgets everything, without completions.
+    Reset,
+    /// To INIT.
+    Init {
+        /// What the peer may do through the queue pair (`qp_access_flags`).
+        access: AccessFlags,
+    },
+    /// To RTR.
+    ReadyToReceive(ReadyToReceive),
+    /// To RTS.
+    ReadyToSend(ReadyToSend),
+    /// Stays in INIT, RTR or RTS and changes what the peer may do, from the next packet on.
+    Access(AccessFlags),
+    /// To ERROR: all requests end flushed.
+    Error,
+}
+
+/// What a queue pair is like now: `ibv_query_qp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuePairInformation {
+    /// State.
+    pub state: QueuePairState,
+    /// What it was created with.
+    pub attributes: QueuePairAttributes,
+    /// What the peer may do.
+    pub access: AccessFlags,
+    /// The peer's address.
+    pub destination: Ipv4Addr,
+    /// The peer's queue pair.
+    pub destination_qp_num: QueuePairNumber,
+    /// The most payload bytes in a packet.
+    pub path_mtu_bytes: u32,
+    /// PSN of the next request packet to send.
+    pub sq_psn: u32,
+    /// PSN of the next request packet expected.
+    pub rq_psn: u32,
+    /// Work requests that have not completed.
+    pub send_queued: usize,
+    /// Receive requests that have not completed.
+    pub receive_queued: usize,
+    /// Packets that may be outstanding.
+    pub window: u32,
+}
+
+/// The local acknowledgement time-out of a code from 1 to 31: 4.096 us times 2 to the power of the code
+/// (clause 9.9.2.1.2). `None`, for ever, for code 0.
+pub const fn local_ack_timeout(code: u8) -> Option<Duration> {
+    match code {
+        0 => None,
+        code => Some(Duration::from_ns(4_096 << (code & 31))),
+    }
+}
+
+/// How long a requester waits after a receiver-not-ready NAK with timer code 0 to 31 (table 45).
+pub const fn rnr_timer(code: u8) -> Duration {
+    /// In units of 10 us.
+    const TIMERS: [u64; 32] = [
+        65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536,
+        2_048, 3_072, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
+    ];
+    Duration::from_us(10 * TIMERS[(code & 31) as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_stand_for_the_times_of_the_specification() {
+        assert_eq!(local_ack_timeout(0), None);
+        assert_eq!(local_ack_timeout(1), Some(Duration::from_ns(8_192)));
+        assert_eq!(local_ack_timeout(14), Some(Duration::from_ns(67_108_864)));
+        assert_eq!(rnr_timer(0), Duration::from_us(655_360));
+        assert_eq!(rnr_timer(12), Duration::from_us(640));
+        assert_eq!(rnr_timer(31), Duration::from_us(491_520));
+    }
+
+    #[test]
+    fn path_mtus_have_the_numbers_of_verbs() {
+        assert_eq!(PathMtu::ALL.map(PathMtu::bytes), [256, 512, 1_024, 2_048, 4_096]);
+        assert_eq!(PathMtu::Bytes4096 as u8, 5);
+    }
+}

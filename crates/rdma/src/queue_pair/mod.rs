@@ -1,0 +1,349 @@
+//! One queue pair: its state, its requester and its responder.
+
+mod attributes;
+mod requester;
+mod responder;
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use weft_time::{Duration, Instant};
+use weft_wire::roce::{Bth, Congestion, Opcode, Packet};
+
+pub use attributes::{
+    Modify, PathMtu, QueuePairAttributes, QueuePairInformation, QueuePairState, ReadyToReceive, ReadyToSend,
+    local_ack_timeout, rnr_timer,
+};
+
+use crate::congestion::CongestionControl;
+use crate::memory::RegionMemory;
+use crate::region::{AccessFlags, ProtectionDomain};
+use crate::shared::Shared;
+use crate::work::{ReceiveRequest, WorkRequest};
+use crate::{ApiError, psn};
+use requester::{Fault, Requester};
+use responder::Responder;
+
+/// A queue pair of this NIC, 24 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueuePairNumber(pub u32);
+
+/// As debuggers of verbs print it: hexadecimal, six digits.
+impl fmt::Display for QueuePairNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#08x}", self.0)
+    }
+}
+
+/// What requester and responder know of their queue pair and its peer.
+#[derive(Clone, Copy, Debug)]
+struct Setup {
+    number: QueuePairNumber,
+    domain: ProtectionDomain,
+    /// What peers may do through this queue pair.
+    access: AccessFlags,
+    destination: Ipv4Addr,
+    destination_qp: QueuePairNumber,
+    mtu: u32,
+    max_dest_rd_atomic: usize,
+    min_rnr_timer: u8,
+    /// The local acknowledgement time-out; `None` if the requester waits for ever.
+    timeout: Option<Duration>,
+    retry_cnt: u8,
+    rnr_retry: u8,
+    max_rd_atomic: usize,
+}
+
+impl Setup {
+    /// A base transport header towards the peer.
+    fn header(&self, shared: &Shared, opcode: Opcode, sequence: u64) -> Bth {
+        Bth {
+            opcode,
+            solicited: false,
+            migration: true,
+            pad: 0,
+            partition_key: shared.partition_key,
+            congestion: Congestion::default(),
+            destination: self.destination_qp.0,
+            acknowledge: false,
+            psn: psn::wire(sequence),
+        }
+    }
+
+    /// Packets that `length` bytes need; a message without payload needs one.
+    fn packets(&self, length: u32) -> u32 {
+        length.div_ceil(self.mtu).max(1)
+    }
+}
+
+/// A packet without extended headers and payload, to fill in.
+fn bare(bth: Bth) -> Packet<'static> {
+    Packet { bth, reth: None, atomic: None, aeth: None, atomic_ack: None, immediate: None, payload: &[] }
+}
+
+/// Puts `packet` at the end of `out`, with as many pad bytes as its payload needs.
+fn emit(mut packet: Packet<'_>, shared: &mut Shared, out: &mut Vec<u8>) {
+    packet.bth.pad = (packet.payload.len().wrapping_neg() % 4) as u8;
+    packet.emit(out);
+    shared.counters.sent_pkts += 1;
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub(crate) struct QueuePair {
+    state: QueuePairState,
+    setup: Setup,
+    attributes: QueuePairAttributes,
+    requester: Requester,
+    responder: Responder,
+    /// The responder has the next turn if both have something to send.
+    responder_turn: bool,
+}
+
+impl QueuePair {
+    pub(crate) fn new(
+        number: QueuePairNumber,
+        attributes: QueuePairAttributes,
+        congestion: Box<dyn CongestionControl>,
+        window: u32,
+    ) -> Self {
+        Self {
+            state: QueuePairState::Reset,
+            setup: Setup {
+                number,
+                domain: attributes.domain,
+                access: AccessFlags::NONE,
+                destination: Ipv4Addr::UNSPECIFIED,
+                destination_qp: QueuePairNumber(0),
+                mtu: PathMtu::Bytes1024.bytes(),
+                max_dest_rd_atomic: 0,
+                min_rnr_timer: 0,
+                timeout: None,
+                retry_cnt: 0,
+                rnr_retry: 0,
+                max_rd_atomic: 0,
+            },
+            attributes,
+            requester: Requester::new(attributes.max_send_wr, congestion, window),
+            responder: Responder::new(attributes.max_recv_wr),
+            responder_turn: true,
+        }
+    }
+
+    pub(crate) fn number(&self) -> QueuePairNumber {
+        self.setup.number
+    }
+
+    pub(crate) fn destination(&self) -> Ipv4Addr {
+        self.setup.destination
+    }
+
+    /// The UDP source port, which switches hash to spread connections over paths: from the dynamic range,
+    /// constant for a connection, as Linux derives it from both queue-pair numbers.
+    pub(crate) fn source_port(&self) -> u16 {
+        let product = u64::from(self.setup.number.0) * u64::from(self.setup.destination_qp.0);
+        let folded = (product ^ (product >> 20) ^ (product >> 40)) as u16;
+        0xc000 | (folded & 0x3fff)
+    }
+
+    pub(crate) fn information(&self) -> QueuePairInformation {
+        QueuePairInformation {
+            state: self.state,
+            attributes: self.attributes,
+            access: self.setup.access,
+            destination: self.setup.destination,
+            destination_qp_num: self.setup.destination_qp,
+            path_mtu_bytes: self.setup.mtu,
+            sq_psn: psn::wire(self.requester.next_to_send()),
+            rq_psn: psn::wire(self.responder.expected()),
+            send_queued: self.requester.queued(),
+            receive_queued: self.responder.queued(),
+            window: self.requester.window(),
+        }
+    }
+
+    pub(crate) fn modify(
+        &mut self,
+        change: Modify,
+        congestion: impl FnOnce() -> Box<dyn CongestionControl>,
+        shared: &mut Shared,
+    ) -> Result<(), ApiError> {
+        use QueuePairState::{Error, Init, ReadyToReceive, ReadyToSend, Reset};
+        let setup = &mut self.setup;
+        match (change, self.state) {
+            (Modify::Reset, _) => self.reset(shared),
+            (Modify::Error, Init | ReadyToReceive | ReadyToSend) => {
+                self.responder.forget_output();
+                self.enter_error(None, shared);
+            }
+            (Modify::Error, Error) => {}
+            (Modify::Init { access }, Reset | Init) => {
+                setup.access = access;
+                self.state = Init;
+            }
+            (Modify::Access(access), Init | ReadyToReceive | ReadyToSend) => setup.access = access,
+            (Modify::ReadyToReceive(path), Init) => {
+                setup.destination = path.destination;
+                setup.destination_qp = path.destination_qp_num;
+                setup.mtu = path.path_mtu.bytes();
+                setup.max_dest_rd_atomic = usize::from(path.max_dest_rd_atomic);
+                setup.min_rnr_timer = path.min_rnr_timer;
+                self.responder.start(path.rq_psn, setup.max_dest_rd_atomic);
+                self.state = ReadyToReceive;
+            }
+            (Modify::ReadyToSend(limits), ReadyToReceive) => {
+                setup.timeout = local_ack_timeout(limits.timeout);
+                setup.retry_cnt = limits.retry_cnt;
+                setup.rnr_retry = limits.rnr_retry;
+                setup.max_rd_atomic = usize::from(limits.max_rd_atomic);
+                self.requester.start(limits.sq_psn, setup, congestion());
+                self.state = ReadyToSend;
+            }
+            _ => return Err(self.wrong_state()),
+        }
+        Ok(())
+    }
+
+    /// Forgets all requests without completions.
+    pub(crate) fn reset(&mut self, shared: &mut Shared) {
+        shared.completions.release(self.requester.clear() + self.responder.clear());
+        self.state = QueuePairState::Reset;
+    }
+
+    pub(crate) fn post_send(&mut self, request: WorkRequest, shared: &mut Shared) -> Result<(), ApiError> {
+        match self.state {
+            QueuePairState::ReadyToSend | QueuePairState::Error => {}
+            _ => return Err(self.wrong_state()),
+        }
+        self.requester.post(request, &self.setup, shared)?;
+        if self.state == QueuePairState::Error {
+            self.requester.flush(None, &self.setup, shared);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn post_receive(
+        &mut self,
+        request: ReceiveRequest,
+        shared: &mut Shared,
+    ) -> Result<(), ApiError> {
+        if self.state == QueuePairState::Reset {
+            return Err(self.wrong_state());
+        }
+        self.responder.post(request, shared)?;
+        if self.state == QueuePairState::Error {
+            self.responder.flush(&self.setup, shared);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        shared: &mut Shared,
+        memory: &mut impl RegionMemory,
+    ) {
+        let congestion = packet.bth.congestion;
+        shared.counters.congestion_marks += u64::from(congestion.forward) + u64::from(congestion.backward);
+        if is_response(packet.bth.opcode) {
+            if self.state != QueuePairState::ReadyToSend {
+                shared.counters.drop_wrong_state += 1;
+                return;
+            }
+            if congestion.backward {
+                self.requester.on_mark(now);
+            }
+            if let Err(fault) = self.requester.receive(now, packet, &self.setup, shared, memory) {
+                self.enter_error(Some(fault), shared);
+            }
+        } else {
+            if !matches!(self.state, QueuePairState::ReadyToReceive | QueuePairState::ReadyToSend) {
+                shared.counters.drop_wrong_state += 1;
+                return;
+            }
+            if self.responder.receive(packet, &self.setup, shared, memory).is_err() {
+                self.enter_error(None, shared);
+            }
+        }
+    }
+
+    /// Whether [`QueuePair::transmit`] has anything to do.
+    pub(crate) fn wants_to_send(&self) -> bool {
+        self.responder.has_output() || self.requester_ready()
+    }
+
+    /// Makes at most one packet; says whether it did.
+    pub(crate) fn transmit(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        memory: &mut impl RegionMemory,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let responder_first = self.responder_turn || !self.requester_ready();
+        if self.responder.has_output() && responder_first {
+            self.responder_turn = false;
+            match self.responder.transmit(&self.setup, shared, memory, out) {
+                Ok(sent) => sent,
+                Err(_) => {
+                    self.enter_error(None, shared);
+                    false
+                }
+            }
+        } else if self.requester_ready() {
+            self.responder_turn = true;
+            match self.requester.transmit(now, &self.setup, shared, memory, out) {
+                Ok(sent) => sent,
+                Err(fault) => {
+                    self.enter_error(Some(fault), shared);
+                    false
+                }
+            }
+        } else {
+            false
+        }
+    }
+
+    /// When [`QueuePair::handle_deadline`] is due.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.requester.deadline()
+    }
+
+    pub(crate) fn handle_deadline(&mut self, now: Instant, shared: &mut Shared) {
+        if let Err(fault) = self.requester.handle_deadline(now, &self.setup, shared) {
+            self.enter_error(Some(fault), shared);
+        }
+    }
+
+    pub(crate) fn on_mark(&mut self, now: Instant) {
+        self.requester.on_mark(now);
+    }
+
+    fn requester_ready(&self) -> bool {
+        self.state == QueuePairState::ReadyToSend && self.requester.ready(&self.setup)
+    }
+
+    /// Ends all requests: the oldest work request with `fault`, if there is one, the rest flushed.
+    fn enter_error(&mut self, fault: Option<Fault>, shared: &mut Shared) {
+        self.state = QueuePairState::Error;
+        self.requester.flush(fault, &self.setup, shared);
+        self.responder.flush(&self.setup, shared);
+    }
+
+    fn wrong_state(&self) -> ApiError {
+        ApiError::WrongState { queue_pair: self.setup.number, state: self.state }
+    }
+}
+
+fn is_response(opcode: Opcode) -> bool {
+    matches!(
+        opcode,
+        Opcode::ReadResponseFirst
+            | Opcode::ReadResponseMiddle
+            | Opcode::ReadResponseLast
+            | Opcode::ReadResponseOnly
+            | Opcode::Acknowledge
+            | Opcode::AtomicAcknowledge
+    )
+}

@@ -1,0 +1,341 @@
+//! Memory regions: what a peer may do where, and what its writes mean.
+//!
+//! A region is where Weft's custom verbs live without a custom wire: an ordinary WRITE becomes a register
+//! write, a write to on-chip memory, a write through to HBM or a call of an engine by the region that it
+//! lands in.
+
+use crate::ApiError;
+use crate::memory::{MemoryFault, RegionMemory};
+
+/// Which memory a region lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Target {
+    /// Registers of the card.
+    Register,
+    /// Memory on the chip.
+    OnChip,
+    /// High-bandwidth memory on the card.
+    Hbm,
+    /// Memory of the host, behind PCIe.
+    Host,
+}
+
+impl Target {
+    /// All targets, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Register, Self::OnChip, Self::Hbm, Self::Host];
+}
+
+/// What may be done with a region or through a queue pair: `ibv_access_flags`, by number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AccessFlags(u8);
+
+impl AccessFlags {
+    /// The owner may only read.
+    pub const NONE: Self = Self(0);
+    /// The owner may write (`IBV_ACCESS_LOCAL_WRITE`).
+    pub const LOCAL_WRITE: Self = Self(1);
+    /// Peers may write (`IBV_ACCESS_REMOTE_WRITE`).
+    pub const REMOTE_WRITE: Self = Self(2);
+    /// Peers may read (`IBV_ACCESS_REMOTE_READ`).
+    pub const REMOTE_READ: Self = Self(4);
+    /// Peers may FETCH_ADD and CMP_SWAP (`IBV_ACCESS_REMOTE_ATOMIC`).
+    pub const REMOTE_ATOMIC: Self = Self(8);
+    /// Everything.
+    pub const ALL: Self = Self(15);
+
+    /// The flags of `self` and of `other`.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The flags of `self` that are not in `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Whether all flags of `other` are set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The number in verbs.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+}
+
+/// A protection domain: queue pairs reach only regions of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ProtectionDomain(pub u32);
+
+/// A range of memory that queue pairs may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Its protection domain.
+    pub domain: ProtectionDomain,
+    /// First byte, both as peers see it and in the target's own memory.
+    pub address: u64,
+    /// Bytes.
+    pub length: u64,
+    /// What is allowed.
+    pub access: AccessFlags,
+    /// Which memory it lies in.
+    pub target: Target,
+    /// Writes go to the same address of HBM too.
+    pub write_through: bool,
+    /// The slot of the engine that each completed WRITE into the region calls.
+    pub rpc: Option<u8>,
+}
+
+impl Region {
+    /// A plain region of host memory in the default domain.
+    pub const fn host(address: u64, length: u64, access: AccessFlags) -> Self {
+        Self {
+            domain: ProtectionDomain(0),
+            address,
+            length,
+            access,
+            target: Target::Host,
+            write_through: false,
+            rpc: None,
+        }
+    }
+}
+
+/// The keys of a registered region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RegionKeys {
+    /// For the owner's own requests.
+    pub lkey: u32,
+    /// For peers.
+    pub rkey: u32,
+}
+
+/// Why an access is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Violation {
+    UnknownKey,
+    WrongDomain,
+    OutOfBounds,
+    Forbidden,
+}
+
+/// An access that has been checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) target: Target,
+    pub(crate) write_through: bool,
+    pub(crate) rpc: Option<u8>,
+}
+
+impl Grant {
+    /// Writes where the region says: to the target and, if the region writes through, to HBM.
+    pub(crate) fn store(
+        self,
+        memory: &mut impl RegionMemory,
+        address: u64,
+        bytes: &[u8],
+    ) -> Result<(), MemoryFault> {
+        memory.write(self.target, address, bytes)?;
+        if self.write_through && self.target != Target::Hbm {
+            memory.write(Target::Hbm, address, bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// What an access is checked against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) key: u32,
+    pub(crate) domain: ProtectionDomain,
+    pub(crate) address: u64,
+    pub(crate) length: u64,
+    pub(crate) needs: AccessFlags,
+}
+
+/// One place for a region: empty, or registered under a pair of keys.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    region: Option<Region>,
+    lkey: u32,
+    rkey: u32,
+}
+
+/// All regions of one NIC.
+///
+/// A key is `tag << index_bits | index`: the index finds the region without a search, and the tag, drawn
+/// anew for every registration, keeps a key of an earlier registration from opening a later one.
+#[derive(Debug)]
+pub(crate) struct RegionTable {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    index_bits: u32,
+    tags: u64,
+}
+
+impl RegionTable {
+    pub(crate) fn new(capacity: usize, seed: u64) -> Self {
+        let index_bits = usize::BITS - capacity.saturating_sub(1).leading_zeros();
+        let free = (0..capacity as u32).rev().collect();
+        Self { slots: vec![Slot::default(); capacity], free, index_bits, tags: seed }
+    }
+
+    pub(crate) fn register(&mut self, region: Region) -> Result<RegionKeys, ApiError> {
+        if region.address.checked_add(region.length).is_none() {
+            return Err(ApiError::RegionWraps { address: region.address, length: region.length });
+        }
+        let index = self.free.pop().ok_or(ApiError::TooManyRegions(self.slots.len()))?;
+        let old = self.slots[index as usize];
+        let lkey = self.draw_key(index, old.lkey);
+        let rkey = self.draw_key(index, old.rkey);
+        self.slots[index as usize] = Slot { region: Some(region), lkey, rkey };
+        Ok(RegionKeys { lkey, rkey })
+    }
+
+    pub(crate) fn deregister(&mut self, keys: RegionKeys) -> Result<Region, ApiError> {
+        let index = self.index(keys.rkey);
+        let region = self.by_keys(keys)?.take().expect("by_keys finds registered regions");
+        self.free.push(index as u32);
+        Ok(region)
+    }
+
+    pub(crate) fn modify(&mut self, keys: RegionKeys, access: AccessFlags) -> Result<(), ApiError> {
+        let region = self.by_keys(keys)?.as_mut().expect("by_keys finds registered regions");
+        region.access = access;
+        Ok(())
+    }
+
+    /// Checks an access by a peer, whose key is an rkey.
+    pub(crate) fn check_remote(&self, request: Request) -> Result<Grant, Violation> {
+        let slot = self.slots.get(self.index(request.key)).filter(|slot| slot.rkey == request.key);
+        check(slot, request)
+    }
+
+    /// Checks an access by the owner, whose key is an lkey.
+    pub(crate) fn check_local(&self, request: Request) -> Result<Grant, Violation> {
+        let slot = self.slots.get(self.index(request.key)).filter(|slot| slot.lkey == request.key);
+        check(slot, request)
+    }
+
+    fn by_keys(&mut self, keys: RegionKeys) -> Result<&mut Option<Region>, ApiError> {
+        let index = self.index(keys.rkey);
+        self.slots
+            .get_mut(index)
+            .filter(|slot| slot.region.is_some() && slot.lkey == keys.lkey && slot.rkey == keys.rkey)
+            .map(|slot| &mut slot.region)
+            .ok_or(ApiError::UnknownRegion)
+    }
+
+    fn index(&self, key: u32) -> usize {
+        (key & ((1 << self.index_bits) - 1)) as usize
+    }
+
+    /// A key for `index` that differs from the one before.
+    fn draw_key(&mut self, index: u32, before: u32) -> u32 {
+        loop {
+            // The splitmix64 generator: one addition, two multiplications, well mixed.
+            self.tags = self.tags.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut word = self.tags;
+            word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            let key = ((word >> 32) as u32) << self.index_bits | index;
+            if key != before {
+                return key;
+            }
+        }
+    }
+}
+
+fn check(slot: Option<&Slot>, request: Request) -> Result<Grant, Violation> {
+    let region = slot.and_then(|slot| slot.region.as_ref()).ok_or(Violation::UnknownKey)?;
+    if region.domain != request.domain {
+        return Err(Violation::WrongDomain);
+    }
+    let inside = request.address >= region.address
+        && request
+            .address
+            .checked_add(request.length)
+            .is_some_and(|end| end <= region.address + region.length);
+    if !inside {
+        return Err(Violation::OutOfBounds);
+    }
+    if !region.access.contains(request.needs) {
+        return Err(Violation::Forbidden);
+    }
+    Ok(Grant { target: region.target, write_through: region.write_through, rpc: region.rpc })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::FlatMemory;
+
+    const DOMAIN: ProtectionDomain = ProtectionDomain(3);
+
+    fn region() -> Region {
+        Region { domain: DOMAIN, ..Region::host(0x1000, 0x100, AccessFlags::REMOTE_WRITE) }
+    }
+
+    fn write(key: u32, address: u64, length: u64) -> Request {
+        Request { key, domain: DOMAIN, address, length, needs: AccessFlags::REMOTE_WRITE }
+    }
+
+    #[test]
+    fn key_domain_bounds_and_permission_are_all_checked() {
+        let mut table = RegionTable::new(4, 1);
+        let keys = table.register(region()).unwrap();
+        let ok = write(keys.rkey, 0x1000, 0x100);
+        assert!(table.check_remote(ok).is_ok());
+        assert_eq!(table.check_local(ok), Err(Violation::UnknownKey));
+        assert!(table.check_local(Request { key: keys.lkey, ..ok }).is_ok());
+        let refused = |request| table.check_remote(request).unwrap_err();
+        assert_eq!(refused(Request { key: keys.rkey ^ 0x100, ..ok }), Violation::UnknownKey);
+        assert_eq!(refused(Request { key: keys.rkey ^ 1, ..ok }), Violation::UnknownKey);
+        assert_eq!(refused(Request { domain: ProtectionDomain(4), ..ok }), Violation::WrongDomain);
+        assert_eq!(refused(Request { needs: AccessFlags::REMOTE_READ, ..ok }), Violation::Forbidden);
+    }
+
+    #[test]
+    fn bounds_hold_to_the_byte_and_at_the_end_of_the_address_space() {
+        let mut table = RegionTable::new(4, 1);
+        let key = table.register(region()).unwrap().rkey;
+        let verdict = |address, length| table.check_remote(write(key, address, length)).map(|_| ());
+        assert_eq!(verdict(0x10ff, 1), Ok(()));
+        assert_eq!(verdict(0x10ff, 2), Err(Violation::OutOfBounds));
+        assert_eq!(verdict(0x0fff, 2), Err(Violation::OutOfBounds));
+        assert_eq!(verdict(u64::MAX, 2), Err(Violation::OutOfBounds));
+        assert_eq!(
+            table.register(Region { address: u64::MAX, length: 2, ..region() }),
+            Err(ApiError::RegionWraps { address: u64::MAX, length: 2 })
+        );
+    }
+
+    #[test]
+    fn old_keys_do_not_open_a_later_registration_in_the_same_place() {
+        let mut table = RegionTable::new(1, 1);
+        let old = table.register(region()).unwrap();
+        assert_eq!(table.register(region()), Err(ApiError::TooManyRegions(1)));
+        table.deregister(old).unwrap();
+        assert_eq!(table.deregister(old), Err(ApiError::UnknownRegion));
+        let new = table.register(region()).unwrap();
+        assert_ne!(old.rkey, new.rkey);
+        assert_eq!(table.check_remote(write(old.rkey, 0x1000, 1)), Err(Violation::UnknownKey));
+        assert_eq!(table.modify(old, AccessFlags::ALL), Err(ApiError::UnknownRegion));
+    }
+
+    #[test]
+    fn write_through_reaches_both_memories() {
+        let mut table = RegionTable::new(1, 1);
+        let key =
+            table.register(Region { target: Target::OnChip, write_through: true, ..region() }).unwrap().rkey;
+        let mut memory = FlatMemory::new(0x2000);
+        let grant = table.check_remote(write(key, 0x1010, 3)).unwrap();
+        grant.store(&mut memory, 0x1010, b"abc").unwrap();
+        assert_eq!(&memory.image(Target::OnChip)[0x1010..0x1013], b"abc");
+        assert_eq!(&memory.image(Target::Hbm)[0x1010..0x1013], b"abc");
+        assert_eq!(memory.image(Target::Host), [0; 0x2000]);
+    }
+}

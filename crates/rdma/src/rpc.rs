@@ -1,0 +1,51 @@
+//! Calls of engines by writes into RPC regions.
+
+use std::collections::VecDeque;
+
+use crate::QueuePairNumber;
+use crate::region::Target;
+
+/// A completed WRITE into an RPC region: a call of an engine. The payload lies in the region.
+///
+/// A WRITE is one call however many packets it takes and however often they are sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RpcWrite {
+    /// The slot of the engine that the region names.
+    pub engine: u8,
+    /// The local queue pair on which it came; the reply is a SEND on the same.
+    pub queue_pair: QueuePairNumber,
+    /// Which memory holds the payload.
+    pub target: Target,
+    /// Address of the payload's first byte, in the region and in the target's memory.
+    pub address: u64,
+    /// Bytes of the payload.
+    pub length: u32,
+    /// Immediate data of the WRITE.
+    pub immediate: Option<u32>,
+}
+
+/// Calls that wait for their engine, oldest first, in bounded space.
+#[derive(Debug)]
+pub(crate) struct RpcQueue {
+    calls: VecDeque<RpcWrite>,
+    depth: usize,
+}
+
+impl RpcQueue {
+    pub(crate) fn new(depth: usize) -> Self {
+        Self { calls: VecDeque::with_capacity(depth), depth }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.calls.len() >= self.depth
+    }
+
+    pub(crate) fn push(&mut self, call: RpcWrite) {
+        assert!(!self.is_full(), "the caller has asked whether there is room");
+        self.calls.push_back(call);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<RpcWrite> {
+        self.calls.pop_front()
+    }
+}

@@ -1,0 +1,70 @@
+//! What all queue pairs of one NIC share.
+
+use weft_wire::roce::NakCode;
+
+use crate::completion::CompletionQueue;
+use crate::counters::Counters;
+use crate::region::{Grant, RegionTable, Request, Target, Violation};
+use crate::rpc::RpcQueue;
+
+/// Regions, queues towards the user, counters and credits.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) regions: RegionTable,
+    pub(crate) completions: CompletionQueue,
+    pub(crate) rpc: RpcQueue,
+    pub(crate) counters: Counters,
+    /// Payload bytes that the host-facing path can take; `None` if it never runs short.
+    pub(crate) host_credits: Option<u64>,
+    pub(crate) partition_key: u16,
+    pub(crate) acknowledge_interval: u32,
+}
+
+impl Shared {
+    /// Checks a peer's access and counts a refusal.
+    pub(crate) fn check_remote(&mut self, request: Request) -> Result<Grant, Violation> {
+        self.regions.check_remote(request).inspect_err(|&violation| self.count_violation(violation))
+    }
+
+    /// Checks an access of the owner and counts a refusal.
+    pub(crate) fn check_local(&mut self, request: Request) -> Result<Grant, Violation> {
+        self.regions.check_local(request).inspect_err(|&violation| self.count_violation(violation))
+    }
+
+    /// Spends credits for `bytes` that go to `target`; says whether there were enough (BALBOA 4.3).
+    pub(crate) fn spend_credits(&mut self, target: Target, bytes: usize) -> bool {
+        let Some(credits) = self.host_credits.as_mut().filter(|_| target == Target::Host) else {
+            return true;
+        };
+        match credits.checked_sub(bytes as u64) {
+            Some(rest) => {
+                *credits = rest;
+                true
+            }
+            None => {
+                self.counters.drop_no_credit += 1;
+                false
+            }
+        }
+    }
+
+    /// Counts a refusal that this NIC sends.
+    pub(crate) fn count_sent_nak(&mut self, code: NakCode) {
+        match code {
+            NakCode::PsnSequenceError => {}
+            NakCode::InvalidRequest | NakCode::InvalidRdRequest => self.counters.sent_invalid_request += 1,
+            NakCode::RemoteAccessError => self.counters.sent_access_error += 1,
+            NakCode::RemoteOperationalError => self.counters.sent_operational_error += 1,
+        }
+    }
+
+    pub(crate) fn count_violation(&mut self, violation: Violation) {
+        let counters = &mut self.counters;
+        match violation {
+            Violation::UnknownKey => counters.violation_key += 1,
+            Violation::WrongDomain => counters.violation_domain += 1,
+            Violation::OutOfBounds => counters.violation_bounds += 1,
+            Violation::Forbidden => counters.violation_permission += 1,
+        }
+    }
+}

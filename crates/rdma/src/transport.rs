@@ -1,0 +1,420 @@
+//! All queue pairs, regions and the completion queue of one NIC.
+
+use std::net::Ipv4Addr;
+
+use weft_time::Instant;
+use weft_wire::roce::{MASK_24, Packet};
+
+use crate::ApiError;
+use crate::arbiter::Arbiter;
+use crate::completion::{Completion, CompletionQueue};
+use crate::congestion::{CongestionControlFactory, FixedWindow};
+use crate::counters::Counters;
+use crate::memory::RegionMemory;
+use crate::queue_pair::{Modify, QueuePair, QueuePairAttributes, QueuePairInformation, QueuePairNumber};
+use crate::region::{AccessFlags, Region, RegionKeys, RegionTable};
+use crate::rpc::{RpcQueue, RpcWrite};
+use crate::shared::Shared;
+use crate::timers::Timers;
+use crate::work::{ReceiveRequest, WorkRequest};
+
+/// The most queue pairs and regions of one NIC, so that an index leaves room for the rest of its number.
+const TABLE_MAX: usize = 1 << 16;
+
+/// How large a NIC's tables are and how it behaves.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Queue pairs; at most 65,536.
+    pub max_queue_pairs: usize,
+    /// Regions; at most 65,536.
+    pub max_regions: usize,
+    /// Requests and completions that can exist at a time, over all queue pairs.
+    pub completion_queue_depth: usize,
+    /// Calls of engines that can wait.
+    pub rpc_queue_depth: usize,
+    /// Requests in one send or receive queue, at most.
+    pub max_queue_depth: u32,
+    /// READs and atomics outstanding on one queue pair, in each direction, at most.
+    pub max_rd_atomic: u8,
+    /// Packets outstanding on one queue pair, at most; 1 to 2^20.
+    pub window_packets: u32,
+    /// A requester asks for an acknowledgement at least once in so many packets.
+    pub acknowledge_interval: u32,
+    /// What decides the window of a queue pair.
+    pub congestion_control: CongestionControlFactory,
+    /// Payload bytes that the host-facing path takes before some are returned
+    /// ([`Transport::return_host_credits`]); `None` if it never runs short.
+    pub host_credit_bytes: Option<u64>,
+    /// The partition of all queue pairs.
+    pub partition_key: u16,
+    /// From where the keys of regions are drawn. Not a secret against a determined attacker: keys are 32 bits,
+    /// of which the index takes some.
+    pub key_seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            max_queue_pairs: 512,
+            max_regions: 1_024,
+            completion_queue_depth: 65_536,
+            rpc_queue_depth: 1_024,
+            max_queue_depth: 4_096,
+            max_rd_atomic: 16,
+            window_packets: 64,
+            acknowledge_interval: 16,
+            congestion_control: FixedWindow::boxed,
+            host_credit_bytes: None,
+            partition_key: 0xffff,
+            key_seed: 0,
+        }
+    }
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// The peer's address; the UDP destination port is [`weft_wire::roce::UDP_PORT`].
+    pub destination: Ipv4Addr,
+    /// The UDP source port.
+    pub source_port: u16,
+    /// The local queue pair that sends.
+    pub queue_pair: QueuePairNumber,
+}
+
+/// A place for a queue pair. `generation` makes the numbers of queue pairs that follow each other in one place
+/// differ, so that packets of an earlier connection do not reach a later one.
+#[derive(Debug)]
+struct Slot {
+    queue_pair: Option<QueuePair>,
+    generation: u32,
+}
+
+/// The transport of one NIC. The crate's documentation has the contract.
+#[derive(Debug)]
+pub struct Transport {
+    config: Config,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    index_bits: u32,
+    arbiter: Arbiter,
+    timers: Timers,
+    shared: Shared,
+}
+
+impl Transport {
+    /// A transport without queue pairs and regions.
+    ///
+    /// # Panics
+    /// If a figure of `config` is outside the range that its documentation gives.
+    pub fn new(config: Config) -> Self {
+        assert!((1..=TABLE_MAX).contains(&config.max_queue_pairs), "1 to 65,536 queue pairs");
+        assert!((1..=TABLE_MAX).contains(&config.max_regions), "1 to 65,536 regions");
+        assert!((1..=1 << 20).contains(&config.window_packets), "a window of 1 to 2^20 packets");
+        let queue_pairs = config.max_queue_pairs;
+        Self {
+            slots: (0..queue_pairs).map(|_| Slot { queue_pair: None, generation: 0 }).collect(),
+            free: (0..queue_pairs as u32).rev().collect(),
+            index_bits: usize::BITS - (queue_pairs - 1).leading_zeros(),
+            arbiter: Arbiter::new(queue_pairs),
+            timers: Timers::new(queue_pairs),
+            shared: Shared {
+                regions: RegionTable::new(config.max_regions, config.key_seed),
+                completions: CompletionQueue::new(config.completion_queue_depth),
+                rpc: RpcQueue::new(config.rpc_queue_depth),
+                counters: Counters::default(),
+                host_credits: config.host_credit_bytes,
+                partition_key: config.partition_key,
+                acknowledge_interval: config.acknowledge_interval.max(1),
+            },
+            config,
+        }
+    }
+
+    /// Creates a queue pair in state RESET.
+    ///
+    /// # Errors
+    /// All queue pairs are in use, or an attribute exceeds the configuration.
+    pub fn create_queue_pair(
+        &mut self,
+        attributes: QueuePairAttributes,
+    ) -> Result<QueuePairNumber, ApiError> {
+        let depth = u64::from(self.config.max_queue_depth);
+        at_most("max_send_wr", attributes.max_send_wr.into(), depth)?;
+        at_most("max_recv_wr", attributes.max_recv_wr.into(), depth)?;
+        let index = self.free.pop().ok_or(ApiError::TooManyQueuePairs(self.slots.len()))?;
+        let slot = &mut self.slots[index as usize];
+        // Numbers 0 and 1 are the specification's own, so the first generation is 1, or 2 if the index has no bits.
+        let generations = (MASK_24 >> self.index_bits) + 1;
+        let least = if self.index_bits == 0 { 2 } else { 1 };
+        slot.generation = (slot.generation + 1) % generations;
+        slot.generation = slot.generation.max(least);
+        let number = QueuePairNumber(slot.generation << self.index_bits | index);
+        let window = self.config.window_packets;
+        let congestion = (self.config.congestion_control)(window);
+        slot.queue_pair = Some(QueuePair::new(number, attributes, congestion, window));
+        Ok(number)
+    }
+
+    /// Changes the state or the attributes of a queue pair.
+    ///
+    /// # Errors
+    /// The queue pair does not exist, its state does not allow the change, or an attribute is out of range.
+    pub fn modify_queue_pair(&mut self, number: QueuePairNumber, change: Modify) -> Result<(), ApiError> {
+        let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
+        let resources = self.config.max_rd_atomic.into();
+        match change {
+            Modify::ReadyToReceive(path) => {
+                at_most("rq_psn", path.rq_psn.into(), MASK_24.into())?;
+                at_most("dest_qp_num", path.destination_qp_num.0.into(), MASK_24.into())?;
+                at_most("min_rnr_timer", path.min_rnr_timer.into(), 31)?;
+                at_most("max_dest_rd_atomic", path.max_dest_rd_atomic.into(), resources)?;
+            }
+            Modify::ReadyToSend(limits) => {
+                at_most("sq_psn", limits.sq_psn.into(), MASK_24.into())?;
+                at_most("timeout", limits.timeout.into(), 31)?;
+                at_most("retry_cnt", limits.retry_cnt.into(), 7)?;
+                at_most("rnr_retry", limits.rnr_retry.into(), 7)?;
+                at_most("max_rd_atomic", limits.max_rd_atomic.into(), resources)?;
+            }
+            Modify::Reset | Modify::Init { .. } | Modify::Access(_) | Modify::Error => {}
+        }
+        let Self { config, slots, shared, .. } = self;
+        let queue_pair = slots[index].queue_pair.as_mut().expect("found above");
+        queue_pair.modify(change, || (config.congestion_control)(config.window_packets), shared)?;
+        self.settle(index);
+        Ok(())
+    }
+
+    /// Takes a queue pair away, with its requests and without completions for them.
+    ///
+    /// # Errors
+    /// The queue pair does not exist.
+    pub fn destroy_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), ApiError> {
+        let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
+        let mut queue_pair = self.slots[index].queue_pair.take().expect("found above");
+        queue_pair.reset(&mut self.shared);
+        self.timers.set(index, None);
+        self.free.push(index as u32);
+        Ok(())
+    }
+
+    /// What a queue pair is like now.
+    ///
+    /// # Errors
+    /// The queue pair does not exist.
+    pub fn query_queue_pair(&self, number: QueuePairNumber) -> Result<QueuePairInformation, ApiError> {
+        let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
+        Ok(self.slots[index].queue_pair.as_ref().expect("found above").information())
+    }
+
+    /// Registers a region.
+    ///
+    /// # Errors
+    /// All regions are in use, or the region leaves the address space.
+    pub fn register_region(&mut self, region: Region) -> Result<RegionKeys, ApiError> {
+        self.shared.regions.register(region)
+    }
+
+    /// Changes what is allowed in a region, from the next packet on.
+    ///
+    /// # Errors
+    /// No region has these keys.
+    pub fn modify_region(&mut self, keys: RegionKeys, access: AccessFlags) -> Result<(), ApiError> {
+        self.shared.regions.modify(keys, access)
+    }
+
+    /// Takes a region away, from the next packet on, and returns what it was.
+    ///
+    /// # Errors
+    /// No region has these keys.
+    pub fn deregister_region(&mut self, keys: RegionKeys) -> Result<Region, ApiError> {
+        self.shared.regions.deregister(keys)
+    }
+
+    /// Queues a work request. On a queue pair in ERROR it completes at once, flushed.
+    ///
+    /// # Errors
+    /// The queue pair does not exist or is not in RTS or ERROR, a queue is full, or the request can never be
+    /// carried out.
+    pub fn post_send(
+        &mut self,
+        _now: Instant,
+        number: QueuePairNumber,
+        request: WorkRequest,
+    ) -> Result<(), ApiError> {
+        let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
+        let queue_pair = self.slots[index].queue_pair.as_mut().expect("found above");
+        queue_pair.post_send(request, &mut self.shared)?;
+        self.settle(index);
+        Ok(())
+    }
+
+    /// Queues a receive request. On a queue pair in ERROR it completes at once, flushed.
+    ///
+    /// # Errors
+    /// The queue pair does not exist or is in RESET, or a queue is full.
+    pub fn post_receive(&mut self, number: QueuePairNumber, request: ReceiveRequest) -> Result<(), ApiError> {
+        let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
+        self.slots[index].queue_pair.as_mut().expect("found above").post_receive(request, &mut self.shared)
+    }
+
+    /// Takes a packet that came from `source` and whose ICRC is right.
+    pub fn receive(
+        &mut self,
+        now: Instant,
+        source: Ipv4Addr,
+        packet: &Packet<'_>,
+        memory: &mut impl RegionMemory,
+    ) {
+        let counters = &mut self.shared.counters;
+        counters.rcvd_pkts += 1;
+        let Some(index) = find(&self.slots, self.index_bits, QueuePairNumber(packet.bth.destination)) else {
+            counters.drop_unknown_queue_pair += 1;
+            return;
+        };
+        let queue_pair = self.slots[index].queue_pair.as_mut().expect("found above");
+        if queue_pair.destination() != source {
+            counters.drop_wrong_source += 1;
+            return;
+        }
+        if !same_partition(packet.bth.partition_key, self.config.partition_key) {
+            counters.drop_partition_key += 1;
+            return;
+        }
+        queue_pair.receive(now, packet, &mut self.shared, memory);
+        self.settle(index);
+    }
+
+    /// Takes a congestion notification packet (annex A17.9.3) for a queue pair, from `source`.
+    pub fn notify_congestion(&mut self, now: Instant, source: Ipv4Addr, number: QueuePairNumber) {
+        let Some(index) = self.find(number) else {
+            self.shared.counters.drop_unknown_queue_pair += 1;
+            return;
+        };
+        let queue_pair = self.slots[index].queue_pair.as_mut().expect("found above");
+        if queue_pair.destination() != source {
+            self.shared.counters.drop_wrong_source += 1;
+            return;
+        }
+        self.shared.counters.congestion_marks += 1;
+        queue_pair.on_mark(now);
+    }
+
+    /// Appends the next packet to `out`, from the base transport header to the pad bytes, without ICRC, and says
+    /// where it goes. Returns `None`, and leaves `out` as it is, if there is nothing to send now.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        memory: &mut impl RegionMemory,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        while let Some(index) = self.arbiter.next() {
+            let Some(queue_pair) = self.slots[index].queue_pair.as_mut() else { continue };
+            let sent = queue_pair.transmit(now, &mut self.shared, memory, out);
+            let transmit = Transmit {
+                destination: queue_pair.destination(),
+                source_port: queue_pair.source_port(),
+                queue_pair: queue_pair.number(),
+            };
+            self.settle(index);
+            if sent {
+                return Some(transmit);
+            }
+        }
+        None
+    }
+
+    /// When [`Transport::handle_deadline`] must be called at the latest; `None` if time changes nothing.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.timers.first()
+    }
+
+    /// Handles all deadlines up to `now`.
+    pub fn handle_deadline(&mut self, now: Instant) {
+        while let Some(index) = self.timers.expired(now) {
+            let queue_pair = self.slots[index].queue_pair.as_mut().expect("a timer belongs to a queue pair");
+            queue_pair.handle_deadline(now, &mut self.shared);
+            self.settle(index);
+        }
+    }
+
+    /// The oldest completion.
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        self.shared.completions.pop()
+    }
+
+    /// The oldest call of an engine.
+    pub fn poll_rpc(&mut self) -> Option<RpcWrite> {
+        self.shared.rpc.pop()
+    }
+
+    /// The host-facing path has taken `bytes` of payload and can take as many more.
+    pub fn return_host_credits(&mut self, bytes: u64) {
+        if let (Some(credits), Some(limit)) = (&mut self.shared.host_credits, self.config.host_credit_bytes) {
+            *credits = credits.saturating_add(bytes).min(limit);
+        }
+    }
+
+    /// What happened since the NIC began.
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    fn find(&self, number: QueuePairNumber) -> Option<usize> {
+        find(&self.slots, self.index_bits, number)
+    }
+
+    /// Brings the timer and the turn of a queue pair in line with what it wants after a change.
+    fn settle(&mut self, index: usize) {
+        let Some(queue_pair) = &self.slots[index].queue_pair else { return };
+        self.timers.set(index, queue_pair.deadline());
+        if queue_pair.wants_to_send() {
+            self.arbiter.activate(index);
+        }
+    }
+}
+
+/// The place of a queue pair, from its number alone.
+fn find(slots: &[Slot], index_bits: u32, number: QueuePairNumber) -> Option<usize> {
+    let index = (number.0 & ((1 << index_bits) - 1)) as usize;
+    let slot = slots.get(index)?;
+    slot.queue_pair.as_ref().filter(|queue_pair| queue_pair.number() == number).map(|_| index)
+}
+
+/// Two partition keys match if their low 15 bits do and at least one has full membership (clause 10.9.3).
+fn same_partition(one: u16, other: u16) -> bool {
+    (one ^ other) & 0x7fff == 0 && (one | other) & 0x8000 != 0
+}
+
+fn at_most(attribute: &'static str, value: u64, limit: u64) -> Result<(), ApiError> {
+    if value > limit { Err(ApiError::AttributeOutOfRange { attribute, value, limit }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_match_unless_both_members_are_limited() {
+        assert!(same_partition(0xffff, 0xffff));
+        assert!(same_partition(0x7fff, 0xffff));
+        assert!(!same_partition(0x7fff, 0x7fff));
+        assert!(!same_partition(0xffff, 0x8001));
+    }
+
+    #[test]
+    fn the_number_of_a_destroyed_queue_pair_is_not_the_next_one_in_its_place() {
+        let mut transport = Transport::new(Config { max_queue_pairs: 1, ..Config::default() });
+        let old = transport.create_queue_pair(QueuePairAttributes::default()).unwrap();
+        assert!(old.0 > 1);
+        assert_eq!(
+            transport.create_queue_pair(QueuePairAttributes::default()),
+            Err(ApiError::TooManyQueuePairs(1))
+        );
+        transport.destroy_queue_pair(old).unwrap();
+        let new = transport.create_queue_pair(QueuePairAttributes::default()).unwrap();
+        assert_ne!(old, new);
+        assert_eq!(transport.query_queue_pair(old), Err(ApiError::UnknownQueuePair(old)));
+    }
+}
