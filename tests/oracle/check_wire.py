@@ -10,6 +10,7 @@ well formed and read the same header fields as scapy. Prints `N frames checked`;
 makes the exit status 1, an unreadable capture 2.
 """
 
+import pathlib
 import re
 import shutil
 import struct
@@ -80,6 +81,18 @@ def require(condition, message):
 
 def equal(what, found, expected):
     require(found == expected, f"{what}: found {found!r}, expected {expected!r}")
+
+
+def require_whole(capture):
+    """Walks the blocks: scapy would take a file that is cut short for one that ends there."""
+    content = pathlib.Path(capture).read_bytes()
+    at = 0
+    while at < len(content):
+        require(at + 12 <= len(content), "the file ends within a block")
+        (length,) = struct.unpack_from("<I", content, at + 4)
+        require(12 <= length <= len(content) - at, "the file ends within a block, or is not pcapng")
+        equal("length behind a block", struct.unpack_from("<I", content, at + length - 4)[0], length)
+        at += length
 
 
 def check_metadata(metadata):
@@ -227,9 +240,10 @@ def main():
         return 2
     capture = sys.argv[1]
     try:
+        require_whole(capture)
         with RawPcapNgReader(capture) as reader:
             captured = list(reader)
-    except (OSError, EOFError, Scapy_Exception) as error:
+    except (OSError, Mismatch, Scapy_Exception) as error:
         print(f"cannot read {capture}: {error}", file=sys.stderr)
         return 2
     if not captured:

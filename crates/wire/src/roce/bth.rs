@@ -100,7 +100,7 @@ impl Bth {
 mod tests {
     use super::*;
 
-    /// Every bit that the header defines, set alone, lands where figure 62 of the specification draws it.
+    /// Each field, set alone, lands where clause 9.2 draws it.
     #[test]
     fn fields_land_where_the_specification_draws_them() {
         let none = Bth {

@@ -3,14 +3,16 @@
 mod oracle;
 mod strategies;
 
+use std::net::Ipv4Addr;
+
 use proptest::prelude::*;
 use strategies::*;
 use weft_wire::ParseError;
-use weft_wire::arp::Arp;
+use weft_wire::arp::{Arp, Operation, Station};
 use weft_wire::datagram::{self, Builder, Datagram};
-use weft_wire::ethernet::{ETHER_TYPE_IPV4, Ethernet, FRAME_BYTES_MIN};
+use weft_wire::ethernet::{ETHER_TYPE_IPV4, Ethernet, FRAME_BYTES_MIN, MacAddress};
 use weft_wire::frame::{self, Frame};
-use weft_wire::icmp::Echo;
+use weft_wire::icmp::{Echo, EchoKind};
 use weft_wire::icrc::{self, Path};
 use weft_wire::ipv4::{self, Ipv4};
 use weft_wire::roce::{self, Packet};
@@ -39,6 +41,18 @@ fn parse_as_everything(bytes: &[u8]) {
     if let Ok(datagram) = Datagram::parse(bytes) {
         let messages = datagram.messages();
         assert_eq!(messages.len(), messages.count());
+    }
+}
+
+/// No beginning of a frame that is shorter than its packet is taken for a frame.
+fn refuses_every_truncation(frame: &[u8], packet_end: usize) {
+    for length in 0..packet_end {
+        let result = Frame::parse(&frame[..length]);
+        assert!(
+            matches!(result, Err(ParseError::Truncated { .. })),
+            "{length} of {packet_end} bytes: {result:?}"
+        );
+        parse_as_everything(&frame[..length]);
     }
 }
 
@@ -170,6 +184,7 @@ proptest! {
         prop_assert_eq!((ipv4.source, ipv4.destination), (flow.source.address, flow.destination.address));
         prop_assert_eq!((udp.source_port, udp.destination_port), (flow.source.port, flow.destination.port));
         prop_assert_eq!(ipv4.type_of_service, flow.type_of_service);
+        refuses_every_truncation(bytes, 14 + 20 + 8 + payload.len());
     }
 
     #[test]
@@ -184,12 +199,7 @@ proptest! {
         prop_assert_eq!(transport.len() + icrc::BYTES, payload.len());
         prop_assert_eq!(Packet::parse(transport), Ok(packet));
         prop_assert_eq!(frame::Flow { source: flow.destination, destination: flow.source, ..flow }, flow.reversed());
-        let unpadded = 14 + 20 + 8 + payload.len();
-        for length in 0..unpadded {
-            let truncated = matches!(Frame::parse(&bytes[..length]), Err(ParseError::Truncated { .. }));
-            prop_assert!(truncated, "{} bytes of {}", length, unpadded);
-            parse_as_everything(&bytes[..length]);
-        }
+        refuses_every_truncation(&bytes, 14 + 20 + 8 + payload.len());
         for length in 0..transport.len() {
             parse_as_everything(&transport[..length]);
         }
@@ -205,6 +215,7 @@ proptest! {
         };
         prop_assert_eq!(parsed, arp);
         prop_assert_eq!((ethernet.destination, ethernet.source), (destination, arp.sender.hardware));
+        refuses_every_truncation(&bytes, 14 + 28);
     }
 
     #[test]
@@ -221,6 +232,7 @@ proptest! {
         let mut bytes = Vec::new();
         frame::emit_echo_frame(&mut bytes, &ethernet, &ipv4, &echo);
         prop_assert_eq!(Frame::parse(&bytes), Ok(Frame::Echo { ethernet, ipv4, echo }));
+        refuses_every_truncation(&bytes, 14 + 20 + 8 + payload.len());
     }
 
     #[test]
@@ -248,6 +260,44 @@ proptest! {
             }
         }
     }
+}
+
+/// A NIC answers with what the request says, except that a broadcast is answered from one station and
+/// a time to live begins anew.
+#[test]
+fn requests_are_answered() {
+    let [asker, answerer] = [MacAddress([2, 0, 0, 0, 0, 1]), MacAddress([2, 0, 0, 0, 0, 2])];
+    let [asker_address, answerer_address] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
+    assert!(MacAddress::BROADCAST.is_multicast() && !asker.is_multicast());
+
+    let question = Arp {
+        operation: Operation::Request,
+        sender: Station { hardware: asker, address: asker_address },
+        target: Station { hardware: MacAddress::default(), address: answerer_address },
+    };
+    let answer = Arp {
+        operation: Operation::Reply,
+        sender: Station { hardware: answerer, address: answerer_address },
+        target: question.sender,
+    };
+    assert_eq!(question.answered_by(answerer), answer);
+
+    let ethernet =
+        Ethernet { destination: MacAddress::BROADCAST, source: asker, ether_type: ETHER_TYPE_IPV4 };
+    assert_eq!(ethernet.answered_by(answerer), Ethernet { destination: asker, source: answerer, ..ethernet });
+    let ipv4 = Ipv4 {
+        type_of_service: 0,
+        identification: 7,
+        dont_fragment: true,
+        time_to_live: 3,
+        protocol: ipv4::PROTOCOL_ICMP,
+        source: asker_address,
+        destination: answerer_address,
+    };
+    let back = Ipv4 { source: answerer_address, destination: asker_address, time_to_live: 64, ..ipv4 };
+    assert_eq!(ipv4.answered(), back);
+    let echo = Echo { kind: EchoKind::Request, identifier: 1, sequence: 2, payload: b"ping" };
+    assert_eq!(echo.answered(), Echo { kind: EchoKind::Reply, ..echo });
 }
 
 #[test]
