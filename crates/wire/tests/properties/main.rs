@@ -138,7 +138,8 @@ proptest! {
     }
 
     /// With the checksum and, as RoCE v2 sends it, without. A flipped bit is noticed as long as there
-    /// is a checksum; it may make the checksum zero, which means that there is none.
+    /// is a checksum; it may make the checksum zero, which means that there is none. A flipped bit of
+    /// the length changes what the checksum covers, so one in 65,536 passes: here it is left out.
     #[test]
     fn udp_round_trips_and_flipped_bits_are_noticed(
         ipv4 in ipv4(),
@@ -153,6 +154,7 @@ proptest! {
         prop_assert_ne!(&with[6..8], &[0, 0]);
         prop_assert_eq!(Udp::parse(&with, &ipv4), Ok((udp, &payload[..])));
         let bit = bit.index(with.len() * 8);
+        prop_assume!(!(4..6).contains(&(bit / 8)));
         with[bit / 8] ^= 1 << (bit % 8);
         prop_assert!(Udp::parse(&with, &ipv4).is_err() || with[6..8] == [0, 0]);
     }
