@@ -1,1 +1,10 @@
-//! (to be written)
+//! Workloads, measurement, tables and reports. Nothing here knows a protocol.
+
+pub mod histogram;
+pub mod load;
+pub mod perfetto;
+pub mod perftest;
+pub mod progress;
+pub mod result;
+pub mod table;
+pub mod workload;

@@ -1,0 +1,108 @@
+//! Progress of what takes longer than two seconds, on standard error.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Nothing is shown of what is over sooner.
+const SILENCE: Duration = Duration::from_secs(2);
+/// Between two lines where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+/// Between two looks at a bar: showing progress costs the run nothing.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A bar on a terminal, a plain line every few seconds elsewhere, and nothing in the first two seconds. It
+/// disappears from the terminal when it is dropped.
+#[derive(Debug)]
+pub struct Progress {
+    label: String,
+    total: u64,
+    begin: Instant,
+    next: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// The progress of `label` towards `total` units (operations, seeds, ...).
+    pub fn new(label: &str, total: u64) -> Self {
+        let begin = Instant::now();
+        let bar = std::io::stderr().is_terminal().then(|| {
+            // Hidden until the silence is over, so that quick work leaves no trace on the screen.
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+            let style = ProgressStyle::with_template(
+                "{msg} {bar:32} {percent:>3} %  {human_pos} of {human_len}  {eta} left",
+            );
+            bar.set_style(style.expect("the template is valid").progress_chars("━╸─"));
+            bar.set_message(label.to_owned());
+            bar
+        });
+        Self { label: label.into(), total, begin, next: begin + SILENCE, bar }
+    }
+
+    /// `done` units are done.
+    pub fn set(&mut self, done: u64) {
+        let now = Instant::now();
+        if now < self.next {
+            return;
+        }
+        match &self.bar {
+            Some(bar) => {
+                if bar.is_hidden() {
+                    bar.set_draw_target(ProgressDrawTarget::stderr());
+                }
+                bar.set_position(done);
+                self.next = now + LOOK_EVERY;
+            }
+            None => {
+                // A closed standard error must not end the run.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "{}",
+                    plain_line(&self.label, done, self.total, now - self.begin)
+                );
+                self.next = now + LINE_EVERY;
+            }
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn plain_line(label: &str, done: u64, total: u64, passed: Duration) -> String {
+    let percent = if total == 0 { 100 } else { u128::from(done.min(total)) * 100 / u128::from(total) };
+    let (done, total) = (crate::table::grouped(done), crate::table::grouped(total));
+    format!("{label}: {percent} % ({done} of {total}) after {} s", passed.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_line_says_how_far_it_is() {
+        let line = plain_line("ycsb-a", 250_000, 1_000_000, Duration::from_millis(7_900));
+        assert_eq!(line, "ycsb-a: 25 % (250,000 of 1,000,000) after 7 s");
+        assert_eq!(plain_line("x", 0, 0, Duration::ZERO), "x: 100 % (0 of 0) after 0 s");
+        assert!(plain_line("x", u64::MAX, u64::MAX, Duration::ZERO).contains("100 %"));
+    }
+
+    /// Nothing is due before two seconds have passed; the next line is due only after five more.
+    #[test]
+    fn lines_are_rare() {
+        let mut progress = Progress::new("x", 10);
+        progress.bar = None;
+        assert!(progress.next >= progress.begin + SILENCE);
+        progress.set(1);
+        assert_eq!(progress.next, progress.begin + SILENCE);
+        progress.next = progress.begin;
+        progress.set(2);
+        assert!(progress.next >= progress.begin + LINE_EVERY);
+    }
+}

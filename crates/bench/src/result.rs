@@ -1,0 +1,686 @@
+//! The result of one run: what the tables and the report show, and what is written as JSON.
+//!
+//! Every engine's bench writes this one shape. Keys are in snake case and carry their unit. The keys at the top
+//! are always there; `log_hash` is null where a run cannot be replayed, and says so by that.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use weft_time::Instant;
+
+use crate::histogram::{Latencies, QuantilePoint, Recorder, Summary};
+
+/// What the first key of a result file holds.
+const FORMAT: &str = "weft-result-1";
+
+/// Points of a distribution each time the remaining share halves.
+const POINTS_PER_HALVING: u32 = 4;
+
+/// Which world a run was in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum World {
+    /// Virtual time, modelled links and costs.
+    Sim,
+    /// Real time, real packets.
+    Net,
+}
+
+/// What a figure may be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MachineKind {
+    /// Times follow from cost models.
+    Simulated,
+    /// Cycles were counted on Verilated gateware.
+    Verilated,
+    /// Times were taken from a clock.
+    Real,
+}
+
+/// What the run's times rest on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// What the figures may be called.
+    pub kind: MachineKind,
+    /// The processor, or the cost models.
+    pub description: String,
+}
+
+/// Whether the recorded history holds what the protocol promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Checked {
+    /// The history was checked and is linearizable.
+    Linearizable,
+    /// The history was checked and is not linearizable.
+    NotLinearizable,
+    /// The check gave up before it came to an end.
+    Undecided,
+    /// No check was made.
+    NotChecked,
+}
+
+/// One run. The order of the fields is the order in the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    format: String,
+    /// Operations measured per second.
+    pub throughput_ops_per_s: f64,
+    /// Half of the operations took at most this.
+    pub p50_ns: u64,
+    /// 99 % of the operations took at most this.
+    pub p99_ns: u64,
+    /// 99.9 % of the operations took at most this.
+    pub p999_ns: u64,
+    /// Whether the history holds what the protocol promises.
+    pub checked: Checked,
+    /// In `sim`: the hash of the event log. Two runs with the same hash were the same run.
+    pub log_hash: Option<String>,
+    /// What decided the run.
+    pub seed: u64,
+    /// Which NIC.
+    pub nic: String,
+    /// Which world.
+    pub world: World,
+    /// How many nodes.
+    pub nodes: u32,
+    /// Which workload.
+    pub workload: String,
+    /// Operations measured.
+    pub operations: u64,
+    /// Acknowledged writes that a later read did not see; null if that was not checked.
+    pub lost_acknowledged_writes: Option<u64>,
+    /// The command that repeats the run.
+    pub replay: String,
+    /// What the times rest on.
+    pub machine: Machine,
+    /// Everything else that was chosen: clients, value_bytes, records, ...
+    pub parameters: BTreeMap<String, serde_json::Value>,
+    /// What the check found, for people: empty, or the smallest bad window.
+    #[serde(default)]
+    pub check_report: String,
+    /// The length of the measured part.
+    pub measured_ns: u64,
+    /// All kinds of operations together.
+    pub latency: LatencyResult,
+    /// Each kind of operation.
+    pub by_operation: BTreeMap<String, OperationResult>,
+    /// Operations completed over time, warm-up included.
+    pub timeline: Timeline,
+    /// What happened to the cluster: faults, repairs, view changes, in order of time.
+    #[serde(default)]
+    pub marks: Vec<Mark>,
+    /// Faults injected, by kind.
+    #[serde(default)]
+    pub faults: BTreeMap<String, u64>,
+    /// What each node did over time.
+    #[serde(default)]
+    pub lanes: Vec<Lane>,
+    /// Files that belong to the run, by paths relative to this file's folder.
+    #[serde(default)]
+    pub files: Vec<NeighbourFile>,
+}
+
+/// A distribution of latencies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencyResult {
+    /// The usual figures.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// The whole distribution, denser towards the tail.
+    pub distribution: Vec<QuantilePoint>,
+}
+
+impl From<&Latencies> for LatencyResult {
+    fn from(latencies: &Latencies) -> Self {
+        Self { summary: latencies.summary(), distribution: latencies.distribution(POINTS_PER_HALVING) }
+    }
+}
+
+/// One kind of operation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperationResult {
+    /// Operations refused or given up; they are in no other figure.
+    pub failed: u64,
+    /// Of those that succeeded.
+    #[serde(flatten)]
+    pub latency: LatencyResult,
+}
+
+/// Operations completed over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// The width of a bucket.
+    pub bucket_ns: u64,
+    /// Where the measured part begins.
+    pub measured_from_ns: u64,
+    /// Operations completed in each bucket from the beginning of the run on.
+    pub operations: Vec<u64>,
+}
+
+/// Something that happened at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Since the beginning of the run.
+    pub at_ns: u64,
+    /// What sort of thing.
+    pub kind: MarkKind,
+    /// The node that it happened to; null for what concerns them all.
+    pub node: Option<u32>,
+    /// In words: `node1 crashes`, `epoch 3`.
+    pub label: String,
+}
+
+/// Sorts of marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MarkKind {
+    /// Something breaks: a crash, a cut link.
+    Fault,
+    /// Something is whole again: a restart, a healed link.
+    Repair,
+    /// The membership service publishes a view.
+    ViewChange,
+}
+
+/// What one node did over time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lane {
+    /// What the node is called.
+    pub name: String,
+    /// What it was able to do, one after the other.
+    pub states: Vec<StateSpan>,
+    /// How much it led, one after the other.
+    #[serde(default)]
+    pub leads: Vec<LeadSpan>,
+}
+
+/// A node's state for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateSpan {
+    /// Since the beginning of the run.
+    pub from_ns: u64,
+    /// Since the beginning of the run.
+    pub to_ns: u64,
+    /// What it was able to do.
+    pub state: NodeState,
+}
+
+/// What a node is able to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// It serves.
+    Serving,
+    /// It is there and catches up, or waits for the others to agree on a cut.
+    Joining,
+    /// It is there, but its lease or epoch has ended: it answers nothing.
+    Fenced,
+    /// It is not there.
+    Down,
+}
+
+/// How much a node leads for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeadSpan {
+    /// Since the beginning of the run.
+    pub from_ns: u64,
+    /// Since the beginning of the run.
+    pub to_ns: u64,
+    /// The epoch of the view that says so.
+    pub epoch: u64,
+    /// Partitions that it leads.
+    pub led: u32,
+    /// Partitions that there are.
+    pub partitions: u32,
+}
+
+/// A file that belongs to a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeighbourFile {
+    /// What it is, in a few words.
+    pub title: String,
+    /// Relative to the result's folder.
+    pub path: String,
+}
+
+/// What a run was, before it was measured.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// Which world.
+    pub world: World,
+    /// Which NIC.
+    pub nic: String,
+    /// How many nodes.
+    pub nodes: u32,
+    /// Which workload.
+    pub workload: String,
+    /// What decides the run.
+    pub seed: u64,
+    /// The command that repeats it.
+    pub replay: String,
+    /// What the times rest on.
+    pub machine: Machine,
+    /// Everything else that was chosen.
+    pub parameters: BTreeMap<String, serde_json::Value>,
+}
+
+impl RunResult {
+    /// What was measured, not checked yet, and without the fields that only some worlds can fill.
+    pub fn new(description: Description, recorder: &Recorder) -> Self {
+        let Description { world, nic, nodes, workload, seed, replay, machine, parameters } = description;
+        let overall = LatencyResult::from(&recorder.overall());
+        let by_operation = recorder
+            .by_kind()
+            .filter(|(_, latencies, failed)| latencies.operations() + failed > 0)
+            .map(|(name, latencies, failed)| {
+                (name.to_owned(), OperationResult { failed, latency: latencies.into() })
+            })
+            .collect();
+        let throughput = recorder.throughput();
+        Self {
+            format: FORMAT.into(),
+            throughput_ops_per_s: recorder.throughput_ops_per_s(),
+            p50_ns: overall.summary.p50_ns,
+            p99_ns: overall.summary.p99_ns,
+            p999_ns: overall.summary.p999_ns,
+            checked: Checked::NotChecked,
+            log_hash: None,
+            seed,
+            nic,
+            world,
+            nodes,
+            workload,
+            operations: recorder.operations(),
+            lost_acknowledged_writes: None,
+            replay,
+            machine,
+            parameters,
+            check_report: String::new(),
+            measured_ns: recorder.measured().as_ns(),
+            latency: overall,
+            by_operation,
+            timeline: Timeline {
+                bucket_ns: throughput.width().as_ns(),
+                measured_from_ns: recorder.warm_up().as_ns(),
+                operations: throughput.buckets().to_vec(),
+            },
+            marks: Vec::new(),
+            faults: BTreeMap::new(),
+            lanes: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// The time from the beginning of the run to the end of all that is recorded of it, in nanoseconds.
+    pub fn length_ns(&self) -> u64 {
+        let timeline = self.timeline.bucket_ns.saturating_mul(self.timeline.operations.len() as u64);
+        let lanes = self.lanes.iter().flat_map(|lane| &lane.states).map(|span| span.to_ns);
+        let marks = self.marks.iter().map(|mark| mark.at_ns);
+        lanes.chain(marks).chain([timeline]).max().unwrap_or(0)
+    }
+
+    /// The result as JSON, with a line break at the end.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+
+    /// Writes the result to `path`, whole or not at all.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), ResultError> {
+        write_whole(path, self.to_json().as_bytes())
+    }
+
+    /// Reads a result back.
+    ///
+    /// # Errors
+    /// The file cannot be read, was cut off, or is something else. Each is one line that says what to do.
+    pub fn read(path: &Path) -> Result<Self, ResultError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ResultError::Unreadable { path: path.into(), reason: error.to_string() })?;
+        Self::from_json(&text, path)
+    }
+
+    /// Reads a result from the text of the file `path`.
+    ///
+    /// # Errors
+    /// As [`RunResult::read`].
+    pub fn from_json(text: &str, path: &Path) -> Result<Self, ResultError> {
+        let path = PathBuf::from(path);
+        let value: serde_json::Value = match serde_json::from_str(text) {
+            Ok(value) => value,
+            Err(error) if error.is_eof() => return Err(ResultError::Truncated { path }),
+            Err(_) => return Err(ResultError::Foreign { path }),
+        };
+        match value.get("format").and_then(serde_json::Value::as_str) {
+            Some(FORMAT) => {}
+            Some(other) if other.starts_with("weft-result-") => {
+                return Err(ResultError::OtherVersion { path, format: other.into() });
+            }
+            _ => return Err(ResultError::Foreign { path }),
+        }
+        serde_json::from_value(value)
+            .map_err(|error| ResultError::Damaged { path, reason: error.to_string() })
+    }
+}
+
+/// Writes a file under another name beside its place and renames it: a reader never sees half of it, and a full
+/// disk leaves nothing behind.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), ResultError> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    std::fs::write(&partial, content).and_then(|()| std::fs::rename(&partial, path)).map_err(|error| {
+        // Nothing more can be done if even this fails.
+        let _ = std::fs::remove_file(&partial);
+        ResultError::Unwritable { path: path.into(), reason: error.to_string() }
+    })
+}
+
+/// What is wrong with a result file, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ResultError {
+    /// The file cannot be read.
+    #[error("{}: cannot be read ({reason}); give the JSON file that `--json` wrote", path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+    /// The file ends too early.
+    #[error("{}: ends in the middle; the run that wrote it was cut off, so run it again", path.display())]
+    Truncated {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The file is something else.
+    #[error("{}: is not a result of weft; give the JSON file that `--json` wrote", path.display())]
+    Foreign {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The file is of another version.
+    #[error("{}: is a result of another version of weft ({format}, not {FORMAT}); run the bench again with this one", path.display())]
+    OtherVersion {
+        /// Which file.
+        path: PathBuf,
+        /// The format that it has.
+        format: String,
+    },
+    /// The file is a result, but a field is missing or wrong.
+    #[error("{}: is a damaged result ({reason}); run the bench again", path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The file cannot be written.
+    #[error("{}: cannot be written ({reason}); choose another place", path.display())]
+    Unwritable {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+}
+
+impl fmt::Display for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sim => "sim",
+            Self::Net => "net",
+        })
+    }
+}
+
+impl fmt::Display for MachineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Simulated => "simulated",
+            Self::Verilated => "Verilated",
+            Self::Real => "real",
+        })
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Linearizable => "linearizable",
+            Self::NotLinearizable => "NOT LINEARIZABLE",
+            Self::Undecided => "undecided",
+            Self::NotChecked => "not checked",
+        })
+    }
+}
+
+impl fmt::Display for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Serving => "serving",
+            Self::Joining => "joining",
+            Self::Fenced => "fenced",
+            Self::Down => "down",
+        })
+    }
+}
+
+/// Nanoseconds from the beginning of a run: for marks and spans.
+pub fn since_ns(begin: Instant, at: Instant) -> u64 {
+    at.saturating_since(begin).as_ns()
+}
+
+/// A result with a fault in it, for tests of what shows results.
+#[cfg(test)]
+pub(crate) fn example(world: World) -> RunResult {
+    use weft_time::Duration;
+
+    use crate::workload::{Lane as WorkloadLane, Step, Workload};
+
+    let at = |us: u64| Instant::ZERO + Duration::from_us(us);
+    let mut recorder = Recorder::new(&Step::KINDS, Instant::ZERO, Duration::from_ms(5));
+    let mut generator = Workload::parse("ycsb-a").expect("it exists").generator(7, WorkloadLane::ONLY);
+    let mut random = crate::workload::Random::new(1, 9);
+    for i in 0..20_000u64 {
+        let begin = i * 5;
+        if (40_000..52_000).contains(&begin) && !i.is_multiple_of(3) {
+            continue;
+        }
+        let step = generator.step();
+        let scale = if world == World::Sim { 6.0 } else { 60.0 };
+        let tail = if random.below(500) == 0 { 20.0 } else { 1.0 };
+        let latency = Duration::from_ns(
+            ((0.5 + random.exponential_gap()) * scale * tail * if step.kind() == 1 { 1_800.0 } else { 700.0 })
+                as u64,
+        );
+        recorder.record(step.kind(), at(begin), at(begin) + latency);
+    }
+    let simulated = world == World::Sim;
+    let machine = if simulated {
+        Machine {
+            kind: MachineKind::Simulated,
+            description: "cost profile fpga (estimate), 100 Gb/s links".into(),
+        }
+    } else {
+        Machine { kind: MachineKind::Real, description: "3 processes over loopback, 2 cores".into() }
+    };
+    let parameters = [("clients", 16), ("records", 1_000), ("value_bytes", 64)]
+        .map(|(name, n)| (name.to_owned(), n.into()));
+    let description = Description {
+        world,
+        nic: "soft".into(),
+        nodes: 3,
+        workload: "ycsb-a".into(),
+        seed: 7,
+        replay: format!("weft bench kv --world {world} --nodes 3 --workload ycsb-a --seed 7 --ops 20000"),
+        machine,
+        parameters: parameters.into_iter().collect(),
+    };
+    let mut result = RunResult::new(description, &recorder);
+    result.checked = Checked::Linearizable;
+    result.lost_acknowledged_writes = Some(0);
+    result.files = vec![
+        NeighbourFile { title: "Packets at node 0".into(), path: "sim/node0-port0.pcapng".into() },
+        NeighbourFile { title: "Perfetto trace".into(), path: "sim/trace.perfetto".into() },
+    ];
+    if simulated {
+        result.log_hash = Some("9f86d081884c7d65".into());
+        let mark = |ms: u64, kind, node, label: &str| Mark {
+            at_ns: ms * 1_000_000,
+            kind,
+            node,
+            label: label.into(),
+        };
+        result.marks = vec![
+            mark(40, MarkKind::Fault, Some(1), "node1 crashes"),
+            mark(52, MarkKind::ViewChange, None, "epoch 2"),
+            mark(70, MarkKind::Repair, Some(1), "node1 restarts"),
+            mark(73, MarkKind::ViewChange, None, "epoch 3"),
+            mark(82, MarkKind::ViewChange, None, "epoch 4"),
+        ];
+        result.faults = [("crash".to_owned(), 1), ("restart".to_owned(), 1)].into();
+        let state =
+            |from: u64, to: u64, state| StateSpan { from_ns: from * 1_000_000, to_ns: to * 1_000_000, state };
+        let lead = |from: u64, to: u64, epoch, led| LeadSpan {
+            from_ns: from * 1_000_000,
+            to_ns: to * 1_000_000,
+            epoch,
+            led,
+            partitions: 64,
+        };
+        result.lanes = (0..3)
+            .map(|node| {
+                let (states, leads) = if node == 1 {
+                    (
+                        vec![
+                            state(0, 40, NodeState::Serving),
+                            state(40, 70, NodeState::Down),
+                            state(70, 82, NodeState::Joining),
+                            state(82, 100, NodeState::Serving),
+                        ],
+                        vec![lead(0, 40, 1, 21), lead(82, 100, 4, 21)],
+                    )
+                } else {
+                    (
+                        vec![state(0, 100, NodeState::Serving)],
+                        vec![lead(0, 52, 1, 21), lead(52, 82, 2, 32), lead(82, 100, 4, 21)],
+                    )
+                };
+                Lane { name: format!("node{node}"), states, leads }
+            })
+            .collect();
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_promised_keys_are_there() {
+        for world in [World::Sim, World::Net] {
+            let json: serde_json::Value = serde_json::from_str(&example(world).to_json()).unwrap();
+            for key in [
+                "throughput_ops_per_s",
+                "p50_ns",
+                "p99_ns",
+                "p999_ns",
+                "checked",
+                "log_hash",
+                "seed",
+                "nic",
+                "world",
+                "nodes",
+                "workload",
+                "operations",
+                "lost_acknowledged_writes",
+                "replay",
+            ] {
+                assert!(json.get(key).is_some(), "{key} is missing");
+            }
+            assert_eq!(json["checked"], "linearizable");
+            assert_eq!(json["log_hash"].is_null(), world == World::Net);
+            assert_eq!(json["world"], world.to_string());
+            assert!(json["by_operation"]["put"]["p99_ns"].as_u64().unwrap() > 0);
+        }
+    }
+
+    #[test]
+    fn figures_agree_with_each_other() {
+        let result = example(World::Sim);
+        let by_operation: u64 = result.by_operation.values().map(|o| o.latency.summary.operations).sum();
+        assert_eq!(result.operations, by_operation);
+        assert_eq!(result.operations, result.latency.distribution.last().unwrap().operations);
+        assert_eq!(result.latency.summary.p99_ns, result.p99_ns);
+        assert!(result.length_ns() >= 100_000_000);
+        let rate = result.operations as f64 / (result.measured_ns as f64 / 1e9);
+        assert!((rate / result.throughput_ops_per_s - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_result_is_read_back_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result.json");
+        let result = example(World::Sim);
+        result.write(&path).unwrap();
+        assert_eq!(RunResult::read(&path).unwrap(), result);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+    }
+
+    /// Wherever a file was cut, it is refused in one line that names the file.
+    #[test]
+    fn a_truncated_file_is_refused() {
+        let json = example(World::Sim).to_json();
+        let path = Path::new("out/result.json");
+        for length in (0..json.trim_end().len()).step_by(97) {
+            let error = RunResult::from_json(&json[..length], path).unwrap_err();
+            assert_eq!(error, ResultError::Truncated { path: path.into() }, "cut at {length}");
+            let line = error.to_string();
+            assert!(
+                line.starts_with("out/result.json: ")
+                    && line.contains("run it again")
+                    && !line.contains('\n')
+            );
+        }
+    }
+
+    #[test]
+    fn foreign_and_damaged_files_are_refused() {
+        let path = Path::new("x.json");
+        for text in ["hello", "[1, 2]", "{}", "{\"format\": 3}", "\"weft-result-1\""] {
+            let error = RunResult::from_json(text, path).unwrap_err();
+            assert_eq!(error, ResultError::Foreign { path: path.into() }, "{text}");
+        }
+        let error = RunResult::from_json("{\"format\": \"weft-result-9\"}", path).unwrap_err();
+        assert!(error.to_string().contains("another version of weft (weft-result-9"), "{error}");
+        let damaged = example(World::Net).to_json().replace("\"seed\": 7", "\"seed\": \"seven\"");
+        let error = RunResult::from_json(&damaged, path).unwrap_err().to_string();
+        assert!(error.contains("damaged") && error.contains("seven") && !error.contains('\n'), "{error}");
+        let missing = RunResult::read(Path::new("/nowhere/x.json")).unwrap_err().to_string();
+        assert!(missing.starts_with("/nowhere/x.json: cannot be read"), "{missing}");
+    }
+
+    #[test]
+    fn nothing_half_written_is_left_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = folder.path().join("taken");
+        std::fs::create_dir(&taken).unwrap();
+        std::fs::write(taken.join("file"), "x").unwrap();
+        assert!(example(World::Net).write(&taken).is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
