@@ -248,3 +248,142 @@ impl Membership for Agent {
         self.refusal
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weft_waist::{Epoch, NodeSet};
+
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_ms(ms)
+    }
+
+    fn agent() -> Agent {
+        Agent::new(NodeId::new(1).unwrap(), Incarnation::new(7).unwrap(), AgentParameters::default())
+    }
+
+    fn token(agent: &mut Agent, ms: u64) -> Token {
+        match Message::decode(&agent.poll_transmit(at(ms)).expect("a heartbeat is due")) {
+            Ok(Message::Heartbeat { token, .. }) => token,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn grant(token: Token, epoch: u32) -> Datagram {
+        let view = View { epoch: Epoch(epoch), full: NodeSet::first(3), joining: NodeSet::EMPTY };
+        let (node, incarnation) = (NodeId::new(1).unwrap(), Incarnation::new(7).unwrap());
+        Message::Grant { node, incarnation, token, view, lease: Duration::from_ms(100) }.encode()
+    }
+
+    fn refusal(token: Token, reason: Reason) -> Datagram {
+        let (node, incarnation) = (NodeId::new(1).unwrap(), Incarnation::new(7).unwrap());
+        Message::Refusal { node, incarnation, token, epoch: Epoch(3), reason }.encode()
+    }
+
+    #[test]
+    fn a_lease_counts_from_the_heartbeat_that_it_answers() {
+        let mut agent = agent();
+        let first = token(&mut agent, 10);
+        let second = token(&mut agent, 30);
+        agent.receive(at(40), &grant(second, 1)).unwrap();
+        let configuration = agent.poll_configuration().unwrap();
+        assert_eq!(configuration.lease_until, at(130));
+        assert_eq!(configuration.view.epoch, Epoch(1));
+        // The late answer to the earlier heartbeat shortens nothing and extends nothing.
+        agent.receive(at(50), &grant(first, 1)).unwrap();
+        assert_eq!(agent.poll_configuration(), None);
+        assert_eq!(agent.lease_until(), at(130));
+        // An answer that comes again is not an answer.
+        assert_eq!(agent.receive(at(60), &grant(second, 1)), Err(ReceiveError::Unexpected));
+        assert_eq!(agent.receive(at(60), &grant(99, 1)), Err(ReceiveError::Unexpected));
+    }
+
+    #[test]
+    fn an_unanswered_heartbeat_is_repeated_soon() {
+        let mut agent = agent();
+        assert_eq!(agent.next_deadline(), Instant::ZERO);
+        let first = token(&mut agent, 0);
+        assert_eq!(agent.next_deadline(), Instant::ZERO + Duration::from_us(12_500));
+        agent.receive(at(1), &grant(first, 1)).unwrap();
+        assert_eq!(agent.next_deadline(), at(25));
+        assert_eq!(agent.poll_transmit(at(24)), None);
+        token(&mut agent, 25);
+        assert_eq!(agent.next_deadline(), at(25) + Duration::from_us(6_250));
+    }
+
+    #[test]
+    fn a_notice_or_being_synced_hurries() {
+        let mut agent = agent();
+        let first = token(&mut agent, 0);
+        agent.receive(at(1), &grant(first, 4)).unwrap();
+        let notice = |epoch| Message::Notice { node: NodeId::new(1).unwrap(), epoch: Epoch(epoch) }.encode();
+        agent.receive(at(2), &notice(4)).unwrap();
+        assert_eq!(agent.next_deadline(), at(25));
+        agent.receive(at(2), &notice(5)).unwrap();
+        assert_eq!(agent.next_deadline(), at(2));
+        let second = token(&mut agent, 2);
+        agent.receive(at(3), &grant(second, 5)).unwrap();
+        assert_eq!(agent.next_deadline(), at(27));
+        agent.engine_status(
+            at(4),
+            EngineStatus { epoch: Epoch(5), state: HostState::Joining { synced: false } },
+        );
+        assert_eq!(agent.next_deadline(), at(27));
+        agent.engine_status(
+            at(5),
+            EngineStatus { epoch: Epoch(5), state: HostState::Joining { synced: true } },
+        );
+        assert_eq!(agent.next_deadline(), at(5));
+    }
+
+    #[test]
+    fn a_removed_engine_ends_its_agent() {
+        for (reason, action) in [
+            (Reason::Rejoin, Some(Action::Restart { incarnation: Incarnation::new(8).unwrap() })),
+            (Reason::Superseded, Some(Action::Stop)),
+            (Reason::Waiting, None),
+            (Reason::Halted, None),
+        ] {
+            let mut agent = agent();
+            let first = token(&mut agent, 0);
+            agent.receive(at(1), &refusal(first, reason)).unwrap();
+            assert_eq!(agent.refusal(), Some(reason));
+            assert_eq!(agent.poll_action(), action);
+            assert_eq!(agent.poll_action(), None);
+            assert_eq!(agent.poll_transmit(at(1_000)).is_none(), action.is_some());
+        }
+    }
+
+    #[test]
+    fn what_is_not_for_this_life_is_ignored() {
+        let mut agent = agent();
+        let first = token(&mut agent, 0);
+        agent.receive(at(1), &grant(first, 2)).unwrap();
+        let mut other =
+            Agent::new(NodeId::new(1).unwrap(), Incarnation::new(8).unwrap(), AgentParameters::default());
+        let second = token(&mut other, 0);
+        assert_eq!(other.receive(at(1), &grant(second, 2)), Err(ReceiveError::NotForUs));
+        let third = token(&mut agent, 50);
+        let view = View { epoch: Epoch(2), full: NodeSet::first(2), joining: NodeSet::EMPTY };
+        let (node, incarnation) = (NodeId::new(1).unwrap(), Incarnation::new(7).unwrap());
+        let lease = Duration::from_ms(100);
+        let contradiction = Message::Grant { node, incarnation, token: third, view, lease }.encode();
+        assert_eq!(agent.receive(at(51), &contradiction), Err(ReceiveError::Contradiction));
+        let short = agent.receive(at(51), b"WFTM");
+        assert_eq!(short, Err(ReceiveError::Message(MessageError::Length(4))));
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_never_panic(datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..48), 0..8)) {
+            let mut agent = agent();
+            let before = format!("{agent:?}");
+            for bytes in datagrams {
+                prop_assert!(agent.receive(at(1), &bytes).is_err());
+            }
+            prop_assert_eq!(before, format!("{agent:?}"));
+        }
+    }
+}

@@ -130,3 +130,67 @@ impl<A: Copy> Server<A> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weft_time::Duration;
+
+    use super::*;
+    use crate::membership::{EngineStatus, Incarnation};
+    use crate::message::Heartbeat;
+    use crate::service::ServiceParameters;
+
+    fn server(nodes: usize) -> Server<u16> {
+        Server::new(Service::new(ServiceParameters::new(nodes, Duration::from_ms(100))))
+    }
+
+    fn heartbeat(node: usize, token: u64) -> Datagram {
+        let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::FIRST);
+        Message::Heartbeat {
+            token,
+            heartbeat: Heartbeat { node, incarnation, status: EngineStatus::STARTING },
+        }
+        .encode()
+    }
+
+    #[test]
+    fn nothing_leaves_before_the_view_is_taken_to_be_saved() {
+        let mut server = server(2);
+        server.receive(Instant::ZERO, 100, &heartbeat(0, 5)).unwrap();
+        server.receive(Instant::ZERO, 101, &heartbeat(1, 6)).unwrap();
+        assert_eq!(server.poll_transmit(), None);
+        assert_eq!(server.take_unsaved().unwrap().view(), server.service().view());
+        let sent: Vec<_> = std::iter::from_fn(|| server.poll_transmit())
+            .map(|(to, bytes)| format!("{to} {}", Message::decode(&bytes).unwrap()))
+            .collect();
+        assert_eq!(
+            sent,
+            [
+                "100 refusal node0#1 at epoch 0: Waiting",
+                "101 grant node1#1 epoch 1: full {0, 1} joining {} for 100ms",
+                "100 notice node0 epoch 1",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_host_that_does_not_send_loses_answers_only() {
+        let mut server = server(2);
+        for token in 0..100 {
+            server.receive(Instant::ZERO, 100, &heartbeat(0, token)).unwrap();
+        }
+        assert_eq!(server.counters()[3], ("answers_overflowed", 36));
+        assert_eq!(std::iter::from_fn(|| server.poll_transmit()).count(), 64);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_are_counted(bytes in prop::collection::vec(any::<u8>(), 0..48)) {
+            let mut server = server(2);
+            prop_assert!(server.receive(Instant::ZERO, 0, &bytes).is_err());
+            prop_assert_eq!(server.counters()[2], ("datagrams_malformed", 1));
+            prop_assert_eq!(server.poll_transmit(), None);
+        }
+    }
+}

@@ -174,36 +174,14 @@ impl Service {
     /// Takes a node's heartbeat, received at `now`, and answers it.
     pub fn heartbeat(&mut self, now: Instant, heartbeat: Heartbeat) -> Answer {
         self.now = self.now.max(now);
-        let Heartbeat { node: id, incarnation, status } = heartbeat;
-        let known = self.nodes.get(id.index()).ok_or(Reason::UnknownNode)?;
-        if self.halted {
-            return Err(Reason::Halted);
-        }
-        if status.epoch > self.epoch {
-            return Err(Reason::Ahead);
-        }
-        let newest = known.candidate.map(|candidate| candidate.incarnation).max(known.record.incarnation);
-        if newest.is_some_and(|newest| incarnation < newest) {
-            return Err(Reason::Superseded);
-        }
-        if known.record.incarnation == Some(incarnation) {
-            if known.record.role == Role::Out || status.state == HostState::Lost {
-                return Err(Reason::Rejoin);
-            }
-            self.renew(heartbeat);
-        } else {
-            // Whatever an engine holds that no view knows, it is not this cluster's data.
-            if status.state != HostState::Starting {
-                return Err(Reason::Rejoin);
-            }
-            let heard = self.now;
-            self.nodes[id.index()].candidate = Some(Candidate { incarnation, heard });
-        }
+        let heard = self.hear(heartbeat);
+        // Whatever was said, time has passed.
         self.advance();
-        let record = self.nodes[id.index()].record;
+        heard?;
+        let record = self.nodes[heartbeat.node.index()].record;
         if self.halted {
             Err(Reason::Halted)
-        } else if record.role != Role::Out && record.incarnation == Some(incarnation) {
+        } else if record.role != Role::Out && record.incarnation == Some(heartbeat.incarnation) {
             Ok(Grant { view: self.view(), lease: self.parameters.lease })
         } else {
             Err(Reason::Waiting)
@@ -265,6 +243,35 @@ impl Service {
         } else {
             Phase::Running
         }
+    }
+
+    /// Notes what a heartbeat says, or refuses it outright.
+    fn hear(&mut self, heartbeat: Heartbeat) -> Result<(), Reason> {
+        let Heartbeat { node, incarnation, status } = heartbeat;
+        let known = self.nodes.get_mut(node.index()).ok_or(Reason::UnknownNode)?;
+        if self.halted {
+            return Err(Reason::Halted);
+        }
+        if status.epoch > self.epoch {
+            return Err(Reason::Ahead);
+        }
+        let newest = known.candidate.map(|candidate| candidate.incarnation).max(known.record.incarnation);
+        if newest.is_some_and(|newest| incarnation < newest) {
+            return Err(Reason::Superseded);
+        }
+        if known.record.incarnation == Some(incarnation) {
+            if known.record.role == Role::Out || status.state == HostState::Lost {
+                return Err(Reason::Rejoin);
+            }
+            self.renew(heartbeat);
+        } else {
+            // Whatever an engine holds that no view knows, it is not this cluster's data.
+            if status.state != HostState::Starting {
+                return Err(Reason::Rejoin);
+            }
+            known.candidate = Some(Candidate { incarnation, heard: self.now });
+        }
+        Ok(())
     }
 
     /// Extends the lease of a member and notes its progress.
@@ -395,4 +402,198 @@ impl Service {
 
 fn difference(set: NodeSet, less: NodeSet) -> NodeSet {
     NodeSet::from_bits(set.bits() & !less.bits())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::membership::EngineStatus;
+
+    const LEASE: Duration = Duration::from_ms(100);
+
+    fn parameters(nodes: usize) -> ServiceParameters {
+        ServiceParameters { drift_ppm: 10_000, ..ServiceParameters::new(nodes, LEASE) }
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_ms(ms)
+    }
+
+    fn beat(service: &mut Service, ms: u64, node: usize, life: u64, epoch: u32, state: HostState) -> Answer {
+        let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::new(life).unwrap());
+        let status = EngineStatus { epoch: Epoch(epoch), state };
+        service.heartbeat(at(ms), Heartbeat { node, incarnation, status })
+    }
+
+    fn sets(service: &Service) -> (u32, Vec<usize>, Vec<usize>) {
+        let view = service.view();
+        let indices = |set: NodeSet| set.iter().map(NodeId::index).collect();
+        (view.epoch.0, indices(view.full), indices(view.joining))
+    }
+
+    /// Nodes that are all full in epoch 1, with leases from time 0.
+    fn running(nodes: usize) -> Service {
+        let mut service = Service::new(parameters(nodes));
+        for node in 0..nodes {
+            let answer = beat(&mut service, 0, node, 10, 0, HostState::Starting);
+            assert_eq!(answer.is_ok(), node == nodes - 1);
+        }
+        assert_eq!(sets(&service), (1, (0..nodes).collect(), vec![]));
+        service
+    }
+
+    #[test]
+    fn a_silent_member_is_removed_when_its_lease_has_certainly_ended() {
+        let mut service = running(3);
+        assert!(beat(&mut service, 50, 0, 10, 1, HostState::Full).is_ok());
+        assert!(beat(&mut service, 60, 1, 10, 1, HostState::Full).is_ok());
+        // 100 ms and 1 % for drift.
+        assert_eq!(service.next_deadline(), at(101));
+        service.tick(at(101));
+        assert_eq!(sets(&service), (2, vec![0, 1], vec![]));
+        assert_eq!(beat(&mut service, 110, 2, 10, 1, HostState::Full), Err(Reason::Rejoin));
+        assert_eq!(beat(&mut service, 110, 2, 9, 1, HostState::Full), Err(Reason::Superseded));
+        assert_eq!(beat(&mut service, 110, 2, 11, 1, HostState::Full), Err(Reason::Rejoin));
+    }
+
+    #[test]
+    fn when_all_leases_lapse_together_the_silent_have_one_more() {
+        let mut service = running(3);
+        service.tick(at(500));
+        assert_eq!(sets(&service).0, 1);
+        assert_eq!(service.next_deadline(), Instant::FAR_FUTURE);
+        for ms in [500, 550, 600] {
+            assert!(beat(&mut service, ms, 0, 10, 1, HostState::Full).is_ok());
+        }
+        assert!(beat(&mut service, 600, 2, 10, 1, HostState::Full).is_ok());
+        assert_eq!(sets(&service).0, 1);
+        assert_eq!(service.next_deadline(), at(601));
+        service.tick(at(601));
+        assert_eq!(sets(&service), (2, vec![0, 2], vec![]));
+    }
+
+    #[test]
+    fn the_last_full_member_stays() {
+        let mut service = running(2);
+        assert!(beat(&mut service, 90, 1, 10, 1, HostState::Full).is_ok());
+        service.tick(at(101));
+        assert_eq!(sets(&service), (2, vec![1], vec![]));
+        assert!(beat(&mut service, 110, 0, 11, 0, HostState::Starting).is_err());
+        service.tick(at(126));
+        assert_eq!(sets(&service), (3, vec![1], vec![0]));
+        for ms in [150, 250, 350, 450] {
+            assert!(beat(&mut service, ms, 0, 11, 3, HostState::Joining { synced: false }).is_ok());
+        }
+        assert_eq!(sets(&service).0, 3);
+        assert_eq!(beat(&mut service, 460, 1, 12, 0, HostState::Starting), Err(Reason::Halted));
+        assert_eq!(service.phase(), Phase::Halted);
+        let halted = service.take_unsaved().unwrap();
+        assert!(halted.halted());
+        let mut service = Service::restore(parameters(2), &halted, at(0)).unwrap();
+        assert_eq!(beat(&mut service, 1, 0, 11, 3, HostState::Joining { synced: true }), Err(Reason::Halted));
+    }
+
+    #[test]
+    fn a_synced_member_takes_the_place_of_the_last_full_one() {
+        let mut service = running(2);
+        assert!(beat(&mut service, 50, 0, 11, 0, HostState::Starting).is_ok());
+        assert_eq!(sets(&service), (2, vec![1], vec![0]));
+        // Too early for another view, but not for one that must be.
+        assert!(beat(&mut service, 60, 0, 11, 2, HostState::Joining { synced: true }).is_ok());
+        assert_eq!(sets(&service).0, 2);
+        assert!(beat(&mut service, 61, 1, 11, 0, HostState::Starting).is_ok());
+        assert_eq!(sets(&service), (3, vec![0], vec![1]));
+    }
+
+    #[test]
+    fn changes_that_can_wait_are_collected() {
+        let mut service = running(4);
+        for (node, ms) in [(1, 200), (2, 210), (3, 220)] {
+            assert!(beat(&mut service, ms - 150, node, 10, 1, HostState::Full).is_ok());
+            assert!(beat(&mut service, ms - 149, 0, 10, 1, HostState::Full).is_ok());
+        }
+        assert!(beat(&mut service, 130, 0, 10, 1, HostState::Full).is_ok());
+        for ms in [151, 161, 171] {
+            service.tick(at(ms));
+        }
+        assert_eq!(sets(&service), (4, vec![0], vec![]));
+        for node in 1..4 {
+            let answer = beat(&mut service, 172, node, 11, 0, HostState::Starting);
+            assert_eq!(answer, Err(Reason::Waiting));
+        }
+        assert_eq!(service.next_deadline(), at(196));
+        service.tick(at(196));
+        assert_eq!(sets(&service), (5, vec![0], vec![1, 2, 3]));
+        // Synced in an earlier epoch is not synced.
+        assert!(beat(&mut service, 230, 1, 11, 4, HostState::Joining { synced: true }).is_ok());
+        assert_eq!(sets(&service).0, 5);
+        assert!(beat(&mut service, 231, 1, 11, 5, HostState::Joining { synced: true }).is_ok());
+        assert_eq!(sets(&service), (6, vec![0, 1], vec![2, 3]));
+    }
+
+    #[test]
+    fn a_lost_engine_gets_no_lease() {
+        let mut service = running(2);
+        assert_eq!(beat(&mut service, 50, 0, 10, 1, HostState::Lost), Err(Reason::Rejoin));
+        assert!(beat(&mut service, 90, 1, 10, 1, HostState::Full).is_ok());
+        service.tick(at(101));
+        assert_eq!(sets(&service), (2, vec![1], vec![]));
+    }
+
+    #[test]
+    fn a_service_that_forgot_says_so() {
+        let mut service = Service::new(parameters(2));
+        assert_eq!(beat(&mut service, 0, 0, 10, 3, HostState::Full), Err(Reason::Ahead));
+        assert_eq!(beat(&mut service, 0, 2, 10, 0, HostState::Starting), Err(Reason::UnknownNode));
+        assert_eq!(service.phase(), Phase::Bootstrapping { missing: NodeSet::first(2) });
+    }
+
+    #[test]
+    fn a_restored_service_waits_for_leases_that_it_does_not_remember() {
+        let mut before = running(2);
+        let durable = before.take_unsaved().unwrap();
+        assert_eq!(before.take_unsaved(), None);
+        let mut service = Service::restore(parameters(2), &durable, at(10)).unwrap();
+        assert!(beat(&mut service, 60, 0, 10, 1, HostState::Full).is_ok());
+        assert_eq!(service.next_deadline(), at(111));
+        service.tick(at(110));
+        assert_eq!(sets(&service).0, 1);
+        service.tick(at(111));
+        assert_eq!(sets(&service), (2, vec![0], vec![]));
+        let error = Service::restore(parameters(3), &durable, at(10)).unwrap_err();
+        assert_eq!(error.to_string(), "it describes 2 nodes, but 3 are configured");
+    }
+
+    proptest! {
+        #[test]
+        fn no_heartbeat_breaks_the_rules(
+            nodes in 1usize..=16,
+            steps in prop::collection::vec((0u64..60, 0usize..16, 1u64..5, 0u32..12, 0u8..5), 0..300),
+        ) {
+            let mut service = running(nodes);
+            let mut now = 0;
+            for (pause, node, life, epoch, state) in steps {
+                let before = service.view();
+                now += pause;
+                let state = match state {
+                    0 => HostState::Starting,
+                    1 | 2 => HostState::Joining { synced: state == 2 },
+                    3 => HostState::Full,
+                    _ => HostState::Lost,
+                };
+                let answer = beat(&mut service, now, node, life * 4, epoch, state);
+                let view = service.view();
+                prop_assert!(!view.full.is_empty());
+                prop_assert!(view == before || view.epoch.0 == before.epoch.0 + 1);
+                prop_assert!(view.full.iter().all(|node| before.members().contains(node)));
+                if let Ok(grant) = answer {
+                    prop_assert_eq!(grant.view, view);
+                    prop_assert!(view.members().contains(NodeId::new(node).unwrap()));
+                }
+                prop_assert!(service.next_deadline() > at(now), "a deadline that has passed wakes its host for ever");
+            }
+        }
+    }
 }

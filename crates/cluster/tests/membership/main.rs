@@ -1,0 +1,5 @@
+//! The membership service, its agents and their hosts together.
+
+mod conversation;
+mod schedules;
+mod world;

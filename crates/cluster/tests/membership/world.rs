@@ -1,0 +1,393 @@
+//! A small world of hosts, their agents and one membership service: real time in picoseconds, a clock of its own for
+//! everybody, and a network that loses, duplicates and delays. It checks after every step what must always hold.
+
+use std::collections::BTreeMap;
+
+use weft_cluster::{
+    Action, Agent, AgentParameters, Durable, EngineStatus, HostState, Incarnation, Membership, Message,
+    Phase, Server, Service, ServiceParameters,
+};
+use weft_time::{Duration, Instant};
+use weft_waist::{Epoch, NodeId, View};
+
+/// A clock that began at `offset_ps` and gains `ppm` millionths.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    pub offset_ps: u64,
+    pub ppm: i64,
+}
+
+impl Clock {
+    fn read(self, real: u64) -> Instant {
+        let gained = i128::from(real) * i128::from(self.ppm) / 1_000_000;
+        Instant::from_ps(self.offset_ps + u64::try_from(i128::from(real) + gained).unwrap())
+    }
+
+    /// The first real time at which it shows `local`.
+    fn when(self, local: Instant) -> u64 {
+        if local == Instant::FAR_FUTURE {
+            return u64::MAX;
+        }
+        let shown = u128::from(local.as_ps().saturating_sub(self.offset_ps));
+        let mut real =
+            (shown * 1_000_000 / u128::try_from(1_000_000 + self.ppm).unwrap()).saturating_sub(2) as u64;
+        while self.read(real) < local {
+            real += 1;
+        }
+        real
+    }
+}
+
+/// SplitMix64: one number decides a whole run.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    pub fn percent(&mut self, chance: u64) -> bool {
+        self.below(100) < chance
+    }
+}
+
+/// What the network does to messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Network {
+    pub loss_percent: u64,
+    pub duplicate_percent: u64,
+    pub delay_min: Duration,
+    pub delay_max: Duration,
+    /// One message in a hundred takes up to this long.
+    pub straggler_max: Duration,
+}
+
+pub struct Host {
+    pub agent: Option<Agent>,
+    pub engine: Option<EngineStatus>,
+    /// Nothing from this host arrives.
+    pub mute: bool,
+    /// Nothing arrives at this host.
+    pub deaf: bool,
+    /// When its engine, if it is joining, has caught up.
+    synced_at: u64,
+    clock: Clock,
+    next_incarnation: Incarnation,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Service,
+    Node(usize),
+}
+
+pub struct World {
+    pub real: u64,
+    pub random: Random,
+    pub network: Network,
+    pub hosts: Vec<Host>,
+    pub log: Vec<String>,
+    pub server: Option<Server<usize>>,
+    pub sync_max: Duration,
+    pub unsaved_crash_percent: u64,
+    parameters: ServiceParameters,
+    service_clock: Clock,
+    saved: Option<Durable>,
+    flight: BTreeMap<(u64, u64), (Place, Vec<u8>)>,
+    packets: u64,
+    views: BTreeMap<Epoch, View>,
+    said: BTreeMap<(bool, usize), String>,
+}
+
+impl World {
+    pub fn new(seed: u64, parameters: ServiceParameters, network: Network, clocks: &[Clock]) -> Self {
+        let (service_clock, node_clocks) = clocks.split_first().unwrap();
+        let host = |&clock| Host {
+            agent: None,
+            engine: None,
+            mute: false,
+            deaf: false,
+            synced_at: 0,
+            clock,
+            next_incarnation: Incarnation::FIRST,
+        };
+        Self {
+            real: 0,
+            random: Random(seed),
+            network,
+            hosts: node_clocks.iter().map(host).collect(),
+            log: Vec::new(),
+            server: Some(Server::new(Service::new(parameters))),
+            sync_max: parameters.lease,
+            unsaved_crash_percent: 0,
+            parameters,
+            service_clock: *service_clock,
+            saved: None,
+            flight: BTreeMap::new(),
+            packets: 0,
+            views: BTreeMap::new(),
+            said: BTreeMap::new(),
+        }
+    }
+
+    pub fn view(&self) -> View {
+        self.saved.as_ref().map_or_else(View::default, Durable::view)
+    }
+
+    pub fn halted(&self) -> bool {
+        self.saved.as_ref().is_some_and(Durable::halted)
+    }
+
+    /// Starts the node with an empty engine, if it is not running.
+    pub fn start(&mut self, node: usize) {
+        if self.hosts[node].agent.is_none() {
+            let incarnation = self.hosts[node].next_incarnation;
+            self.incarnate(node, incarnation);
+        }
+    }
+
+    pub fn crash(&mut self, node: usize) {
+        self.hosts[node].agent = None;
+        self.hosts[node].engine = None;
+    }
+
+    pub fn lose_engine(&mut self, node: usize) {
+        if let Some(engine) = &mut self.hosts[node].engine {
+            engine.state = HostState::Lost;
+        }
+    }
+
+    pub fn crash_service(&mut self) {
+        self.server = None;
+    }
+
+    /// Starts the service from what it had saved. Before its first view there is nothing to save.
+    pub fn start_service(&mut self) {
+        if self.server.is_none() {
+            let now = self.service_clock.read(self.real);
+            let service = match &self.saved {
+                Some(durable) => {
+                    let durable = Durable::from_toml(&durable.to_toml()).unwrap();
+                    Service::restore(self.parameters, &durable, now).unwrap()
+                }
+                None => Service::new(self.parameters),
+            };
+            self.server = Some(Server::new(service));
+        }
+    }
+
+    /// Lets everything happen that happens up to `end`, in picoseconds.
+    pub fn run_until(&mut self, end: u64) {
+        loop {
+            let next = self.next_time();
+            if next > end {
+                self.real = end;
+                return;
+            }
+            self.real = self.real.max(next);
+            self.step();
+            self.check_leases();
+        }
+    }
+
+    fn next_time(&self) -> u64 {
+        let arrival = self.flight.first_key_value().map_or(u64::MAX, |((time, _), _)| *time);
+        let service = self.server.as_ref().map_or(u64::MAX, |it| self.service_clock.when(it.next_deadline()));
+        let hosts = self.hosts.iter().map(|host| {
+            let agent = host.agent.as_ref().map_or(u64::MAX, |agent| host.clock.when(agent.next_deadline()));
+            let is_joining =
+                host.engine.is_some_and(|engine| engine.state == HostState::Joining { synced: false });
+            if is_joining { agent.min(host.synced_at) } else { agent }
+        });
+        hosts.min().unwrap_or(u64::MAX).min(arrival).min(service)
+    }
+
+    fn step(&mut self) {
+        while let Some(entry) = self.flight.first_entry().filter(|entry| entry.key().0 <= self.real) {
+            let (place, bytes) = entry.remove();
+            match place {
+                Place::Service => {
+                    let from = Message::decode(&bytes).map(|message| match message {
+                        Message::Heartbeat { heartbeat, .. } => heartbeat.node.index(),
+                        other => panic!("a service is sent {other}"),
+                    });
+                    let now = self.service_clock.read(self.real);
+                    if let Some(server) = &mut self.server {
+                        server.receive(now, from.unwrap(), &bytes).unwrap();
+                    }
+                    self.serve();
+                }
+                Place::Node(node) => {
+                    let host = &mut self.hosts[node];
+                    if let Some(agent) = &mut host.agent {
+                        // A refused datagram is one that came late or twice, or was meant for an earlier life.
+                        let _ = agent.receive(host.clock.read(self.real), &bytes);
+                    }
+                    self.attend(node);
+                }
+            }
+        }
+        if let Some(server) = &mut self.server {
+            server.tick(self.service_clock.read(self.real));
+        }
+        self.serve();
+        for node in 0..self.hosts.len() {
+            self.attend(node);
+        }
+    }
+
+    /// What the service's host does after every call: save, then send.
+    fn serve(&mut self) {
+        let Some(server) = &mut self.server else { return };
+        if server.service().has_unsaved() {
+            assert!(server.poll_transmit().is_none(), "an answer leaves before the view is saved");
+        }
+        // A service may die before it has saved: then nobody has seen the view, and it never was one.
+        if server.service().has_unsaved() && self.random.percent(self.unsaved_crash_percent) {
+            self.server = None;
+            return;
+        }
+        if let Some(durable) = server.take_unsaved() {
+            self.publish(durable);
+        }
+        while let Some((node, datagram)) = self.server.as_mut().and_then(Server::poll_transmit) {
+            self.send(Place::Node(node), &datagram);
+        }
+    }
+
+    fn publish(&mut self, durable: Durable) {
+        let before = self.view();
+        let view = durable.view();
+        if durable.halted() {
+            assert_eq!(view, before);
+            assert_eq!(self.server.as_ref().unwrap().service().phase(), Phase::Halted);
+            self.say(format!("cluster halted at {}", view.epoch));
+        } else {
+            assert_eq!(view.epoch.0, before.epoch.0 + 1, "epochs grow one by one");
+            assert!(self.views.insert(view.epoch, view).is_none(), "an epoch has one view");
+            self.say(format!("{}: full {:?} joining {:?}", view.epoch, view.full, view.joining));
+            assert!(!view.full.is_empty());
+            if before.epoch > Epoch(0) {
+                self.check_data_holders(&before, &durable);
+            }
+        }
+        self.saved = Some(durable);
+        self.check_leases();
+    }
+
+    /// A full member was a member with the same incarnation before: so a returning node is joining first, and the
+    /// last engine that holds the data is not removed.
+    fn check_data_holders(&self, before: &View, durable: &Durable) {
+        let saved = self.saved.as_ref().unwrap();
+        for node in durable.view().full.iter() {
+            let (old, new) = (saved.nodes()[node.index()], durable.nodes()[node.index()]);
+            assert!(before.members().contains(node), "{node} becomes full without having joined");
+            assert_eq!(old.incarnation, new.incarnation, "{node} becomes full with an empty engine");
+        }
+    }
+
+    /// At the moment at which a view without a node exists, and at all others: an engine that may believe in its lease
+    /// is in the newest view, in its own life.
+    fn check_leases(&self) {
+        let view = self.view();
+        for (index, host) in self.hosts.iter().enumerate() {
+            let Some(agent) = &host.agent else { continue };
+            let known = agent.view();
+            if known.epoch > Epoch(0) {
+                assert_eq!(
+                    self.views.get(&known.epoch),
+                    Some(&known),
+                    "an agent has a view that was not published"
+                );
+            }
+            if host.clock.read(self.real) < agent.lease_until() {
+                assert!(
+                    view.members().contains(agent.node()),
+                    "node {index} has a lease but is not in {view:?}"
+                );
+                let registered = self.saved.as_ref().unwrap().nodes()[index].incarnation;
+                assert_eq!(registered, Some(agent.incarnation()), "a past life of node {index} has a lease");
+            }
+        }
+    }
+
+    /// What a node's host does whenever something may have happened.
+    fn attend(&mut self, node: usize) {
+        loop {
+            let catching_up = self.random.below(self.sync_max.as_ps().max(1));
+            let host = &mut self.hosts[node];
+            let now = host.clock.read(self.real);
+            let (Some(agent), Some(engine)) = (&mut host.agent, &mut host.engine) else { return };
+            if let Some(configuration) = agent.poll_configuration() {
+                let view = configuration.view;
+                if view.epoch > engine.epoch && engine.state != HostState::Lost {
+                    engine.epoch = view.epoch;
+                    engine.state = if view.full.contains(configuration.node) {
+                        HostState::Full
+                    } else {
+                        host.synced_at = self.real + catching_up;
+                        HostState::Joining { synced: false }
+                    };
+                }
+            }
+            if engine.state == (HostState::Joining { synced: false }) && self.real >= host.synced_at {
+                engine.state = HostState::Joining { synced: true };
+            }
+            agent.engine_status(now, *engine);
+            match agent.poll_action() {
+                Some(Action::Restart { incarnation }) => {
+                    self.incarnate(node, incarnation);
+                    continue;
+                }
+                Some(Action::Stop) => panic!("every life has a greater incarnation than the one before"),
+                None => {}
+            }
+            if let Some(datagram) = agent.poll_transmit(now) {
+                self.send(Place::Service, &datagram);
+            }
+            return;
+        }
+    }
+
+    fn incarnate(&mut self, node: usize, incarnation: Incarnation) {
+        let host = &mut self.hosts[node];
+        host.next_incarnation = incarnation.next();
+        host.agent = Some(Agent::new(NodeId::new(node).unwrap(), incarnation, AgentParameters::default()));
+        host.engine = Some(EngineStatus::STARTING);
+    }
+
+    fn send(&mut self, to: Place, datagram: &[u8]) {
+        let message = Message::decode(datagram).unwrap();
+        let node = match (to, message) {
+            (Place::Node(node), _) => node,
+            (Place::Service, Message::Heartbeat { heartbeat, .. }) => heartbeat.node.index(),
+            (Place::Service, other) => panic!("an agent sends {other}"),
+        };
+        // Renewals that repeat what was said before would hide the conversation.
+        let text = message.to_string();
+        if self.said.insert((to == Place::Service, node), text.clone()).as_ref() != Some(&text) {
+            self.say(if to == Place::Service { format!("  -> {text}") } else { format!("  <- {text}") });
+        }
+        let cut = if to == Place::Service { self.hosts[node].mute } else { self.hosts[node].deaf };
+        let copies = 1 + u64::from(self.random.percent(self.network.duplicate_percent));
+        for _ in 0..copies {
+            if cut || self.random.percent(self.network.loss_percent) {
+                continue;
+            }
+            let Network { delay_min, delay_max, straggler_max, .. } = self.network;
+            let longest = if self.random.percent(1) { straggler_max } else { delay_max };
+            let spread = longest.as_ps().saturating_sub(delay_min.as_ps()) + 1;
+            let arrival = self.real + delay_min.as_ps() + self.random.below(spread);
+            self.packets += 1;
+            self.flight.insert((arrival, self.packets), (to, datagram.to_vec()));
+        }
+    }
+
+    fn say(&mut self, line: String) {
+        self.log.push(format!("{:>5} ms {line}", self.real / 1_000_000_000));
+    }
+}
