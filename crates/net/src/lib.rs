@@ -1,1 +1,45 @@
-//! (to be written)
+//! Real sockets and real clocks, on Linux and without root.
+//!
+//! This room holds what a real node needs below its NIC, and a real client below its library:
+//!
+//! - [`UdpPort`]: a UDP socket with batched system calls and segmentation offload both ways;
+//! - [`Clock`]: the machine's monotonic clock as [`weft_time::Instant`];
+//! - [`Poller`] and [`IdlePolicy`]: one thread waits for all of its ports, by polling, by sleeping or by one
+//!   after the other;
+//! - [`Endpoint`] and [`run`]: the loop that drives one node or client over its ports until a [`Stop`];
+//! - [`plain`]: what the same system calls reach with no protocol above them, the limit that a transport is
+//!   measured against;
+//! - [`process`]: child processes that never outlive their parent.
+//!
+//! Nothing here knows a protocol. Bytes that arrive are handed on as they are; what does not arrive as a whole
+//! datagram is dropped and counted.
+//!
+//! # IP identification
+//!
+//! RoCE v2's invariant CRC covers the IP identification, which an ordinary socket neither sets nor sees. It can
+//! be known all the same. A socket that is not connected and forbids fragmentation sends identification 0
+//! (RFC 6864 leaves it free for a datagram that is never fragmented), and segment *i* of a segmented send carries
+//! *i*. [`UdpPort`] keeps to such sockets and tells the writer of each datagram, and its reader, the
+//! identification.
+//!
+//! The reader's is inferred from the segment's place. That is exact if every coalesced buffer is one that was
+//! segmented at the sender: over loopback and veth, where the buffer crosses whole. A real link's receive
+//! offload may join datagrams that were sent one by one, so there [`PortOptions::segmentation`] must be off at both ends;
+//! every identification is then 0.
+
+#![deny(unsafe_code)]
+
+mod clock;
+mod drive;
+pub mod plain;
+mod poll;
+mod port;
+pub mod process;
+mod stop;
+mod system;
+
+pub use clock::Clock;
+pub use drive::{Endpoint, run};
+pub use poll::{IdlePolicy, Poller, Ready};
+pub use port::{BindError, Counters, Datagram, LONGEST_DATAGRAM, OversizedDatagram, PortOptions, UdpPort};
+pub use stop::Stop;

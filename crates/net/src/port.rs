@@ -1,0 +1,468 @@
+//! A UDP socket with batched system calls.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddrV4, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::system::{self, Messages};
+
+/// The longest payload of a UDP datagram over IPv4: 65,535 bytes less the two headers.
+pub const LONGEST_DATAGRAM: usize = 65_535 - 20 - 8;
+
+/// The most segments that every kernel with segmentation takes in one send (`UDP_MAX_SEGMENTS` before Linux 6.9).
+const MOST_SEGMENTS: u16 = 64;
+
+/// How to open a [`UdpPort`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortOptions {
+    /// Send runs of datagrams of equal size as one buffer that the kernel cuts up (`UDP_SEGMENT`), and receive such
+    /// runs as one buffer (`UDP_GRO`). See the crate's documentation for what this means for the IP identification.
+    pub segmentation: bool,
+    /// The longest datagram that is sent or received, in bytes of UDP payload, at most [`LONGEST_DATAGRAM`].
+    pub longest_datagram: usize,
+    /// How many buffers one system call fills or empties.
+    pub batch: usize,
+    /// What the kernel may keep for the socket in each direction, in bytes. A kernel that grants less is not an error.
+    pub kernel_buffer_bytes: usize,
+}
+
+impl Default for PortOptions {
+    /// Segmentation, datagrams of any length, 32 buffers a batch and 4 MiB in the kernel.
+    fn default() -> Self {
+        Self {
+            segmentation: true,
+            longest_datagram: LONGEST_DATAGRAM,
+            batch: 32,
+            kernel_buffer_bytes: 4 << 20,
+        }
+    }
+}
+
+/// Why a port could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Another socket has the address.
+    #[error(
+        "UDP {address} is in use: stop the process that has it (`ss -ulpn 'sport = :{port}'` names it) or choose another \
+         address", port = address.port()
+    )]
+    InUse {
+        /// The address asked for.
+        address: SocketAddrV4,
+    },
+    /// No interface of this machine has the address.
+    #[error("no interface of this machine has {}: choose one of `ip -4 address`", address.ip())]
+    NotLocal {
+        /// The address asked for.
+        address: SocketAddrV4,
+    },
+    /// Ports below a limit (1024 as a rule) are for root.
+    #[error("UDP {address} is reserved for root: choose a port from 1024 on")]
+    Reserved {
+        /// The address asked for.
+        address: SocketAddrV4,
+    },
+    /// Anything else.
+    #[error("UDP {address} cannot be opened: {source}")]
+    Other {
+        /// The address asked for.
+        address: SocketAddrV4,
+        /// What the kernel says.
+        source: io::Error,
+    },
+}
+
+impl BindError {
+    fn new(address: SocketAddrV4, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::AddrInUse => Self::InUse { address },
+            io::ErrorKind::AddrNotAvailable => Self::NotLocal { address },
+            io::ErrorKind::PermissionDenied => Self::Reserved { address },
+            _ => Self::Other { address, source },
+        }
+    }
+}
+
+/// A datagram that is longer than the path allows; fragmentation is forbidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{length} bytes to {to} exceed what the path takes in one datagram: lower the path MTU in the configuration"
+)]
+pub struct OversizedDatagram {
+    /// Where it should have gone.
+    pub to: SocketAddrV4,
+    /// Its length in bytes of UDP payload.
+    pub length: usize,
+}
+
+/// A received datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// Where it came from.
+    pub from: SocketAddrV4,
+    /// Its UDP payload.
+    pub bytes: &'a [u8],
+    /// The IP identification that it carried, as inferred from its place in a segmented buffer.
+    pub identification: u16,
+}
+
+/// What a port has done, in datagrams unless the name says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Handed to the caller.
+    pub received: u64,
+    /// System calls that brought at least one datagram.
+    pub receive_calls: u64,
+    /// Dropped because they were longer than a buffer or came without an address.
+    pub malformed: u64,
+    /// Taken by the kernel.
+    pub sent: u64,
+    /// System calls that took at least one datagram.
+    pub send_calls: u64,
+    /// Times that the kernel could take no more for the moment.
+    pub held_back: u64,
+    /// Not queued, because everything was full.
+    pub not_queued: u64,
+    /// Dropped because they were longer than the path allows.
+    pub oversized: u64,
+    /// Dropped because the kernel has no way to the destination or refuses it.
+    pub refused: u64,
+    /// Reports that a peer's port is closed, which are ignored: a dead peer is no error of this socket.
+    pub unreachable: u64,
+}
+
+impl Counters {
+    /// The counters by name, in a fixed order.
+    pub const fn named(&self) -> [(&'static str, u64); 10] {
+        [
+            ("received", self.received),
+            ("receive_calls", self.receive_calls),
+            ("malformed", self.malformed),
+            ("sent", self.sent),
+            ("send_calls", self.send_calls),
+            ("held_back", self.held_back),
+            ("not_queued", self.not_queued),
+            ("oversized", self.oversized),
+            ("refused", self.refused),
+            ("unreachable", self.unreachable),
+        ]
+    }
+}
+
+/// Datagrams to one destination that leave in one buffer, each of `segment` bytes but the last.
+#[derive(Clone, Copy, Debug)]
+struct Train {
+    to: SocketAddrV4,
+    length: usize,
+    segment: usize,
+    segments: u16,
+}
+
+impl Train {
+    /// Whether a datagram of `length` bytes may be appended.
+    fn takes(&self, length: usize, capacity: usize) -> bool {
+        let all_equal = self.length == self.segment * usize::from(self.segments);
+        all_equal
+            && (1..=self.segment).contains(&length)
+            && self.segments < MOST_SEGMENTS
+            && self.length + length <= capacity
+    }
+}
+
+/// A non-blocking UDP socket over IPv4 that is not connected and forbids fragmentation.
+///
+/// Datagrams are queued with [`UdpPort::push`] and leave with [`UdpPort::flush`]. Datagrams to one destination keep
+/// their order; between destinations there is none. All memory is allocated when the port is opened.
+pub struct UdpPort {
+    socket: UdpSocket,
+    local: SocketAddrV4,
+    longest_datagram: usize,
+    segmentation: bool,
+    incoming: Messages,
+    outgoing: Messages,
+    /// What the buffers of `outgoing` hold, from the first; those before `sent` have left.
+    trains: Vec<Train>,
+    sent: usize,
+    oversized: Option<OversizedDatagram>,
+    counters: Counters,
+}
+
+impl UdpPort {
+    /// Opens the socket. Port 0 lets the kernel choose one; see [`UdpPort::local_address`].
+    ///
+    /// # Errors
+    /// [`BindError`] says what to do.
+    ///
+    /// # Panics
+    /// If the options ask for no buffers or for longer datagrams than there are.
+    pub fn bind(address: SocketAddrV4, options: &PortOptions) -> Result<Self, BindError> {
+        assert!(options.batch > 0, "a batch has at least one buffer");
+        assert!((1..=LONGEST_DATAGRAM).contains(&options.longest_datagram), "no datagram has this length");
+        let other = |source| BindError::Other { address, source };
+        let socket = UdpSocket::bind(address).map_err(|source| BindError::new(address, source))?;
+        let std::net::SocketAddr::V4(local) = socket.local_addr().map_err(other)? else {
+            unreachable!("bound to an IPv4 address")
+        };
+        let segmentation = configure(&socket, options).map_err(other)?;
+        let capacity = if segmentation { LONGEST_DATAGRAM } else { options.longest_datagram };
+        Ok(Self {
+            socket,
+            local,
+            longest_datagram: options.longest_datagram,
+            segmentation,
+            incoming: Messages::new(options.batch, capacity),
+            outgoing: Messages::new(options.batch, capacity),
+            trains: Vec::with_capacity(options.batch),
+            sent: 0,
+            oversized: None,
+            counters: Counters::default(),
+        })
+    }
+
+    /// The address that the socket is bound to.
+    pub fn local_address(&self) -> SocketAddrV4 {
+        self.local
+    }
+
+    /// Whether runs of datagrams are sent and received as one: asked for, and the kernel is willing.
+    pub fn segmentation(&self) -> bool {
+        self.segmentation
+    }
+
+    /// What has happened so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// How many datagrams the kernel has dropped since the socket was opened, because nobody fetched them in time.
+    ///
+    /// # Errors
+    /// The kernel's, if it is older than this statistic (Linux 4.12).
+    pub fn receive_buffer_drops(&self) -> io::Result<u32> {
+        system::receive_buffer_drops(self.as_fd())
+    }
+
+    /// The first datagram that was longer than its path allows, once.
+    pub fn take_oversized(&mut self) -> Option<OversizedDatagram> {
+        self.oversized.take()
+    }
+
+    /// Receives one batch without waiting and calls `handle` with each datagram in order; returns how many there were.
+    ///
+    /// # Errors
+    /// Only what makes the socket useless.
+    pub fn receive(&mut self, mut handle: impl FnMut(Datagram<'_>)) -> io::Result<usize> {
+        let messages = loop {
+            match self.incoming.receive(self.socket.as_fd()) {
+                Ok(messages) => break messages,
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => return Ok(0),
+                    Some(libc::EINTR) => {}
+                    Some(code) if reports_a_peer(code) => self.counters.unreachable += 1,
+                    _ => return Err(error),
+                },
+            }
+        };
+        let mut datagrams = 0;
+        for index in 0..messages {
+            let whole = self.incoming.source(index).zip(self.incoming.received_length(index));
+            let joined_from = self.incoming.received_segment(index);
+            self.incoming.prepare_receive(index);
+            let Some((from, length)) = whole else {
+                self.counters.malformed += 1;
+                continue;
+            };
+            let segment = joined_from.unwrap_or(length).min(length);
+            if segment > self.longest_datagram {
+                self.counters.malformed += 1;
+                continue;
+            }
+            let bytes = self.incoming.bytes(index, length);
+            // An empty datagram is one datagram, not none.
+            let count = length.div_ceil(segment.max(1)).max(1);
+            for place in 0..count {
+                let bytes = &bytes[place * segment..length.min((place + 1) * segment)];
+                handle(Datagram { from, bytes, identification: place as u16 });
+            }
+            datagrams += count;
+        }
+        self.counters.receive_calls += 1;
+        self.counters.received += datagrams as u64;
+        Ok(datagrams)
+    }
+
+    /// Queues a copy of `bytes` for `to`; `false` as [`UdpPort::push_with`].
+    pub fn push(&mut self, to: SocketAddrV4, bytes: &[u8]) -> bool {
+        self.push_with(to, bytes.len(), |_, buffer| buffer.copy_from_slice(bytes))
+    }
+
+    /// Queues a datagram of `length` bytes for `to`, which `write` writes in place. It is told the IP identification that
+    /// the datagram will carry, and a buffer with unspecified content.
+    ///
+    /// `false`, with `write` not called, if everything is full and the kernel takes nothing for the moment, or if the
+    /// datagram is longer than [`PortOptions::longest_datagram`]; both are counted.
+    pub fn push_with(&mut self, to: SocketAddrV4, length: usize, write: impl FnOnce(u16, &mut [u8])) -> bool {
+        if length > self.longest_datagram {
+            self.note_oversized(OversizedDatagram { to, length }, 1);
+            return false;
+        }
+        let capacity = self.outgoing.capacity();
+        let open = if self.segmentation {
+            // Only the latest train to a destination may grow, or datagrams would overtake each other.
+            let latest = self.trains[self.sent..].iter().rposition(|train| train.to == to);
+            latest.map(|place| place + self.sent).filter(|&index| self.trains[index].takes(length, capacity))
+        } else {
+            None
+        };
+        let index = match open {
+            Some(index) => index,
+            None => {
+                if self.trains.len() == self.outgoing.count() && !self.make_room() {
+                    self.counters.not_queued += 1;
+                    return false;
+                }
+                self.trains.push(Train { to, length: 0, segment: length, segments: 0 });
+                self.trains.len() - 1
+            }
+        };
+        let train = &mut self.trains[index];
+        write(train.segments, self.outgoing.bytes_mut(index, train.length, length));
+        train.length += length;
+        train.segments += 1;
+        true
+    }
+
+    /// The number of datagrams that are queued and have not left.
+    pub fn queued(&self) -> usize {
+        self.trains[self.sent..].iter().map(|train| usize::from(train.segments)).sum()
+    }
+
+    /// Hands what is queued to the kernel; returns how many datagrams it took. What it cannot take for the moment stays
+    /// queued; what it never will is dropped and counted.
+    ///
+    /// # Errors
+    /// Only what makes the socket useless.
+    pub fn flush(&mut self) -> io::Result<usize> {
+        let mut datagrams = 0;
+        for (index, train) in self.trains.iter().enumerate().skip(self.sent) {
+            let segment = (train.segments > 1).then_some(train.segment as u16);
+            self.outgoing.prepare_send(index, train.to, train.length, segment);
+        }
+        while self.sent < self.trains.len() {
+            match self.outgoing.send(self.socket.as_fd(), self.sent, self.trains.len()) {
+                Ok(messages) => {
+                    let left = &self.trains[self.sent..self.sent + messages];
+                    datagrams += left.iter().map(|train| usize::from(train.segments)).sum::<usize>();
+                    self.counters.send_calls += 1;
+                    self.sent += messages;
+                }
+                Err(error) => {
+                    if !self.handle_send_error(error)? {
+                        break;
+                    }
+                }
+            }
+        }
+        if self.sent == self.trains.len() {
+            self.trains.clear();
+            self.sent = 0;
+        }
+        self.counters.sent += datagrams as u64;
+        Ok(datagrams)
+    }
+
+    /// Sends until nothing is queued; whether that succeeded.
+    fn make_room(&mut self) -> bool {
+        // An error that makes the socket useless comes back on the caller's next flush.
+        let _ = self.flush();
+        self.trains.is_empty()
+    }
+
+    /// Counts datagrams that are too long, and keeps the first for [`UdpPort::take_oversized`].
+    fn note_oversized(&mut self, datagram: OversizedDatagram, datagrams: u64) {
+        if self.counters.oversized == 0 {
+            self.oversized = Some(datagram);
+        }
+        self.counters.oversized += datagrams;
+    }
+
+    /// Deals with the kernel's refusal of the first queued message; whether to go on.
+    fn handle_send_error(&mut self, error: io::Error) -> io::Result<bool> {
+        let train = self.trains[self.sent];
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOBUFS) => {
+                self.counters.held_back += 1;
+                return Ok(false);
+            }
+            Some(libc::EINTR) => return Ok(true),
+            // Tells of an earlier datagram; the message itself has not been tried.
+            Some(code) if reports_a_peer(code) => {
+                self.counters.unreachable += 1;
+                return Ok(true);
+            }
+            Some(libc::EMSGSIZE) => {
+                let datagram = OversizedDatagram { to: train.to, length: train.segment };
+                self.note_oversized(datagram, u64::from(train.segments));
+            }
+            // A device without checksum offload, or a kernel with another limit, takes no segmented buffers. These
+            // datagrams are lost: sent one by one they would not carry the identification that their writer was told.
+            Some(libc::EINVAL | libc::EIO | libc::EOPNOTSUPP) if train.segments > 1 => {
+                self.counters.refused += u64::from(train.segments);
+                self.segmentation = false;
+            }
+            Some(
+                libc::EINVAL
+                | libc::EIO
+                | libc::EACCES
+                | libc::EPERM
+                | libc::ENETDOWN
+                | libc::ENETUNREACH
+                | libc::EHOSTUNREACH
+                | libc::EADDRNOTAVAIL,
+            ) => self.counters.refused += u64::from(train.segments),
+            _ => return Err(error),
+        }
+        self.sent += 1;
+        Ok(true)
+    }
+}
+
+impl AsFd for UdpPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl fmt::Debug for UdpPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UdpPort")
+            .field("local", &self.local)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether an error tells of a peer, in an ICMP message that an earlier datagram caused.
+fn reports_a_peer(code: i32) -> bool {
+    matches!(code, libc::ECONNREFUSED | libc::ECONNRESET | libc::EHOSTDOWN)
+}
+
+/// Sets the socket's options; returns whether the kernel segments.
+fn configure(socket: &UdpSocket, options: &PortOptions) -> io::Result<bool> {
+    socket.set_nonblocking(true)?;
+    system::set_option(socket.as_fd(), libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+    let bytes = i32::try_from(options.kernel_buffer_bytes).unwrap_or(i32::MAX / 2);
+    for (forced, ordinary) in
+        [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
+    {
+        // The forced form passes the limit of net.core.[rw]mem_max and is root's; the ordinary one stops at it.
+        if system::set_option(socket.as_fd(), libc::SOL_SOCKET, forced, bytes).is_err() {
+            system::set_option(socket.as_fd(), libc::SOL_SOCKET, ordinary, bytes)?;
+        }
+    }
+    // A kernel without the option cannot segment; reading it changes nothing.
+    Ok(options.segmentation
+        && system::option(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT).is_ok()
+        && system::set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1).is_ok())
+}

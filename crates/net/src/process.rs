@@ -1,0 +1,356 @@
+//! Child processes of one's own executable.
+//!
+//! A child never outlives its parent: it is killed when its [`ChildProcess`] is dropped, also by a panic, and the
+//! kernel kills it when the parent ends in any other way.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use weft_time::Duration;
+
+use crate::system;
+
+/// How many lines of a child's standard error are kept for its obituary.
+const KEPT_LINES: usize = 20;
+
+/// How often a child is asked whether it has ended.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// How long the last lines of an ended child may take to come through. A grandchild that inherited the pipe could
+/// keep it open for ever.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// What goes wrong with a child. Each error ends with what the child last wrote to its standard error.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// It could not be started.
+    #[error("{name} cannot be started: {source}")]
+    Start {
+        /// The child's name.
+        name: String,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// It ended before it had written what was waited for.
+    #[error("{name} ended ({status}) before it wrote \"{prefix}\"{stderr}")]
+    EndedEarly {
+        /// The child's name.
+        name: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The beginning of the line that was waited for.
+        prefix: String,
+        /// Its last lines of standard error.
+        stderr: String,
+    },
+    /// It has not written what was waited for.
+    #[error("{name} has not written \"{prefix}\" within {limit}{stderr}")]
+    Silent {
+        /// The child's name.
+        name: String,
+        /// The beginning of the line that was waited for.
+        prefix: String,
+        /// How long was waited.
+        limit: Duration,
+        /// Its last lines of standard error.
+        stderr: String,
+    },
+    /// It ended, and not with success.
+    #[error("{name} failed ({status}){stderr}")]
+    Failed {
+        /// The child's name.
+        name: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// Its last lines of standard error.
+        stderr: String,
+    },
+    /// It has not ended.
+    #[error("{name} has not ended within {limit}{stderr}")]
+    StillRunning {
+        /// The child's name.
+        name: String,
+        /// How long was waited.
+        limit: Duration,
+        /// Its last lines of standard error.
+        stderr: String,
+    },
+}
+
+/// The executable that is running, as a command to add arguments to. It is the same program even if its file has been
+/// replaced in the meantime.
+pub fn own_executable() -> Command {
+    Command::new("/proc/self/exe")
+}
+
+/// A child process whose standard output is read line by line. Its standard input is empty.
+#[derive(Debug)]
+pub struct ChildProcess {
+    name: String,
+    child: Child,
+    lines: Receiver<String>,
+    last_errors: Arc<Mutex<VecDeque<String>>>,
+    error_reader: thread::JoinHandle<()>,
+}
+
+impl ChildProcess {
+    /// Starts `command`; `name` is what errors call it.
+    ///
+    /// The kernel ties the child's life to the calling *thread*: call from one that lives as long as the child is
+    /// wanted.
+    ///
+    /// # Errors
+    /// [`ProcessError::Start`].
+    pub fn start(name: impl Into<String>, mut command: Command) -> Result<Self, ProcessError> {
+        let name = name.into();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        system::die_with_parent(&mut command);
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(source) => return Err(ProcessError::Start { name, source }),
+        };
+        let (output, errors) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+        let (sender, lines) = mpsc::channel();
+        // Read without a pause whether or not anybody asks, so that a child never waits for its reader.
+        thread::spawn(move || for_each_line(output, |line| drop(sender.send(line))));
+        let last_errors = Arc::new(Mutex::new(VecDeque::with_capacity(KEPT_LINES)));
+        let kept = Arc::clone(&last_errors);
+        let error_reader = thread::spawn(move || {
+            for_each_line(errors, |line| {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                if kept.len() == KEPT_LINES {
+                    kept.pop_front();
+                }
+                kept.push_back(line);
+            });
+        });
+        Ok(Self { name, child, lines, last_errors, error_reader })
+    }
+
+    /// The child's process number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for a line that begins with `prefix`, discarding others, and returns the rest of it.
+    ///
+    /// # Errors
+    /// [`ProcessError::EndedEarly`], [`ProcessError::Silent`].
+    pub fn wait_for_line(&mut self, prefix: &str, limit: Duration) -> Result<String, ProcessError> {
+        let end = Instant::now() + standard(limit);
+        loop {
+            match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    if let Some(rest) = line.strip_prefix(prefix) {
+                        return Ok(rest.to_owned());
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => break,
+                // Its standard output is closed; as a rule because it has ended.
+                Err(RecvTimeoutError::Disconnected) => {
+                    let (name, prefix) = (self.name.clone(), prefix.to_owned());
+                    let Some(status) = self.wait_until(end) else { break };
+                    return Err(ProcessError::EndedEarly { name, status, prefix, stderr: self.last_words() });
+                }
+            }
+        }
+        let (name, prefix) = (self.name.clone(), prefix.to_owned());
+        Err(ProcessError::Silent { name, prefix, limit, stderr: self.last_words() })
+    }
+
+    /// Waits for the child to end with success; returns the lines of its standard output that were not waited for.
+    ///
+    /// # Errors
+    /// [`ProcessError::Failed`], [`ProcessError::StillRunning`].
+    pub fn finish(&mut self, limit: Duration) -> Result<Vec<String>, ProcessError> {
+        let name = self.name.clone();
+        let Some(status) = self.wait_until(Instant::now() + standard(limit)) else {
+            return Err(ProcessError::StillRunning { name, limit, stderr: self.last_words() });
+        };
+        if !status.success() {
+            return Err(ProcessError::Failed { name, status, stderr: self.last_words() });
+        }
+        let end = Instant::now() + LAST_WORDS;
+        let mut rest = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            rest.push(line);
+        }
+        Ok(rest)
+    }
+
+    /// Asks the child to stop (SIGTERM) and waits for it to end with success, as [`ChildProcess::finish`].
+    ///
+    /// # Errors
+    /// As [`ChildProcess::finish`].
+    pub fn stop(&mut self, limit: Duration) -> Result<Vec<String>, ProcessError> {
+        self.signal(libc::SIGTERM);
+        self.finish(limit)
+    }
+
+    /// Ends the child as a crash would (SIGKILL), and waits until it is gone.
+    pub fn kill(&mut self) {
+        // It fails only for a child that has been waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Freezes the child (SIGSTOP): it is alive and does nothing, as in a very long pause.
+    pub fn pause(&mut self) {
+        self.signal(libc::SIGSTOP);
+    }
+
+    /// Lets a frozen child go on (SIGCONT).
+    pub fn resume(&mut self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    /// How the child ended, if it has.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    fn signal(&mut self, signal: i32) {
+        // A child that has ended needs no signal, and its number may be somebody else's.
+        if self.status().is_none() {
+            let _ = system::signal_child(&self.child, signal);
+        }
+    }
+
+    fn wait_until(&mut self, end: Instant) -> Option<ExitStatus> {
+        loop {
+            let status = self.status();
+            if status.is_some() || Instant::now() >= end {
+                return status;
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// The last lines of standard error, as the end of a sentence.
+    fn last_words(&mut self) -> String {
+        let end = Instant::now() + LAST_WORDS;
+        while self.status().is_some() && !self.error_reader.is_finished() && Instant::now() < end {
+            thread::sleep(LOOK_AGAIN);
+        }
+        let lines = self.last_errors.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.is_empty() {
+            return String::from("; it wrote nothing to standard error");
+        }
+        lines.iter().fold(String::from("; its standard error ends with:"), |text, line| text + "\n  " + line)
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn standard(time: Duration) -> std::time::Duration {
+    std::time::Duration::from_nanos(time.as_ns())
+}
+
+/// Calls `handle` with each line, whatever bytes it is made of, until the pipe closes.
+fn for_each_line(pipe: impl Read, mut handle: impl FnMut(String)) {
+    let mut reader = BufReader::new(pipe);
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+        handle(String::from_utf8_lossy(line.trim_ascii_end()).into_owned());
+        line.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    fn shell(script: &str) -> ChildProcess {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        ChildProcess::start("shell", command).unwrap()
+    }
+
+    fn is_alive(process: &str) -> bool {
+        // A killed process that nobody has waited for is still listed, as a zombie.
+        std::fs::read_to_string(format!("/proc/{process}/stat"))
+            .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
+    }
+
+    #[test]
+    fn a_ready_child_is_waited_for_and_its_other_lines_are_returned() {
+        let mut child = shell("echo starting; echo ready at 1234; echo result; echo more");
+        assert_eq!(child.wait_for_line("ready at ", LIMIT).unwrap(), "1234");
+        assert_eq!(child.finish(LIMIT).unwrap(), ["result", "more"]);
+    }
+
+    #[test]
+    fn a_failure_tells_status_and_last_words() {
+        let mut child = shell("for i in $(seq 30); do echo line $i >&2; done; exit 3");
+        let error = child.wait_for_line("ready", LIMIT).unwrap_err();
+        assert!(matches!(error, ProcessError::EndedEarly { .. }));
+        let text = error.to_string();
+        assert!(text.contains("exit status: 3") && text.ends_with("line 30"), "{text}");
+        assert!(!text.contains("line 10\n") && text.contains("line 11\n"), "{text}");
+        assert!(matches!(child.finish(LIMIT), Err(ProcessError::Failed { .. })));
+    }
+
+    #[test]
+    fn a_silent_child_is_reported() {
+        let mut child = shell("echo other; exec sleep 100");
+        let error = child.wait_for_line("ready", Duration::from_ms(50)).unwrap_err();
+        assert!(matches!(error, ProcessError::Silent { .. }), "{error}");
+        assert!(matches!(child.finish(Duration::from_ms(1)), Err(ProcessError::StillRunning { .. })));
+    }
+
+    #[test]
+    fn what_does_not_exist_cannot_be_started() {
+        let error = ChildProcess::start("nothing", Command::new("/does/not/exist")).unwrap_err();
+        assert!(matches!(error, ProcessError::Start { .. }), "{error}");
+    }
+
+    #[test]
+    fn stop_asks_and_waits() {
+        let mut child = shell("trap 'echo stopping; exit 0' TERM; echo ready; while :; do sleep 0.01; done");
+        child.wait_for_line("ready", LIMIT).unwrap();
+        assert_eq!(child.stop(LIMIT).unwrap(), ["stopping"]);
+    }
+
+    #[test]
+    fn a_paused_child_is_silent_until_it_goes_on() {
+        let mut child = shell("echo ready; while :; do echo tick; sleep 0.01; done");
+        child.wait_for_line("ready", LIMIT).unwrap();
+        child.pause();
+        while child.wait_for_line("tick", Duration::from_ms(200)).is_ok() {}
+        child.resume();
+        child.wait_for_line("tick", LIMIT).unwrap();
+    }
+
+    #[test]
+    fn dropping_kills() {
+        let child = shell("exec sleep 100");
+        let id = child.id().to_string();
+        assert!(is_alive(&id));
+        drop(child);
+        assert!(!is_alive(&id));
+    }
+
+    /// The thread that started a child stands for a parent that ends without dropping anything.
+    #[test]
+    fn the_child_of_a_vanished_parent_is_killed() {
+        let child = thread::spawn(|| shell("exec sleep 100")).join().unwrap();
+        let id = child.id().to_string();
+        let end = Instant::now() + standard(LIMIT);
+        while is_alive(&id) {
+            assert!(Instant::now() < end, "the kernel has not killed the child");
+            thread::sleep(LOOK_AGAIN);
+        }
+        std::mem::forget(child);
+    }
+}

@@ -1,0 +1,206 @@
+//! The message headers of `sendmmsg` and `recvmmsg`, with their buffers.
+
+use std::ffi::c_int;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+use super::check;
+
+/// Room for the one control message that a header carries: 16 bytes of header and an integer, aligned.
+const LONGEST_CONTROL: usize = 32;
+
+/// A control message's buffer; the alignment is that of `cmsghdr`.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; LONGEST_CONTROL]);
+
+/// A fixed number of messages, each with a buffer, an address and a control message.
+///
+/// The headers point to the other tables and stay linked, so a system call needs no preparation beyond the
+/// messages that it concerns.
+pub(crate) struct Messages {
+    // None of these tables ever grows, so none moves in memory and the headers' pointers stay valid. The pointers
+    // come from `Vec::as_mut_ptr`, which the shared and exclusive borrows taken through the vectors do not end.
+    headers: Vec<libc::mmsghdr>,
+    _vectors: Vec<libc::iovec>,
+    addresses: Vec<libc::sockaddr_in>,
+    controls: Vec<Control>,
+    bytes: Vec<u8>,
+    capacity: usize,
+    stride: usize,
+}
+
+// SAFETY: the raw pointers in `headers` and `_vectors` point only into vectors that this value owns.
+unsafe impl Send for Messages {}
+
+impl Messages {
+    /// `count` messages with buffers of `capacity` bytes, all zero.
+    pub(crate) fn new(count: usize, capacity: usize) -> Self {
+        // An odd number of cache lines apart: buffers a power of two apart would all share the same cache sets.
+        let stride = capacity.next_multiple_of(64) | 64;
+        let mut bytes = vec![0u8; count * stride];
+        // SAFETY: all-zero is a valid sockaddr_in, and a valid mmsghdr with null pointers and zero lengths.
+        let (mut addresses, mut headers) =
+            unsafe { (vec![zeroed::<libc::sockaddr_in>(); count], vec![zeroed::<libc::mmsghdr>(); count]) };
+        let mut controls = vec![Control([0; LONGEST_CONTROL]); count];
+        let mut vectors = vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: capacity }; count];
+        let (first_buffer, first_vector) = (bytes.as_mut_ptr(), vectors.as_mut_ptr());
+        let (first_address, first_control) = (addresses.as_mut_ptr(), controls.as_mut_ptr());
+        for (index, message) in headers.iter_mut().enumerate() {
+            let header = &mut message.msg_hdr;
+            // SAFETY: every table but `bytes` has `count` entries, `bytes` has `count * stride`, and `index` is below
+            // `count`.
+            unsafe {
+                let vector = first_vector.add(index);
+                (*vector).iov_base = first_buffer.add(index * stride).cast();
+                header.msg_iov = vector;
+                header.msg_name = first_address.add(index).cast();
+                header.msg_control = first_control.add(index).cast();
+            }
+            header.msg_iovlen = 1;
+        }
+        let mut messages = Self { headers, _vectors: vectors, addresses, controls, bytes, capacity, stride };
+        for index in 0..count {
+            messages.prepare_receive(index);
+        }
+        messages
+    }
+
+    /// The number of messages.
+    pub(crate) fn count(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// The size of each buffer.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The first `length` bytes of a message's buffer.
+    pub(crate) fn bytes(&self, index: usize, length: usize) -> &[u8] {
+        assert!(length <= self.capacity);
+        &self.bytes[index * self.stride..][..length]
+    }
+
+    /// The bytes from `start` on, `length` of them, of a message's buffer.
+    pub(crate) fn bytes_mut(&mut self, index: usize, start: usize, length: usize) -> &mut [u8] {
+        assert!(start + length <= self.capacity);
+        &mut self.bytes[index * self.stride + start..][..length]
+    }
+
+    /// Makes a message ready to be received into.
+    pub(crate) fn prepare_receive(&mut self, index: usize) {
+        let header = &mut self.headers[index].msg_hdr;
+        header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        header.msg_controllen = LONGEST_CONTROL as _;
+        header.msg_flags = 0;
+    }
+
+    /// Receives as many messages as are waiting, at most all, without blocking; returns how many.
+    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        // SAFETY: every header points to one iovec, which points to a buffer of the length that it states, to an
+        // address of `msg_namelen` bytes and to a control buffer of `msg_controllen` bytes (`prepare_receive`); the
+        // exclusive borrow keeps everybody else from them. All are initialised, whatever the kernel leaves untouched.
+        let received = check(unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                self.headers.len() as _,
+                libc::MSG_DONTWAIT as _,
+                ptr::null_mut(),
+            )
+        })?;
+        Ok(received as usize)
+    }
+
+    /// The number of bytes of a received message; `None` if it did not fit its buffer or its control messages theirs.
+    pub(crate) fn received_length(&self, index: usize) -> Option<usize> {
+        let message = &self.headers[index];
+        let truncated = message.msg_hdr.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
+        (!truncated && message.msg_len as usize <= self.capacity).then_some(message.msg_len as usize)
+    }
+
+    /// Where a received message came from; `None` if the kernel gave no IPv4 address.
+    pub(crate) fn source(&self, index: usize) -> Option<SocketAddrV4> {
+        let (address, length) = (&self.addresses[index], self.headers[index].msg_hdr.msg_namelen);
+        let whole = length as usize == size_of::<libc::sockaddr_in>();
+        (whole && address.sin_family == libc::AF_INET as libc::sa_family_t).then(|| {
+            SocketAddrV4::new(
+                Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)),
+                u16::from_be(address.sin_port),
+            )
+        })
+    }
+
+    /// The length of the segments that a received message was joined from; `None` if it is a single datagram.
+    pub(crate) fn received_segment(&self, index: usize) -> Option<usize> {
+        let header = &self.headers[index].msg_hdr;
+        // SAFETY: `msg_control` points to `msg_controllen` initialised bytes that are aligned as a cmsghdr must be; the
+        // kernel has set the length to what it wrote, at most what it was given. CMSG_FIRSTHDR gives null if not
+        // even a header is there.
+        let control = unsafe { libc::CMSG_FIRSTHDR(header).as_ref() }?;
+        // SAFETY: CMSG_LEN only computes.
+        let expected = unsafe { libc::CMSG_LEN(size_of::<c_int>() as u32) } as usize;
+        let is_segment = control.cmsg_level == libc::SOL_UDP && control.cmsg_type == libc::UDP_GRO;
+        if !is_segment || (control.cmsg_len as usize) < expected {
+            return None;
+        }
+        // SAFETY: the control message's length, just checked, covers an integer behind its header.
+        let length = unsafe { libc::CMSG_DATA(control).cast::<c_int>().read_unaligned() };
+        usize::try_from(length).ok().filter(|&length| length > 0)
+    }
+
+    /// Makes the first `length` bytes of a message's buffer ready to be sent to `to`, in datagrams of `segment`
+    /// bytes if that is given.
+    pub(crate) fn prepare_send(
+        &mut self,
+        index: usize,
+        to: SocketAddrV4,
+        length: usize,
+        segment: Option<u16>,
+    ) {
+        assert!(length <= self.capacity);
+        self.addresses[index] = libc::sockaddr_in {
+            sin_family: libc::AF_INET as libc::sa_family_t,
+            sin_port: to.port().to_be(),
+            sin_addr: libc::in_addr { s_addr: u32::from(*to.ip()).to_be() },
+            sin_zero: [0; 8],
+        };
+        let header = &mut self.headers[index].msg_hdr;
+        header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        header.msg_flags = 0;
+        // SAFETY: `msg_iov` points to this message's iovec, and the exclusive borrow covers it.
+        unsafe { (*header.msg_iov).iov_len = length };
+        header.msg_controllen = 0;
+        let Some(segment) = segment else { return };
+        // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
+        let (space, control_length) = unsafe {
+            (libc::CMSG_SPACE(size_of::<u16>() as u32) as usize, libc::CMSG_LEN(size_of::<u16>() as u32))
+        };
+        assert!(space <= LONGEST_CONTROL);
+        self.controls[index] = Control([0; LONGEST_CONTROL]);
+        header.msg_controllen = space as _;
+        // SAFETY: the control buffer is aligned as a cmsghdr must be and longer than `space`, so CMSG_FIRSTHDR gives
+        // its beginning and the data of two bytes behind the header lies within it; the exclusive borrow covers it.
+        unsafe {
+            let control = libc::CMSG_FIRSTHDR(header);
+            (*control).cmsg_level = libc::SOL_UDP;
+            (*control).cmsg_type = libc::UDP_SEGMENT;
+            (*control).cmsg_len = control_length as _;
+            libc::CMSG_DATA(control).cast::<u16>().write_unaligned(segment);
+        }
+    }
+
+    /// Hands the messages from `first` up to `end` to the kernel without blocking; returns how many it took.
+    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, first: usize, end: usize) -> io::Result<usize> {
+        let batch = &mut self.headers[first..end];
+        // SAFETY: `prepare_send` has set every header's lengths within its buffers; the kernel writes only `msg_len`.
+        let sent = check(unsafe {
+            libc::sendmmsg(socket.as_raw_fd(), batch.as_mut_ptr(), batch.len() as _, libc::MSG_DONTWAIT as _)
+        })?;
+        Ok(sent as usize)
+    }
+}

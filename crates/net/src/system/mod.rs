@@ -1,0 +1,191 @@
+//! Every call of the operating system that the standard library does not offer: the only unsafe code of this crate.
+
+#![allow(unsafe_code)]
+
+mod messages;
+
+use std::ffi::c_int;
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::ptr;
+use std::sync::OnceLock;
+
+pub(crate) use messages::Messages;
+
+/// A system call's result: -1 means that `errno` tells the error.
+fn check(result: c_int) -> io::Result<c_int> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: the pointer is valid for a write of one timespec.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) };
+    assert_eq!(result, 0, "Linux always has CLOCK_MONOTONIC");
+    // SAFETY: a successful call has filled it in.
+    let time = unsafe { time.assume_init() };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Sets an integer option of a socket.
+pub(crate) fn set_option(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+    // SAFETY: the pointer is valid for a read of the length given.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<c_int>() as libc::socklen_t,
+        )
+    })?;
+    Ok(())
+}
+
+/// An integer option of a socket.
+pub(crate) fn option(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c_int> {
+    let mut value: c_int = 0;
+    let mut length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: both pointers are valid for writes, the first of `length` bytes.
+    check(unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length)
+    })?;
+    Ok(value)
+}
+
+/// How many datagrams the kernel has dropped because the socket's receive buffer was full.
+pub(crate) fn receive_buffer_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    // The statistics of SO_MEMINFO are an array of u32; its length and SK_MEMINFO_DROPS are in linux/sock_diag.h.
+    const STATISTICS: usize = 9;
+    const DROPS: usize = 8;
+    let mut values = [0u32; STATISTICS];
+    let mut length = size_of_val(&values) as libc::socklen_t;
+    // SAFETY: both pointers are valid for writes, the first of `length` bytes.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    })?;
+    Ok(values[DROPS])
+}
+
+/// An `eventfd`, not yet raised.
+pub(crate) fn event_counter() -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    let descriptor = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+    // SAFETY: the descriptor is open and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// An empty set of descriptors to watch (`epoll`).
+pub(crate) fn watch_set() -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    let descriptor = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+    // SAFETY: the descriptor is open and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Adds `watched` to the set, for when it becomes readable; `key` names it.
+pub(crate) fn watch(set: BorrowedFd<'_>, watched: BorrowedFd<'_>, key: u64) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: key };
+    // SAFETY: the pointer is valid for a read of one event.
+    check(unsafe {
+        libc::epoll_ctl(set.as_raw_fd(), libc::EPOLL_CTL_ADD, watched.as_raw_fd(), &raw mut event)
+    })?;
+    Ok(())
+}
+
+/// Calls `found` with the key of each watched descriptor that is readable, without waiting.
+pub(crate) fn readable(set: BorrowedFd<'_>, mut found: impl FnMut(u64)) -> io::Result<()> {
+    const AT_ONCE: usize = 16;
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
+    // SAFETY: the pointer is valid for writes of AT_ONCE events.
+    let count =
+        check(unsafe { libc::epoll_wait(set.as_raw_fd(), events.as_mut_ptr(), AT_ONCE as c_int, 0) })?;
+    for event in &events[..count as usize] {
+        found(event.u64);
+    }
+    Ok(())
+}
+
+/// Sleeps until `descriptor` is readable, a signal arrives or the time, in nanoseconds, is over.
+pub(crate) fn sleep(descriptor: BorrowedFd<'_>, limit_ns: Option<u64>) -> io::Result<()> {
+    let mut poll = libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let limit = limit_ns.map(|ns| libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as _,
+    });
+    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: the first pointer is valid for one pollfd; the second is null or points to a live timespec; a null signal
+    // mask is allowed.
+    match check(unsafe { libc::ppoll(&raw mut poll, 1, limit, ptr::null()) }) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Lets this thread's timers fire when they are due. The kernel otherwise groups them within 50 us.
+pub(crate) fn make_timers_precise() {
+    // SAFETY: takes no pointers. It cannot fail with these arguments.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+}
+
+static STOP_ACTION: OnceLock<fn()> = OnceLock::new();
+
+/// Calls `action` on the first SIGINT and on the first SIGTERM. It must keep to what a signal handler may do.
+pub(crate) fn on_stop_signals(action: fn()) -> io::Result<()> {
+    extern "C" fn handle(_signal: c_int) {
+        // SAFETY: a thread's errno is always there. The interrupted code may be about to read it, so it is put back.
+        unsafe {
+            let errno = libc::__errno_location();
+            let saved = *errno;
+            if let Some(action) = STOP_ACTION.get() {
+                action();
+            }
+            *errno = saved;
+        }
+    }
+    STOP_ACTION.get_or_init(|| action);
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: all-zero is a valid sigaction (no flags, an empty mask, the default handler).
+        let mut disposition: libc::sigaction = unsafe { std::mem::zeroed() };
+        disposition.sa_sigaction = handle as extern "C" fn(c_int) as libc::sighandler_t;
+        disposition.sa_flags = libc::SA_RESETHAND;
+        // SAFETY: the pointer is valid for a read; the handler does only what is async-signal-safe.
+        check(unsafe { libc::sigaction(signal, &raw const disposition, ptr::null_mut()) })?;
+    }
+    Ok(())
+}
+
+/// Has the kernel kill the child when the thread that starts it ends, however that comes about.
+pub(crate) fn die_with_parent(command: &mut Command) {
+    // SAFETY: takes no pointers.
+    let parent = unsafe { libc::getpid() };
+    let arrange = move || {
+        // SAFETY: takes no pointers.
+        check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) })?;
+        // The parent may have ended before the request was made.
+        // SAFETY: takes no pointers.
+        if unsafe { libc::getppid() } != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure calls only prctl and getppid, and allocates nothing.
+    unsafe { command.pre_exec(arrange) };
+}
+
+/// Sends a signal to a child that has not been waited for, so that its number is still its own.
+pub(crate) fn signal_child(child: &std::process::Child, signal: c_int) -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::kill(child.id() as libc::pid_t, signal) })?;
+    Ok(())
+}
