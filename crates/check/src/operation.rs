@@ -1,0 +1,184 @@
+//! What a client did to one key, and what it was told.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// A version of a key. Every mutation that takes effect gives its key a version greater than all
+/// earlier ones; 0 stands for "absent".
+pub type Version = u64;
+
+/// The 64-bit fingerprint that stands for a stored value. Recorders give distinct writes distinct
+/// fingerprints where they can; the verdict is right even where they cannot.
+pub type ValueId = u64;
+
+/// One operation as its client saw it. Times are nanoseconds on one clock that all clients of a
+/// history share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation<'a> {
+    /// The client that called. A client may have several operations in flight.
+    pub client: u32,
+    /// The key, at most [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES) bytes.
+    pub key: &'a [u8],
+    /// When the client called, nanoseconds.
+    pub invoked_ns: u64,
+    /// What was asked for.
+    pub action: Action,
+    /// The answer; `None` where none was ever seen, so that the operation may have taken effect at any
+    /// time after its invocation, or never.
+    pub reply: Option<Reply>,
+}
+
+/// An answer that a client received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// When the answer reached the client, nanoseconds; not before the invocation.
+    pub returned_ns: u64,
+    /// What the answer said.
+    pub outcome: Outcome,
+}
+
+/// What a client asks of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Read the value.
+    Get,
+    /// Store a value, whatever is there.
+    Put {
+        /// The value to store.
+        value: ValueId,
+    },
+    /// Remove the value.
+    Delete,
+    /// Store a value if the key stands at `expected`.
+    CompareAndSet {
+        /// The version that must be current; 0 demands that the key is absent.
+        expected: Version,
+        /// The value to store.
+        value: ValueId,
+    },
+}
+
+/// What a client is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A get found a value.
+    Found {
+        /// The version at which the value was written.
+        version: Version,
+        /// The value.
+        value: ValueId,
+    },
+    /// A get or a delete found the key absent.
+    NotFound,
+    /// A put or a compare-and-set took effect.
+    Written {
+        /// The version that the write was given.
+        version: Version,
+    },
+    /// A delete removed a value.
+    Deleted {
+        /// The version that the deletion was given.
+        version: Version,
+    },
+    /// A compare-and-set found another version than it expected, and changed nothing.
+    Mismatch {
+        /// The version that was current; 0 when the key was absent.
+        version: Version,
+    },
+    /// The operation certainly had no effect and read nothing: the checker leaves it out.
+    Refused,
+}
+
+impl Outcome {
+    /// Whether this outcome says that the key was changed.
+    pub(crate) fn took_effect(self) -> bool {
+        matches!(self, Self::Written { .. } | Self::Deleted { .. })
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Get => write!(f, "get"),
+            Self::Put { value } => write!(f, "put value {value:#x}"),
+            Self::Delete => write!(f, "delete"),
+            Self::CompareAndSet { expected: 0, value } => {
+                write!(f, "compare-and-set absent, value {value:#x}")
+            }
+            Self::CompareAndSet { expected, value } => {
+                write!(f, "compare-and-set version {expected}, value {value:#x}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Found { version, value } => write!(f, "found version {version}, value {value:#x}"),
+            Self::NotFound => write!(f, "not found"),
+            Self::Written { version } => write!(f, "written as version {version}"),
+            Self::Deleted { version } => write!(f, "deleted as version {version}"),
+            Self::Mismatch { version: 0 } => write!(f, "mismatch, absent"),
+            Self::Mismatch { version } => write!(f, "mismatch, version {version}"),
+            Self::Refused => write!(f, "refused"),
+        }
+    }
+}
+
+/// An operation of one key, as the search sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// Position in the history.
+    pub(crate) index: u32,
+    pub(crate) client: u32,
+    pub(crate) invoked: u64,
+    /// [`NEVER`] where the outcome is unknown.
+    pub(crate) returned: u64,
+    pub(crate) action: Action,
+    /// `None`: may have taken effect at any time after the invocation, or never.
+    pub(crate) outcome: Option<Outcome>,
+}
+
+/// The return time of an operation that nobody saw return.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+impl Call {
+    /// The version that was current just before this operation's point, where its outcome names one.
+    pub(crate) fn observed_version(&self) -> Option<Version> {
+        match (self.action, self.outcome?) {
+            (_, Outcome::Found { version, .. }) => Some(version),
+            (_, Outcome::Mismatch { version }) if version != 0 => Some(version),
+            (Action::CompareAndSet { expected, .. }, Outcome::Written { .. }) if expected != 0 => {
+                Some(expected)
+            }
+            _ => None,
+        }
+    }
+
+    /// The version that this operation is known to have given its key.
+    pub(crate) fn produced_version(&self) -> Option<Version> {
+        match self.outcome? {
+            Outcome::Written { version } | Outcome::Deleted { version } => Some(version),
+            _ => None,
+        }
+    }
+
+    /// Whether the outcome says that the key was absent just before this operation's point.
+    pub(crate) fn observed_absence(&self) -> bool {
+        matches!(
+            (self.action, self.outcome),
+            (_, Some(Outcome::NotFound | Outcome::Mismatch { version: 0 }))
+                | (Action::CompareAndSet { expected: 0, .. }, Some(Outcome::Written { .. }))
+        )
+    }
+
+    /// Whether this operation returned before `other` was invoked. Equal times count as overlapping: the
+    /// clock cannot tell them apart.
+    pub(crate) fn precedes(&self, other: &Call) -> bool {
+        self.returned < other.invoked
+    }
+}

@@ -1,0 +1,215 @@
+//! Reduces a violation to the few operations that show it.
+//!
+//! Leaving an operation out can make an anomaly out of a good history (a get whose put is gone). Every
+//! reduction here is *harmless*: whatever order explains the operations before it, minus those left out,
+//! explains those after it. So a reduced history without an order proves that the whole has none.
+
+use std::collections::HashSet;
+
+use crate::Start;
+use crate::explain::contradiction;
+use crate::operation::{Action, Call, NEVER, Outcome, Version};
+use crate::search::{Answer, search};
+
+/// Pairs are looked for among so many operations at most.
+const PAIRS_AMONG: usize = 4_096;
+
+/// What is left of a violation.
+#[derive(Debug)]
+pub(crate) struct Shrunk {
+    /// Sorted by invocation. Operations that reach over an edge of the window have lost their outcome: they
+    /// may have taken effect inside, outside or never.
+    pub(crate) calls: Vec<Call>,
+    /// What the key may hold before the first of them.
+    pub(crate) start: Start,
+}
+
+/// Reduces `calls`, which have no order from `start`. The result has none either.
+pub(crate) fn shrink(recorded: &[Call], start: Start, mut effort: u64) -> Shrunk {
+    let calls = recorded;
+    let mut shows = |calls: &[Call], start| search(calls, start, &mut effort) == Answer::NoOrder;
+
+    // A prefix of a good history is good, so a shortest bad prefix exists and can be found by halving.
+    let mut ends: Vec<u64> = reported(calls).map(|call| call.returned).collect();
+    ends.sort_unstable();
+    let to = match least(&ends, |to| shows(&window(calls, 0, to), start)) {
+        Some(to) => to,
+        None => NEVER,
+    };
+    let calls = window(calls, 0, to);
+
+    // So is a good history's suffix when nothing is assumed of its start.
+    let mut begins: Vec<u64> = reported(&calls).map(|call| call.invoked).collect();
+    begins.sort_unstable_by(|a, b| b.cmp(a));
+    let from = least(&begins, |from| shows(&window(&calls, from, to), Start::Unknown));
+    let (mut calls, start) = match from {
+        Some(from) => (window(&calls, from, to), Start::Unknown),
+        None => (calls, start),
+    };
+
+    if let Some(pair) = contradicting_pair(recorded, &calls) {
+        return Shrunk { calls: pair, start: Start::Unknown };
+    }
+    loop {
+        let before = calls.len();
+        drop_reads(&mut calls, |calls| shows(calls, start));
+        for call in (0..before).rev() {
+            if let Some(fewer) = without(&calls, call)
+                && shows(&fewer, start)
+            {
+                calls = fewer;
+            }
+        }
+        if calls.len() == before {
+            return Shrunk { calls, start };
+        }
+    }
+}
+
+/// The closest two of the operations in `shown` that contradict each other, as recorded. Two that do so need
+/// no others to be a violation.
+fn contradicting_pair(recorded: &[Call], shown: &[Call]) -> Option<Vec<Call>> {
+    let shown: HashSet<u32> = shown.iter().map(|call| call.index).collect();
+    let calls: Vec<&Call> = recorded.iter().filter(|call| shown.contains(&call.index)).collect();
+    if calls.len() > PAIRS_AMONG {
+        return None;
+    }
+    let pairs = calls.iter().enumerate().flat_map(|(at, &a)| calls[at + 1..].iter().map(move |&b| [a, b]));
+    pairs
+        .filter(|[a, b]| contradiction(a, b).is_some())
+        .min_by_key(|[a, b]| a.returned.max(b.returned) - a.invoked)
+        .map(|pair| pair.map(|&call| call).to_vec())
+}
+
+fn reported(calls: &[Call]) -> impl Iterator<Item = &Call> {
+    calls.iter().filter(|call| call.outcome.is_some())
+}
+
+/// The first of `candidates` for which `holds`, where it holds for all later ones if for one; `None` if it
+/// does not hold for the last.
+fn least(candidates: &[u64], mut holds: impl FnMut(u64) -> bool) -> Option<u64> {
+    let &last = candidates.last()?;
+    if !holds(last) {
+        return None;
+    }
+    let at = candidates.partition_point(|&candidate| candidate != last && !holds(candidate));
+    Some(candidates[at])
+}
+
+/// The operations that a window from `from` to `to` shows: those inside as they are, mutations over an edge
+/// without their outcome. The start of a window with an earlier operation before `from` is unknown.
+///
+/// Harmless: all that is left out at the front came before everything that was invoked inside, and what
+/// reaches over the front edge has its point either before all of that, where the unknown start covers it,
+/// or inside.
+pub(crate) fn window(calls: &[Call], from: u64, to: u64) -> Vec<Call> {
+    let cut = |call: &Call| {
+        let inside = call.invoked >= from && call.returned <= to;
+        match call.outcome {
+            _ if call.invoked > to => None,
+            None => Some(*call),
+            Some(_) if call.returned < from => None,
+            Some(_) if inside => Some(*call),
+            Some(outcome) => {
+                outcome.took_effect().then_some(Call { outcome: None, returned: NEVER, ..*call })
+            }
+        }
+    };
+    calls.iter().filter_map(cut).collect()
+}
+
+/// Leaves out reads, in ever smaller groups, while `shows` holds.
+fn drop_reads(calls: &mut Vec<Call>, mut shows: impl FnMut(&[Call]) -> bool) {
+    let is_read = |call: &Call| call.outcome.is_some_and(|outcome| !outcome.took_effect());
+    let mut group = calls.len();
+    while group > 0 {
+        let mut at = 0;
+        while at < calls.len() {
+            let end = (at + group).min(calls.len());
+            let mut fewer = calls.clone();
+            let mut position = 0;
+            fewer.retain(|call| {
+                position += 1;
+                !((at..end).contains(&(position - 1)) && is_read(call))
+            });
+            if fewer.len() < calls.len() && shows(&fewer) {
+                *calls = fewer;
+            } else {
+                at = end;
+            }
+        }
+        group /= 2;
+    }
+}
+
+/// `calls` without the one at `position`, and without those that depend on it; `None` where that might not
+/// be harmless, or where there is no such call.
+///
+/// What an operation that changes nothing found is its own affair. A mutation goes with all operations
+/// that can have found the key as it left it: then nothing but the next mutation can have followed it.
+pub(crate) fn without(calls: &[Call], position: usize) -> Option<Vec<Call>> {
+    let gone = calls.get(position)?;
+    let mut rest = calls.to_vec();
+    rest.remove(position);
+    let harmless = match (gone.action, gone.outcome) {
+        (_, Some(Outcome::Written { version })) => {
+            remove_observers(&mut rest, version);
+            true
+        }
+        (Action::Delete, Some(Outcome::Deleted { .. }) | None) => {
+            !rest.iter().any(|call| call.observed_absence() || unreported_swap(call) == Some(0))
+        }
+        (Action::Put { value } | Action::CompareAndSet { value, .. }, None) => {
+            !rest.iter().any(|call| may_observe_unreported(call, value, &rest))
+        }
+        _ => true,
+    };
+    // A delete that succeeded may have needed the value that has gone.
+    let leaves_a_value = !matches!(gone.action, Action::Delete);
+    let changed = gone.outcome.is_none_or(Outcome::took_effect);
+    let deleted_after = |call: &Call| match call.outcome {
+        Some(Outcome::Deleted { version }) => gone.produced_version().is_none_or(|gone| version > gone),
+        _ => false,
+    };
+    let may_be_needed = changed && leaves_a_value && rest.iter().any(deleted_after);
+    let swapped_after = |call: &Call| {
+        gone.produced_version().is_some() && unreported_swap(call).is_some_and(|expected| expected != 0)
+    };
+    let may_be_swapped = changed && leaves_a_value && rest.iter().any(swapped_after);
+    (harmless && !may_be_needed && !may_be_swapped).then_some(rest)
+}
+
+/// The version that a compare-and-set without an outcome expected.
+fn unreported_swap(call: &Call) -> Option<Version> {
+    match (call.action, call.outcome) {
+        (Action::CompareAndSet { expected, .. }, None) => Some(expected),
+        _ => None,
+    }
+}
+
+/// Removes all that observed `version`, and all that observed what those wrote.
+fn remove_observers(calls: &mut Vec<Call>, version: Version) {
+    let mut versions = vec![version];
+    while let Some(version) = versions.pop() {
+        calls.retain(|call| {
+            let stays = call.observed_version() != Some(version);
+            if !stays {
+                versions.extend(call.produced_version());
+            }
+            stays
+        });
+    }
+}
+
+/// Whether `call` can have found the key as an unreported write of `value` left it.
+fn may_observe_unreported(call: &Call, value: u64, all: &[Call]) -> bool {
+    if unreported_swap(call).is_some_and(|expected| expected != 0) {
+        return true;
+    }
+    let Some(version) = call.observed_version() else { return false };
+    // A version that a reported mutation was given, or that held another value, is another's.
+    !all.iter().any(|other| {
+        other.produced_version() == Some(version)
+            || matches!(other.outcome, Some(Outcome::Found { version: v, value: x }) if v == version && x != value)
+    })
+}

@@ -1,0 +1,111 @@
+//! An independent look at an order that the search has found: concrete registers, one operation at a time.
+//!
+//! This shares no code with the search, so an order that it accepts is a proof of linearizability even if
+//! the search were wrong.
+
+use crate::Start;
+use crate::operation::{Action, Call, Outcome, ValueId, Version};
+
+/// Whether `order` places every operation with a reply exactly once, and others at most once, at points
+/// within their intervals, so that a register returns what they returned.
+pub(crate) fn explains(calls: &[Call], order: &[u32], start: Start) -> bool {
+    places_all(calls, order) && respects_time(calls, order) && returns_the_same(calls, order, start)
+}
+
+fn places_all(calls: &[Call], order: &[u32]) -> bool {
+    let mut placed = vec![false; calls.len()];
+    for &call in order {
+        if std::mem::replace(&mut placed[call as usize], true) {
+            return false;
+        }
+    }
+    calls.iter().zip(placed).all(|(call, placed)| placed || call.outcome.is_none())
+}
+
+/// Every operation takes the earliest point that its predecessors leave it.
+fn respects_time(calls: &[Call], order: &[u32]) -> bool {
+    let mut now = 0;
+    order.iter().map(|&call| &calls[call as usize]).all(|call| {
+        now = now.max(call.invoked);
+        now <= call.returned
+    })
+}
+
+/// A register: the greatest version ever given, and what it holds (`None` in place of the value: whatever
+/// the first get says).
+struct Register {
+    greatest: Version,
+    held: Option<(Version, Option<ValueId>)>,
+}
+
+fn returns_the_same(calls: &[Call], order: &[u32], start: Start) -> bool {
+    let sequence: Vec<&Call> = order.iter().map(|&call| &calls[call as usize]).collect();
+    let mut register = match start {
+        Start::Empty => Register { greatest: 0, held: None },
+        Start::Unknown => register_before(&sequence),
+    };
+    (0..sequence.len()).all(|at| apply(&mut register, sequence[at], &sequence[at + 1..]))
+}
+
+/// Applies `call`, which `later` follow; false if the register answers something else. A mutation that
+/// reported no version takes the one that the operations after it name, or else the smallest.
+fn apply(register: &mut Register, call: &Call, later: &[&Call]) -> bool {
+    let current = register.held.map_or(0, |(version, _)| version);
+    let unreported = match call.outcome {
+        None => named_version(later).unwrap_or(register.greatest.saturating_add(1)),
+        Some(_) => 0,
+    };
+    let mut give = |version: Version, value: Option<ValueId>| {
+        let greater = version > register.greatest;
+        register.greatest = version;
+        register.held = value.map(|value| (version, Some(value)));
+        greater
+    };
+    match (call.action, call.outcome) {
+        (Action::Get, Some(Outcome::Found { version, value })) => {
+            let Some((held_version, held_value)) = &mut register.held else { return false };
+            *held_version == version && *held_value.get_or_insert(value) == value
+        }
+        (Action::Get | Action::Delete, Some(Outcome::NotFound)) => current == 0,
+        (Action::Put { value }, Some(Outcome::Written { version })) => give(version, Some(value)),
+        (Action::Delete, Some(Outcome::Deleted { version })) => current != 0 && give(version, None),
+        (Action::CompareAndSet { expected, value }, Some(Outcome::Written { version })) => {
+            current == expected && give(version, Some(value))
+        }
+        (Action::CompareAndSet { expected, .. }, Some(Outcome::Mismatch { version })) => {
+            current == version && current != expected
+        }
+        (Action::Put { value }, None) => give(unreported, Some(value)),
+        (Action::Delete, None) => current != 0 && give(unreported, None),
+        (Action::CompareAndSet { expected, value }, None) => {
+            current == expected && give(unreported, Some(value))
+        }
+        _ => false,
+    }
+}
+
+/// The version that `later` find the key present at, if one of them names it before the next change.
+fn named_version(later: &[&Call]) -> Option<Version> {
+    for call in later {
+        match (call.action, call.outcome) {
+            (_, Some(Outcome::Found { version, .. } | Outcome::Mismatch { version })) if version != 0 => {
+                return Some(version);
+            }
+            (Action::CompareAndSet { .. }, Some(Outcome::Mismatch { .. })) => {}
+            (Action::CompareAndSet { expected, .. }, _) if expected != 0 => return Some(expected),
+            (_, Some(Outcome::NotFound)) => {}
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// A register on which `sequence` can begin, if there is one.
+fn register_before(sequence: &[&Call]) -> Register {
+    let version = match sequence.first().map(|call| (call.action, call.outcome)) {
+        None | Some((Action::Put { .. }, _) | (_, Some(Outcome::NotFound))) => 0,
+        Some((Action::Delete, _)) => 1,
+        _ => named_version(sequence).unwrap_or(0),
+    };
+    Register { greatest: version, held: (version > 0).then_some((version, None)) }
+}
