@@ -1,0 +1,202 @@
+//! Random plans, for campaigns.
+
+use super::{Fault, FaultKind, FaultKinds, FaultPlan, LinkDirection};
+use crate::random::Stream;
+
+/// What a random plan may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanShape {
+    /// The names of all machines whose links may fail and that may be parted or paused.
+    pub machines: Vec<String>,
+    /// The names of those that may crash.
+    pub crashable: Vec<String>,
+    /// Faults begin after this time, so that the run is in its stride.
+    pub from_us: u64,
+    /// All faults are over at this time, and all machines running.
+    pub until_us: u64,
+    /// Which kinds of faults.
+    pub kinds: FaultKinds,
+}
+
+impl FaultPlan {
+    /// The plan that `seed` decides: of each kind one to three faults, anywhere in the shape's period, each for at
+    /// most a quarter of it. Loss and duplication go up to 5 %, corruption up to 1 %, half of it caught by the frame check
+    /// sequence. Every crash is followed by a restart. A shape too short for any fault yields an empty plan.
+    pub fn random(seed: u64, shape: &PlanShape) -> Self {
+        let mut faults = Vec::new();
+        for kind in shape.kinds.iter() {
+            // A stream for each kind: leaving one out does not change the others.
+            let mut stream = Stream::new(seed, "fault plan", kind as u64);
+            for _ in 0..stream.between(1, 3) {
+                shape.add(kind, &mut stream, &mut faults);
+            }
+        }
+        Self { faults }
+    }
+}
+
+impl PlanShape {
+    /// Adds one fault of `kind`, if the shape allows any.
+    fn add(&self, kind: FaultKind, stream: &mut Stream, faults: &mut Vec<Fault>) {
+        let total = self.until_us.saturating_sub(self.from_us);
+        if total < 4 || self.machines.is_empty() {
+            return;
+        }
+        let length = stream.between((total / 50).max(1), total / 4);
+        let from_us = self.from_us + stream.between(0, total - length);
+        let until_us = from_us + length;
+        // Half of the faults of links strike one link only, in one direction or both.
+        let machine = (stream.below(2) == 0).then(|| pick(&self.machines, stream).clone());
+        let direction = [LinkDirection::Both, LinkDirection::FromMachine, LinkDirection::ToMachine]
+            [stream.below(3) as usize];
+        let mut per_mille = |most| stream.between(1, most) as f64 / 1_000.0;
+        let fault = match kind {
+            FaultKind::Loss => {
+                Fault::Loss { from_us, until_us, probability: per_mille(50), machine, direction }
+            }
+            FaultKind::Duplication => {
+                let probability = per_mille(50);
+                let delay_us = stream.between(1, 50);
+                Fault::Duplication { from_us, until_us, probability, delay_us, machine, direction }
+            }
+            FaultKind::Reordering => {
+                let probability = per_mille(100);
+                let delay_us = stream.between(1, 50);
+                Fault::Reordering { from_us, until_us, probability, delay_us, machine, direction }
+            }
+            FaultKind::Corruption => {
+                let probability = per_mille(10);
+                Fault::Corruption { from_us, until_us, probability, caught_by_fcs: 0.5, machine, direction }
+            }
+            FaultKind::SlowLink => {
+                let rate_percent = stream.between(1, 50) as u8;
+                Fault::SlowLink { from_us, until_us, rate_percent, machine, direction }
+            }
+            FaultKind::Pause => {
+                Fault::Pause { from_us, until_us, machine: pick(&self.machines, stream).clone() }
+            }
+            FaultKind::Partition => match self.part(stream) {
+                Some(groups) => Fault::Partition { from_us, until_us, groups },
+                None => return,
+            },
+            FaultKind::OneWayCut => match self.pair(stream) {
+                Some((from, to)) => Fault::OneWayCut { from_us, until_us, from, to },
+                None => return,
+            },
+            FaultKind::Crash => {
+                if self.crashable.is_empty() {
+                    return;
+                }
+                let machine = pick(&self.crashable, stream);
+                if is_down(faults, machine, from_us, until_us) {
+                    return;
+                }
+                faults.push(Fault::Crash { at_us: from_us, machine: machine.clone() });
+                Fault::Restart { at_us: until_us, machine: machine.clone() }
+            }
+        };
+        faults.push(fault);
+    }
+
+    /// Two groups, neither of them empty, with all machines.
+    fn part(&self, stream: &mut Stream) -> Option<Vec<Vec<String>>> {
+        if self.machines.len() < 2 {
+            return None;
+        }
+        let mut sides = vec![Vec::new(), Vec::new()];
+        for machine in &self.machines {
+            sides[stream.below(2) as usize].push(machine.clone());
+        }
+        if let Some(empty) = sides.iter().position(Vec::is_empty) {
+            let at = stream.below(self.machines.len() as u64) as usize;
+            let moved = sides[1 - empty].remove(at);
+            sides[empty].push(moved);
+        }
+        Some(sides)
+    }
+
+    /// Two different machines.
+    fn pair(&self, stream: &mut Stream) -> Option<(String, String)> {
+        let count = self.machines.len() as u64;
+        if count < 2 {
+            return None;
+        }
+        let from = stream.below(count);
+        let to = (from + stream.between(1, count - 1)) % count;
+        Some((self.machines[from as usize].clone(), self.machines[to as usize].clone()))
+    }
+}
+
+fn pick<'a>(names: &'a [String], stream: &mut Stream) -> &'a String {
+    &names[stream.below(names.len() as u64) as usize]
+}
+
+/// Whether the plan already has `machine` down at some time of the period. Crashes and restarts are added in pairs.
+fn is_down(faults: &[Fault], machine: &str, from_us: u64, until_us: u64) -> bool {
+    faults.windows(2).any(|pair| match pair {
+        [Fault::Crash { at_us: down, machine: whose }, Fault::Restart { at_us: up, .. }] => {
+            whose == machine && *down <= until_us && from_us <= *up
+        }
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weft_time::{Duration, Instant};
+
+    use super::*;
+
+    fn shape(machines: usize) -> PlanShape {
+        let machines: Vec<String> = (0..machines).map(|index| format!("node{index}")).collect();
+        PlanShape {
+            crashable: machines.clone(),
+            machines,
+            from_us: 1_000,
+            until_us: 9_000,
+            kinds: FaultKinds::ALL,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn random_plans_are_valid_and_end_in_time(seed: u64, machines in 0usize..7) {
+            let shape = shape(machines);
+            let plan = FaultPlan::random(seed, &shape);
+            prop_assert_eq!(plan.check(), Ok(()));
+            prop_assert_eq!(FaultPlan::parse(&plan.to_toml()), Ok(plan.clone()));
+            prop_assert_eq!(&plan, &FaultPlan::random(seed, &shape));
+            prop_assert!(plan.ends_at() <= Instant::ZERO + Duration::from_us(9_000));
+            prop_assert!(plan.faults.iter().all(|fault| fault.begin() >= Instant::ZERO + Duration::from_us(1_000)));
+            for machine in &shape.machines {
+                let mut turns: Vec<(u64, bool)> = plan.faults.iter().filter_map(|fault| match fault {
+                    Fault::Crash { at_us, machine: whose } if whose == machine => Some((*at_us, false)),
+                    Fault::Restart { at_us, machine: whose } if whose == machine => Some((*at_us, true)),
+                    _ => None,
+                }).collect();
+                turns.sort_unstable();
+                prop_assert!(turns.iter().enumerate().all(|(turn, (_, up))| *up == (turn % 2 == 1)), "{:?}", turns);
+                prop_assert!(turns.len().is_multiple_of(2));
+            }
+        }
+
+        #[test]
+        fn leaving_a_kind_out_leaves_the_others_alone(seed: u64) {
+            let all = FaultPlan::random(seed, &shape(5));
+            let loss = FaultPlan::random(seed, &PlanShape { kinds: FaultKinds::NONE.with(FaultKind::Loss), ..shape(5) });
+            let kept: Vec<Fault> = all.faults.into_iter().filter(|fault| fault.kind() == FaultKind::Loss).collect();
+            prop_assert_eq!(kept, loss.faults);
+        }
+    }
+
+    #[test]
+    fn five_machines_meet_every_kind() {
+        for seed in 0..50 {
+            let plan = FaultPlan::random(seed, &shape(5));
+            for kind in FaultKind::ALL {
+                assert!(plan.faults.iter().any(|fault| fault.kind() == kind), "seed {seed} has no {kind}");
+            }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Links: how long a frame takes, and what may happen to it on the way.
+
+use serde::Serialize;
+use weft_time::{Duration, Instant};
+
+use crate::random::{Probability, Stream};
+
+/// Preamble and start-of-frame delimiter (IEEE 802.3, 3.1.1).
+const PREAMBLE_BYTES: u64 = 8;
+/// Frame check sequence.
+const FCS_BYTES: u64 = 4;
+/// Smallest gap between two frames (IEEE 802.3, 4.4.2).
+const GAP_BYTES: u64 = 12;
+/// Shorter frames are padded: 64 bytes with the frame check sequence.
+const FRAME_BYTES_MIN: u64 = 60;
+
+/// One direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkConfig {
+    /// Bits per second on the wire.
+    pub bits_per_s: u64,
+    /// How long a bit travels.
+    pub propagation: Duration,
+}
+
+impl Default for LinkConfig {
+    /// 100 Gb/s over 2 m of fibre, in which light travels at about 5 ns per metre.
+    fn default() -> Self {
+        Self { bits_per_s: 100_000_000_000, propagation: Duration::from_ns(10) }
+    }
+}
+
+/// What one direction of a link has carried. Of the direction from the switch, `frames` counts what has entered
+/// the port's queue, and `queue_drops` and `cut` what has not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LinkCounters {
+    /// Frames sent.
+    pub frames: u64,
+    /// Bytes of these frames, without preamble, check sequence, padding and gap.
+    pub bytes: u64,
+    /// Frames that a loss fault has taken.
+    pub lost: u64,
+    /// Copies that a duplication fault has added.
+    pub duplicated: u64,
+    /// Frames that a reordering fault has held back.
+    pub reordered: u64,
+    /// Frames delivered with wrong bits.
+    pub corrupted: u64,
+    /// Frames with wrong bits that the frame check sequence has caught.
+    pub fcs_errors: u64,
+    /// Frames that found the switch's output queue full.
+    pub queue_drops: u64,
+    /// Frames that a partition or a one-way cut has kept from this link.
+    pub cut: u64,
+    /// Frames whose sender has crashed before their last bit was out.
+    pub aborted: u64,
+}
+
+/// What the faults that are active at this moment do to one direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinkFaults {
+    pub(crate) loss: Probability,
+    pub(crate) duplication: Probability,
+    pub(crate) duplicate_delay: Duration,
+    pub(crate) reordering: Probability,
+    pub(crate) reorder_delay: Duration,
+    pub(crate) corruption: Probability,
+    pub(crate) caught_by_fcs: Probability,
+    /// The rate, in hundredths of what the link can do.
+    pub(crate) rate_percent: u8,
+}
+
+impl LinkFaults {
+    pub(crate) const NONE: Self = Self {
+        loss: Probability::NEVER,
+        duplication: Probability::NEVER,
+        duplicate_delay: Duration::ZERO,
+        reordering: Probability::NEVER,
+        reorder_delay: Duration::ZERO,
+        corruption: Probability::NEVER,
+        caught_by_fcs: Probability::NEVER,
+        rate_percent: 100,
+    };
+}
+
+/// What a link's faults have decided for one frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is gone.
+    Lost,
+    /// Its wrong bits were noticed, and it is gone.
+    FcsError,
+    /// It arrives.
+    Arrives {
+        /// Later than it should have.
+        late_by: Duration,
+        /// And a copy of it arrives, so much later than it does itself.
+        copy_after: Option<Duration>,
+    },
+}
+
+/// One direction of a link, with its transmitter.
+#[derive(Debug)]
+pub(crate) struct Link {
+    config: LinkConfig,
+    /// Picoseconds per byte, where that is a whole number: it saves a division per frame.
+    ps_per_byte: Option<u64>,
+    /// When the transmitter has sent all that it was given, with the gap behind it.
+    free_at: Instant,
+    pub(crate) faults: LinkFaults,
+    pub(crate) counters: LinkCounters,
+    loss: Stream,
+    duplication: Stream,
+    reordering: Stream,
+    corruption: Stream,
+}
+
+impl Link {
+    /// `index` tells the links of a world apart.
+    pub(crate) fn new(config: LinkConfig, seed: u64, index: u64) -> Self {
+        assert!(config.bits_per_s > 0, "a link has a rate");
+        let whole = 8_000_000_000_000 % config.bits_per_s == 0;
+        Self {
+            config,
+            ps_per_byte: whole.then(|| 8_000_000_000_000 / config.bits_per_s),
+            free_at: Instant::ZERO,
+            faults: LinkFaults::NONE,
+            counters: LinkCounters::default(),
+            loss: Stream::new(seed, "link loss", index),
+            duplication: Stream::new(seed, "link duplication", index),
+            reordering: Stream::new(seed, "link reordering", index),
+            corruption: Stream::new(seed, "link corruption", index),
+        }
+    }
+
+    /// How long the wire is busy with `bytes` bytes, rounded up.
+    fn time_of(&self, bytes: u64) -> Duration {
+        match self.ps_per_byte {
+            Some(ps) if self.faults.rate_percent == 100 => Duration::from_ps(ps * bytes),
+            _ => {
+                let rate = u128::from(self.config.bits_per_s) * u128::from(self.faults.rate_percent);
+                let ps = (u128::from(bytes) * 800_000_000_000_000).div_ceil(rate);
+                Duration::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
+            }
+        }
+    }
+
+    /// Sends a frame of `length` bytes that is ready at `ready`, behind what was sent before. Returns when its last
+    /// bit has left.
+    pub(crate) fn transmit(&mut self, ready: Instant, length: usize) -> Instant {
+        let start = ready.max(self.free_at);
+        let frame = PREAMBLE_BYTES + (length as u64).max(FRAME_BYTES_MIN) + FCS_BYTES;
+        let last_bit = start + self.time_of(frame);
+        self.free_at = last_bit + self.time_of(GAP_BYTES);
+        self.counters.frames += 1;
+        self.counters.bytes += length as u64;
+        last_bit
+    }
+
+    /// Whether a frame of `length` bytes, added at `ready`, leaves at most `limit` bytes waiting. A frame waits until
+    /// its last bit is out; everything that takes time on the wire counts.
+    pub(crate) fn has_room(&self, ready: Instant, length: usize, limit: u64) -> bool {
+        let frame = PREAMBLE_BYTES + (length as u64).max(FRAME_BYTES_MIN) + FCS_BYTES + GAP_BYTES;
+        self.free_at.saturating_since(ready) + self.time_of(frame) <= self.time_of(limit)
+    }
+
+    /// Forgets what its transmitter still had to send.
+    pub(crate) fn reset(&mut self, now: Instant) {
+        self.free_at = now;
+    }
+
+    pub(crate) fn propagation(&self) -> Duration {
+        self.config.propagation
+    }
+
+    /// Draws the fate of a frame, and flips its bits if it is to be corrupted.
+    pub(crate) fn decide(&mut self, bytes: &mut [u8]) -> Fate {
+        if self.faults == LinkFaults::NONE {
+            return Fate::Arrives { late_by: Duration::ZERO, copy_after: None };
+        }
+        if self.loss.chance(self.faults.loss) {
+            self.counters.lost += 1;
+            return Fate::Lost;
+        }
+        if self.corruption.chance(self.faults.corruption) {
+            if self.corruption.chance(self.faults.caught_by_fcs) {
+                self.counters.fcs_errors += 1;
+                return Fate::FcsError;
+            }
+            self.flip_bits(bytes);
+            self.counters.corrupted += 1;
+        }
+        let mut late_by = Duration::ZERO;
+        if self.reordering.chance(self.faults.reordering) {
+            late_by = Duration::from_ps(self.reordering.between(1, self.faults.reorder_delay.as_ps().max(1)));
+            self.counters.reordered += 1;
+        }
+        let copy_after = self.duplication.chance(self.faults.duplication).then(|| {
+            self.counters.duplicated += 1;
+            Duration::from_ps(self.duplication.below(self.faults.duplicate_delay.as_ps()))
+        });
+        Fate::Arrives { late_by, copy_after }
+    }
+
+    /// Flips one to four different bits, so that the frame is never left as it was.
+    fn flip_bits(&mut self, bytes: &mut [u8]) {
+        let bits = bytes.len() as u64 * 8;
+        if bits == 0 {
+            return;
+        }
+        let first = self.corruption.below(bits);
+        let count = self.corruption.between(1, 4).min(bits);
+        // At most four steps, each shorter than a quarter of the frame, never meet a bit twice.
+        let step = self.corruption.below(bits / 4).max(1);
+        for turn in 0..count {
+            let bit = (first + turn * step) % bits;
+            bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(bits_per_s: u64) -> Link {
+        Link::new(LinkConfig { bits_per_s, propagation: Duration::ZERO }, 1, 0)
+    }
+
+    #[test]
+    fn a_smallest_frame_occupies_84_bytes_of_a_100_gigabit_link() {
+        let mut link = link(100_000_000_000);
+        // 8 of preamble, 60 of frame, 4 of check sequence: 72 bytes of 80 ps until the last bit is out.
+        assert_eq!(link.transmit(Instant::ZERO, 1), Instant::from_ps(5_760));
+        // 12 of gap: the next one starts after 84 bytes, 6,720 ps.
+        assert_eq!(link.transmit(Instant::ZERO, 60), Instant::from_ps(6_720 + 5_760));
+        // 148.8 million of them per second, the known limit of 100 Gb/s Ethernet.
+        assert_eq!(1_000_000_000_000u64 / 6_720, 148_809_523);
+        // The largest standard frame: 1514 + 24 bytes on the wire.
+        assert_eq!(
+            link.transmit(Instant::from_ps(1_000_000), 1_514),
+            Instant::from_ps(1_000_000 + 1_526 * 80)
+        );
+        assert_eq!(link.free_at, Instant::from_ps(1_000_000 + 1_538 * 80));
+    }
+
+    #[test]
+    fn a_rate_that_is_no_whole_number_of_picoseconds_rounds_up() {
+        let mut link = link(3_000_000_000);
+        assert_eq!(link.transmit(Instant::ZERO, 60), Instant::from_ps((72u64 * 8_000).div_ceil(3)));
+    }
+
+    #[test]
+    fn a_slow_link_takes_longer() {
+        let mut link = link(100_000_000_000);
+        link.faults.rate_percent = 10;
+        assert_eq!(link.transmit(Instant::ZERO, 60), Instant::from_ps(57_600));
+    }
+
+    #[test]
+    fn room_is_counted_on_the_wire() {
+        let mut link = link(100_000_000_000);
+        assert!(link.has_room(Instant::ZERO, 60, 84));
+        assert!(!link.has_room(Instant::ZERO, 60, 83));
+        link.transmit(Instant::ZERO, 60);
+        assert!(!link.has_room(Instant::ZERO, 60, 167));
+        assert!(link.has_room(Instant::ZERO, 60, 168));
+        assert!(link.has_room(Instant::from_ps(80), 60, 167));
+    }
+
+    #[test]
+    fn corruption_changes_every_frame() {
+        let mut link = link(100_000_000_000);
+        link.faults.corruption = Probability::new(1.0).unwrap();
+        for length in [1, 2, 3, 14, 60, 1_514] {
+            for _ in 0..200 {
+                let mut bytes = vec![0; length];
+                link.decide(&mut bytes);
+                let flipped: u32 = bytes.iter().map(|byte| byte.count_ones()).sum();
+                assert!((1..=4).contains(&flipped), "{flipped} bits of {length} bytes");
+            }
+        }
+        assert_eq!(link.counters.corrupted, 1_200);
+    }
+}

@@ -1,0 +1,216 @@
+//! What a run leaves behind: a hash that two equal runs share, and whatever its taps write.
+
+use std::fmt;
+use std::io::Write;
+
+use weft_time::Instant;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::MachineId;
+use crate::faults::FaultKind;
+
+/// Which way a frame goes, seen from the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To the machine.
+    In,
+    /// From the machine.
+    Out,
+}
+
+/// Why a frame did not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum DropCause {
+    /// A loss fault.
+    Loss,
+    /// Corruption that the frame check sequence has caught.
+    FcsError,
+    /// A full output queue of the switch.
+    QueueFull,
+    /// A partition or a one-way cut.
+    Cut,
+    /// Its sender crashed while it was going out.
+    SenderCrashed,
+    /// Its receiver is down, or crashed before it could look.
+    ReceiverDown,
+    /// Its receiver is paused and its buffer full.
+    ReceiverFull,
+    /// It is too short to have an Ethernet header.
+    Malformed,
+    /// It belongs on the port that it came from.
+    SamePort,
+}
+
+/// What happens to machines and frames besides arriving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A frame from or for this machine is gone.
+    Dropped(MachineId, DropCause),
+    /// The machine has crashed.
+    Crashed(MachineId),
+    /// The machine should have crashed, and the director refused.
+    CrashVetoed(MachineId),
+    /// The machine is back, empty, for the so-many-th time.
+    Restarted(MachineId, u32),
+    /// The machine stands still.
+    Paused(MachineId),
+    /// The machine goes on.
+    Resumed(MachineId),
+    /// A fault that lasts has begun.
+    FaultBegan(FaultKind),
+    /// A fault that lasts has ended.
+    FaultEnded(FaultKind),
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dropped(machine, cause) => write!(f, "{machine} dropped {cause:?}"),
+            Self::Crashed(machine) => write!(f, "{machine} crashed"),
+            Self::CrashVetoed(machine) => write!(f, "{machine} crash vetoed"),
+            Self::Restarted(machine, incarnation) => {
+                write!(f, "{machine} restarted as incarnation {incarnation}")
+            }
+            Self::Paused(machine) => write!(f, "{machine} paused"),
+            Self::Resumed(machine) => write!(f, "{machine} resumed"),
+            Self::FaultBegan(kind) => write!(f, "fault {kind} began"),
+            Self::FaultEnded(kind) => write!(f, "fault {kind} ended"),
+        }
+    }
+}
+
+/// Looks on: at every frame at every port, and at every fault. Captures, traces and text logs are taps.
+pub trait Tap {
+    /// A machine is there. Called once for each, in the order of their numbers, before all else about it.
+    fn machine(&mut self, machine: MachineId, name: &str) {
+        let _ = (machine, name);
+    }
+
+    /// The last bit of a frame has passed the port of `machine` at `at`, in the world's time. An outgoing frame is
+    /// reported when it reaches the switch, so the times of one port may step back by the link's propagation delay.
+    fn frame(&mut self, at: Instant, machine: MachineId, direction: Direction, frame: &[u8]) {
+        let _ = (at, machine, direction, frame);
+    }
+
+    /// Something else has happened.
+    fn event(&mut self, at: Instant, event: &Event) {
+        let _ = (at, event);
+    }
+}
+
+/// Writes one line per frame and event: picoseconds, what, and a frame's length and hash.
+#[derive(Debug)]
+pub struct TextLog<W> {
+    out: W,
+    error: Option<std::io::Error>,
+}
+
+impl<W: Write> TextLog<W> {
+    /// Writes to `out`, which should be buffered.
+    pub const fn new(out: W) -> Self {
+        Self { out, error: None }
+    }
+
+    /// Flushes and gives the writer back.
+    ///
+    /// # Errors
+    /// The first error that writing has met; nothing was written after it.
+    pub fn finish(mut self) -> std::io::Result<W> {
+        self.error.map_or(Ok(()), Err)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn line(&mut self, line: fmt::Arguments<'_>) {
+        if self.error.is_none() {
+            self.error = self.out.write_fmt(line).err();
+        }
+    }
+}
+
+impl<W: Write> Tap for TextLog<W> {
+    fn machine(&mut self, machine: MachineId, name: &str) {
+        self.line(format_args!("{machine} is {name}\n"));
+    }
+
+    fn frame(&mut self, at: Instant, machine: MachineId, direction: Direction, frame: &[u8]) {
+        let direction = match direction {
+            Direction::In => "in",
+            Direction::Out => "out",
+        };
+        let (at, length, hash) = (at.as_ps(), frame.len(), xxh3_64(frame));
+        self.line(format_args!("{at} {machine} {direction} {length} bytes {hash:016x}\n"));
+    }
+
+    fn event(&mut self, at: Instant, event: &Event) {
+        self.line(format_args!("{} {event}\n", at.as_ps()));
+    }
+}
+
+/// What the hash covers.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(crate) enum Record {
+    Sent = 1,
+    Delivered,
+    Woken,
+    Dropped,
+    Crashed,
+    CrashVetoed,
+    Restarted,
+    Paused,
+    Resumed,
+    FaultBegan,
+    FaultEnded,
+}
+
+/// A hash over everything that has happened, in order: time, kind, machine, and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogHash {
+    hash: u64,
+    records: u64,
+}
+
+impl LogHash {
+    /// Each record is hashed together with the hash of all before it.
+    pub(crate) fn record(&mut self, at: Instant, record: Record, subject: u64, bytes: &[u8]) {
+        let words = [self.hash, at.as_ps(), record as u64 | subject << 8, bytes.len() as u64, xxh3_64(bytes)];
+        let mut block = [0; 40];
+        for (place, word) in block.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        self.hash = xxh3_64(&block);
+        self.records += 1;
+    }
+
+    pub(crate) fn record_event(&mut self, at: Instant, event: &Event) {
+        let (record, subject) = match *event {
+            Event::Dropped(machine, cause) => {
+                (Record::Dropped, machine.index() as u64 | (cause as u64) << 16)
+            }
+            Event::Crashed(machine) => (Record::Crashed, machine.index() as u64),
+            Event::CrashVetoed(machine) => (Record::CrashVetoed, machine.index() as u64),
+            Event::Restarted(machine, incarnation) => {
+                (Record::Restarted, machine.index() as u64 | u64::from(incarnation) << 16)
+            }
+            Event::Paused(machine) => (Record::Paused, machine.index() as u64),
+            Event::Resumed(machine) => (Record::Resumed, machine.index() as u64),
+            Event::FaultBegan(kind) => (Record::FaultBegan, kind as u64),
+            Event::FaultEnded(kind) => (Record::FaultEnded, kind as u64),
+        };
+        self.record(at, record, subject, &[]);
+    }
+
+    /// How many records the hash covers.
+    pub const fn records(&self) -> u64 {
+        self.records
+    }
+}
+
+/// 16 hexadecimal digits.
+impl fmt::Display for LogHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.hash)
+    }
+}

@@ -1,0 +1,726 @@
+//! The kernel: machines, links, one switch, and time.
+
+use serde::Serialize;
+use std::collections::VecDeque;
+
+use weft_time::{Duration, Instant};
+
+use crate::clock::LocalClock;
+use crate::faults::{ActiveFaults, Fault, FaultCounts, FaultKind, FaultPlan, LinkDirection, PlanError};
+use crate::frames::{FrameId, FramePool};
+use crate::link::{Fate, Link, LinkConfig, LinkCounters};
+use crate::log::{Direction, DropCause, Event, LogHash, Record, Tap};
+use crate::machine::{Director, Machine, MachineId, Machines};
+use crate::queue::{Deadlines, EventQueue};
+use crate::switch::{Destination, ForwardingTable, SwitchConfig};
+
+/// More wakes than this while time stands still mean that a machine's deadline never moves.
+const WAKES_AT_ONE_TIME_MAX: u32 = 1_000_000;
+
+/// How a machine is attached to the world.
+#[derive(Clone, Debug)]
+pub struct PortConfig {
+    /// Its name in plans and captures, such as `node0`. No two machines share one.
+    pub name: String,
+    /// Its Ethernet address, which the switch knows from the start.
+    pub address: [u8; 6],
+    /// Its clock.
+    pub clock: LocalClock,
+    /// From the machine to the switch.
+    pub to_switch: LinkConfig,
+    /// From the switch to the machine.
+    pub from_switch: LinkConfig,
+    /// Bytes of frames that wait for a machine that is paused. What does not fit is dropped.
+    pub paused_bytes_max: usize,
+}
+
+impl PortConfig {
+    /// A port with the default links, a perfect clock, and a megabyte of patience.
+    pub fn new(name: impl Into<String>, address: [u8; 6]) -> Self {
+        Self {
+            name: name.into(),
+            address,
+            clock: LocalClock::default(),
+            to_switch: LinkConfig::default(),
+            from_switch: LinkConfig::default(),
+            paused_bytes_max: 1 << 20,
+        }
+    }
+}
+
+/// Where all frames of a run have gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Traffic {
+    /// Frames that machines have sent.
+    pub sent: u64,
+    /// Copies that duplication faults have added.
+    pub duplicated: u64,
+    /// Copies that the switch has added, to flood.
+    pub flooded: u64,
+    /// Frames that machines have received.
+    pub delivered: u64,
+    /// Taken by loss faults.
+    pub lost: u64,
+    /// Dropped because the frame check sequence caught their corruption.
+    pub fcs_errors: u64,
+    /// Dropped by a full output queue of the switch.
+    pub queue_drops: u64,
+    /// Kept back by partitions and one-way cuts.
+    pub cut: u64,
+    /// Not out yet when their sender crashed.
+    pub aborted: u64,
+    /// Arrived at a machine that was down, or crashed before it could look.
+    pub receiver_down: u64,
+    /// Arrived at a paused machine whose buffer was full.
+    pub receiver_full: u64,
+    /// Too short to have an Ethernet header.
+    pub malformed: u64,
+    /// Addressed to the port that they came from, or flooded where there is no other port.
+    pub same_port: u64,
+    /// On their way at this moment, waiting for paused machines included.
+    pub in_flight: u64,
+}
+
+impl Traffic {
+    /// Whether every frame is accounted for.
+    pub const fn is_conserved(&self) -> bool {
+        let gone = self.delivered
+            + self.lost
+            + self.fcs_errors
+            + self.queue_drops
+            + self.cut
+            + self.aborted
+            + self.receiver_down
+            + self.receiver_full
+            + self.malformed
+            + self.same_port;
+        self.sent + self.duplicated + self.flooded == gone + self.in_flight
+    }
+}
+
+/// A cluster in virtual time: machines on the ports of one switch.
+///
+/// Events happen in the order of their time and, where times are equal, in the order in which they were scheduled;
+/// machines whose deadlines come at the same time follow, in the order of their numbers. So the seed, the
+/// machines and the plan decide a run to the last bit.
+pub struct World<M> {
+    seed: u64,
+    now: Instant,
+    switch: SwitchConfig,
+    forwarding: ForwardingTable,
+    ports: Vec<Port>,
+    machines: Machines<M>,
+    queue: EventQueue<Pending>,
+    deadlines: Deadlines,
+    frames: FramePool,
+    plan: Vec<Fault<MachineId>>,
+    active: ActiveFaults,
+    /// Faults that have no counter at a link.
+    faults: FaultCounts,
+    flooded: u64,
+    /// For each pair of sender and receiver, whether a fault keeps them apart: `[sender * ports + receiver]`.
+    cuts: Vec<bool>,
+    log: LogHash,
+    taps: Vec<Box<dyn Tap>>,
+    wakes_at_now: u32,
+}
+
+/// A port of the switch and what is known of the machine behind it.
+struct Port {
+    name: String,
+    clock: LocalClock,
+    to_switch: Link,
+    from_switch: Link,
+    /// When each of its incarnations ended.
+    crashes: Vec<Instant>,
+    paused_until: Option<Instant>,
+    /// Frames that have arrived during the pause, and their bytes.
+    waiting: VecDeque<FrameId>,
+    waiting_bytes: usize,
+    waiting_bytes_max: usize,
+    delivered: u64,
+    receiver_down: u64,
+    receiver_full: u64,
+    malformed: u64,
+    same_port: u64,
+}
+
+/// What will happen.
+#[derive(Clone, Copy, Debug)]
+enum Pending {
+    /// A frame from this machine reaches the switch. The link's faults may already have had their turn.
+    AtSwitch { from: MachineId, frame: FrameId, settled: bool },
+    /// A frame reaches this machine.
+    AtMachine { to: MachineId, frame: FrameId, settled: bool },
+    /// A pause may be over.
+    Resume(MachineId),
+    /// A fault of the plan begins.
+    FaultBegins(usize),
+    /// A fault of the plan ends.
+    FaultEnds(usize),
+}
+
+impl<M: Machine> World<M> {
+    /// An empty world at time zero. `seed` decides every random thing in it.
+    pub fn new(seed: u64, switch: SwitchConfig) -> Self {
+        Self {
+            seed,
+            now: Instant::ZERO,
+            switch,
+            forwarding: ForwardingTable::new(switch.learned_addresses_max),
+            ports: Vec::new(),
+            machines: Machines::new(),
+            queue: EventQueue::new(),
+            deadlines: Deadlines::default(),
+            frames: FramePool::default(),
+            plan: Vec::new(),
+            active: ActiveFaults::default(),
+            faults: FaultCounts::default(),
+            flooded: 0,
+            cuts: Vec::new(),
+            log: LogHash::default(),
+            taps: Vec::new(),
+            wakes_at_now: 0,
+        }
+    }
+
+    /// Attaches a machine to the next port.
+    ///
+    /// # Panics
+    /// If another machine has its name or address, or if a fault plan is already set.
+    pub fn add_machine(&mut self, config: PortConfig, machine: M) -> MachineId {
+        assert!(self.plan.is_empty(), "machines come before the fault plan");
+        assert!(
+            self.ports.iter().all(|port| port.name != config.name),
+            "two machines are named {}",
+            config.name
+        );
+        let id = MachineId::new(self.ports.len());
+        self.forwarding.assign(config.address, id);
+        let link = 2 * id.index() as u64;
+        for tap in &mut self.taps {
+            tap.machine(id, &config.name);
+        }
+        self.ports.push(Port {
+            name: config.name,
+            clock: config.clock,
+            to_switch: Link::new(config.to_switch, self.seed, link),
+            from_switch: Link::new(config.from_switch, self.seed, link + 1),
+            crashes: Vec::new(),
+            paused_until: None,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            waiting_bytes_max: config.paused_bytes_max,
+            delivered: 0,
+            receiver_down: 0,
+            receiver_full: 0,
+            malformed: 0,
+            same_port: 0,
+        });
+        self.machines.push(machine);
+        self.deadlines.resize(self.ports.len());
+        self.cuts = vec![false; self.ports.len() * self.ports.len()];
+        self.drain(id);
+        id
+    }
+
+    /// Schedules the faults of `plan`, once all machines are there and before time begins.
+    ///
+    /// # Errors
+    /// What is wrong with the plan; then the world has none.
+    ///
+    /// # Panics
+    /// If the world has a plan, or time has begun.
+    pub fn set_plan(&mut self, plan: &FaultPlan) -> Result<(), PlanError> {
+        assert!(self.plan.is_empty() && self.now == Instant::ZERO, "a world has one plan from the start");
+        plan.check()?;
+        let resolve = |(index, fault): (usize, &Fault)| {
+            fault.resolve(|name| {
+                self.machine_named(name).ok_or_else(|| PlanError::UnknownMachine {
+                    fault: index + 1,
+                    machine: name.to_owned(),
+                    known: self.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", "),
+                })
+            })
+        };
+        self.plan = plan.faults.iter().enumerate().map(resolve).collect::<Result<_, _>>()?;
+        self.active = ActiveFaults::new(self.plan.len());
+        for (index, fault) in self.plan.iter().enumerate() {
+            self.queue.schedule(fault.begin(), Pending::FaultBegins(index));
+            if fault.end() > fault.begin() {
+                self.queue.schedule(fault.end(), Pending::FaultEnds(index));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds somebody who looks on.
+    pub fn add_tap(&mut self, mut tap: Box<dyn Tap>) {
+        for (index, port) in self.ports.iter().enumerate() {
+            tap.machine(MachineId::new(index), &port.name);
+        }
+        self.taps.push(tap);
+    }
+
+    /// The world's time.
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// What the clock of `machine` shows.
+    pub fn local_now(&self, machine: MachineId) -> Instant {
+        self.ports[machine.index()].clock.local(self.now)
+    }
+
+    /// The clock of `machine`.
+    pub fn clock(&self, machine: MachineId) -> LocalClock {
+        self.ports[machine.index()].clock
+    }
+
+    /// The name of `machine`.
+    pub fn name(&self, machine: MachineId) -> &str {
+        &self.ports[machine.index()].name
+    }
+
+    /// The machine of this name.
+    pub fn machine_named(&self, name: &str) -> Option<MachineId> {
+        self.ports.iter().position(|port| port.name == name).map(MachineId::new)
+    }
+
+    /// All machines.
+    pub const fn machines(&self) -> &Machines<M> {
+        &self.machines
+    }
+
+    /// The machine, unless it has crashed.
+    pub fn machine(&self, machine: MachineId) -> Option<&M> {
+        self.machines.get(machine)
+    }
+
+    /// Does something with a machine, such as a call of its host, then sends what it wants to send. `None` if the
+    /// machine has crashed or is paused.
+    pub fn with_machine<R>(
+        &mut self,
+        machine: MachineId,
+        act: impl FnOnce(&mut M, Instant) -> R,
+    ) -> Option<R> {
+        let port = &self.ports[machine.index()];
+        if port.paused_until.is_some() {
+            return None;
+        }
+        let result = act(self.machines.slot(machine).as_mut()?, port.clock.local(self.now));
+        self.drain(machine);
+        Some(result)
+    }
+
+    /// How often `machine` has crashed.
+    pub fn incarnation(&self, machine: MachineId) -> u32 {
+        self.ports[machine.index()].crashes.len() as u32
+    }
+
+    /// The hash of everything that has happened.
+    pub const fn log_hash(&self) -> LogHash {
+        self.log
+    }
+
+    /// How often each fault was injected.
+    pub fn fault_counts(&self) -> FaultCounts {
+        let mut counts = self.faults;
+        for link in self.ports.iter().flat_map(|port| [&port.to_switch.counters, &port.from_switch.counters])
+        {
+            counts.loss += link.lost;
+            counts.duplication += link.duplicated;
+            counts.reordering += link.reordered;
+            counts.corruption += link.corrupted;
+            counts.corruption_caught_by_fcs += link.fcs_errors;
+        }
+        counts
+    }
+
+    /// What the link of `machine` has carried: to the switch, and from it.
+    pub fn link_counters(&self, machine: MachineId) -> (LinkCounters, LinkCounters) {
+        let port = &self.ports[machine.index()];
+        (port.to_switch.counters, port.from_switch.counters)
+    }
+
+    /// Where all frames have gone.
+    pub fn traffic(&self) -> Traffic {
+        let mut traffic =
+            Traffic { flooded: self.flooded, in_flight: self.frames.in_flight(), ..Traffic::default() };
+        for port in &self.ports {
+            traffic.sent += port.to_switch.counters.frames;
+            traffic.delivered += port.delivered;
+            traffic.receiver_down += port.receiver_down;
+            traffic.receiver_full += port.receiver_full;
+            traffic.malformed += port.malformed;
+            traffic.same_port += port.same_port;
+            for link in [&port.to_switch.counters, &port.from_switch.counters] {
+                traffic.duplicated += link.duplicated;
+                traffic.lost += link.lost;
+                traffic.fcs_errors += link.fcs_errors;
+                traffic.queue_drops += link.queue_drops;
+                traffic.cut += link.cut;
+                traffic.aborted += link.aborted;
+            }
+        }
+        traffic
+    }
+
+    /// Does the next thing, if it is due at `until` or before; otherwise moves time to `until` and returns `false`.
+    pub fn step(&mut self, until: Instant, director: &mut impl Director<M>) -> bool {
+        let event_at = self.queue.next_at();
+        let deadline = self.deadlines.first();
+        let deadline_at = deadline.map_or(Instant::FAR_FUTURE, |(at, _)| at);
+        if event_at.min(deadline_at) > until {
+            self.now = self.now.max(until);
+            return false;
+        }
+        match deadline {
+            Some((at, machine)) if at < event_at => {
+                self.advance(at);
+                self.wake(MachineId::new(machine));
+            }
+            _ => {
+                let Some((at, event)) = self.queue.pop() else { return false };
+                self.advance(at);
+                self.happen(event, director);
+            }
+        }
+        true
+    }
+
+    /// Does everything that is due at `until` or before.
+    pub fn run_until(&mut self, until: Instant, director: &mut impl Director<M>) {
+        while self.step(until, director) {}
+    }
+
+    /// Crashes a machine, without asking anybody. Returns what it was, or `None` if it was down.
+    pub fn crash(&mut self, machine: MachineId) -> Option<M> {
+        let remains = self.machines.slot(machine).take()?;
+        let port = &mut self.ports[machine.index()];
+        port.crashes.push(self.now);
+        port.to_switch.reset(self.now);
+        port.paused_until = None;
+        port.waiting_bytes = 0;
+        let waiting = std::mem::take(&mut port.waiting);
+        self.deadlines.set(machine.index(), Instant::FAR_FUTURE);
+        self.faults.crash += 1;
+        self.report(&Event::Crashed(machine));
+        for frame in waiting {
+            self.ports[machine.index()].receiver_down += 1;
+            self.drop_frame(frame, machine, DropCause::ReceiverDown);
+        }
+        Some(remains)
+    }
+
+    /// Puts a machine where one has crashed.
+    ///
+    /// # Panics
+    /// If the machine runs.
+    pub fn restart(&mut self, machine: MachineId, replacement: M) {
+        let slot = self.machines.slot(machine);
+        assert!(slot.is_none(), "{machine} runs");
+        *slot = Some(replacement);
+        self.faults.restart += 1;
+        self.report(&Event::Restarted(machine, self.incarnation(machine)));
+        self.drain(machine);
+    }
+
+    /// Lets a machine stand still until `until`; it may already stand still for longer. Nothing happens to one that
+    /// has crashed.
+    pub fn pause(&mut self, machine: MachineId, until: Instant) {
+        if self.machines.get(machine).is_none() || until <= self.now {
+            return;
+        }
+        let port = &mut self.ports[machine.index()];
+        port.paused_until = port.paused_until.max(Some(until));
+        self.faults.pause += 1;
+        self.deadlines.set(machine.index(), Instant::FAR_FUTURE);
+        self.queue.schedule(until, Pending::Resume(machine));
+        self.report(&Event::Paused(machine));
+    }
+
+    fn advance(&mut self, to: Instant) {
+        debug_assert!(to >= self.now, "time runs forward");
+        if to > self.now {
+            self.wakes_at_now = 0;
+        }
+        self.now = to;
+    }
+
+    fn wake(&mut self, machine: MachineId) {
+        self.wakes_at_now += 1;
+        assert!(
+            self.wakes_at_now < WAKES_AT_ONE_TIME_MAX,
+            "time stands still: {} asks to be woken at {} again and again",
+            self.name(machine),
+            self.local_now(machine)
+        );
+        let local = self.local_now(machine);
+        if let Some(target) = self.machines.slot(machine) {
+            self.log.record(self.now, Record::Woken, machine.index() as u64, &[]);
+            target.wake(local);
+            self.drain(machine);
+        }
+    }
+
+    fn happen(&mut self, event: Pending, director: &mut impl Director<M>) {
+        match event {
+            Pending::AtSwitch { from, frame, settled } => self.at_switch(from, frame, settled),
+            Pending::AtMachine { to, frame, settled } => self.at_machine(to, frame, settled),
+            Pending::Resume(machine) => self.resume(machine),
+            Pending::FaultBegins(index) => self.begin_fault(index, director),
+            Pending::FaultEnds(index) => {
+                let kind = self.plan[index].kind();
+                if kind != FaultKind::Pause {
+                    self.active.set(index, false);
+                    self.apply_active_faults();
+                }
+                self.report(&Event::FaultEnded(kind));
+            }
+        }
+    }
+
+    /// Sends what a machine wants to send, and notes when it wants to be woken.
+    fn drain(&mut self, id: MachineId) {
+        let Some(machine) = self.machines.slot(id) else { return };
+        let port = &mut self.ports[id.index()];
+        let incarnation = port.crashes.len() as u32;
+        loop {
+            let frame = self.frames.take();
+            let place = self.frames.get_mut(frame);
+            let Some(departure) = machine.poll_frame(&mut place.bytes) else {
+                self.frames.release(frame);
+                break;
+            };
+            let ready = port.clock.world(departure).max(self.now);
+            place.last_bit = port.to_switch.transmit(ready, place.bytes.len());
+            place.incarnation = incarnation;
+            let arrival = place.last_bit + port.to_switch.propagation();
+            self.queue.schedule(arrival, Pending::AtSwitch { from: id, frame, settled: false });
+        }
+        let deadline = match machine.next_deadline() {
+            Some(local) if port.paused_until.is_none() => port.clock.world(local).max(self.now),
+            _ => Instant::FAR_FUTURE,
+        };
+        self.deadlines.set(id.index(), deadline);
+    }
+
+    fn at_switch(&mut self, from: MachineId, frame: FrameId, settled: bool) {
+        if !settled {
+            let port = &mut self.ports[from.index()];
+            let (last_bit, incarnation) = {
+                let frame = self.frames.get(frame);
+                (frame.last_bit, frame.incarnation)
+            };
+            if port.crashes.get(incarnation as usize).is_some_and(|&crash| crash < last_bit) {
+                port.to_switch.counters.aborted += 1;
+                return self.drop_frame(frame, from, DropCause::SenderCrashed);
+            }
+            self.observe(last_bit, from, Direction::Out, frame);
+            let fate = self.ports[from.index()].to_switch.decide(&mut self.frames.get_mut(frame).bytes);
+            let again = |frame| Pending::AtSwitch { from, frame, settled: true };
+            if !self.meet_fate(fate, from, frame, again) {
+                return;
+            }
+        }
+        match self.forwarding.forward(from, &self.frames.get(frame).bytes) {
+            Destination::Malformed => {
+                self.ports[from.index()].malformed += 1;
+                self.drop_frame(frame, from, DropCause::Malformed);
+            }
+            Destination::Port(to) if to != from => self.enqueue(from, to, frame),
+            Destination::Flood if self.ports.len() > 1 => {
+                let last = if from.index() == self.ports.len() - 1 {
+                    from.index() - 1
+                } else {
+                    self.ports.len() - 1
+                };
+                for to in (0..last).filter(|&to| to != from.index()) {
+                    let copy = self.frames.copy(frame);
+                    self.flooded += 1;
+                    self.enqueue(from, MachineId::new(to), copy);
+                }
+                self.enqueue(from, MachineId::new(last), frame);
+            }
+            Destination::Port(_) | Destination::Flood => {
+                self.ports[from.index()].same_port += 1;
+                self.drop_frame(frame, from, DropCause::SamePort);
+            }
+        }
+    }
+
+    /// Puts a frame into the output queue of a port.
+    fn enqueue(&mut self, from: MachineId, to: MachineId, frame: FrameId) {
+        let cut = self.cuts[from.index() * self.ports.len() + to.index()];
+        let link = &mut self.ports[to.index()].from_switch;
+        if cut {
+            link.counters.cut += 1;
+            return self.drop_frame(frame, to, DropCause::Cut);
+        }
+        let ready = self.now + self.switch.forwarding_latency;
+        let length = self.frames.get(frame).bytes.len();
+        if !link.has_room(ready, length, self.switch.queue_bytes) {
+            link.counters.queue_drops += 1;
+            return self.drop_frame(frame, to, DropCause::QueueFull);
+        }
+        let arrival = link.transmit(ready, length) + link.propagation();
+        self.queue.schedule(arrival, Pending::AtMachine { to, frame, settled: false });
+    }
+
+    fn at_machine(&mut self, to: MachineId, frame: FrameId, settled: bool) {
+        if !settled {
+            let fate = self.ports[to.index()].from_switch.decide(&mut self.frames.get_mut(frame).bytes);
+            let again = |frame| Pending::AtMachine { to, frame, settled: true };
+            if !self.meet_fate(fate, to, frame, again) {
+                return;
+            }
+        }
+        let port = &mut self.ports[to.index()];
+        if self.machines.get(to).is_none() {
+            port.receiver_down += 1;
+            return self.drop_frame(frame, to, DropCause::ReceiverDown);
+        }
+        if port.paused_until.is_some() {
+            let bytes = self.frames.get(frame).bytes.len();
+            if port.waiting_bytes + bytes > port.waiting_bytes_max {
+                port.receiver_full += 1;
+                return self.drop_frame(frame, to, DropCause::ReceiverFull);
+            }
+            port.waiting_bytes += bytes;
+            port.waiting.push_back(frame);
+            return;
+        }
+        self.deliver(to, frame);
+        self.drain(to);
+    }
+
+    /// Gives a frame to a machine that runs.
+    fn deliver(&mut self, to: MachineId, frame: FrameId) {
+        self.observe(self.now, to, Direction::In, frame);
+        let port = &mut self.ports[to.index()];
+        port.delivered += 1;
+        let local = port.clock.local(self.now);
+        if let Some(machine) = self.machines.slot(to) {
+            machine.receive(local, &self.frames.get(frame).bytes);
+        }
+        self.frames.release(frame);
+    }
+
+    /// Returns whether the frame goes on at this moment. `again` makes the event of a frame that comes later.
+    fn meet_fate(
+        &mut self,
+        fate: Fate,
+        machine: MachineId,
+        frame: FrameId,
+        again: impl Fn(FrameId) -> Pending,
+    ) -> bool {
+        match fate {
+            Fate::Lost => self.drop_frame(frame, machine, DropCause::Loss),
+            Fate::FcsError => self.drop_frame(frame, machine, DropCause::FcsError),
+            Fate::Arrives { late_by, copy_after } => {
+                if let Some(after) = copy_after {
+                    let copy = self.frames.copy(frame);
+                    self.queue.schedule(self.now + late_by + after, again(copy));
+                }
+                if late_by == Duration::ZERO {
+                    return true;
+                }
+                self.queue.schedule(self.now + late_by, again(frame));
+            }
+        }
+        false
+    }
+
+    fn drop_frame(&mut self, frame: FrameId, machine: MachineId, cause: DropCause) {
+        self.frames.release(frame);
+        self.report(&Event::Dropped(machine, cause));
+    }
+
+    fn resume(&mut self, machine: MachineId) {
+        let port = &mut self.ports[machine.index()];
+        if port.paused_until.is_none_or(|until| until > self.now) {
+            return;
+        }
+        port.paused_until = None;
+        port.waiting_bytes = 0;
+        self.report(&Event::Resumed(machine));
+        while let Some(frame) = self.ports[machine.index()].waiting.pop_front() {
+            self.deliver(machine, frame);
+        }
+        self.drain(machine);
+    }
+
+    fn begin_fault(&mut self, index: usize, director: &mut impl Director<M>) {
+        match self.plan[index] {
+            Fault::Crash { machine, .. } => {
+                if self.machines.get(machine).is_none() {
+                    self.faults.crash_skipped += 1;
+                } else if !director.may_crash(&self.machines, machine) {
+                    self.faults.crash_skipped += 1;
+                    self.report(&Event::CrashVetoed(machine));
+                } else if let Some(remains) = self.crash(machine) {
+                    director.crashed(machine, remains);
+                }
+                return;
+            }
+            Fault::Restart { machine, .. } => {
+                if self.machines.get(machine).is_none() {
+                    let replacement =
+                        director.restart(machine, self.incarnation(machine), self.local_now(machine));
+                    self.restart(machine, replacement);
+                }
+                return;
+            }
+            Fault::Pause { machine, .. } => {
+                let until = self.plan[index].end();
+                self.report(&Event::FaultBegan(FaultKind::Pause));
+                return self.pause(machine, until);
+            }
+            _ => {}
+        }
+        let kind = self.plan[index].kind();
+        match kind {
+            FaultKind::Partition => self.faults.partition += 1,
+            FaultKind::OneWayCut => self.faults.one_way_cut += 1,
+            FaultKind::SlowLink => self.faults.slow_link += 1,
+            _ => {}
+        }
+        self.active.set(index, true);
+        self.apply_active_faults();
+        self.report(&Event::FaultBegan(kind));
+    }
+
+    fn apply_active_faults(&mut self) {
+        let machines = self.ports.len();
+        for (index, port) in self.ports.iter_mut().enumerate() {
+            let machine = MachineId::new(index);
+            port.to_switch.faults = self.active.on_link(&self.plan, machine, LinkDirection::FromMachine);
+            port.from_switch.faults = self.active.on_link(&self.plan, machine, LinkDirection::ToMachine);
+        }
+        for (pair, cut) in self.cuts.iter_mut().enumerate() {
+            let (from, to) = (MachineId::new(pair / machines), MachineId::new(pair % machines));
+            *cut = self.active.cuts(&self.plan, from, to);
+        }
+    }
+
+    /// Logs a frame at a machine's port and shows it to the taps.
+    fn observe(&mut self, at: Instant, machine: MachineId, direction: Direction, frame: FrameId) {
+        let bytes = &self.frames.get(frame).bytes;
+        let record = match direction {
+            Direction::In => Record::Delivered,
+            Direction::Out => Record::Sent,
+        };
+        self.log.record(at, record, machine.index() as u64, bytes);
+        for tap in &mut self.taps {
+            tap.frame(at, machine, direction, bytes);
+        }
+    }
+
+    fn report(&mut self, event: &Event) {
+        self.log.record_event(self.now, event);
+        for tap in &mut self.taps {
+            tap.event(self.now, event);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A machine simple enough to know what must happen to it.
+
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use std::collections::VecDeque;
+
+use weft_sim::{Director, LinkConfig, Machine, MachineId, Machines, PortConfig, SwitchConfig, World};
+use weft_time::{Duration, Instant};
+
+/// Sends what it was told to at the times it was told to, and keeps what it receives.
+#[derive(Debug, Default)]
+pub struct Station {
+    pub to_send: VecDeque<(Instant, Vec<u8>)>,
+    pub received: Vec<(Instant, Vec<u8>)>,
+    /// Answers every frame with one of the same size, so many times in all.
+    pub echoes_left: u64,
+    pub echo_latency: Duration,
+    answers: VecDeque<(Instant, Vec<u8>)>,
+    spare: Vec<Vec<u8>>,
+    due: Vec<(Instant, Vec<u8>)>,
+    pub keep: bool,
+}
+
+impl Station {
+    pub fn silent() -> Self {
+        Self { keep: true, ..Self::default() }
+    }
+
+    pub fn sending(frames: impl IntoIterator<Item = (Instant, Vec<u8>)>) -> Self {
+        Self { to_send: frames.into_iter().collect(), ..Self::silent() }
+    }
+}
+
+impl Machine for Station {
+    fn receive(&mut self, now: Instant, frame: &[u8]) {
+        if self.keep {
+            self.received.push((now, frame.to_vec()));
+        }
+        if self.echoes_left > 0 {
+            self.echoes_left -= 1;
+            let mut answer = self.spare.pop().unwrap_or_default();
+            answer.clear();
+            answer.extend_from_slice(&frame[6..12]);
+            answer.extend_from_slice(&frame[..6]);
+            answer.extend_from_slice(&frame[12..]);
+            self.answers.push_back((now + self.echo_latency, answer));
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.to_send.front().map(|(at, _)| *at)
+    }
+
+    fn wake(&mut self, now: Instant) {
+        while self.to_send.front().is_some_and(|(at, _)| *at <= now) {
+            self.due.extend(self.to_send.pop_front());
+        }
+    }
+
+    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
+        if !self.due.is_empty() {
+            let (at, bytes) = self.due.remove(0);
+            frame.extend_from_slice(&bytes);
+            return Some(at);
+        }
+        let (at, bytes) = self.answers.pop_front()?;
+        frame.extend_from_slice(&bytes);
+        self.spare.push(bytes);
+        Some(at)
+    }
+}
+
+pub fn address(machine: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, machine]
+}
+
+/// A frame of `length` bytes that says its number.
+pub fn frame(to: u8, from: u8, number: u32, length: usize) -> Vec<u8> {
+    let mut frame = [address(to), address(from)].concat();
+    frame.extend_from_slice(&[0x88, 0xb5]);
+    frame.extend_from_slice(&number.to_be_bytes());
+    frame.resize(length.max(18), 0);
+    frame
+}
+
+pub fn number(frame: &[u8]) -> u32 {
+    u32::from_be_bytes(frame[14..18].try_into().unwrap())
+}
+
+pub fn us(us: u64) -> Instant {
+    Instant::ZERO + Duration::from_us(us)
+}
+
+/// Machines `m0`, `m1`, … on links of 100 Gb/s and 10 ns, and a switch of 300 ns.
+pub fn world(seed: u64, stations: impl IntoIterator<Item = Station>) -> World<Station> {
+    world_with(seed, SwitchConfig::default(), stations)
+}
+
+pub fn world_with(
+    seed: u64,
+    switch: SwitchConfig,
+    stations: impl IntoIterator<Item = Station>,
+) -> World<Station> {
+    let mut world = World::new(seed, switch);
+    for (index, station) in stations.into_iter().enumerate() {
+        let mut port = PortConfig::new(format!("m{index}"), address(index as u8));
+        port.to_switch = LinkConfig { bits_per_s: 100_000_000_000, propagation: Duration::from_ns(10) };
+        port.from_switch = port.to_switch;
+        world.add_machine(port, station);
+    }
+    world
+}
+
+pub fn id(index: usize) -> MachineId {
+    MachineId::new(index)
+}
+
+/// Lets all machines crash but those that it protects, and restarts them silent.
+#[derive(Debug, Default)]
+pub struct Restarter {
+    pub protected: Vec<MachineId>,
+    pub remains: Vec<(MachineId, Station)>,
+    pub restarts: Vec<(MachineId, u32, Instant)>,
+}
+
+impl Director<Station> for Restarter {
+    fn may_crash(&mut self, machines: &Machines<Station>, machine: MachineId) -> bool {
+        assert!(machines.get(machine).is_some());
+        !self.protected.contains(&machine)
+    }
+
+    fn crashed(&mut self, machine: MachineId, remains: Station) {
+        self.remains.push((machine, remains));
+    }
+
+    fn restart(&mut self, machine: MachineId, incarnation: u32, now: Instant) -> Station {
+        self.restarts.push((machine, incarnation, now));
+        Station::silent()
+    }
+}
