@@ -64,3 +64,115 @@ pub fn run(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+    use std::process::Command;
+    use std::thread;
+
+    use weft_time::Duration;
+
+    use super::*;
+    use crate::PortOptions;
+
+    /// Requests the stop at the first datagram, and at its deadline if it has one.
+    struct Witness<'a> {
+        stop: &'a Stop,
+        deadline: Option<Instant>,
+        rounds: u32,
+        received: Vec<(usize, Vec<u8>)>,
+        woken_at: Option<Instant>,
+    }
+
+    impl<'a> Witness<'a> {
+        fn new(stop: &'a Stop, deadline: Option<Instant>) -> Self {
+            Self { stop, deadline, rounds: 0, received: Vec::new(), woken_at: None }
+        }
+    }
+
+    impl Endpoint for Witness<'_> {
+        fn receive(&mut self, _now: Instant, port: usize, datagram: Datagram<'_>) {
+            self.received.push((port, datagram.bytes.to_vec()));
+            self.stop.request();
+        }
+
+        fn next_deadline(&self) -> Option<Instant> {
+            self.deadline
+        }
+
+        fn handle_deadline(&mut self, now: Instant) {
+            self.deadline = None;
+            self.woken_at = Some(now);
+            self.stop.request();
+        }
+
+        fn transmit(&mut self, _now: Instant, _ports: &mut [UdpPort]) {
+            self.rounds += 1;
+        }
+    }
+
+    fn port() -> UdpPort {
+        UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PortOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn a_sleeper_wakes_at_its_deadline() {
+        let (stop, clock) = (Stop::new().unwrap(), Clock::starting_now());
+        for policy in
+            [IdlePolicy::SLEEP, IdlePolicy::share_then_sleep(Duration::from_us(20)), IdlePolicy::POLL]
+        {
+            let stop = if policy == IdlePolicy::SLEEP { &stop } else { &Stop::new().unwrap() };
+            let deadline = clock.now() + Duration::from_us(1_500);
+            let mut witness = Witness::new(stop, Some(deadline));
+            run(&mut witness, &mut [port()], clock, policy, stop).unwrap();
+            assert!(witness.woken_at.unwrap() >= deadline);
+            if policy == IdlePolicy::SLEEP {
+                assert!(witness.rounds <= 3, "it has looked {} times instead of sleeping", witness.rounds);
+            }
+        }
+    }
+
+    #[test]
+    fn a_sleeper_wakes_for_a_packet_on_any_port() {
+        let (stop, clock) = (Stop::new().unwrap(), Clock::starting_now());
+        let mut ports = [port(), port(), port()];
+        let to = ports[2].local_address();
+        let mut witness = Witness::new(&stop, None);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                // Long enough, as a rule, for the other thread to be asleep; right in any case.
+                thread::sleep(std::time::Duration::from_millis(20));
+                let mut sender = port();
+                assert!(sender.push(to, b"wake up"));
+                sender.flush().unwrap();
+            });
+            run(&mut witness, &mut ports, clock, IdlePolicy::SLEEP, &stop).unwrap();
+        });
+        assert_eq!(witness.received, [(2, b"wake up".to_vec())]);
+    }
+
+    #[test]
+    fn a_sleeper_wakes_for_the_stop() {
+        let stop = Stop::new().unwrap();
+        let mut witness = Witness::new(&stop, None);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(std::time::Duration::from_millis(20));
+                stop.request();
+            });
+            run(&mut witness, &mut [port()], Clock::starting_now(), IdlePolicy::SLEEP, &stop).unwrap();
+        });
+        assert!(witness.received.is_empty() && witness.woken_at.is_none());
+    }
+
+    #[test]
+    fn a_signal_is_a_stop() {
+        let stop = Stop::on_signals().unwrap();
+        let mut witness = Witness::new(stop, None);
+        let mut shell = Command::new("/bin/sh").args(["-c", "sleep 0.02; kill -TERM $PPID"]).spawn().unwrap();
+        run(&mut witness, &mut [port()], Clock::starting_now(), IdlePolicy::SLEEP, stop).unwrap();
+        assert!(stop.is_requested() && std::ptr::eq(stop, Stop::on_signals().unwrap()));
+        assert!(shell.wait().unwrap().success());
+    }
+}

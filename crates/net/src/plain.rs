@@ -263,3 +263,50 @@ impl Endpoint for PlainReceiver<'_> {
 fn number(datagram: Datagram<'_>) -> Option<u64> {
     datagram.bytes.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::thread;
+
+    use super::*;
+    use crate::{Clock, IdlePolicy, PortOptions, run};
+
+    fn port() -> UdpPort {
+        UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PortOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn the_receiver_counts_what_the_sender_sends() {
+        for datagram_bytes in [SHORTEST_DATAGRAM, 64, 4096] {
+            let load = PlainLoad { datagram_bytes, window: 32, duration: Duration::from_ms(50) };
+            let (stop_sender, stop_receiver) = (Stop::new().unwrap(), Stop::new().unwrap());
+            let mut receiver = PlainReceiver::new(load, &stop_receiver);
+            let mut ports = [port()];
+            let mut sender = PlainSender::new(load, ports[0].local_address(), &stop_sender);
+            let clock = Clock::starting_now();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    run(&mut receiver, &mut ports, clock, IdlePolicy::SHARE, &stop_receiver).unwrap()
+                });
+                run(&mut sender, &mut [port()], clock, IdlePolicy::SHARE, &stop_sender).unwrap();
+            });
+            let (sent, received) = (sender.report(), receiver.report());
+            // Far more than one window: the reports have opened it again and again.
+            assert!(sent.datagrams > 2 * load.window);
+            assert_eq!((received.datagrams, received.lost), (sent.datagrams, 0));
+            assert_eq!(received.bytes, received.datagrams * datagram_bytes as u64);
+            assert!(received.goodput_bits_per_s() > 0.0);
+        }
+    }
+
+    #[test]
+    fn a_sender_without_a_receiver_comes_to_an_end() {
+        let load = PlainLoad { datagram_bytes: 64, window: 32, duration: Duration::from_ms(50) };
+        let stop = Stop::new().unwrap();
+        let nobody = port().local_address();
+        let mut sender = PlainSender::new(load, nobody, &stop);
+        run(&mut sender, &mut [port()], Clock::starting_now(), IdlePolicy::SLEEP, &stop).unwrap();
+        assert!(sender.report().stalls > 0);
+    }
+}

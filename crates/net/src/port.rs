@@ -466,3 +466,254 @@ fn configure(socket: &UdpSocket, options: &PortOptions) -> io::Result<bool> {
         && system::option(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT).is_ok()
         && system::set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1).is_ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use proptest::prelude::*;
+    use weft_time::Duration;
+
+    use super::*;
+    use crate::{Clock, IdlePolicy, Poller, Stop};
+
+    const LOOPBACK: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+
+    fn port(segmentation: bool) -> UdpPort {
+        UdpPort::bind(LOOPBACK, &PortOptions { segmentation, ..PortOptions::default() }).unwrap()
+    }
+
+    /// A received datagram that has left its buffer.
+    type Owned = (SocketAddrV4, Vec<u8>, u16);
+
+    /// Waits for `count` datagrams.
+    fn receive(port: &mut UdpPort, count: usize) -> Vec<Owned> {
+        let (stop, clock) = (Stop::new().unwrap(), Clock::starting_now());
+        let mut poller = Poller::new(std::slice::from_ref(port), &stop, IdlePolicy::SLEEP).unwrap();
+        let give_up = clock.now() + Duration::from_secs(20);
+        let mut received = Vec::new();
+        while received.len() < count {
+            port.receive(|datagram| {
+                received.push((datagram.from, datagram.bytes.to_vec(), datagram.identification));
+            })
+            .unwrap();
+            if received.len() < count {
+                assert!(clock.now() < give_up, "{} of {count} datagrams have arrived", received.len());
+                poller.idle(clock, Some(give_up), false).unwrap();
+            }
+        }
+        received
+    }
+
+    fn segments_here() -> bool {
+        let segments = port(true).segmentation();
+        if !segments {
+            eprintln!("skipped: this kernel offers no UDP segmentation");
+        }
+        segments
+    }
+
+    #[test]
+    fn a_run_of_equal_datagrams_leaves_in_one_call_and_arrives_in_one() {
+        if !segments_here() {
+            return;
+        }
+        let (mut sender, mut receiver) = (port(true), port(true));
+        let to = receiver.local_address();
+        for number in 0..10u8 {
+            let length = if number == 9 { 7 } else { 1000 };
+            assert!(sender.push_with(to, length, |identification, buffer| {
+                assert_eq!(identification, u16::from(number));
+                buffer.fill(number);
+            }));
+        }
+        assert_eq!(sender.queued(), 10);
+        assert_eq!(sender.flush().unwrap(), 10);
+        assert_eq!((sender.counters().send_calls, sender.queued()), (1, 0));
+        for (number, (from, bytes, identification)) in receive(&mut receiver, 10).into_iter().enumerate() {
+            assert_eq!(from, sender.local_address());
+            assert_eq!(identification, number as u16);
+            assert_eq!(bytes, vec![number as u8; if number == 9 { 7 } else { 1000 }]);
+        }
+        assert_eq!(receiver.counters().receive_calls, 1);
+    }
+
+    #[test]
+    fn a_receiver_without_segmentation_gets_the_same_datagrams() {
+        let (mut sender, mut receiver) = (port(true), port(false));
+        for number in 0..100u8 {
+            assert!(sender.push(receiver.local_address(), &[number; 300]));
+        }
+        sender.flush().unwrap();
+        let received = receive(&mut receiver, 100);
+        assert!(received.iter().enumerate().all(|(number, (_, bytes, _))| *bytes == [number as u8; 300]));
+    }
+
+    #[test]
+    fn without_segmentation_every_identification_is_zero() {
+        let (mut sender, mut receiver) = (port(false), port(false));
+        for _ in 0..100 {
+            assert!(sender.push_with(receiver.local_address(), 64, |identification, buffer| {
+                assert_eq!(identification, 0);
+                buffer.fill(1);
+            }));
+        }
+        sender.flush().unwrap();
+        assert!(receive(&mut receiver, 100).iter().all(|(_, _, identification)| *identification == 0));
+    }
+
+    #[test]
+    fn a_port_in_use_is_a_clear_error() {
+        let holder = port(true);
+        let address = holder.local_address();
+        let error = UdpPort::bind(address, &PortOptions::default()).unwrap_err();
+        assert!(matches!(error, BindError::InUse { address: named } if named == address));
+        let text = error.to_string();
+        assert!(text.contains(&address.to_string()) && text.contains("stop the process"), "{text}");
+    }
+
+    #[test]
+    fn an_address_of_another_machine_is_a_clear_error() {
+        // 192.0.2.0/24 is reserved for documentation (RFC 5737).
+        let error = UdpPort::bind("192.0.2.1:4791".parse().unwrap(), &PortOptions::default()).unwrap_err();
+        assert!(matches!(error, BindError::NotLocal { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_dead_peer_disturbs_nobody() {
+        let (mut sender, mut receiver) = (port(true), port(true));
+        let dead = port(true).local_address();
+        for number in 0..50u8 {
+            assert!(sender.push(dead, &[number; 8]));
+            assert!(sender.push(receiver.local_address(), &[number; 8]));
+            sender.flush().unwrap();
+            sender.receive(|_| panic!("nobody answers")).unwrap();
+        }
+        let received = receive(&mut receiver, 50);
+        assert!(received.iter().enumerate().all(|(number, (_, bytes, _))| *bytes == [number as u8; 8]));
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_dropped_and_the_rest_goes_on() {
+        let (mut sender, mut receiver) = (port(true), port(true));
+        let nowhere = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        for to in [receiver.local_address(), nowhere, receiver.local_address()] {
+            assert!(sender.push(to, b"a datagram of its own"));
+            sender.flush().unwrap();
+        }
+        assert_eq!(receive(&mut receiver, 2).len(), 2);
+        assert_eq!((sender.counters().refused, sender.counters().sent), (1, 2));
+    }
+
+    #[test]
+    fn a_refused_run_ends_segmentation_and_not_the_socket() {
+        let (mut sender, mut receiver) = (port(true), port(true));
+        let nowhere = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        if !sender.segmentation() {
+            return;
+        }
+        assert!(sender.push(nowhere, &[0; 8]) && sender.push(nowhere, &[0; 8]));
+        sender.flush().unwrap();
+        assert_eq!(sender.counters().refused, 2);
+        assert!(!sender.segmentation());
+        for _ in 0..2 {
+            assert!(sender.push_with(receiver.local_address(), 8, |identification, buffer| {
+                assert_eq!(identification, 0);
+                buffer.fill(0);
+            }));
+        }
+        sender.flush().unwrap();
+        assert!(receive(&mut receiver, 2).iter().all(|(_, _, identification)| *identification == 0));
+    }
+
+    #[test]
+    fn what_the_kernel_cannot_take_yet_stays_queued() {
+        for code in [libc::EAGAIN, libc::ENOBUFS] {
+            let (mut sender, mut receiver) = (port(true), port(true));
+            assert!(sender.push(receiver.local_address(), b"patient"));
+            assert!(!sender.handle_send_error(io::Error::from_raw_os_error(code)).unwrap());
+            assert_eq!((sender.counters().held_back, sender.queued()), (1, 1));
+            assert_eq!(sender.flush().unwrap(), 1);
+            assert_eq!(receive(&mut receiver, 1)[0].1, b"patient");
+        }
+    }
+
+    #[test]
+    fn only_a_useless_socket_is_an_error() {
+        let mut sender = port(true);
+        assert!(sender.push(LOOPBACK, &[0; 8]));
+        assert!(sender.handle_send_error(io::Error::from_raw_os_error(libc::EBADF)).is_err());
+        assert!(sender.handle_send_error(io::Error::from_raw_os_error(libc::ECONNREFUSED)).unwrap());
+        assert_eq!((sender.counters().unreachable, sender.queued()), (1, 1));
+    }
+
+    #[test]
+    fn too_long_a_datagram_is_reported_once() {
+        let options = PortOptions { longest_datagram: 100, ..PortOptions::default() };
+        let mut sender = UdpPort::bind(LOOPBACK, &options).unwrap();
+        let to = sender.local_address();
+        for length in [101, 102] {
+            assert!(!sender.push(to, &vec![0; length]));
+        }
+        assert_eq!(sender.take_oversized(), Some(OversizedDatagram { to, length: 101 }));
+        assert!(!sender.push(to, &[0; 103]));
+        assert_eq!((sender.take_oversized(), sender.counters().oversized), (None, 3));
+    }
+
+    #[test]
+    fn too_long_a_datagram_is_not_received() {
+        for segmentation in [false, true] {
+            let options = PortOptions { segmentation, longest_datagram: 100, ..PortOptions::default() };
+            let mut receiver = UdpPort::bind(LOOPBACK, &options).unwrap();
+            let mut sender = port(true);
+            for length in [101, 100, 300, 99] {
+                assert!(sender.push(receiver.local_address(), &vec![0; length]));
+                sender.flush().unwrap();
+            }
+            let received = receive(&mut receiver, 2);
+            assert_eq!((received[0].1.len(), received[1].1.len()), (100, 99));
+            assert_eq!(receiver.counters().malformed, 2);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Whatever is queued arrives: whole, in order at each destination, and with the identification that its writer
+        /// was told.
+        #[test]
+        fn what_is_queued_arrives(
+            datagrams in prop::collection::vec(
+                (0..3usize, prop_oneof![Just(0), Just(1), Just(256), Just(1500), 0..9000usize], prop::bool::weighted(0.05)),
+                0..150,
+            ),
+            segmentation: bool,
+        ) {
+            let mut sender = port(segmentation);
+            let mut receivers = [port(segmentation), port(segmentation), port(segmentation)];
+            let mut expected = [vec![], vec![], vec![]];
+            for (number, &(destination, length, flush)) in datagrams.iter().enumerate() {
+                let bytes: Vec<u8> = (0..length).map(|place| (place + number) as u8).collect();
+                let mut told = 0;
+                let to = receivers[destination].local_address();
+                let taken = sender.push_with(to, length, |identification, buffer| {
+                    buffer.copy_from_slice(&bytes);
+                    told = identification;
+                });
+                prop_assert!(taken);
+                expected[destination].push((sender.local_address(), bytes, told));
+                if flush {
+                    sender.flush().unwrap();
+                }
+            }
+            sender.flush().unwrap();
+            prop_assert_eq!(sender.queued(), 0);
+            prop_assert_eq!(sender.counters().sent, datagrams.len() as u64);
+            for (receiver, expected) in receivers.iter_mut().zip(expected) {
+                prop_assert_eq!(receive(receiver, expected.len()), expected);
+                prop_assert_eq!(receiver.receive(|_| panic!("nothing else was sent")).unwrap(), 0);
+                prop_assert_eq!(receiver.receive_buffer_drops().unwrap(), 0);
+            }
+        }
+    }
+}
