@@ -1,1 +1,110 @@
-//! (to be written)
+//! The `Nic` trait, and the soft NIC that assembles wire, transport and engines.
+//!
+//! A NIC is a black box with a frame port, a host port and a clock. A world drives it and knows nothing
+//! of what is inside, so the soft NIC and a Verilated one are interchangeable.
+//!
+//! # Contract
+//!
+//! Put something in ([`Nic::receive_frame`], [`Nic::submit`], [`Nic::handle_deadline`]), then drain what comes out
+//! ([`Nic::poll_frame`] and [`Nic::poll_host`] until `None`), then ask [`Nic::next_deadline`] when to come back
+//! with nothing new. `now` never runs backwards. What is not drained waits; nothing is lost inside.
+//! Inputs may be batched before draining: messages to one destination then share datagrams.
+
+mod card;
+mod counters;
+mod egress;
+mod neighbours;
+mod replies;
+mod slot;
+mod soft;
+
+pub use card::{Card, CardConfig};
+pub use soft::{SoftNic, SoftNicConfig};
+
+use weft_rdma::{Completion, QueuePairNumber, ReceiveRequest, WorkRequest};
+use weft_time::Instant;
+use weft_waist::{Accesses, Configuration};
+
+/// A network card. See the crate's documentation for the contract.
+pub trait Nic {
+    /// A frame, without preamble and frame check sequence, has arrived on the port. Frames that the NIC does not
+    /// serve itself go to the host untouched.
+    fn receive_frame(&mut self, now: Instant, frame: &[u8]);
+
+    /// The host asks for something.
+    fn submit(&mut self, now: Instant, command: HostCommand<'_>);
+
+    /// When [`Nic::handle_deadline`] wants to be called, if nothing else happens before.
+    fn next_deadline(&self) -> Option<Instant>;
+
+    /// Does what is due at `now`. Harmless when nothing is.
+    fn handle_deadline(&mut self, now: Instant);
+
+    /// Appends the next frame to send to `frame`, which the caller has cleared; `false` if there is none.
+    fn poll_frame(&mut self, now: Instant, frame: &mut Vec<u8>) -> bool;
+
+    /// The next thing for the host.
+    fn poll_host(&mut self) -> Option<HostEvent>;
+
+    /// What was done since the last call, for worlds that charge time for it. A NIC that takes its own time,
+    /// as a clocked one does, reports none.
+    fn take_work(&mut self) -> Work;
+
+    /// Named counters in a fixed order: traffic by kind, and everything that was dropped, by cause.
+    fn counters(&self) -> Vec<(&'static str, u64)>;
+}
+
+/// What the host asks of its NIC.
+#[derive(Clone, Debug)]
+pub enum HostCommand<'a> {
+    /// Write the membership registers of all engines.
+    Configure(Configuration),
+    /// Send an ordinary frame as it is.
+    Transmit(&'a [u8]),
+    /// Call an engine.
+    Call {
+        /// The engine's slot.
+        engine: u8,
+        /// Comes back with the reply.
+        token: u32,
+        /// The message's kind, in the engine's numbering.
+        kind: u8,
+        /// Its content.
+        payload: &'a [u8],
+    },
+    /// Post to a send queue; a refusal comes back as a completion in error.
+    PostSend(QueuePairNumber, WorkRequest),
+    /// Post to a receive queue.
+    PostReceive(QueuePairNumber, ReceiveRequest),
+}
+
+/// What a NIC tells its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostEvent {
+    /// A frame that the NIC does not serve itself.
+    Frame(Vec<u8>),
+    /// A work request of the host has ended.
+    Completion(Completion),
+    /// An engine has answered a call of the host.
+    Reply {
+        /// The call's token.
+        token: u32,
+        /// The message's kind, in the engine's numbering.
+        kind: u8,
+        /// Its content.
+        payload: Vec<u8>,
+    },
+}
+
+/// What a NIC has done: the simulator's cost profiles turn it into time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Frames parsed.
+    pub frames_received: u32,
+    /// Frames built.
+    pub frames_sent: u32,
+    /// Engine messages handled.
+    pub messages: u32,
+    /// Accesses of engines to card memory.
+    pub memory: Accesses,
+}

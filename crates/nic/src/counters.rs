@@ -1,0 +1,72 @@
+//! What went through the soft NIC, and what was dropped and why.
+
+/// Declares a struct of counters and a method that lists them by name.
+macro_rules! counters {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub(crate) struct $name { $($(#[$doc])* pub(crate) $field: u64),* }
+
+        impl $name {
+            pub(crate) fn list(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($field), self.$field)),*]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Counters of the datagram and transport doors.
+    CardCounters {
+        /// Datagrams that held messages for an engine.
+        datagrams_received,
+        /// Datagrams sent.
+        datagrams_sent,
+        /// Messages handed to engines.
+        messages_delivered,
+        /// Datagrams that were malformed or failed their CRC.
+        datagrams_malformed,
+        /// Messages for a slot that has no engine.
+        messages_without_engine,
+        /// Messages of an engine that no datagram can hold.
+        messages_too_large,
+        /// Messages to a node that has no address.
+        messages_without_peer,
+        /// RoCE packets whose ICRC is wrong.
+        icrc_errors,
+        /// RoCE packets that are malformed or of another service than the reliable connection.
+        roce_malformed,
+        /// RoCE packets received with a right ICRC.
+        roce_received,
+        /// RoCE packets sent.
+        roce_sent,
+        /// RPC-region writes without a word that names the operation.
+        rpc_malformed,
+        /// Answers over a queue pair that found no free buffer or were too long for one.
+        replies_without_buffer,
+        /// Answers that their queue pair refused.
+        replies_refused,
+    }
+}
+
+counters! {
+    /// Counters of the frame port.
+    PortCounters {
+        /// Frames received.
+        frames_received,
+        /// Frames sent.
+        frames_sent,
+        /// Frames passed to the host.
+        frames_to_host,
+        /// Frames that are malformed or whose header checksum is wrong.
+        frames_malformed,
+        /// Frames for another station.
+        frames_for_others,
+        /// ARP requests answered.
+        arp_replies,
+        /// ICMP echo requests answered.
+        echo_replies,
+        /// Packets dropped because the neighbour's hardware address is not known yet.
+        neighbour_unresolved,
+    }
+}

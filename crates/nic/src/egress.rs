@@ -1,0 +1,126 @@
+//! Messages on their way out, packed into datagrams by destination.
+
+use std::collections::VecDeque;
+use std::net::SocketAddrV4;
+
+use weft_wire::datagram::Builder;
+
+/// Open datagrams at a time; one more destination closes the oldest. A burst rarely has more destinations:
+/// the peers and the machines that clients run on.
+const OPEN_MAX: usize = 64;
+
+/// Packs messages for one destination into as few datagrams as possible, in order.
+#[derive(Debug)]
+pub(crate) struct Egress {
+    datagram_bytes: usize,
+    open: VecDeque<(SocketAddrV4, Builder)>,
+    closed: VecDeque<(SocketAddrV4, Builder)>,
+    spare: Vec<Builder>,
+}
+
+impl Egress {
+    /// For datagrams of at most `datagram_bytes` bytes.
+    pub(crate) fn new(datagram_bytes: usize) -> Self {
+        Self {
+            datagram_bytes,
+            open: VecDeque::with_capacity(OPEN_MAX),
+            closed: VecDeque::with_capacity(OPEN_MAX),
+            spare: Vec::with_capacity(2 * OPEN_MAX),
+        }
+    }
+
+    /// Adds a message for `to`; `false` if it is too large for any datagram.
+    pub(crate) fn push(&mut self, to: SocketAddrV4, engine: u8, kind: u8, payload: &[u8]) -> bool {
+        if let Some(position) = self.open.iter().position(|(destination, _)| *destination == to) {
+            if self.open[position].1.try_push(engine, kind, payload) {
+                return true;
+            }
+            let full = self.open.remove(position).expect("the position was just found");
+            self.closed.push_back(full);
+        }
+        let mut builder = self.spare.pop().unwrap_or_else(|| Builder::new(self.datagram_bytes));
+        if !builder.try_push(engine, kind, payload) {
+            self.spare.push(builder);
+            return false;
+        }
+        if self.open.len() == OPEN_MAX {
+            self.closed.extend(self.open.pop_front());
+        }
+        self.open.push_back((to, builder));
+        true
+    }
+
+    /// Appends the next datagram to `out` and says where it goes.
+    pub(crate) fn poll(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
+        let (to, mut builder) = self.closed.pop_front().or_else(|| self.open.pop_front())?;
+        out.extend_from_slice(builder.finish());
+        builder.clear();
+        self.spare.push(builder);
+        Some(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use weft_wire::datagram::Datagram;
+
+    use super::*;
+
+    fn to(port: u16) -> SocketAddrV4 {
+        SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
+    }
+
+    fn drain(egress: &mut Egress) -> Vec<(u16, Vec<Vec<u8>>)> {
+        let mut all = Vec::new();
+        let mut bytes = Vec::new();
+        while let Some(destination) = egress.poll(&mut bytes) {
+            let datagram = Datagram::parse(&bytes).unwrap();
+            let messages = datagram.messages().map(|message| message.payload.to_vec()).collect();
+            all.push((destination.port(), messages));
+            bytes.clear();
+        }
+        all
+    }
+
+    #[test]
+    fn messages_to_one_destination_share_a_datagram() {
+        let mut egress = Egress::new(1472);
+        for (port, payload) in [(1, b"a"), (2, b"b"), (1, b"c")] {
+            assert!(egress.push(to(port), 0, 0, payload));
+        }
+        let expected = vec![(1, vec![b"a".to_vec(), b"c".to_vec()]), (2, vec![b"b".to_vec()])];
+        assert_eq!(drain(&mut egress), expected);
+        assert_eq!(drain(&mut egress), vec![]);
+    }
+
+    #[test]
+    fn a_full_datagram_is_closed_and_order_is_kept() {
+        let mut egress = Egress::new(16 + 2 * 16);
+        for payload in [b"1", b"2", b"3", b"4", b"5"] {
+            assert!(egress.push(to(1), 0, 0, payload));
+        }
+        let payloads: Vec<u8> =
+            drain(&mut egress).into_iter().flat_map(|(_, all)| all).map(|one| one[0]).collect();
+        assert_eq!(payloads, b"12345");
+    }
+
+    #[test]
+    fn a_message_larger_than_a_datagram_is_refused() {
+        let mut egress = Egress::new(64);
+        assert!(!egress.push(to(1), 0, 0, &[0; 64]));
+        assert_eq!(drain(&mut egress), vec![]);
+    }
+
+    #[test]
+    fn many_destinations_lose_nothing() {
+        let mut egress = Egress::new(256);
+        for port in 0..200 {
+            assert!(egress.push(to(port), 0, 0, &port.to_be_bytes()));
+        }
+        let mut ports: Vec<u16> = drain(&mut egress).into_iter().map(|(port, _)| port).collect();
+        ports.sort_unstable();
+        assert!(ports.into_iter().eq(0..200));
+    }
+}

@@ -1,0 +1,51 @@
+//! One engine with its memory and its timers.
+
+use weft_time::Instant;
+use weft_waist::{Effects, Engine, Event, Io, Memory};
+
+/// Timers of one engine; an engine has few.
+const TIMERS_MAX: usize = 16;
+
+/// An engine slot.
+#[derive(Debug)]
+pub(crate) struct Slot<E> {
+    pub(crate) engine: E,
+    pub(crate) memory: Memory,
+    timers: Vec<(u32, Instant)>,
+}
+
+impl<E: Engine> Slot<E> {
+    pub(crate) fn new(engine: E, memory: Memory) -> Self {
+        Self { engine, memory, timers: Vec::with_capacity(TIMERS_MAX) }
+    }
+
+    pub(crate) fn handle(&mut self, now: Instant, event: Event<'_>, effects: &mut Effects) {
+        self.engine.handle(now, event, &mut Io { effects, memory: &mut self.memory });
+    }
+
+    /// Sets a timer, or moves the one with the same tag.
+    ///
+    /// # Panics
+    /// If the engine uses more than 16 tags, which would be a bug in the engine.
+    pub(crate) fn set_timer(&mut self, tag: u32, at: Instant) {
+        if let Some(timer) = self.timers.iter_mut().find(|timer| timer.0 == tag) {
+            timer.1 = at;
+        } else {
+            assert!(self.timers.len() < TIMERS_MAX, "an engine has at most {TIMERS_MAX} timers");
+            self.timers.push((tag, at));
+        }
+    }
+
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.timers.iter().map(|timer| timer.1).min()
+    }
+
+    /// Removes a timer that is due at `now` and returns its tag; the earliest first.
+    pub(crate) fn take_due_timer(&mut self, now: Instant) -> Option<u32> {
+        let earliest = (0..self.timers.len()).min_by_key(|&index| self.timers[index].1)?;
+        if self.timers[earliest].1 > now {
+            return None;
+        }
+        Some(self.timers.swap_remove(earliest).0)
+    }
+}

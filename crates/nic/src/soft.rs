@@ -1,0 +1,244 @@
+//! The soft NIC: a [`Card`] behind a frame port.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use weft_time::Instant;
+use weft_waist::{Engine, Memory};
+use weft_wire::arp::{Arp, Operation, Station};
+use weft_wire::ethernet::{Ethernet, MacAddress};
+use weft_wire::frame::{self, Endpoint, Flow, Frame};
+use weft_wire::icmp::EchoKind;
+use weft_wire::{datagram, icrc, roce};
+
+use crate::counters::PortCounters;
+use crate::neighbours::{Lookup, Neighbours};
+use crate::{Card, CardConfig, HostCommand, HostEvent, Nic, Work};
+
+/// Neighbours whose hardware addresses are kept.
+const NEIGHBOURS_MAX: usize = 256;
+
+/// How a soft NIC is built.
+#[derive(Clone, Debug)]
+pub struct SoftNicConfig {
+    /// Hardware address of the port.
+    pub hardware: MacAddress,
+    /// IPv4 address of the port.
+    pub address: Ipv4Addr,
+    /// What is behind the port.
+    pub card: CardConfig,
+}
+
+/// A NIC in software: answers ARP and echo requests, gives RoCE v2 and Weft datagrams to its card, and everything
+/// else to the host.
+#[derive(Debug)]
+pub struct SoftNic<E> {
+    hardware: MacAddress,
+    address: Ipv4Addr,
+    card: Card<E>,
+    neighbours: Neighbours,
+    /// Frames that the port itself answers with, and what the host transmits.
+    ready: VecDeque<Vec<u8>>,
+    to_host: VecDeque<Vec<u8>>,
+    payload: Vec<u8>,
+    counters: PortCounters,
+    frames_received: u32,
+}
+
+impl<E: Engine> SoftNic<E> {
+    /// A NIC with its engines, each with its memory, in slot order.
+    pub fn new(config: SoftNicConfig, engines: Vec<(E, Memory)>) -> Self {
+        Self {
+            hardware: config.hardware,
+            address: config.address,
+            card: Card::new(config.card, engines),
+            neighbours: Neighbours::new(NEIGHBOURS_MAX),
+            ready: VecDeque::new(),
+            to_host: VecDeque::new(),
+            payload: Vec::new(),
+            counters: PortCounters::default(),
+            frames_received: 0,
+        }
+    }
+
+    /// What is behind the port.
+    pub fn card(&self) -> &Card<E> {
+        &self.card
+    }
+
+    /// What is behind the port, to set up queue pairs and regions.
+    pub fn card_mut(&mut self) -> &mut Card<E> {
+        &mut self.card
+    }
+
+    /// Enters a neighbour by hand, as an operator does who does not want the first packet to wait for ARP.
+    pub fn add_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
+        self.neighbours.learn(Instant::ZERO, address, hardware);
+    }
+
+    fn receive_arp(&mut self, now: Instant, arp: &Arp) {
+        if arp.target.address != self.address {
+            return;
+        }
+        // Only stations that were asked, or that ask for this one, get an entry: an unsolicited claim
+        // cannot redirect a neighbour's traffic.
+        if arp.operation == Operation::Request || self.neighbours.expects(arp.sender.address) {
+            self.neighbours.learn(now, arp.sender.address, arp.sender.hardware);
+        }
+        if arp.operation == Operation::Request {
+            let mut reply = Vec::new();
+            frame::emit_arp_frame(&mut reply, arp.sender.hardware, &arp.answered_by(self.hardware));
+            self.ready.push_back(reply);
+            self.counters.arp_replies += 1;
+        }
+    }
+
+    fn pass_to_host(&mut self, bytes: &[u8]) {
+        self.counters.frames_to_host += 1;
+        self.to_host.push_back(bytes.to_vec());
+    }
+
+    /// The flow to a neighbour, or `None` (and a question to the network) while its station is unknown.
+    fn flow(&mut self, now: Instant, source_port: u16, to: SocketAddrV4) -> Option<Flow> {
+        match self.neighbours.lookup(now, *to.ip()) {
+            Lookup::Known(hardware) => Some(Flow {
+                source: Endpoint { hardware: self.hardware, address: self.address, port: source_port },
+                destination: Endpoint { hardware, address: *to.ip(), port: to.port() },
+                type_of_service: 0,
+            }),
+            lookup => {
+                self.counters.neighbour_unresolved += 1;
+                if lookup == Lookup::Ask {
+                    let question = Arp {
+                        operation: Operation::Request,
+                        sender: Station { hardware: self.hardware, address: self.address },
+                        target: Station { hardware: MacAddress([0; 6]), address: *to.ip() },
+                    };
+                    let mut request = Vec::new();
+                    frame::emit_arp_frame(&mut request, MacAddress::BROADCAST, &question);
+                    self.ready.push_back(request);
+                }
+                None
+            }
+        }
+    }
+
+    fn is_ours(&self, ethernet: &Ethernet) -> bool {
+        ethernet.destination == self.hardware || ethernet.destination.is_multicast()
+    }
+}
+
+impl<E: Engine> Nic for SoftNic<E> {
+    fn receive_frame(&mut self, now: Instant, bytes: &[u8]) {
+        self.frames_received += 1;
+        self.counters.frames_received += 1;
+        match Ethernet::parse(bytes) {
+            Ok((ethernet, _)) if !self.is_ours(&ethernet) => {
+                self.counters.frames_for_others += 1;
+                return;
+            }
+            _ => {}
+        }
+        match Frame::parse(bytes) {
+            Err(_) => self.counters.frames_malformed += 1,
+            Ok(Frame::Arp { arp, .. }) => self.receive_arp(now, &arp),
+            Ok(Frame::Echo { ethernet, ipv4, echo })
+                if ipv4.destination == self.address && echo.kind == EchoKind::Request =>
+            {
+                let mut reply = Vec::new();
+                let (ethernet, ipv4) = (ethernet.answered_by(self.hardware), ipv4.answered());
+                frame::emit_echo_frame(&mut reply, &ethernet, &ipv4, &echo.answered());
+                self.ready.push_back(reply);
+                self.counters.echo_replies += 1;
+            }
+            Ok(Frame::Udp { ipv4, udp, payload, .. }) if ipv4.destination == self.address => {
+                match udp.destination_port {
+                    datagram::UDP_PORT => {
+                        let from = SocketAddrV4::new(ipv4.source, udp.source_port);
+                        self.card.receive_datagram(now, from, payload);
+                    }
+                    roce::UDP_PORT => match icrc::Path::new(&ipv4, &udp).verify(payload) {
+                        Ok(packet) => self.card.receive_roce(now, ipv4.source, packet),
+                        Err(_) => self.card.count_icrc_error(),
+                    },
+                    _ => self.pass_to_host(bytes),
+                }
+            }
+            Ok(_) => self.pass_to_host(bytes),
+        }
+    }
+
+    fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
+        match command {
+            HostCommand::Transmit(bytes) => self.ready.push_back(bytes.to_vec()),
+            command => self.card.submit(now, command),
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.card.next_deadline()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) {
+        self.card.handle_deadline(now);
+    }
+
+    fn poll_frame(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                out.extend_from_slice(&bytes);
+                break;
+            }
+            let mut payload = std::mem::take(&mut self.payload);
+            payload.clear();
+            let sent = self.poll_card(now, &mut payload, out);
+            self.payload = payload;
+            match sent {
+                Sent::Frame => break,
+                Sent::Dropped => {}
+                Sent::Nothing => return false,
+            }
+        }
+        self.counters.frames_sent += 1;
+        true
+    }
+
+    fn poll_host(&mut self) -> Option<HostEvent> {
+        self.to_host.pop_front().map(HostEvent::Frame).or_else(|| self.card.poll_host())
+    }
+
+    fn take_work(&mut self) -> Work {
+        Work { frames_received: std::mem::take(&mut self.frames_received), ..self.card.take_work() }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut all = self.counters.list();
+        all.extend(self.card.counters());
+        all
+    }
+}
+
+/// What came of asking the card for something to send.
+enum Sent {
+    Frame,
+    /// The neighbour is unknown: a question is on its way in place of the packet.
+    Dropped,
+    Nothing,
+}
+
+impl<E: Engine> SoftNic<E> {
+    fn poll_card(&mut self, now: Instant, payload: &mut Vec<u8>, out: &mut Vec<u8>) -> Sent {
+        if let Some(to) = self.card.poll_datagram(payload) {
+            let Some(flow) = self.flow(now, datagram::UDP_PORT, to) else { return Sent::Dropped };
+            frame::emit_udp_frame(out, &flow, payload);
+            return Sent::Frame;
+        }
+        if let Some(transmit) = self.card.poll_roce(now, payload) {
+            let to = SocketAddrV4::new(transmit.destination, roce::UDP_PORT);
+            let Some(flow) = self.flow(now, transmit.source_port, to) else { return Sent::Dropped };
+            frame::emit_roce_bytes_frame(out, &flow, payload);
+            return Sent::Frame;
+        }
+        Sent::Nothing
+    }
+}
