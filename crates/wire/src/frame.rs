@@ -156,15 +156,28 @@ pub fn emit_udp_frame(out: &mut Vec<u8>, flow: &Flow, payload: &[u8]) {
 ///
 /// When the flow's destination port is not [`roce::UDP_PORT`], and as [`Packet::emit`].
 pub fn emit_roce_frame(out: &mut Vec<u8>, flow: &Flow, packet: &Packet) {
+    emit_roce(out, flow, packet.wire_bytes(), |out| packet.emit(out));
+}
+
+/// As [`emit_roce_frame`], for a packet that has been emitted already: its bytes from the BTH to the last pad byte.
+///
+/// # Panics
+///
+/// When the flow's destination port is not [`roce::UDP_PORT`], or the bytes do not hold a BTH.
+pub fn emit_roce_bytes_frame(out: &mut Vec<u8>, flow: &Flow, packet: &[u8]) {
+    emit_roce(out, flow, packet.len(), |out| out.extend_from_slice(packet));
+}
+
+fn emit_roce(out: &mut Vec<u8>, flow: &Flow, packet_bytes: usize, emit_packet: impl FnOnce(&mut Vec<u8>)) {
     assert_eq!(flow.destination.port, roce::UDP_PORT, "RoCE v2 has a port of its own");
     let start = out.len();
     let ipv4 = flow.ipv4();
-    let payload_bytes = packet.wire_bytes() + icrc::BYTES;
+    let payload_bytes = packet_bytes + icrc::BYTES;
     out.extend_from_slice(&flow.ethernet().to_bytes());
     out.extend_from_slice(&ipv4.to_bytes(Udp::BYTES + payload_bytes));
     out.extend_from_slice(&flow.udp().to_bytes(payload_bytes));
     let packet_start = out.len();
-    packet.emit(out);
+    emit_packet(out);
     icrc::Path::new(&ipv4, &flow.udp()).append(out, packet_start);
     pad(out, start);
 }
