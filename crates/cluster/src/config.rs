@@ -32,14 +32,15 @@
 //!
 //! What [`NodeConfig::load`] returns has been checked as a whole: nothing in it contradicts anything else.
 
+mod file;
+
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
 use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId};
 
-use crate::message::LEASE_MAX;
+use file::File;
 
 /// The UDP port of RoCE v2, as assigned by IANA.
 pub const DEFAULT_ROCE_PORT: u16 = 4791;
@@ -47,15 +48,6 @@ pub const DEFAULT_ROCE_PORT: u16 = 4791;
 pub const DEFAULT_DATAGRAM_PORT: u16 = 4793;
 /// How long a lease lasts unless configured otherwise.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(1);
-
-/// The longest key, in bytes.
-const KEY_BYTES_MAX: u32 = 256;
-/// The longest value, in bytes: with its key and headers it must fit a UDP datagram.
-const VALUE_BYTES_MAX: u32 = 32_768;
-/// The most partitions: far more than nodes are enough to spread leadership evenly.
-const PARTITIONS_MAX: u32 = 65_536;
-/// The longest time to poll: more is a core that never sleeps in all but name.
-const SPIN_US_MAX: u64 = 1_000_000;
 
 /// Everything that one node's process is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,35 +178,7 @@ impl NodeConfig {
 
     /// The text of a configuration file that reads back as this.
     pub fn to_toml(&self) -> String {
-        let serve = self.membership.serve.as_ref();
-        let file = File {
-            node: self.node.index(),
-            listen: self.listen,
-            ports: Some(PortsTable { roce: self.ports.roce, datagram: self.ports.datagram }),
-            membership: MembershipTable {
-                address: self.membership.address,
-                serve: serve.is_some(),
-                lease_ms: serve.map(|serve| serve.lease.as_ns() / 1_000_000),
-                state_file: serve.and_then(|serve| serve.state_file.clone()),
-            },
-            peers: self
-                .peers
-                .iter()
-                .map(|(node, peer)| PeerTable {
-                    node: node.index(),
-                    address: peer.address,
-                    roce_port: peer.ports.roce,
-                    datagram_port: peer.ports.datagram,
-                })
-                .collect(),
-            kv: Some(KvTable {
-                key_bytes: self.kv.key_bytes,
-                value_bytes: self.kv.value_bytes,
-                capacity_keys: self.kv.capacity_keys,
-                partitions: self.kv.partitions,
-            }),
-            cores: Some(CoresTable { spin_us: self.cores.spin.as_ns() / 1_000 }),
-        };
+        let file = File::from(self);
         toml::to_string(&file).expect("numbers, names and tables have a TOML form")
     }
 }
@@ -288,171 +252,6 @@ pub(crate) fn one_line(text: &str, error: &toml::de::Error) -> String {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    node: usize,
-    listen: Ipv4Addr,
-    ports: Option<PortsTable>,
-    membership: MembershipTable,
-    #[serde(default)]
-    peers: Vec<PeerTable>,
-    kv: Option<KvTable>,
-    cores: Option<CoresTable>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PortsTable {
-    #[serde(default = "default_roce_port")]
-    roce: u16,
-    #[serde(default = "default_datagram_port")]
-    datagram: u16,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MembershipTable {
-    address: SocketAddrV4,
-    #[serde(default)]
-    serve: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lease_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    state_file: Option<PathBuf>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PeerTable {
-    node: usize,
-    address: Ipv4Addr,
-    #[serde(default = "default_roce_port")]
-    roce_port: u16,
-    #[serde(default = "default_datagram_port")]
-    datagram_port: u16,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct KvTable {
-    key_bytes: u32,
-    value_bytes: u32,
-    capacity_keys: u32,
-    partitions: u32,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CoresTable {
-    spin_us: u64,
-}
-
-const fn default_roce_port() -> u16 {
-    DEFAULT_ROCE_PORT
-}
-
-const fn default_datagram_port() -> u16 {
-    DEFAULT_DATAGRAM_PORT
-}
-
-impl Default for KvTable {
-    fn default() -> Self {
-        let KvConfig { key_bytes, value_bytes, capacity_keys, partitions } = KvConfig::default();
-        Self { key_bytes, value_bytes, capacity_keys, partitions }
-    }
-}
-
-impl File {
-    fn check(self) -> Result<NodeConfig, String> {
-        let ports = self
-            .ports
-            .map_or_else(Ports::default, |table| Ports { roce: table.roce, datagram: table.datagram });
-        check_ports("[ports]", "roce", "datagram", ports)?;
-        let peers = check_peers(self.peers)?;
-        let node = NodeId::new(self.node).filter(|&node| peers.get(node).is_some()).ok_or_else(|| {
-            format!("node = {}: [[peers]] does not list it; list every node, this one included", self.node)
-        })?;
-        if let Some(own) = peers.get(node) {
-            check_own_peer(self.listen, ports, node, own)?;
-        }
-        let membership = self.membership.check()?;
-        if membership.serve.is_some() {
-            check_service_address(self.listen, ports, membership.address)?;
-        }
-        Ok(NodeConfig {
-            node,
-            listen: self.listen,
-            ports,
-            membership,
-            peers,
-            kv: self.kv.unwrap_or_default().check()?,
-            cores: self.cores.map_or_else(|| Ok(CoresConfig::default()), CoresTable::check)?,
-        })
-    }
-}
-
-impl MembershipTable {
-    fn check(self) -> Result<MembershipConfig, String> {
-        let address = self.address;
-        if address.port() == 0 || address.ip().is_unspecified() {
-            return Err(format!(
-                "[membership] address = \"{address}\": nobody can send there; give the service's address and port"
-            ));
-        }
-        if !self.serve {
-            let stray = if self.lease_ms.is_some() { Some("lease_ms") } else { None };
-            if let Some(field) = stray.or(self.state_file.as_ref().map(|_| "state_file")) {
-                return Err(format!(
-                    "[membership] {field}: only the process that runs the service decides it; remove it or set serve = true"
-                ));
-            }
-            return Ok(MembershipConfig { address, serve: None });
-        }
-        let longest_ms = LEASE_MAX.as_ns() / 1_000_000;
-        let lease = match self.lease_ms {
-            None => DEFAULT_LEASE,
-            Some(lease_ms) if (1..=longest_ms).contains(&lease_ms) => Duration::from_ms(lease_ms),
-            Some(lease_ms) => {
-                return Err(format!(
-                    "[membership] lease_ms = {lease_ms}: a lease lasts 1 to {longest_ms} ms; 1000 suits most networks"
-                ));
-            }
-        };
-        if self.state_file.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-            return Err("[membership] state_file = \"\": name a file, or remove the line".to_owned());
-        }
-        Ok(MembershipConfig { address, serve: Some(ServeConfig { lease, state_file: self.state_file }) })
-    }
-}
-
-impl KvTable {
-    fn check(self) -> Result<KvConfig, String> {
-        let Self { key_bytes, value_bytes, capacity_keys, partitions } = self;
-        let ranges = [
-            ("key_bytes", key_bytes, KEY_BYTES_MAX),
-            ("value_bytes", value_bytes, VALUE_BYTES_MAX),
-            ("capacity_keys", capacity_keys, u32::MAX),
-            ("partitions", partitions, PARTITIONS_MAX),
-        ];
-        for (field, value, max) in ranges {
-            if !(1..=max).contains(&value) {
-                return Err(format!("[kv] {field} = {value}: give a number from 1 to {max}"));
-            }
-        }
-        Ok(KvConfig { key_bytes, value_bytes, capacity_keys, partitions })
-    }
-}
-
-impl CoresTable {
-    fn check(self) -> Result<CoresConfig, String> {
-        if self.spin_us > SPIN_US_MAX {
-            return Err(format!("[cores] spin_us = {}: give a number from 0 to {SPIN_US_MAX}", self.spin_us));
-        }
-        Ok(CoresConfig { spin: Duration::from_us(self.spin_us) })
-    }
-}
-
 fn check_ports(place: &str, roce: &str, datagram: &str, ports: Ports) -> Result<(), String> {
     if ports.roce == 0 || ports.datagram == 0 {
         let field = if ports.roce == 0 { roce } else { datagram };
@@ -462,66 +261,6 @@ fn check_ports(place: &str, roce: &str, datagram: &str, ports: Ports) -> Result<
         return Err(format!(
             "{place}: {roce} and {datagram} are both {}; give them different ports",
             ports.roce
-        ));
-    }
-    Ok(())
-}
-
-fn check_peers(mut tables: Vec<PeerTable>) -> Result<Peers, String> {
-    tables.sort_by_key(|peer| peer.node);
-    if let Some(twice) = tables.windows(2).find(|pair| pair[0].node == pair[1].node) {
-        return Err(format!(
-            "[[peers]]: node {} is listed twice; give each node a number of its own",
-            twice[0].node
-        ));
-    }
-    // What is too many is said before what is missing.
-    if tables.len() <= NODES_MAX
-        && let Some((missing, _)) = tables.iter().enumerate().find(|(index, peer)| peer.node != *index)
-    {
-        return Err(format!(
-            "[[peers]]: node {missing} is missing; number the nodes 0 to {}",
-            tables.len() - 1
-        ));
-    }
-    let place = |peer: PeerTable| PeerConfig {
-        address: peer.address,
-        ports: Ports { roce: peer.roce_port, datagram: peer.datagram_port },
-    };
-    Peers::new(tables.into_iter().map(place).collect())
-}
-
-fn check_own_peer(listen: Ipv4Addr, ports: Ports, node: NodeId, own: &PeerConfig) -> Result<(), String> {
-    let place = format!("[[peers]] node {}", node.index());
-    if !listen.is_unspecified() && own.address != listen {
-        return Err(format!(
-            "{place}: this node's address is {} here, but listen = \"{listen}\"; make them agree",
-            own.address
-        ));
-    }
-    for (field, here, there) in
-        [("roce", ports.roce, own.ports.roce), ("datagram", ports.datagram, own.ports.datagram)]
-    {
-        if here != there {
-            return Err(format!(
-                "{place}: this node's {field}_port is {there} here, but [ports] {field} = {here}; make them agree"
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn check_service_address(listen: Ipv4Addr, ports: Ports, address: SocketAddrV4) -> Result<(), String> {
-    if !listen.is_unspecified() && *address.ip() != listen {
-        return Err(format!(
-            "[membership] address = \"{address}\": with serve = true it is at this node's address {listen}; \
-             correct it, or set serve = false"
-        ));
-    }
-    if [ports.roce, ports.datagram].contains(&address.port()) {
-        return Err(format!(
-            "[membership] address = \"{address}\": port {} is one of this node's [ports]; choose another",
-            address.port()
         ));
     }
     Ok(())
@@ -618,7 +357,7 @@ spin_us = 0
                 "[[peers]] node 1: 127.0.0.1:14793 belongs to node 0 already",
             ),
             ("127.0.0.1:4794", "127.0.0.1:0", "nobody can send there"),
-            ("127.0.0.1:4794", "127.0.0.1:14793", "port 14793 is one of this node's [ports]"),
+            ("127.0.0.1:4794", "127.0.0.1:14793", "port 14793 belongs to node 1 already"),
             ("127.0.0.1:4794", "10.0.0.1:4794", "with serve = true it is at this node's address 127.0.0.1"),
             (
                 "serve = true",
