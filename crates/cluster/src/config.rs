@@ -176,7 +176,10 @@ impl NodeConfig {
         file.check()
     }
 
-    /// The text of a configuration file that reads back as this.
+    /// The text of a configuration file that reads back as this. Times are rounded down to the file's units.
+    ///
+    /// # Panics
+    /// If the name of the state file is not UTF-8, which no file that was read can lead to.
     pub fn to_toml(&self) -> String {
         let file = File::from(self);
         toml::to_string(&file).expect("numbers, names and tables have a TOML form")
