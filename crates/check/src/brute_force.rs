@@ -7,6 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::Start;
+use crate::contradiction::{self, contradiction};
 use crate::operation::{Action, Call, NEVER, Outcome};
 use crate::shrink::{shrink, window, without};
 use crate::{Answer, explain, search::search, witness};
@@ -113,7 +114,7 @@ impl Random {
     /// A history that a register has answered: points first, intervals around them.
     fn history(&mut self, start: Start) -> Vec<Call> {
         let count = 1 + self.below(7);
-        let (spread, lost, gap) = (1 + self.below(12), self.below(4), 1 + self.below(2));
+        let (spread, lost, gap) = (1 + self.below(12), self.below(7), 1 + self.below(2));
         let mut register = Register { greatest: 0, held: None };
         if start == Start::Unknown && self.below(2) == 0 {
             let version = 1 + self.below(3);
@@ -205,15 +206,17 @@ impl Random {
             3 if call.outcome.is_some() && call.action == Action::Get => {
                 call.outcome = Some(Outcome::NotFound)
             }
-            _ => match &mut call.outcome {
-                Some(
+            _ => {
+                if let Some(
                     Outcome::Found { version, .. }
                     | Outcome::Written { version }
                     | Outcome::Deleted { version }
                     | Outcome::Mismatch { version },
-                ) => nudge(version, up),
-                _ => {}
-            },
+                ) = &mut call.outcome
+                {
+                    nudge(version, up);
+                }
+            }
         }
         calls.sort_by_key(|call| call.invoked);
     }
@@ -266,7 +269,7 @@ fn reductions_of_good_histories_are_good() {
         for (a, b) in
             calls.iter().flat_map(|a| calls.iter().map(move |b| (a, b))).filter(|(a, b)| a.index != b.index)
         {
-            assert_eq!(explain::contradiction(a, b), None, "{a:?} and {b:?} are part of a good history");
+            assert_eq!(contradiction(a, b), None, "{a:?} and {b:?} are part of a good history");
         }
         for position in 0..calls.len() {
             if let Some(fewer) = without(&calls, position) {
@@ -287,19 +290,27 @@ fn reductions_of_good_histories_are_good() {
 #[test]
 fn shrunk_violations_are_violations() {
     let mut random = Random(Xoshiro256PlusPlus::seed_from_u64(3));
-    let (mut seen, mut unexplained) = (0, 0);
+    let (mut seen, mut pairs, mut unexplained) = (0, 0, 0);
     for _ in 0..60_000 {
         let mut calls = random.history(Start::Empty);
         random.perturb(&mut calls);
         if exists_order(&calls, Start::Empty) {
             continue;
         }
+        let any_pair =
+            calls.iter().any(|a| calls.iter().any(|b| a.index != b.index && contradiction(a, b).is_some()));
+        let pair = contradiction::find(&calls);
+        assert_eq!(pair.is_some(), any_pair, "{calls:#?}");
+        if let Some(pair) = pair {
+            assert!(!exists_order(&pair, Start::Unknown), "{pair:#?}");
+            pairs += 1;
+        }
         let shrunk = shrink(&calls, Start::Empty, u64::MAX);
         assert!(!exists_order(&shrunk.calls, shrunk.start), "{calls:#?} became {shrunk:#?}");
         seen += 1;
         unexplained += u32::from(explain::explain(&shrunk.calls, shrunk.start).starts_with("no order"));
     }
-    assert!(seen > 12_000, "{seen}");
+    assert!(seen > 12_000 && pairs > 5_000, "{seen}, {pairs}");
     // Most violations have a plain reason.
     assert!(unexplained * 3 < seen, "{unexplained} of {seen}");
 }

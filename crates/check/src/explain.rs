@@ -1,7 +1,8 @@
 //! Says in one sentence what is wrong with a few operations that have no order.
 
 use crate::Start;
-use crate::operation::{Action, Call, Outcome, Version};
+use crate::contradiction::contradiction;
+use crate::operation::{Action, Call, Outcome};
 use crate::register::possible;
 
 /// The sentence for `calls`, a reduced violation.
@@ -15,18 +16,7 @@ pub(crate) fn explain(calls: &[Call], start: Start) -> String {
         .unwrap_or_else(|| "no order of these operations explains what each of them returned".into())
 }
 
-/// What is wrong with two operations that no history of a key can hold together, whatever else happened.
-pub(crate) fn contradiction(a: &Call, b: &Call) -> Option<String> {
-    one_version_twice(a, b)
-        .or_else(|| one_version_replaced_twice(a, b))
-        .or_else(|| two_values_of_one_version(a, b))
-        .or_else(|| version_went_back(a, b))
-        .or_else(|| version_went_back(b, a))
-        .or_else(|| read_before_written(a, b))
-        .or_else(|| read_before_written(b, a))
-}
-
-fn who(call: &Call) -> String {
+pub(crate) fn who(call: &Call) -> String {
     let verb = match call.action {
         Action::Get => "get",
         Action::Put { .. } => "put",
@@ -37,7 +27,7 @@ fn who(call: &Call) -> String {
 }
 
 /// What `call` says of the version that it names first.
-fn claim(call: &Call) -> String {
+pub(crate) fn claim(call: &Call) -> String {
     let who = who(call);
     match (call.action, call.outcome) {
         (_, Some(Outcome::Found { version, .. })) => format!("{who} returned version {version}"),
@@ -56,7 +46,7 @@ fn claim(call: &Call) -> String {
 }
 
 /// How the client of `call` had learnt the greatest version that it names.
-fn news(call: &Call) -> String {
+pub(crate) fn news(call: &Call) -> String {
     match call.outcome {
         Some(Outcome::Deleted { version }) => {
             format!(
@@ -78,10 +68,6 @@ fn pairs(calls: &[Call]) -> impl Iterator<Item = (&Call, &Call)> {
     calls.iter().enumerate().flat_map(|(at, first)| calls[at + 1..].iter().map(move |second| (first, second)))
 }
 
-fn greatest_version(call: &Call) -> Option<Version> {
-    call.produced_version().or(call.observed_version())
-}
-
 fn impossible_outcome(calls: &[Call]) -> Option<String> {
     let wrong = |call: &&Call| call.outcome.is_some_and(|outcome| !possible(call.action, outcome));
     let call = calls.iter().find(wrong)?;
@@ -93,61 +79,11 @@ fn impossible_outcome(calls: &[Call]) -> Option<String> {
     ))
 }
 
-fn one_version_twice(a: &Call, b: &Call) -> Option<String> {
-    let version = a.produced_version().filter(|&version| b.produced_version() == Some(version))?;
-    Some(format!("{} and {} were both given version {version}", who(a), who(b)))
-}
-
-/// The version that a successful compare-and-set replaced; 0 if the key was absent.
-fn replaced(call: &Call) -> Option<Version> {
-    match (call.action, call.outcome) {
-        (Action::CompareAndSet { expected, .. }, Some(Outcome::Written { .. })) => Some(expected),
-        _ => None,
-    }
-}
-
-fn one_version_replaced_twice(a: &Call, b: &Call) -> Option<String> {
-    let version = replaced(a).filter(|&version| version != 0 && replaced(b) == Some(version))?;
-    Some(format!("{} and {} both succeeded on version {version}", who(a), who(b)))
-}
-
-fn two_values_of_one_version(a: &Call, b: &Call) -> Option<String> {
-    let held = |call: &Call| match (call.action, call.outcome) {
-        (_, Some(Outcome::Found { version, value })) => Some((version, value)),
-        (Action::Put { value } | Action::CompareAndSet { value, .. }, Some(Outcome::Written { version })) => {
-            Some((version, value))
-        }
-        _ => None,
-    };
-    let ((version, value), (other_version, other_value)) = (held(a)?, held(b)?);
-    (version == other_version && value != other_value).then(|| {
-        format!(
-            "version {version} holds value {value:#x} for {} and value {other_value:#x} for {}",
-            who(a),
-            who(b)
-        )
-    })
-}
-
-fn version_went_back(earlier: &Call, later: &Call) -> Option<String> {
-    let reached = greatest_version(earlier).filter(|_| earlier.precedes(later))?;
-    let goes_back = match later.observed_version() {
-        Some(observed) => observed < reached,
-        None => later.produced_version()? <= reached,
-    };
-    goes_back.then(|| format!("{} after {}", claim(later), news(earlier)))
-}
-
-fn read_before_written(reader: &Call, writer: &Call) -> Option<String> {
-    let read = writer.produced_version().is_some() && reader.observed_version() == writer.produced_version();
-    (read && reader.precedes(writer)).then(|| format!("{} before {} was invoked", claim(reader), who(writer)))
-}
-
 fn first_written_twice(calls: &[Call]) -> Option<String> {
     if calls.iter().any(|call| matches!(call.action, Action::Delete)) {
         return None;
     }
-    let mut firsts = calls.iter().filter(|call| replaced(call) == Some(0));
+    let mut firsts = calls.iter().filter(|call| call.replaced_version() == Some(0));
     let (a, b) = (firsts.next()?, firsts.next()?);
     Some(format!("{} and {} both succeeded on an absent key, and nothing deleted it", who(a), who(b)))
 }
@@ -179,7 +115,7 @@ fn version_from_nowhere(calls: &[Call], start: Start) -> Option<String> {
             return Some(format!("{}, which no operation had written", claim(call)));
         }
         let earlier = calls.iter().find(|other| {
-            other.precedes(call) && greatest_version(other).is_some_and(|reached| reached < version)
+            other.precedes(call) && other.greatest_version().is_some_and(|reached| reached < version)
         })?;
         Some(format!(
             "{} after {}, and no operation in between can have written it",
@@ -196,7 +132,7 @@ fn vanished(calls: &[Call]) -> Option<String> {
         return None;
     }
     ordered_pairs(calls).find_map(|(earlier, later)| {
-        (later.observed_absence() && greatest_version(earlier).is_some())
+        (later.observed_absence() && earlier.greatest_version().is_some())
             .then(|| format!("{} after {}, and nothing deleted it", claim(later), news(earlier)))
     })
 }

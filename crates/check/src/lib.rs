@@ -16,7 +16,8 @@
 //! # The verdict
 //!
 //! *Linearizable* means that an order was found and verified by code that shares nothing with the search.
-//! *Violation* means that the exact search proved that there is none. A search that costs more than
+//! *Violation* means that the exact search proved that there is none, for all operations of a key or for two
+//! that contradict each other whatever else happened. A search that costs more than
 //! [`Options::effort`] ends *undecided*.
 //!
 //! ```
@@ -41,6 +42,7 @@
 //! ```
 
 mod codec;
+mod contradiction;
 mod explain;
 mod history;
 mod lost;
@@ -64,6 +66,7 @@ pub use report::{Report, Verdict, Violation, Window, WindowOperation};
 
 use operation::Call;
 use search::Answer;
+use shrink::Shrunk;
 
 /// What a key holds before the first operation on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
@@ -117,13 +120,22 @@ pub fn check(history: &History, options: &Options) -> Report {
         report.lost_acknowledged_writes += lost::lost_of_key(recorded);
         relevant.clear();
         relevant.extend(recorded.iter().filter(|call| matters(call)));
-        match verdict_of_key(&relevant, options, &mut effort) {
+        let pair = contradiction::find(&relevant);
+        let verdict = match &pair {
+            Some(pair) => refuted(pair),
+            None => verdict_of_key(&relevant, options, &mut effort),
+        };
+        match verdict {
             Verdict::Linearizable => {}
             Verdict::Undecided => report.keys_undecided += 1,
             Verdict::Violation => {
                 report.keys_in_violation += 1;
                 if report.violations.len() < options.violations_shown {
-                    report.violations.push(violation(key, &relevant, options.start));
+                    let shown = match pair {
+                        Some(pair) => Shrunk { calls: pair.to_vec(), start: Start::Unknown },
+                        None => smallest_window(&relevant, options.start),
+                    };
+                    report.violations.push(violation(key, &relevant, &shown));
                 }
             }
         }
@@ -158,13 +170,26 @@ fn verdict_of_key(calls: &[Call], options: &Options, effort: &mut u64) -> Verdic
     }
 }
 
-fn violation(key: &[u8], calls: &[Call], start: Start) -> Violation {
+/// The verdict on a key that holds a contradicting pair: the search proves that the two alone have no order.
+fn refuted(pair: &[Call; 2]) -> Verdict {
+    let mut unlimited = u64::MAX;
+    assert_eq!(
+        search::search(pair, Start::Unknown, &mut unlimited),
+        Answer::NoOrder,
+        "{pair:?} have an order"
+    );
+    Verdict::Violation
+}
+
+fn smallest_window(calls: &[Call], start: Start) -> Shrunk {
     let (per_call, least) = SHRINK_EFFORT;
-    let effort = (per_call * calls.len() as u64).max(least);
-    let shrunk = shrink::shrink(calls, start, effort);
+    shrink::shrink(calls, start, (per_call * calls.len() as u64).max(least))
+}
+
+fn violation(key: &[u8], calls: &[Call], shown: &Shrunk) -> Violation {
     Violation {
         key: key.into(),
-        explanation: explain::explain(&shrunk.calls, shrunk.start),
-        window: Window::new(&shrunk.calls, calls, shrunk.start),
+        explanation: explain::explain(&shown.calls, shown.start),
+        window: Window::new(&shown.calls, calls, shown.start),
     }
 }

@@ -167,6 +167,19 @@ impl Call {
         }
     }
 
+    /// The greatest version that the outcome names.
+    pub(crate) fn greatest_version(&self) -> Option<Version> {
+        self.produced_version().or(self.observed_version())
+    }
+
+    /// The version that a successful compare-and-set replaced; 0 if the key was absent.
+    pub(crate) fn replaced_version(&self) -> Option<Version> {
+        match (self.action, self.outcome) {
+            (Action::CompareAndSet { expected, .. }, Some(Outcome::Written { .. })) => Some(expected),
+            _ => None,
+        }
+    }
+
     /// Whether the outcome says that the key was absent just before this operation's point.
     pub(crate) fn observed_absence(&self) -> bool {
         matches!(

@@ -4,15 +4,9 @@
 //! reduction here is *harmless*: whatever order explains the operations before it, minus those left out,
 //! explains those after it. So a reduced history without an order proves that the whole has none.
 
-use std::collections::HashSet;
-
 use crate::Start;
-use crate::explain::contradiction;
 use crate::operation::{Action, Call, NEVER, Outcome, Version};
 use crate::search::{Answer, search};
-
-/// Pairs are looked for among so many operations at most.
-const PAIRS_AMONG: usize = 4_096;
 
 /// What is left of a violation.
 #[derive(Debug)]
@@ -25,8 +19,7 @@ pub(crate) struct Shrunk {
 }
 
 /// Reduces `calls`, which have no order from `start`. The result has none either.
-pub(crate) fn shrink(recorded: &[Call], start: Start, mut effort: u64) -> Shrunk {
-    let calls = recorded;
+pub(crate) fn shrink(calls: &[Call], start: Start, mut effort: u64) -> Shrunk {
     let mut shows = |calls: &[Call], start| search(calls, start, &mut effort) == Answer::NoOrder;
 
     // A prefix of a good history is good, so a shortest bad prefix exists and can be found by halving.
@@ -47,9 +40,6 @@ pub(crate) fn shrink(recorded: &[Call], start: Start, mut effort: u64) -> Shrunk
         None => (calls, start),
     };
 
-    if let Some(pair) = contradicting_pair(recorded, &calls) {
-        return Shrunk { calls: pair, start: Start::Unknown };
-    }
     loop {
         let before = calls.len();
         drop_reads(&mut calls, |calls| shows(calls, start));
@@ -64,21 +54,6 @@ pub(crate) fn shrink(recorded: &[Call], start: Start, mut effort: u64) -> Shrunk
             return Shrunk { calls, start };
         }
     }
-}
-
-/// The closest two of the operations in `shown` that contradict each other, as recorded. Two that do so need
-/// no others to be a violation.
-fn contradicting_pair(recorded: &[Call], shown: &[Call]) -> Option<Vec<Call>> {
-    let shown: HashSet<u32> = shown.iter().map(|call| call.index).collect();
-    let calls: Vec<&Call> = recorded.iter().filter(|call| shown.contains(&call.index)).collect();
-    if calls.len() > PAIRS_AMONG {
-        return None;
-    }
-    let pairs = calls.iter().enumerate().flat_map(|(at, &a)| calls[at + 1..].iter().map(move |&b| [a, b]));
-    pairs
-        .filter(|[a, b]| contradiction(a, b).is_some())
-        .min_by_key(|[a, b]| a.returned.max(b.returned) - a.invoked)
-        .map(|pair| pair.map(|&call| call).to_vec())
 }
 
 fn reported(calls: &[Call]) -> impl Iterator<Item = &Call> {

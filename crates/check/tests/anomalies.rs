@@ -130,11 +130,11 @@ fn duplicate_apply() {
 
 #[test]
 fn read_from_the_future() {
-    Script::default().put(1, (0, 10), 7, 1).get(2, (20, 30), 2, 8).put(1, (40, 50), 8, 2).shows(
-        2,
-        "get by client 2 returned version 2 after version 1 had been acknowledged to client 1, \
-             and no operation in between can have written it",
-    );
+    Script::default()
+        .put(1, (0, 10), 7, 1)
+        .get(2, (20, 30), 2, 8)
+        .put(1, (40, 50), 8, 2)
+        .shows(2, "get by client 2 returned version 2 before put by client 1 was invoked");
 }
 
 #[test]
@@ -200,6 +200,19 @@ fn an_unanswered_write_may_act_late_once_or_never() {
     // Twice is once too often.
     let twice = script().get(3, (100, 110), 2, 8).put(1, (120, 130), 9, 3).get(3, (140, 150), 4, 8);
     assert_eq!(twice.report().verdict, Verdict::Violation);
+}
+
+#[test]
+fn unanswered_writes_may_build_on_each_other() {
+    let script = || {
+        let swap = Action::CompareAndSet { expected: 2, value: 9 };
+        Script::default()
+            .put(1, (0, 10), 7, 1)
+            .unanswered(2, 20, Action::Put { value: 8 })
+            .unanswered(3, 20, swap)
+    };
+    assert_eq!(script().get(4, (30, 40), 3, 9).report().verdict, Verdict::Linearizable);
+    assert_eq!(script().get(4, (30, 40), 2, 9).report().verdict, Verdict::Violation);
 }
 
 #[test]

@@ -56,9 +56,8 @@ fn a_stale_read_in_a_large_history_is_shown_small() {
             operation.key == key
                 && matches!(operation.reply.map(|reply| reply.outcome), Some(Outcome::Found { .. }))
         };
-        let old = operations.iter().position(|operation| is_found(operation)).expect("some get");
-        let new = 100_000
-            + operations[100_000..].iter().position(|operation| is_found(operation)).expect("some get");
+        let old = operations.iter().position(&is_found).expect("some get");
+        let new = 100_000 + operations[100_000..].iter().position(is_found).expect("some get");
         let stale = operations[old].reply.expect("answered").outcome;
         operations[new].reply.as_mut().expect("answered").outcome = stale;
         let report = report(&operations);
