@@ -1,6 +1,8 @@
-//! Measures the round trip of a small datagram between two processes over loopback, for each idle policy.
+//! Measures the round trip of a small datagram between processes over loopback, for each idle policy.
 //!
-//!     cargo run --release -p weft-net --example echo [round trips [bytes]]
+//!     cargo run --release -p weft-net --example echo [round trips [servers]]
+//!
+//! With several servers, as many as a write has replicas, a round trip goes to all of them and ends with the last answer.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -42,24 +44,34 @@ impl Endpoint for Server {
     }
 }
 
-/// Has one datagram under way at a time. One that gets lost is sent again after a while, and shows in the tail.
+const PAYLOAD_BYTES: usize = 64;
+const PATIENCE: Duration = Duration::from_ms(100);
+
+/// Has one round trip under way at a time. One that loses a datagram is given up after
+/// a while and shows in the tail.
 struct Client<'a> {
-    to: SocketAddrV4,
-    bytes: Vec<u8>,
+    servers: Vec<SocketAddrV4>,
     round_trips: usize,
     clock: Clock,
     stop: &'a Stop,
-    sent_at: Option<Instant>,
+    started: Option<Instant>,
+    answers: usize,
     times: Vec<Duration>,
 }
 
-const RESEND: Duration = Duration::from_ms(100);
-
 impl Endpoint for Client<'_> {
-    fn receive(&mut self, _now: Instant, _port: usize, _datagram: Datagram<'_>) {
+    fn receive(&mut self, _now: Instant, _port: usize, datagram: Datagram<'_>) {
+        let late = datagram.bytes.first_chunk() != Some(&self.times.len().to_be_bytes());
+        if late {
+            return;
+        }
+        self.answers += 1;
+        if self.answers < self.servers.len() {
+            return;
+        }
         // The loop's time is that of the whole batch; a measurement wants its own.
-        if let Some(sent_at) = self.sent_at.take() {
-            self.times.push(self.clock.now() - sent_at);
+        if let Some(started) = self.started.take() {
+            self.times.push(self.clock.now() - started);
         }
         if self.times.len() == self.round_trips {
             self.stop.request();
@@ -67,19 +79,26 @@ impl Endpoint for Client<'_> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.sent_at.map(|sent_at| sent_at + RESEND)
+        self.started.map(|started| started + PATIENCE)
     }
 
-    fn handle_deadline(&mut self, _now: Instant) {
-        self.sent_at = None;
+    fn handle_deadline(&mut self, now: Instant) {
+        self.times.push(now - self.started.take().expect("a deadline is set"));
+        if self.times.len() == self.round_trips {
+            self.stop.request();
+        }
     }
 
     fn transmit(&mut self, _now: Instant, ports: &mut [UdpPort]) {
-        if self.sent_at.is_none()
-            && self.times.len() < self.round_trips
-            && ports[0].push(self.to, &self.bytes)
-        {
-            self.sent_at = Some(self.clock.now());
+        if self.started.is_some() || self.times.len() == self.round_trips {
+            return;
+        }
+        self.answers = 0;
+        self.started = Some(self.clock.now());
+        let mut payload = [0; PAYLOAD_BYTES];
+        *payload.first_chunk_mut().expect("longer than a number") = self.times.len().to_be_bytes();
+        for server in &self.servers {
+            ports[0].push(*server, &payload);
         }
     }
 }
@@ -105,20 +124,32 @@ fn main() -> Result<(), Failure> {
         return serve(idle);
     }
     let round_trips = arguments.first().map_or(Ok(100_000), |count| count.parse())?;
-    let bytes = arguments.get(1).map_or(Ok(64), |bytes| bytes.parse())?;
+    let servers = arguments.get(1).map_or(Ok(1), |servers| servers.parse())?;
     println!("{:<20} {:>12} {:>12} {:>12} {:>12}", "idle policy", "round trips", "p50", "p99", "p99.9");
+    let cores = std::thread::available_parallelism()?.get();
     for (name, policy) in POLICIES {
-        let mut command = own_executable();
-        command.args(["serve", name]);
-        let mut server = ChildProcess::start("echo server", command)?;
-        let to = server.wait_for_line("ready ", Duration::from_secs(5))?.parse()?;
+        if policy == IdlePolicy::POLL && servers + 1 > cores {
+            // Pollers that keep a core each would wait for the scheduler, not for each other.
+            println!("{name:<20} not measured: {} processes on {cores} cores", servers + 1);
+            continue;
+        }
+        let (mut children, mut addresses) = (Vec::new(), Vec::new());
+        for number in 0..servers {
+            let mut command = own_executable();
+            command.args(["serve", name]);
+            let mut child = ChildProcess::start(format!("echo server {number}"), command)?;
+            addresses.push(child.wait_for_line("ready ", Duration::from_secs(5))?.parse()?);
+            children.push(child);
+        }
         let mut ports = [UdpPort::bind(LOOPBACK, &PortOptions::default())?];
         let (stop, clock) = (Stop::new()?, Clock::starting_now());
         let times = Vec::with_capacity(round_trips);
-        let bytes = vec![0; bytes];
-        let mut client = Client { to, bytes, round_trips, clock, stop: &stop, sent_at: None, times };
+        let mut client =
+            Client { servers: addresses, round_trips, clock, stop: &stop, started: None, answers: 0, times };
         run(&mut client, &mut ports, clock, policy, &stop)?;
-        server.stop(Duration::from_secs(5))?;
+        for mut child in children {
+            child.stop(Duration::from_secs(5))?;
+        }
         client.times.sort_unstable();
         let percentile =
             |per_mille: usize| client.times[(round_trips * per_mille / 1000).min(round_trips - 1)];

@@ -11,6 +11,8 @@
 //!   measured against;
 //! - [`process`]: child processes that never outlive their parent.
 //!
+//! The example `echo` shows a whole server and a whole client in a few lines; `plain_limit` measures this machine.
+//!
 //! Nothing here knows a protocol. Bytes that arrive are handed on as they are; what does not arrive as a whole
 //! datagram is dropped and counted.
 //!

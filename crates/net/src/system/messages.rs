@@ -25,6 +25,7 @@ pub(crate) struct Messages {
     // None of these tables ever grows, so none moves in memory and the headers' pointers stay valid. The pointers
     // come from `Vec::as_mut_ptr`, which the shared and exclusive borrows taken through the vectors do not end.
     headers: Vec<libc::mmsghdr>,
+    /// Read and written by way of the headers only.
     _vectors: Vec<libc::iovec>,
     addresses: Vec<libc::sockaddr_in>,
     controls: Vec<Control>,

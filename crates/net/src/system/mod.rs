@@ -108,10 +108,10 @@ pub(crate) fn readable(set: BorrowedFd<'_>, mut found: impl FnMut(u64)) -> io::R
     const AT_ONCE: usize = 16;
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
     // SAFETY: the pointer is valid for writes of AT_ONCE events.
-    let count =
-        check(unsafe { libc::epoll_wait(set.as_raw_fd(), events.as_mut_ptr(), AT_ONCE as c_int, 0) })?;
-    for event in &events[..count as usize] {
-        found(event.u64);
+    match check(unsafe { libc::epoll_wait(set.as_raw_fd(), events.as_mut_ptr(), AT_ONCE as c_int, 0) }) {
+        Ok(count) => events[..count as usize].iter().for_each(|event| found(event.u64)),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        Err(error) => return Err(error),
     }
     Ok(())
 }
