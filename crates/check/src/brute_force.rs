@@ -314,3 +314,45 @@ fn shrunk_violations_are_violations() {
     // Most violations have a plain reason.
     assert!(unexplained * 3 < seen, "{unexplained} of {seen}");
 }
+
+#[test]
+fn verification_refuses_every_order_of_a_bad_history() {
+    let mut random = Random(Xoshiro256PlusPlus::seed_from_u64(4));
+    let mut orders = 0;
+    for _ in 0..60_000 {
+        let mut calls = random.history(Start::Empty);
+        random.perturb(&mut calls);
+        if calls.len() > 4 || exists_order(&calls, Start::Empty) {
+            continue;
+        }
+        for _ in 0..12 {
+            let mut order: Vec<u32> = (0..calls.len() as u32).collect();
+            for last in (1..order.len()).rev() {
+                order.swap(last, random.below(last as u64 + 1) as usize);
+            }
+            assert!(!witness::explains(&calls, &order, Start::Empty), "{order:?} of {calls:#?}");
+            orders += 1;
+        }
+    }
+    assert!(orders > 50_000, "{orders}");
+}
+
+#[test]
+fn verification_wants_every_answered_operation_once() {
+    let put = Call {
+        index: 0,
+        client: 0,
+        invoked: 0,
+        returned: 10,
+        action: Action::Put { value: 1 },
+        outcome: Some(Outcome::Written { version: 1 }),
+    };
+    let later = Call { invoked: 20, returned: 30, outcome: Some(Outcome::Written { version: 2 }), ..put };
+    assert!(witness::explains(&[put, later], &[0, 1], Start::Empty));
+    assert!(!witness::explains(&[put, later], &[0], Start::Empty));
+    assert!(!witness::explains(&[put, later], &[0, 1, 1], Start::Empty));
+    assert!(!witness::explains(&[put, Call { outcome: put.outcome, ..later }], &[0, 1], Start::Empty));
+    // In the order of the versions, but not of time.
+    let swapped = [Call { outcome: later.outcome, ..put }, Call { outcome: put.outcome, ..later }];
+    assert!(!witness::explains(&swapped, &[1, 0], Start::Empty));
+}
