@@ -122,7 +122,7 @@ pub struct Counters {
     pub send_calls: u64,
     /// Times that the kernel could take no more for the moment.
     pub held_back: u64,
-    /// Not queued, because everything was full.
+    /// Attempts to queue that found everything full.
     pub not_queued: u64,
     /// Dropped because they were longer than the path allows.
     pub oversized: u64,
@@ -292,7 +292,7 @@ impl UdpPort {
         Ok(datagrams)
     }
 
-    /// Queues a copy of `bytes` for `to`; `false` as [`UdpPort::push_with`].
+    /// Queues a copy of `bytes` for `to`; the answer is that of [`UdpPort::push_with`].
     pub fn push(&mut self, to: SocketAddrV4, bytes: &[u8]) -> bool {
         self.push_with(to, bytes.len(), |_, buffer| buffer.copy_from_slice(bytes))
     }
@@ -300,12 +300,14 @@ impl UdpPort {
     /// Queues a datagram of `length` bytes for `to`, which `write` writes in place. It is told the IP identification that
     /// the datagram will carry, and a buffer with unspecified content.
     ///
-    /// `false`, with `write` not called, if everything is full and the kernel takes nothing for the moment, or if the
-    /// datagram is longer than [`PortOptions::longest_datagram`]; both are counted.
+    /// `false`, with `write` not called, if everything is full and the kernel takes nothing for the moment: the caller
+    /// keeps the datagram and comes back after a [`UdpPort::flush`]. A datagram that is longer than
+    /// [`PortOptions::longest_datagram`] will never leave; it is dropped and counted, also with `write` not called, and
+    /// the answer is `true`.
     pub fn push_with(&mut self, to: SocketAddrV4, length: usize, write: impl FnOnce(u16, &mut [u8])) -> bool {
         if length > self.longest_datagram {
             self.note_oversized(OversizedDatagram { to, length }, 1);
-            return false;
+            return true;
         }
         let capacity = self.outgoing.capacity();
         let open = if self.segmentation {
@@ -653,10 +655,11 @@ mod tests {
         let mut sender = UdpPort::bind(LOOPBACK, &options).unwrap();
         let to = sender.local_address();
         for length in [101, 102] {
-            assert!(!sender.push(to, &vec![0; length]));
+            assert!(sender.push_with(to, length, |_, _| panic!("there is no room for it")));
         }
+        assert_eq!(sender.queued(), 0);
         assert_eq!(sender.take_oversized(), Some(OversizedDatagram { to, length: 101 }));
-        assert!(!sender.push(to, &[0; 103]));
+        assert!(sender.push(to, &[0; 103]));
         assert_eq!((sender.take_oversized(), sender.counters().oversized), (None, 3));
     }
 
