@@ -5,6 +5,7 @@ pub mod load;
 pub mod perfetto;
 pub mod perftest;
 pub mod progress;
+pub mod report;
 pub mod result;
 pub mod table;
 pub mod workload;

@@ -93,7 +93,7 @@ pub fn grouped(number: u64) -> String {
 /// A number with three significant digits at least: `0.0123`, `1.23`, `45.6`, `1,234`.
 pub fn three_digits(number: f64) -> String {
     let magnitude = number.abs();
-    if magnitude >= 99.95 && magnitude < 1e18 {
+    if (99.95..1e18).contains(&magnitude) {
         let sign = if number < 0.0 { "-" } else { "" };
         return format!("{sign}{}", grouped(magnitude.round() as u64));
     }
