@@ -274,15 +274,11 @@ impl Transport {
             return;
         };
         let queue_pair = self.slots[index].queue_pair.as_mut().expect("found above");
-        if queue_pair.destination() != source {
-            counters.drop_wrong_source += 1;
-            return;
-        }
         if !same_partition(packet.bth.partition_key, self.config.partition_key) {
             counters.drop_partition_key += 1;
             return;
         }
-        queue_pair.receive(now, packet, &mut self.shared, memory);
+        queue_pair.receive(now, source, packet, &mut self.shared, memory);
         self.settle(index);
     }
 

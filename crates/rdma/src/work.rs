@@ -73,7 +73,8 @@ impl Operation {
         matches!(self, Self::FetchAdd { .. } | Self::CompareSwap { .. })
     }
 
-    pub(crate) const fn completion_opcode(&self) -> CompletionOpcode {
+    /// What its completion says that it was.
+    pub const fn completion_opcode(&self) -> CompletionOpcode {
         match self {
             Self::Send { .. } => CompletionOpcode::Send,
             Self::Write { .. } => CompletionOpcode::Write,

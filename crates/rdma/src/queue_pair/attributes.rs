@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use weft_time::Duration;
+use weft_wire::roce::rnr_timer_ns;
 
 use super::QueuePairNumber;
 use crate::region::{AccessFlags, ProtectionDomain};
@@ -113,8 +114,8 @@ pub struct ReadyToSend {
     pub max_rd_atomic: u8,
 }
 
-/// A change of a queue pair: `ibv_modify_qp`. Legal transitions: any state to RESET; INIT, RTR and RTS to
-/// ERROR; RESET to INIT to RTR to RTS; INIT to itself.
+/// A change of a queue pair: `ibv_modify_qp`. Legal transitions: any state to RESET and to ERROR;
+/// RESET to INIT to RTR to RTS; INIT to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Modify {
     /// To RESET: forgets everything, without completions.
@@ -172,12 +173,7 @@ pub const fn local_ack_timeout(code: u8) -> Option<Duration> {
 
 /// How long a requester waits after a receiver-not-ready NAK with timer code 0 to 31 (table 45).
 pub const fn rnr_timer(code: u8) -> Duration {
-    /// In units of 10 us.
-    const TIMERS: [u64; 32] = [
-        65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536,
-        2_048, 3_072, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
-    ];
-    Duration::from_us(10 * TIMERS[(code & 31) as usize])
+    Duration::from_ns(rnr_timer_ns(code))
 }
 
 #[cfg(test)]

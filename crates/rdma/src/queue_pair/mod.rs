@@ -76,14 +76,8 @@ impl Setup {
     }
 }
 
-/// A packet without extended headers and payload, to fill in.
-fn bare(bth: Bth) -> Packet<'static> {
-    Packet { bth, reth: None, atomic: None, aeth: None, atomic_ack: None, immediate: None, payload: &[] }
-}
-
-/// Puts `packet` at the end of `out`, with as many pad bytes as its payload needs.
-fn emit(mut packet: Packet<'_>, shared: &mut Shared, out: &mut Vec<u8>) {
-    packet.bth.pad = (packet.payload.len().wrapping_neg() % 4) as u8;
+/// Puts `packet` at the end of `out`.
+fn emit(packet: &Packet<'_>, shared: &mut Shared, out: &mut Vec<u8>) {
     packet.emit(out);
     shared.counters.sent_pkts += 1;
 }
@@ -168,15 +162,14 @@ impl QueuePair {
         congestion: impl FnOnce() -> Box<dyn CongestionControl>,
         shared: &mut Shared,
     ) -> Result<(), ApiError> {
-        use QueuePairState::{Error, Init, ReadyToReceive, ReadyToSend, Reset};
+        use QueuePairState::{Init, ReadyToReceive, ReadyToSend, Reset};
         let setup = &mut self.setup;
         match (change, self.state) {
             (Modify::Reset, _) => self.reset(shared),
-            (Modify::Error, Init | ReadyToReceive | ReadyToSend) => {
+            (Modify::Error, _) => {
                 self.responder.forget_output();
                 self.enter_error(None, shared);
             }
-            (Modify::Error, Error) => {}
             (Modify::Init { access }, Reset | Init) => {
                 setup.access = access;
                 self.state = Init;
@@ -240,31 +233,36 @@ impl QueuePair {
     pub(crate) fn receive(
         &mut self,
         now: Instant,
+        source: Ipv4Addr,
         packet: &Packet<'_>,
         shared: &mut Shared,
         memory: &mut impl RegionMemory,
     ) {
-        let congestion = packet.bth.congestion;
-        shared.counters.congestion_marks += u64::from(congestion.forward) + u64::from(congestion.backward);
-        if is_response(packet.bth.opcode) {
-            if self.state != QueuePairState::ReadyToSend {
+        use QueuePairState::{ReadyToReceive, ReadyToSend};
+        let response = packet.bth.opcode.is_response();
+        match self.state {
+            ReadyToSend => {}
+            ReadyToReceive if !response => {}
+            _ => {
                 shared.counters.drop_wrong_state += 1;
                 return;
             }
+        }
+        if self.setup.destination != source {
+            shared.counters.drop_wrong_source += 1;
+            return;
+        }
+        let congestion = packet.bth.congestion;
+        shared.counters.congestion_marks += u64::from(congestion.forward) + u64::from(congestion.backward);
+        if response {
             if congestion.backward {
                 self.requester.on_mark(now);
             }
             if let Err(fault) = self.requester.receive(now, packet, &self.setup, shared, memory) {
                 self.enter_error(Some(fault), shared);
             }
-        } else {
-            if !matches!(self.state, QueuePairState::ReadyToReceive | QueuePairState::ReadyToSend) {
-                shared.counters.drop_wrong_state += 1;
-                return;
-            }
-            if self.responder.receive(packet, &self.setup, shared, memory).is_err() {
-                self.enter_error(None, shared);
-            }
+        } else if self.responder.receive(packet, &self.setup, shared, memory).is_err() {
+            self.enter_error(None, shared);
         }
     }
 
@@ -311,7 +309,7 @@ impl QueuePair {
     }
 
     pub(crate) fn handle_deadline(&mut self, now: Instant, shared: &mut Shared) {
-        if let Err(fault) = self.requester.handle_deadline(now, &self.setup, shared) {
+        if let Err(fault) = self.requester.handle_deadline(now, shared) {
             self.enter_error(Some(fault), shared);
         }
     }
@@ -334,16 +332,4 @@ impl QueuePair {
     fn wrong_state(&self) -> ApiError {
         ApiError::WrongState { queue_pair: self.setup.number, state: self.state }
     }
-}
-
-fn is_response(opcode: Opcode) -> bool {
-    matches!(
-        opcode,
-        Opcode::ReadResponseFirst
-            | Opcode::ReadResponseMiddle
-            | Opcode::ReadResponseLast
-            | Opcode::ReadResponseOnly
-            | Opcode::Acknowledge
-            | Opcode::AtomicAcknowledge
-    )
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use weft_time::Instant;
 use weft_wire::roce::{AtomicEth, NakCode, Opcode, Packet, Reth, Syndrome};
 
-use super::{Setup, bare, emit, rnr_timer};
+use super::{Setup, emit, rnr_timer};
 use crate::completion::{Completion, CompletionStatus};
 use crate::congestion::{CongestionControl, Loss};
 use crate::memory::RegionMemory;
@@ -264,36 +264,35 @@ impl Requester {
             self.wait_for_acknowledgement(now, setup);
         }
 
-        let mut header = bare(setup.header(shared, opcode(&entry, packet), sequence));
-        header.payload = payload;
+        let mut packet_out = Packet::new(setup.header(shared, opcode(&entry, packet), sequence), payload);
         let ends = last || entry.request.operation.has_response();
-        self.since_request += 1;
+        self.since_request = self.since_request.saturating_add(1);
         if ends && entry.request.signaled
-            || self.since_request >= shared.acknowledge_interval
+            || self.since_request >= self.acknowledge_interval(shared)
             || !self.ready(setup)
         {
-            header.bth.acknowledge = true;
+            packet_out.bth.acknowledge = true;
             self.since_request = 0;
         }
-        header.bth.solicited = ends && entry.request.solicited;
+        packet_out.bth.solicited = ends && entry.request.solicited;
         match entry.request.operation {
             Operation::Send { immediate } => {
                 if last {
-                    header.immediate = immediate;
+                    packet_out.immediate = immediate;
                 }
             }
             Operation::Write { remote, immediate } => {
                 if packet == 0 {
                     let length = entry.request.local.length;
-                    header.reth = Some(Reth { address: remote.address, rkey: remote.rkey, length });
+                    packet_out.reth = Some(Reth { address: remote.address, rkey: remote.rkey, length });
                 }
                 if last {
-                    header.immediate = immediate;
+                    packet_out.immediate = immediate;
                 }
             }
             Operation::Read { remote } => {
                 let done = u64::from(packet) * u64::from(setup.mtu);
-                header.reth = Some(Reth {
+                packet_out.reth = Some(Reth {
                     address: remote.address.wrapping_add(done),
                     rkey: remote.rkey,
                     length: part.length,
@@ -301,14 +300,14 @@ impl Requester {
             }
             Operation::FetchAdd { remote, add } => {
                 let (address, rkey) = (remote.address, remote.rkey);
-                header.atomic = Some(AtomicEth { address, rkey, swap_or_add: add, compare: 0 });
+                packet_out.atomic = Some(AtomicEth { address, rkey, swap_or_add: add, compare: 0 });
             }
             Operation::CompareSwap { remote, compare, swap } => {
                 let (address, rkey) = (remote.address, remote.rkey);
-                header.atomic = Some(AtomicEth { address, rkey, swap_or_add: swap, compare });
+                packet_out.atomic = Some(AtomicEth { address, rkey, swap_or_add: swap, compare });
             }
         }
-        emit(header, shared, out);
+        emit(&packet_out, shared, out);
         Ok(true)
     }
 
@@ -359,14 +358,14 @@ impl Requester {
     ) -> Result<(), Fault> {
         // A negative acknowledgement says that everything before its PSN was carried out.
         let end = if matches!(syndrome, Syndrome::Ack { .. }) { sequence + 1 } else { sequence };
-        if matches!(syndrome, Syndrome::Nak(NakCode::InvalidRdRequest)) {
+        if matches!(syndrome, Syndrome::Nak(NakCode::InvalidRdRequest) | Syndrome::RnrNak { timer: 32.. }) {
             shared.counters.drop_reserved_syndrome += 1;
             return Ok(());
         }
         if self.advance(now, end, setup, shared)? {
-            return self.go_back_for_response(now, setup, shared);
+            return self.go_back_for_response(now, shared);
         }
-        let fault = |status, code: NakCode| Fault { status, vendor_error: 0x60 | code as u32 };
+        let fault = |status| Fault { status, vendor_error: u32::from(syndrome.to_u8()) };
         match syndrome {
             Syndrome::Ack { .. } => Ok(()),
             Syndrome::RnrNak { timer } => {
@@ -391,17 +390,17 @@ impl Requester {
                 shared.counters.rcvd_seq_err += 1;
                 self.retry(now, Loss::Gap, shared)
             }
-            Syndrome::Nak(code @ NakCode::InvalidRequest) => {
+            Syndrome::Nak(NakCode::InvalidRequest) => {
                 shared.counters.rcvd_invalid_request += 1;
-                Err(fault(CompletionStatus::RemoteInvalidRequest, code))
+                Err(fault(CompletionStatus::RemoteInvalidRequest))
             }
-            Syndrome::Nak(code @ NakCode::RemoteAccessError) => {
+            Syndrome::Nak(NakCode::RemoteAccessError) => {
                 shared.counters.rcvd_access_error += 1;
-                Err(fault(CompletionStatus::RemoteAccessError, code))
+                Err(fault(CompletionStatus::RemoteAccessError))
             }
-            Syndrome::Nak(code @ NakCode::RemoteOperationalError) => {
+            Syndrome::Nak(NakCode::RemoteOperationalError) => {
                 shared.counters.rcvd_operational_error += 1;
-                Err(fault(CompletionStatus::RemoteOperationError, code))
+                Err(fault(CompletionStatus::RemoteOperationError))
             }
             Syndrome::Nak(NakCode::InvalidRdRequest) => unreachable!("dropped above"),
         }
@@ -422,7 +421,7 @@ impl Requester {
             Some(expected) if sequence == expected => {}
             Some(expected) if sequence > expected => {
                 self.advance(now, expected, setup, shared)?;
-                return self.go_back_for_response(now, setup, shared);
+                return self.go_back_for_response(now, shared);
             }
             // A response in the place of a request that is answered by an acknowledgement.
             _ => {
@@ -465,12 +464,7 @@ impl Requester {
     }
 
     /// The acknowledgement time-out has passed, or the wait after a receiver-not-ready NAK.
-    pub(super) fn handle_deadline(
-        &mut self,
-        now: Instant,
-        _: &Setup,
-        shared: &mut Shared,
-    ) -> Result<(), Fault> {
+    pub(super) fn handle_deadline(&mut self, now: Instant, shared: &mut Shared) -> Result<(), Fault> {
         match self.timer.filter(|&(_, at)| at <= now) {
             None => Ok(()),
             Some((Wait::ReceiverReady, _)) => {
@@ -531,7 +525,7 @@ impl Requester {
                 }
             }
             // After going back, the acknowledgement of what was sent before can overtake the cursor.
-            if self.next_to_send() < end || self.cursor.serial < self.first_serial {
+            if self.cursor.serial < self.first_serial || self.next_to_send() < end {
                 self.rewind();
             }
             if self.next_to_send() > self.unacknowledged {
@@ -555,7 +549,7 @@ impl Requester {
 
     /// A later answer shows that a response is missing: an implied NAK (clause 9.7.5.2.7). Goes back once;
     /// if that is lost too, the time-out helps.
-    fn go_back_for_response(&mut self, now: Instant, _: &Setup, shared: &mut Shared) -> Result<(), Fault> {
+    fn go_back_for_response(&mut self, now: Instant, shared: &mut Shared) -> Result<(), Fault> {
         if self.implied == Some(self.unacknowledged) {
             return Ok(());
         }
@@ -583,7 +577,8 @@ impl Requester {
         let packet = self.entries.front().map_or(0, |entry| (self.unacknowledged - entry.first) as u32);
         self.cursor = Cursor { serial: self.first_serial, packet };
         self.failed = None;
-        self.since_request = 0;
+        // The first packet that is sent again asks for an acknowledgement: perhaps all that is missing is one.
+        self.since_request = self.window_limit;
     }
 
     fn restore_retries(&mut self, setup: &Setup) {
@@ -593,6 +588,12 @@ impl Requester {
 
     fn wait_for_acknowledgement(&mut self, now: Instant, setup: &Setup) {
         self.timer = setup.timeout.map(|timeout| (Wait::Acknowledgement, now + timeout));
+    }
+
+    /// After how many packets an acknowledgement is due. Four times in a window, so that one that is halved
+    /// on its way does not leave the requester waiting for an acknowledgement that nobody was asked for.
+    fn acknowledge_interval(&self, shared: &Shared) -> u32 {
+        shared.acknowledge_interval.min(self.window() / 4).max(1)
     }
 
     fn at_cursor(&self) -> Option<&Entry> {

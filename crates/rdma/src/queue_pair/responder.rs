@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use weft_wire::roce::{Aeth, MASK_24, NakCode, Opcode, Packet, Reth, Syndrome};
 
-use super::{Setup, bare, emit};
+use super::{Setup, emit};
 use crate::completion::{Completion, CompletionOpcode, CompletionStatus};
 use crate::memory::RegionMemory;
 use crate::region::{AccessFlags, Grant, Request};
@@ -100,6 +100,8 @@ pub(super) struct Responder {
     inbound: Inbound,
     /// The peer has been told to send again from `expected`; until that arrives, later packets are dropped.
     gap_reported: bool,
+    /// One past the highest sequence number that arrived too early and was dropped.
+    dropped: u64,
     saved: VecDeque<Saved>,
     responses: VecDeque<Response>,
     /// The most READs and atomics in `saved`, and the most in `responses`, once for originals and once
@@ -119,6 +121,7 @@ impl Responder {
             msn: 0,
             inbound: Inbound::Idle,
             gap_reported: false,
+            dropped: 0,
             saved: VecDeque::new(),
             responses: VecDeque::new(),
             resources: 0,
@@ -133,6 +136,7 @@ impl Responder {
         self.msn = 0;
         self.inbound = Inbound::Idle;
         self.gap_reported = false;
+        self.dropped = self.expected;
         self.saved.clear();
         self.saved.reserve(resources);
         self.forget_output();
@@ -200,25 +204,21 @@ impl Responder {
         self.marked |= packet.bth.congestion.forward;
         let sequence = psn::extend(packet.bth.psn, self.expected);
         if sequence > self.expected {
-            self.receive_ahead(shared);
+            self.receive_ahead(sequence, shared);
             return Ok(());
         }
         if sequence < self.expected {
             self.receive_duplicate(sequence, packet, setup, shared);
             return Ok(());
         }
+        let earlier = self.acknowledgement;
         match self.carry_out(packet, setup, shared, memory) {
             Ok(packets) => {
                 self.expected += u64::from(packets);
                 self.gap_reported = false;
-                // A response acknowledges by itself, and what was reported missing has come.
-                let acknowledges = packet.bth.acknowledge && !asks_for_response(packet.bth.opcode);
-                let earlier = self.acknowledgement.take();
+                self.acknowledge(packet);
                 if earlier == Some(Acknowledgement::Positive) {
                     shared.counters.ack_deferred += 1;
-                }
-                if acknowledges || earlier.is_some() && !asks_for_response(packet.bth.opcode) {
-                    self.acknowledgement = Some(Acknowledgement::Positive);
                 }
                 Ok(())
             }
@@ -260,11 +260,11 @@ impl Responder {
         let aeth = Some(Aeth { syndrome: NO_CREDITS, msn: self.msn });
         match response.body {
             Body::Atomic { original } => {
-                let mut packet = bare(setup.header(shared, Opcode::AtomicAcknowledge, sequence));
+                let mut packet = Packet::new(setup.header(shared, Opcode::AtomicAcknowledge, sequence), &[]);
                 packet.aeth = aeth;
                 packet.atomic_ack = Some(original);
                 packet.bth.congestion.backward = std::mem::take(&mut self.marked);
-                emit(packet, shared, out);
+                emit(&packet, shared, out);
             }
             Body::Read(reth) => {
                 let opcode = match (response.sent == 0, last) {
@@ -273,8 +273,6 @@ impl Responder {
                     (false, false) => Opcode::ReadResponseMiddle,
                     (false, true) => Opcode::ReadResponseLast,
                 };
-                let mut packet = bare(setup.header(shared, opcode, sequence));
-                packet.aeth = aeth.filter(|_| opcode != Opcode::ReadResponseMiddle);
                 // The permission may have gone since the request came.
                 let offset = response.sent * setup.mtu;
                 let part = Reth {
@@ -282,19 +280,14 @@ impl Responder {
                     length: (reth.length - offset).min(setup.mtu),
                     ..reth
                 };
-                if part.length > 0 {
-                    packet.payload =
-                        match check(&part, AccessFlags::REMOTE_READ, setup, shared).and_then(|grant| {
-                            memory
-                                .read(grant.target, part.address, part.length as usize)
-                                .map_err(|_| NakCode::RemoteOperationalError)
-                        }) {
-                            Ok(payload) => payload,
-                            Err(code) => return self.abandon_response(response, code, shared),
-                        };
-                }
+                let payload = match read_part(&part, setup, shared, memory) {
+                    Ok(payload) => payload,
+                    Err(code) => return self.abandon_response(response, code, shared),
+                };
+                let mut packet = Packet::new(setup.header(shared, opcode, sequence), payload);
+                packet.aeth = aeth.filter(|_| opcode.has_aeth());
                 packet.bth.congestion.backward = std::mem::take(&mut self.marked);
-                emit(packet, shared, out);
+                emit(&packet, shared, out);
             }
         }
         if last {
@@ -311,10 +304,10 @@ impl Responder {
             Some(Acknowledgement::Negative { syndrome, sequence }) => (syndrome, sequence),
             None => unreachable!("only a responder with output transmits"),
         };
-        let mut packet = bare(setup.header(shared, Opcode::Acknowledge, sequence));
+        let mut packet = Packet::new(setup.header(shared, Opcode::Acknowledge, sequence), &[]);
         packet.aeth = Some(Aeth { syndrome, msn: self.msn });
         packet.bth.congestion.backward = std::mem::take(&mut self.marked);
-        emit(packet, shared, out);
+        emit(&packet, shared, out);
     }
 
     /// A READ that was accepted cannot be answered any more. The requester learns it at the packet that is
@@ -337,12 +330,30 @@ impl Responder {
         if response.duplicate { Ok(false) } else { Err(Refused) }
     }
 
+    /// Brings the acknowledgement that is due in line with a request that was just carried out.
+    fn acknowledge(&mut self, packet: &Packet<'_>) {
+        self.acknowledgement = match self.acknowledgement {
+            // The gap is smaller than the refusal says that is about to leave, but what came behind it has
+            // been dropped all the same.
+            Some(Acknowledgement::Negative { .. }) if self.expected < self.dropped => {
+                self.gap_reported = true;
+                let syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
+                Some(Acknowledgement::Negative { syndrome, sequence: self.expected })
+            }
+            // A response acknowledges by itself.
+            _ if asks_for_response(packet.bth.opcode) => None,
+            None if !packet.bth.acknowledge => None,
+            _ => Some(Acknowledgement::Positive),
+        };
+    }
+
     fn refuse(&mut self, syndrome: Syndrome, sequence: u64) {
         self.acknowledgement = Some(Acknowledgement::Negative { syndrome, sequence });
     }
 
     /// A request from behind a gap: the first is reported, the others wait for the gap to be filled.
-    fn receive_ahead(&mut self, shared: &mut Shared) {
+    fn receive_ahead(&mut self, sequence: u64, shared: &mut Shared) {
+        self.dropped = self.dropped.max(sequence + 1);
         shared.counters.out_of_seq_request += 1;
         if self.gap_reported {
             shared.counters.drop_out_of_sequence += 1;
@@ -400,17 +411,8 @@ impl Responder {
         memory: &mut impl RegionMemory,
     ) -> Result<u32, Refusal> {
         let opcode = packet.bth.opcode;
-        let begins = !matches!(
-            opcode,
-            Opcode::SendMiddle
-                | Opcode::SendLast
-                | Opcode::SendLastWithImmediate
-                | Opcode::WriteMiddle
-                | Opcode::WriteLast
-                | Opcode::WriteLastWithImmediate
-        );
         // A message must end before the next begins, and only one that began goes on.
-        if begins != (self.inbound == Inbound::Idle) {
+        if opcode.starts_message() != (self.inbound == Inbound::Idle) {
             return Err(Refusal::Nak(NakCode::InvalidRequest));
         }
         match opcode {
@@ -450,7 +452,7 @@ impl Responder {
         shared: &mut Shared,
         memory: &mut impl RegionMemory,
     ) -> Result<u32, Refusal> {
-        let last = is_last(packet.bth.opcode);
+        let last = packet.bth.opcode.ends_message();
         check_payload_length(packet, setup)?;
         let receive = *self.receives.front().ok_or(Refusal::NotReady)?;
         let length = packet.payload.len() as u32;
@@ -510,7 +512,7 @@ impl Responder {
         shared: &mut Shared,
         memory: &mut impl RegionMemory,
     ) -> Result<u32, Refusal> {
-        let last = is_last(packet.bth.opcode);
+        let last = packet.bth.opcode.ends_message();
         check_payload_length(packet, setup)?;
         let length = packet.payload.len() as u32;
         let rest = reth.length.checked_sub(done).expect("a WRITE never exceeds its length");
@@ -690,6 +692,21 @@ fn check(reth: &Reth, needs: AccessFlags, setup: &Setup, shared: &mut Shared) ->
     shared.check_remote(access(reth, needs, setup)).map_err(|_| NakCode::RemoteAccessError)
 }
 
+/// The memory that one packet of a READ response carries.
+fn read_part<'a>(
+    part: &Reth,
+    setup: &Setup,
+    shared: &mut Shared,
+    memory: &'a mut impl RegionMemory,
+) -> Result<&'a [u8], NakCode> {
+    if part.length == 0 {
+        return Ok(&[]);
+    }
+    let grant = check(part, AccessFlags::REMOTE_READ, setup, shared)?;
+    let fault = |_| NakCode::RemoteOperationalError;
+    memory.read(grant.target, part.address, part.length as usize).map_err(fault)
+}
+
 /// Whether `again` asks for a part of the READ `original`, from its packet `packet` on.
 fn is_part(original: &Reth, again: &Reth, packet: u64, mtu: u32) -> bool {
     let offset = packet * u64::from(mtu);
@@ -702,40 +719,23 @@ fn is_part(original: &Reth, again: &Reth, packet: u64, mtu: u32) -> bool {
 fn check_payload_length(packet: &Packet<'_>, setup: &Setup) -> Result<(), Refusal> {
     let mtu = setup.mtu as usize;
     let length = packet.payload.len();
-    let right = match packet.bth.opcode {
-        Opcode::SendFirst | Opcode::SendMiddle | Opcode::WriteFirst | Opcode::WriteMiddle => length == mtu,
-        Opcode::SendLast
-        | Opcode::SendLastWithImmediate
-        | Opcode::WriteLast
-        | Opcode::WriteLastWithImmediate => (1..=mtu).contains(&length),
-        _ => length <= mtu,
+    let opcode = packet.bth.opcode;
+    let right = if opcode.is_first() || opcode.is_middle() {
+        length == mtu
+    } else {
+        length <= mtu && (length > 0 || !opcode.is_last())
     };
     if right { Ok(()) } else { Err(Refusal::Nak(NakCode::InvalidRequest)) }
 }
 
-/// Whether the packet has the extended headers that its opcode calls for and that the responder uses.
+/// Whether the packet has exactly the extended headers that its opcode calls for.
 fn is_well_formed(packet: &Packet<'_>) -> bool {
-    let reth = matches!(
-        packet.bth.opcode,
-        Opcode::WriteFirst | Opcode::WriteOnly | Opcode::WriteOnlyWithImmediate | Opcode::ReadRequest
-    );
-    let atomic = matches!(packet.bth.opcode, Opcode::CompareSwap | Opcode::FetchAdd);
-    let immediate = matches!(
-        packet.bth.opcode,
-        Opcode::SendLastWithImmediate
-            | Opcode::SendOnlyWithImmediate
-            | Opcode::WriteLastWithImmediate
-            | Opcode::WriteOnlyWithImmediate
-    );
-    packet.reth.is_some() == reth
-        && packet.atomic.is_some() == atomic
-        && packet.immediate.is_some() == immediate
-}
-
-fn is_last(opcode: Opcode) -> bool {
-    !matches!(opcode, Opcode::SendFirst | Opcode::SendMiddle | Opcode::WriteFirst | Opcode::WriteMiddle)
+    let opcode = packet.bth.opcode;
+    packet.reth.is_some() == opcode.has_reth()
+        && packet.atomic.is_some() == opcode.has_atomic()
+        && packet.immediate.is_some() == opcode.has_immediate()
 }
 
 fn asks_for_response(opcode: Opcode) -> bool {
-    matches!(opcode, Opcode::ReadRequest | Opcode::CompareSwap | Opcode::FetchAdd)
+    opcode == Opcode::ReadRequest || opcode.is_atomic()
 }
