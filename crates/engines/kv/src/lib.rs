@@ -1,1 +1,26 @@
-//! (to be written)
+//! A replicated key-value store as a protocol engine, and its client half.
+//!
+//! Every node holds all data and leads some of the keys; a write is answered when every member has it, and any full
+//! member answers reads. The protocol is described in `ARCHITECTURE.md`, "The key-value protocol"; its origin
+//! is NIC-KV (chapter 4). [`Kv`] is the engine, [`Client`] the other end of its conversation.
+
+mod client;
+mod counters;
+mod engine;
+pub mod message;
+mod parameters;
+mod placement;
+mod session;
+mod stream;
+mod table;
+mod transfer;
+mod view_change;
+mod waiting;
+mod window;
+
+pub use client::{Client, ClientParameters, Completion, Outcome, ReadPolicy, RequestId, Task};
+pub use engine::{Kv, Role, version};
+pub use message::{Operation, Status};
+pub use parameters::{Parameters, ParametersError, PlantedBug};
+pub use placement::{PARTITIONS, hash, partition};
+pub use session::SESSION_WINDOW;

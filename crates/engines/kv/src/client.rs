@@ -1,0 +1,507 @@
+//! The client half: numbering, routing and repeating requests.
+//!
+//! Pure, as the engine is: it is told the time and the replies, and says what to send to whom. A request that gets
+//! no final answer within [`ClientParameters::give_up`] ends as [`Outcome::Unknown`]: it may have taken effect or may still
+//! do so.
+
+use weft_time::{Duration, Instant};
+use weft_waist::{Epoch, NodeId, NodeSet, View};
+
+use crate::message::{Kind, Malformed, Operation, Reply, Request, Status};
+use crate::placement::partition;
+use crate::session::SESSION_WINDOW;
+
+/// The client's number for a request, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task<'a> {
+    /// Read a key.
+    Get {
+        /// Which.
+        key: &'a [u8],
+    },
+    /// Write a key.
+    Put {
+        /// Which.
+        key: &'a [u8],
+        /// At least one byte.
+        value: &'a [u8],
+    },
+    /// Remove a key.
+    Delete {
+        /// Which.
+        key: &'a [u8],
+    },
+    /// Write a key if it has the expected version.
+    CompareAndSet {
+        /// Which.
+        key: &'a [u8],
+        /// Its version; 0 expects that it is absent.
+        expected: u64,
+        /// At least one byte.
+        value: &'a [u8],
+    },
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<'a> {
+    /// The key has this value.
+    Value {
+        /// The version of the value.
+        version: u64,
+        /// The value, in the reply's bytes.
+        value: &'a [u8],
+    },
+    /// A put, delete or compare-and-set took effect, with this version.
+    Done {
+        /// The version of the write.
+        version: u64,
+    },
+    /// The key is absent: nothing to read or delete.
+    NotFound,
+    /// The key has another version than a compare-and-set expected.
+    Mismatch {
+        /// Its version; 0 if it is absent.
+        version: u64,
+    },
+    /// No room for the key. Nothing changed.
+    TableFull,
+    /// The cluster remembers too many clients to take another. Nothing changed.
+    SessionsFull,
+    /// Key or value have a wrong size. Nothing changed.
+    BadRequest,
+    /// No answer in time: it may or may not have taken effect, or do so later.
+    Unknown,
+}
+
+/// A request that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion<'a> {
+    /// Which one.
+    pub request: RequestId,
+    /// How.
+    pub outcome: Outcome<'a>,
+}
+
+/// Whom a client asks to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadPolicy {
+    /// The leader of the key: never waits for a write.
+    Leader,
+    /// All full members in turn.
+    AnyReplica,
+    /// This node as long as it is a full member: the nearest one.
+    Prefer(NodeId),
+}
+
+/// What a client is made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientParameters {
+    /// Its identity: no other client, past or present, may have the same.
+    pub client: u64,
+    /// The nodes of the cluster.
+    pub nodes: NodeSet,
+    /// Bytes of a key, as the engines have it.
+    pub key_bytes: usize,
+    /// Whom to ask to read.
+    pub reads: ReadPolicy,
+    /// How long to wait for a reply before asking again; doubles each time.
+    pub timeout: Duration,
+    /// The longest such wait.
+    pub timeout_max: Duration,
+    /// How long to wait after a node said that it is busy or may not serve; doubles each time up to `timeout_max`.
+    pub pause: Duration,
+    /// When to give a request up. Together with the lifetime of a datagram it must stay below the engines'
+    /// `session_idle`, or a request could be executed after its record is forgotten.
+    pub give_up: Duration,
+}
+
+impl ClientParameters {
+    /// Client `client` of the nodes in `nodes`: 8-byte keys, reads at the leader, 10 ms to 200 ms between attempts, 500 us
+    /// pause, 20 s until giving up.
+    pub fn new(client: u64, nodes: NodeSet) -> Self {
+        Self {
+            client,
+            nodes,
+            key_bytes: 8,
+            reads: ReadPolicy::Leader,
+            timeout: Duration::from_ms(10),
+            timeout_max: Duration::from_ms(200),
+            pause: Duration::from_us(500),
+            give_up: Duration::from_secs(20),
+        }
+    }
+}
+
+/// An outstanding request.
+#[derive(Clone, Debug)]
+struct Slot {
+    request: u64,
+    operation: Operation,
+    partition: u32,
+    /// The encoded request; its space is used again.
+    payload: Vec<u8>,
+    target: NodeId,
+    gives_up: Instant,
+    deadline: Instant,
+    /// How often a deadline has passed.
+    attempts: u32,
+    /// A node has already named another one since the last deadline.
+    redirected: bool,
+}
+
+/// A client of the store, with at most [`SESSION_WINDOW`] requests outstanding.
+///
+/// Call [`Client::poll_transmit`] until it says `None` after everything that may have made it want to send:
+/// [`Client::start`], [`Client::receive`], [`Client::handle_deadline`].
+#[derive(Clone, Debug)]
+pub struct Client {
+    parameters: ClientParameters,
+    view: View,
+    next: u64,
+    /// By request number modulo the window; grows with the requests that are outstanding at once.
+    slots: Vec<Slot>,
+    outstanding: u16,
+    transmit: u16,
+    /// Not after the earliest deadline of an outstanding request.
+    earliest: Instant,
+}
+
+impl Client {
+    /// A client that knows the nodes and nothing else.
+    ///
+    /// # Panics
+    /// If there is no node.
+    pub fn new(parameters: ClientParameters) -> Self {
+        assert!(!parameters.nodes.is_empty(), "a client needs a node to ask");
+        let view = View { epoch: Epoch(0), full: parameters.nodes, joining: NodeSet::EMPTY };
+        Self {
+            parameters,
+            view,
+            next: 1,
+            slots: Vec::new(),
+            outstanding: 0,
+            transmit: 0,
+            earliest: Instant::FAR_FUTURE,
+        }
+    }
+
+    /// The client's identity.
+    pub fn id(&self) -> u64 {
+        self.parameters.client
+    }
+
+    /// How many requests are outstanding.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.count_ones() as usize
+    }
+
+    /// Whether [`Client::start`] takes another request.
+    pub fn can_start(&self) -> bool {
+        self.outstanding >> (self.next % SESSION_WINDOW) & 1 == 0
+    }
+
+    /// Starts a request. `None` if the one [`SESSION_WINDOW`] before it is still outstanding.
+    ///
+    /// # Panics
+    /// If the key is not of the size that the client was made for, or the value is longer than 65,535 bytes.
+    pub fn start(&mut self, now: Instant, task: Task<'_>) -> Option<RequestId> {
+        if !self.can_start() {
+            return None;
+        }
+        let (operation, key, expected, value) = match task {
+            Task::Get { key } => (Operation::Get, key, 0, &[][..]),
+            Task::Put { key, value } => (Operation::Put, key, 0, value),
+            Task::Delete { key } => (Operation::Delete, key, 0, &[][..]),
+            Task::CompareAndSet { key, expected, value } => (Operation::CompareAndSet, key, expected, value),
+        };
+        assert_eq!(key.len(), self.parameters.key_bytes, "keys have one size");
+        assert!(value.len() <= usize::from(u16::MAX), "a value's length is a 16-bit field");
+        let request = self.next;
+        self.next += 1;
+        let index = (request % SESSION_WINDOW) as usize;
+        while self.slots.len() <= index {
+            self.slots.push(Slot {
+                request: 0,
+                operation: Operation::Get,
+                partition: 0,
+                payload: Vec::new(),
+                target: self.parameters.nodes.iter().next().expect("there is a node"),
+                gives_up: Instant::ZERO,
+                deadline: Instant::FAR_FUTURE,
+                attempts: 0,
+                redirected: false,
+            });
+        }
+        let header =
+            Request { operation, client: self.parameters.client, request, expected, key, value }.header();
+        let partition = partition(key);
+        let target = self.choose(operation, partition, request);
+        let slot = &mut self.slots[index];
+        slot.payload.clear();
+        slot.payload.extend_from_slice(&header);
+        slot.payload.extend_from_slice(key);
+        slot.payload.resize(Request::HEADER + key.len().next_multiple_of(8), 0);
+        slot.payload.extend_from_slice(value);
+        (slot.request, slot.operation, slot.partition, slot.target) = (request, operation, partition, target);
+        (slot.attempts, slot.redirected) = (0, false);
+        slot.gives_up = now + self.parameters.give_up;
+        slot.deadline = (now + self.parameters.timeout).min(slot.gives_up);
+        self.earliest = self.earliest.min(slot.deadline);
+        self.outstanding |= 1 << index;
+        self.transmit |= 1 << index;
+        Some(RequestId(request))
+    }
+
+    /// Whom to ask first, as far as the client knows.
+    fn choose(&self, operation: Operation, partition: u32, request: u64) -> NodeId {
+        let full = self.view.full;
+        let replica = match self.parameters.reads {
+            _ if operation != Operation::Get => None,
+            ReadPolicy::Leader => None,
+            ReadPolicy::AnyReplica => {
+                full.nth((self.parameters.client.wrapping_add(request) % full.len().max(1) as u64) as usize)
+            }
+            ReadPolicy::Prefer(node) => full.contains(node).then_some(node),
+        };
+        let any = || self.parameters.nodes.iter().next().expect("there is a node");
+        replica.or_else(|| self.view.leader(partition)).unwrap_or_else(any)
+    }
+
+    /// The next message to send: to whom and its kind; its content is appended to `payload`.
+    pub fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(NodeId, u8)> {
+        if self.transmit == 0 {
+            return None;
+        }
+        let index = self.transmit.trailing_zeros() as usize;
+        self.transmit &= self.transmit - 1;
+        let slot = &self.slots[index];
+        payload.extend_from_slice(&slot.payload);
+        Some((slot.target, Kind::Request as u8))
+    }
+
+    /// Takes a reply. `None` if the request goes on, or if the reply belongs to none that is outstanding.
+    ///
+    /// # Errors
+    /// The bytes are no reply.
+    pub fn receive<'a>(
+        &mut self,
+        now: Instant,
+        kind: u8,
+        payload: &'a [u8],
+    ) -> Result<Option<Completion<'a>>, Malformed> {
+        if kind != Kind::Reply as u8 {
+            return Err(Malformed::Field("kind"));
+        }
+        let reply = Reply::parse(payload)?;
+        let advanced = reply.epoch > self.view.epoch && !reply.full.is_empty();
+        if advanced {
+            self.view = View { epoch: reply.epoch, full: reply.full, joining: NodeSet::EMPTY };
+        }
+        let index = (reply.request % SESSION_WINDOW) as usize;
+        let known = reply.client == self.parameters.client
+            && self.outstanding >> index & 1 == 1
+            && self.slots[index].request == reply.request;
+        if !known {
+            return Ok(None);
+        }
+        let reads = self.slots[index].operation == Operation::Get;
+        let outcome = match reply.status {
+            Status::Ok if reads => Outcome::Value { version: reply.version, value: reply.value },
+            Status::Ok => Outcome::Done { version: reply.version },
+            Status::NotFound => Outcome::NotFound,
+            Status::Mismatch => Outcome::Mismatch { version: reply.version },
+            Status::TableFull => Outcome::TableFull,
+            Status::SessionsFull => Outcome::SessionsFull,
+            Status::BadRequest => Outcome::BadRequest,
+            Status::NotLeader | Status::NotServing | Status::Busy => {
+                self.redirect(now, index, reply.status, advanced);
+                return Ok(None);
+            }
+        };
+        Ok(Some(self.end(index, outcome)))
+    }
+
+    /// A node did not take the request: ask the one that it points to at once, or any after a pause.
+    fn redirect(&mut self, now: Instant, index: usize, status: Status, advanced: bool) {
+        let slot = &self.slots[index];
+        let target = self.choose(slot.operation, slot.partition, slot.request);
+        let slot = &mut self.slots[index];
+        if status != Status::Busy && target != slot.target && (advanced || !slot.redirected) {
+            slot.target = target;
+            slot.redirected = true;
+            self.transmit |= 1 << index;
+            return;
+        }
+        if self.transmit >> index & 1 == 1 {
+            // It has been sent elsewhere already by what another reply said.
+            return;
+        }
+        let pause =
+            self.parameters.pause.saturating_mul(1 << slot.attempts.min(16)).min(self.parameters.timeout_max);
+        slot.deadline = slot.deadline.min(now + pause);
+        self.earliest = self.earliest.min(slot.deadline);
+    }
+
+    fn end<'a>(&mut self, index: usize, outcome: Outcome<'a>) -> Completion<'a> {
+        self.outstanding &= !(1 << index);
+        self.transmit &= !(1 << index);
+        if self.outstanding == 0 {
+            self.earliest = Instant::FAR_FUTURE;
+        }
+        Completion { request: RequestId(self.slots[index].request), outcome }
+    }
+
+    /// When to call [`Client::handle_deadline`], at the latest; it may be early. `None` if nothing is outstanding.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        (self.outstanding != 0).then_some(self.earliest)
+    }
+
+    /// Asks again for what got no answer in time, and gives up what is too old: one request per call, so call it until
+    /// it says `None`.
+    pub fn handle_deadline(&mut self, now: Instant) -> Option<Completion<'static>> {
+        if self.outstanding == 0 || now < self.earliest {
+            return None;
+        }
+        self.earliest = Instant::FAR_FUTURE;
+        let mut given_up = None;
+        for index in (0..self.slots.len()).filter(|index| self.outstanding >> index & 1 == 1) {
+            let first = self.choose(
+                self.slots[index].operation,
+                self.slots[index].partition,
+                self.slots[index].request,
+            );
+            let slot = &mut self.slots[index];
+            if slot.gives_up <= now {
+                given_up = Some(index);
+                self.earliest = now;
+                continue;
+            }
+            if slot.deadline <= now {
+                slot.attempts += 1;
+                slot.redirected = false;
+                // Whom the view names, and every other time the next of all nodes: it may know a newer view.
+                slot.target = if slot.attempts % 2 == 0 {
+                    first
+                } else {
+                    let nodes = self.parameters.nodes;
+                    let rank = nodes.iter().position(|node| node == slot.target).unwrap_or(0);
+                    nodes.nth((rank + 1 + slot.attempts as usize / 2) % nodes.len()).unwrap_or(first)
+                };
+                let factor = 1 << slot.attempts.min(16);
+                let timeout = self.parameters.timeout.saturating_mul(factor).min(self.parameters.timeout_max);
+                slot.deadline = (now + timeout).min(slot.gives_up);
+                self.transmit |= 1 << index;
+            }
+            self.earliest = self.earliest.min(slot.deadline);
+        }
+        given_up.map(|index| self.end(index, Outcome::Unknown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: [u8; 8] = 7u64.to_be_bytes();
+
+    fn client() -> Client {
+        Client::new(ClientParameters::new(9, NodeSet::first(3)))
+    }
+
+    fn reply(status: Status, request: u64, epoch: u32, full: NodeSet, value: &[u8]) -> Vec<u8> {
+        let reply = Reply { status, client: 9, request, version: 5, epoch: Epoch(epoch), full, value };
+        [&reply.header()[..], value].concat()
+    }
+
+    fn ms(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_ms(ms)
+    }
+
+    fn sent(client: &mut Client) -> Vec<usize> {
+        let mut payload = Vec::new();
+        std::iter::from_fn(|| client.poll_transmit(&mut payload).map(|(node, _)| node.index())).collect()
+    }
+
+    fn receive(client: &mut Client, now: Instant, payload: &[u8]) -> bool {
+        client.receive(now, Kind::Reply as u8, payload).unwrap().is_some()
+    }
+
+    #[test]
+    fn a_reply_ends_its_request_once() {
+        let mut client = client();
+        let request = client.start(ms(0), Task::Get { key: &KEY }).unwrap();
+        let mut payload = Vec::new();
+        client.poll_transmit(&mut payload).unwrap();
+        assert_eq!(Request::parse(&payload, 8).unwrap().key, KEY);
+        let bytes = reply(Status::Ok, 1, 1, NodeSet::first(3), b"v");
+        let completion = client.receive(ms(1), Kind::Reply as u8, &bytes).unwrap();
+        let outcome = Outcome::Value { version: 5, value: b"v" };
+        assert_eq!(completion, Some(Completion { request, outcome }));
+        assert!(!receive(&mut client, ms(1), &bytes), "a duplicate");
+        assert_eq!(client.next_deadline(), None);
+    }
+
+    #[test]
+    fn the_window_is_that_of_the_session() {
+        let mut client = client();
+        for request in 1..=16 {
+            assert_eq!(client.start(ms(0), Task::Delete { key: &KEY }), Some(RequestId(request)));
+        }
+        assert_eq!(client.start(ms(0), Task::Delete { key: &KEY }), None);
+        assert!(receive(&mut client, ms(0), &reply(Status::Ok, 2, 1, NodeSet::first(3), &[])));
+        assert_eq!(client.start(ms(0), Task::Delete { key: &KEY }), None, "request 1 is outstanding");
+        assert!(receive(&mut client, ms(0), &reply(Status::Ok, 1, 1, NodeSet::first(3), &[])));
+        assert_eq!(client.start(ms(0), Task::Delete { key: &KEY }), Some(RequestId(17)));
+    }
+
+    #[test]
+    fn a_newer_view_redirects_at_once() {
+        let mut client = client();
+        client.start(ms(0), Task::Delete { key: &KEY }).unwrap();
+        let first = sent(&mut client)[0];
+        let full = NodeSet::first(3).without(NodeId::new(first).unwrap());
+        assert!(!receive(&mut client, ms(1), &reply(Status::NotLeader, 1, 2, full, &[])));
+        let leader = View { epoch: Epoch(2), full, joining: NodeSet::EMPTY }.leader(partition(&KEY)).unwrap();
+        assert_eq!(sent(&mut client), [leader.index()]);
+        assert!(!receive(&mut client, ms(1), &reply(Status::NotLeader, 1, 2, full, &[])));
+        assert_eq!(sent(&mut client), [0; 0], "it is the leader that said so: wait");
+        assert!(client.next_deadline().unwrap() <= ms(2));
+    }
+
+    #[test]
+    fn silence_is_asked_again_of_all_nodes_and_given_up() {
+        let mut client = client();
+        client.start(ms(0), Task::Put { key: &KEY, value: b"v" }).unwrap();
+        let mut asked = sent(&mut client);
+        let outcome = loop {
+            let now = client.next_deadline().unwrap();
+            let completion = client.handle_deadline(now);
+            asked.extend(sent(&mut client));
+            if let Some(completion) = completion {
+                assert_eq!(now, ms(20_000));
+                break completion.outcome;
+            }
+        };
+        assert_eq!(outcome, Outcome::Unknown);
+        assert!((0..3).all(|node| asked.contains(&node)), "{asked:?}");
+        assert!(asked.len() < 120, "it backs off: {}", asked.len());
+    }
+
+    #[test]
+    fn busy_waits_and_asks_again() {
+        let mut client = client();
+        client.start(ms(0), Task::Put { key: &KEY, value: b"v" }).unwrap();
+        sent(&mut client);
+        assert!(!receive(&mut client, ms(1), &reply(Status::Busy, 1, 1, NodeSet::first(3), &[])));
+        assert_eq!(sent(&mut client), [0; 0]);
+        let now = client.next_deadline().unwrap();
+        assert_eq!(now, ms(1) + Duration::from_us(500));
+        assert_eq!(client.handle_deadline(now), None);
+        assert_eq!(sent(&mut client).len(), 1);
+    }
+}

@@ -1,0 +1,714 @@
+//! The messages, byte by byte.
+//!
+//! All integers are big-endian and aligned to their size. A key takes its bytes padded with zeros to whole
+//! 64-bit words (`K` bytes). Every message is a fixed header, then what varies.
+//!
+//! ```text
+//! Request       0 operation(1) zero(1) value length(2) zero(4)   8 client(8)   16 request(8)   24 expected version(8)
+//!               32 key(K) value
+//! Reply         0 status(1) zero(1) value length(2) epoch(4)     8 client(8)   16 request(8)   24 version(8)
+//!               32 full(2) zero(6)   40 value
+//! Write         0 epoch(4) operation(1) status(1) value length(2)   8 number(8)   16 committed(8)   24 client(8)
+//!               32 request(8)   40 version(8)   48 key(K) value
+//! Acknowledge   0 epoch(4) flags(1): 1 gap, 2 asks; zero(3)      8 accepted(8)   16 committed(8)
+//! Commit        0 epoch(4) zero(4)                               8 committed(8)
+//! Sealed        0 epoch(4) base(4)   8 base members(2) heard(2) cuts(1) zero(3)   16 accepted(8) x 16
+//!               144 for each cut: epoch(4) zero(4) length(8) x 16
+//! StateRequest  0 epoch(4) attempt(4)   8 what(1): 0 buckets, 1 sessions; zero(3) from(4)
+//! StateChunk    0 epoch(4) attempt(4)   8 what(1) part(1) parts(1) zero(1) from(4)   16 next(4) zero(4)
+//!               24 tag(8)   32 records
+//! ```
+//!
+//! `Request` and `Reply` travel between clients and nodes, the others between nodes.
+
+use thiserror::Error;
+use weft_waist::{Epoch, NODES_MAX, NodeSet};
+
+/// What a message is, in the waist's `kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A client asks.
+    Request = 1,
+    /// A node answers a client.
+    Reply = 2,
+    /// A leader replicates one write.
+    Write = 3,
+    /// A follower tells how much it has accepted.
+    Acknowledge = 4,
+    /// A leader tells how much is committed.
+    Commit = 5,
+    /// A member tells what it had when the epoch closed.
+    Sealed = 6,
+    /// A joining node asks for state.
+    StateRequest = 7,
+    /// State for a joining node.
+    StateChunk = 8,
+}
+
+/// What a client wants done with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Operation {
+    /// Read the value and its version.
+    Get = 1,
+    /// Write the value.
+    Put = 2,
+    /// Remove the key.
+    Delete = 3,
+    /// Write the value if the key's version is the expected one; 0 expects that the key is absent.
+    CompareAndSet = 4,
+}
+
+impl Operation {
+    fn parse(value: u8) -> Result<Self, Malformed> {
+        match value {
+            1 => Ok(Self::Get),
+            2 => Ok(Self::Put),
+            3 => Ok(Self::Delete),
+            4 => Ok(Self::CompareAndSet),
+            _ => Err(Malformed::Operation(value)),
+        }
+    }
+}
+
+/// How a request ended, or why it did not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Status {
+    /// Done. The version is that of the value read or written.
+    #[default]
+    Ok = 0,
+    /// The key is absent: nothing to read or delete.
+    NotFound = 1,
+    /// The key has another version, the one in the reply; 0 if it is absent.
+    Mismatch = 2,
+    /// The key's bucket has no free slot. Nothing changed.
+    TableFull = 3,
+    /// The node has as much undecided as it can hold. Nothing happened; ask again later.
+    Busy = 4,
+    /// Another node leads the key. Nothing happened; the reply's epoch and full members tell which.
+    NotLeader = 5,
+    /// The node may not serve at present. The request may still take effect if it was accepted before.
+    NotServing = 6,
+    /// The node remembers as many clients as it can. Nothing happened.
+    SessionsFull = 7,
+    /// The sizes or fields of the request are wrong. Nothing happened.
+    BadRequest = 8,
+}
+
+impl Status {
+    fn parse(value: u8) -> Result<Self, Malformed> {
+        Ok(match value {
+            0 => Self::Ok,
+            1 => Self::NotFound,
+            2 => Self::Mismatch,
+            3 => Self::TableFull,
+            4 => Self::Busy,
+            5 => Self::NotLeader,
+            6 => Self::NotServing,
+            7 => Self::SessionsFull,
+            8 => Self::BadRequest,
+            _ => return Err(Malformed::Status(value)),
+        })
+    }
+
+    /// Whether a write can end so: such a status is replicated and remembered.
+    pub const fn is_recorded(self) -> bool {
+        matches!(self, Self::Ok | Self::NotFound | Self::Mismatch | Self::TableFull)
+    }
+
+    /// A session record's status byte.
+    pub(crate) fn parse_recorded(value: u8) -> Result<Self, Malformed> {
+        Self::parse(value)
+            .and_then(|status| if status.is_recorded() { Ok(status) } else { Err(Malformed::Status(value)) })
+    }
+}
+
+/// Why bytes are not a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// The message ends before its fields do.
+    #[error("{have} bytes where {need} are needed")]
+    Truncated {
+        /// Bytes that there are.
+        have: usize,
+        /// Bytes that the fields need.
+        need: usize,
+    },
+    /// The bytes go on behind the message.
+    #[error("{0} bytes too many")]
+    Trailing(usize),
+    /// No such operation.
+    #[error("operation {0} does not exist")]
+    Operation(u8),
+    /// No such status, or not one that this message can carry.
+    #[error("status {0} does not exist or does not belong here")]
+    Status(u8),
+    /// A field has a value that it cannot have.
+    #[error("the field {0} has a value that it cannot have")]
+    Field(&'static str),
+}
+
+/// Splits a message into its header and the rest.
+fn header<const N: usize>(bytes: &[u8]) -> Result<(&[u8; N], &[u8]), Malformed> {
+    bytes.split_first_chunk().ok_or(Malformed::Truncated { have: bytes.len(), need: N })
+}
+
+/// Splits key and value, which must fill the rest exactly.
+fn key_and_value(rest: &[u8], key_field: usize, value_length: usize) -> Result<(&[u8], &[u8]), Malformed> {
+    let need = key_field + value_length;
+    if rest.len() < need {
+        return Err(Malformed::Truncated { have: rest.len(), need });
+    }
+    if rest.len() > need {
+        return Err(Malformed::Trailing(rest.len() - need));
+    }
+    Ok(rest.split_at(key_field))
+}
+
+fn exact(rest: &[u8]) -> Result<(), Malformed> {
+    if rest.is_empty() { Ok(()) } else { Err(Malformed::Trailing(rest.len())) }
+}
+
+pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+pub(crate) fn be64(bytes: &[u8], at: usize) -> u64 {
+    u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, field: [u8; N]) {
+    bytes[at..at + N].copy_from_slice(&field);
+}
+
+/// A client's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// What to do.
+    pub operation: Operation,
+    /// Who asks: unique among all clients ever.
+    pub client: u64,
+    /// The client's number for the request, from 1.
+    pub request: u64,
+    /// The version that a compare-and-set expects; 0 otherwise.
+    pub expected: u64,
+    /// The key, padded.
+    pub key: &'a [u8],
+    /// The value of a put or compare-and-set; empty otherwise.
+    pub value: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    /// Bytes of the header.
+    pub const HEADER: usize = 32;
+
+    /// The header; key (padded) and value follow it.
+    pub fn header(&self) -> [u8; Request::HEADER] {
+        let mut bytes = [0; Self::HEADER];
+        bytes[0] = self.operation as u8;
+        put(&mut bytes, 2, (self.value.len() as u16).to_be_bytes());
+        put(&mut bytes, 8, self.client.to_be_bytes());
+        put(&mut bytes, 16, self.request.to_be_bytes());
+        put(&mut bytes, 24, self.expected.to_be_bytes());
+        bytes
+    }
+
+    /// Who asks and the number of the request: what a node needs in order to refuse it.
+    pub fn identity(bytes: &[u8]) -> Option<(u64, u64)> {
+        (bytes.len() >= Self::HEADER).then(|| (be64(bytes, 8), be64(bytes, 16)))
+    }
+
+    /// Parses a request for keys of `key_bytes` bytes.
+    ///
+    /// # Errors
+    /// Wrong length, an unknown operation, request 0, reserved or pad bytes that are not zero, or a value or an
+    /// expected version where the operation has none.
+    pub fn parse(bytes: &'a [u8], key_bytes: usize) -> Result<Self, Malformed> {
+        let (head, rest) = header::<{ Request::HEADER }>(bytes)?;
+        let operation = Operation::parse(head[0])?;
+        if head[1] != 0 || be32(head, 4) != 0 {
+            return Err(Malformed::Field("reserved"));
+        }
+        let key_field = key_bytes.next_multiple_of(8);
+        let (key, value) = key_and_value(rest, key_field, be16(head, 2).into())?;
+        if key[key_bytes..].iter().any(|&pad| pad != 0) {
+            return Err(Malformed::Field("key padding"));
+        }
+        let request = Self {
+            operation,
+            client: be64(head, 8),
+            request: be64(head, 16),
+            expected: be64(head, 24),
+            key,
+            value,
+        };
+        if request.request == 0 {
+            return Err(Malformed::Field("request"));
+        }
+        let has_value = matches!(operation, Operation::Put | Operation::CompareAndSet);
+        if value.is_empty() == has_value {
+            return Err(Malformed::Field("value length"));
+        }
+        if request.expected != 0 && operation != Operation::CompareAndSet {
+            return Err(Malformed::Field("expected version"));
+        }
+        Ok(request)
+    }
+}
+
+/// A node's answer to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply<'a> {
+    /// How the request ended.
+    pub status: Status,
+    /// Whose request.
+    pub client: u64,
+    /// Which request.
+    pub request: u64,
+    /// The version that belongs to the status.
+    pub version: u64,
+    /// The node's epoch.
+    pub epoch: Epoch,
+    /// The full members of that epoch: with them the client computes who leads a key.
+    pub full: NodeSet,
+    /// The value of a get that found one; empty otherwise.
+    pub value: &'a [u8],
+}
+
+impl<'a> Reply<'a> {
+    /// Bytes of the header.
+    pub const HEADER: usize = 40;
+
+    /// The header; the value follows it.
+    pub fn header(&self) -> [u8; Reply::HEADER] {
+        let mut bytes = [0; Self::HEADER];
+        bytes[0] = self.status as u8;
+        put(&mut bytes, 2, (self.value.len() as u16).to_be_bytes());
+        put(&mut bytes, 4, self.epoch.0.to_be_bytes());
+        put(&mut bytes, 8, self.client.to_be_bytes());
+        put(&mut bytes, 16, self.request.to_be_bytes());
+        put(&mut bytes, 24, self.version.to_be_bytes());
+        put(&mut bytes, 32, self.full.bits().to_be_bytes());
+        bytes
+    }
+
+    /// Parses a reply.
+    ///
+    /// # Errors
+    /// Wrong length or an unknown status.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let (head, rest) = header::<{ Reply::HEADER }>(bytes)?;
+        let (_, value) = key_and_value(rest, 0, be16(head, 2).into())?;
+        Ok(Self {
+            status: Status::parse(head[0])?,
+            epoch: Epoch(be32(head, 4)),
+            client: be64(head, 8),
+            request: be64(head, 16),
+            version: be64(head, 24),
+            full: NodeSet::from_bits(be16(head, 32)),
+            value,
+        })
+    }
+}
+
+/// One entry of a leader's stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write<'a> {
+    /// The epoch of the stream.
+    pub epoch: Epoch,
+    /// What was asked: never [`Operation::Get`].
+    pub operation: Operation,
+    /// How it ends: one that [`Status::is_recorded`].
+    pub status: Status,
+    /// Its place in the stream, from 1.
+    pub number: u64,
+    /// How much of the stream is committed.
+    pub committed: u64,
+    /// Who asked.
+    pub client: u64,
+    /// Which of its requests.
+    pub request: u64,
+    /// The version that the client is told.
+    pub version: u64,
+    /// The key, padded.
+    pub key: &'a [u8],
+    /// The value if the entry writes one; empty otherwise.
+    pub value: &'a [u8],
+}
+
+impl<'a> Write<'a> {
+    /// Bytes of the header.
+    pub const HEADER: usize = 48;
+
+    /// The header; key (padded) and value follow it.
+    pub fn header(&self) -> [u8; Write::HEADER] {
+        let mut bytes = [0; Self::HEADER];
+        put(&mut bytes, 0, self.epoch.0.to_be_bytes());
+        bytes[4] = self.operation as u8;
+        bytes[5] = self.status as u8;
+        put(&mut bytes, 6, (self.value.len() as u16).to_be_bytes());
+        put(&mut bytes, 8, self.number.to_be_bytes());
+        put(&mut bytes, 16, self.committed.to_be_bytes());
+        put(&mut bytes, 24, self.client.to_be_bytes());
+        put(&mut bytes, 32, self.request.to_be_bytes());
+        put(&mut bytes, 40, self.version.to_be_bytes());
+        bytes
+    }
+
+    /// Parses a write with a key of `key_field` padded bytes.
+    ///
+    /// # Errors
+    /// Wrong length, an operation or status that no entry has, number or request 0, or a value that does not fit
+    /// operation and status.
+    pub fn parse(bytes: &'a [u8], key_field: usize) -> Result<Self, Malformed> {
+        let (head, rest) = header::<{ Write::HEADER }>(bytes)?;
+        let (key, value) = key_and_value(rest, key_field, be16(head, 6).into())?;
+        let write = Self {
+            epoch: Epoch(be32(head, 0)),
+            operation: Operation::parse(head[4])?,
+            status: Status::parse_recorded(head[5])?,
+            number: be64(head, 8),
+            committed: be64(head, 16),
+            client: be64(head, 24),
+            request: be64(head, 32),
+            version: be64(head, 40),
+            key,
+            value,
+        };
+        if write.operation == Operation::Get {
+            return Err(Malformed::Operation(head[4]));
+        }
+        if write.number == 0 {
+            return Err(Malformed::Field("number"));
+        }
+        if write.request == 0 {
+            return Err(Malformed::Field("request"));
+        }
+        let has_value = write.status == Status::Ok && write.operation != Operation::Delete;
+        if value.is_empty() == has_value {
+            return Err(Malformed::Field("value length"));
+        }
+        Ok(write)
+    }
+}
+
+/// A follower's acceptance of a leader's stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acknowledge {
+    /// The epoch of the stream.
+    pub epoch: Epoch,
+    /// How much of it the follower has accepted.
+    pub accepted: u64,
+    /// How much of it the follower knows to be committed.
+    pub committed: u64,
+    /// The follower saw a write beyond the next one: some are missing.
+    pub gap: bool,
+    /// Nothing has moved for a while: the leader should tell how much is committed.
+    pub asks: bool,
+}
+
+impl Acknowledge {
+    /// Bytes of the message.
+    pub const BYTES: usize = 24;
+
+    /// The message.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        put(&mut bytes, 0, self.epoch.0.to_be_bytes());
+        bytes[4] = u8::from(self.gap) | u8::from(self.asks) << 1;
+        put(&mut bytes, 8, self.accepted.to_be_bytes());
+        put(&mut bytes, 16, self.committed.to_be_bytes());
+        bytes
+    }
+
+    /// Parses an acknowledgement.
+    ///
+    /// # Errors
+    /// Wrong length, unknown flags, or more committed than accepted.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let (head, rest) = header::<{ Self::BYTES }>(bytes)?;
+        exact(rest)?;
+        if head[4] > 3 {
+            return Err(Malformed::Field("flags"));
+        }
+        let (accepted, committed) = (be64(head, 8), be64(head, 16));
+        if committed > accepted {
+            return Err(Malformed::Field("committed"));
+        }
+        Ok(Self {
+            epoch: Epoch(be32(head, 0)),
+            accepted,
+            committed,
+            gap: head[4] & 1 != 0,
+            asks: head[4] & 2 != 0,
+        })
+    }
+}
+
+/// A leader's word on how much of its stream is committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// The epoch of the stream.
+    pub epoch: Epoch,
+    /// How much of it is committed.
+    pub committed: u64,
+}
+
+impl Commit {
+    /// Bytes of the message.
+    pub const BYTES: usize = 16;
+
+    /// The message.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        put(&mut bytes, 0, self.epoch.0.to_be_bytes());
+        put(&mut bytes, 8, self.committed.to_be_bytes());
+        bytes
+    }
+
+    /// Parses a commit.
+    ///
+    /// # Errors
+    /// Wrong length.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let (head, rest) = header::<{ Self::BYTES }>(bytes)?;
+        exact(rest)?;
+        Ok(Self { epoch: Epoch(be32(head, 0)), committed: be64(head, 8) })
+    }
+}
+
+/// How much of each leader's stream: indexed by node.
+pub type Lengths = [u64; NODES_MAX];
+
+/// Where the streams of a closed epoch ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// The closed epoch.
+    pub epoch: Epoch,
+    /// The length of each stream.
+    pub lengths: Lengths,
+}
+
+/// The cuts that a node remembers, newest first; those behind `count` are meaningless.
+pub const CUTS_MAX: usize = 4;
+
+/// What a member had when it learned of a new epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    /// The new epoch.
+    pub epoch: Epoch,
+    /// The last epoch whose streams the member took part in.
+    pub base: Epoch,
+    /// The members of that epoch.
+    pub base_members: NodeSet,
+    /// From whom the member has heard for the new epoch, itself included.
+    pub heard: NodeSet,
+    /// How much it has accepted of each stream of the base epoch.
+    pub accepted: Lengths,
+    /// The last cuts that it made, newest first; epoch 0 marks an unused place.
+    pub cuts: [Cut; CUTS_MAX],
+}
+
+impl Sealed {
+    const CUT_BYTES: usize = 8 + 8 * NODES_MAX;
+    const HEADER: usize = 16 + 8 * NODES_MAX;
+    /// The most bytes of the message.
+    pub const BYTES_MAX: usize = Self::HEADER + CUTS_MAX * Self::CUT_BYTES;
+
+    /// Writes the message to the front of `bytes` and returns its length.
+    pub fn encode(&self, bytes: &mut [u8; Self::BYTES_MAX]) -> usize {
+        let cuts = self.cuts.iter().take_while(|cut| cut.epoch.0 != 0).count();
+        bytes.fill(0);
+        put(bytes, 0, self.epoch.0.to_be_bytes());
+        put(bytes, 4, self.base.0.to_be_bytes());
+        put(bytes, 8, self.base_members.bits().to_be_bytes());
+        put(bytes, 10, self.heard.bits().to_be_bytes());
+        bytes[12] = cuts as u8;
+        for (node, accepted) in self.accepted.iter().enumerate() {
+            put(bytes, 16 + 8 * node, accepted.to_be_bytes());
+        }
+        for (place, cut) in self.cuts[..cuts].iter().enumerate() {
+            let at = Self::HEADER + place * Self::CUT_BYTES;
+            put(bytes, at, cut.epoch.0.to_be_bytes());
+            for (node, length) in cut.lengths.iter().enumerate() {
+                put(bytes, at + 8 + 8 * node, length.to_be_bytes());
+            }
+        }
+        Self::HEADER + cuts * Self::CUT_BYTES
+    }
+
+    /// Parses a sealed message.
+    ///
+    /// # Errors
+    /// Wrong length, too many cuts, a cut of epoch 0, or a base that is 0 or not before the epoch.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let (head, mut rest) = header::<{ Self::HEADER }>(bytes)?;
+        let count = usize::from(head[12]);
+        if count > CUTS_MAX {
+            return Err(Malformed::Field("cuts"));
+        }
+        let mut cuts = [Cut::default(); CUTS_MAX];
+        for cut in &mut cuts[..count] {
+            let (bytes, after) = header::<{ Self::CUT_BYTES }>(rest)?;
+            cut.epoch = Epoch(be32(bytes, 0));
+            if cut.epoch.0 == 0 {
+                return Err(Malformed::Field("cut epoch"));
+            }
+            cut.lengths = std::array::from_fn(|node| be64(bytes, 8 + 8 * node));
+            rest = after;
+        }
+        exact(rest)?;
+        let (epoch, base) = (Epoch(be32(head, 0)), Epoch(be32(head, 4)));
+        if base.0 == 0 || base >= epoch {
+            return Err(Malformed::Field("base"));
+        }
+        Ok(Self {
+            epoch,
+            base,
+            base_members: NodeSet::from_bits(be16(head, 8)),
+            heard: NodeSet::from_bits(be16(head, 10)),
+            accepted: std::array::from_fn(|node| be64(head, 16 + 8 * node)),
+            cuts,
+        })
+    }
+}
+
+/// What a state transfer moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum What {
+    /// Buckets of the table, from the node that leads them.
+    Buckets = 0,
+    /// Sessions, from any full member.
+    Sessions = 1,
+}
+
+impl What {
+    fn parse(value: u8) -> Result<Self, Malformed> {
+        match value {
+            0 => Ok(Self::Buckets),
+            1 => Ok(Self::Sessions),
+            _ => Err(Malformed::Field("what")),
+        }
+    }
+}
+
+/// A joining node asks for the state that follows position `from`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateRequest {
+    /// The epoch in which the node joins.
+    pub epoch: Epoch,
+    /// Which try this is: chunks repeat it.
+    pub attempt: u32,
+    /// Of what.
+    pub what: What,
+    /// The first bucket, or the first place of the session table.
+    pub from: u32,
+}
+
+impl StateRequest {
+    /// Bytes of the message.
+    pub const BYTES: usize = 16;
+
+    /// The message.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        put(&mut bytes, 0, self.epoch.0.to_be_bytes());
+        put(&mut bytes, 4, self.attempt.to_be_bytes());
+        bytes[8] = self.what as u8;
+        put(&mut bytes, 12, self.from.to_be_bytes());
+        bytes
+    }
+
+    /// Parses a request for state.
+    ///
+    /// # Errors
+    /// Wrong length or an unknown `what`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let (head, rest) = header::<{ Self::BYTES }>(bytes)?;
+        exact(rest)?;
+        Ok(Self {
+            epoch: Epoch(be32(head, 0)),
+            attempt: be32(head, 4),
+            what: What::parse(head[8])?,
+            from: be32(head, 12),
+        })
+    }
+}
+
+/// One part of the state from position `from` to `next`. All parts of one answer reflect the same moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateChunk<'a> {
+    /// The epoch in which the receiver joins.
+    pub epoch: Epoch,
+    /// The request's attempt.
+    pub attempt: u32,
+    /// Of what.
+    pub what: What,
+    /// Which part this is, from 0.
+    pub part: u8,
+    /// How many parts there are: 1 to 64.
+    pub parts: u8,
+    /// The request's position.
+    pub from: u32,
+    /// The position that follows this answer.
+    pub next: u32,
+    /// How much of the sender's stream was committed, and is therefore in the buckets.
+    pub tag: u64,
+    /// Slots or sessions; see the `transfer` module.
+    pub records: &'a [u8],
+}
+
+/// The most parts of one answer: one bit each in a word.
+pub const PARTS_MAX: usize = 64;
+
+impl<'a> StateChunk<'a> {
+    /// Bytes of the header.
+    pub const HEADER: usize = 32;
+
+    /// The header; the records follow it.
+    pub fn header(&self) -> [u8; StateChunk::HEADER] {
+        let mut bytes = [0; Self::HEADER];
+        put(&mut bytes, 0, self.epoch.0.to_be_bytes());
+        put(&mut bytes, 4, self.attempt.to_be_bytes());
+        bytes[8] = self.what as u8;
+        bytes[9] = self.part;
+        bytes[10] = self.parts;
+        put(&mut bytes, 12, self.from.to_be_bytes());
+        put(&mut bytes, 16, self.next.to_be_bytes());
+        put(&mut bytes, 24, self.tag.to_be_bytes());
+        bytes
+    }
+
+    /// Parses a chunk; the records are not looked at.
+    ///
+    /// # Errors
+    /// Wrong length, an unknown `what`, a part beyond the parts, or a position that does not move on.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let (head, records) = header::<{ StateChunk::HEADER }>(bytes)?;
+        let chunk = Self {
+            epoch: Epoch(be32(head, 0)),
+            attempt: be32(head, 4),
+            what: What::parse(head[8])?,
+            part: head[9],
+            parts: head[10],
+            from: be32(head, 12),
+            next: be32(head, 16),
+            tag: be64(head, 24),
+            records,
+        };
+        if chunk.part >= chunk.parts || usize::from(chunk.parts) > PARTS_MAX {
+            return Err(Malformed::Field("part"));
+        }
+        if chunk.next <= chunk.from {
+            return Err(Malformed::Field("next"));
+        }
+        Ok(chunk)
+    }
+}

@@ -1,0 +1,181 @@
+//! The sizes and intervals of an engine.
+
+use weft_time::Duration;
+
+use crate::placement::PARTITIONS;
+
+/// Sizes and intervals of an engine. All nodes of a cluster use the same sizes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Bytes of a key, 1 to 64.
+    pub key_bytes: usize,
+    /// The most bytes of a value, 1 to 16,384; a value has at least one.
+    pub value_bytes_max: usize,
+    /// Buckets of the table: a power of two, at least [`PARTITIONS`].
+    pub buckets: u32,
+    /// Slots of a bucket: a power of two, at most 32.
+    pub ways: u32,
+    /// The most writes of one leader that are accepted but undecided. Further ones are answered with `Busy`.
+    pub window: usize,
+    /// The most reads that wait at this node for a write to be decided. Further ones are answered with `Busy`.
+    pub waiting_reads: usize,
+    /// The most clients whose requests a leader remembers. Further ones are answered with `SessionsFull`.
+    pub sessions: usize,
+    /// A client that was silent for longer may be forgotten. It must exceed the time after which a client gives a
+    /// request up and the lifetime of a datagram taken together.
+    pub session_idle: Duration,
+    /// How long a node waits for progress before it says again what it has said.
+    pub retransmit: Duration,
+    /// The longest such wait: it doubles while nothing moves.
+    pub retransmit_max: Duration,
+    /// The most writes that are sent again at once to one follower.
+    pub burst: usize,
+    /// The most bytes of one message of a state transfer.
+    pub chunk_bytes: usize,
+    /// A known bug to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub planted_bug: Option<PlantedBug>,
+}
+
+impl Default for Parameters {
+    /// 8-byte keys, values of up to 1,024 bytes, room for some 160,000 keys (see [`Parameters::for_keys`]).
+    fn default() -> Self {
+        Self {
+            key_bytes: 8,
+            value_bytes_max: 1024,
+            buckets: 1 << 14,
+            ways: 32,
+            window: 1024,
+            waiting_reads: 1024,
+            sessions: 1024,
+            session_idle: Duration::from_secs(60),
+            retransmit: Duration::from_ms(2),
+            retransmit_max: Duration::from_ms(64),
+            burst: 64,
+            chunk_bytes: 1280,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
+        }
+    }
+}
+
+impl Parameters {
+    /// The default with a table that takes `keys` evenly hashed keys: at most 10 of a bucket's 32 slots are
+    /// used on average, so that a bucket overflows with a probability near 10^-8 (Poisson).
+    #[must_use]
+    pub fn for_keys(keys: u64) -> Self {
+        let buckets = keys.div_ceil(10).next_power_of_two().clamp(u64::from(PARTITIONS), 1 << 26);
+        Self { buckets: buckets as u32, ..Self::default() }
+    }
+
+    /// Bytes of card memory that the engine needs; the memory must be zero when the engine starts.
+    pub fn memory_bytes(&self) -> usize {
+        crate::table::Table::new(self).memory_bytes()
+    }
+
+    /// Whether an engine can run with these sizes.
+    ///
+    /// # Errors
+    /// The first one that is out of range.
+    pub fn check(&self) -> Result<(), ParametersError> {
+        let require = |holds, what| if holds { Ok(()) } else { Err(ParametersError(what)) };
+        require((1..=64).contains(&self.key_bytes), "key_bytes must be 1 to 64")?;
+        require((1..=16_384).contains(&self.value_bytes_max), "value_bytes_max must be 1 to 16384")?;
+        require(
+            self.buckets.is_power_of_two() && self.buckets >= PARTITIONS && self.buckets <= 1 << 26,
+            "buckets must be a power of two from 256 to 2^26",
+        )?;
+        require(self.ways.is_power_of_two() && self.ways <= 32, "ways must be a power of two, at most 32")?;
+        require((1..=1 << 20).contains(&self.window), "window must be 1 to 2^20")?;
+        require((1..=1 << 20).contains(&self.waiting_reads), "waiting_reads must be 1 to 2^20")?;
+        require((1..=1 << 20).contains(&self.sessions), "sessions must be 1 to 2^20")?;
+        require(self.retransmit > Duration::ZERO, "retransmit must not be zero")?;
+        require(self.retransmit_max >= self.retransmit, "retransmit_max must be at least retransmit")?;
+        require(self.burst >= 1, "burst must be at least 1")?;
+        require(
+            self.chunk_bytes >= crate::transfer::chunk_bytes_least(self) && self.chunk_bytes <= 65_535,
+            "chunk_bytes must hold one slot and one session, and be at most 65535",
+        )
+    }
+
+    /// Bytes that a key takes in messages and memory: whole 64-bit words.
+    pub(crate) fn key_field(&self) -> usize {
+        self.key_bytes.next_multiple_of(8)
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn planted(&self, bug: PlantedBug) -> bool {
+        self.planted_bug == Some(bug)
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    #[inline(always)]
+    pub(crate) fn planted(&self, _: PlantedBug) -> bool {
+        false
+    }
+}
+
+/// Which of the [`Parameters`] is out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParametersError(&'static str);
+
+/// Known ways to get replication wrong. With the feature `planted-bugs` an engine can be told to have one of
+/// them, which proves that a checker would see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlantedBug {
+    /// The leader applies and answers a write before any follower has it.
+    AcknowledgeBeforeReplicating,
+    /// A follower answers a read although a newer write is accepted and undecided.
+    StaleReadAtFollower,
+    /// At a view change each node keeps what it knew to be committed, not what all have accepted.
+    LostUpdateOnFailover,
+    /// A request that was executed is executed again when it arrives again.
+    DuplicateApply,
+    /// Neither the epoch of a message nor the lease is looked at.
+    EpochNotChecked,
+}
+
+impl PlantedBug {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::AcknowledgeBeforeReplicating,
+        Self::StaleReadAtFollower,
+        Self::LostUpdateOnFailover,
+        Self::DuplicateApply,
+        Self::EpochNotChecked,
+    ];
+
+    /// Its name on command lines: lower case, words joined by hyphens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AcknowledgeBeforeReplicating => "acknowledge-before-replicating",
+            Self::StaleReadAtFollower => "stale-read-at-follower",
+            Self::LostUpdateOnFailover => "lost-update-on-failover",
+            Self::DuplicateApply => "duplicate-apply",
+            Self::EpochNotChecked => "epoch-not-checked",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_in_range() {
+        Parameters::default().check().unwrap();
+        for keys in [0, 1, 10_000, 1_000_000] {
+            Parameters::for_keys(keys).check().unwrap();
+        }
+        assert_eq!(Parameters::for_keys(10_000).buckets, 1024);
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_named() {
+        let parameters = Parameters { buckets: 300, ..Parameters::default() };
+        assert!(parameters.check().unwrap_err().to_string().contains("buckets"));
+        let parameters = Parameters { chunk_bytes: 512, ..Parameters::default() };
+        assert!(parameters.check().unwrap_err().to_string().contains("chunk_bytes"));
+    }
+}

@@ -1,0 +1,439 @@
+//! What a node remembers of its clients, so that no request takes effect twice.
+//!
+//! A client numbers its requests from 1 and issues number *r* only after *r* - [`SESSION_WINDOW`] has ended, so one
+//! place per number modulo the window is enough. A place holds the record of the latest request that was applied
+//! there and, at a leader, the request that is in its window. Every node records every applied write, so whoever
+//! leads next knows what has been done.
+//!
+//! A leader admits new clients while it knows fewer than the limit. The other leaders may admit some at the same
+//! time that it has not heard of, at most one per entry of their windows; so the space exceeds the limit by
+//! that, and recording never fails. If it would (a node may have forgotten fewer than the leaders), the client that has
+//! been silent for longest is forgotten.
+
+use weft_time::{Duration, Instant};
+use weft_waist::NODES_MAX;
+
+use crate::message::{Malformed, Status, be64, put};
+use crate::parameters::Parameters;
+use crate::placement::mix;
+
+/// The most requests of one client that are outstanding.
+pub const SESSION_WINDOW: u64 = 16;
+
+const PLACES: usize = SESSION_WINDOW as usize;
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// The latest applied request; 0 if there was none.
+    request: u64,
+    version: u64,
+    /// The latest request that is in this node's own window; 0 if there is none.
+    pending: u64,
+    status: Status,
+}
+
+#[derive(Clone, Debug)]
+struct Session {
+    client: u64,
+    used: bool,
+    active: Instant,
+    /// Neighbours in the order of activity.
+    newer: u32,
+    older: u32,
+    /// How many places have something pending.
+    pending: u32,
+    places: [Place; PLACES],
+}
+
+/// What is known about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// Nothing: it is to be executed.
+    Never,
+    /// It was applied and ended so.
+    Recorded { status: Status, version: u64 },
+    /// It is in this node's window: the answer will come.
+    Pending,
+    /// The client has gone on to a later request of the same place: a late duplicate.
+    Superseded,
+}
+
+/// The sessions of a node: a table by client, and a list by activity.
+#[derive(Clone, Debug)]
+pub(crate) struct Sessions {
+    limit: usize,
+    idle: Duration,
+    capacity: usize,
+    /// Open addressing with linear probing: index plus one, or 0.
+    map: Vec<u32>,
+    list: Vec<Session>,
+    free: Vec<u32>,
+    newest: u32,
+    oldest: u32,
+    /// Sessions forgotten although they were not idle for long enough.
+    pub forced_evictions: u64,
+}
+
+impl Sessions {
+    pub fn new(parameters: &Parameters) -> Self {
+        let capacity = parameters.sessions + (NODES_MAX - 1) * parameters.window;
+        Self {
+            limit: parameters.sessions,
+            idle: parameters.session_idle,
+            capacity,
+            map: vec![0; (2 * capacity).next_power_of_two()],
+            list: Vec::with_capacity(capacity),
+            free: Vec::with_capacity(capacity),
+            newest: NONE,
+            oldest: NONE,
+            forced_evictions: 0,
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.map.fill(0);
+        self.list.clear();
+        self.free.clear();
+        (self.newest, self.oldest) = (NONE, NONE);
+    }
+
+    fn count(&self) -> usize {
+        self.list.len() - self.free.len()
+    }
+
+    fn home(&self, client: u64) -> usize {
+        mix(client) as usize & (self.map.len() - 1)
+    }
+
+    /// Where the map holds the client, or the free place where it would.
+    fn probe(&self, client: u64) -> (usize, Option<usize>) {
+        let mask = self.map.len() - 1;
+        let mut at = self.home(client);
+        while self.map[at] != 0 {
+            let index = self.map[at] as usize - 1;
+            if self.list[index].client == client {
+                return (at, Some(index));
+            }
+            at = (at + 1) & mask;
+        }
+        (at, None)
+    }
+
+    fn unlink(&mut self, index: usize) {
+        let (newer, older) = (self.list[index].newer, self.list[index].older);
+        match newer {
+            NONE => self.newest = older,
+            newer => self.list[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.list[older as usize].newer = newer,
+        }
+    }
+
+    fn link_newest(&mut self, index: usize) {
+        self.list[index].newer = NONE;
+        self.list[index].older = self.newest;
+        match self.newest {
+            NONE => self.oldest = index as u32,
+            newest => self.list[newest as usize].newer = index as u32,
+        }
+        self.newest = index as u32;
+    }
+
+    fn touch(&mut self, now: Instant, index: usize) {
+        self.list[index].active = now;
+        if self.newest != index as u32 {
+            self.unlink(index);
+            self.link_newest(index);
+        }
+    }
+
+    fn evict(&mut self, index: usize) {
+        self.unlink(index);
+        self.list[index].used = false;
+        self.free.push(index as u32);
+        // Close the gap in the probe sequences that run over the place (backward shift).
+        let mask = self.map.len() - 1;
+        let (mut gap, _) = self.probe(self.list[index].client);
+        let mut at = gap;
+        loop {
+            at = (at + 1) & mask;
+            if self.map[at] == 0 {
+                break;
+            }
+            let home = self.home(self.list[self.map[at] as usize - 1].client);
+            if at.wrapping_sub(home) & mask >= at.wrapping_sub(gap) & mask {
+                self.map[gap] = self.map[at];
+                gap = at;
+            }
+        }
+        self.map[gap] = 0;
+    }
+
+    fn insert(&mut self, now: Instant, client: u64) -> usize {
+        let (at, found) = self.probe(client);
+        debug_assert!(found.is_none(), "a client has one session");
+        let session = Session {
+            client,
+            used: true,
+            active: now,
+            newer: NONE,
+            older: NONE,
+            pending: 0,
+            places: [Place::default(); PLACES],
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.list[index as usize] = session;
+                index as usize
+            }
+            None => {
+                self.list.push(session);
+                self.list.len() - 1
+            }
+        };
+        self.map[at] = index as u32 + 1;
+        self.link_newest(index);
+        index
+    }
+
+    /// What is known about a request.
+    pub fn look_up(&self, client: u64, request: u64) -> Seen {
+        let Some(index) = self.probe(client).1 else { return Seen::Never };
+        let place = &self.list[index].places[(request % SESSION_WINDOW) as usize];
+        if place.request == request {
+            Seen::Recorded { status: place.status, version: place.version }
+        } else if place.request > request || place.pending > request {
+            Seen::Superseded
+        } else if place.pending == request {
+            Seen::Pending
+        } else {
+            Seen::Never
+        }
+    }
+
+    /// Makes sure that the client has a session; `false` if there are too many.
+    pub fn admit(&mut self, now: Instant, client: u64) -> bool {
+        if let (_, Some(index)) = self.probe(client) {
+            self.touch(now, index);
+            return true;
+        }
+        while self.count() >= self.limit {
+            let oldest = &self.list[self.oldest as usize];
+            if oldest.pending > 0 || now.saturating_since(oldest.active) <= self.idle {
+                return false;
+            }
+            self.evict(self.oldest as usize);
+        }
+        self.insert(now, client);
+        true
+    }
+
+    /// The request is in this node's window.
+    ///
+    /// # Panics
+    /// If the client has no session: it is admitted first.
+    pub fn mark_pending(&mut self, client: u64, request: u64) {
+        let index = self.probe(client).1.expect("a client is admitted first");
+        let session = &mut self.list[index];
+        let place = &mut session.places[(request % SESSION_WINDOW) as usize];
+        session.pending += u32::from(place.pending == 0);
+        place.pending = request;
+    }
+
+    /// The request is no longer in this node's window.
+    pub fn clear_pending(&mut self, client: u64, request: u64) {
+        if let (_, Some(index)) = self.probe(client) {
+            self.clear_pending_at(index, request);
+        }
+    }
+
+    fn clear_pending_at(&mut self, index: usize, request: u64) {
+        let session = &mut self.list[index];
+        let place = &mut session.places[(request % SESSION_WINDOW) as usize];
+        if place.pending == request {
+            place.pending = 0;
+            session.pending -= 1;
+        }
+    }
+
+    fn open(&mut self, now: Instant, client: u64) -> usize {
+        match self.probe(client) {
+            (_, Some(index)) => {
+                self.touch(now, index);
+                index
+            }
+            (_, None) => {
+                if self.count() == self.capacity {
+                    self.evict_silent();
+                }
+                self.insert(now, client)
+            }
+        }
+    }
+
+    fn evict_silent(&mut self) {
+        let mut index = self.oldest;
+        // What is pending keeps its session; a window is smaller than the table, so some session has nothing pending.
+        while self.list[index as usize].pending > 0 {
+            index = self.list[index as usize].newer;
+        }
+        self.forced_evictions += 1;
+        self.evict(index as usize);
+    }
+
+    /// The request was applied and ended so.
+    pub fn record(&mut self, now: Instant, client: u64, request: u64, status: Status, version: u64) {
+        let index = self.open(now, client);
+        self.clear_pending_at(index, request);
+        let place = &mut self.list[index].places[(request % SESSION_WINDOW) as usize];
+        if place.request < request {
+            (place.request, place.status, place.version) = (request, status, version);
+        }
+    }
+
+    /// Bytes of a session in a state transfer: the client, then for each place request, version, status, zeros.
+    pub const TRANSFER_BYTES: usize = 8 + 24 * PLACES;
+
+    /// Appends the session at place `index` of the list, if there is one. `None` behind the last place.
+    pub fn export(&self, index: u32, bytes: &mut [u8; Self::TRANSFER_BYTES]) -> Option<bool> {
+        let session = self.list.get(index as usize)?;
+        bytes.fill(0);
+        put(bytes, 0, session.client.to_be_bytes());
+        for (at, place) in session.places.iter().enumerate().map(|(index, place)| (8 + 24 * index, place)) {
+            put(bytes, at, place.request.to_be_bytes());
+            put(bytes, at + 8, place.version.to_be_bytes());
+            bytes[at + 16] = place.status as u8;
+        }
+        Some(session.used)
+    }
+
+    /// Takes over a session from another node; of each place the later record stays.
+    pub fn import(&mut self, now: Instant, bytes: &[u8; Self::TRANSFER_BYTES]) -> Result<(), Malformed> {
+        let client = be64(bytes, 0);
+        for at in (0..PLACES).map(|index| 8 + 24 * index) {
+            let (request, version) = (be64(bytes, at), be64(bytes, at + 8));
+            let status = Status::parse_recorded(bytes[at + 16])?;
+            if request != 0 {
+                self.record(now, client, request, status, version);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sessions(limit: usize) -> Sessions {
+        Sessions::new(&Parameters { sessions: limit, window: 1, ..Parameters::default() })
+    }
+
+    #[test]
+    fn a_request_is_fresh_pending_recorded_and_superseded() {
+        let mut sessions = sessions(4);
+        assert_eq!(sessions.look_up(9, 3), Seen::Never);
+        assert!(sessions.admit(Instant::ZERO, 9));
+        sessions.mark_pending(9, 3);
+        assert_eq!(sessions.look_up(9, 3), Seen::Pending);
+        sessions.record(Instant::ZERO, 9, 3, Status::Mismatch, 77);
+        assert_eq!(sessions.look_up(9, 3), Seen::Recorded { status: Status::Mismatch, version: 77 });
+        assert_eq!(sessions.look_up(9, 19), Seen::Never);
+        sessions.record(Instant::ZERO, 9, 19, Status::Ok, 80);
+        assert_eq!(sessions.look_up(9, 3), Seen::Superseded);
+        // Streams of different leaders are applied in any order: the earlier request does not displace the later.
+        sessions.record(Instant::ZERO, 9, 3, Status::Mismatch, 77);
+        assert_eq!(sessions.look_up(9, 19), Seen::Recorded { status: Status::Ok, version: 80 });
+    }
+
+    #[test]
+    fn a_record_outlives_a_later_request_that_is_only_pending() {
+        let mut sessions = sessions(4);
+        sessions.record(Instant::ZERO, 9, 3, Status::Ok, 1);
+        sessions.mark_pending(9, 19);
+        sessions.clear_pending(9, 19);
+        assert_eq!(sessions.look_up(9, 3), Seen::Recorded { status: Status::Ok, version: 1 });
+        assert_eq!(sessions.look_up(9, 19), Seen::Never);
+    }
+
+    #[test]
+    fn only_idle_clients_make_room() {
+        let mut sessions = sessions(2);
+        let late = Instant::ZERO + Duration::from_secs(61);
+        assert!(sessions.admit(Instant::ZERO, 1));
+        assert!(sessions.admit(Instant::ZERO, 2));
+        assert!(!sessions.admit(Instant::ZERO + Duration::from_secs(59), 3));
+        sessions.record(late, 1, 1, Status::Ok, 1);
+        assert!(sessions.admit(late, 3), "client 2 was silent");
+        assert!(!sessions.admit(late, 4));
+        assert_eq!(sessions.look_up(1, 1), Seen::Recorded { status: Status::Ok, version: 1 });
+    }
+
+    #[test]
+    fn a_client_with_something_pending_is_kept() {
+        let mut sessions = sessions(1);
+        assert!(sessions.admit(Instant::ZERO, 1));
+        sessions.mark_pending(1, 1);
+        let late = Instant::ZERO + Duration::from_secs(100);
+        assert!(!sessions.admit(late, 2));
+        sessions.clear_pending(1, 1);
+        assert!(sessions.admit(late, 2));
+    }
+
+    #[test]
+    fn recording_never_fails() {
+        let mut sessions = sessions(2);
+        for client in 0..100 {
+            sessions.record(Instant::ZERO, client, 1, Status::Ok, client);
+        }
+        assert_eq!(sessions.count(), 2 + 15);
+        assert_eq!(sessions.forced_evictions, 83);
+        assert_eq!(sessions.look_up(99, 1), Seen::Recorded { status: Status::Ok, version: 99 });
+        assert_eq!(sessions.look_up(0, 1), Seen::Never);
+    }
+
+    proptest! {
+        /// The map finds exactly the sessions that are in the list, whatever was evicted.
+        #[test]
+        fn the_map_agrees_with_the_list(clients in prop::collection::vec((0u64..60, 0u64..40), 1..300)) {
+            let mut sessions = sessions(8);
+            let mut now = Instant::ZERO;
+            for (client, seconds) in clients {
+                now += Duration::from_secs(seconds);
+                if client % 2 == 0 {
+                    sessions.admit(now, client);
+                } else {
+                    sessions.record(now, client, 1, Status::Ok, 1);
+                }
+                let used = sessions.list.iter().filter(|session| session.used).count();
+                prop_assert_eq!(used, sessions.count());
+                prop_assert_eq!(sessions.map.iter().filter(|&&index| index != 0).count(), used);
+                for (index, session) in sessions.list.iter().enumerate().filter(|(_, session)| session.used) {
+                    prop_assert_eq!(sessions.probe(session.client).1, Some(index));
+                }
+            }
+        }
+
+        /// A transferred session answers as the original.
+        #[test]
+        fn sessions_survive_a_transfer(requests in prop::collection::vec((1u64..64, 0u64..1000), 1..40)) {
+            let (mut from, mut to) = (sessions(4), sessions(4));
+            for &(request, version) in &requests {
+                from.record(Instant::ZERO, 5, request, Status::Ok, version);
+            }
+            let mut bytes = [0; Sessions::TRANSFER_BYTES];
+            prop_assert_eq!(from.export(0, &mut bytes), Some(true));
+            prop_assert_eq!(from.export(1, &mut bytes.clone()), None);
+            to.import(Instant::ZERO, &bytes).unwrap();
+            for (request, _) in requests {
+                prop_assert_eq!(from.look_up(5, request), to.look_up(5, request));
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The two halves of a stream: what a leader knows of its followers, and when either says things again.
+
+use std::ops::RangeInclusive;
+
+use weft_time::{Duration, Instant};
+use weft_waist::{NODES_MAX, NodeId, NodeSet};
+
+use crate::parameters::Parameters;
+
+/// When to say something again: after an interval without progress that doubles up to a limit.
+///
+/// The timer is set once and looks at the clock when it fires, so that progress, which is frequent, costs no
+/// effect; it stops by itself when nothing is outstanding.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    first: Duration,
+    most: Duration,
+    interval: Duration,
+    since: Instant,
+    armed: bool,
+}
+
+impl Pace {
+    pub fn new(parameters: &Parameters) -> Self {
+        Self {
+            first: parameters.retransmit,
+            most: parameters.retransmit_max,
+            interval: parameters.retransmit,
+            since: Instant::ZERO,
+            armed: false,
+        }
+    }
+
+    /// Something moved, or begins to be outstanding.
+    pub fn progress(&mut self, now: Instant) {
+        self.interval = self.first;
+        self.since = now;
+    }
+
+    /// When to set the timer to, if it is not set already.
+    pub fn arm(&mut self) -> Option<Instant> {
+        (!std::mem::replace(&mut self.armed, true)).then(|| self.since + self.interval)
+    }
+
+    /// The timer fired: whether it is time to speak. If anything is outstanding it is to be armed again.
+    pub fn fire(&mut self, now: Instant) -> bool {
+        let due = std::mem::replace(&mut self.armed, false) && now >= self.since + self.interval;
+        if due {
+            self.since = now;
+            self.interval = (self.interval * 2).min(self.most);
+        }
+        due
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Follower {
+    /// How much it has acknowledged.
+    accepted: u64,
+    /// The last number of the latest burst that was sent again.
+    resent: u64,
+    /// What had been sent before that burst was: up to there the follower needs more bursts.
+    recover: u64,
+}
+
+/// What a leader knows of the followers of its stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Leading {
+    followers: NodeSet,
+    ledger: [Follower; NODES_MAX],
+    burst: u64,
+    /// The committed length that the followers were last told.
+    pub told: u64,
+    pub pace: Pace,
+}
+
+impl Leading {
+    pub fn new(parameters: &Parameters) -> Self {
+        Self {
+            followers: NodeSet::EMPTY,
+            ledger: [Follower::default(); NODES_MAX],
+            burst: parameters.burst as u64,
+            told: 0,
+            pace: Pace::new(parameters),
+        }
+    }
+
+    /// Begins a stream.
+    pub fn reset(&mut self, followers: NodeSet) {
+        self.followers = followers;
+        self.ledger = [Follower::default(); NODES_MAX];
+        self.told = 0;
+    }
+
+    pub fn followers(&self) -> NodeSet {
+        self.followers
+    }
+
+    /// What all have accepted, out of the leader's own `accepted`.
+    pub fn shortest(&self, accepted: u64) -> u64 {
+        self.followers.iter().map(|node| self.ledger[node.index()].accepted).fold(accepted, u64::min)
+    }
+
+    /// Takes a follower's acknowledgement and tells what to send it again, if anything. A gap starts one burst; the
+    /// acknowledgement of a burst brings the next, until what was lost with the first is made up for. Further
+    /// complaints about the same place are left to the timer.
+    pub fn acknowledge(
+        &mut self,
+        from: NodeId,
+        to: u64,
+        gap: bool,
+        accepted: u64,
+    ) -> Option<RangeInclusive<u64>> {
+        let follower = &mut self.ledger[from.index()];
+        follower.accepted = follower.accepted.max(to);
+        let again = to >= follower.resent && (gap || to < follower.recover) && to == follower.accepted;
+        again.then(|| self.resend(from, accepted)).flatten()
+    }
+
+    /// The next burst for a follower that lacks something.
+    pub fn resend(&mut self, to: NodeId, accepted: u64) -> Option<RangeInclusive<u64>> {
+        let follower = &mut self.ledger[to.index()];
+        let (first, last) = (follower.accepted + 1, accepted.min(follower.accepted + self.burst));
+        if first > last {
+            return None;
+        }
+        (follower.resent, follower.recover) = (last, accepted);
+        Some(first..=last)
+    }
+}
+
+/// What a follower owes the leader of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Following {
+    /// A write beyond the next one came since the last acknowledgement.
+    pub gap: bool,
+    pub pace: Pace,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(index: usize) -> NodeId {
+        NodeId::new(index).unwrap()
+    }
+
+    #[test]
+    fn committed_is_what_the_slowest_has() {
+        let mut leading = Leading::new(&Parameters::default());
+        leading.reset(NodeSet::from_iter([node(1), node(2)]));
+        assert_eq!(leading.acknowledge(node(1), 5, false, 7), None);
+        assert_eq!(leading.shortest(7), 0);
+        assert_eq!(leading.acknowledge(node(2), 3, false, 7), None);
+        assert_eq!(leading.shortest(7), 3);
+        leading.acknowledge(node(2), 1, false, 7);
+        assert_eq!(leading.shortest(7), 3, "an old acknowledgement takes nothing back");
+        leading.reset(NodeSet::EMPTY);
+        assert_eq!(leading.shortest(7), 7, "alone, what is accepted is committed");
+    }
+
+    #[test]
+    fn a_gap_is_filled_burst_by_burst_and_once() {
+        let mut leading = Leading::new(&Parameters { burst: 4, ..Parameters::default() });
+        leading.reset(NodeSet::from_iter([node(1)]));
+        assert_eq!(leading.acknowledge(node(1), 2, true, 12), Some(3..=6));
+        assert_eq!(leading.acknowledge(node(1), 2, true, 13), None, "the burst is on its way");
+        assert_eq!(leading.acknowledge(node(1), 4, true, 13), None, "so is its end");
+        assert_eq!(leading.acknowledge(node(1), 6, false, 13), Some(7..=10));
+        assert_eq!(leading.acknowledge(node(1), 10, false, 13), Some(11..=13));
+        assert_eq!(leading.acknowledge(node(1), 13, false, 20), None);
+    }
+
+    #[test]
+    fn a_pace_doubles_and_starts_over_on_progress() {
+        let ms = |ms| Instant::ZERO + Duration::from_ms(ms);
+        let mut pace =
+            Pace::new(&Parameters { retransmit_max: Duration::from_ms(5), ..Parameters::default() });
+        assert_eq!(pace.arm(), Some(ms(2)));
+        assert_eq!(pace.arm(), None);
+        pace.progress(ms(1));
+        assert!(!pace.fire(ms(2)), "there was progress since");
+        assert_eq!(pace.arm(), Some(ms(3)));
+        assert!(pace.fire(ms(3)));
+        assert_eq!(pace.arm(), Some(ms(7)));
+        assert!(pace.fire(ms(8)));
+        assert_eq!(pace.arm(), Some(ms(13)), "the longest interval");
+        assert!(pace.fire(ms(13)));
+        assert!(!pace.fire(ms(99)), "a timer that was not set says nothing");
+    }
+}

@@ -1,0 +1,173 @@
+//! From one epoch to the next: where the streams of the closed epoch end.
+//!
+//! The members of a new view may have taken part in different epochs last (their *base*), because a view can follow
+//! another before all have finished with it. Let the newest base be *b*. A write of epoch *b* was committed only if
+//! every member of *b* accepted it:
+//!
+//! - if all full members have base *b*, each stream ends at the shortest accepted prefix;
+//! - if one has an older base, it accepted nothing in *b*, so nothing was committed in *b*: the streams of *b* end at 0.
+//!   That member itself needs the cut that the others made when they left its base; they remember a few.
+//!
+//! A member that was not in *b* at all, or whose cut nobody remembers, cannot go on: it is lost and has to
+//! join anew.
+
+use weft_waist::{Epoch, NODES_MAX, NodeId, NodeSet};
+
+use crate::message::{Lengths, Sealed};
+
+/// This member has missed too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lost;
+
+/// What was heard from the full members of the new view.
+#[derive(Clone, Debug)]
+pub(crate) struct ViewChange {
+    node: NodeId,
+    full: NodeSet,
+    heard: NodeSet,
+    gathered: [Option<Sealed>; NODES_MAX],
+}
+
+impl ViewChange {
+    /// Nothing is under way.
+    pub fn idle(node: NodeId) -> Self {
+        Self { node, full: NodeSet::EMPTY, heard: NodeSet::EMPTY, gathered: [None; NODES_MAX] }
+    }
+
+    /// Begins with what the node itself has.
+    pub fn begin(&mut self, node: NodeId, full: NodeSet, own: Sealed) {
+        *self = Self::idle(node);
+        self.full = full;
+        self.add(node, own);
+    }
+
+    /// Takes what a full member has said. The first word counts: a sealed member accepts nothing more.
+    pub fn add(&mut self, from: NodeId, sealed: Sealed) {
+        if self.full.contains(from) && !self.heard.contains(from) {
+            self.heard = self.heard.with(from);
+            self.gathered[from.index()] = Some(sealed);
+        }
+    }
+
+    /// The node's own word, with whom it has heard by now. `None` if no view change has taken place.
+    pub fn own(&self) -> Option<Sealed> {
+        self.gathered[self.node.index()].map(|own| Sealed { heard: self.heard, ..own })
+    }
+
+    /// Who has not been heard yet.
+    pub fn missing(&self) -> NodeSet {
+        self.full.iter().filter(|&node| !self.heard.contains(node)).collect()
+    }
+
+    /// Where the streams of the node's base end; `None` as long as that is open.
+    pub fn decide(&self) -> Result<Option<Lengths>, Lost> {
+        let Some(own) = self.own() else { return Ok(None) };
+        if !self.missing().is_empty() {
+            return Ok(None);
+        }
+        let all = || self.gathered.iter().flatten();
+        let newest = all().map(|sealed| sealed.base).max().unwrap_or(Epoch(0));
+        let members =
+            all().find(|sealed| sealed.base == newest).map_or(NodeSet::EMPTY, |sealed| sealed.base_members);
+        if !members.contains(self.node) {
+            return Err(Lost);
+        }
+        if self.full.intersection(members) != self.full {
+            // Somebody else is lost, and the membership service has to take it out: with its word, what was
+            // committed without it would seem not to be.
+            return Ok(None);
+        }
+        let lengths = if own.base < newest {
+            let cuts = all().filter(|sealed| sealed.base > own.base).flat_map(|sealed| sealed.cuts);
+            cuts.filter(|cut| cut.epoch == own.base).map(|cut| cut.lengths).next().ok_or(Lost)?
+        } else if all().all(|sealed| sealed.base == newest) {
+            std::array::from_fn(|stream| all().map(|sealed| sealed.accepted[stream]).min().unwrap_or(0))
+        } else {
+            [0; NODES_MAX]
+        };
+        let possible = lengths.iter().zip(&own.accepted).all(|(length, accepted)| length <= accepted);
+        if possible { Ok(Some(lengths)) } else { Err(Lost) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{CUTS_MAX, Cut};
+
+    fn node(index: usize) -> NodeId {
+        NodeId::new(index).unwrap()
+    }
+
+    fn lengths(some: &[u64]) -> Lengths {
+        std::array::from_fn(|stream| some.get(stream).copied().unwrap_or(0))
+    }
+
+    fn sealed(base: u32, members: usize, accepted: &[u64], cuts: &[(u32, &[u64])]) -> Sealed {
+        let mut past = [Cut::default(); CUTS_MAX];
+        for (place, &(epoch, ends)) in cuts.iter().enumerate() {
+            past[place] = Cut { epoch: Epoch(epoch), lengths: lengths(ends) };
+        }
+        Sealed {
+            epoch: Epoch(9),
+            base: Epoch(base),
+            base_members: NodeSet::first(members),
+            heard: NodeSet::EMPTY,
+            accepted: lengths(accepted),
+            cuts: past,
+        }
+    }
+
+    fn decide(node_index: usize, all: &[Sealed]) -> Result<Option<Lengths>, Lost> {
+        let mut change = ViewChange::idle(node(node_index));
+        change.begin(node(node_index), NodeSet::first(all.len()), all[node_index]);
+        for (index, &sealed) in all.iter().enumerate() {
+            change.add(node(index), sealed);
+        }
+        change.decide()
+    }
+
+    #[test]
+    fn streams_end_at_the_shortest_accepted_prefix() {
+        let all = [sealed(4, 3, &[5, 7, 2], &[]), sealed(4, 3, &[6, 7, 1], &[])];
+        assert_eq!(decide(0, &all), Ok(Some(lengths(&[5, 7, 1]))));
+        assert_eq!(decide(1, &all), Ok(Some(lengths(&[5, 7, 1]))));
+    }
+
+    #[test]
+    fn nothing_is_decided_before_all_were_heard() {
+        let mut change = ViewChange::idle(node(0));
+        assert_eq!(change.decide(), Ok(None));
+        change.begin(node(0), NodeSet::first(2), sealed(4, 3, &[5], &[]));
+        assert_eq!(change.decide(), Ok(None));
+        assert_eq!(change.missing(), NodeSet::EMPTY.with(node(1)));
+        change.add(node(2), sealed(4, 3, &[5], &[]));
+        assert_eq!(change.decide(), Ok(None), "node 2 is not a full member");
+    }
+
+    #[test]
+    fn a_member_that_missed_a_view_gets_its_cut_and_voids_what_came_after() {
+        let all = [sealed(5, 2, &[3, 4], &[(4, &[8, 9])]), sealed(4, 3, &[8, 10], &[])];
+        assert_eq!(decide(0, &all), Ok(Some(lengths(&[]))));
+        assert_eq!(decide(1, &all), Ok(Some(lengths(&[8, 9]))));
+    }
+
+    #[test]
+    fn a_member_whose_cut_is_forgotten_is_lost() {
+        let all = [sealed(7, 2, &[3, 4], &[(6, &[8, 9])]), sealed(4, 3, &[8, 10], &[])];
+        assert_eq!(decide(1, &all), Err(Lost));
+    }
+
+    #[test]
+    fn a_member_that_was_left_out_is_lost_and_voids_nothing() {
+        let all = [sealed(5, 1, &[3], &[(4, &[8, 9])]), sealed(4, 2, &[8, 10], &[])];
+        assert_eq!(decide(1, &all), Err(Lost));
+        assert_eq!(decide(0, &all), Ok(None));
+    }
+
+    #[test]
+    fn a_cut_beyond_what_the_member_has_is_no_cut_of_its_streams() {
+        let all = [sealed(5, 2, &[3, 4], &[(4, &[9, 9])]), sealed(4, 3, &[8, 10], &[])];
+        assert_eq!(decide(1, &all), Err(Lost));
+    }
+}

@@ -1,0 +1,180 @@
+//! The undecided end of a stream: what was accepted and is not yet known to be committed.
+
+use weft_waist::Caller;
+
+use crate::message::{Operation, Status};
+use crate::parameters::Parameters;
+use crate::table::Slot;
+
+/// No waiting read.
+pub(crate) const NOBODY: u32 = u32::MAX;
+
+/// One accepted write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub operation: Operation,
+    pub status: Status,
+    pub client: u64,
+    pub request: u64,
+    pub version: u64,
+    /// The slot that it claimed; `None` if it changes nothing, or if the node is still joining.
+    pub slot: Option<Slot>,
+    /// At the leader: whom to answer.
+    pub caller: Option<Caller>,
+    /// The first of the reads that wait for it, an index of the pool of [`crate::waiting`].
+    pub waiting: u32,
+    pub value_length: u16,
+}
+
+impl Entry {
+    /// Whether it changes the table.
+    pub fn changes(&self) -> bool {
+        self.status == Status::Ok
+    }
+}
+
+/// A ring of entries with their keys and values. Numbers count from 1 in every epoch.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    capacity: usize,
+    key_field: usize,
+    stride: usize,
+    committed: u64,
+    accepted: u64,
+    entries: Vec<Entry>,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// Space is reserved, not touched: a stream that nobody leads costs address space only.
+    pub fn new(parameters: &Parameters) -> Self {
+        let key_field = parameters.key_field();
+        let stride = key_field + parameters.value_bytes_max.next_multiple_of(8);
+        Self {
+            capacity: parameters.window,
+            key_field,
+            stride,
+            committed: 0,
+            accepted: 0,
+            entries: Vec::with_capacity(parameters.window),
+            bytes: vec![0; stride * parameters.window],
+        }
+    }
+
+    /// How much of the stream is known to be committed.
+    pub fn committed(&self) -> u64 {
+        self.committed
+    }
+
+    /// How much of the stream is accepted.
+    pub fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// Whether nothing is undecided.
+    pub fn is_empty(&self) -> bool {
+        self.committed == self.accepted
+    }
+
+    /// Whether no further entry fits.
+    pub fn is_full(&self) -> bool {
+        self.accepted - self.committed >= self.capacity as u64
+    }
+
+    /// Begins a new stream.
+    pub fn reset(&mut self) {
+        (self.committed, self.accepted) = (0, 0);
+    }
+
+    fn place(&self, number: u64) -> usize {
+        ((number - 1) % self.capacity as u64) as usize
+    }
+
+    /// Accepts the next entry and returns its number.
+    ///
+    /// # Panics
+    /// If the window is full: the engine asks before.
+    pub fn push(&mut self, entry: Entry, key: &[u8], value: &[u8]) -> u64 {
+        assert!(!self.is_full(), "the engine asks for room before it accepts");
+        self.accepted += 1;
+        let place = self.place(self.accepted);
+        // The first round fills the reserved space; no later one grows it.
+        if place == self.entries.len() {
+            self.entries.push(entry);
+        } else {
+            self.entries[place] = entry;
+        }
+        let bytes = &mut self.bytes[place * self.stride..][..self.stride];
+        bytes[..key.len()].copy_from_slice(key);
+        bytes[key.len()..key.len() + value.len()].copy_from_slice(value);
+        self.accepted
+    }
+
+    /// An undecided entry with its key and value.
+    ///
+    /// # Panics
+    /// If `number` is decided or not accepted.
+    pub fn get(&self, number: u64) -> (&Entry, &[u8], &[u8]) {
+        assert!(self.committed < number && number <= self.accepted, "entry {number} is not undecided");
+        let place = self.place(number);
+        let entry = &self.entries[place];
+        let (key, rest) = self.bytes[place * self.stride..][..self.stride].split_at(self.key_field);
+        (entry, key, &rest[..entry.value_length.into()])
+    }
+
+    /// As [`Window::get`], to change the entry.
+    pub fn entry_mut(&mut self, number: u64) -> &mut Entry {
+        assert!(self.committed < number && number <= self.accepted, "entry {number} is not undecided");
+        let place = self.place(number);
+        &mut self.entries[place]
+    }
+
+    /// The oldest undecided entry was committed.
+    pub fn commit_next(&mut self) {
+        assert!(self.committed < self.accepted, "what is committed was accepted");
+        self.committed += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(request: u64) -> Entry {
+        Entry {
+            operation: Operation::Put,
+            status: Status::Ok,
+            client: 1,
+            request,
+            version: request,
+            slot: None,
+            caller: None,
+            waiting: NOBODY,
+            value_length: 3,
+        }
+    }
+
+    #[test]
+    fn a_ring_of_numbered_entries() {
+        let mut window = Window::new(&Parameters { window: 3, ..Parameters::default() });
+        for round in 0..5u64 {
+            for step in 1..=3 {
+                let number = round * 3 + step;
+                assert_eq!(window.push(entry(number), &number.to_be_bytes(), &[number as u8; 3]), number);
+            }
+            assert!(window.is_full());
+            for step in 1..=3 {
+                let number = round * 3 + step;
+                let (entry, key, value) = window.get(number);
+                assert_eq!(
+                    (entry.request, key, value),
+                    (number, &number.to_be_bytes()[..], &[number as u8; 3][..])
+                );
+                window.commit_next();
+            }
+            assert!(window.is_empty());
+        }
+        window.reset();
+        assert_eq!(window.push(entry(1), &[0; 8], &[1; 3]), 1);
+    }
+}
