@@ -1,9 +1,9 @@
 //! The lease holder on a node's host.
 
 use weft_time::{Duration, Instant};
-use weft_waist::{Configuration, NodeId, View};
+use weft_waist::{Configuration, EngineState, EngineStatus, NodeId, View};
 
-use crate::membership::{Action, EngineStatus, HostState, Incarnation, Membership, Reason};
+use crate::membership::{Action, Incarnation, Membership, Reason};
 use crate::message::{Datagram, Heartbeat, LEASE_MIN, Message, MessageError, Token};
 
 /// How many heartbeats an agent remembers. An answer that is older is of no use any more.
@@ -215,7 +215,7 @@ impl Agent {
 impl Membership for Agent {
     fn engine_status(&mut self, now: Instant, status: EngineStatus) {
         if status != self.status {
-            let urgent = matches!(status.state, HostState::Joining { synced: true } | HostState::Lost);
+            let urgent = matches!(status.state, EngineState::Joining { synced: true } | EngineState::Lost);
             self.status = status;
             if urgent {
                 self.urgent_since.get_or_insert(now);
@@ -328,12 +328,12 @@ mod tests {
         assert_eq!(agent.next_deadline(), at(27));
         agent.engine_status(
             at(4),
-            EngineStatus { epoch: Epoch(5), state: HostState::Joining { synced: false } },
+            EngineStatus { epoch: Epoch(5), state: EngineState::Joining { synced: false } },
         );
         assert_eq!(agent.next_deadline(), at(27));
         agent.engine_status(
             at(5),
-            EngineStatus { epoch: Epoch(5), state: HostState::Joining { synced: true } },
+            EngineStatus { epoch: Epoch(5), state: EngineState::Joining { synced: true } },
         );
         assert_eq!(agent.next_deadline(), at(5));
     }

@@ -40,7 +40,7 @@ pub use config::{
     MembershipConfig, NodeConfig, PeerConfig, Peers, Ports, ServeConfig,
 };
 pub use durable::{Durable, DurableError, NodeRecord, Role};
-pub use membership::{Action, EngineStatus, HostState, Incarnation, Membership, Reason};
+pub use membership::{Action, Incarnation, Membership, Reason};
 pub use message::{Datagram, Heartbeat, LEASE_MAX, LEASE_MIN, MEMBERSHIP_PORT, Message, MessageError, Token};
 pub use server::Server;
 pub use service::{Answer, Grant, Phase, Service, ServiceParameters};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use weft_time::Instant;
-use weft_waist::{Configuration, Epoch};
+use weft_waist::{Configuration, EngineStatus};
 
 /// What a node's host needs from a membership service.
 ///
@@ -77,48 +77,6 @@ impl fmt::Display for Incarnation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }
-}
-
-/// How far an engine is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HostState {
-    /// Empty, and not configured yet.
-    Starting,
-    /// Catching up as a joining member.
-    Joining {
-        /// It holds all data of the epoch that it reports.
-        synced: bool,
-    },
-    /// Holds all data.
-    Full,
-    /// Cannot catch up any more: it must start empty.
-    Lost,
-}
-
-impl fmt::Display for HostState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Starting => "starting",
-            Self::Joining { synced: false } => "joining",
-            Self::Joining { synced: true } => "synced",
-            Self::Full => "full",
-            Self::Lost => "lost",
-        })
-    }
-}
-
-/// What a host reports about its engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct EngineStatus {
-    /// The epoch that the engine has been configured with; 0 before the first.
-    pub epoch: Epoch,
-    /// How far it is in that epoch.
-    pub state: HostState,
-}
-
-impl EngineStatus {
-    /// An empty engine that has not been configured.
-    pub const STARTING: Self = Self { epoch: Epoch(0), state: HostState::Starting };
 }
 
 /// What a membership service asks of a host besides configuring its engine.

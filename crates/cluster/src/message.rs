@@ -21,9 +21,9 @@ use std::fmt;
 use std::ops::Deref;
 
 use weft_time::Duration;
-use weft_waist::{Epoch, NodeId, NodeSet, View};
+use weft_waist::{EngineState, EngineStatus, Epoch, NodeId, NodeSet, View};
 
-use crate::membership::{EngineStatus, HostState, Incarnation, Reason};
+use crate::membership::{Incarnation, Reason};
 
 /// The UDP port at which a membership service listens unless configured otherwise.
 pub const MEMBERSHIP_PORT: u16 = 4794;
@@ -272,23 +272,23 @@ impl Message {
     }
 }
 
-const fn encode_state(state: HostState) -> u8 {
+const fn encode_state(state: EngineState) -> u8 {
     match state {
-        HostState::Starting => 0,
-        HostState::Joining { synced: false } => 1,
-        HostState::Joining { synced: true } => 2,
-        HostState::Full => 3,
-        HostState::Lost => 4,
+        EngineState::Starting => 0,
+        EngineState::Joining { synced: false } => 1,
+        EngineState::Joining { synced: true } => 2,
+        EngineState::Full => 3,
+        EngineState::Lost => 4,
     }
 }
 
-const fn decode_state(detail: u8) -> Result<HostState, MessageError> {
+const fn decode_state(detail: u8) -> Result<EngineState, MessageError> {
     Ok(match detail {
-        0 => HostState::Starting,
-        1 => HostState::Joining { synced: false },
-        2 => HostState::Joining { synced: true },
-        3 => HostState::Full,
-        4 => HostState::Lost,
+        0 => EngineState::Starting,
+        1 => EngineState::Joining { synced: false },
+        2 => EngineState::Joining { synced: true },
+        3 => EngineState::Full,
+        4 => EngineState::Lost,
         _ => return Err(MessageError::Field("state")),
     })
 }
@@ -450,7 +450,7 @@ mod tests {
             heartbeat: Heartbeat {
                 node: NodeId::new(2).unwrap(),
                 incarnation: Incarnation::new(7).unwrap(),
-                status: EngineStatus { epoch: Epoch(4), state: HostState::Joining { synced: true } },
+                status: EngineStatus { epoch: Epoch(4), state: EngineState::Joining { synced: true } },
             },
         };
         let bytes = message.encode();

@@ -137,9 +137,10 @@ mod tests {
     use weft_time::Duration;
 
     use super::*;
-    use crate::membership::{EngineStatus, Incarnation};
+    use crate::membership::Incarnation;
     use crate::message::Heartbeat;
     use crate::service::ServiceParameters;
+    use weft_waist::EngineStatus;
 
     fn server(nodes: usize) -> Server<u16> {
         Server::new(Service::new(ServiceParameters::new(nodes, Duration::from_ms(100))))

@@ -1,10 +1,10 @@
 //! The membership service: who is in the view, and who holds a lease.
 
 use weft_time::{Duration, Instant};
-use weft_waist::{Epoch, NODES_MAX, NodeId, NodeSet, View};
+use weft_waist::{EngineState, Epoch, NODES_MAX, NodeId, NodeSet, View};
 
 use crate::durable::{Durable, DurableError, NodeRecord, Role};
-use crate::membership::{HostState, Incarnation, Reason};
+use crate::membership::{Incarnation, Reason};
 use crate::message::{Heartbeat, LEASE_MAX, LEASE_MIN};
 
 /// What a membership service is set up with.
@@ -260,13 +260,13 @@ impl Service {
             return Err(Reason::Superseded);
         }
         if known.record.incarnation == Some(incarnation) {
-            if known.record.role == Role::Out || status.state == HostState::Lost {
+            if known.record.role == Role::Out || status.state == EngineState::Lost {
                 return Err(Reason::Rejoin);
             }
             self.renew(heartbeat);
         } else {
             // Whatever an engine holds that no view knows, it is not this cluster's data.
-            if status.state != HostState::Starting {
+            if status.state != EngineState::Starting {
                 return Err(Reason::Rejoin);
             }
             known.candidate = Some(Candidate { incarnation, heard: self.now });
@@ -280,7 +280,7 @@ impl Service {
         let lease_end = self.now + self.parameters.term();
         let node = &mut self.nodes[heartbeat.node.index()];
         node.lease_end = lease_end;
-        if heartbeat.status.state == (HostState::Joining { synced: true }) {
+        if heartbeat.status.state == (EngineState::Joining { synced: true }) {
             node.synced = Some(heartbeat.status.epoch);
         }
         if was_cut_off && !self.holders().is_empty() {
@@ -409,7 +409,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::membership::EngineStatus;
+    use weft_waist::EngineStatus;
 
     const LEASE: Duration = Duration::from_ms(100);
 
@@ -421,7 +421,14 @@ mod tests {
         Instant::ZERO + Duration::from_ms(ms)
     }
 
-    fn beat(service: &mut Service, ms: u64, node: usize, life: u64, epoch: u32, state: HostState) -> Answer {
+    fn beat(
+        service: &mut Service,
+        ms: u64,
+        node: usize,
+        life: u64,
+        epoch: u32,
+        state: EngineState,
+    ) -> Answer {
         let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::new(life).unwrap());
         let status = EngineStatus { epoch: Epoch(epoch), state };
         service.heartbeat(at(ms), Heartbeat { node, incarnation, status })
@@ -437,7 +444,7 @@ mod tests {
     fn running(nodes: usize) -> Service {
         let mut service = Service::new(parameters(nodes));
         for node in 0..nodes {
-            let answer = beat(&mut service, 0, node, 10, 0, HostState::Starting);
+            let answer = beat(&mut service, 0, node, 10, 0, EngineState::Starting);
             assert_eq!(answer.is_ok(), node == nodes - 1);
         }
         assert_eq!(sets(&service), (1, (0..nodes).collect(), vec![]));
@@ -447,15 +454,15 @@ mod tests {
     #[test]
     fn a_silent_member_is_removed_when_its_lease_has_certainly_ended() {
         let mut service = running(3);
-        assert!(beat(&mut service, 50, 0, 10, 1, HostState::Full).is_ok());
-        assert!(beat(&mut service, 60, 1, 10, 1, HostState::Full).is_ok());
+        assert!(beat(&mut service, 50, 0, 10, 1, EngineState::Full).is_ok());
+        assert!(beat(&mut service, 60, 1, 10, 1, EngineState::Full).is_ok());
         // 100 ms and 1 % for drift.
         assert_eq!(service.next_deadline(), at(101));
         service.tick(at(101));
         assert_eq!(sets(&service), (2, vec![0, 1], vec![]));
-        assert_eq!(beat(&mut service, 110, 2, 10, 1, HostState::Full), Err(Reason::Rejoin));
-        assert_eq!(beat(&mut service, 110, 2, 9, 1, HostState::Full), Err(Reason::Superseded));
-        assert_eq!(beat(&mut service, 110, 2, 11, 1, HostState::Full), Err(Reason::Rejoin));
+        assert_eq!(beat(&mut service, 110, 2, 10, 1, EngineState::Full), Err(Reason::Rejoin));
+        assert_eq!(beat(&mut service, 110, 2, 9, 1, EngineState::Full), Err(Reason::Superseded));
+        assert_eq!(beat(&mut service, 110, 2, 11, 1, EngineState::Full), Err(Reason::Rejoin));
     }
 
     #[test]
@@ -465,9 +472,9 @@ mod tests {
         assert_eq!(sets(&service).0, 1);
         assert_eq!(service.next_deadline(), Instant::FAR_FUTURE);
         for ms in [500, 550, 600] {
-            assert!(beat(&mut service, ms, 0, 10, 1, HostState::Full).is_ok());
+            assert!(beat(&mut service, ms, 0, 10, 1, EngineState::Full).is_ok());
         }
-        assert!(beat(&mut service, 600, 2, 10, 1, HostState::Full).is_ok());
+        assert!(beat(&mut service, 600, 2, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service).0, 1);
         assert_eq!(service.next_deadline(), at(601));
         service.tick(at(601));
@@ -477,33 +484,36 @@ mod tests {
     #[test]
     fn the_last_full_member_stays() {
         let mut service = running(2);
-        assert!(beat(&mut service, 90, 1, 10, 1, HostState::Full).is_ok());
+        assert!(beat(&mut service, 90, 1, 10, 1, EngineState::Full).is_ok());
         service.tick(at(101));
         assert_eq!(sets(&service), (2, vec![1], vec![]));
-        assert!(beat(&mut service, 110, 0, 11, 0, HostState::Starting).is_err());
+        assert!(beat(&mut service, 110, 0, 11, 0, EngineState::Starting).is_err());
         service.tick(at(126));
         assert_eq!(sets(&service), (3, vec![1], vec![0]));
         for ms in [150, 250, 350, 450] {
-            assert!(beat(&mut service, ms, 0, 11, 3, HostState::Joining { synced: false }).is_ok());
+            assert!(beat(&mut service, ms, 0, 11, 3, EngineState::Joining { synced: false }).is_ok());
         }
         assert_eq!(sets(&service).0, 3);
-        assert_eq!(beat(&mut service, 460, 1, 12, 0, HostState::Starting), Err(Reason::Halted));
+        assert_eq!(beat(&mut service, 460, 1, 12, 0, EngineState::Starting), Err(Reason::Halted));
         assert_eq!(service.phase(), Phase::Halted);
         let halted = service.take_unsaved().unwrap();
         assert!(halted.halted());
         let mut service = Service::restore(parameters(2), &halted, at(0)).unwrap();
-        assert_eq!(beat(&mut service, 1, 0, 11, 3, HostState::Joining { synced: true }), Err(Reason::Halted));
+        assert_eq!(
+            beat(&mut service, 1, 0, 11, 3, EngineState::Joining { synced: true }),
+            Err(Reason::Halted)
+        );
     }
 
     #[test]
     fn a_synced_member_takes_the_place_of_the_last_full_one() {
         let mut service = running(2);
-        assert!(beat(&mut service, 50, 0, 11, 0, HostState::Starting).is_ok());
+        assert!(beat(&mut service, 50, 0, 11, 0, EngineState::Starting).is_ok());
         assert_eq!(sets(&service), (2, vec![1], vec![0]));
         // Too early for another view, but not for one that must be.
-        assert!(beat(&mut service, 60, 0, 11, 2, HostState::Joining { synced: true }).is_ok());
+        assert!(beat(&mut service, 60, 0, 11, 2, EngineState::Joining { synced: true }).is_ok());
         assert_eq!(sets(&service).0, 2);
-        assert!(beat(&mut service, 61, 1, 11, 0, HostState::Starting).is_ok());
+        assert!(beat(&mut service, 61, 1, 11, 0, EngineState::Starting).is_ok());
         assert_eq!(sets(&service), (3, vec![0], vec![1]));
     }
 
@@ -511,33 +521,33 @@ mod tests {
     fn changes_that_can_wait_are_collected() {
         let mut service = running(4);
         for (node, ms) in [(1, 200), (2, 210), (3, 220)] {
-            assert!(beat(&mut service, ms - 150, node, 10, 1, HostState::Full).is_ok());
-            assert!(beat(&mut service, ms - 149, 0, 10, 1, HostState::Full).is_ok());
+            assert!(beat(&mut service, ms - 150, node, 10, 1, EngineState::Full).is_ok());
+            assert!(beat(&mut service, ms - 149, 0, 10, 1, EngineState::Full).is_ok());
         }
-        assert!(beat(&mut service, 130, 0, 10, 1, HostState::Full).is_ok());
+        assert!(beat(&mut service, 130, 0, 10, 1, EngineState::Full).is_ok());
         for ms in [151, 161, 171] {
             service.tick(at(ms));
         }
         assert_eq!(sets(&service), (4, vec![0], vec![]));
         for node in 1..4 {
-            let answer = beat(&mut service, 172, node, 11, 0, HostState::Starting);
+            let answer = beat(&mut service, 172, node, 11, 0, EngineState::Starting);
             assert_eq!(answer, Err(Reason::Waiting));
         }
         assert_eq!(service.next_deadline(), at(196));
         service.tick(at(196));
         assert_eq!(sets(&service), (5, vec![0], vec![1, 2, 3]));
         // Synced in an earlier epoch is not synced.
-        assert!(beat(&mut service, 230, 1, 11, 4, HostState::Joining { synced: true }).is_ok());
+        assert!(beat(&mut service, 230, 1, 11, 4, EngineState::Joining { synced: true }).is_ok());
         assert_eq!(sets(&service).0, 5);
-        assert!(beat(&mut service, 231, 1, 11, 5, HostState::Joining { synced: true }).is_ok());
+        assert!(beat(&mut service, 231, 1, 11, 5, EngineState::Joining { synced: true }).is_ok());
         assert_eq!(sets(&service), (6, vec![0, 1], vec![2, 3]));
     }
 
     #[test]
     fn a_lost_engine_gets_no_lease() {
         let mut service = running(2);
-        assert_eq!(beat(&mut service, 50, 0, 10, 1, HostState::Lost), Err(Reason::Rejoin));
-        assert!(beat(&mut service, 90, 1, 10, 1, HostState::Full).is_ok());
+        assert_eq!(beat(&mut service, 50, 0, 10, 1, EngineState::Lost), Err(Reason::Rejoin));
+        assert!(beat(&mut service, 90, 1, 10, 1, EngineState::Full).is_ok());
         service.tick(at(101));
         assert_eq!(sets(&service), (2, vec![1], vec![]));
     }
@@ -545,8 +555,8 @@ mod tests {
     #[test]
     fn a_service_that_forgot_says_so() {
         let mut service = Service::new(parameters(2));
-        assert_eq!(beat(&mut service, 0, 0, 10, 3, HostState::Full), Err(Reason::Ahead));
-        assert_eq!(beat(&mut service, 0, 2, 10, 0, HostState::Starting), Err(Reason::UnknownNode));
+        assert_eq!(beat(&mut service, 0, 0, 10, 3, EngineState::Full), Err(Reason::Ahead));
+        assert_eq!(beat(&mut service, 0, 2, 10, 0, EngineState::Starting), Err(Reason::UnknownNode));
         assert_eq!(service.phase(), Phase::Bootstrapping { missing: NodeSet::first(2) });
     }
 
@@ -556,7 +566,7 @@ mod tests {
         let durable = before.take_unsaved().unwrap();
         assert_eq!(before.take_unsaved(), None);
         let mut service = Service::restore(parameters(2), &durable, at(10)).unwrap();
-        assert!(beat(&mut service, 60, 0, 10, 1, HostState::Full).is_ok());
+        assert!(beat(&mut service, 60, 0, 10, 1, EngineState::Full).is_ok());
         assert_eq!(service.next_deadline(), at(111));
         service.tick(at(110));
         assert_eq!(sets(&service).0, 1);
@@ -578,10 +588,10 @@ mod tests {
                 let before = service.view();
                 now += pause;
                 let state = match state {
-                    0 => HostState::Starting,
-                    1 | 2 => HostState::Joining { synced: state == 2 },
-                    3 => HostState::Full,
-                    _ => HostState::Lost,
+                    0 => EngineState::Starting,
+                    1 | 2 => EngineState::Joining { synced: state == 2 },
+                    3 => EngineState::Full,
+                    _ => EngineState::Lost,
                 };
                 let answer = beat(&mut service, now, node, life * 4, epoch, state);
                 let view = service.view();

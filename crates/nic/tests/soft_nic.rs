@@ -9,7 +9,7 @@ use weft_rdma::{
     Target, WorkRequest,
 };
 use weft_time::{Duration, Instant};
-use weft_waist::{Engine, Event, Io, Memory, Message, NODES_MAX, NodeId, NodeSet};
+use weft_waist::{Engine, EngineStatus, Event, Io, Memory, Message, NODES_MAX, NodeId, NodeSet};
 use weft_wire::arp::{Arp, Operation as ArpOperation, Station};
 use weft_wire::datagram::{self, Builder};
 use weft_wire::ethernet::MacAddress;
@@ -43,6 +43,10 @@ impl Engine for Parrot {
             Event::Done { tag, status } => self.told.push(format!("done {tag} {}", status.name())),
             Event::Configure(_) => self.told.push("configured".into()),
         }
+    }
+
+    fn status(&self) -> EngineStatus {
+        EngineStatus::STARTING
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

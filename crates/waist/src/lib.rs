@@ -17,11 +17,11 @@
 //!   whose outcome comes back as [`Event::Done`].
 
 mod effects;
-mod memory;
 mod membership;
+mod memory;
 
 pub use effects::{Effect, Effects};
-pub use membership::{Configuration, Epoch, NodeId, NodeSet, View, NODES_MAX};
+pub use membership::{Configuration, EngineState, EngineStatus, Epoch, NODES_MAX, NodeId, NodeSet, View};
 pub use memory::{Accesses, Memory};
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -33,6 +33,9 @@ use weft_time::Instant;
 pub trait Engine {
     /// Takes one event and emits its effects, reading and writing the engine's memory on the way.
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>);
+
+    /// Its status registers: how far it is in which epoch.
+    fn status(&self) -> EngineStatus;
 
     /// Named counters, in a fixed order, of what happened and of what was refused and why.
     fn counters(&self) -> Vec<(&'static str, u64)>;

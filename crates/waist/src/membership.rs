@@ -166,6 +166,48 @@ pub struct Configuration {
     pub lease_until: Instant,
 }
 
+/// How far an engine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EngineState {
+    /// Empty, and not configured yet.
+    Starting,
+    /// Catching up as a joining member.
+    Joining {
+        /// It holds all data of the epoch that it reports.
+        synced: bool,
+    },
+    /// Holds all data.
+    Full,
+    /// Cannot catch up any more: it must start empty.
+    Lost,
+}
+
+impl fmt::Display for EngineState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Starting => "starting",
+            Self::Joining { synced: false } => "joining",
+            Self::Joining { synced: true } => "synced",
+            Self::Full => "full",
+            Self::Lost => "lost",
+        })
+    }
+}
+
+/// What an engine tells its host about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EngineStatus {
+    /// The epoch that the engine has been configured with; 0 before the first.
+    pub epoch: Epoch,
+    /// How far it is in that epoch.
+    pub state: EngineState,
+}
+
+impl EngineStatus {
+    /// An empty engine that has not been configured.
+    pub const STARTING: Self = Self { epoch: Epoch(0), state: EngineState::Starting };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

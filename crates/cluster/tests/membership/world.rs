@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use weft_cluster::{
-    Action, Agent, AgentParameters, Durable, EngineStatus, HostState, Incarnation, Membership, Message,
-    Phase, Server, Service, ServiceParameters,
+    Action, Agent, AgentParameters, Durable, Incarnation, Membership, Message, Phase, Server, Service,
+    ServiceParameters,
 };
 use weft_time::{Duration, Instant};
-use weft_waist::{Epoch, NodeId, View};
+use weft_waist::{EngineState, EngineStatus, Epoch, NodeId, View};
 
 /// A clock that began at `offset_ps` and gains `ppm` millionths.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +157,7 @@ impl World {
 
     pub fn lose_engine(&mut self, node: usize) {
         if let Some(engine) = &mut self.hosts[node].engine {
-            engine.state = HostState::Lost;
+            engine.state = EngineState::Lost;
         }
     }
 
@@ -200,7 +200,7 @@ impl World {
         let hosts = self.hosts.iter().map(|host| {
             let agent = host.agent.as_ref().map_or(u64::MAX, |agent| host.clock.when(agent.next_deadline()));
             let is_joining =
-                host.engine.is_some_and(|engine| engine.state == HostState::Joining { synced: false });
+                host.engine.is_some_and(|engine| engine.state == EngineState::Joining { synced: false });
             if is_joining { agent.min(host.synced_at) } else { agent }
         });
         hosts.min().unwrap_or(u64::MAX).min(arrival).min(service)
@@ -324,18 +324,18 @@ impl World {
             let (Some(agent), Some(engine)) = (&mut host.agent, &mut host.engine) else { return };
             if let Some(configuration) = agent.poll_configuration() {
                 let view = configuration.view;
-                if view.epoch > engine.epoch && engine.state != HostState::Lost {
+                if view.epoch > engine.epoch && engine.state != EngineState::Lost {
                     engine.epoch = view.epoch;
                     engine.state = if view.full.contains(configuration.node) {
-                        HostState::Full
+                        EngineState::Full
                     } else {
                         host.synced_at = self.real + catching_up;
-                        HostState::Joining { synced: false }
+                        EngineState::Joining { synced: false }
                     };
                 }
             }
-            if engine.state == (HostState::Joining { synced: false }) && self.real >= host.synced_at {
-                engine.state = HostState::Joining { synced: true };
+            if engine.state == (EngineState::Joining { synced: false }) && self.real >= host.synced_at {
+                engine.state = EngineState::Joining { synced: true };
             }
             agent.engine_status(now, *engine);
             match agent.poll_action() {
