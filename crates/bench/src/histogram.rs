@@ -151,8 +151,8 @@ impl Latencies {
     }
 }
 
-/// Pairs of latency in nanoseconds and count, in ascending order: exact, so that processes can send each other
-/// what they measured and merge it without loss.
+/// Pairs of latency in nanoseconds and count, in ascending order: processes send each other what they measured
+/// this way and merge it, at the resolution of the histogram.
 impl Serialize for Latencies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer
@@ -209,15 +209,20 @@ impl Throughput {
         self.buckets[bucket] += 1;
     }
 
-    /// Takes in what another one counted, whose begin is the same and whose first width was the same.
+    /// Takes in what another one counted.
+    ///
+    /// # Panics
+    /// If the other one began at another time or with another width: it belongs to another run.
     pub fn merge(&mut self, other: &Self) {
+        assert_eq!(self.begin, other.begin, "throughputs of one run begin together");
         let mut other = other.clone();
-        while self.width < other.width {
+        while Duration::ZERO < self.width && self.width < other.width {
             self.double_width();
         }
-        while other.width < self.width {
+        while Duration::ZERO < other.width && other.width < self.width {
             other.double_width();
         }
+        assert_eq!(self.width, other.width, "throughputs of one run have the same first width");
         if self.buckets.len() < other.buckets.len() {
             self.buckets.resize(other.buckets.len(), 0);
         }
@@ -401,6 +406,8 @@ mod tests {
         latencies.record(Duration::from_secs(100_000));
         let hour = latencies.summary().max_ns;
         assert!(hour.abs_diff(LONGEST_NS) <= LONGEST_NS / 1_000, "{hour}");
+        let text = serde_json::to_string(&latencies).unwrap();
+        assert_eq!(serde_json::from_str::<Latencies>(&text).unwrap().operations(), 1);
     }
 
     /// The layout that HdrHistogram's plotter parses: four columns, the last row without the fourth, comments.
@@ -450,6 +457,13 @@ mod tests {
             .collect();
         assert_eq!(by_kind, [("get", 1, 0), ("put", 1, 1)]);
         assert_eq!(recorder.overall().summary().max_ns / 1_000, 900);
+    }
+
+    #[test]
+    #[should_panic(expected = "the same first width")]
+    fn throughputs_of_different_runs_do_not_merge() {
+        let mut ours = Throughput::new(Instant::ZERO, Duration::from_us(100));
+        ours.merge(&Throughput::new(Instant::ZERO, Duration::from_us(150)));
     }
 
     #[test]
