@@ -2,7 +2,8 @@
 //!
 //! A [`World`] holds machines on the ports of one switch and moves them through picoseconds of virtual time, one event
 //! after the other, in one thread. One seed decides a whole run: the same seed, machines and [`FaultPlan`] give the same
-//! [`LogHash`], in any build. What a machine is, its user says ([`Machine`]).
+//! [`LogHash`], in any build. What a machine is, its user says ([`Machine`]); [`NicMachine`] is a NIC with its host, slowed down
+//! to what a [`CostProfile`] allows.
 //!
 //! All times are integers. A frame of *n* bytes (without preamble, frame check sequence and gap) occupies a link for
 //! max(*n*, 60) + 24 bytes: at 100 Gb/s, 80 ps each, the smallest one takes 6,720 ps, of which the last 960 are
@@ -10,21 +11,27 @@
 //! free. See [`LinkConfig`] and [`SwitchConfig`].
 
 mod clock;
+mod cost;
 mod faults;
 mod frames;
 mod link;
 mod log;
 mod machine;
+mod models;
+mod nic_machine;
 mod queue;
 mod random;
 mod switch;
 mod world;
 
 pub use clock::LocalClock;
+pub use cost::{BusCost, CostProfile, Execution, Figure, MemoryCost, Unit, cost_table_markdown};
 pub use faults::{Fault, FaultCounts, FaultKind, FaultKinds, FaultPlan, LinkDirection, PlanError, PlanShape};
 pub use link::{LinkConfig, LinkCounters};
 pub use log::{Direction, DropCause, Event, LogHash, Tap, TextLog};
 pub use machine::{Director, Machine, MachineId, Machines, NoCrashes};
+pub use models::{Batch, BusModel, Charge, MemoryModel, ProcessorModel};
+pub use nic_machine::{Commands, Host, NicMachine};
 pub use random::{Probability, Stream};
 pub use switch::SwitchConfig;
 pub use world::{PortConfig, Traffic, World};

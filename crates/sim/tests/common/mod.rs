@@ -15,9 +15,9 @@ pub struct Station {
     /// Answers every frame with one of the same size, so many times in all.
     pub echoes_left: u64,
     pub echo_latency: Duration,
-    answers: VecDeque<(Instant, Vec<u8>)>,
-    spare: Vec<Vec<u8>>,
-    due: Vec<(Instant, Vec<u8>)>,
+    pub answers: VecDeque<(Instant, Vec<u8>)>,
+    pub spare: Vec<Vec<u8>>,
+    pub due: Vec<(Instant, Vec<u8>)>,
     pub keep: bool,
 }
 

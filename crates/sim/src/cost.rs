@@ -1,0 +1,447 @@
+//! What work costs: three profiles of NICs, every constant with its source.
+//!
+//! A profile turns what a NIC has done ([`weft_nic::Work`]) into the time that it took. It says when the answer is
+//! ready (latency) and when the next work may begin (occupancy), so that a NIC with too much to do falls behind as a real
+//! one does. The table of all constants is [`cost_table_markdown`].
+
+use std::fmt::Write;
+
+use weft_time::Duration;
+
+const NIC_KV_5_1: &str = "NIC-KV table 5.1, 128 B";
+const NIC_KV_5_2: &str = "NIC-KV table 5.2, 128 B";
+const NIC_KV_5_4: &str = "NIC-KV table 5.4: 512 ns more for 3,968 B more";
+const NIC_KV_5_8_MAC: &str =
+    "NIC-KV table 5.8, the smaller of read and write; the link charges what depends on size";
+const NIC_KV_5_8: &str = "NIC-KV table 5.8, read";
+const NIC_KV_5_12: &str = "NIC-KV table 5.12";
+const XENIC_NIC: &str =
+    "Xenic section 3.3: 71.8 Mops/s on 16 threads; how an operation divides is an estimate";
+const XENIC_HOST: &str =
+    "Xenic section 3.3: 23.0 Mops/s on 16 threads; how an operation divides is an estimate";
+const XENIC_THREADS: &str = "Xenic section 3.3";
+const XENIC_BURST: &str = "Xenic section 3.3: the burst of the host's packet library";
+const DESIGN: &str = "Weft's gateware rules: 512-bit streams at 250 MHz, one beat per cycle";
+const ESTIMATE: &str = "estimate";
+
+/// One constant of a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// What it says.
+    pub name: &'static str,
+    /// How much, in `unit`.
+    pub value: u64,
+    /// Of what.
+    pub unit: Unit,
+    /// Where it is from.
+    pub source: &'static str,
+}
+
+/// Units of figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Picoseconds.
+    Picoseconds,
+    /// Bits per second.
+    BitsPerSecond,
+    /// Bytes.
+    Bytes,
+    /// A number of things.
+    Count,
+}
+
+impl Figure {
+    const fn time(name: &'static str, ps: u64, source: &'static str) -> Self {
+        Self { name, value: ps, unit: Unit::Picoseconds, source }
+    }
+
+    const fn rate(name: &'static str, bits_per_s: u64, source: &'static str) -> Self {
+        Self { name, value: bits_per_s, unit: Unit::BitsPerSecond, source }
+    }
+
+    const fn count(name: &'static str, value: u64, source: &'static str) -> Self {
+        Self { name, value, unit: Unit::Count, source }
+    }
+
+    /// A figure in picoseconds as a length of time.
+    ///
+    /// # Panics
+    /// If it is in another unit.
+    pub fn duration(&self) -> Duration {
+        assert_eq!(self.unit, Unit::Picoseconds, "{} is no length of time", self.name);
+        Duration::from_ps(self.value)
+    }
+
+    /// With its unit, as a reader writes it.
+    fn amount(&self) -> String {
+        match self.unit {
+            Unit::Picoseconds => format!("{} ns", self.value as f64 / 1e3),
+            Unit::BitsPerSecond => format!("{} Gb/s", self.value as f64 / 1e9),
+            Unit::Bytes => format!("{} B", self.value),
+            Unit::Count => self.value.to_string(),
+        }
+    }
+}
+
+/// A kind of NIC, by what its work costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostProfile {
+    /// `fpga`, `cores` or `host-card`.
+    pub name: &'static str,
+    /// What the figures stand on, for whoever reads a result that was made with them.
+    pub basis: &'static str,
+    /// From a frame's last bit on the wire to where work on it may begin, one after the other.
+    pub receive: &'static [Figure],
+    /// From where work has ended to the frame's first bit on the wire, one after the other.
+    pub transmit: &'static [Figure],
+    /// What does the work.
+    pub execution: Execution,
+    /// How many frames that wait are taken together.
+    pub burst_frames: Figure,
+    /// Bytes of frames that may wait for the work on them to begin. What does not fit is dropped.
+    pub receive_buffer_bytes: Figure,
+    /// The engines' memory.
+    pub memory: MemoryCost,
+    /// The bus that every frame crosses, if the work is done on its other side.
+    pub wire_bus: Option<BusCost>,
+    /// The bus between the NIC and the host that commands it.
+    pub host_bus: Option<BusCost>,
+}
+
+/// What does a NIC's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Execution {
+    /// Gateware: frames stream through at one beat per cycle, in and out at once; messages at their own pace.
+    Pipeline {
+        /// One clock cycle.
+        cycle: Figure,
+        /// What a cycle moves in each direction.
+        beat_bytes: Figure,
+        /// Cycles from one message to the next.
+        message_cycles: Figure,
+    },
+    /// Cores: each does one thing after the other, and all share the work.
+    Cores {
+        /// How many threads share it.
+        threads: Figure,
+        /// To take a frame in.
+        frame_receive: Figure,
+        /// To handle a message.
+        message: Figure,
+        /// To send a frame out.
+        frame_send: Figure,
+    },
+}
+
+/// The memory of the engines.
+///
+/// The reads of one message depend on each other and take their latencies one after the other; those of different
+/// messages overlap. Writes overlap each other and the answer waits for them, also where a NIC could answer
+/// earlier: never better than it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryCost {
+    /// Latency of a read burst.
+    pub read: Figure,
+    /// Latency of a write burst.
+    pub write: Figure,
+    /// What each byte keeps a channel busy for.
+    pub byte: Figure,
+    /// Channels that share the bytes evenly.
+    pub channels: Figure,
+}
+
+/// A PCIe bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusCost {
+    /// Latency towards the host, one after the other.
+    pub to_host: &'static [Figure],
+    /// Latency towards the card, one after the other.
+    pub to_card: &'static [Figure],
+    /// Rate of each direction.
+    pub rate: Figure,
+}
+
+/// 8 GT/s on 16 lanes in 128b/130b coding.
+const PCIE_GEN3_X16: Figure =
+    Figure::rate("PCIe rate", 126_030_769_230, "PCIe 3.0, 16 lanes; NIC-KV's card and Xenic's CX5");
+const PCIE_GEN3_X8: Figure = Figure::rate("PCIe rate", 63_015_384_615, "PCIe 3.0, 8 lanes; Xenic section 5");
+
+/// The queues of a PCIe DMA subsystem, as NIC-KV has measured them.
+const QDMA: BusCost = BusCost {
+    to_host: &[
+        Figure::time("QDMA, to host", 360_000, NIC_KV_5_12),
+        Figure::time("PCIe, to host", 288_000, NIC_KV_5_2),
+    ],
+    to_card: &[
+        Figure::time("descriptor fetch", 540_000, NIC_KV_5_1),
+        Figure::time("PCIe, to card", 560_000, NIC_KV_5_2),
+        Figure::time("QDMA, to card", 504_000, NIC_KV_5_12),
+    ],
+    rate: PCIE_GEN3_X16,
+};
+
+const RECEIVE_BUFFER: Figure =
+    Figure { name: "receive buffer", value: 1 << 20, unit: Unit::Bytes, source: ESTIMATE };
+
+/// Memory behind a cache hierarchy.
+const DRAM: MemoryCost = MemoryCost {
+    read: Figure::time("memory read", 100_000, "estimate: a DRAM access that misses the caches"),
+    write: Figure::time("memory write", 0, "a store does not wait"),
+    byte: Figure::time("memory byte, per channel", 50, "DDR4-2666: 21.3 GB/s, rounded up"),
+    channels: Figure::count("memory channels", 2, ESTIMATE),
+};
+
+impl CostProfile {
+    /// An FPGA on the path.
+    pub const FPGA: Self = Self {
+        name: "fpga",
+        basis: "estimate until the gateware twin has measured it",
+        receive: &[
+            Figure::time("MAC, receive", 71_000, NIC_KV_5_8_MAC),
+            Figure::time("parser and engine, receive", 152_000, NIC_KV_5_8),
+        ],
+        transmit: &[
+            Figure::time("engine and deparser, transmit", 120_000, NIC_KV_5_8),
+            Figure::time("MAC, transmit", 71_000, NIC_KV_5_8_MAC),
+        ],
+        execution: Execution::Pipeline {
+            cycle: Figure::time("clock cycle", 4_000, DESIGN),
+            beat_bytes: Figure { name: "beat", value: 64, unit: Unit::Bytes, source: DESIGN },
+            message_cycles: Figure::count("cycles per message", 4, ESTIMATE),
+        },
+        burst_frames: Figure::count("frames taken together", 1, "a pipeline takes them as they come"),
+        receive_buffer_bytes: RECEIVE_BUFFER,
+        memory: MemoryCost {
+            read: Figure::time("memory read", 376_000, "NIC-KV table 5.8: controller and HBM, 1 KB"),
+            write: Figure::time("memory write", 384_000, "NIC-KV table 5.8: controller and HBM, 1 KB"),
+            // The slope in table 5.4 is 32 bytes, one beat of an HBM channel, per 4 ns cycle.
+            byte: Figure::time("memory byte, per channel", 130, NIC_KV_5_4),
+            channels: Figure::count("memory channels", 4, "estimate; the card has 32"),
+        },
+        wire_bus: None,
+        host_bus: Some(QDMA),
+    };
+
+    /// The cores of a SmartNIC on the path.
+    pub const CORES: Self = Self {
+        name: "cores",
+        basis: "built from published measurements; the division of an operation and the memory are estimates",
+        receive: &[Figure::time(
+            "MAC, receive",
+            88_000,
+            "NIC-KV table 5.12, for want of a figure for this card",
+        )],
+        transmit: &[Figure::time(
+            "MAC, transmit",
+            162_000,
+            "NIC-KV table 5.12, for want of a figure for this card",
+        )],
+        execution: Execution::Cores {
+            threads: Figure::count("threads", 16, XENIC_THREADS),
+            frame_receive: Figure::time("frame, receive", 89_136, XENIC_NIC),
+            message: Figure::time("message", 44_568, XENIC_NIC),
+            frame_send: Figure::time("frame, send", 89_136, XENIC_NIC),
+        },
+        burst_frames: Figure::count("frames taken together", 64, XENIC_BURST),
+        receive_buffer_bytes: RECEIVE_BUFFER,
+        memory: DRAM,
+        wire_bus: None,
+        host_bus: Some(BusCost {
+            to_host: &[
+                Figure::time("DMA submission", 190_000, "Xenic section 3.5"),
+                Figure::time("DMA write", 570_000, "Xenic section 3.5"),
+            ],
+            to_card: &[
+                Figure::time("DMA submission", 190_000, "Xenic section 3.5"),
+                Figure::time("DMA read", 1_295_000, "Xenic section 3.5"),
+            ],
+            rate: PCIE_GEN3_X8,
+        }),
+    };
+
+    /// The host's CPU, with a card behind PCIe that bypasses the kernel.
+    pub const HOST_CARD: Self = Self {
+        name: "host-card",
+        basis: "built from published measurements; the division of an operation and the memory are estimates",
+        receive: &[Figure::time("MAC, receive", 88_000, NIC_KV_5_12)],
+        transmit: &[Figure::time("MAC, transmit", 162_000, NIC_KV_5_12)],
+        execution: Execution::Cores {
+            threads: Figure::count("threads", 16, XENIC_THREADS),
+            frame_receive: Figure::time("frame, receive", 278_261, XENIC_HOST),
+            message: Figure::time("message", 139_130, XENIC_HOST),
+            frame_send: Figure::time("frame, send", 278_261, XENIC_HOST),
+        },
+        burst_frames: Figure::count("frames taken together", 64, XENIC_BURST),
+        receive_buffer_bytes: RECEIVE_BUFFER,
+        memory: DRAM,
+        wire_bus: Some(QDMA),
+        host_bus: None,
+    };
+
+    /// All profiles.
+    pub const ALL: [Self; 3] = [Self::FPGA, Self::CORES, Self::HOST_CARD];
+
+    /// The profile of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|profile| profile.name == name)
+    }
+
+    /// Every constant, in the order of the table, with the part that it belongs to.
+    pub fn figures(&self) -> Vec<(&'static str, Figure)> {
+        let mut figures = Vec::new();
+        let mut add = |part, list: &[Figure]| figures.extend(list.iter().map(|&figure| (part, figure)));
+        add("receive", self.receive);
+        match self.execution {
+            Execution::Pipeline { cycle, beat_bytes, message_cycles } => {
+                add("work", &[cycle, beat_bytes, message_cycles]);
+            }
+            Execution::Cores { threads, frame_receive, message, frame_send } => {
+                add("work", &[threads, frame_receive, message, frame_send]);
+            }
+        }
+        add("work", &[self.burst_frames, self.receive_buffer_bytes]);
+        add("memory", &[self.memory.read, self.memory.write, self.memory.byte, self.memory.channels]);
+        add("transmit", self.transmit);
+        for (part, bus) in [("wire bus", self.wire_bus), ("host bus", self.host_bus)] {
+            if let Some(bus) = bus {
+                add(part, bus.to_host);
+                add(part, bus.to_card);
+                add(part, &[bus.rate]);
+            }
+        }
+        figures
+    }
+}
+
+/// The sum of latencies that follow each other.
+pub(crate) fn total(figures: &[Figure]) -> Duration {
+    figures.iter().fold(Duration::ZERO, |sum, figure| sum + figure.duration())
+}
+
+/// All profiles as one Markdown table, and the published measurements that their sums are checked against.
+pub fn cost_table_markdown() -> String {
+    let mut table = String::from("| profile | part | constant | value | source |\n|---|---|---|---:|---|\n");
+    for profile in CostProfile::ALL {
+        for (part, figure) in profile.figures() {
+            let (name, amount, source) = (figure.name, figure.amount(), figure.source);
+            // Writing to a String cannot fail.
+            let _ = writeln!(table, "| `{}` | {part} | {name} | {amount} | {source} |", profile.name);
+        }
+    }
+    table.push('\n');
+    for profile in CostProfile::ALL {
+        let _ = writeln!(table, "- `{}`: {}.", profile.name, profile.basis);
+    }
+    table
+        .push_str("\n| published measurement | value | source | what the model says |\n|---|---:|---|---|\n");
+    for check in &MEASUREMENTS {
+        let _ = writeln!(table, "| {} | {} | {} | {} |", check.what, check.value, check.source, check.model);
+    }
+    table
+}
+
+/// What others have measured from end to end, and how the model compares.
+struct Measurement {
+    what: &'static str,
+    value: &'static str,
+    source: &'static str,
+    model: &'static str,
+}
+
+/// The tests of this module hold the models' side.
+const MEASUREMENTS: [Measurement; 6] = [
+    Measurement {
+        what: "read in an FPGA, 1 KB",
+        value: "873 ns",
+        source: "NIC-KV table 5.7",
+        model: "`fpga`: 790 ns, and 82 ns for the bytes on the link",
+    },
+    Measurement {
+        what: "write in a replica's FPGA, 1 KB",
+        value: "856 ns",
+        source: "NIC-KV table 5.7",
+        model: "`fpga`: 798 ns, and 82 ns for the bytes on the link",
+    },
+    Measurement {
+        what: "leader's part of a write, before the followers'",
+        value: "472 ns",
+        source: "NIC-KV table 5.9",
+        model: "`fpga`: 414 ns, and the write of its own memory, which NIC-KV does not wait for",
+    },
+    Measurement {
+        what: "replicated operations in software behind the same card",
+        value: "45 to 164 us",
+        source: "NIC-KV table 5.13",
+        model: "none: through a kernel's network stack, which `host-card` bypasses",
+    },
+    Measurement {
+        what: "RDMA read and write between two hosts",
+        value: "1.8 and 2.0 us",
+        source: "SafarDB table 2.1",
+        model: "`host-card` takes longer for a message, because a CPU handles it",
+    },
+    Measurement {
+        what: "RDMA write into the peer FPGA's HBM, block RAM, register",
+        value: "413, 309, 285 ns",
+        source: "SafarDB table C.1, one way, with the network",
+        model: "`fpga` charges every access as HBM",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_fpga_reads_and_writes_as_fast_as_measured() {
+        let profile = CostProfile::FPGA;
+        let path = total(profile.receive) + total(profile.transmit);
+        let line = Duration::from_ps(1_024 * 80);
+        let within = |modelled: Duration, measured_ns: u64, tolerance_ns: u64| {
+            modelled.as_ns().abs_diff(measured_ns) <= tolerance_ns
+        };
+        assert_eq!((path + profile.memory.read.duration()).as_ns(), 790);
+        assert!(within(path + profile.memory.read.duration() + line, 873, 2));
+        assert_eq!((path + profile.memory.write.duration()).as_ns(), 798);
+        assert!(within(path + profile.memory.write.duration() + line, 856, 25));
+        // The leader's part, with a kilobyte to take in.
+        assert_eq!(path.as_ns(), 414);
+        assert!(within(path + line, 472, 25));
+    }
+
+    #[test]
+    fn cores_do_as_many_operations_as_measured() {
+        for (profile, per_second) in [(CostProfile::CORES, 71_800_000), (CostProfile::HOST_CARD, 23_000_000)]
+        {
+            let Execution::Cores { threads, frame_receive, message, frame_send } = profile.execution else {
+                panic!("{} has no cores", profile.name)
+            };
+            let operation = frame_receive.value + message.value + frame_send.value;
+            let rate = threads.value * 1_000_000_000_000 / operation;
+            assert!(rate.abs_diff(per_second) < per_second / 1_000, "{}: {rate}", profile.name);
+        }
+    }
+
+    #[test]
+    fn the_table_has_every_constant_and_its_source() {
+        let table = cost_table_markdown();
+        for profile in CostProfile::ALL {
+            assert_eq!(CostProfile::named(profile.name), Some(profile));
+            for (_, figure) in profile.figures() {
+                assert!(!figure.source.is_empty());
+                assert!(table.contains(figure.source), "{}", figure.name);
+            }
+        }
+        assert!(table.contains(
+            "| `fpga` | memory | memory read | 376 ns | NIC-KV table 5.8: controller and HBM, 1 KB |"
+        ));
+        assert!(table.contains("- `fpga`: estimate until the gateware twin has measured it."));
+        assert!(
+            table
+                .lines()
+                .filter(|line| line.starts_with('|'))
+                .all(|line| matches!(line.matches('|').count(), 5 | 6))
+        );
+        assert_eq!(CostProfile::named("soft"), None);
+    }
+}

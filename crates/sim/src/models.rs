@@ -1,0 +1,210 @@
+//! Memories, buses and processors, as queues with a latency and a rate.
+
+use weft_nic::Work;
+use weft_time::{Duration, Instant};
+
+use crate::cost::{self, BusCost, CostProfile, Execution, MemoryCost};
+
+/// Card memory behind a few channels.
+#[derive(Clone, Debug)]
+pub struct MemoryModel {
+    cost: MemoryCost,
+    /// When the channels have moved all bytes that they were asked for.
+    free_at: Instant,
+}
+
+impl MemoryModel {
+    /// An idle memory.
+    pub const fn new(cost: MemoryCost) -> Self {
+        Self { cost, free_at: Instant::ZERO }
+    }
+
+    /// Charges the accesses of `messages` messages that begin at `at`. Returns when the last is done.
+    pub fn access(&mut self, at: Instant, accesses: &weft_waist::Accesses, messages: u32) -> Instant {
+        if accesses.reads == 0 && accesses.writes == 0 {
+            return at;
+        }
+        let start = at.max(self.free_at);
+        let busy = u128::from(accesses.bytes) * u128::from(self.cost.byte.value);
+        let busy = busy.div_ceil(u128::from(self.cost.channels.value.max(1)));
+        self.free_at = start + Duration::from_ps(u64::try_from(busy).unwrap_or(u64::MAX));
+        let reads_in_a_row = accesses.reads.div_ceil(messages.max(1));
+        let reads = self.cost.read.duration() * u64::from(reads_in_a_row);
+        let writes = if accesses.writes > 0 { self.cost.write.duration() } else { Duration::ZERO };
+        (start + reads + writes).max(self.free_at)
+    }
+}
+
+/// A PCIe bus: both directions queue on their own.
+#[derive(Clone, Debug)]
+pub struct BusModel {
+    to_host_latency: Duration,
+    to_card_latency: Duration,
+    bits_per_s: u64,
+    to_host_free_at: Instant,
+    to_card_free_at: Instant,
+}
+
+impl BusModel {
+    /// An idle bus.
+    pub fn new(cost: &BusCost) -> Self {
+        Self {
+            to_host_latency: cost::total(cost.to_host),
+            to_card_latency: cost::total(cost.to_card),
+            bits_per_s: cost.rate.value,
+            to_host_free_at: Instant::ZERO,
+            to_card_free_at: Instant::ZERO,
+        }
+    }
+
+    /// When `bytes` bytes that set out for the host at `at` are there.
+    pub fn to_host(&mut self, at: Instant, bytes: usize) -> Instant {
+        self.to_host_free_at = at.max(self.to_host_free_at) + self.time_of(bytes);
+        self.to_host_free_at + self.to_host_latency
+    }
+
+    /// When `bytes` bytes that set out for the card at `at` are there.
+    pub fn to_card(&mut self, at: Instant, bytes: usize) -> Instant {
+        self.to_card_free_at = at.max(self.to_card_free_at) + self.time_of(bytes);
+        self.to_card_free_at + self.to_card_latency
+    }
+
+    fn time_of(&self, bytes: usize) -> Duration {
+        let ps = (bytes as u128 * 8_000_000_000_000).div_ceil(u128::from(self.bits_per_s));
+        Duration::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
+    }
+}
+
+/// What a NIC has done in one go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// What it says that it has done.
+    pub work: Work,
+    /// Bytes of the frames that it has taken.
+    pub bytes_received: u64,
+    /// Bytes of the frames that it has made.
+    pub bytes_sent: u64,
+}
+
+/// When a batch of work is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// When its outcome is ready.
+    pub done: Instant,
+    /// When the next may begin.
+    pub free: Instant,
+}
+
+/// What does a NIC's work, with its memory.
+#[derive(Clone, Debug)]
+pub struct ProcessorModel {
+    execution: Execution,
+    memory: MemoryModel,
+}
+
+impl ProcessorModel {
+    /// The idle processor of a profile.
+    pub const fn new(profile: &CostProfile) -> Self {
+        Self { execution: profile.execution, memory: MemoryModel::new(profile.memory) }
+    }
+
+    /// Charges a batch that begins at `at`.
+    pub fn charge(&mut self, at: Instant, batch: &Batch) -> Charge {
+        let work = &batch.work;
+        match self.execution {
+            Execution::Pipeline { cycle, beat_bytes, message_cycles } => {
+                let beats = batch.bytes_received.max(batch.bytes_sent).div_ceil(beat_bytes.value);
+                let cycles = beats.max(u64::from(work.messages) * message_cycles.value);
+                let through = at + cycle.duration() * cycles;
+                let accessed = self.memory.access(at, &work.memory, work.messages);
+                // Requests to memory queue up for about one latency; then the pipeline stalls.
+                let backlog = self.memory.free_at.saturating_since(through);
+                let stall = backlog.as_ps().saturating_sub(self.memory.cost.read.value);
+                Charge { done: through.max(accessed), free: through + Duration::from_ps(stall) }
+            }
+            Execution::Cores { threads, frame_receive, message, frame_send } => {
+                let one = frame_receive.duration() + message.duration() + frame_send.duration();
+                let all = frame_receive.duration() * u64::from(work.frames_received)
+                    + message.duration() * u64::from(work.messages)
+                    + frame_send.duration() * u64::from(work.frames_sent);
+                // A core waits for the memory that it reads.
+                let waiting = self.memory.cost.read.duration() * u64::from(work.memory.reads);
+                let shared = (all + waiting) / threads.value;
+                let one = one + waiting / u64::from(work.messages.max(1));
+                let accessed = self.memory.access(at, &work.memory, work.messages);
+                let free = (at + shared).max(self.memory.free_at);
+                // The threads share a batch evenly, but no operation is faster than one thread can do it.
+                let done = (at + shared.max(one.min(all + waiting))).max(accessed);
+                Charge { done, free }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_waist::Accesses;
+
+    use super::*;
+
+    fn at(ns: u64) -> Instant {
+        Instant::from_ps(ns * 1_000)
+    }
+
+    #[test]
+    fn reads_of_one_message_are_serial_and_of_many_overlap() {
+        let mut memory = MemoryModel::new(CostProfile::FPGA.memory);
+        let two = Accesses { reads: 2, writes: 0, bytes: 0 };
+        assert_eq!(memory.access(at(0), &two, 1), at(752));
+        assert_eq!(memory.access(at(0), &two, 2), at(376));
+        assert_eq!(memory.access(at(0), &Accesses { reads: 1, writes: 5, bytes: 0 }, 1), at(760));
+        assert_eq!(memory.access(at(5), &Accesses::default(), 1), at(5));
+    }
+
+    #[test]
+    fn memory_has_a_rate() {
+        let mut memory = MemoryModel::new(CostProfile::FPGA.memory);
+        // 130 ps per byte on four channels: 32,500 ns for a megabyte.
+        let megabyte = Accesses { reads: 0, writes: 1, bytes: 1_000_000 };
+        assert_eq!(memory.access(at(0), &megabyte, 1), at(32_500));
+        assert_eq!(memory.access(at(0), &megabyte, 1), at(65_000));
+    }
+
+    #[test]
+    fn a_bus_queues_each_direction_on_its_own() {
+        let mut bus = BusModel::new(&CostProfile::HOST_CARD.wire_bus.unwrap());
+        bus.bits_per_s = 8_000_000_000;
+        assert_eq!(bus.to_host(at(0), 100), at(100 + 648));
+        assert_eq!(bus.to_host(at(0), 100), at(200 + 648));
+        assert_eq!(bus.to_card(at(0), 100), at(100 + 1_604));
+        assert_eq!(bus.to_host(at(1_000), 0), at(1_648));
+    }
+
+    #[test]
+    fn a_pipeline_takes_the_longer_of_beats_and_messages() {
+        let mut processor = ProcessorModel::new(&CostProfile::FPGA);
+        let mut batch = Batch { bytes_received: 65, bytes_sent: 60, ..Batch::default() };
+        assert_eq!(processor.charge(at(0), &batch), Charge { done: at(8), free: at(8) });
+        batch.work.messages = 3;
+        assert_eq!(processor.charge(at(0), &batch), Charge { done: at(48), free: at(48) });
+        batch.work.memory.reads = 3;
+        assert_eq!(processor.charge(at(0), &batch), Charge { done: at(376), free: at(48) });
+        batch.work.memory.bytes = 40_000;
+        // The channels are busy for 1,300 ns: the pipeline stalls until one latency before that.
+        assert_eq!(processor.charge(at(0), &batch), Charge { done: at(1_300), free: at(924) });
+    }
+
+    #[test]
+    fn cores_share_a_batch() {
+        let mut processor = ProcessorModel::new(&CostProfile::CORES);
+        let echo = Work { frames_received: 1, messages: 1, frames_sent: 1, ..Work::default() };
+        let one = processor.charge(at(0), &Batch { work: echo, ..Batch::default() });
+        // One operation takes one thread 222.84 ns; 16 of them at once take no longer.
+        assert_eq!(one.done, Instant::from_ps(222_840));
+        assert_eq!(one.free, Instant::from_ps(222_840 / 16));
+        let echoes = Work { frames_received: 32, messages: 32, frames_sent: 32, ..Work::default() };
+        let many = processor.charge(at(0), &Batch { work: echoes, ..Batch::default() });
+        assert_eq!(many, Charge { done: Instant::from_ps(2 * 222_840), free: Instant::from_ps(2 * 222_840) });
+        assert_eq!(processor.charge(at(7), &Batch::default()), Charge { done: at(7), free: at(7) });
+    }
+}

@@ -1,0 +1,528 @@
+//! A NIC and its host as a machine of the world, at the pace of a cost profile.
+
+use std::collections::VecDeque;
+
+use weft_nic::{HostCommand, HostEvent, Nic};
+use weft_rdma::{QueuePairNumber, ReceiveRequest, WorkRequest};
+use weft_time::{Duration, Instant};
+use weft_waist::Configuration;
+
+use crate::cost::{self, CostProfile};
+use crate::machine::Machine;
+use crate::models::{Batch, BusModel, ProcessorModel};
+
+/// What a command or an event moves over the bus beside its content (NIC-KV section 5.3.1: a descriptor has 8 to
+/// 16 bytes, depending on the direction).
+const DESCRIPTOR_BYTES: usize = 16;
+
+/// The program on the host of a NIC. Its own work takes no time; what it does through the NIC does.
+pub trait Host {
+    /// Something has come from the NIC.
+    fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands);
+
+    /// When the program wants to be woken.
+    fn next_deadline(&self) -> Option<Instant>;
+
+    /// The deadline has come.
+    fn wake(&mut self, now: Instant, commands: &mut Commands);
+}
+
+/// What a host asks of its NIC, on the way there.
+#[derive(Debug, Default)]
+pub struct Commands {
+    queue: VecDeque<Command>,
+    /// Buffers to use again.
+    spare: Vec<Vec<u8>>,
+}
+
+/// A [`HostCommand`] with its bytes.
+#[derive(Debug)]
+enum Command {
+    Configure(Configuration),
+    Transmit(Vec<u8>),
+    Call { engine: u8, token: u32, kind: u8, payload: Vec<u8> },
+    PostSend(QueuePairNumber, WorkRequest),
+    PostReceive(QueuePairNumber, ReceiveRequest),
+}
+
+impl Commands {
+    /// Sends a command to the NIC.
+    pub fn submit(&mut self, command: HostCommand<'_>) {
+        let command = match command {
+            HostCommand::Configure(configuration) => Command::Configure(configuration),
+            HostCommand::Transmit(frame) => Command::Transmit(self.copy(frame)),
+            HostCommand::Call { engine, token, kind, payload } => {
+                Command::Call { engine, token, kind, payload: self.copy(payload) }
+            }
+            HostCommand::PostSend(queue_pair, request) => Command::PostSend(queue_pair, request),
+            HostCommand::PostReceive(queue_pair, request) => Command::PostReceive(queue_pair, request),
+        };
+        self.queue.push_back(command);
+    }
+
+    fn copy(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        buffer
+    }
+}
+
+impl Command {
+    fn bytes(&self) -> usize {
+        DESCRIPTOR_BYTES
+            + match self {
+                Self::Transmit(bytes) | Self::Call { payload: bytes, .. } => bytes.len(),
+                Self::Configure(_) | Self::PostSend(..) | Self::PostReceive(..) => 0,
+            }
+    }
+
+    /// Gives the command to the NIC, and its buffer back.
+    fn submit_to(self, nic: &mut impl Nic, now: Instant) -> Option<Vec<u8>> {
+        match self {
+            Self::Configure(configuration) => nic.submit(now, HostCommand::Configure(configuration)),
+            Self::Transmit(frame) => {
+                nic.submit(now, HostCommand::Transmit(&frame));
+                return Some(frame);
+            }
+            Self::Call { engine, token, kind, payload } => {
+                nic.submit(now, HostCommand::Call { engine, token, kind, payload: &payload });
+                return Some(payload);
+            }
+            Self::PostSend(queue_pair, request) => {
+                nic.submit(now, HostCommand::PostSend(queue_pair, request))
+            }
+            Self::PostReceive(queue_pair, request) => {
+                nic.submit(now, HostCommand::PostReceive(queue_pair, request));
+            }
+        }
+        None
+    }
+}
+
+/// The first thing in the queue, if its time has come.
+fn pop_due<T>(queue: &mut VecDeque<(Instant, T)>, now: Instant) -> Option<T> {
+    if queue.front()?.0 > now {
+        return None;
+    }
+    queue.pop_front().map(|(_, thing)| thing)
+}
+
+fn event_bytes(event: &HostEvent) -> usize {
+    DESCRIPTOR_BYTES
+        + match event {
+            HostEvent::Frame(bytes) | HostEvent::Reply { payload: bytes, .. } => bytes.len(),
+            HostEvent::Completion(_) => 0,
+        }
+}
+
+/// A NIC and its host.
+///
+/// Frames wait in a buffer until the NIC is free, and the NIC learns of them only then, so that its clock tells it when
+/// it really acts. What it answers leaves after the latency that its work has, in order. Frames that find the buffer full are dropped
+/// and counted.
+#[derive(Debug)]
+pub struct NicMachine<N, H> {
+    nic: N,
+    host: H,
+    burst_frames: u64,
+    receive_bytes_max: u64,
+    receive_latency: Duration,
+    transmit_latency: Duration,
+    processor: ProcessorModel,
+    wire_bus: Option<BusModel>,
+    host_bus: Option<BusModel>,
+    /// When the NIC can begin with the next work.
+    free_at: Instant,
+    /// Frames for the NIC, and when they are within its reach.
+    inbox: VecDeque<(Instant, Vec<u8>)>,
+    inbox_bytes: u64,
+    receive_drops: u64,
+    /// Frames from the NIC, and when they reach the wire.
+    outbox: VecDeque<(Instant, Vec<u8>)>,
+    commands: Commands,
+    to_nic: VecDeque<(Instant, Command)>,
+    to_host: VecDeque<(Instant, HostEvent)>,
+    /// Frame buffers to use again.
+    spare: Vec<Vec<u8>>,
+}
+
+impl<N: Nic, H: Host> NicMachine<N, H> {
+    /// A NIC and a host that know nothing of each other yet.
+    pub fn new(nic: N, host: H, profile: &CostProfile) -> Self {
+        Self {
+            nic,
+            host,
+            burst_frames: profile.burst_frames.value,
+            receive_bytes_max: profile.receive_buffer_bytes.value,
+            receive_latency: cost::total(profile.receive),
+            transmit_latency: cost::total(profile.transmit),
+            processor: ProcessorModel::new(profile),
+            wire_bus: profile.wire_bus.as_ref().map(BusModel::new),
+            host_bus: profile.host_bus.as_ref().map(BusModel::new),
+            free_at: Instant::ZERO,
+            inbox: VecDeque::new(),
+            inbox_bytes: 0,
+            receive_drops: 0,
+            outbox: VecDeque::new(),
+            commands: Commands::default(),
+            to_nic: VecDeque::new(),
+            to_host: VecDeque::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// The NIC, for inspection.
+    pub const fn nic(&self) -> &N {
+        &self.nic
+    }
+
+    /// The host's program, for inspection.
+    pub const fn host(&self) -> &H {
+        &self.host
+    }
+
+    /// Frames that found the receive buffer full.
+    pub const fn receive_drops(&self) -> u64 {
+        self.receive_drops
+    }
+
+    /// Lets the caller act as the host's program: use it within [`crate::World::with_machine`], which then sends
+    /// what comes of it.
+    pub fn with_host<R>(&mut self, now: Instant, act: impl FnOnce(&mut H, &mut Commands) -> R) -> R {
+        let result = act(&mut self.host, &mut self.commands);
+        self.send_commands(now);
+        result
+    }
+
+    /// Puts what the host has submitted on its way to the NIC.
+    fn send_commands(&mut self, now: Instant) {
+        while let Some(command) = self.commands.queue.pop_front() {
+            let at = self.host_bus.as_mut().map_or(now, |bus| bus.to_card(now, command.bytes()));
+            self.to_nic.push_back((at, command));
+        }
+    }
+
+    /// Gives the host what has come for it.
+    fn run_host(&mut self, now: Instant) {
+        while let Some(event) = pop_due(&mut self.to_host, now) {
+            self.host.handle(now, event, &mut self.commands);
+        }
+        self.send_commands(now);
+    }
+
+    /// When there will be work for the NIC and it can begin with it.
+    fn work_at(&self) -> Option<Instant> {
+        let frame = self.inbox.front().map(|(at, _)| *at);
+        let command = self.to_nic.front().map(|(at, _)| *at);
+        [frame, command, self.nic.next_deadline()].into_iter().flatten().min().map(|at| at.max(self.free_at))
+    }
+
+    /// Gives the NIC what waits for it, and takes what comes of it.
+    fn run_nic(&mut self, now: Instant) {
+        let mut batch = Batch::default();
+        while let Some(command) = pop_due(&mut self.to_nic, now) {
+            self.commands.spare.extend(command.submit_to(&mut self.nic, now));
+        }
+        for _ in 0..self.burst_frames {
+            let Some(frame) = pop_due(&mut self.inbox, now) else { break };
+            self.inbox_bytes -= frame.len() as u64;
+            batch.bytes_received += frame.len() as u64;
+            self.nic.receive_frame(now, &frame);
+            self.spare.push(frame);
+        }
+        if self.nic.next_deadline().is_some_and(|at| at <= now) {
+            self.nic.handle_deadline(now);
+        }
+        let (sent_before, told_before) = (self.outbox.len(), self.to_host.len());
+        loop {
+            let mut frame = self.spare.pop().unwrap_or_default();
+            frame.clear();
+            if !self.nic.poll_frame(now, &mut frame) {
+                self.spare.push(frame);
+                break;
+            }
+            batch.bytes_sent += frame.len() as u64;
+            self.outbox.push_back((now, frame));
+        }
+        while let Some(event) = self.nic.poll_host() {
+            self.to_host.push_back((now, event));
+        }
+        // What it has cost is known only when all is done, so the times of what came of it are set in hindsight.
+        batch.work = self.nic.take_work();
+        let charge = self.processor.charge(now, &batch);
+        self.free_at = charge.free;
+        for (at, frame) in self.outbox.range_mut(sent_before..) {
+            let crossed =
+                self.wire_bus.as_mut().map_or(charge.done, |bus| bus.to_card(charge.done, frame.len()));
+            *at = crossed + self.transmit_latency;
+        }
+        let mut earliest = told_before.checked_sub(1).map_or(Instant::ZERO, |last| self.to_host[last].0);
+        for (at, event) in self.to_host.range_mut(told_before..) {
+            let crossed = self
+                .host_bus
+                .as_mut()
+                .map_or(charge.done, |bus| bus.to_host(charge.done, event_bytes(event)));
+            // In order, also if a later one was ready earlier.
+            earliest = earliest.max(crossed);
+            *at = earliest;
+        }
+    }
+}
+
+impl<N: Nic, H: Host> Machine for NicMachine<N, H> {
+    fn receive(&mut self, now: Instant, frame: &[u8]) {
+        let length = frame.len() as u64;
+        if self.inbox_bytes + length > self.receive_bytes_max {
+            self.receive_drops += 1;
+            return;
+        }
+        let received = now + self.receive_latency;
+        let at = self.wire_bus.as_mut().map_or(received, |bus| bus.to_host(received, frame.len()));
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(frame);
+        self.inbox_bytes += length;
+        self.inbox.push_back((at, buffer));
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let told = self.to_host.front().map(|(at, _)| *at);
+        [self.work_at(), told, self.host.next_deadline()].into_iter().flatten().min()
+    }
+
+    fn wake(&mut self, now: Instant) {
+        if self.host.next_deadline().is_some_and(|at| at <= now) {
+            self.host.wake(now, &mut self.commands);
+        }
+        self.run_host(now);
+        if self.work_at().is_some_and(|at| at <= now) {
+            self.run_nic(now);
+            self.run_host(now);
+        }
+    }
+
+    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
+        let (at, mut bytes) = self.outbox.pop_front()?;
+        std::mem::swap(frame, &mut bytes);
+        self.spare.push(bytes);
+        Some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_nic::Work;
+
+    use super::*;
+    use crate::{NoCrashes, PortConfig, SwitchConfig, World};
+
+    const TO_HOST: u8 = 1;
+
+    /// Sends every frame back to its sender, or gives it to its host if its byte 14 says so. A call is a frame to send.
+    #[derive(Debug, Default)]
+    struct EchoNic {
+        answers: VecDeque<Vec<u8>>,
+        events: VecDeque<HostEvent>,
+        received: Vec<Instant>,
+        work: Work,
+        memory_reads: u32,
+        alarm: Option<Instant>,
+    }
+
+    impl Nic for EchoNic {
+        fn receive_frame(&mut self, now: Instant, frame: &[u8]) {
+            self.received.push(now);
+            self.work.frames_received += 1;
+            self.work.messages += 1;
+            self.work.memory.reads += self.memory_reads;
+            if frame[14] == TO_HOST {
+                self.events.push_back(HostEvent::Frame(frame.to_vec()));
+            } else {
+                let mut answer = [&frame[6..12], &frame[..6], &frame[12..]].concat();
+                answer[14] = TO_HOST;
+                self.answers.push_back(answer);
+            }
+        }
+
+        fn submit(&mut self, _: Instant, command: HostCommand<'_>) {
+            if let HostCommand::Call { payload, .. } = command {
+                self.work.messages += 1;
+                self.answers.push_back(payload.to_vec());
+            }
+        }
+
+        fn next_deadline(&self) -> Option<Instant> {
+            self.alarm
+        }
+
+        fn handle_deadline(&mut self, now: Instant) {
+            assert!(self.alarm.take().is_some_and(|at| at <= now));
+            self.events.push_back(HostEvent::Reply { token: 9, kind: 0, payload: Vec::new() });
+        }
+
+        fn poll_frame(&mut self, _: Instant, frame: &mut Vec<u8>) -> bool {
+            assert!(frame.is_empty());
+            let Some(answer) = self.answers.pop_front() else { return false };
+            frame.extend_from_slice(&answer);
+            self.work.frames_sent += 1;
+            true
+        }
+
+        fn poll_host(&mut self) -> Option<HostEvent> {
+            self.events.pop_front()
+        }
+
+        fn take_work(&mut self) -> Work {
+            std::mem::take(&mut self.work)
+        }
+
+        fn counters(&self) -> Vec<(&'static str, u64)> {
+            Vec::new()
+        }
+    }
+
+    /// Calls once, or floods, and keeps what it is told.
+    #[derive(Debug, Default)]
+    struct Caller {
+        call_at: Option<Instant>,
+        calls: u32,
+        told: Vec<(Instant, HostEvent)>,
+    }
+
+    impl Host for Caller {
+        fn handle(&mut self, now: Instant, event: HostEvent, _: &mut Commands) {
+            self.told.push((now, event));
+        }
+
+        fn next_deadline(&self) -> Option<Instant> {
+            self.call_at
+        }
+
+        fn wake(&mut self, _: Instant, commands: &mut Commands) {
+            self.call_at = None;
+            for token in 0..self.calls {
+                commands.submit(HostCommand::Call { engine: 0, token, kind: 0, payload: &frame(1, 0) });
+            }
+        }
+    }
+
+    fn address(machine: u8) -> [u8; 6] {
+        [2, 0, 0, 0, 0, machine]
+    }
+
+    fn frame(to: u8, from: u8) -> Vec<u8> {
+        let mut frame = [address(to), address(from)].concat();
+        frame.resize(60, 0);
+        frame
+    }
+
+    fn ns(ns: u64) -> Duration {
+        Duration::from_ns(ns)
+    }
+
+    fn world(profile: &CostProfile, caller: Caller, echo: EchoNic) -> World<NicMachine<EchoNic, Caller>> {
+        let mut world = World::new(1, SwitchConfig::default());
+        world.add_machine(
+            PortConfig::new("caller", address(0)),
+            NicMachine::new(EchoNic::default(), caller, profile),
+        );
+        world.add_machine(
+            PortConfig::new("echo", address(1)),
+            NicMachine::new(echo, Caller::default(), profile),
+        );
+        world
+    }
+
+    /// From one port to the other, for a smallest frame on default links.
+    const NETWORK: Duration = Duration::from_ps(2 * (5_760 + 10_000) + 300_000);
+
+    #[test]
+    fn an_idle_fpga_answers_after_the_sum_of_its_parts() {
+        let start = Instant::ZERO + ns(1_000);
+        let caller = Caller { call_at: Some(start), calls: 1, ..Caller::default() };
+        let echo = EchoNic { memory_reads: 1, ..EchoNic::default() };
+        let mut world = world(&CostProfile::FPGA, caller, echo);
+        let end = Instant::ZERO + ns(100_000);
+        world.run_until(end, &mut NoCrashes);
+        let bus = BusModel::new(&CostProfile::FPGA.host_bus.unwrap());
+        // The call crosses the bus, the frame leaves 4 cycles later and passes the network.
+        let called = bus.clone().to_card(start, 76);
+        let arrived = called + ns(16) + ns(120 + 71) + NETWORK;
+        let served = arrived + ns(71 + 152);
+        assert_eq!(world.machine(crate::MachineId::new(1)).unwrap().nic().received, [served]);
+        // The answer waits for the memory.
+        let answered = served + ns(376) + ns(120 + 71) + NETWORK + ns(71 + 152);
+        let told = bus.clone().to_host(answered + ns(16), 76);
+        let machine = world.machine(crate::MachineId::new(0)).unwrap();
+        assert_eq!(machine.nic().received, [answered]);
+        let mut answer = frame(0, 1);
+        answer[14] = TO_HOST;
+        assert_eq!(machine.host().told, [(told, HostEvent::Frame(answer))]);
+    }
+
+    #[test]
+    fn behind_a_bus_frames_are_later_and_the_host_is_near() {
+        let caller = Caller { call_at: Some(Instant::ZERO), calls: 1, ..Caller::default() };
+        let mut world = world(&CostProfile::HOST_CARD, caller, EchoNic::default());
+        world.run_until(Instant::ZERO + ns(100_000), &mut NoCrashes);
+        let bus = BusModel::new(&CostProfile::HOST_CARD.wire_bus.unwrap());
+        let work = Duration::from_ps(139_130 + 278_261);
+        let sent = bus.clone().to_card(Instant::ZERO + work, 60) + ns(162);
+        let served = bus.clone().to_host(sent + NETWORK + ns(88), 60);
+        assert_eq!(world.machine(crate::MachineId::new(1)).unwrap().nic().received, [served]);
+    }
+
+    #[test]
+    fn a_saturated_host_does_what_it_can_and_drops_the_rest() {
+        // Frames of 60 bytes back to back: 148.8 million a second, to cores that can echo 23 million.
+        let mut machine = NicMachine::new(EchoNic::default(), Caller::default(), &CostProfile::HOST_CARD);
+        let (mut now, mut sent, mut answered) = (Instant::ZERO, 0u64, 0u64);
+        let end = Instant::ZERO + Duration::from_ms(2);
+        let mut buffer = Vec::new();
+        while now < end {
+            while let Some(at) = machine.next_deadline().filter(|&at| at <= now) {
+                machine.wake(at);
+                buffer.clear();
+                while machine.poll_frame(&mut buffer).is_some() {
+                    answered += 1;
+                    buffer.clear();
+                }
+            }
+            machine.receive(now, &frame(0, 1));
+            sent += 1;
+            now += Duration::from_ps(6_720);
+        }
+        let expected = 23_000_000 * 2 / 1_000;
+        assert!(answered.abs_diff(expected) < expected / 50, "{answered} answers, {expected} expected");
+        let waiting = machine.inbox.len() as u64;
+        assert_eq!(sent, answered + waiting + machine.receive_drops());
+        assert!(machine.receive_drops() > sent / 2);
+        assert!(machine.inbox_bytes <= 1 << 20);
+        assert_eq!(machine.inbox_bytes, waiting * 60);
+    }
+
+    #[test]
+    fn timers_of_the_nic_fire_and_reach_the_host() {
+        let alarm = Instant::ZERO + ns(5_000);
+        let echo = EchoNic { alarm: Some(alarm), ..EchoNic::default() };
+        let mut world = world(&CostProfile::CORES, Caller::default(), echo);
+        world.run_until(Instant::ZERO + ns(100_000), &mut NoCrashes);
+        let told = &world.machine(crate::MachineId::new(1)).unwrap().host().told;
+        let at = BusModel::new(&CostProfile::CORES.host_bus.unwrap()).to_host(alarm, 16);
+        assert_eq!(told[..], [(at, HostEvent::Reply { token: 9, kind: 0, payload: Vec::new() })]);
+    }
+
+    #[test]
+    fn the_caller_may_act_as_the_host() {
+        let mut world = world(&CostProfile::FPGA, Caller::default(), EchoNic::default());
+        let id = crate::MachineId::new(0);
+        world.with_machine(id, |machine, now| {
+            machine.with_host(now, |_, commands| {
+                commands.submit(HostCommand::Call { engine: 0, token: 0, kind: 0, payload: &frame(1, 0) });
+            });
+        });
+        world.run_until(Instant::ZERO + ns(100_000), &mut NoCrashes);
+        assert_eq!(world.machine(id).unwrap().host().told.len(), 1);
+    }
+}
