@@ -250,6 +250,11 @@ impl Lane {
         assert!(index < lanes && lanes < u32::from(u16::MAX), "lane {index} of {lanes} does not exist");
         Self { index, lanes }
     }
+
+    /// Its number, counted from 0.
+    pub const fn index(self) -> u32 {
+        self.index
+    }
 }
 
 /// One operation. `record` is a record's number, `value` the number of the value that is written.

@@ -1,0 +1,350 @@
+//! The clients of one machine or process: a workload in, measurements and a history out.
+//!
+//! Pure: the same driver runs against simulated and real clusters.
+
+use std::collections::VecDeque;
+
+use weft_check::{Action, History, Operation, Outcome, Reply};
+use weft_kv::message::Reply as ReplyMessage;
+use weft_kv::{Client, ClientParameters, ReadPolicy, Task};
+use weft_time::{Duration, Instant};
+use weft_waist::{NodeId, NodeSet};
+
+use crate::histogram::Recorder;
+use crate::load::{Limit, Load, Scheduler};
+use crate::workload::{Generator, Lane, Step, Workload, fill_value, fingerprint, key_of};
+
+/// How a driver is set up.
+#[derive(Clone, Debug)]
+pub struct DriverParameters {
+    /// What its clients do.
+    pub workload: Workload,
+    /// When they do it.
+    pub load: Load,
+    /// The share of the workload that this driver has among all.
+    pub lane: Lane,
+    /// Decides keys, kinds and arrivals.
+    pub seed: u64,
+    /// Identity of the first client; the others follow it. No other client of the cluster may have one of them.
+    pub first_client: u64,
+    /// The nodes of the cluster.
+    pub nodes: NodeSet,
+    /// Whom to ask to read.
+    pub reads: ReadPolicy,
+    /// How long a client waits for an answer before it asks again.
+    pub timeout: Duration,
+    /// When a client gives up.
+    pub give_up: Duration,
+}
+
+/// What the clients are doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing.
+    Idle,
+    /// Filling the store with this lane's share of the records.
+    Load,
+    /// The workload itself.
+    Run {
+        /// When it ends.
+        limit: Limit,
+        /// Operations that were to start within this time are not measured.
+        warm_up: Duration,
+    },
+    /// Reading this lane's share of all records once, so that the end of the history shows what is there.
+    ReadBack,
+}
+
+/// Clients, what they are to do and what became of it.
+pub struct Driver {
+    parameters: DriverParameters,
+    clients: Vec<Slot>,
+    phase: Phase,
+    scheduler: Scheduler,
+    generator: Generator,
+    /// The steps of loading and reading back; the workload's come from the generator.
+    fixed: Box<dyn Iterator<Item = Step> + Send>,
+    /// Clients that may have something to send.
+    ready: VecDeque<u32>,
+    /// Not after the earliest deadline of a client.
+    earliest: Instant,
+    recorder: Recorder,
+    history: History,
+    completed: u64,
+    highest_record: u64,
+    value: Vec<u8>,
+}
+
+/// One client and what it is in the middle of.
+struct Slot {
+    client: Client,
+    job: Option<Job>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    step: Step,
+    intended: Instant,
+    /// When the request that is outstanding was made: a step of several requests makes several operations.
+    invoked: Instant,
+    action: Action,
+}
+
+impl Driver {
+    /// A driver that does nothing yet.
+    pub fn new(parameters: DriverParameters) -> Self {
+        let count = parameters.load.clients();
+        let clients =
+            (0..count).map(|index| Slot { client: client(&parameters, index), job: None }).collect();
+        let begin = Instant::ZERO;
+        Self {
+            clients,
+            phase: Phase::Idle,
+            scheduler: Scheduler::new(parameters.load, Limit::Operations(0), parameters.seed, begin),
+            generator: parameters.workload.generator(parameters.seed, parameters.lane),
+            fixed: Box::new(std::iter::empty()),
+            ready: VecDeque::new(),
+            earliest: Instant::FAR_FUTURE,
+            recorder: Recorder::new(&Step::KINDS, begin, Duration::ZERO),
+            history: History::new(),
+            completed: 0,
+            highest_record: parameters.workload.records(),
+            value: vec![0; parameters.workload.value_bytes()],
+            parameters,
+        }
+    }
+
+    /// Begins a phase.
+    ///
+    /// # Panics
+    /// If the phase before has not finished.
+    pub fn begin(&mut self, now: Instant, phase: Phase) {
+        assert!(self.is_finished(now), "phases follow one another");
+        let Self { parameters, .. } = self;
+        let workload = parameters.workload;
+        let closed = Load::Closed { clients: parameters.load.clients() };
+        let (load, limit, warm_up) = match phase {
+            Phase::Idle => (closed, Limit::Operations(0), Duration::ZERO),
+            Phase::Load => {
+                self.fixed = Box::new(workload.load_steps(parameters.lane));
+                (
+                    closed,
+                    Limit::Operations(workload.load_steps(parameters.lane).count() as u64),
+                    Duration::ZERO,
+                )
+            }
+            Phase::Run { limit, warm_up } => (parameters.load, limit, warm_up),
+            Phase::ReadBack => {
+                let records = self.highest_record;
+                let share = workload
+                    .with_records(records.max(1))
+                    .expect("as many as were written")
+                    .load_steps(parameters.lane);
+                let steps: Vec<Step> = share.map(|step| Step::Get { record: step.record() }).collect();
+                let count = steps.len() as u64;
+                self.fixed = Box::new(steps.into_iter());
+                (closed, Limit::Operations(count), Duration::ZERO)
+            }
+        };
+        self.phase = phase;
+        self.scheduler = Scheduler::new(load, limit, parameters.seed, now);
+        if matches!(phase, Phase::Run { .. }) {
+            self.recorder = Recorder::new(&Step::KINDS, now, warm_up);
+        }
+        self.start(now);
+    }
+
+    /// Whether the phase has come to its end.
+    pub fn is_finished(&self, now: Instant) -> bool {
+        self.scheduler.is_finished(now)
+    }
+
+    /// Operations of the current run that have ended.
+    pub fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    /// Above every record that was ever written by this driver.
+    pub fn highest_record(&self) -> u64 {
+        self.highest_record
+    }
+
+    /// Lets [`Phase::ReadBack`] cover records that other drivers have inserted.
+    pub fn extend_records(&mut self, highest_record: u64) {
+        self.highest_record = self.highest_record.max(highest_record);
+    }
+
+    /// A message from a node has arrived.
+    pub fn receive(&mut self, now: Instant, kind: u8, payload: &[u8]) {
+        let Ok(reply) = ReplyMessage::parse(payload) else { return };
+        let Some(index) = reply.client.checked_sub(self.parameters.first_client) else { return };
+        let Some(slot) = self.clients.get_mut(index as usize) else { return };
+        let index = index as u32;
+        let Ok(completion) = slot.client.receive(now, kind, payload) else { return };
+        match completion {
+            Some(completion) => self.complete(now, index, completion.outcome),
+            None => self.schedule(index),
+        }
+        self.start(now);
+    }
+
+    /// When [`Driver::handle_deadline`] wants to be called.
+    pub fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let start = self.scheduler.next_start(now);
+        let retry = (self.scheduler.outstanding() > 0).then_some(self.earliest);
+        start.into_iter().chain(retry).min()
+    }
+
+    /// Starts what is due, asks again for what got no answer, and gives up what is too old.
+    pub fn handle_deadline(&mut self, now: Instant) {
+        if now >= self.earliest {
+            self.earliest = Instant::FAR_FUTURE;
+            for index in 0..self.clients.len() as u32 {
+                while let Some(completion) = self.clients[index as usize].client.handle_deadline(now) {
+                    self.complete(now, index, completion.outcome);
+                }
+                self.schedule(index);
+            }
+        }
+        self.start(now);
+    }
+
+    /// The next message to send: to whom, and its kind; its content is appended to `payload`.
+    pub fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(NodeId, u8)> {
+        while let Some(&index) = self.ready.front() {
+            if let Some(message) = self.clients[index as usize].client.poll_transmit(payload) {
+                return Some(message);
+            }
+            self.ready.pop_front();
+        }
+        None
+    }
+
+    /// What was measured and what happened.
+    pub fn into_parts(self) -> (Recorder, History) {
+        (self.recorder, self.history)
+    }
+
+    /// Lets idle clients start what is due.
+    fn start(&mut self, now: Instant) {
+        while let Some(start) = self.scheduler.poll(now) {
+            let step = match self.phase {
+                Phase::Run { .. } => self.generator.step(),
+                _ => self.fixed.next().expect("as many steps as the limit says"),
+            };
+            self.highest_record = self.highest_record.max(step.record() + 1);
+            let action = match step {
+                Step::Get { .. } | Step::ReadModifyWrite { .. } => Action::Get,
+                Step::Put { value, .. } | Step::Insert { value, .. } => {
+                    Action::Put { value: self.fill(value) }
+                }
+            };
+            self.ask(now, start.client, Job { step, intended: start.intended, invoked: now, action });
+        }
+    }
+
+    /// Writes value number `value` into the buffer and returns its fingerprint.
+    fn fill(&mut self, value: u64) -> u64 {
+        fill_value(value, &mut self.value);
+        fingerprint(&self.value)
+    }
+
+    /// Makes the request of a job; the buffer holds its value if it has one.
+    fn ask(&mut self, now: Instant, index: u32, job: Job) {
+        let key = key_of(job.step.record());
+        let value = &self.value;
+        let task = match job.action {
+            Action::Get => Task::Get { key: &key },
+            Action::Put { .. } => Task::Put { key: &key, value },
+            Action::CompareAndSet { expected, .. } => Task::CompareAndSet { key: &key, expected, value },
+            Action::Delete => Task::Delete { key: &key },
+        };
+        let slot = &mut self.clients[index as usize];
+        slot.client.start(now, task).expect("a client has one request outstanding");
+        slot.job = Some(job);
+        self.schedule(index);
+    }
+
+    /// Notes that a client may want to send, and when it wants to be looked at.
+    fn schedule(&mut self, index: u32) {
+        self.ready.push_back(index);
+        if let Some(deadline) = self.clients[index as usize].client.next_deadline() {
+            self.earliest = self.earliest.min(deadline);
+        }
+    }
+
+    /// A request has ended: records it, and goes on with its step or ends that too.
+    fn complete(&mut self, now: Instant, index: u32, outcome: weft_kv::Outcome<'_>) {
+        let slot = &mut self.clients[index as usize];
+        let job = slot.job.take().expect("a client that completes has a job");
+        let recorded = recorded(job.action, outcome);
+        let key = key_of(job.step.record());
+        let operation = Operation {
+            client: (slot.client.id() - self.parameters.first_client) as u32 + self.client_base(),
+            key: &key,
+            invoked_ns: job.invoked.as_ns(),
+            action: job.action,
+            reply: recorded.map(|outcome| Reply { returned_ns: now.as_ns(), outcome }),
+        };
+        self.history.record(operation).expect("keys are short and time runs forward");
+
+        if let Step::ReadModifyWrite { value, .. } = job.step {
+            let next = match recorded {
+                Some(Outcome::Found { version, .. }) => {
+                    Some(Action::CompareAndSet { expected: version, value: self.fill(value) })
+                }
+                Some(Outcome::Mismatch { .. }) => Some(Action::Get),
+                _ => None,
+            };
+            if let Some(action) = next {
+                self.ask(now, index, Job { invoked: now, action, ..job });
+                return;
+            }
+        }
+        self.scheduler.complete(index);
+        if let Step::Insert { record, .. } = job.step
+            && matches!(recorded, Some(Outcome::Written { .. }))
+        {
+            self.generator.insert_acknowledged(record);
+        }
+        if matches!(self.phase, Phase::Run { .. }) {
+            self.completed += 1;
+            if matches!(recorded, None | Some(Outcome::Refused)) {
+                self.recorder.record_failure(job.step.kind(), job.intended);
+            } else {
+                self.recorder.record(job.step.kind(), job.intended, now);
+            }
+        }
+    }
+
+    /// Numbers clients over all drivers in the history.
+    fn client_base(&self) -> u32 {
+        self.parameters.lane.index() * self.parameters.load.clients()
+    }
+}
+
+fn client(parameters: &DriverParameters, index: u32) -> Client {
+    Client::new(ClientParameters {
+        reads: parameters.reads,
+        timeout: parameters.timeout,
+        timeout_max: parameters.timeout.saturating_mul(16),
+        pause: parameters.timeout / 8,
+        give_up: parameters.give_up,
+        ..ClientParameters::new(parameters.first_client + u64::from(index), parameters.nodes)
+    })
+}
+
+/// What the history says of an outcome; nothing if nobody knows.
+fn recorded(action: Action, outcome: weft_kv::Outcome<'_>) -> Option<Outcome> {
+    Some(match outcome {
+        weft_kv::Outcome::Value { version, value } => Outcome::Found { version, value: fingerprint(value) },
+        weft_kv::Outcome::Done { version } if action == Action::Delete => Outcome::Deleted { version },
+        weft_kv::Outcome::Done { version } => Outcome::Written { version },
+        weft_kv::Outcome::NotFound => Outcome::NotFound,
+        weft_kv::Outcome::Mismatch { version } => Outcome::Mismatch { version },
+        weft_kv::Outcome::TableFull | weft_kv::Outcome::SessionsFull | weft_kv::Outcome::BadRequest => {
+            Outcome::Refused
+        }
+        weft_kv::Outcome::Unknown => return None,
+    })
+}

@@ -1,0 +1,5 @@
+//! The key-value store under load, in either world.
+
+mod driver;
+
+pub use driver::{Driver, DriverParameters, Phase};
