@@ -1,0 +1,66 @@
+//! What is asked of a peer.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// Bytes of every key, as in Weft.
+pub const KEY_BYTES: usize = 8;
+
+/// One closed loop of writes.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Clients, each with one write outstanding.
+    pub clients: u32,
+    /// Bytes of each value.
+    pub value_bytes: u32,
+    /// Measured seconds.
+    pub seconds: u32,
+    /// Records that are written to, uniformly chosen.
+    pub records: u64,
+}
+
+impl Load {
+    /// What every write stores: bytes that no compression would help with.
+    pub fn value(&self) -> Vec<u8> {
+        let mut value = vec![0; self.value_bytes as usize];
+        Xoshiro256PlusPlus::seed_from_u64(0).fill_bytes(&mut value);
+        value
+    }
+
+    /// The keys to write, without an end; the same at every call.
+    pub fn keys(&self) -> Keys {
+        Keys { random: Xoshiro256PlusPlus::seed_from_u64(1), records: self.records }
+    }
+}
+
+/// Uniformly chosen keys.
+#[derive(Debug)]
+pub struct Keys {
+    random: Xoshiro256PlusPlus,
+    records: u64,
+}
+
+impl Keys {
+    /// The next key: the record's number, in network byte order.
+    pub fn next(&mut self) -> [u8; KEY_BYTES] {
+        // The upper half of a product instead of a remainder: uniform to 2^-64 of the number of records.
+        let product = u128::from(self.random.next_u64()) * u128::from(self.records);
+        ((product >> 64) as u64).to_be_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_uniform_over_the_records() {
+        let load = Load { clients: 1, value_bytes: 1, seconds: 1, records: 10 };
+        let mut keys = load.keys();
+        let mut seen = [0_u32; 10];
+        for _ in 0..10_000 {
+            seen[u64::from_be_bytes(keys.next()) as usize] += 1;
+        }
+        assert!(seen.iter().all(|&count| (850..1150).contains(&count)), "{seen:?}");
+    }
+}
