@@ -186,8 +186,8 @@ const RECEIVE_BUFFER: Figure =
 /// Memory behind a cache hierarchy.
 const DRAM: MemoryCost = MemoryCost {
     read: Figure::time("memory read", 100_000, "estimate: a DRAM access that misses the caches"),
-    write: Figure::time("memory write", 0, "a store does not wait"),
-    byte: Figure::time("memory byte, per channel", 50, "DDR4-2666: 21.3 GB/s, rounded up"),
+    write: Figure::time("memory write", 0, "estimate: a store does not wait"),
+    byte: Figure::time("memory byte, per channel", 50, "estimate: DDR4-2666, 21.3 GB/s, rounded up"),
     channels: Figure::count("memory channels", 2, ESTIMATE),
 };
 

@@ -9,6 +9,50 @@
 //! max(*n*, 60) + 24 bytes: at 100 Gb/s, 80 ps each, the smallest one takes 6,720 ps, of which the last 960 are
 //! the gap behind it. The switch stores it whole, and forwards it once the forwarding latency has passed and the output port is
 //! free. See [`LinkConfig`] and [`SwitchConfig`].
+//!
+//! ```
+//! use weft_sim::{FaultPlan, Machine, NoCrashes, PortConfig, SwitchConfig, World};
+//! use weft_time::{Duration, Instant};
+//!
+//! /// Greets everybody once a microsecond.
+//! struct Greeter {
+//!     next: Instant,
+//!     due: bool,
+//!     heard: u64,
+//! }
+//!
+//! impl Machine for Greeter {
+//!     fn receive(&mut self, _: Instant, _: &[u8]) {
+//!         self.heard += 1;
+//!     }
+//!     fn next_deadline(&self) -> Option<Instant> {
+//!         Some(self.next)
+//!     }
+//!     fn wake(&mut self, now: Instant) {
+//!         self.next = now + Duration::from_us(1);
+//!         self.due = true;
+//!     }
+//!     fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
+//!         std::mem::take(&mut self.due).then(|| {
+//!             frame.extend_from_slice(&[0xff; 60]);
+//!             Instant::ZERO
+//!         })
+//!     }
+//! }
+//!
+//! let mut world = World::new(7, SwitchConfig::default());
+//! let ids = ["a", "b"].map(|name| {
+//!     let greeter = Greeter { next: Instant::ZERO, due: false, heard: 0 };
+//!     world.add_machine(PortConfig::new(name, [2, 0, 0, 0, 0, name.as_bytes()[0]]), greeter)
+//! });
+//! world.set_plan(&FaultPlan::parse(
+//!     "fault = [{ kind = 'one_way_cut', from_us = 10, until_us = 20, from = 'a', to = 'b' }]",
+//! )?)?;
+//! world.run_until(Instant::ZERO + Duration::from_us(100), &mut NoCrashes);
+//! assert_eq!(ids.map(|id| world.machine(id).unwrap().heard), [100, 90]);
+//! assert!(world.traffic().is_conserved());
+//! # Ok::<(), weft_sim::PlanError>(())
+//! ```
 
 mod clock;
 mod cost;

@@ -44,7 +44,7 @@ pub struct LinkCounters {
     pub duplicated: u64,
     /// Frames that a reordering fault has held back.
     pub reordered: u64,
-    /// Frames delivered with wrong bits.
+    /// Frames passed on with wrong bits.
     pub corrupted: u64,
     /// Frames with wrong bits that the frame check sequence has caught.
     pub fcs_errors: u64,

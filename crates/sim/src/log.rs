@@ -1,7 +1,9 @@
 //! What a run leaves behind: a hash that two equal runs share, and whatever its taps write.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io::Write;
+use std::rc::Rc;
 
 use weft_time::Instant;
 use xxhash_rust::xxh3::xxh3_64;
@@ -96,6 +98,21 @@ pub trait Tap {
     /// Something else has happened.
     fn event(&mut self, at: Instant, event: &Event) {
         let _ = (at, event);
+    }
+}
+
+/// A tap that its owner keeps a hand on, to read or finish it after the run.
+impl<T: Tap> Tap for Rc<RefCell<T>> {
+    fn machine(&mut self, machine: MachineId, name: &str) {
+        self.borrow_mut().machine(machine, name);
+    }
+
+    fn frame(&mut self, at: Instant, machine: MachineId, direction: Direction, frame: &[u8]) {
+        self.borrow_mut().frame(at, machine, direction, frame);
+    }
+
+    fn event(&mut self, at: Instant, event: &Event) {
+        self.borrow_mut().event(at, event);
     }
 }
 

@@ -38,6 +38,7 @@ pub struct Commands {
 /// A [`HostCommand`] with its bytes.
 #[derive(Debug)]
 enum Command {
+    Reset,
     Configure(Configuration),
     Transmit(Vec<u8>),
     Call { engine: u8, token: u32, kind: u8, payload: Vec<u8> },
@@ -49,6 +50,7 @@ impl Commands {
     /// Sends a command to the NIC.
     pub fn submit(&mut self, command: HostCommand<'_>) {
         let command = match command {
+            HostCommand::Reset => Command::Reset,
             HostCommand::Configure(configuration) => Command::Configure(configuration),
             HostCommand::Transmit(frame) => Command::Transmit(self.copy(frame)),
             HostCommand::Call { engine, token, kind, payload } => {
@@ -73,13 +75,14 @@ impl Command {
         DESCRIPTOR_BYTES
             + match self {
                 Self::Transmit(bytes) | Self::Call { payload: bytes, .. } => bytes.len(),
-                Self::Configure(_) | Self::PostSend(..) | Self::PostReceive(..) => 0,
+                Self::Reset | Self::Configure(_) | Self::PostSend(..) | Self::PostReceive(..) => 0,
             }
     }
 
     /// Gives the command to the NIC, and its buffer back.
     fn submit_to(self, nic: &mut impl Nic, now: Instant) -> Option<Vec<u8>> {
         match self {
+            Self::Reset => nic.submit(now, HostCommand::Reset),
             Self::Configure(configuration) => nic.submit(now, HostCommand::Configure(configuration)),
             Self::Transmit(frame) => {
                 nic.submit(now, HostCommand::Transmit(&frame));
@@ -112,7 +115,7 @@ fn event_bytes(event: &HostEvent) -> usize {
     DESCRIPTOR_BYTES
         + match event {
             HostEvent::Frame(bytes) | HostEvent::Reply { payload: bytes, .. } => bytes.len(),
-            HostEvent::Completion(_) => 0,
+            HostEvent::Completion(_) | HostEvent::Status { .. } => 0,
         }
 }
 

@@ -366,6 +366,12 @@ impl<M: Machine> World<M> {
         traffic
     }
 
+    /// When the next thing will happen, if anything will.
+    pub fn next_at(&self) -> Option<Instant> {
+        let deadline = self.deadlines.first().map_or(Instant::FAR_FUTURE, |(at, _)| at);
+        Some(self.queue.next_at().min(deadline)).filter(|&at| at < Instant::FAR_FUTURE)
+    }
+
     /// Does the next thing, if it is due at `until` or before; otherwise moves time to `until` and returns `false`.
     pub fn step(&mut self, until: Instant, director: &mut impl Director<M>) -> bool {
         let event_at = self.queue.next_at();

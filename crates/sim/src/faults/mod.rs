@@ -134,7 +134,7 @@ pub struct FaultCounts {
     pub duplication: u64,
     /// Frames held back.
     pub reordering: u64,
-    /// Frames delivered with wrong bits.
+    /// Frames passed on with wrong bits.
     pub corruption: u64,
     /// Frames with wrong bits that the frame check sequence has caught.
     pub corruption_caught_by_fcs: u64,
