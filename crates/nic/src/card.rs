@@ -153,6 +153,12 @@ impl<E: Engine> Card<E> {
     /// If asked to transmit a frame.
     pub fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
         match command {
+            HostCommand::Reset => {
+                for slot in 0..self.slots.len() {
+                    self.slots[slot].clear();
+                    self.dispatch(now, slot as u8, Event::Reset);
+                }
+            }
             HostCommand::Configure(configuration) => {
                 for slot in 0..self.slots.len() {
                     self.dispatch(now, slot as u8, Event::Configure(configuration));
@@ -245,6 +251,9 @@ impl<E: Engine> Card<E> {
         self.work.messages += 1;
         self.counters.messages_delivered += 1;
         place.handle(now, event, &mut self.effects);
+        if let Some(status) = place.take_status() {
+            self.host_events.push_back(HostEvent::Status { engine: slot, status });
+        }
         let mut effects = std::mem::take(&mut self.effects);
         for effect in effects.iter() {
             self.carry_out(now, slot, effect, &effects);

@@ -23,7 +23,7 @@ pub use soft::{SoftNic, SoftNicConfig};
 
 use weft_rdma::{Completion, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_time::Instant;
-use weft_waist::{Accesses, Configuration};
+use weft_waist::{Accesses, Configuration, EngineStatus};
 
 /// A network card. See the crate's documentation for the contract.
 pub trait Nic {
@@ -57,6 +57,8 @@ pub trait Nic {
 /// What the host asks of its NIC.
 #[derive(Clone, Debug)]
 pub enum HostCommand<'a> {
+    /// Reset all engines and their memories: they start empty, as at power-on.
+    Reset,
     /// Write the membership registers of all engines.
     Configure(Configuration),
     /// Send an ordinary frame as it is.
@@ -85,6 +87,13 @@ pub enum HostEvent {
     Frame(Vec<u8>),
     /// A work request of the host has ended.
     Completion(Completion),
+    /// The status registers of an engine have changed.
+    Status {
+        /// The engine's slot.
+        engine: u8,
+        /// What they hold.
+        status: EngineStatus,
+    },
     /// An engine has answered a call of the host.
     Reply {
         /// The call's token.

@@ -1,7 +1,7 @@
 //! One engine with its memory and its timers.
 
 use weft_time::Instant;
-use weft_waist::{Effects, Engine, Event, Io, Memory};
+use weft_waist::{Effects, Engine, EngineStatus, Event, Io, Memory};
 
 /// Timers of one engine; an engine has few.
 const TIMERS_MAX: usize = 16;
@@ -12,11 +12,27 @@ pub(crate) struct Slot<E> {
     pub(crate) engine: E,
     pub(crate) memory: Memory,
     timers: Vec<(u32, Instant)>,
+    reported: EngineStatus,
 }
 
 impl<E: Engine> Slot<E> {
     pub(crate) fn new(engine: E, memory: Memory) -> Self {
-        Self { engine, memory, timers: Vec::with_capacity(TIMERS_MAX) }
+        Self { engine, memory, timers: Vec::with_capacity(TIMERS_MAX), reported: EngineStatus::STARTING }
+    }
+
+    /// Makes the slot ready for a reset of its engine.
+    pub(crate) fn clear(&mut self) {
+        self.memory.clear();
+        self.timers.clear();
+    }
+
+    /// The engine's status, if it has changed since the last call.
+    pub(crate) fn take_status(&mut self) -> Option<EngineStatus> {
+        let status = self.engine.status();
+        (status != self.reported).then(|| {
+            self.reported = status;
+            status
+        })
     }
 
     pub(crate) fn handle(&mut self, now: Instant, event: Event<'_>, effects: &mut Effects) {

@@ -42,6 +42,7 @@ impl Engine for Parrot {
             Event::Timer { tag } => self.told.push(format!("timer {tag}")),
             Event::Done { tag, status } => self.told.push(format!("done {tag} {}", status.name())),
             Event::Configure(_) => self.told.push("configured".into()),
+            Event::Reset => self.told.push("reset".into()),
         }
     }
 

@@ -52,6 +52,8 @@ pub struct Io<'a> {
 /// What an engine is told.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
+    /// The host has reset the engine: it is as at power-on, its memory is zero and its timers are off.
+    Reset,
     /// The host has set the membership registers: a new view, or the same view with a longer lease.
     Configure(Configuration),
     /// A client, this node's host or a queue pair asks for something.

@@ -47,6 +47,11 @@ impl Memory {
         self.bytes[address..address + bytes.len()].copy_from_slice(bytes);
     }
 
+    /// Zero everywhere again, uncounted: part of a reset.
+    pub fn clear(&mut self) {
+        self.bytes.fill(0);
+    }
+
     /// The whole content, uncounted: for inspection and for comparing twins.
     pub fn image(&self) -> &[u8] {
         &self.bytes

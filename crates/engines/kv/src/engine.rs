@@ -1020,6 +1020,11 @@ impl Kv {
 impl Engine for Kv {
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
         let last = match event {
+            Event::Reset => {
+                let counters = self.counters;
+                *self = Self { counters, ..Self::new(self.parameters.clone()) };
+                true
+            }
             Event::Configure(configuration) => {
                 self.configure(now, configuration, io);
                 true
