@@ -11,7 +11,10 @@ use crate::completion::{Completion, CompletionQueue};
 use crate::congestion::{CongestionControlFactory, FixedWindow};
 use crate::counters::Counters;
 use crate::memory::RegionMemory;
-use crate::queue_pair::{Modify, QueuePair, QueuePairAttributes, QueuePairInformation, QueuePairNumber};
+use crate::queue_pair::{
+    Modify, QueuePair, QueuePairAttributes, QueuePairInformation, QueuePairNumber, ReadyToReceive,
+    ReadyToSend,
+};
 use crate::region::{AccessFlags, Region, RegionKeys, RegionTable};
 use crate::rpc::{RpcQueue, RpcWrite};
 use crate::shared::Shared;
@@ -184,6 +187,22 @@ impl Transport {
         queue_pair.modify(change, || (config.congestion_control)(config.window_packets), shared)?;
         self.settle(index);
         Ok(())
+    }
+
+    /// Takes a queue pair from RESET to RTS: what a connection manager does once both ends know each other.
+    ///
+    /// # Errors
+    /// As [`Transport::modify_queue_pair`]; the queue pair is then in the last state that it reached.
+    pub fn connect(
+        &mut self,
+        number: QueuePairNumber,
+        access: AccessFlags,
+        receive: ReadyToReceive,
+        send: ReadyToSend,
+    ) -> Result<(), ApiError> {
+        self.modify_queue_pair(number, Modify::Init { access })?;
+        self.modify_queue_pair(number, Modify::ReadyToReceive(receive))?;
+        self.modify_queue_pair(number, Modify::ReadyToSend(send))
     }
 
     /// Takes a queue pair away, with its requests and without completions for them.

@@ -129,7 +129,7 @@ impl World {
         let remote_word = RemoteAddress { address: (TARGET + word) as u64, rkey };
         let choice = self.below(6);
         let value = self.random.next_u64();
-        let immediate = (value % 2 == 0).then_some(value as u32);
+        let immediate = (value.is_multiple_of(2)).then_some(value as u32);
         let signaled = self.below(4) > 0;
 
         let content =
@@ -160,7 +160,7 @@ impl World {
                 let (result, operation) = if choice == 4 {
                     (original.wrapping_add(value), Operation::FetchAdd { remote: remote_word, add: value })
                 } else {
-                    let compare = if value % 3 == 0 { !original } else { original };
+                    let compare = if value.is_multiple_of(3) { !original } else { original };
                     let result = if compare == original { value } else { original };
                     (result, Operation::CompareSwap { remote: remote_word, compare, swap: value })
                 };
@@ -259,7 +259,7 @@ impl World {
                 if self.happens(300) {
                     self.post(side);
                 }
-                if self.happens(200) {
+                if self.happens(60) {
                     self.post_receive(side);
                 }
                 self.transmit(side);
@@ -312,5 +312,33 @@ proptest! {
     ) {
         let faults = Faults { loss, duplication, reordering };
         World::new(seed, faults, PathMtu::ALL[mtu], window, rd_atomic, adaptive).run();
+    }
+}
+
+/// The property above would be worth little if the network did not force every kind of recovery.
+#[test]
+fn the_faults_force_every_kind_of_recovery() {
+    let mut sums = std::collections::BTreeMap::new();
+    for seed in 0..20 {
+        let faults = Faults { loss: 50, duplication: 50, reordering: 100 };
+        let mut world = World::new(seed, faults, PathMtu::Bytes256, 16, 4, false);
+        world.run();
+        for node in &world.nodes {
+            for (name, value) in node.transport.counters().iter() {
+                *sums.entry(name).or_insert(0) += value;
+            }
+        }
+    }
+    for name in [
+        "duplicate_request",
+        "out_of_seq_request",
+        "rcvd_seq_err",
+        "rcvd_rnr_err",
+        "implied_nak_seq_err",
+        "ack_timeout",
+        "ack_deferred",
+        "drop_stale_response",
+    ] {
+        assert!(sums[name] > 20, "{name} happened {} times", sums[name]);
     }
 }

@@ -1,5 +1,36 @@
 //! Golden conversations: each file in `tests/scripts` says what two queue pairs do, command by command and packet
 //! by packet. `UPDATE=1 cargo test -p weft-rdma --test scripts` writes the files anew; read the difference.
+//!
+//! | rule (InfiniBand Architecture Specification, volume 1, chapter 9, unless said otherwise) | script or test |
+//! |---|---|
+//! | a message is FIRST, MIDDLE..., LAST or ONLY by its length and the path MTU | `write_segmented` |
+//! | only the first packet of a WRITE names the memory | `write_segmented` |
+//! | immediate data comes with the last packet and consumes a receive request | `write_immediate` |
+//! | PSN and MSN wrap at 24 bits | `psn_wrap`, `psn::tests` |
+//! | one acknowledgement speaks for everything before it | `write_segmented`, `window` |
+//! | a response acknowledges the requests before it, and none overtakes it | `read_acknowledges_earlier_writes` |
+//! | a gap is reported once; the requester goes back to it | `nak_sequence_go_back_n` |
+//! | what is not acknowledged in time is sent again | `time_out_go_back_n` |
+//! | a missing response is asked for again from where it is missing | `read_response_lost`, `psn_wrap` |
+//! | duplicate SENDs and WRITEs are acknowledged again and not carried out | `lost_acknowledgement`, `rpc_region` |
+//! | duplicate READs are carried out again | `read_response_lost` |
+//! | duplicate atomics are answered from what was saved | `atomic_duplicate` |
+//! | receiver not ready: wait, then try again; packets behind are dropped | `send_receiver_not_ready` |
+//! | `rnr_retry` limits that | `receiver_not_ready_retry_exceeded` |
+//! | `retry_cnt` limits attempts; the first request fails, the others are flushed | `retry_exceeded_flush` |
+//! | key, domain, bounds and permission of a region | `access_violation`, `region::tests` |
+//! | permissions change while traffic flows | `permission_revoked` |
+//! | invalid requests: alignment, length, order of opcodes, too many READs | `invalid_requests`, `hostile.rs` |
+//! | a failure that is not the requester's fault | `invalid_requests`, `local_errors` |
+//! | local protection errors keep the order of completions | `local_errors` |
+//! | a fence waits for READs and atomics; `max_rd_atomic` limits them | `fence` |
+//! | the window is clocked by acknowledgements (BALBOA 4.4) | `window`, `control.rs` |
+//! | no credit towards the host: dropped without a NAK (BALBOA 4.3) | `credits_drop` |
+//! | a WRITE into an RPC region is one call of its engine (Weft) | `rpc_region` |
+//! | targets and writing through (Weft) | `write_through` |
+//! | unknown queue pair, other source, other partition, wrong state | `hostile.rs` |
+//! | legal transitions of states, ranges of attributes | `control.rs` |
+//! | queue pairs share the wire evenly | `fairness.rs` |
 
 mod common;
 #[path = "common/script.rs"]

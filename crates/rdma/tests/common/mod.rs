@@ -5,9 +5,8 @@
 use std::net::Ipv4Addr;
 
 use weft_rdma::{
-    AccessFlags, Completion, Config, FlatMemory, LocalBuffer, Modify, Operation, PathMtu,
-    QueuePairAttributes, QueuePairNumber, ReadyToReceive, ReadyToSend, Region, RegionKeys, RemoteAddress,
-    Transport, WorkRequest,
+    AccessFlags, Completion, Config, FlatMemory, LocalBuffer, Operation, PathMtu, QueuePairAttributes,
+    QueuePairNumber, ReadyToReceive, ReadyToSend, Region, RegionKeys, RemoteAddress, Transport, WorkRequest,
 };
 use weft_time::Instant;
 
@@ -87,27 +86,22 @@ pub fn connect(
     peer_psn: u32,
     with: &Connection,
 ) {
-    let changes = [
-        Modify::Init { access: AccessFlags::ALL },
-        Modify::ReadyToReceive(ReadyToReceive {
-            destination: peer.0,
-            destination_qp_num: peer.1,
-            rq_psn: peer_psn,
-            path_mtu: with.path_mtu,
-            max_dest_rd_atomic: with.rd_atomic,
-            min_rnr_timer: with.min_rnr_timer,
-        }),
-        Modify::ReadyToSend(ReadyToSend {
-            sq_psn: own_psn,
-            timeout: with.timeout,
-            retry_cnt: with.retry_cnt,
-            rnr_retry: with.rnr_retry,
-            max_rd_atomic: with.rd_atomic,
-        }),
-    ];
-    for change in changes {
-        transport.modify_queue_pair(number, change).unwrap();
-    }
+    let receive = ReadyToReceive {
+        destination: peer.0,
+        destination_qp_num: peer.1,
+        rq_psn: peer_psn,
+        path_mtu: with.path_mtu,
+        max_dest_rd_atomic: with.rd_atomic,
+        min_rnr_timer: with.min_rnr_timer,
+    };
+    let send = ReadyToSend {
+        sq_psn: own_psn,
+        timeout: with.timeout,
+        retry_cnt: with.retry_cnt,
+        rnr_retry: with.rnr_retry,
+        max_rd_atomic: with.rd_atomic,
+    };
+    transport.connect(number, AccessFlags::ALL, receive, send).unwrap();
 }
 
 /// Two nodes whose queue pairs are connected.

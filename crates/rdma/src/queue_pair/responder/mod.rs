@@ -4,6 +4,8 @@
 //! acknowledgement that may be pending. Since an acknowledgement speaks for everything before it, a
 //! later one takes the place of an earlier one: that is all the coalescing there is.
 
+mod carry_out;
+
 use std::collections::VecDeque;
 
 use weft_wire::roce::{Aeth, MASK_24, NakCode, Opcode, Packet, Reth, Syndrome};
@@ -12,16 +14,12 @@ use super::{Setup, emit};
 use crate::completion::{Completion, CompletionOpcode, CompletionStatus};
 use crate::memory::RegionMemory;
 use crate::region::{AccessFlags, Grant, Request};
-use crate::rpc::RpcWrite;
 use crate::shared::Shared;
-use crate::work::{LocalBuffer, ReceiveRequest};
+use crate::work::ReceiveRequest;
 use crate::{ApiError, psn};
 
 /// The credit count code that says "credits are not used" (clause 9.7.7.2.4).
 const NO_CREDITS: Syndrome = Syndrome::Ack { credits: 31 };
-
-/// The longest message of the specification.
-const MESSAGE_BYTES_MAX: u32 = 1 << 31;
 
 /// The queue pair must enter the ERROR state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -402,255 +400,6 @@ impl Responder {
         self.responses.push_back(Response { first: sequence, packets, sent: 0, body, duplicate: true });
     }
 
-    /// Carries out the packet whose turn it is. Returns how many sequence numbers it takes.
-    fn carry_out(
-        &mut self,
-        packet: &Packet<'_>,
-        setup: &Setup,
-        shared: &mut Shared,
-        memory: &mut impl RegionMemory,
-    ) -> Result<u32, Refusal> {
-        let opcode = packet.bth.opcode;
-        // A message must end before the next begins, and only one that began goes on.
-        if opcode.starts_message() != (self.inbound == Inbound::Idle) {
-            return Err(Refusal::Nak(NakCode::InvalidRequest));
-        }
-        match opcode {
-            Opcode::SendFirst | Opcode::SendOnly | Opcode::SendOnlyWithImmediate => {
-                self.carry_out_send(0, packet, setup, shared, memory)
-            }
-            Opcode::SendMiddle | Opcode::SendLast | Opcode::SendLastWithImmediate => match self.inbound {
-                Inbound::Send { done } => self.carry_out_send(done, packet, setup, shared, memory),
-                _ => Err(Refusal::Nak(NakCode::InvalidRequest)),
-            },
-            Opcode::WriteFirst | Opcode::WriteOnly | Opcode::WriteOnlyWithImmediate => {
-                let reth = packet.reth.expect("the packet is well formed");
-                // The whole range is checked at once, so that no part of a WRITE that leaves its region lands.
-                if reth.length > 0 {
-                    allow(setup, AccessFlags::REMOTE_WRITE, shared)?;
-                    check(&reth, AccessFlags::REMOTE_WRITE, setup, shared).map_err(Refusal::Nak)?;
-                }
-                self.carry_out_write(reth, 0, packet, setup, shared, memory)
-            }
-            Opcode::WriteMiddle | Opcode::WriteLast | Opcode::WriteLastWithImmediate => match self.inbound {
-                Inbound::Write { reth, done } => {
-                    self.carry_out_write(reth, done, packet, setup, shared, memory)
-                }
-                _ => Err(Refusal::Nak(NakCode::InvalidRequest)),
-            },
-            Opcode::ReadRequest => self.carry_out_read(packet, setup, shared),
-            Opcode::CompareSwap | Opcode::FetchAdd => self.carry_out_atomic(packet, setup, shared, memory),
-            _ => unreachable!("responses go to the requester"),
-        }
-    }
-
-    fn carry_out_send(
-        &mut self,
-        done: u32,
-        packet: &Packet<'_>,
-        setup: &Setup,
-        shared: &mut Shared,
-        memory: &mut impl RegionMemory,
-    ) -> Result<u32, Refusal> {
-        let last = packet.bth.opcode.ends_message();
-        check_payload_length(packet, setup)?;
-        let receive = *self.receives.front().ok_or(Refusal::NotReady)?;
-        let length = packet.payload.len() as u32;
-        if length > receive.local.length - done {
-            return Err(Refusal::NakReceive(NakCode::InvalidRequest, CompletionStatus::LocalLengthError));
-        }
-        if length > 0 {
-            let LocalBuffer { address, lkey, .. } = receive.local;
-            let operational = |status| Refusal::NakReceive(NakCode::RemoteOperationalError, status);
-            let address = address
-                .checked_add(u64::from(done))
-                .ok_or(operational(CompletionStatus::LocalProtectionError))?;
-            let request = Request {
-                key: lkey,
-                domain: setup.domain,
-                address,
-                length: u64::from(length),
-                needs: AccessFlags::LOCAL_WRITE,
-            };
-            let grant = shared
-                .check_local(request)
-                .map_err(|_| operational(CompletionStatus::LocalProtectionError))?;
-            if !shared.spend_credits(grant.target, packet.payload.len()) {
-                return Err(Refusal::Drop);
-            }
-            grant
-                .store(memory, address, packet.payload)
-                .map_err(|_| operational(CompletionStatus::LocalQueuePairOperationError))?;
-        }
-        let done = done + length;
-        if last {
-            self.inbound = Inbound::Idle;
-            self.count_message();
-            shared.counters.rdma_recvs += 1;
-            self.receives.pop_front();
-            shared.completions.push(Completion {
-                id: receive.id,
-                status: CompletionStatus::Success,
-                opcode: CompletionOpcode::Receive,
-                bytes: done,
-                immediate: packet.immediate,
-                queue_pair: setup.number,
-                vendor_error: 0,
-            });
-        } else {
-            self.inbound = Inbound::Send { done };
-        }
-        Ok(1)
-    }
-
-    fn carry_out_write(
-        &mut self,
-        reth: Reth,
-        done: u32,
-        packet: &Packet<'_>,
-        setup: &Setup,
-        shared: &mut Shared,
-        memory: &mut impl RegionMemory,
-    ) -> Result<u32, Refusal> {
-        let last = packet.bth.opcode.ends_message();
-        check_payload_length(packet, setup)?;
-        let length = packet.payload.len() as u32;
-        let rest = reth.length.checked_sub(done).expect("a WRITE never exceeds its length");
-        let fits = if last { length == rest } else { length < rest };
-        if !fits || reth.length > MESSAGE_BYTES_MAX {
-            return Err(Refusal::Nak(NakCode::InvalidRequest));
-        }
-        let part = Reth { address: reth.address.wrapping_add(u64::from(done)), length, ..reth };
-        // A WRITE of no bytes needs no permission (clause 9.7.4.1.5), but it can call an engine where it has one.
-        let grant = if length > 0 {
-            allow(setup, AccessFlags::REMOTE_WRITE, shared)?;
-            Some(check(&part, AccessFlags::REMOTE_WRITE, setup, shared).map_err(Refusal::Nak)?)
-        } else {
-            let request = access(&part, AccessFlags::REMOTE_WRITE, setup);
-            shared
-                .regions
-                .check_remote(request)
-                .ok()
-                .filter(|_| setup.access.contains(AccessFlags::REMOTE_WRITE))
-        };
-        let call = grant.filter(|_| last).and_then(|grant| {
-            Some(RpcWrite {
-                engine: grant.rpc?,
-                queue_pair: setup.number,
-                target: grant.target,
-                address: reth.address,
-                length: reth.length,
-                immediate: packet.immediate,
-            })
-        });
-        let consumes_receive = packet.immediate.is_some() && call.is_none();
-        if consumes_receive && self.receives.is_empty() {
-            return Err(Refusal::NotReady);
-        }
-        if call.is_some() && shared.rpc.is_full() {
-            shared.counters.drop_rpc_queue_full += 1;
-            return Err(Refusal::Drop);
-        }
-        if let Some(grant) = grant.filter(|_| length > 0) {
-            if !shared.spend_credits(grant.target, packet.payload.len()) {
-                return Err(Refusal::Drop);
-            }
-            grant
-                .store(memory, part.address, packet.payload)
-                .map_err(|_| Refusal::Nak(NakCode::RemoteOperationalError))?;
-        }
-        if !last {
-            self.inbound = Inbound::Write { reth, done: done + length };
-            return Ok(1);
-        }
-        self.inbound = Inbound::Idle;
-        self.count_message();
-        if let Some(call) = call {
-            shared.counters.rpc_calls += 1;
-            shared.rpc.push(call);
-        }
-        if consumes_receive {
-            let receive = self.receives.pop_front().expect("checked above");
-            shared.completions.push(Completion {
-                id: receive.id,
-                status: CompletionStatus::Success,
-                opcode: CompletionOpcode::ReceiveWriteWithImmediate,
-                bytes: reth.length,
-                immediate: packet.immediate,
-                queue_pair: setup.number,
-                vendor_error: 0,
-            });
-        }
-        Ok(1)
-    }
-
-    fn carry_out_read(
-        &mut self,
-        packet: &Packet<'_>,
-        setup: &Setup,
-        shared: &mut Shared,
-    ) -> Result<u32, Refusal> {
-        let reth = packet.reth.expect("the packet is well formed");
-        self.claim_resource()?;
-        if reth.length > MESSAGE_BYTES_MAX {
-            return Err(Refusal::Nak(NakCode::InvalidRequest));
-        }
-        if reth.length > 0 {
-            allow(setup, AccessFlags::REMOTE_READ, shared)?;
-            check(&reth, AccessFlags::REMOTE_READ, setup, shared).map_err(Refusal::Nak)?;
-        }
-        let packets = setup.packets(reth.length);
-        self.respond(packets, Body::Read(reth));
-        Ok(packets)
-    }
-
-    fn carry_out_atomic(
-        &mut self,
-        packet: &Packet<'_>,
-        setup: &Setup,
-        shared: &mut Shared,
-        memory: &mut impl RegionMemory,
-    ) -> Result<u32, Refusal> {
-        let atomic = packet.atomic.expect("the packet is well formed");
-        self.claim_resource()?;
-        allow(setup, AccessFlags::REMOTE_ATOMIC, shared)?;
-        if atomic.address % 8 != 0 {
-            return Err(Refusal::Nak(NakCode::InvalidRequest));
-        }
-        let word = Reth { address: atomic.address, rkey: atomic.rkey, length: 8 };
-        let grant: Grant = check(&word, AccessFlags::REMOTE_ATOMIC, setup, shared).map_err(Refusal::Nak)?;
-        let fault = |_| Refusal::Nak(NakCode::RemoteOperationalError);
-        let bytes = memory.read(grant.target, atomic.address, 8).map_err(fault)?;
-        let original =
-            u64::from_le_bytes(bytes.try_into().map_err(|_| Refusal::Nak(NakCode::RemoteOperationalError))?);
-        let value = match packet.bth.opcode {
-            Opcode::FetchAdd => Some(original.wrapping_add(atomic.swap_or_add)),
-            _ => (original == atomic.compare).then_some(atomic.swap_or_add),
-        };
-        if let Some(value) = value {
-            grant.store(memory, atomic.address, &value.to_le_bytes()).map_err(fault)?;
-        }
-        self.respond(1, Body::Atomic { original });
-        Ok(1)
-    }
-
-    /// A peer that has more READs and atomics outstanding than was agreed makes an invalid request.
-    fn claim_resource(&self) -> Result<(), Refusal> {
-        let waiting = self.responses.iter().filter(|response| !response.duplicate).count();
-        if waiting < self.resources { Ok(()) } else { Err(Refusal::Nak(NakCode::InvalidRequest)) }
-    }
-
-    /// Queues the response to a READ or atomic and keeps what its duplicates need.
-    fn respond(&mut self, packets: u32, body: Body) {
-        self.count_message();
-        if self.saved.len() == self.resources {
-            self.saved.pop_front();
-        }
-        self.saved.push_back(Saved { first: self.expected, packets, body });
-        let response = Response { first: self.expected, packets, sent: 0, body, duplicate: false };
-        self.responses.push_back(response);
-    }
-
     fn count_message(&mut self) {
         self.msn = (self.msn + 1) & MASK_24;
     }
@@ -669,15 +418,7 @@ impl Responder {
     }
 }
 
-/// Checks what the queue pair as a whole lets its peer do.
-fn allow(setup: &Setup, needs: AccessFlags, shared: &mut Shared) -> Result<(), Refusal> {
-    if setup.access.contains(needs) {
-        return Ok(());
-    }
-    shared.counters.violation_permission += 1;
-    Err(Refusal::Nak(NakCode::InvalidRequest))
-}
-
+/// The check that a peer's access needs.
 fn access(reth: &Reth, needs: AccessFlags, setup: &Setup) -> Request {
     Request {
         key: reth.rkey,
@@ -688,6 +429,7 @@ fn access(reth: &Reth, needs: AccessFlags, setup: &Setup) -> Request {
     }
 }
 
+/// Checks a peer's access; the error is what the peer is told.
 fn check(reth: &Reth, needs: AccessFlags, setup: &Setup, shared: &mut Shared) -> Result<Grant, NakCode> {
     shared.check_remote(access(reth, needs, setup)).map_err(|_| NakCode::RemoteAccessError)
 }
@@ -713,19 +455,6 @@ fn is_part(original: &Reth, again: &Reth, packet: u64, mtu: u32) -> bool {
     again.rkey == original.rkey
         && again.address == original.address.wrapping_add(offset)
         && u64::from(again.length) <= u64::from(original.length) - offset
-}
-
-/// A FIRST or MIDDLE packet is full, a LAST one holds something, and none holds more than the path carries.
-fn check_payload_length(packet: &Packet<'_>, setup: &Setup) -> Result<(), Refusal> {
-    let mtu = setup.mtu as usize;
-    let length = packet.payload.len();
-    let opcode = packet.bth.opcode;
-    let right = if opcode.is_first() || opcode.is_middle() {
-        length == mtu
-    } else {
-        length <= mtu && (length > 0 || !opcode.is_last())
-    };
-    if right { Ok(()) } else { Err(Refusal::Nak(NakCode::InvalidRequest)) }
 }
 
 /// Whether the packet has exactly the extended headers that its opcode calls for.
