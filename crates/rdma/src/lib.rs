@@ -24,6 +24,58 @@
 //!
 //! Nothing on the way of a packet allocates: queues are allocated when the NIC or the queue pair is created.
 //!
+//! # Example
+//!
+//! Two NICs, one connection, one WRITE:
+//!
+//! ```
+//! use std::net::Ipv4Addr;
+//! use weft_rdma::*;
+//! use weft_time::Instant;
+//! use weft_wire::roce::Packet;
+//!
+//! let addresses = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
+//! let mut memories = [FlatMemory::new(4_096), FlatMemory::new(4_096)];
+//! let mut transports = [Transport::new(Config::default()), Transport::new(Config::default())];
+//! let keys = [0, 1].map(|end: usize| {
+//!     let region = Region::host(0, 4_096, AccessFlags::LOCAL_WRITE.with(AccessFlags::REMOTE_WRITE));
+//!     transports[end].register_region(region).unwrap()
+//! });
+//! let numbers =
+//!     [0, 1].map(|end: usize| transports[end].create_queue_pair(QueuePairAttributes::default()).unwrap());
+//! for end in 0..2 {
+//!     let receive = ReadyToReceive {
+//!         destination: addresses[1 - end],
+//!         destination_qp_num: numbers[1 - end],
+//!         rq_psn: 0,
+//!         path_mtu: PathMtu::Bytes1024,
+//!         max_dest_rd_atomic: 4,
+//!         min_rnr_timer: 12,
+//!     };
+//!     let send = ReadyToSend { sq_psn: 0, timeout: 14, retry_cnt: 7, rnr_retry: 7, max_rd_atomic: 4 };
+//!     transports[end].connect(numbers[end], AccessFlags::ALL, receive, send).unwrap();
+//! }
+//!
+//! memories[0].image_mut(Target::Host)[..5].copy_from_slice(b"hello");
+//! let remote = RemoteAddress { address: 0x100, rkey: keys[1].rkey };
+//! let local = LocalBuffer { address: 0, length: 5, lkey: keys[0].lkey };
+//! let request = WorkRequest::new(1, Operation::Write { remote, immediate: None }, local);
+//! transports[0].post_send(Instant::ZERO, numbers[0], request).unwrap();
+//!
+//! // The world: what one end sends, the other receives.
+//! let mut bytes = Vec::new();
+//! for end in [0, 1] {
+//!     transports[end].poll_transmit(Instant::ZERO, &mut memories[end], &mut bytes).unwrap();
+//!     let packet = Packet::parse(&bytes).unwrap();
+//!     let peer = 1 - end;
+//!     transports[peer].receive(Instant::ZERO, addresses[end], &packet, &mut memories[peer]);
+//!     bytes.clear();
+//! }
+//!
+//! assert_eq!(transports[0].poll_completion().unwrap().status, CompletionStatus::Success);
+//! assert_eq!(&memories[1].image(Target::Host)[0x100..0x105], b"hello");
+//! ```
+//!
 //! # Choices where the specification leaves one
 //!
 //! - Multi-byte words of atomic operations lie in memory in little-endian order.
