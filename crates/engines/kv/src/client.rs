@@ -385,7 +385,7 @@ impl Client {
                 slot.attempts += 1;
                 slot.redirected = false;
                 // Whom the view names, and every other time the next of all nodes: it may know a newer view.
-                slot.target = if slot.attempts % 2 == 0 {
+                slot.target = if slot.attempts.is_multiple_of(2) {
                     first
                 } else {
                     let nodes = self.parameters.nodes;

@@ -712,3 +712,141 @@ impl<'a> StateChunk<'a> {
         Ok(chunk)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn operation() -> impl Strategy<Value = Operation> {
+        prop::sample::select(vec![Operation::Put, Operation::Delete, Operation::CompareAndSet])
+    }
+
+    fn lengths() -> impl Strategy<Value = Lengths> {
+        prop::collection::vec(any::<u64>(), NODES_MAX).prop_map(|list| Lengths::try_from(list).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn requests_survive(op in operation(), client: u64, request in 1u64.., version: u64, key: [u8; 13],
+                            value in prop::collection::vec(any::<u8>(), 1..300)) {
+            let mut padded = key.to_vec();
+            padded.resize(16, 0);
+            let value = if op == Operation::Delete { &[] } else { &value[..] };
+            let expected = if op == Operation::CompareAndSet { version } else { 0 };
+            let request = Request { operation: op, client, request, expected, key: &padded, value };
+            let bytes = [&request.header()[..], &padded, value].concat();
+            prop_assert_eq!(Request::parse(&bytes, 13), Ok(request));
+            prop_assert_eq!(Request::identity(&bytes), Some((client, request.request)));
+            prop_assert_eq!(Request::parse(&bytes[..bytes.len() - 1], 13).is_ok(), false);
+            prop_assert_eq!(Request::parse(&bytes, 12).is_ok(), key[12] == 0);
+        }
+
+        #[test]
+        fn replies_survive(status in 0u8..9, client: u64, request: u64, version: u64, epoch: u32, full: u16,
+                           value in prop::collection::vec(any::<u8>(), 0..300)) {
+            let status = Status::parse(status).unwrap();
+            let full = NodeSet::from_bits(full);
+            let reply = Reply { status, client, request, version, epoch: Epoch(epoch), full, value: &value };
+            let bytes = [&reply.header()[..], &value].concat();
+            prop_assert_eq!(Reply::parse(&bytes), Ok(reply));
+        }
+
+        #[test]
+        fn writes_survive(op in operation(), epoch: u32, number in 1u64.., committed: u64, client: u64, request in 1u64..,
+                          version: u64, key: [u8; 8], value in prop::collection::vec(any::<u8>(), 1..300)) {
+            let value = if op == Operation::Delete { &[] } else { &value[..] };
+            let write = Write {
+                epoch: Epoch(epoch), operation: op, status: Status::Ok, number, committed, client, request, version,
+                key: &key, value,
+            };
+            let bytes = [&write.header()[..], &key, value].concat();
+            prop_assert_eq!(Write::parse(&bytes, 8), Ok(write));
+        }
+
+        #[test]
+        fn small_messages_survive(epoch: u32, a: u64, b: u64, gap: bool, asks: bool, attempt: u32, from: u32) {
+            let (epoch, committed, accepted) = (Epoch(epoch), a.min(b), a.max(b));
+            let message = Acknowledge { epoch, accepted, committed, gap, asks };
+            prop_assert_eq!(Acknowledge::parse(&message.encode()), Ok(message));
+            let message = Commit { epoch, committed };
+            prop_assert_eq!(Commit::parse(&message.encode()), Ok(message));
+            let message = StateRequest { epoch, attempt, what: What::Sessions, from };
+            prop_assert_eq!(StateRequest::parse(&message.encode()), Ok(message));
+        }
+
+        #[test]
+        fn sealed_survives(epoch in 2u32.., members: u16, heard: u16, accepted in lengths(),
+                           cuts in prop::collection::vec((1u32.., lengths()), 0..=CUTS_MAX)) {
+            let mut past = [Cut::default(); CUTS_MAX];
+            for (place, (epoch, lengths)) in past.iter_mut().zip(cuts) {
+                *place = Cut { epoch: Epoch(epoch), lengths };
+            }
+            let sealed = Sealed {
+                epoch: Epoch(epoch), base: Epoch(epoch - 1), base_members: NodeSet::from_bits(members),
+                heard: NodeSet::from_bits(heard), accepted, cuts: past,
+            };
+            let mut bytes = [0xff; Sealed::BYTES_MAX];
+            let length = sealed.encode(&mut bytes);
+            prop_assert_eq!(Sealed::parse(&bytes[..length]), Ok(sealed));
+        }
+
+        #[test]
+        fn chunks_survive(epoch: u32, attempt: u32, part in 0u8..64, from in 0u32..1000, tag: u64,
+                          records in prop::collection::vec(any::<u8>(), 0..300)) {
+            let chunk = StateChunk {
+                epoch: Epoch(epoch), attempt, what: What::Buckets, part, parts: 64, from, next: from + 1, tag,
+                records: &records,
+            };
+            let bytes = [&chunk.header()[..], &records].concat();
+            prop_assert_eq!(StateChunk::parse(&bytes), Ok(chunk));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..900)) {
+            let _ = Request::parse(&bytes, 8);
+            let _ = Reply::parse(&bytes);
+            let _ = Write::parse(&bytes, 8);
+            let _ = Acknowledge::parse(&bytes);
+            let _ = Commit::parse(&bytes);
+            let _ = Sealed::parse(&bytes);
+            let _ = StateRequest::parse(&bytes);
+            let _ = StateChunk::parse(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_request_byte_by_byte() {
+        let request = Request {
+            operation: Operation::CompareAndSet,
+            client: 0x0102_0304_0506_0708,
+            request: 9,
+            expected: 1 << 40 | 3,
+            key: b"aaaaaaaa",
+            value: b"xyz",
+        };
+        let bytes = [&request.header()[..], request.key, request.value].concat();
+        let expected: &[u8] = &[
+            4, 0, 0, 3, 0, 0, 0, 0, // operation, value length
+            1, 2, 3, 4, 5, 6, 7, 8, // client
+            0, 0, 0, 0, 0, 0, 0, 9, // request
+            0, 0, 1, 0, 0, 0, 0, 3, // expected version
+            b'a', b'a', b'a', b'a', b'a', b'a', b'a', b'a', // key
+            b'x', b'y', b'z',
+        ];
+        assert_eq!(bytes, expected);
+    }
+
+    #[test]
+    fn what_an_operation_does_not_have_is_refused() {
+        let request = |operation, expected, value: &'static [u8]| {
+            let request = Request { operation, client: 1, request: 1, expected, key: &[0; 8], value };
+            Request::parse(&[&request.header()[..], &[0; 8], value].concat(), 8).map(|_| ())
+        };
+        assert_eq!(request(Operation::Get, 0, b"x"), Err(Malformed::Field("value length")));
+        assert_eq!(request(Operation::Put, 0, b""), Err(Malformed::Field("value length")));
+        assert_eq!(request(Operation::Put, 7, b"x"), Err(Malformed::Field("expected version")));
+        assert_eq!(request(Operation::CompareAndSet, 7, b"x"), Ok(()));
+    }
+}

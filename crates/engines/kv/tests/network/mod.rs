@@ -1,0 +1,620 @@
+//! A small deterministic network: engines, clients, a membership service, and everything that can go wrong between
+//! them, out of one seed. It knows nothing of NICs, so that it tests the protocol and nothing else.
+#![allow(dead_code)]
+
+pub mod history;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weft_kv::{Client, ClientParameters, Kv, Outcome, Parameters, ReadPolicy, Role, Task};
+use weft_time::{Duration, Instant};
+use weft_waist::{
+    Caller, Configuration, Effect, Effects, Engine, EngineState, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
+};
+
+use history::{History, Kind};
+
+const HEARTBEAT: Duration = Duration::from_ms(2);
+const LEASE: Duration = Duration::from_ms(10);
+
+pub fn node(index: usize) -> NodeId {
+    NodeId::new(index).unwrap()
+}
+
+/// Sizes at which every limit is met.
+pub fn small() -> Parameters {
+    Parameters {
+        buckets: 256,
+        ways: 4,
+        value_bytes_max: 64,
+        window: 8,
+        waiting_reads: 8,
+        sessions: 64,
+        retransmit: Duration::from_us(200),
+        retransmit_max: Duration::from_ms(2),
+        burst: 4,
+        chunk_bytes: 512,
+        ..Parameters::default()
+    }
+}
+
+/// What goes wrong and how often: probabilities in parts per thousand.
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    pub loss: u64,
+    pub duplication: u64,
+    /// The longest extra delay, which reorders.
+    pub delay: Duration,
+    /// The longest time that a datagram lives, for rare late duplicates.
+    pub late: Duration,
+    pub crashes: bool,
+    pub partitions: bool,
+}
+
+impl Faults {
+    pub const NONE: Self = Self {
+        loss: 0,
+        duplication: 0,
+        delay: Duration::ZERO,
+        late: Duration::ZERO,
+        crashes: false,
+        partitions: false,
+    };
+    pub const ALL: Self = Self {
+        loss: 30,
+        duplication: 30,
+        delay: Duration::from_us(60),
+        late: Duration::from_ms(3),
+        crashes: true,
+        partitions: true,
+    };
+}
+
+struct Node {
+    kv: Kv,
+    memory: Memory,
+    timers: BTreeMap<u32, Instant>,
+    incarnation: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Packet {
+    Peer { from: usize, to: usize, messages: Vec<(u8, Vec<u8>)> },
+    Request { client: usize, to: usize, kind: u8, payload: Vec<u8> },
+    Reply { client: usize, kind: u8, payload: Vec<u8> },
+    Grant { to: usize, incarnation: u64, configuration: Configuration },
+    Heartbeat { from: usize, incarnation: u64, epoch: Epoch, state: EngineState },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Packet(usize),
+    Timer { node: usize, incarnation: u64, tag: u32 },
+    Beat { node: usize },
+    Client { client: usize },
+    Mischief,
+    Restart { node: usize },
+}
+
+/// What the membership service knows of a node.
+#[derive(Clone, Copy, Default)]
+struct Member {
+    incarnation: u64,
+    lease_until: Instant,
+    synced_in: Epoch,
+    lost: bool,
+}
+
+/// A client that keeps some requests outstanding.
+struct Actor {
+    client: Client,
+    outstanding: BTreeMap<u64, history::Operation>,
+    /// For counters: the latest version and count that it read.
+    counter: BTreeMap<u64, (u64, u64)>,
+    left: u64,
+}
+
+pub struct Network {
+    pub now: Instant,
+    rng: Xoshiro256PlusPlus,
+    faults: Faults,
+    parameters: Parameters,
+    nodes: Vec<Option<Node>>,
+    /// Who can reach whom; the last index is the membership service.
+    cut: Vec<Vec<bool>>,
+    packets: Vec<Option<Packet>>,
+    free: Vec<usize>,
+    due: BinaryHeap<Reverse<(Instant, u64, Due)>>,
+    sequence: u64,
+    effects: Effects,
+    view: View,
+    members: Vec<Member>,
+    incarnations: u64,
+    actors: Vec<Actor>,
+    pub history: History,
+    keys: u64,
+    pub crashes: u64,
+    pub partitions: u64,
+    pub events: u64,
+    /// When faults end.
+    heal_at: Instant,
+}
+
+impl Network {
+    pub fn new(seed: u64, nodes: usize, clients: usize, operations: u64, faults: Faults, parameters: Parameters) -> Self {
+        let policies = [ReadPolicy::AnyReplica, ReadPolicy::Leader, ReadPolicy::Prefer(node(nodes - 1))];
+        let actors = (0..clients)
+            .map(|index| {
+                let all = NodeSet::first(nodes);
+                Actor {
+                    client: Client::new(ClientParameters {
+                        reads: policies[index % 3],
+                        timeout: Duration::from_us(400),
+                        timeout_max: Duration::from_ms(4),
+                        pause: Duration::from_us(100),
+                        give_up: Duration::from_ms(if index % 4 == 3 { 3 } else { 10_000 }),
+                        ..ClientParameters::new(1000 + index as u64, all)
+                    }),
+                    outstanding: BTreeMap::new(),
+                    counter: BTreeMap::new(),
+                    left: operations,
+                }
+            })
+            .collect();
+        let mut network = Self {
+            now: Instant::ZERO,
+            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+            faults,
+            parameters,
+            nodes: (0..nodes).map(|_| None).collect(),
+            cut: vec![vec![false; nodes + 1]; nodes + 1],
+            packets: Vec::new(),
+            free: Vec::new(),
+            due: BinaryHeap::new(),
+            sequence: 0,
+            effects: Effects::default(),
+            view: View { epoch: Epoch(1), full: NodeSet::first(nodes), joining: NodeSet::EMPTY },
+            members: vec![Member::default(); nodes],
+            incarnations: 0,
+            actors,
+            history: History::default(),
+            keys: 6,
+            crashes: 0,
+            partitions: 0,
+            events: 0,
+            heal_at: Instant::ZERO + Duration::from_ms(120),
+        };
+        for index in 0..nodes {
+            network.start(index);
+            network.members[index] = Member {
+                incarnation: network.incarnations,
+                lease_until: Instant::ZERO + LEASE * 3,
+                ..Member::default()
+            };
+        }
+        for client in 0..clients {
+            network.schedule(Duration::from_us(100 + client as u64), Due::Client { client });
+        }
+        network.schedule(Duration::from_ms(1), Due::Mischief);
+        network
+    }
+
+    fn random(&mut self, below: u64) -> u64 {
+        self.rng.next_u64() % below
+    }
+
+    fn chance(&mut self, per_mille: u64) -> bool {
+        self.random(1000) < per_mille
+    }
+
+    fn schedule(&mut self, after: Duration, due: Due) {
+        self.sequence += 1;
+        self.due.push(Reverse((self.now + after, self.sequence, due)));
+    }
+
+    fn start(&mut self, index: usize) {
+        self.incarnations += 1;
+        let kv = Kv::new(self.parameters.clone());
+        let memory = Memory::new(self.parameters.memory_bytes());
+        self.nodes[index] = Some(Node { kv, memory, timers: BTreeMap::new(), incarnation: self.incarnations });
+        self.schedule(Duration::from_us(1), Due::Beat { node: index });
+    }
+
+    fn calm(&self) -> bool {
+        self.now >= self.heal_at
+    }
+
+    /// Sends a packet over the link between two places; the network does to it what it does.
+    fn transmit(&mut self, link: Option<(usize, usize)>, packet: Packet) {
+        let faults = if self.calm() { Faults::NONE } else { self.faults };
+        if link.is_some_and(|(from, to)| self.cut[from][to]) || self.chance(faults.loss) {
+            return;
+        }
+        let copies = 1 + u64::from(self.chance(faults.duplication));
+        for copy in 0..copies {
+            let late = copy > 0 && faults.late > Duration::ZERO && self.chance(500);
+            let most = if late { faults.late } else { faults.delay };
+            let delay = Duration::from_us(5) + Duration::from_ps(self.random(most.as_ps().max(1)));
+            let index = self.free.pop().unwrap_or_else(|| {
+                self.packets.push(None);
+                self.packets.len() - 1
+            });
+            self.packets[index] = Some(packet.clone());
+            self.schedule(delay, Due::Packet(index));
+        }
+    }
+
+    fn handle(&mut self, index: usize, event: Event<'_>) {
+        let Some(node) = self.nodes[index].as_mut() else { return };
+        let mut effects = std::mem::take(&mut self.effects);
+        effects.clear();
+        node.kv.handle(self.now, event, &mut Io { effects: &mut effects, memory: &mut node.memory });
+        let incarnation = node.incarnation;
+        // As a NIC does: what goes to one peer in one go travels in one datagram.
+        let mut datagrams: BTreeMap<usize, Vec<(u8, Vec<u8>)>> = BTreeMap::new();
+        for effect in effects.iter() {
+            match effect {
+                Effect::Send { to, kind, payload } => {
+                    for peer in to.iter() {
+                        assert_ne!(peer.index(), index, "no engine sends to itself");
+                        let payload = effects.message(*kind, payload).payload.to_vec();
+                        datagrams.entry(peer.index()).or_default().push((*kind, payload));
+                    }
+                }
+                Effect::Reply { to, kind, payload } => {
+                    let Caller::Host(client) = to else { panic!("only clients called") };
+                    let payload = effects.message(*kind, payload).payload.to_vec();
+                    self.transmit(None, Packet::Reply { client: *client as usize, kind: *kind, payload });
+                }
+                Effect::SetTimer { tag, at } => {
+                    self.nodes[index].as_mut().unwrap().timers.insert(*tag, *at);
+                    let after = at.saturating_since(self.now);
+                    self.schedule(after, Due::Timer { node: index, incarnation, tag: *tag });
+                }
+                Effect::Post { .. } => panic!("this engine posts nothing"),
+            }
+        }
+        for (to, messages) in datagrams {
+            self.transmit(Some((index, to)), Packet::Peer { from: index, to, messages });
+        }
+        self.effects = effects;
+        // An engine that has lost its place starts anew, as its agent would have it.
+        if self.nodes[index].as_ref().unwrap().kv.role() == Role::Lost {
+            self.start(index);
+        }
+    }
+
+    fn packet(&mut self, packet: Packet) {
+        match packet {
+            Packet::Peer { from, to, messages } => {
+                for (place, (kind, payload)) in messages.iter().enumerate() {
+                    let message = Message { kind: *kind, payload };
+                    let last = place + 1 == messages.len();
+                    self.handle(to, Event::Deliver { from: node(from), message, last });
+                }
+            }
+            Packet::Request { client, to, kind, payload } => {
+                let message = Message { kind, payload: &payload };
+                self.handle(to, Event::Call { caller: Caller::Host(client as u32), message, last: true });
+            }
+            Packet::Reply { client, kind, payload } => {
+                let completion = self.actors[client].client.receive(self.now, kind, &payload).unwrap();
+                if let Some(completion) = completion {
+                    let outcome = history::Outcome::from(completion.outcome);
+                    self.complete(client, completion.request.0, outcome);
+                }
+                self.drive(client);
+            }
+            Packet::Grant { to, incarnation, configuration } => {
+                if self.nodes[to].as_ref().is_some_and(|node| node.incarnation == incarnation) {
+                    self.handle(to, Event::Configure(configuration));
+                }
+            }
+            Packet::Heartbeat { from, incarnation, epoch, state } => self.heartbeat(from, incarnation, epoch, state),
+        }
+    }
+
+    // The membership service.
+
+    fn heartbeat(&mut self, from: usize, incarnation: u64, epoch: Epoch, state: EngineState) {
+        let service = self.nodes.len();
+        let member = &mut self.members[from];
+        let listed = self.view.members().contains(node(from));
+        if incarnation < member.incarnation {
+            return;
+        }
+        if incarnation > member.incarnation {
+            if listed {
+                // The old incarnation is gone; its lease has to end before a view may say so.
+                self.review();
+                return;
+            }
+            *member = Member { incarnation, ..Member::default() };
+        }
+        if state == (EngineState::Joining { synced: true }) {
+            member.synced_in = epoch;
+        }
+        member.lost |= state == EngineState::Lost;
+        member.lease_until = member.lease_until.max(self.now + LEASE);
+        if !listed {
+            self.publish(self.view.full, self.view.joining.with(node(from)));
+        }
+        self.review();
+        if self.view.members().contains(node(from)) {
+            self.members[from].lease_until = self.members[from].lease_until.max(self.now + LEASE);
+            let configuration =
+                Configuration { node: node(from), view: self.view, lease_until: self.now + LEASE };
+            self.transmit(Some((service, from)), Packet::Grant { to: from, incarnation, configuration });
+        }
+    }
+
+    fn publish(&mut self, full: NodeSet, joining: NodeSet) {
+        self.view = View { epoch: Epoch(self.view.epoch.0 + 1), full, joining };
+    }
+
+    /// Takes out who is silent for longer than its lease, and makes full who is ready.
+    fn review(&mut self) {
+        let silent = |member: &Member| member.lease_until + Duration::from_ms(1) < self.now;
+        let gone: NodeSet =
+            self.view.members().iter().filter(|node| silent(&self.members[node.index()])).collect();
+        let (mut full, mut joining) = (self.view.full, self.view.joining);
+        for node in gone.iter() {
+            if full.without(node).is_empty() {
+                continue;
+            }
+            (full, joining) = (full.without(node), joining.without(node));
+        }
+        for node in joining.iter() {
+            if self.members[node.index()].synced_in == self.view.epoch {
+                (full, joining) = (full.with(node), joining.without(node));
+            }
+        }
+        if (full, joining) != (self.view.full, self.view.joining) {
+            self.publish(full, joining);
+        }
+    }
+
+    // The clients.
+
+    fn complete(&mut self, client: usize, request: u64, outcome: history::Outcome) {
+        let actor = &mut self.actors[client];
+        let mut operation = actor.outstanding.remove(&request).expect("a request ends once");
+        if operation.key >= history::COUNTERS
+            && let history::Outcome::Value { version, value } = &outcome
+        {
+            actor.counter.insert(operation.key, (*version, u64::from_be_bytes(value[..8].try_into().unwrap())));
+        }
+        operation.returned = self.now;
+        operation.outcome = outcome;
+        self.history.operations.push(operation);
+    }
+
+    fn drive(&mut self, client: usize) {
+        while self.actors[client].left > 0 && self.actors[client].outstanding.len() < 4 {
+            if !self.actors[client].client.can_start() {
+                break;
+            }
+            self.start_operation(client);
+        }
+        let mut payload = Vec::new();
+        while let Some((to, kind)) = self.actors[client].client.poll_transmit(&mut payload) {
+            let payload = std::mem::take(&mut payload);
+            self.transmit(None, Packet::Request { client, to: to.index(), kind, payload });
+        }
+        if let Some(deadline) = self.actors[client].client.next_deadline() {
+            let after = deadline.saturating_since(self.now);
+            self.schedule(after, Due::Client { client });
+        }
+    }
+
+    fn start_operation(&mut self, client: usize) {
+        let (dice, index, length) = (self.random(100), self.random(self.keys), 1 + self.random(40) as usize);
+        let actor = &mut self.actors[client];
+        actor.left -= 1;
+        // Every value is written by one request only: client and number stand in it.
+        let number = actor.left;
+        let mut value = [(client as u64).to_be_bytes(), number.to_be_bytes()].concat();
+        value.resize(16 + length, 0xaa);
+        let (key, kind, expected) = match dice {
+            0..35 => (index, Kind::Get, 0),
+            35..55 => (index, Kind::Put, 0),
+            55..65 => (history::DELETED + index, Kind::Get, 0),
+            65..75 => (history::DELETED + index, Kind::Put, 0),
+            75..82 => (history::DELETED + index, Kind::Delete, 0),
+            _ => {
+                let key = history::COUNTERS + index % 2;
+                let (version, count) = actor.counter.get(&key).copied().unwrap_or((0, 0));
+                value = (count + 1).to_be_bytes().to_vec();
+                (key, if dice < 90 { Kind::Get } else { Kind::CompareAndSet }, version)
+            }
+        };
+        let name = key.to_be_bytes();
+        let task = match kind {
+            Kind::Get => Task::Get { key: &name },
+            Kind::Put => Task::Put { key: &name, value: &value },
+            Kind::Delete => Task::Delete { key: &name },
+            Kind::CompareAndSet => Task::CompareAndSet { key: &name, expected, value: &value },
+        };
+        let request = actor.client.start(self.now, task).expect("it said that it can");
+        actor.outstanding.insert(
+            request.0,
+            history::Operation {
+                key,
+                kind,
+                value,
+                expected,
+                invoked: self.now,
+                returned: Instant::FAR_FUTURE,
+                outcome: history::Outcome::Unknown,
+            },
+        );
+    }
+
+    // The world.
+
+    fn mischief(&mut self) {
+        if self.calm() {
+            return;
+        }
+        let nodes = self.nodes.len();
+        if self.faults.crashes && self.chance(60) {
+            let victim = self.random(nodes as u64) as usize;
+            let alive = |index: usize| {
+                let node = self.nodes[index].as_ref();
+                node.is_some_and(|node| node.incarnation == self.members[index].incarnation)
+            };
+            // The last full member is never crashed: with it the data would be gone. For the same reason no node
+            // crashes while another may be taken out because it is cut off or has crashed itself.
+            let others = self.view.full.without(node(victim));
+            let uncut = !self.cut.iter().flatten().any(|&cut| cut);
+            let safe = uncut && !others.is_empty() && others.iter().all(|node| alive(node.index()));
+            if self.nodes[victim].is_some() && safe {
+                self.nodes[victim] = None;
+                self.crashes += 1;
+                let after = Duration::from_us(self.random(30_000));
+                self.schedule(after, Due::Restart { node: victim });
+            }
+        }
+        let whole = self.view.full.iter().all(|node| {
+            let incarnation = self.nodes[node.index()].as_ref().map(|node| node.incarnation);
+            incarnation == Some(self.members[node.index()].incarnation)
+        });
+        if self.faults.partitions && whole && self.chance(40) {
+            self.partitions += 1;
+            let (victim, one_way) = (self.random(nodes as u64) as usize, self.chance(500));
+            for other in 0..=nodes {
+                if other != victim && self.chance(700) {
+                    self.cut[victim][other] = true;
+                    self.cut[other][victim] = !one_way;
+                }
+            }
+        }
+        if self.chance(100) {
+            self.cut.iter_mut().flatten().for_each(|cut| *cut = false);
+        }
+        self.schedule(Duration::from_us(500), Due::Mischief);
+    }
+
+    fn step(&mut self) -> bool {
+        let Some(Reverse((at, _, due))) = self.due.pop() else { return false };
+        if !self.calm() && at >= self.heal_at {
+            self.cut.iter_mut().flatten().for_each(|cut| *cut = false);
+        }
+        self.now = at;
+        self.events += 1;
+        match due {
+            Due::Packet(index) => {
+                let packet = self.packets[index].take().expect("a packet arrives once");
+                self.free.push(index);
+                self.packet(packet);
+            }
+            Due::Timer { node: index, incarnation, tag } => {
+                let Some(node) = self.nodes[index].as_mut() else { return true };
+                if node.incarnation == incarnation && node.timers.get(&tag).is_some_and(|&timer| timer <= at) {
+                    node.timers.remove(&tag);
+                    self.handle(index, Event::Timer { tag });
+                }
+            }
+            Due::Beat { node: index } => {
+                let service = self.nodes.len();
+                if let Some(node) = &self.nodes[index] {
+                    let status = node.kv.status();
+                    let beat = Packet::Heartbeat {
+                        from: index,
+                        incarnation: node.incarnation,
+                        epoch: status.epoch,
+                        state: status.state,
+                    };
+                    self.transmit(Some((index, service)), beat);
+                    self.schedule(HEARTBEAT, Due::Beat { node: index });
+                }
+            }
+            Due::Client { client } => {
+                while let Some(completion) = self.actors[client].client.handle_deadline(self.now) {
+                    self.complete(client, completion.request.0, completion.outcome.into());
+                }
+                self.drive(client);
+            }
+            Due::Mischief => self.mischief(),
+            Due::Restart { node } => self.start(node),
+        }
+        true
+    }
+
+    /// Runs until all operations have ended and all nodes are full members with nothing undecided.
+    pub fn run(&mut self) {
+        let limit = self.heal_at + Duration::from_secs(5);
+        while self.now < limit {
+            assert!(self.step(), "clients and heartbeats keep the network busy");
+            if self.calm() && self.events.is_multiple_of(64) && self.is_quiet() {
+                break;
+            }
+        }
+        let roles: Vec<_> = self.nodes.iter().map(|node| node.as_ref().map(|node| node.kv.role())).collect();
+        let left: u64 = self.actors.iter().map(|actor| actor.left + actor.outstanding.len() as u64).sum();
+        assert!(self.is_quiet(), "not live again by {}: {:?} {roles:?}, {left} operations left", self.now, self.view);
+        self.check();
+    }
+
+    /// Panics if what the clients saw or what the replicas hold is wrong.
+    fn check(&mut self) {
+        self.history.check();
+        self.check_state();
+    }
+
+    fn is_quiet(&self) -> bool {
+        let done = self.actors.iter().all(|actor| actor.left == 0 && actor.outstanding.is_empty());
+        done && self.nodes.iter().flatten().count() == self.nodes.len()
+            && self.nodes.iter().flatten().all(|node| {
+                node.kv.role() == Role::Full && node.kv.status().epoch == self.view.epoch && node.kv.undecided() == 0
+            })
+    }
+
+    /// All replicas are equal, and the counters count every increment once.
+    fn check_state(&mut self) {
+        let digests: Vec<_> =
+            self.nodes.iter().flatten().map(|node| node.kv.state_digest(&node.memory)).collect();
+        assert!(digests.iter().all(|digest| *digest == digests[0]), "replicas differ: {digests:x?}");
+        for key in [history::COUNTERS, history::COUNTERS + 1] {
+            let counts: Vec<_> = (0..self.nodes.len()).map(|index| self.read(index, key)).collect();
+            assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
+            self.history.check_counter(key, counts[0]);
+        }
+    }
+
+    /// Asks a node for a counter, past the network.
+    fn read(&mut self, index: usize, key: u64) -> u64 {
+        let all = NodeSet::first(self.nodes.len());
+        let mut client = Client::new(ClientParameters {
+            reads: ReadPolicy::Prefer(node(index)),
+            ..ClientParameters::new(u64::MAX, all)
+        });
+        client.start(self.now, Task::Get { key: &key.to_be_bytes() }).unwrap();
+        let mut payload = Vec::new();
+        let (to, kind) = client.poll_transmit(&mut payload).unwrap();
+        assert_eq!(to, node(index));
+        let target = self.nodes[index].as_mut().unwrap();
+        let mut effects = Effects::default();
+        let message = Message { kind, payload: &payload };
+        let event = Event::Call { caller: Caller::Host(0), message, last: true };
+        target.kv.handle(self.now, event, &mut Io { effects: &mut effects, memory: &mut target.memory });
+        let Some(Effect::Reply { kind, payload, .. }) = effects.iter().next() else { panic!("a read is answered") };
+        match client.receive(self.now, *kind, effects.message(*kind, payload).payload).unwrap().unwrap().outcome {
+            Outcome::Value { value, .. } => u64::from_be_bytes(value.try_into().unwrap()),
+            Outcome::NotFound => 0,
+            outcome => panic!("{outcome:?}"),
+        }
+    }
+
+    /// Sums of the nodes' counters.
+    pub fn counters(&self) -> BTreeMap<&'static str, u64> {
+        let mut sums = BTreeMap::new();
+        for (name, count) in self.nodes.iter().flatten().flat_map(|node| node.kv.counters()) {
+            *sums.entry(name).or_default() += count;
+        }
+        sums
+    }
+}
