@@ -207,4 +207,13 @@ mod tests {
         assert_eq!(many, Charge { done: Instant::from_ps(2 * 222_840), free: Instant::from_ps(2 * 222_840) });
         assert_eq!(processor.charge(at(7), &Batch::default()), Charge { done: at(7), free: at(7) });
     }
+    #[test]
+    fn cores_cannot_outrun_their_memory() {
+        let mut processor = ProcessorModel::new(&CostProfile::CORES);
+        let mut batch = Batch::default();
+        batch.work.messages = 1;
+        batch.work.memory = Accesses { reads: 1, writes: 0, bytes: 1_000_000 };
+        // 50 ps per byte on two channels: 25 us for a megabyte.
+        assert_eq!(processor.charge(at(0), &batch), Charge { done: at(25_000), free: at(25_000) });
+    }
 }

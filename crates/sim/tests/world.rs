@@ -216,6 +216,18 @@ fn a_crash_takes_what_has_not_left_and_what_arrives_too_late() {
 }
 
 #[test]
+fn a_machine_that_is_back_need_not_wait_for_what_it_never_sent() {
+    let burst = (0..100).map(|number| (us(1), frame(1, 0, number, 1_514)));
+    let mut world = world(1, [Station::sending(burst), Station::silent()]);
+    world.run_until(us(2), &mut NoCrashes);
+    world.crash(id(0));
+    world.restart(id(0), Station::sending([(us(3), frame(1, 0, 500, 60))]));
+    world.run_until(us(5), &mut NoCrashes);
+    let received = &world.machine(id(1)).unwrap().received;
+    assert_eq!(received.last(), Some(&(us(3) + Duration::from_ps(331_520), frame(1, 0, 500, 60))));
+}
+
+#[test]
 fn a_vetoed_crash_is_skipped_and_its_restart_does_nothing() {
     let mut world = world(1, chatter(2, 10));
     let text = "[[fault]]\nkind = \"crash\"\nat_us = 5\nmachine = \"m0\"\n\n\
