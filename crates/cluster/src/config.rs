@@ -1,12 +1,8 @@
-//! The configuration file of a node.
+//! The configuration files of a node and of a membership service of its own.
 //!
 //! ```toml
 //! node = 0                      # who this node is
-//! listen = "127.0.0.1"          # the address of its ports
-//!
-//! [ports]                       # optional; these are the defaults
-//! roce = 4791
-//! datagram = 4793
+//! mtu_bytes = 1500              # optional: the longest IP packet between nodes and clients
 //!
 //! [membership]
 //! address = "127.0.0.1:4794"    # where the membership service is
@@ -16,21 +12,32 @@
 //!
 //! [[peers]]                     # every node of the cluster, this one included: 0, 1, 2, ...
 //! node = 0
-//! address = "127.0.0.1"
-//! roce_port = 4791              # optional, as above
-//! datagram_port = 4793
+//! address = "127.0.0.1"         # where its ports are; RoCE v2 is on port 4791
+//! datagram_port = 4793          # optional
 //!
 //! [kv]                          # optional; the same on every node
 //! key_bytes = 8
 //! value_bytes = 1024
 //! capacity_keys = 65536
-//! partitions = 64
 //!
 //! [cores]                       # optional
 //! spin_us = 50                  # how long to poll before sleeping; 0: sleep at once
 //! ```
 //!
-//! What [`NodeConfig::load`] returns has been checked as a whole: nothing in it contradicts anything else.
+//! Two nodes never share an address: the port of RoCE v2 is fixed, and the source address of a datagram is what tells a
+//! peer.
+//!
+//! A membership service that runs in a process of its own has this file:
+//!
+//! ```toml
+//! nodes = 3                     # how many nodes the cluster has
+//! address = "127.0.0.1:4794"
+//! lease_ms = 1000               # optional, as state_file is
+//! state_file = "state.toml"
+//! ```
+//!
+//! What [`NodeConfig::load`] and [`ServiceConfig::load`] return has been checked as a whole: nothing in it contradicts
+//! anything else.
 
 mod file;
 
@@ -40,24 +47,28 @@ use std::path::{Path, PathBuf};
 use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId};
 
-use file::File;
+use file::{File, ServiceFile};
 
-/// The UDP port of RoCE v2, as assigned by IANA.
-pub const DEFAULT_ROCE_PORT: u16 = 4791;
+/// The UDP port of RoCE v2, as assigned by IANA. It cannot be configured: the destination port is what makes a packet
+/// one of RoCE v2.
+pub const ROCE_PORT: u16 = 4791;
 /// The UDP port of Weft's datagrams unless configured otherwise.
 pub const DEFAULT_DATAGRAM_PORT: u16 = 4793;
 /// How long a lease lasts unless configured otherwise.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(1);
+/// The longest IP packet unless configured otherwise: that of Ethernet.
+pub const DEFAULT_MTU_BYTES: u32 = 1_500;
+
+/// Bytes of an IPv4 and a UDP header.
+const IP_UDP_BYTES: u32 = 28;
 
 /// Everything that one node's process is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
     /// Who this node is; one of [`NodeConfig::peers`].
     pub node: NodeId,
-    /// The address of its ports; unspecified (0.0.0.0) for all of the machine's.
-    pub listen: Ipv4Addr,
-    /// Its ports.
-    pub ports: Ports,
+    /// The longest IP packet, in bytes, that the network between nodes and clients takes; 576 to 65,535.
+    pub mtu_bytes: u32,
     /// Where the membership service is.
     pub membership: MembershipConfig,
     /// Every node of the cluster.
@@ -66,21 +77,6 @@ pub struct NodeConfig {
     pub kv: KvConfig,
     /// How cores wait.
     pub cores: CoresConfig,
-}
-
-/// The UDP ports of a node. They differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ports {
-    /// RoCE v2.
-    pub roce: u16,
-    /// Weft's datagrams.
-    pub datagram: u16,
-}
-
-impl Default for Ports {
-    fn default() -> Self {
-        Self { roce: DEFAULT_ROCE_PORT, datagram: DEFAULT_DATAGRAM_PORT }
-    }
 }
 
 /// Where the membership service is, and whether this process runs it.
@@ -102,16 +98,39 @@ pub struct ServeConfig {
     pub state_file: Option<PathBuf>,
 }
 
+/// Everything that the process of a membership service without a node is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceConfig {
+    /// How many nodes the cluster has, 1 to 16.
+    pub nodes: usize,
+    /// The UDP address to listen at.
+    pub address: SocketAddrV4,
+    /// How to run the service.
+    pub serve: ServeConfig,
+}
+
 /// Where one node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerConfig {
-    /// Its address.
+    /// The address of its ports.
     pub address: Ipv4Addr,
-    /// Its ports.
-    pub ports: Ports,
+    /// The UDP port of its Weft datagrams.
+    pub datagram_port: u16,
 }
 
-/// The nodes of a cluster: 1 to 16 of them, numbered without gaps, no two at the same address and port.
+impl PeerConfig {
+    /// A node at `address` with the default port.
+    pub const fn new(address: Ipv4Addr) -> Self {
+        Self { address, datagram_port: DEFAULT_DATAGRAM_PORT }
+    }
+
+    /// Where it takes Weft datagrams.
+    pub const fn datagram_address(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(self.address, self.datagram_port)
+    }
+}
+
+/// The nodes of a cluster: 1 to 16 of them, numbered without gaps, no two at the same address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peers(Vec<PeerConfig>);
 
@@ -124,13 +143,11 @@ pub struct KvConfig {
     pub value_bytes: u32,
     /// For how many keys the table is built.
     pub capacity_keys: u32,
-    /// Over how many partitions leadership is spread.
-    pub partitions: u32,
 }
 
 impl Default for KvConfig {
     fn default() -> Self {
-        Self { key_bytes: 8, value_bytes: 1_024, capacity_keys: 65_536, partitions: 64 }
+        Self { key_bytes: 8, value_bytes: 1_024, capacity_keys: 65_536 }
     }
 }
 
@@ -161,10 +178,7 @@ impl NodeConfig {
     /// # Errors
     /// The first thing that is wrong.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let error = |reason| ConfigError { path: path.to_owned(), reason };
-        let text =
-            std::fs::read_to_string(path).map_err(|cause| error(format!("cannot be read: {cause}")))?;
-        Self::parse(&text).map_err(error)
+        load(path, Self::parse)
     }
 
     /// Checks the text of a configuration file.
@@ -184,13 +198,59 @@ impl NodeConfig {
         let file = File::from(self);
         toml::to_string(&file).expect("numbers, names and tables have a TOML form")
     }
+
+    /// Where this node is.
+    ///
+    /// # Panics
+    /// If [`NodeConfig::peers`] has been changed and lacks it.
+    pub fn own(&self) -> &PeerConfig {
+        self.peers.get(self.node).expect("every node is one of the peers")
+    }
+
+    /// The longest UDP payload, in bytes, that fits a packet of the network.
+    pub const fn datagram_bytes(&self) -> usize {
+        (self.mtu_bytes - IP_UDP_BYTES) as usize
+    }
+}
+
+impl ServiceConfig {
+    /// Reads and checks a configuration file.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        load(path, Self::parse)
+    }
+
+    /// Checks the text of a configuration file.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, in one line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: ServiceFile = toml::from_str(text).map_err(|error| one_line(text, &error))?;
+        file.check()
+    }
+
+    /// The text of a configuration file that reads back as this, as [`NodeConfig::to_toml`].
+    ///
+    /// # Panics
+    /// As [`NodeConfig::to_toml`].
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&ServiceFile::from(self)).expect("numbers and names have a TOML form")
+    }
+}
+
+fn load<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<T, ConfigError> {
+    let error = |reason| ConfigError { path: path.to_owned(), reason };
+    let text = std::fs::read_to_string(path).map_err(|cause| error(format!("cannot be read: {cause}")))?;
+    parse(&text).map_err(error)
 }
 
 impl Peers {
     /// The peers at these places, node 0 first.
     ///
     /// # Errors
-    /// What is wrong, in one line, if they are none or more than 16, or share an address and port.
+    /// What is wrong, in one line, if they are none or more than 16, or share an address.
     pub fn new(peers: Vec<PeerConfig>) -> Result<Self, String> {
         if peers.is_empty() {
             return Err(
@@ -202,23 +262,30 @@ impl Peers {
         }
         for (node, peer) in peers.iter().enumerate() {
             let place = format!("[[peers]] node {node}");
-            check_ports(&place, "roce_port", "datagram_port", peer.ports)?;
+            match peer.datagram_port {
+                0 => {
+                    return Err(format!(
+                        "{place} datagram_port = 0: peers must know the port; give a number from 1 to 65535"
+                    ));
+                }
+                ROCE_PORT => {
+                    return Err(format!(
+                        "{place} datagram_port = {ROCE_PORT}: that is RoCE v2's; choose another"
+                    ));
+                }
+                _ => {}
+            }
             if peer.address.is_unspecified() || peer.address.is_multicast() || peer.address.is_broadcast() {
                 return Err(format!(
                     "{place}: nobody can send to address {}; give the address at which the node is reached",
                     peer.address
                 ));
             }
-            for (other, earlier) in peers[..node].iter().enumerate() {
-                let taken = [earlier.ports.roce, earlier.ports.datagram];
-                let shared =
-                    [peer.ports.roce, peer.ports.datagram].into_iter().find(|port| taken.contains(port));
-                if let Some(port) = shared.filter(|_| peer.address == earlier.address) {
-                    return Err(format!(
-                        "{place}: {}:{port} belongs to node {other} already; give one of them another port",
-                        peer.address
-                    ));
-                }
+            if let Some(other) = peers[..node].iter().position(|earlier| earlier.address == peer.address) {
+                return Err(format!(
+                    "{place}: address {} belongs to node {other} already; give each node an address of its own",
+                    peer.address
+                ));
             }
         }
         Ok(Self(peers))
@@ -255,34 +322,15 @@ pub(crate) fn one_line(text: &str, error: &toml::de::Error) -> String {
     }
 }
 
-fn check_ports(place: &str, roce: &str, datagram: &str, ports: Ports) -> Result<(), String> {
-    if ports.roce == 0 || ports.datagram == 0 {
-        let field = if ports.roce == 0 { roce } else { datagram };
-        return Err(format!("{place} {field} = 0: peers must know the port; give a number from 1 to 65535"));
-    }
-    if ports.roce == ports.datagram {
-        return Err(format!(
-            "{place}: {roce} and {datagram} are both {}; give them different ports",
-            ports.roce
-        ));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const EXAMPLE: &str = r#"
 node = 1
-listen = "127.0.0.1"
-
-[ports]
-roce = 14791
-datagram = 14793
 
 [membership]
-address = "127.0.0.1:4794"
+address = "127.0.0.2:4794"
 serve = true
 lease_ms = 500
 state_file = "state.toml"
@@ -293,8 +341,7 @@ address = "127.0.0.1"
 
 [[peers]]
 node = 1
-address = "127.0.0.1"
-roce_port = 14791
+address = "127.0.0.2"
 datagram_port = 14793
 
 [kv]
@@ -309,12 +356,36 @@ spin_us = 0
         let config = NodeConfig::parse(EXAMPLE).unwrap();
         assert_eq!(config.node, NodeId::new(1).unwrap());
         assert_eq!(config.peers.len(), 2);
-        assert_eq!(config.peers.get(NodeId::new(0).unwrap()).unwrap().ports, Ports::default());
+        let other = config.peers.get(NodeId::new(0).unwrap()).unwrap();
+        assert_eq!(*other, PeerConfig::new(Ipv4Addr::LOCALHOST));
+        assert_eq!(config.own().datagram_address(), "127.0.0.2:14793".parse().unwrap());
         assert_eq!(config.kv, KvConfig { value_bytes: 64, ..KvConfig::default() });
         assert_eq!(config.cores.spin, Duration::ZERO);
+        assert_eq!(config.datagram_bytes(), 1_472);
         let serve = config.membership.serve.as_ref().unwrap();
         assert_eq!(serve.lease, Duration::from_ms(500));
         assert_eq!(NodeConfig::parse(&config.to_toml()), Ok(config));
+    }
+
+    #[test]
+    fn a_service_of_its_own_has_a_file_of_its_own() {
+        let config = ServiceConfig::parse("nodes = 3\naddress = \"127.0.0.1:4794\"").unwrap();
+        let serve = ServeConfig { lease: DEFAULT_LEASE, state_file: None };
+        assert_eq!(
+            config,
+            ServiceConfig { nodes: 3, address: "127.0.0.1:4794".parse().unwrap(), serve: serve.clone() }
+        );
+        let config =
+            ServiceConfig { serve: ServeConfig { state_file: Some("state".into()), ..serve }, ..config };
+        assert_eq!(ServiceConfig::parse(&config.to_toml()), Ok(config));
+        let reason = |text: &str| ServiceConfig::parse(text).unwrap_err();
+        assert!(reason("nodes = 0\naddress = \"127.0.0.1:4794\"").contains("a cluster has 1 to 16 nodes"));
+        assert!(reason("nodes = 3\naddress = \"127.0.0.1:0\"").contains("nobody can send there"));
+        assert!(
+            reason("nodes = 3\naddress = \"127.0.0.1:1\"\nlease_ms = 0")
+                .contains("a lease lasts 1 to 3600000 ms")
+        );
+        assert!(reason(EXAMPLE).contains("unknown field"), "{}", reason(EXAMPLE));
     }
 
     #[test]
@@ -324,7 +395,7 @@ spin_us = 0
         let message = || NodeConfig::load(&path).unwrap_err().to_string();
         assert!(message().contains("node.toml: cannot be read: No such file"), "{}", message());
         std::fs::write(&path, EXAMPLE.replace("spin_us", "spin")).unwrap();
-        assert!(message().contains("node.toml: line 29, column 1: unknown field `spin`"), "{}", message());
+        assert!(message().contains("node.toml: line 23, column 1: unknown field `spin`"), "{}", message());
         std::fs::write(&path, EXAMPLE).unwrap();
         assert!(NodeConfig::load(&path).is_ok());
     }
@@ -341,27 +412,26 @@ spin_us = 0
             ("node = 1", "node = 2", "node = 2: [[peers]] does not list it"),
             ("node = 1", "node = -1", "line 2, column 8: invalid value"),
             ("node = 1", "node = \"one\"", "line 2, column 8: invalid type: string"),
-            (
-                "listen = \"127.0.0.1\"",
-                "listen = \"localhost\"",
-                "line 3, column 10: invalid IPv4 address syntax",
-            ),
-            ("listen = \"127.0.0.1\"", "", "missing field `listen`"),
-            ("listen = \"127.0.0.1\"", "listen = \"127.0.0.2\"", "make them agree"),
-            ("roce = 14791", "roce = 14793", "[ports]: roce and datagram are both 14793"),
-            ("roce = 14791", "roce = 0", "[ports] roce = 0: peers must know the port"),
-            ("roce = 14791", "roce = 4791", "this node's roce_port is 14791 here, but [ports] roce = 4791"),
+            ("node = 1", "node = 1\nmtu_bytes = 100", "mtu_bytes = 100: give a number from 576 to 65535"),
+            ("datagram_port = 14793", "datagram_port = 0", "datagram_port = 0: peers must know the port"),
+            ("datagram_port = 14793", "datagram_port = 4791", "datagram_port = 4791: that is RoCE v2's"),
             ("node = 0\n", "node = 1\n", "node 1 is listed twice"),
             ("node = 0\n", "node = 2\n", "node 0 is missing; number the nodes 0 to 1"),
             ("address = \"127.0.0.1\"\n", "address = \"0.0.0.0\"\n", "nobody can send to address 0.0.0.0"),
             (
                 "address = \"127.0.0.1\"\n",
-                "address = \"127.0.0.1\"\nroce_port = 14793\n",
-                "[[peers]] node 1: 127.0.0.1:14793 belongs to node 0 already",
+                "address = \"127.0.0.2\"\n",
+                "[[peers]] node 1: address 127.0.0.2 belongs to node 0 already",
             ),
-            ("127.0.0.1:4794", "127.0.0.1:0", "nobody can send there"),
-            ("127.0.0.1:4794", "127.0.0.1:14793", "port 14793 belongs to node 1 already"),
-            ("127.0.0.1:4794", "10.0.0.1:4794", "with serve = true it is at this node's address 127.0.0.1"),
+            (
+                "address = \"127.0.0.1\"\n",
+                "address = \"localhost\"\n",
+                "line 12, column 11: invalid IPv4 address syntax",
+            ),
+            ("127.0.0.2:4794", "127.0.0.2:0", "nobody can send there"),
+            ("127.0.0.2:4794", "127.0.0.2:14793", "port 14793 belongs to node 1 already"),
+            ("127.0.0.2:4794", "127.0.0.2:4791", "port 4791 belongs to node 1 already"),
+            ("127.0.0.2:4794", "10.0.0.1:4794", "with serve = true it is at this node's address 127.0.0.2"),
             (
                 "serve = true",
                 "serve = false",
@@ -370,8 +440,14 @@ spin_us = 0
             ("lease_ms = 500", "lease_ms = 0", "[membership] lease_ms = 0: a lease lasts 1 to 3600000 ms"),
             ("lease_ms = 500", "lease_ms = 9223372036854775807", "a lease lasts 1 to 3600000 ms"),
             ("\"state.toml\"", "\"\"", "[membership] state_file = \"\""),
-            ("value_bytes = 64", "value_bytes = 0", "[kv] value_bytes = 0: give a number from 1 to 32768"),
+            ("value_bytes = 64", "value_bytes = 0", "[kv] value_bytes = 0: give a number from 1 to 16384"),
+            (
+                "value_bytes = 64",
+                "value_bytes = 2000",
+                "[kv] value_bytes = 2000: mtu_bytes = 1500 takes values of at most 1360 bytes",
+            ),
             ("value_bytes = 64", "capacity_keys = 0", "[kv] capacity_keys = 0: give a number"),
+            ("value_bytes = 64", "partitions = 8", "unknown field `partitions`"),
             ("spin_us = 0", "spin_us = 1000001", "[cores] spin_us = 1000001"),
         ];
         for (from, to, expected) in cases {

@@ -36,8 +36,8 @@ mod service;
 
 pub use agent::{Agent, AgentParameters, ReceiveError};
 pub use config::{
-    ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_ROCE_PORT, KvConfig,
-    MembershipConfig, NodeConfig, PeerConfig, Peers, Ports, ServeConfig,
+    ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES, KvConfig,
+    MembershipConfig, NodeConfig, PeerConfig, Peers, ROCE_PORT, ServeConfig, ServiceConfig,
 };
 pub use durable::{Durable, DurableError, NodeRecord, Role};
 pub use membership::{Action, Incarnation, Membership, Reason};

@@ -1,4 +1,4 @@
-//! The configuration file as it is written, and the way from there to a checked configuration.
+//! The configuration files as they are written, and the way from there to a checked configuration.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
@@ -8,17 +8,19 @@ use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId};
 
 use super::{
-    CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_ROCE_PORT, KvConfig, MembershipConfig,
-    NodeConfig, PeerConfig, Peers, Ports, ServeConfig, check_ports,
+    CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES, IP_UDP_BYTES, KvConfig,
+    MembershipConfig, NodeConfig, PeerConfig, Peers, ROCE_PORT, ServeConfig, ServiceConfig,
 };
 use crate::message::LEASE_MAX;
 
 /// The longest key, in bytes.
-const KEY_BYTES_MAX: u32 = 256;
-/// The longest value, in bytes: with its key and headers it must fit a UDP datagram.
-const VALUE_BYTES_MAX: u32 = 32_768;
-/// The most partitions: far more than nodes are enough to spread leadership evenly.
-const PARTITIONS_MAX: u32 = 65_536;
+const KEY_BYTES_MAX: u32 = 64;
+/// The longest value, in bytes.
+const VALUE_BYTES_MAX: u32 = 16_384;
+/// What may stand beside key and value in a datagram: the headers of the datagram and of the longest message.
+const HEADERS_BYTES: u32 = 104;
+/// What every network takes (RFC 791: 576 bytes), and what IPv4 can express.
+const MTU_BYTES: std::ops::RangeInclusive<u32> = 576..=65_535;
 /// The longest time to poll: more is a core that never sleeps in all but name.
 const SPIN_US_MAX: u64 = 1_000_000;
 
@@ -26,8 +28,8 @@ const SPIN_US_MAX: u64 = 1_000_000;
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
     node: usize,
-    listen: Ipv4Addr,
-    ports: Option<PortsTable>,
+    #[serde(default = "default_mtu_bytes")]
+    mtu_bytes: u32,
     membership: MembershipTable,
     #[serde(default)]
     peers: Vec<PeerTable>,
@@ -37,11 +39,13 @@ pub(super) struct File {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PortsTable {
-    #[serde(default = "default_roce_port")]
-    roce: u16,
-    #[serde(default = "default_datagram_port")]
-    datagram: u16,
+pub(super) struct ServiceFile {
+    nodes: usize,
+    address: SocketAddrV4,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state_file: Option<PathBuf>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -61,8 +65,6 @@ struct MembershipTable {
 struct PeerTable {
     node: usize,
     address: Ipv4Addr,
-    #[serde(default = "default_roce_port")]
-    roce_port: u16,
     #[serde(default = "default_datagram_port")]
     datagram_port: u16,
 }
@@ -73,7 +75,6 @@ struct KvTable {
     key_bytes: u32,
     value_bytes: u32,
     capacity_keys: u32,
-    partitions: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -82,19 +83,23 @@ struct CoresTable {
     spin_us: u64,
 }
 
-const fn default_roce_port() -> u16 {
-    DEFAULT_ROCE_PORT
-}
-
 const fn default_datagram_port() -> u16 {
     DEFAULT_DATAGRAM_PORT
 }
 
+const fn default_mtu_bytes() -> u32 {
+    DEFAULT_MTU_BYTES
+}
+
 impl Default for KvTable {
     fn default() -> Self {
-        let KvConfig { key_bytes, value_bytes, capacity_keys, partitions } = KvConfig::default();
-        Self { key_bytes, value_bytes, capacity_keys, partitions }
+        let KvConfig { key_bytes, value_bytes, capacity_keys } = KvConfig::default();
+        Self { key_bytes, value_bytes, capacity_keys }
     }
+}
+
+fn lease_ms(serve: &ServeConfig) -> u64 {
+    serve.lease.as_ns() / 1_000_000
 }
 
 impl From<&NodeConfig> for File {
@@ -102,12 +107,11 @@ impl From<&NodeConfig> for File {
         let serve = config.membership.serve.as_ref();
         File {
             node: config.node.index(),
-            listen: config.listen,
-            ports: Some(PortsTable { roce: config.ports.roce, datagram: config.ports.datagram }),
+            mtu_bytes: config.mtu_bytes,
             membership: MembershipTable {
                 address: config.membership.address,
                 serve: serve.is_some(),
-                lease_ms: serve.map(|serve| serve.lease.as_ns() / 1_000_000),
+                lease_ms: serve.map(lease_ms),
                 state_file: serve.and_then(|serve| serve.state_file.clone()),
             },
             peers: config
@@ -116,17 +120,26 @@ impl From<&NodeConfig> for File {
                 .map(|(node, peer)| PeerTable {
                     node: node.index(),
                     address: peer.address,
-                    roce_port: peer.ports.roce,
-                    datagram_port: peer.ports.datagram,
+                    datagram_port: peer.datagram_port,
                 })
                 .collect(),
             kv: Some(KvTable {
                 key_bytes: config.kv.key_bytes,
                 value_bytes: config.kv.value_bytes,
                 capacity_keys: config.kv.capacity_keys,
-                partitions: config.kv.partitions,
             }),
             cores: Some(CoresTable { spin_us: config.cores.spin.as_ns() / 1_000 }),
+        }
+    }
+}
+
+impl From<&ServiceConfig> for ServiceFile {
+    fn from(config: &ServiceConfig) -> Self {
+        Self {
+            nodes: config.nodes,
+            address: config.address,
+            lease_ms: Some(lease_ms(&config.serve)),
+            state_file: config.serve.state_file.clone(),
         }
     }
 }
@@ -134,39 +147,47 @@ impl From<&NodeConfig> for File {
 impl File {
     /// The configuration that the file describes, or the first thing that is wrong with it.
     pub(super) fn check(self) -> Result<NodeConfig, String> {
-        let ports = self
-            .ports
-            .map_or_else(Ports::default, |table| Ports { roce: table.roce, datagram: table.datagram });
-        check_ports("[ports]", "roce", "datagram", ports)?;
-        let peers = check_peers(self.peers)?;
-        let node = NodeId::new(self.node).filter(|&node| peers.get(node).is_some()).ok_or_else(|| {
-            format!("node = {}: [[peers]] does not list it; list every node, this one included", self.node)
-        })?;
-        if let Some(own) = peers.get(node) {
-            check_own_peer(self.listen, ports, node, own)?;
+        if !MTU_BYTES.contains(&self.mtu_bytes) {
+            let (least, most) = (MTU_BYTES.start(), MTU_BYTES.end());
+            return Err(format!("mtu_bytes = {}: give a number from {least} to {most}", self.mtu_bytes));
         }
+        let peers = check_peers(self.peers)?;
+        let (node, own) =
+            NodeId::new(self.node).and_then(|node| Some((node, *peers.get(node)?))).ok_or_else(|| {
+                format!(
+                    "node = {}: [[peers]] does not list it; list every node, this one included",
+                    self.node
+                )
+            })?;
         let membership = self.membership.check()?;
-        check_service_address(self.listen, &peers, &membership)?;
+        check_service_address(own.address, &peers, &membership)?;
         Ok(NodeConfig {
             node,
-            listen: self.listen,
-            ports,
+            mtu_bytes: self.mtu_bytes,
             membership,
             peers,
-            kv: self.kv.unwrap_or_default().check()?,
+            kv: self.kv.unwrap_or_default().check(self.mtu_bytes)?,
             cores: self.cores.map_or_else(|| Ok(CoresConfig::default()), CoresTable::check)?,
         })
+    }
+}
+
+impl ServiceFile {
+    /// The configuration that the file describes, or the first thing that is wrong with it.
+    pub(super) fn check(self) -> Result<ServiceConfig, String> {
+        let Self { nodes, address, lease_ms, state_file } = self;
+        if !(1..=NODES_MAX).contains(&nodes) {
+            return Err(format!("nodes = {nodes}: a cluster has 1 to 16 nodes"));
+        }
+        check_address("address", address)?;
+        Ok(ServiceConfig { nodes, address, serve: check_serve("", lease_ms, state_file)? })
     }
 }
 
 impl MembershipTable {
     fn check(self) -> Result<MembershipConfig, String> {
         let address = self.address;
-        if address.port() == 0 || address.ip().is_unspecified() {
-            return Err(format!(
-                "[membership] address = \"{address}\": nobody can send there; give the service's address and port"
-            ));
-        }
+        check_address("[membership] address", address)?;
         if !self.serve {
             let stray = if self.lease_ms.is_some() { Some("lease_ms") } else { None };
             if let Some(field) = stray.or(self.state_file.as_ref().map(|_| "state_file")) {
@@ -176,38 +197,62 @@ impl MembershipTable {
             }
             return Ok(MembershipConfig { address, serve: None });
         }
-        let longest_ms = LEASE_MAX.as_ns() / 1_000_000;
-        let lease = match self.lease_ms {
-            None => DEFAULT_LEASE,
-            Some(lease_ms) if (1..=longest_ms).contains(&lease_ms) => Duration::from_ms(lease_ms),
-            Some(lease_ms) => {
-                return Err(format!(
-                    "[membership] lease_ms = {lease_ms}: a lease lasts 1 to {longest_ms} ms; 1000 suits most networks"
-                ));
-            }
-        };
-        if self.state_file.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-            return Err("[membership] state_file = \"\": name a file, or remove the line".to_owned());
-        }
-        Ok(MembershipConfig { address, serve: Some(ServeConfig { lease, state_file: self.state_file }) })
+        let serve = check_serve("[membership] ", self.lease_ms, self.state_file)?;
+        Ok(MembershipConfig { address, serve: Some(serve) })
     }
 }
 
+fn check_address(place: &str, address: SocketAddrV4) -> Result<(), String> {
+    if address.port() == 0 || address.ip().is_unspecified() {
+        return Err(format!(
+            "{place} = \"{address}\": nobody can send there; give the service's address and port"
+        ));
+    }
+    Ok(())
+}
+
+fn check_serve(
+    place: &str,
+    lease_ms: Option<u64>,
+    state_file: Option<PathBuf>,
+) -> Result<ServeConfig, String> {
+    let longest_ms = LEASE_MAX.as_ns() / 1_000_000;
+    let lease = match lease_ms {
+        None => DEFAULT_LEASE,
+        Some(lease_ms) if (1..=longest_ms).contains(&lease_ms) => Duration::from_ms(lease_ms),
+        Some(lease_ms) => {
+            return Err(format!(
+                "{place}lease_ms = {lease_ms}: a lease lasts 1 to {longest_ms} ms; 1000 suits most networks"
+            ));
+        }
+    };
+    if state_file.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+        return Err(format!("{place}state_file = \"\": name a file, or remove the line"));
+    }
+    Ok(ServeConfig { lease, state_file })
+}
+
 impl KvTable {
-    fn check(self) -> Result<KvConfig, String> {
-        let Self { key_bytes, value_bytes, capacity_keys, partitions } = self;
+    fn check(self, mtu_bytes: u32) -> Result<KvConfig, String> {
+        let Self { key_bytes, value_bytes, capacity_keys } = self;
         let ranges = [
             ("key_bytes", key_bytes, KEY_BYTES_MAX),
             ("value_bytes", value_bytes, VALUE_BYTES_MAX),
             ("capacity_keys", capacity_keys, u32::MAX),
-            ("partitions", partitions, PARTITIONS_MAX),
         ];
         for (field, value, max) in ranges {
             if !(1..=max).contains(&value) {
                 return Err(format!("[kv] {field} = {value}: give a number from 1 to {max}"));
             }
         }
-        Ok(KvConfig { key_bytes, value_bytes, capacity_keys, partitions })
+        // Messages are padded to whole words.
+        let room = (mtu_bytes - IP_UDP_BYTES - HEADERS_BYTES - key_bytes.next_multiple_of(8)) & !7;
+        if value_bytes > room {
+            return Err(format!(
+                "[kv] value_bytes = {value_bytes}: mtu_bytes = {mtu_bytes} takes values of at most {room} bytes"
+            ));
+        }
+        Ok(KvConfig { key_bytes, value_bytes, capacity_keys })
     }
 }
 
@@ -237,47 +282,20 @@ fn check_peers(mut tables: Vec<PeerTable>) -> Result<Peers, String> {
             tables.len() - 1
         ));
     }
-    let place = |peer: PeerTable| PeerConfig {
-        address: peer.address,
-        ports: Ports { roce: peer.roce_port, datagram: peer.datagram_port },
-    };
+    let place = |peer: PeerTable| PeerConfig { address: peer.address, datagram_port: peer.datagram_port };
     Peers::new(tables.into_iter().map(place).collect())
 }
 
-fn check_own_peer(listen: Ipv4Addr, ports: Ports, node: NodeId, own: &PeerConfig) -> Result<(), String> {
-    let place = format!("[[peers]] node {}", node.index());
-    if !listen.is_unspecified() && own.address != listen {
-        return Err(format!(
-            "{place}: this node's address is {} here, but listen = \"{listen}\"; make them agree",
-            own.address
-        ));
-    }
-    for (field, here, there) in
-        [("roce", ports.roce, own.ports.roce), ("datagram", ports.datagram, own.ports.datagram)]
-    {
-        if here != there {
-            return Err(format!(
-                "{place}: this node's {field}_port is {there} here, but [ports] {field} = {here}; make them agree"
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn check_service_address(
-    listen: Ipv4Addr,
-    peers: &Peers,
-    membership: &MembershipConfig,
-) -> Result<(), String> {
+fn check_service_address(own: Ipv4Addr, peers: &Peers, membership: &MembershipConfig) -> Result<(), String> {
     let address = membership.address;
     let place = format!("[membership] address = \"{address}\"");
-    if membership.serve.is_some() && !listen.is_unspecified() && *address.ip() != listen {
+    if membership.serve.is_some() && *address.ip() != own {
         return Err(format!(
-            "{place}: with serve = true it is at this node's address {listen}; correct it, or set serve = false"
+            "{place}: with serve = true it is at this node's address {own}; correct it, or set serve = false"
         ));
     }
     let owner = peers.iter().find(|(_, peer)| {
-        peer.address == *address.ip() && [peer.ports.roce, peer.ports.datagram].contains(&address.port())
+        peer.address == *address.ip() && [ROCE_PORT, peer.datagram_port].contains(&address.port())
     });
     match owner {
         Some((node, _)) => Err(format!(
