@@ -130,7 +130,8 @@ impl World {
         let choice = self.below(6);
         let value = self.random.next_u64();
         let immediate = (value.is_multiple_of(2)).then_some(value as u32);
-        let signaled = self.below(4) > 0;
+        // What completes silently is noticed with the next that does not, so not all slots can be silent.
+        let silent = self.below(4) == 0 && self.players[side].outstanding.len() + 1 < SLOTS;
 
         let content =
             self.nodes[side].memory.image(Target::Host)[SOURCE + from..SOURCE + from + length].to_vec();
@@ -172,7 +173,7 @@ impl World {
         let mut request = WorkRequest::new(id, operation, node.local(local as u64, length as u32));
         // A READ may see what a later request writes, unless that waits for it.
         request.fence = true;
-        request.signaled = signaled || id + 1 == OPERATIONS;
+        request.signaled = !silent || id + 1 == OPERATIONS;
         node.transport.post_send(self.now, node.queue_pair, request).unwrap();
         let player = &mut self.players[side];
         player.posted += 1;
@@ -297,12 +298,12 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn requests_complete_once_and_in_order(
         seed: u64,
-        loss in 0..80u64,
+        loss in 0..50u64,
         duplication in 0..80u64,
         reordering in 0..150u64,
         mtu in 0..5usize,
