@@ -11,7 +11,7 @@ const OPEN_MAX: usize = 64;
 
 /// Packs messages for one destination into as few datagrams as possible, in order.
 #[derive(Debug)]
-pub(crate) struct Egress {
+pub struct Egress {
     datagram_bytes: usize,
     open: VecDeque<(SocketAddrV4, Builder)>,
     closed: VecDeque<(SocketAddrV4, Builder)>,
@@ -20,7 +20,7 @@ pub(crate) struct Egress {
 
 impl Egress {
     /// For datagrams of at most `datagram_bytes` bytes.
-    pub(crate) fn new(datagram_bytes: usize) -> Self {
+    pub fn new(datagram_bytes: usize) -> Self {
         Self {
             datagram_bytes,
             open: VecDeque::with_capacity(OPEN_MAX),
@@ -30,7 +30,7 @@ impl Egress {
     }
 
     /// Adds a message for `to`; `false` if it is too large for any datagram.
-    pub(crate) fn push(&mut self, to: SocketAddrV4, engine: u8, kind: u8, payload: &[u8]) -> bool {
+    pub fn push(&mut self, to: SocketAddrV4, engine: u8, kind: u8, payload: &[u8]) -> bool {
         if let Some(position) = self.open.iter().position(|(destination, _)| *destination == to) {
             if self.open[position].1.try_push(engine, kind, payload) {
                 return true;
@@ -51,7 +51,7 @@ impl Egress {
     }
 
     /// Appends the next datagram to `out` and says where it goes.
-    pub(crate) fn poll(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
+    pub fn poll(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
         let (to, mut builder) = self.closed.pop_front().or_else(|| self.open.pop_front())?;
         out.extend_from_slice(builder.finish());
         builder.clear();

@@ -19,6 +19,7 @@ mod slot;
 mod soft;
 
 pub use card::{Card, CardConfig};
+pub use egress::Egress;
 pub use soft::{SoftNic, SoftNicConfig};
 
 use weft_rdma::{Completion, QueuePairNumber, ReceiveRequest, WorkRequest};

@@ -238,6 +238,7 @@ impl Driver {
                 Step::Put { value, .. } | Step::Insert { value, .. } => {
                     Action::Put { value: self.fill(value) }
                 }
+                Step::Delete { .. } => Action::Delete,
             };
             self.ask(now, start.client, Job { step, intended: start.intended, invoked: now, action });
         }
@@ -292,6 +293,9 @@ impl Driver {
             let next = match recorded {
                 Some(Outcome::Found { version, .. }) => {
                     Some(Action::CompareAndSet { expected: version, value: self.fill(value) })
+                }
+                Some(Outcome::NotFound) => {
+                    Some(Action::CompareAndSet { expected: 0, value: self.fill(value) })
                 }
                 Some(Outcome::Mismatch { .. }) => Some(Action::Get),
                 _ => None,

@@ -1,5 +1,6 @@
 //! The key-value store under load, in either world.
 
 mod driver;
+pub mod simulated;
 
 pub use driver::{Driver, DriverParameters, Phase};

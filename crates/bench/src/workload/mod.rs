@@ -76,15 +76,16 @@ struct Mix {
     get: u8,
     put: u8,
     insert: u8,
+    delete: u8,
 }
 
 const fn mix(get: u8, put: u8, insert: u8) -> Mix {
     assert!(get + put + insert <= 100);
-    Mix { get, put, insert }
+    Mix { get, put, insert, delete: 0 }
 }
 
 /// Every workload that exists.
-pub const CATALOGUE: [CatalogueEntry; 7] = [
+pub const CATALOGUE: [CatalogueEntry; 8] = [
     CatalogueEntry {
         name: "ycsb-a",
         summary: "update heavy: 50 % reads, 50 % writes, zipfian",
@@ -126,6 +127,12 @@ pub const CATALOGUE: [CatalogueEntry; 7] = [
         summary: "100 % reads, uniform",
         mix: mix(100, 0, 0),
         distribution: Distribution::Uniform,
+    },
+    CatalogueEntry {
+        name: "mixed",
+        summary: "all that there is: 40 % reads, 30 % writes, 10 % deletes, 20 % read-modify-writes, zipfian",
+        mix: Mix { get: 40, put: 30, insert: 0, delete: 10 },
+        distribution: Distribution::Zipfian,
     },
 ];
 
@@ -279,8 +286,13 @@ pub enum Step {
         /// With which value.
         value: u64,
     },
+    /// Remove a record.
+    Delete {
+        /// Which.
+        record: u64,
+    },
     /// Read a record and its version, then replace it if the version is still the same; from the read again if
-    /// not. One operation, whose latency includes every attempt.
+    /// not. A record that is absent is created. One operation, whose latency includes every attempt.
     ReadModifyWrite {
         /// Which.
         record: u64,
@@ -291,7 +303,7 @@ pub enum Step {
 
 impl Step {
     /// The names of the kinds, in the order of [`Step::kind`].
-    pub const KINDS: [&'static str; 4] = ["get", "put", "insert", "read_modify_write"];
+    pub const KINDS: [&'static str; 5] = ["get", "put", "insert", "delete", "read_modify_write"];
 
     /// What kind of operation it is: an index into [`Step::KINDS`].
     pub fn kind(&self) -> usize {
@@ -299,7 +311,8 @@ impl Step {
             Self::Get { .. } => 0,
             Self::Put { .. } => 1,
             Self::Insert { .. } => 2,
-            Self::ReadModifyWrite { .. } => 3,
+            Self::Delete { .. } => 3,
+            Self::ReadModifyWrite { .. } => 4,
         }
     }
 
@@ -309,6 +322,7 @@ impl Step {
             Self::Get { record }
             | Self::Put { record, .. }
             | Self::Insert { record, .. }
+            | Self::Delete { record }
             | Self::ReadModifyWrite { record, .. } => record,
         }
     }
@@ -334,7 +348,7 @@ pub struct Generator {
 impl Generator {
     /// The next operation.
     pub fn step(&mut self) -> Step {
-        let Mix { get, put, insert } = self.workload.mix;
+        let Mix { get, put, insert, delete } = self.workload.mix;
         let drawn = self.random.below(100) as u8;
         if drawn < get {
             Step::Get { record: self.existing() }
@@ -344,6 +358,8 @@ impl Generator {
             let record = self.inserted(self.inserts);
             self.inserts += 1;
             Step::Insert { record, value: self.next_value() }
+        } else if drawn < get + put + insert + delete {
+            Step::Delete { record: self.existing() }
         } else {
             Step::ReadModifyWrite { record: self.existing(), value: self.next_value() }
         }
@@ -560,7 +576,7 @@ mod tests {
                 let steps = workload.load_steps(lane).chain(std::iter::repeat_with(|| generator.step()).take(100));
                 for step in steps {
                     match step {
-                        Step::Get { .. } => {}
+                        Step::Get { .. } | Step::Delete { .. } => {}
                         Step::Put { value, .. }
                         | Step::Insert { value, .. }
                         | Step::ReadModifyWrite { value, .. } => prop_assert!(numbers.insert(value)),

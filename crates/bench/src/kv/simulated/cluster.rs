@@ -1,0 +1,355 @@
+//! A simulated cluster: its machines in a world, and what is asked of them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use weft_check::History;
+use weft_cluster::{Incarnation, Server, Service, ServiceParameters};
+use weft_kv::{Kv, Parameters, ReadPolicy, Role};
+use weft_sim::{
+    CostProfile, Director, FaultPlan, LocalClock, MachineId, Machines, PlanError, PortConfig, Stream,
+    SwitchConfig, World,
+};
+use weft_time::{Duration, Instant};
+use weft_waist::{Memory, NodeId, NodeSet, View};
+
+use super::machines::{
+    ClientMachine, ClusterMachine, KV_SLOT, MembershipMachine, NodeMachine, Station, StatusChange, node,
+};
+use super::timeline::Turns;
+use crate::histogram::Recorder;
+use crate::kv::{Driver, DriverParameters, Phase};
+use crate::load::Load;
+use crate::workload::{Lane, Workload};
+
+/// Machines that clients run on.
+const CLIENT_MACHINES_MAX: u32 = 4;
+
+/// Clocks of nodes and of the membership service gain or lose up to this, in millionths; half of what the service's leases
+/// allow for.
+const DRIFT_PPM: u64 = 400;
+
+/// How long a lease lasts in simulated clusters: hundreds of round trips, so that a loss of some heartbeats costs
+/// nothing, and short enough that a campaign sees many leases end.
+pub const LEASE: Duration = Duration::from_ms(5);
+
+/// How long a simulated client waits for an answer before it asks again.
+const CLIENT_TIMEOUT: Duration = Duration::from_us(250);
+
+/// What a cluster is made of.
+#[derive(Clone, Debug)]
+pub struct ClusterParameters {
+    /// Nodes, 1 to 16.
+    pub nodes: usize,
+    /// What clients do.
+    pub workload: Workload,
+    /// When they do it, over all client machines.
+    pub load: Load,
+    /// Whom they ask to read.
+    pub reads: ReadPolicy,
+    /// Decides everything.
+    pub seed: u64,
+    /// What work costs a node.
+    pub profile: CostProfile,
+    /// What goes wrong.
+    pub plan: FaultPlan,
+    /// A bug to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub planted_bug: Option<weft_kv::PlantedBug>,
+}
+
+/// A cluster in a simulated world.
+pub(super) struct Cluster {
+    pub(super) world: World<ClusterMachine>,
+    pub(super) nodes: Vec<MachineId>,
+    pub(super) clients: Vec<MachineId>,
+    pub(super) turns: Rc<RefCell<Turns>>,
+    membership: MachineId,
+    director: ClusterDirector,
+}
+
+impl Cluster {
+    /// A cluster at time zero.
+    ///
+    /// # Errors
+    /// The fault plan does not fit the cluster.
+    pub(super) fn new(parameters: &ClusterParameters) -> Result<Self, PlanError> {
+        let engine = engine_parameters(parameters);
+        let client_machines = parameters.load.clients().min(CLIENT_MACHINES_MAX);
+        let nodes: Vec<NodeId> = NodeSet::first(parameters.nodes).iter().collect();
+        let stations: Vec<Station> = nodes
+            .iter()
+            .map(|node| Station::Node(*node))
+            .chain([Station::Membership])
+            .chain((0..client_machines).map(|index| Station::Clients(index as u8)))
+            .collect();
+        let director = ClusterDirector {
+            stations: stations.clone(),
+            engine,
+            profile: parameters.profile.clone(),
+            former: Rc::default(),
+        };
+        let mut world = World::new(parameters.seed, SwitchConfig::default());
+        let mut ids = Vec::new();
+        for (index, &station) in stations.iter().enumerate() {
+            let mut port = PortConfig::new(station.name(), station.hardware().0);
+            if !matches!(station, Station::Clients(_)) {
+                port.clock = clock(parameters.seed, index as u64);
+            }
+            let machine = match station {
+                Station::Node(id) => director.node(id, Incarnation::FIRST),
+                Station::Membership => {
+                    let service = Service::new(ServiceParameters::new(parameters.nodes, LEASE));
+                    ClusterMachine::Membership(Box::new(MembershipMachine::new(Server::new(service))))
+                }
+                Station::Clients(index) => {
+                    let driver = driver(parameters, u32::from(index), client_machines);
+                    ClusterMachine::Clients(Box::new(ClientMachine::new(station, driver)))
+                }
+            };
+            ids.push(world.add_machine(port, machine));
+        }
+        world.set_plan(&parameters.plan)?;
+        let turns = Rc::new(RefCell::new(Turns::default()));
+        world.add_tap(Box::new(Rc::clone(&turns)));
+        Ok(Self {
+            world,
+            turns,
+            nodes: ids[..nodes.len()].to_vec(),
+            membership: ids[nodes.len()],
+            clients: ids[nodes.len() + 1..].to_vec(),
+            director,
+        })
+    }
+
+    /// Lets time pass until `until`.
+    pub(super) fn run_until(&mut self, until: Instant) {
+        self.world.run_until(until, &mut self.director);
+    }
+
+    /// Begins a phase at all clients.
+    pub(super) fn begin(&mut self, phase: impl Fn(u32) -> Phase) {
+        let highest = self.drivers().map(Driver::highest_record).max().unwrap_or(0);
+        for (index, &id) in self.clients.iter().enumerate() {
+            self.world.with_machine(id, |machine, now| {
+                if let ClusterMachine::Clients(machine) = machine {
+                    machine.driver.extend_records(highest);
+                    machine.driver.begin(now, phase(index as u32));
+                }
+            });
+        }
+    }
+
+    /// Lets time pass, in slices, until all clients are through with their phase or `limit` has come; says which.
+    /// `progress` is told the number of operations completed.
+    pub(super) fn finish(&mut self, slice: Duration, limit: Instant, mut progress: impl FnMut(u64)) -> bool {
+        loop {
+            let now = self.world.now();
+            if self.drivers().all(|driver| driver.is_finished(now)) {
+                return true;
+            }
+            if now >= limit {
+                return false;
+            }
+            self.run_until((now + slice).min(limit));
+            progress(self.completed());
+        }
+    }
+
+    /// Whether every node serves in the newest view.
+    pub(super) fn is_whole(&self) -> bool {
+        let view = self.view();
+        view.full.len() == self.nodes.len()
+            && self.nodes.iter().all(|&id| {
+                self.node(id).is_some_and(|node| {
+                    let (engine, _) = engine(node);
+                    let leased = self.world.local_now(id) < node.host().lease_until();
+                    engine.role() == Role::Full
+                        && weft_waist::Engine::status(engine).epoch == view.epoch
+                        && leased
+                })
+            })
+    }
+
+    /// Digests of what the nodes hold: equal if they hold the same.
+    pub(super) fn digests(&self) -> Vec<u64> {
+        let running = self.nodes.iter().filter_map(|&id| self.node(id));
+        running
+            .map(|node| {
+                let (engine, memory) = engine(node);
+                engine.state_digest(memory)
+            })
+            .collect()
+    }
+
+    /// Operations of the current run completed.
+    pub(super) fn completed(&self) -> u64 {
+        self.drivers().map(Driver::completed).sum()
+    }
+
+    /// The newest view.
+    pub(super) fn view(&self) -> View {
+        self.service().view()
+    }
+
+    /// All views and when, in the world's time, they were published.
+    pub(super) fn views(&self) -> Vec<(Instant, View)> {
+        let clock = self.world.clock(self.membership);
+        self.service().published().iter().map(|(at, view)| (clock.world(*at), *view)).collect()
+    }
+
+    /// What a node was over time, in the world's time, over all its lives.
+    pub(super) fn status_changes(&self, id: MachineId) -> Vec<StatusChange> {
+        let clock = self.world.clock(id);
+        let former = self.director.former.borrow();
+        let former = former.get(&id).into_iter().flatten();
+        let current = self.node(id).into_iter().flat_map(|node| node.host().changes());
+        former.chain(current).map(|change| StatusChange { at: clock.world(change.at), ..*change }).collect()
+    }
+
+    /// Counters of all nodes that run, added up by name.
+    pub(super) fn counters(&self) -> BTreeMap<&'static str, u64> {
+        let mut sums = BTreeMap::new();
+        for node in self.nodes.iter().filter_map(|&id| self.node(id)) {
+            for (name, count) in weft_nic::Nic::counters(node.nic()) {
+                *sums.entry(name).or_insert(0) += count;
+            }
+        }
+        sums
+    }
+
+    /// What all clients have measured, and what happened.
+    pub(super) fn into_parts(mut self) -> (Recorder, History) {
+        let mut recorders = Vec::new();
+        let mut histories = Vec::new();
+        for id in std::mem::take(&mut self.clients) {
+            if let Some(ClusterMachine::Clients(machine)) = self.world.crash(id) {
+                let (recorder, history) = machine.driver.into_parts();
+                recorders.push(recorder);
+                histories.push(history);
+            }
+        }
+        let merged = recorders.into_iter().reduce(|mut all, one| {
+            all.merge(&one);
+            all
+        });
+        let history = History::merge(histories).expect("a simulated history fits into one");
+        (merged.expect("a cluster has clients"), history)
+    }
+
+    fn node(&self, id: MachineId) -> Option<&NodeMachine> {
+        self.world.machine(id)?.node()
+    }
+
+    fn service(&self) -> &MembershipMachine {
+        match self.world.machine(self.membership) {
+            Some(ClusterMachine::Membership(machine)) => machine,
+            _ => unreachable!("the membership service does not crash"),
+        }
+    }
+
+    fn drivers(&self) -> impl Iterator<Item = &Driver> {
+        self.clients.iter().filter_map(|&id| match self.world.machine(id) {
+            Some(ClusterMachine::Clients(machine)) => Some(&machine.driver),
+            _ => None,
+        })
+    }
+}
+
+fn engine(node: &NodeMachine) -> (&Kv, &Memory) {
+    node.nic().card().engine(KV_SLOT)
+}
+
+/// Engine sizes for a workload: a table with room for twice its records, and pauses in proportion to a simulated
+/// round trip of a few microseconds.
+fn engine_parameters(parameters: &ClusterParameters) -> Parameters {
+    let workload = parameters.workload;
+    Parameters {
+        value_bytes_max: workload.value_bytes(),
+        retransmit: Duration::from_us(100),
+        retransmit_max: Duration::from_ms(1),
+        #[cfg(feature = "planted-bugs")]
+        planted_bug: parameters.planted_bug,
+        ..Parameters::for_keys(2 * workload.records())
+    }
+}
+
+/// A clock that runs from anywhere and a little too fast or too slow.
+fn clock(seed: u64, index: u64) -> LocalClock {
+    let mut random = Stream::new(seed, "clock", index);
+    let drift = random.between(0, 2 * DRIFT_PPM) as i32 - DRIFT_PPM as i32;
+    LocalClock::new(Duration::from_us(random.below(1_000_000)), drift)
+}
+
+fn driver(parameters: &ClusterParameters, index: u32, machines: u32) -> Driver {
+    let total = parameters.load.clients();
+    let clients = total / machines + u32::from(index < total % machines);
+    let load = match parameters.load {
+        Load::Closed { .. } => Load::Closed { clients },
+        Load::Open { operations_per_s, .. } => {
+            Load::Open { clients, operations_per_s: operations_per_s / f64::from(machines) }
+        }
+    };
+    Driver::new(DriverParameters {
+        workload: parameters.workload,
+        load,
+        lane: Lane::new(index, machines),
+        seed: parameters.seed.wrapping_add(u64::from(index).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        first_client: u64::from(index + 1) << 32,
+        nodes: NodeSet::first(parameters.nodes),
+        reads: parameters.reads,
+        timeout: CLIENT_TIMEOUT,
+        give_up: Duration::from_secs(1),
+    })
+}
+
+/// Lets nodes crash as long as the data survives, and brings them back empty.
+struct ClusterDirector {
+    stations: Vec<Station>,
+    engine: Parameters,
+    profile: CostProfile,
+    /// What crashed nodes had been.
+    former: Rc<RefCell<BTreeMap<MachineId, Vec<StatusChange>>>>,
+}
+
+impl ClusterDirector {
+    fn node(&self, id: NodeId, incarnation: Incarnation) -> ClusterMachine {
+        ClusterMachine::Node(Box::new(node(id, &self.stations, &self.engine, &self.profile, incarnation)))
+    }
+}
+
+impl Director<ClusterMachine> for ClusterDirector {
+    /// A node may crash if another one holds all data in the newest view: with the last copy the data would be gone, as the
+    /// protocol says.
+    fn may_crash(&mut self, machines: &Machines<ClusterMachine>, victim: MachineId) -> bool {
+        let view = machines.iter().find_map(|(_, machine)| match machine {
+            ClusterMachine::Membership(machine) => Some(machine.view()),
+            _ => None,
+        });
+        let Some(view) = view else { return false };
+        machines.iter().filter_map(|(id, machine)| Some((id, machine.node()?))).any(|(id, node)| {
+            let (engine, _) = engine(node);
+            let status = weft_waist::Engine::status(engine);
+            id != victim
+                && view.full.contains(NodeId::new(id.index()).expect("nodes come first"))
+                && matches!(engine.role(), Role::Full | Role::Sealed)
+                && status.epoch == view.epoch
+        })
+    }
+
+    fn crashed(&mut self, machine: MachineId, remains: ClusterMachine) {
+        if let ClusterMachine::Node(node) = remains {
+            self.former.borrow_mut().entry(machine).or_default().extend(node.host().changes());
+        }
+    }
+
+    fn restart(&mut self, machine: MachineId, life: u32, _: Instant) -> ClusterMachine {
+        let Station::Node(id) = self.stations[machine.index()] else {
+            unreachable!("only nodes crash");
+        };
+        // Each life has room for incarnations of its own: a node that must rejoin takes the next one.
+        let incarnation = Incarnation::new(1 + (u64::from(life) << 32)).expect("a small number");
+        self.node(id, incarnation)
+    }
+}

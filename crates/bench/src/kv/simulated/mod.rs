@@ -1,0 +1,216 @@
+//! The key-value store in a simulated cluster: benchmarks and fault campaigns.
+
+mod campaign;
+mod capture;
+mod cluster;
+mod machines;
+mod timeline;
+
+pub use campaign::{Campaign, CampaignResult, CampaignViolation, LIVE_WITHIN};
+pub use capture::CaptureWindow;
+pub use cluster::{ClusterParameters, LEASE};
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use serde_json::json;
+use thiserror::Error;
+use weft_check::{History, Options, Report};
+use weft_kv::ReadPolicy;
+use weft_sim::PlanError;
+use weft_time::{Duration, Instant};
+
+use self::capture::Capture;
+use self::cluster::Cluster;
+use crate::kv::Phase;
+use crate::load::{Limit, Load};
+use crate::result::{Checked, Description, Machine, MachineKind, RunResult, World};
+
+/// A run in the simulator.
+#[derive(Clone, Debug)]
+pub struct SimulatedBench {
+    /// The cluster and its clients.
+    pub cluster: ClusterParameters,
+    /// When the workload ends.
+    pub limit: BenchLimit,
+    /// Operations that were to start within this time are not measured.
+    pub warm_up: Duration,
+    /// Where to write one pcapng per port, and which part of the run.
+    pub capture: Option<(PathBuf, CaptureWindow)>,
+    /// The command that repeats the run.
+    pub replay: String,
+}
+
+/// When a workload ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BenchLimit {
+    /// After so many operations, over all clients.
+    Operations(u64),
+    /// After so much virtual time.
+    After(Duration),
+}
+
+/// Why a simulated run failed.
+#[derive(Debug, Error)]
+pub enum SimulatedError {
+    /// The fault plan does not fit.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The cluster did not get to serve, or stopped serving for good.
+    #[error(
+        "the cluster stood still: {0} was not over after {1} of virtual time; look at the fault plan, or report it with the seed"
+    )]
+    Stalled(&'static str, Duration),
+    /// A capture could not be written.
+    #[error("cannot write {path}: {source}")]
+    Capture {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct SimulatedRun {
+    /// The measurements.
+    pub result: RunResult,
+    /// Everything that clients asked and were told.
+    pub history: History,
+    /// Whether it is linearizable.
+    pub report: Report,
+    /// Counters of all nodes, added up.
+    pub counters: BTreeMap<&'static str, u64>,
+}
+
+/// No phase of a run may take longer than this, in virtual time.
+const PHASE_MAX: Duration = Duration::from_secs(600);
+
+impl SimulatedBench {
+    /// Runs it; `progress` is told how many operations are over.
+    ///
+    /// # Errors
+    /// See [`SimulatedError`].
+    pub fn run(&self, mut progress: impl FnMut(u64)) -> Result<SimulatedRun, SimulatedError> {
+        let mut cluster = Cluster::new(&self.cluster)?;
+        let capture = self.capture.as_ref().map(|(folder, window)| {
+            let capture = Rc::new(RefCell::new(Capture::new(folder.clone(), *window)));
+            cluster.world.add_tap(Box::new(Rc::clone(&capture)));
+            capture
+        });
+        let slice = Duration::from_us(200);
+        cluster.begin(|_| Phase::Load);
+        phase(&mut cluster, "loading the records", slice, |_| {})?;
+
+        let begin = cluster.world.now();
+        let clients = cluster.clients.len() as u64;
+        cluster.begin(|index| Phase::Run {
+            limit: self.limit_of(index.into(), clients, begin),
+            warm_up: self.warm_up,
+        });
+        phase(&mut cluster, "the workload", slice, &mut progress)?;
+        let end = cluster.world.now();
+        if let Some(capture) = capture {
+            capture.borrow_mut().finish()?;
+        }
+
+        // Faults may outlast the workload; what is there can be read only when the cluster is whole.
+        cluster.run_until(self.cluster.plan.ends_at().max(cluster.world.now()));
+        cluster.begin(|_| Phase::ReadBack);
+        phase(&mut cluster, "reading back", slice, |_| {})?;
+
+        let log_hash = cluster.world.log_hash().to_string();
+        let faults = cluster.world.fault_counts();
+        let counters = cluster.counters();
+        let (marks, lanes) = timeline::of(&cluster, begin, end);
+        let (recorder, history) = cluster.into_parts();
+        let report = weft_check::check(&history, &Options::default());
+
+        let mut result = RunResult::new(self.description(), &recorder);
+        result.checked = checked(&report);
+        result.check_report =
+            report.violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        result.lost_acknowledged_writes = Some(report.lost_acknowledged_writes);
+        result.log_hash = Some(log_hash);
+        result.marks = marks;
+        result.lanes = lanes;
+        result.faults = faults.entries().iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        Ok(SimulatedRun { result, history, report, counters })
+    }
+
+    fn limit_of(&self, index: u64, machines: u64, begin: Instant) -> Limit {
+        match self.limit {
+            BenchLimit::Operations(all) => {
+                Limit::Operations(all / machines + u64::from(index < all % machines))
+            }
+            BenchLimit::After(time) => Limit::Until(begin + time),
+        }
+    }
+
+    fn description(&self) -> Description {
+        let ClusterParameters { nodes, workload, load, reads, seed, profile, .. } = &self.cluster;
+        let load_name = match load {
+            Load::Closed { .. } => json!("closed loop"),
+            Load::Open { operations_per_s, .. } => json!(format!("open loop, {operations_per_s:.0} ops/s")),
+        };
+        let parameters = [
+            ("clients", json!(load.clients())),
+            ("load", load_name),
+            ("records", json!(workload.records())),
+            ("value_bytes", json!(workload.value_bytes())),
+            ("distribution", json!(workload.distribution().to_string())),
+            ("reads", json!(reads_name(*reads))),
+            ("profile", json!(profile.name)),
+            ("acknowledged", json!("by every live replica")),
+        ];
+        Description {
+            world: World::Sim,
+            nic: "soft".into(),
+            nodes: *nodes as u32,
+            workload: workload.name().into(),
+            seed: *seed,
+            replay: self.replay.clone(),
+            machine: Machine {
+                kind: MachineKind::Simulated,
+                description: format!("virtual time; cost profile `{}`: {}", profile.name, profile.basis),
+            },
+            parameters: parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        }
+    }
+}
+
+/// What a policy for reads is called.
+pub(crate) fn reads_name(reads: ReadPolicy) -> String {
+    match reads {
+        ReadPolicy::Leader => "leader".into(),
+        ReadPolicy::AnyReplica => "any replica".into(),
+        ReadPolicy::Prefer(node) => node.to_string(),
+    }
+}
+
+/// The verdict of a check, as results say it.
+pub(crate) fn checked(report: &Report) -> Checked {
+    match report.verdict {
+        weft_check::Verdict::Linearizable => Checked::Linearizable,
+        weft_check::Verdict::Violation => Checked::NotLinearizable,
+        weft_check::Verdict::Undecided => Checked::Undecided,
+    }
+}
+
+fn phase(
+    cluster: &mut Cluster,
+    name: &'static str,
+    slice: Duration,
+    progress: impl FnMut(u64),
+) -> Result<(), SimulatedError> {
+    let limit = cluster.world.now() + PHASE_MAX;
+    if cluster.finish(slice, limit, progress) {
+        Ok(())
+    } else {
+        Err(SimulatedError::Stalled(name, PHASE_MAX))
+    }
+}

@@ -1,0 +1,121 @@
+//! What happened to a simulated cluster over time, for reports.
+
+use weft_kv::PARTITIONS;
+use weft_sim::{Event, MachineId, Tap};
+use weft_time::Instant;
+use weft_waist::{EngineState, NodeId, View};
+
+use super::cluster::Cluster;
+use super::machines::StatusChange;
+use crate::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan, since_ns};
+
+/// One machine's end or return.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    at: Instant,
+    machine: MachineId,
+    down: bool,
+}
+
+/// Notes the crashes and restarts that really take place.
+#[derive(Debug, Default)]
+pub(super) struct Turns(Vec<Turn>);
+
+impl Tap for Turns {
+    fn event(&mut self, at: Instant, event: &Event) {
+        match *event {
+            Event::Crashed(machine) => self.0.push(Turn { at, machine, down: true }),
+            Event::Restarted(machine, _) => self.0.push(Turn { at, machine, down: false }),
+            _ => {}
+        }
+    }
+}
+
+/// Marks and lanes of the part of a run from `begin` to `end`.
+pub(super) fn of(cluster: &Cluster, begin: Instant, end: Instant) -> (Vec<Mark>, Vec<Lane>) {
+    let within = |at: Instant| at >= begin && at <= end;
+    let mut marks: Vec<(Instant, Mark)> = Vec::new();
+    let views = cluster.views();
+    for (at, view) in views.iter().filter(|(at, _)| within(*at)) {
+        let label = format!("{}: full {:?}, joining {:?}", view.epoch, view.full, view.joining);
+        marks
+            .push((*at, Mark { at_ns: since_ns(begin, *at), kind: MarkKind::ViewChange, node: None, label }));
+    }
+    let turns = cluster.turns.borrow();
+    for turn in turns.0.iter().filter(|turn| within(turn.at)) {
+        let (kind, verb) =
+            if turn.down { (MarkKind::Fault, "crashes") } else { (MarkKind::Repair, "restarts") };
+        let label = format!("{} {verb}", cluster.world.name(turn.machine));
+        let node = Some(turn.machine.index() as u32);
+        marks.push((turn.at, Mark { at_ns: since_ns(begin, turn.at), kind, node, label }));
+    }
+    marks.sort_by_key(|(at, _)| *at);
+    let lanes = cluster.nodes.iter().map(|&id| {
+        let turns = turns.0.iter().filter(|turn| turn.machine == id);
+        let node = NodeId::new(id.index()).expect("nodes come first");
+        Lane {
+            name: cluster.world.name(id).to_owned(),
+            states: states(&cluster.status_changes(id), turns, begin, end),
+            leads: leads(node, &views, begin, end),
+        }
+    });
+    (marks.into_iter().map(|(_, mark)| mark).collect(), lanes.collect())
+}
+
+/// What a node was able to do, from its status registers and its crashes.
+fn states<'a>(
+    changes: &[StatusChange],
+    turns: impl Iterator<Item = &'a Turn>,
+    begin: Instant,
+    end: Instant,
+) -> Vec<StateSpan> {
+    let mut points: Vec<(Instant, NodeState)> = changes
+        .iter()
+        .map(|change| {
+            let state = match change.status.state {
+                EngineState::Full => NodeState::Serving,
+                EngineState::Joining { .. } | EngineState::Starting => NodeState::Joining,
+                EngineState::Lost => NodeState::Fenced,
+            };
+            (change.at, state)
+        })
+        .collect();
+    points.extend(turns.map(|turn| (turn.at, if turn.down { NodeState::Down } else { NodeState::Joining })));
+    points.sort_by_key(|(at, _)| *at);
+    let mut spans: Vec<StateSpan> = Vec::new();
+    let mut current = NodeState::Joining;
+    let mut from = begin;
+    for (at, state) in points.into_iter().chain([(end, NodeState::Down)]) {
+        let at = at.clamp(begin, end);
+        if state == current && at < end {
+            continue;
+        }
+        if at > from {
+            spans.push(StateSpan {
+                from_ns: since_ns(begin, from),
+                to_ns: since_ns(begin, at),
+                state: current,
+            });
+        }
+        (current, from) = (state, at);
+    }
+    spans
+}
+
+/// How many partitions a node leads, view by view.
+fn leads(node: NodeId, views: &[(Instant, View)], begin: Instant, end: Instant) -> Vec<LeadSpan> {
+    let ends = views.iter().skip(1).map(|(at, _)| *at).chain([end]);
+    views
+        .iter()
+        .zip(ends)
+        .map(|((from, view), to)| (view, (*from).clamp(begin, end), to.clamp(begin, end)))
+        .filter(|(_, from, to)| from < to)
+        .map(|(view, from, to)| LeadSpan {
+            from_ns: since_ns(begin, from),
+            to_ns: since_ns(begin, to),
+            epoch: view.epoch.0.into(),
+            led: (0..PARTITIONS).filter(|&partition| view.leader(partition) == Some(node)).count() as u32,
+            partitions: PARTITIONS,
+        })
+        .collect()
+}
