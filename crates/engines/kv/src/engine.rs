@@ -51,6 +51,11 @@ pub enum Role {
 }
 
 /// The replicated key-value engine of one node.
+///
+/// It starts empty. If the first view that it is told is epoch 1 and lists it as full, the cluster is founded and the
+/// node is full at once; so a process that comes back must never be told epoch 1 again as a full member. It
+/// has to be listed as joining, as a new incarnation; until it reports that it is synced, no view may list it as
+/// full, or it is [`Role::Lost`].
 #[derive(Clone, Debug)]
 pub struct Kv {
     parameters: Parameters,
@@ -657,6 +662,9 @@ impl Kv {
         if committed > self.windows[stream].committed() {
             self.commit_to(now, stream, committed, io);
             self.following[stream].pace.progress(now);
+            if !self.windows[stream].is_empty() {
+                arm(&mut self.following[stream].pace, stream as u32, io.effects);
+            }
         }
     }
 
@@ -693,6 +701,9 @@ impl Kv {
         if shortest > self.windows[own].committed() {
             self.commit_to(now, own, shortest, io);
             self.leading.pace.progress(now);
+            if !self.windows[own].is_empty() {
+                arm(&mut self.leading.pace, TIMER_LEAD, io.effects);
+            }
         }
         if let Some(numbers) = again {
             self.send_again(from, numbers, io.effects);

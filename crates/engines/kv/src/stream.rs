@@ -9,15 +9,16 @@ use crate::parameters::Parameters;
 
 /// When to say something again: after an interval without progress that doubles up to a limit.
 ///
-/// The timer is set once and looks at the clock when it fires, so that progress, which is frequent, costs no
-/// effect; it stops by itself when nothing is outstanding.
+/// The timer looks at the clock when it fires and is only ever moved to an earlier time, so that progress, which is
+/// frequent, costs no effect; it stops by itself when nothing is outstanding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     first: Duration,
     most: Duration,
     interval: Duration,
     since: Instant,
-    armed: bool,
+    /// What the timer is set to.
+    set: Option<Instant>,
 }
 
 impl Pace {
@@ -27,7 +28,7 @@ impl Pace {
             most: parameters.retransmit_max,
             interval: parameters.retransmit,
             since: Instant::ZERO,
-            armed: false,
+            set: None,
         }
     }
 
@@ -37,14 +38,16 @@ impl Pace {
         self.since = now;
     }
 
-    /// When to set the timer to, if it is not set already.
+    /// When to set the timer to, if it is not set to that time or an earlier one.
     pub fn arm(&mut self) -> Option<Instant> {
-        (!std::mem::replace(&mut self.armed, true)).then(|| self.since + self.interval)
+        let due = self.since + self.interval;
+        let late = self.set.is_none_or(|set| set > due);
+        late.then(|| *self.set.insert(due))
     }
 
     /// The timer fired: whether it is time to speak. If anything is outstanding it is to be armed again.
     pub fn fire(&mut self, now: Instant) -> bool {
-        let due = std::mem::replace(&mut self.armed, false) && now >= self.since + self.interval;
+        let due = self.set.take().is_some() && now >= self.since + self.interval;
         if due {
             self.since = now;
             self.interval = (self.interval * 2).min(self.most);
@@ -185,7 +188,9 @@ mod tests {
         assert_eq!(pace.arm(), Some(ms(7)));
         assert!(pace.fire(ms(8)));
         assert_eq!(pace.arm(), Some(ms(13)), "the longest interval");
-        assert!(pace.fire(ms(13)));
+        pace.progress(ms(9));
+        assert_eq!(pace.arm(), Some(ms(11)), "the timer moves to an earlier time");
+        assert!(pace.fire(ms(11)));
         assert!(!pace.fire(ms(99)), "a timer that was not set says nothing");
     }
 }

@@ -1,7 +1,9 @@
 //! Whatever bytes come, in whatever state, an engine does not panic, and goes on to serve.
 
 use proptest::prelude::*;
-use weft_kv::message::{Acknowledge, Commit, Cut, Kind, Lengths, Request, Sealed, StateChunk, StateRequest, What, Write};
+use weft_kv::message::{
+    Acknowledge, Commit, Cut, Kind, Lengths, Request, Sealed, StateChunk, StateRequest, What, Write,
+};
 use weft_kv::{Client, ClientParameters, Kv, Operation, Parameters, Role, Status};
 use weft_time::{Duration, Instant};
 use weft_waist::{
@@ -63,29 +65,35 @@ fn message() -> impl Strategy<Value = (u8, Vec<u8>)> {
     let small = 0u64..7;
     let epoch = 0u32..4;
     let lengths = || prop::collection::vec(0u64..4, 16).prop_map(|list| Lengths::try_from(list).unwrap());
-    let operation = prop::sample::select(vec![Operation::Get, Operation::Put, Operation::Delete, Operation::CompareAndSet]);
-    let status = prop::sample::select(vec![Status::Ok, Status::NotFound, Status::Mismatch, Status::TableFull]);
+    let operation = prop::sample::select(vec![
+        Operation::Get,
+        Operation::Put,
+        Operation::Delete,
+        Operation::CompareAndSet,
+    ]);
+    let status =
+        prop::sample::select(vec![Status::Ok, Status::NotFound, Status::Mismatch, Status::TableFull]);
     let value = prop::collection::vec(any::<u8>(), 0..40);
-    let write = (epoch.clone(), operation.clone(), status, (0u64..7, 0u64..7), 0u64..3, 0u64..40, value.clone()).prop_map(
-        |(epoch, operation, status, (number, committed), client, key, value)| {
-            let epoch = Epoch(epoch);
-            let key = key.to_be_bytes();
-            let version = weft_kv::version(epoch, number);
-            let write = Write {
-                epoch,
-                operation,
-                status,
-                number,
-                committed,
-                client,
-                request: number,
-                version,
-                key: &key,
-                value: &value,
-            };
-            (Kind::Write as u8, [&write.header()[..], &key, &value].concat())
-        },
-    );
+    let write =
+        (epoch.clone(), operation.clone(), status, (0u64..7, 0u64..7), 0u64..3, 0u64..40, value.clone())
+            .prop_map(|(epoch, operation, status, (number, committed), client, key, value)| {
+                let epoch = Epoch(epoch);
+                let key = key.to_be_bytes();
+                let version = weft_kv::version(epoch, number);
+                let write = Write {
+                    epoch,
+                    operation,
+                    status,
+                    number,
+                    committed,
+                    client,
+                    request: number,
+                    version,
+                    key: &key,
+                    value: &value,
+                };
+                (Kind::Write as u8, [&write.header()[..], &key, &value].concat())
+            });
     let acknowledge = (epoch.clone(), small.clone(), small.clone(), any::<bool>(), any::<bool>()).prop_map(
         |(epoch, accepted, committed, gap, asks)| {
             let message = Acknowledge { epoch: Epoch(epoch), accepted, committed, gap, asks };
@@ -103,7 +111,12 @@ fn message() -> impl Strategy<Value = (u8, Vec<u8>)> {
                 base_members: NodeSet::from_bits(members | 7),
                 heard: NodeSet::from_bits(heard),
                 accepted,
-                cuts: [Cut { epoch: Epoch(base), lengths: cut }, Cut::default(), Cut::default(), Cut::default()],
+                cuts: [
+                    Cut { epoch: Epoch(base), lengths: cut },
+                    Cut::default(),
+                    Cut::default(),
+                    Cut::default(),
+                ],
             };
             let mut bytes = [0; Sealed::BYTES_MAX];
             let length = sealed.encode(&mut bytes);
@@ -111,8 +124,8 @@ fn message() -> impl Strategy<Value = (u8, Vec<u8>)> {
         },
     );
     let what = prop::sample::select(vec![What::Buckets, What::Sessions]);
-    let state_request =
-        (epoch.clone(), 0u32..4, what.clone(), prop_oneof![0u32..300, any::<u32>()]).prop_map(|(epoch, attempt, what, from)| {
+    let state_request = (epoch.clone(), 0u32..4, what.clone(), prop_oneof![0u32..300, any::<u32>()])
+        .prop_map(|(epoch, attempt, what, from)| {
             let request = StateRequest { epoch: Epoch(epoch), attempt, what, from };
             (Kind::StateRequest as u8, request.encode().to_vec())
         });
@@ -120,20 +133,46 @@ fn message() -> impl Strategy<Value = (u8, Vec<u8>)> {
         prop::collection::vec(any::<u8>(), 0..500),
         Just(vec![0; 392]),
         (0u64..40).prop_map(|key| {
-            [&weft_kv::version(Epoch(2), 1).to_be_bytes()[..], &[0, 8, 0, 0, 0, 0, 0, 0], &key.to_be_bytes(), &[1; 8]].concat()
+            [
+                &weft_kv::version(Epoch(2), 1).to_be_bytes()[..],
+                &[0, 8, 0, 0, 0, 0, 0, 0],
+                &key.to_be_bytes(),
+                &[1; 8],
+            ]
+            .concat()
         }),
     ];
-    let chunk = (epoch, 0u32..4, what, (0u8..3, 0u8..3), (0u32..2, prop_oneof![0u32..300, any::<u32>()]), small, records)
+    let chunk = (
+        epoch,
+        0u32..4,
+        what,
+        (0u8..3, 0u8..3),
+        (0u32..2, prop_oneof![0u32..300, any::<u32>()]),
+        small,
+        records,
+    )
         .prop_map(|(epoch, attempt, what, (part, parts), (from, next), tag, records)| {
-            let chunk =
-                StateChunk { epoch: Epoch(epoch), attempt, what, part, parts, from, next, tag, records: &records };
+            let chunk = StateChunk {
+                epoch: Epoch(epoch),
+                attempt,
+                what,
+                part,
+                parts,
+                from,
+                next,
+                tag,
+                records: &records,
+            };
             (Kind::StateChunk as u8, [&chunk.header()[..], &records].concat())
         });
-    let request = (operation, 0u64..4, 0u64..20, 0u64..40, value).prop_map(|(operation, client, request, key, value)| {
-        let key = key.to_be_bytes();
-        let header = Request { operation, client, request, expected: 0, key: &key, value: &value }.header();
-        (Kind::Request as u8, [&header[..], &key, &value].concat())
-    });
+    let request = (operation, 0u64..4, 0u64..20, 0u64..40, value).prop_map(
+        |(operation, client, request, key, value)| {
+            let key = key.to_be_bytes();
+            let header =
+                Request { operation, client, request, expected: 0, key: &key, value: &value }.header();
+            (Kind::Request as u8, [&header[..], &key, &value].concat())
+        },
+    );
     prop_oneof![
         4 => write,
         2 => acknowledge,

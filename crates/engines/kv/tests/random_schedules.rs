@@ -15,7 +15,11 @@ fn one_schedule(seed: u64, nodes: usize, faults: Faults) -> Network {
     network
 }
 
-fn random_schedules(seeds: std::ops::Range<u64>, nodes: usize, faults: Faults) -> BTreeMap<&'static str, u64> {
+fn random_schedules(
+    seeds: std::ops::Range<u64>,
+    nodes: usize,
+    faults: Faults,
+) -> BTreeMap<&'static str, u64> {
     let mut sums = BTreeMap::new();
     for seed in seeds {
         let network = one_schedule(seed, nodes, faults);
@@ -48,7 +52,9 @@ fn loss_duplication_and_reordering() {
 #[test]
 fn all_faults_on_three_nodes() {
     let sums = random_schedules(1000..1080, 3, Faults::ALL);
-    for name in ["crashes", "partitions", "view_changes", "entries_cut", "chunks_installed", "dropped_old_epoch"] {
+    for name in
+        ["crashes", "partitions", "view_changes", "entries_cut", "chunks_installed", "dropped_old_epoch"]
+    {
         assert!(sums[name] > 0, "{name} never happened");
     }
 }

@@ -60,7 +60,8 @@ fn node(index: usize) -> NodeId {
 /// `p5` is the first key of partition 5, `p5b` the second, and so on.
 fn key(name: &str) -> [u8; 8] {
     let digits = name[1..].trim_end_matches(|letter: char| letter.is_ascii_lowercase());
-    let rank = name.bytes().last().filter(u8::is_ascii_lowercase).map_or(0, |letter| usize::from(letter - b'a'));
+    let rank =
+        name.bytes().last().filter(u8::is_ascii_lowercase).map_or(0, |letter| usize::from(letter - b'a'));
     let wanted: u32 = digits.parse().unwrap();
     (0u64..).map(u64::to_be_bytes).filter(|key| partition(key) == wanted).nth(rank).unwrap()
 }
@@ -79,9 +80,8 @@ fn version(value: u64) -> String {
 }
 
 fn parse_version(text: &str) -> u64 {
-    text.split_once('.').map_or(0, |(epoch, number)| {
-        weft_kv::version(Epoch(epoch.parse().unwrap()), number.parse().unwrap())
-    })
+    text.split_once('.')
+        .map_or(0, |(epoch, number)| weft_kv::version(Epoch(epoch.parse().unwrap()), number.parse().unwrap()))
 }
 
 fn set(text: &str) -> NodeSet {
@@ -100,7 +100,9 @@ fn duration(text: &str) -> Duration {
 
 /// A message as the scripts write it.
 fn describe(kind: u8, payload: &[u8]) -> String {
-    let text = |value: &[u8]| if value.is_empty() { String::new() } else { format!(" {:?}", String::from_utf8_lossy(value)) };
+    let text = |value: &[u8]| {
+        if value.is_empty() { String::new() } else { format!(" {:?}", String::from_utf8_lossy(value)) }
+    };
     if kind == Kind::Reply as u8 {
         let reply = Reply::parse(payload).unwrap();
         let status = match reply.status {
@@ -121,12 +123,17 @@ fn describe(kind: u8, payload: &[u8]) -> String {
         let status = if write.status == Status::Ok { String::new() } else { format!(" {:?}", write.status) };
         let (epoch, number, client, request) = (write.epoch.0, write.number, write.client, write.request);
         let (key, value, committed) = (name(write.key), text(write.value), write.committed);
-        return format!("write {epoch}.{number} c{client}/{request} {what} {key}{value}{status} committed {committed}");
+        return format!(
+            "write {epoch}.{number} c{client}/{request} {what} {key}{value}{status} committed {committed}"
+        );
     }
     if kind == Kind::Acknowledge as u8 {
         let message = Acknowledge::parse(payload).unwrap();
         let flags = [if message.gap { " gap" } else { "" }, if message.asks { " asks" } else { "" }].concat();
-        return format!("accepted {}.{} committed {}{flags}", message.epoch.0, message.accepted, message.committed);
+        return format!(
+            "accepted {}.{} committed {}{flags}",
+            message.epoch.0, message.accepted, message.committed
+        );
     }
     if kind == Kind::Commit as u8 {
         let message = Commit::parse(payload).unwrap();
@@ -135,7 +142,10 @@ fn describe(kind: u8, payload: &[u8]) -> String {
     if kind == Kind::Sealed as u8 {
         let sealed = Sealed::parse(payload).unwrap();
         let accepted: Vec<_> = sealed.base_members.iter().map(|node| sealed.accepted[node.index()]).collect();
-        return format!("sealed for {}: epoch {} {accepted:?}, heard {:?}", sealed.epoch.0, sealed.base.0, sealed.heard);
+        return format!(
+            "sealed for {}: epoch {} {accepted:?}, heard {:?}",
+            sealed.epoch.0, sealed.base.0, sealed.heard
+        );
     }
     if kind == Kind::StateRequest as u8 {
         let request = StateRequest::parse(payload).unwrap();
@@ -203,7 +213,8 @@ impl Stage {
     }
 
     fn configure(&mut self, index: usize, lease: Duration) {
-        let configuration = Configuration { node: node(index), view: self.view, lease_until: self.now + lease };
+        let configuration =
+            Configuration { node: node(index), view: self.view, lease_until: self.now + lease };
         self.handle(index, Event::Configure(configuration));
     }
 
@@ -273,7 +284,9 @@ impl Stage {
                 let until = self.now + duration(words[1]);
                 loop {
                     let timers = self.nodes.iter().enumerate();
-                    let due = timers.flat_map(|(index, node)| node.2.iter().map(move |(&tag, &at)| (at, index, tag))).min();
+                    let due = timers
+                        .flat_map(|(index, node)| node.2.iter().map(move |(&tag, &at)| (at, index, tag)))
+                        .min();
                     let Some((at, index, tag)) = due.filter(|&(at, ..)| at <= until) else { break };
                     self.now = self.now.max(at);
                     self.nodes[index].2.remove(&tag);
@@ -303,7 +316,8 @@ impl Stage {
                 let digests: Vec<_> = full.map(|node| node.0.state_digest(&node.1)).collect();
                 let equal = digests.iter().all(|digest| *digest == digests[0]);
                 let count = digests.len();
-                writeln!(self.output, "{count} full members {}", if equal { "agree" } else { "differ" }).unwrap();
+                writeln!(self.output, "{count} full members {}", if equal { "agree" } else { "differ" })
+                    .unwrap();
             }
             "states" => {
                 for index in set(words[1]).iter().map(NodeId::index) {
@@ -342,7 +356,13 @@ fn conversations() {
             std::fs::write(&path, &output).unwrap();
         } else {
             let different = output.lines().zip(script.lines()).position(|(is, should)| is != should);
-            assert_eq!(output, script, "{} differs from line {:?}", path.display(), different.map(|line| line + 1));
+            assert_eq!(
+                output,
+                script,
+                "{} differs from line {:?}",
+                path.display(),
+                different.map(|line| line + 1)
+            );
         }
     }
 }

@@ -92,7 +92,9 @@ impl History {
         for operation in operations {
             let (version, value) = match &operation.outcome {
                 Outcome::Value { version, value } => (*version, &value[..]),
-                Outcome::Done { version } if operation.kind != Kind::Delete => (*version, &operation.value[..]),
+                Outcome::Done { version } if operation.kind != Kind::Delete => {
+                    (*version, &operation.value[..])
+                }
                 _ => continue,
             };
             let other = *values.entry(version).or_insert(value);
@@ -133,7 +135,8 @@ impl History {
         writes.sort_by_key(|operation| operation.version());
         for pair in writes.windows(2) {
             assert!(pair[0].version() < pair[1].version(), "two writes have one version: {pair:?}");
-            let atomic = pair[1].kind != Kind::CompareAndSet || pair[1].expected >= pair[0].version().unwrap();
+            let atomic =
+                pair[1].kind != Kind::CompareAndSet || pair[1].expected >= pair[0].version().unwrap();
             assert!(atomic, "a write came in between: {pair:?}");
         }
     }
@@ -147,6 +150,9 @@ impl History {
         };
         let done = increments().filter(|operation| operation.writes()).count() as u64;
         let unknown = increments().filter(|operation| operation.outcome == Outcome::Unknown).count() as u64;
-        assert!((done..=done + unknown).contains(&count), "{done} increments and {unknown} unknown make {count}");
+        assert!(
+            (done..=done + unknown).contains(&count),
+            "{done} increments and {unknown} unknown make {count}"
+        );
     }
 }

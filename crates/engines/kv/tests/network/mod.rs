@@ -12,7 +12,8 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_kv::{Client, ClientParameters, Kv, Outcome, Parameters, ReadPolicy, Role, Task};
 use weft_time::{Duration, Instant};
 use weft_waist::{
-    Caller, Configuration, Effect, Effects, Engine, EngineState, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
+    Caller, Configuration, Effect, Effects, Engine, EngineState, Epoch, Event, Io, Memory, Message, NodeId,
+    NodeSet, View,
 };
 
 use history::{History, Kind};
@@ -144,7 +145,14 @@ pub struct Network {
 }
 
 impl Network {
-    pub fn new(seed: u64, nodes: usize, clients: usize, operations: u64, faults: Faults, parameters: Parameters) -> Self {
+    pub fn new(
+        seed: u64,
+        nodes: usize,
+        clients: usize,
+        operations: u64,
+        faults: Faults,
+        parameters: Parameters,
+    ) -> Self {
         let policies = [ReadPolicy::AnyReplica, ReadPolicy::Leader, ReadPolicy::Prefer(node(nodes - 1))];
         let actors = (0..clients)
             .map(|index| {
@@ -219,7 +227,8 @@ impl Network {
         self.incarnations += 1;
         let kv = Kv::new(self.parameters.clone());
         let memory = Memory::new(self.parameters.memory_bytes());
-        self.nodes[index] = Some(Node { kv, memory, timers: BTreeMap::new(), incarnation: self.incarnations });
+        self.nodes[index] =
+            Some(Node { kv, memory, timers: BTreeMap::new(), incarnation: self.incarnations });
         self.schedule(Duration::from_us(1), Due::Beat { node: index });
     }
 
@@ -313,7 +322,9 @@ impl Network {
                     self.handle(to, Event::Configure(configuration));
                 }
             }
-            Packet::Heartbeat { from, incarnation, epoch, state } => self.heartbeat(from, incarnation, epoch, state),
+            Packet::Heartbeat { from, incarnation, epoch, state } => {
+                self.heartbeat(from, incarnation, epoch, state)
+            }
         }
     }
 
@@ -392,7 +403,9 @@ impl Network {
         if operation.key >= history::COUNTERS
             && let history::Outcome::Value { version, value } = &outcome
         {
-            actor.counter.insert(operation.key, (*version, u64::from_be_bytes(value[..8].try_into().unwrap())));
+            actor
+                .counter
+                .insert(operation.key, (*version, u64::from_be_bytes(value[..8].try_into().unwrap())));
         }
         operation.returned = self.now;
         operation.outcome = outcome;
@@ -488,7 +501,7 @@ impl Network {
                 }
             }
         }
-        if self.chance(100) {
+        if self.chance(40) {
             self.cut.iter_mut().flatten().for_each(|cut| *cut = false);
         }
         self.schedule(Duration::from_us(500), Due::Mischief);
@@ -509,7 +522,8 @@ impl Network {
             }
             Due::Timer { node: index, incarnation, tag } => {
                 let Some(node) = self.nodes[index].as_mut() else { return true };
-                if node.incarnation == incarnation && node.timers.get(&tag).is_some_and(|&timer| timer <= at) {
+                if node.incarnation == incarnation && node.timers.get(&tag).is_some_and(|&timer| timer <= at)
+                {
                     node.timers.remove(&tag);
                     self.handle(index, Event::Timer { tag });
                 }
@@ -551,7 +565,12 @@ impl Network {
         }
         let roles: Vec<_> = self.nodes.iter().map(|node| node.as_ref().map(|node| node.kv.role())).collect();
         let left: u64 = self.actors.iter().map(|actor| actor.left + actor.outstanding.len() as u64).sum();
-        assert!(self.is_quiet(), "not live again by {}: {:?} {roles:?}, {left} operations left", self.now, self.view);
+        assert!(
+            self.is_quiet(),
+            "not live again by {}: {:?} {roles:?}, {left} operations left",
+            self.now,
+            self.view
+        );
         self.check();
     }
 
@@ -565,7 +584,9 @@ impl Network {
         let done = self.actors.iter().all(|actor| actor.left == 0 && actor.outstanding.is_empty());
         done && self.nodes.iter().flatten().count() == self.nodes.len()
             && self.nodes.iter().flatten().all(|node| {
-                node.kv.role() == Role::Full && node.kv.status().epoch == self.view.epoch && node.kv.undecided() == 0
+                node.kv.role() == Role::Full
+                    && node.kv.status().epoch == self.view.epoch
+                    && node.kv.undecided() == 0
             })
     }
 
@@ -597,8 +618,15 @@ impl Network {
         let message = Message { kind, payload: &payload };
         let event = Event::Call { caller: Caller::Host(0), message, last: true };
         target.kv.handle(self.now, event, &mut Io { effects: &mut effects, memory: &mut target.memory });
-        let Some(Effect::Reply { kind, payload, .. }) = effects.iter().next() else { panic!("a read is answered") };
-        match client.receive(self.now, *kind, effects.message(*kind, payload).payload).unwrap().unwrap().outcome {
+        let Some(Effect::Reply { kind, payload, .. }) = effects.iter().next() else {
+            panic!("a read is answered")
+        };
+        match client
+            .receive(self.now, *kind, effects.message(*kind, payload).payload)
+            .unwrap()
+            .unwrap()
+            .outcome
+        {
             Outcome::Value { value, .. } => u64::from_be_bytes(value.try_into().unwrap()),
             Outcome::NotFound => 0,
             outcome => panic!("{outcome:?}"),
