@@ -55,7 +55,8 @@ pub enum Role {
 /// It starts empty. If the first view that it is told is epoch 1 and lists it as full, the cluster is founded and the
 /// node is full at once; so a process that comes back must never be told epoch 1 again as a full member. It
 /// has to be listed as joining, as a new incarnation; until it reports that it is synced, no view may list it as
-/// full, or it is [`Role::Lost`].
+/// full, or it is [`Role::Lost`]. That also befalls a founder whose first view is a later one: it cannot tell
+/// itself from one that has forgotten everything. So founding is done when all founders report epoch 1.
 #[derive(Clone, Debug)]
 pub struct Kv {
     parameters: Parameters,

@@ -199,9 +199,13 @@ impl Network {
             network.start(index);
             network.members[index] = Member {
                 incarnation: network.incarnations,
-                lease_until: Instant::ZERO + LEASE * 3,
+                lease_until: Instant::ZERO + LEASE,
                 ..Member::default()
             };
+            // The cluster is founded before faults begin: a founder that never heard of epoch 1 would be lost.
+            let lease_until = Instant::ZERO + LEASE;
+            let configuration = Configuration { node: node(index), view: network.view, lease_until };
+            network.handle(index, Event::Configure(configuration));
         }
         for client in 0..clients {
             network.schedule(Duration::from_us(100 + client as u64), Due::Client { client });
