@@ -8,7 +8,8 @@ use crate::{Clock, Datagram, IdlePolicy, Poller, Stop, UdpPort, system};
 
 /// What a thread runs over its ports: a node, or a client.
 pub trait Endpoint {
-    /// A datagram has arrived on the port of this index.
+    /// A datagram has arrived on the port of this index. `now` was read after that: what is decided by it, such as
+    /// whether a lease still holds, is decided at a time at which the datagram was here.
     fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>);
 
     /// When [`Endpoint::handle_deadline`] wants to be called, if nothing arrives before.
@@ -40,11 +41,15 @@ pub fn run(
     system::make_timers_precise();
     while !stop.is_requested() {
         let ready = poller.ready()?;
-        let now = clock.now();
+        let mut now = clock.now();
         let mut moved = 0;
         for (index, port) in ports.iter_mut().enumerate() {
             if ready.contains(index) {
-                moved += port.receive(|datagram| endpoint.receive(now, index, datagram))?;
+                let mut arrival = None;
+                moved += port.receive(|datagram| {
+                    now = *arrival.get_or_insert_with(|| clock.now());
+                    endpoint.receive(now, index, datagram);
+                })?;
             }
         }
         if endpoint.next_deadline().is_some_and(|deadline| deadline <= now) {

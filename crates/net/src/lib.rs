@@ -7,13 +7,15 @@
 //! - [`Poller`] and [`IdlePolicy`]: one thread waits for all of its ports, by polling, by sleeping or by one
 //!   after the other;
 //! - [`Endpoint`] and [`run`]: the loop that drives one node or client over its ports until a [`Stop`];
+//! - [`CardPorts`]: a card of [`weft_nic`] between its two ports;
+//! - [`Node`] and [`run_node`]: a node of a key-value cluster; [`run_membership`]: its membership service;
 //! - [`plain`]: what the same system calls reach with no protocol above them, the limit that a transport is
 //!   measured against;
 //! - [`process`]: child processes that never outlive their parent.
 //!
 //! The example `echo` shows a whole server and a whole client in a few lines; `plain_limit` measures this machine.
 //!
-//! Nothing here knows a protocol. Bytes that arrive are handed on as they are; what does not arrive as a whole
+//! Nothing here knows how a protocol works. Bytes that arrive are handed on as they are; what does not arrive as a whole
 //! datagram is dropped and counted.
 //!
 //! # IP identification
@@ -31,8 +33,12 @@
 
 #![deny(unsafe_code)]
 
+mod announcement;
+mod card_ports;
 mod clock;
 mod drive;
+mod membership;
+mod node;
 pub mod plain;
 mod poll;
 mod port;
@@ -40,8 +46,12 @@ pub mod process;
 mod stop;
 mod system;
 
+pub use announcement::{Announcement, Announcer, NoAnnouncement};
+pub use card_ports::CardPorts;
 pub use clock::Clock;
 pub use drive::{Endpoint, run};
+pub use membership::{MembershipError, run_membership};
+pub use node::{KV_SLOT, Node, NodeError, run_node};
 pub use poll::{IdlePolicy, Poller, Ready};
 pub use port::{BindError, Counters, Datagram, LONGEST_DATAGRAM, OversizedDatagram, PortOptions, UdpPort};
 pub use stop::Stop;

@@ -4,8 +4,8 @@
 //! kernel kills it when the parent ends in any other way.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead, BufReader, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -45,6 +45,24 @@ pub enum ProcessError {
         status: ExitStatus,
         /// The beginning of the line that was waited for.
         prefix: String,
+        /// Its last lines of standard error.
+        stderr: String,
+    },
+    /// It ended although it was still wanted.
+    #[error("{name} ended ({status}) in the middle of its work{stderr}")]
+    Ended {
+        /// The child's name.
+        name: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// Its last lines of standard error.
+        stderr: String,
+    },
+    /// It takes no more input.
+    #[error("{name} does not listen any more{stderr}")]
+    Deaf {
+        /// The child's name.
+        name: String,
         /// Its last lines of standard error.
         stderr: String,
     },
@@ -88,32 +106,50 @@ pub fn own_executable() -> Command {
     Command::new("/proc/self/exe")
 }
 
-/// A child process whose standard output is read line by line. Its standard input is empty.
+/// A child process whose standard output is read line by line.
 #[derive(Debug)]
 pub struct ChildProcess {
     name: String,
     child: Child,
+    input: Option<ChildStdin>,
     lines: Receiver<String>,
     last_errors: Arc<Mutex<VecDeque<String>>>,
     error_reader: thread::JoinHandle<()>,
 }
 
 impl ChildProcess {
-    /// Starts `command`; `name` is what errors call it.
+    /// Starts `command` with empty standard input; `name` is what errors call it.
     ///
     /// The kernel ties the child's life to the calling *thread*: call from one that lives as long as the child is
     /// wanted.
     ///
     /// # Errors
     /// [`ProcessError::Start`].
-    pub fn start(name: impl Into<String>, mut command: Command) -> Result<Self, ProcessError> {
+    pub fn start(name: impl Into<String>, command: Command) -> Result<Self, ProcessError> {
+        Self::start_with_input(name, command, Stdio::null())
+    }
+
+    /// As [`ChildProcess::start`], for a child that is told things with [`ChildProcess::tell`].
+    ///
+    /// # Errors
+    /// [`ProcessError::Start`].
+    pub fn start_listening(name: impl Into<String>, command: Command) -> Result<Self, ProcessError> {
+        Self::start_with_input(name, command, Stdio::piped())
+    }
+
+    fn start_with_input(
+        name: impl Into<String>,
+        mut command: Command,
+        input: Stdio,
+    ) -> Result<Self, ProcessError> {
         let name = name.into();
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         system::die_with_parent(&mut command);
         let mut child = match command.spawn() {
             Ok(child) => child,
             Err(source) => return Err(ProcessError::Start { name, source }),
         };
+        let input = child.stdin.take();
         let (output, errors) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
         let (sender, lines) = mpsc::channel();
         // Read without a pause whether or not anybody asks, so that a child never waits for its reader.
@@ -129,12 +165,47 @@ impl ChildProcess {
                 kept.push_back(line);
             });
         });
-        Ok(Self { name, child, lines, last_errors, error_reader })
+        Ok(Self { name, child, input, lines, last_errors, error_reader })
     }
 
     /// The child's process number.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Writes a line to the standard input of a child that was started to listen.
+    ///
+    /// # Errors
+    /// [`ProcessError::Ended`], [`ProcessError::Deaf`].
+    pub fn tell(&mut self, line: &str) -> Result<(), ProcessError> {
+        let told = self.input.as_mut().map(|input| input.write_all(format!("{line}\n").as_bytes()));
+        if matches!(told, Some(Ok(()))) {
+            return Ok(());
+        }
+        // A child that has just died closes its input a little before its status can be had.
+        let name = self.name.clone();
+        match self.wait_until(Instant::now() + LAST_WORDS) {
+            Some(status) => Err(ProcessError::Ended { name, status, stderr: self.last_words() }),
+            None => Err(ProcessError::Deaf { name, stderr: self.last_words() }),
+        }
+    }
+
+    /// The next line, if one comes within `limit`; zero takes what is there.
+    ///
+    /// # Errors
+    /// [`ProcessError::Ended`] if the child has ended and all its lines have been taken.
+    pub fn next_line(&mut self, limit: Duration) -> Result<Option<String>, ProcessError> {
+        match self.lines.recv_timeout(standard(limit)) {
+            Ok(line) => Ok(Some(line)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                let name = self.name.clone();
+                match self.wait_until(Instant::now() + standard(limit).max(LAST_WORDS)) {
+                    Some(status) => Err(ProcessError::Ended { name, status, stderr: self.last_words() }),
+                    None => Ok(None),
+                }
+            }
+        }
     }
 
     /// Waits for a line that begins with `prefix`, discarding others, and returns the rest of it.
@@ -307,6 +378,23 @@ mod tests {
         let error = child.wait_for_line("ready", Duration::from_ms(50)).unwrap_err();
         assert!(matches!(error, ProcessError::Silent { .. }), "{error}");
         assert!(matches!(child.finish(Duration::from_ms(1)), Err(ProcessError::StillRunning { .. })));
+    }
+
+    #[test]
+    fn a_listening_child_is_told_and_answers() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "while read word; do echo heard $word; done; exit 7"]);
+        let mut child = ChildProcess::start_listening("shell", command).unwrap();
+        assert_eq!(child.next_line(Duration::ZERO).unwrap(), None);
+        for word in ["one", "two"] {
+            child.tell(word).unwrap();
+            assert_eq!(child.next_line(LIMIT).unwrap(), Some(format!("heard {word}")));
+        }
+        child.kill();
+        let error = child.tell("three").unwrap_err();
+        assert!(matches!(error, ProcessError::Ended { .. }), "{error}");
+        let error = child.next_line(LIMIT).unwrap_err().to_string();
+        assert!(error.contains("shell ended (signal: 9"), "{error}");
     }
 
     #[test]

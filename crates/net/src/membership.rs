@@ -1,0 +1,267 @@
+//! A membership service behind a UDP port, with its state in a file.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::SocketAddrV4;
+use std::path::{Path, PathBuf};
+
+use weft_cluster::{Durable, DurableError, ServeConfig, Server, Service, ServiceConfig, ServiceParameters};
+use weft_time::Instant;
+use weft_waist::View;
+
+use crate::announcement::{Announcement, Announcer};
+use crate::{BindError, Clock, Datagram, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort, run};
+
+/// Why a membership service does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum MembershipError {
+    /// Its port cannot be opened.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The state file is there and cannot be read.
+    #[error("state file {}: cannot be read: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The state file is there and is not of this cluster, or damaged.
+    #[error("state file {}: {source}; restore the file, or remove it and restart every node", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: DurableError,
+    },
+    /// The state cannot be stored, and nothing may be promised that could be forgotten.
+    #[error("state file {}: cannot be written: {source}; the service stops, because it must not forget", path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The socket has become useless.
+    #[error("the network fails: {0}")]
+    Network(#[from] io::Error),
+}
+
+/// The service, where its state is stored, and what has been said of it.
+#[derive(Debug)]
+pub(crate) struct MembershipHost {
+    server: Server<SocketAddrV4>,
+    state_file: Option<PathBuf>,
+    announced: View,
+}
+
+impl MembershipHost {
+    /// A service for `nodes` nodes that goes on where the state file ends, if there is one.
+    pub(crate) fn open(nodes: usize, config: &ServeConfig, now: Instant) -> Result<Self, MembershipError> {
+        let parameters = ServiceParameters::new(nodes, config.lease);
+        let stored = config.state_file.as_deref().map(read_state).transpose()?.flatten();
+        let service = match &stored {
+            Some(durable) => Service::restore(parameters, durable, now).map_err(|source| {
+                let path = config.state_file.clone().expect("it was just read");
+                MembershipError::Unusable { path, source }
+            })?,
+            None => Service::new(parameters),
+        };
+        Ok(Self {
+            server: Server::new(service),
+            state_file: config.state_file.clone(),
+            announced: View::default(),
+        })
+    }
+
+    pub(crate) fn receive(&mut self, now: Instant, datagram: Datagram<'_>) {
+        // The server counts what is no heartbeat.
+        let _ = self.server.receive(now, datagram.from, datagram.bytes);
+    }
+
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.server.next_deadline()
+    }
+
+    pub(crate) fn handle_deadline(&mut self, now: Instant) {
+        if now >= self.server.next_deadline() {
+            self.server.tick(now);
+        }
+    }
+
+    /// Stores what must not be forgotten, then queues the answers.
+    pub(crate) fn transmit(&mut self, port: &mut UdpPort) -> Result<(), MembershipError> {
+        if let Some(durable) = self.server.take_unsaved()
+            && let Some(path) = &self.state_file
+        {
+            write_state(path, &durable)
+                .map_err(|source| MembershipError::Unwritable { path: path.clone(), source })?;
+        }
+        while let Some((to, datagram)) = self.server.poll_transmit() {
+            // An answer that finds no room is lost like any other datagram: the node asks again.
+            port.push(to, &datagram);
+        }
+        Ok(())
+    }
+
+    /// The view, if it has changed since the last call.
+    pub(crate) fn take_announcement(&mut self, clock: Clock, now: Instant) -> Option<Announcement> {
+        let view = self.server.service().view();
+        (view != self.announced).then(|| {
+            self.announced = view;
+            Announcement { announcer: Announcer::Membership, view, at_ns: clock.monotonic_ns(now) }
+        })
+    }
+
+    pub(crate) fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.server.counters().into_iter()
+    }
+}
+
+/// The state that a file holds; `None` if there is no file.
+fn read_state(path: &Path) -> Result<Option<Durable>, MembershipError> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Durable::from_toml(&text)
+            .map(Some)
+            .map_err(|source| MembershipError::Unusable { path: path.to_owned(), source }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(MembershipError::Unreadable { path: path.to_owned(), source }),
+    }
+}
+
+/// Replaces the file as a whole: after a crash it holds the state before or after, and is on the disk when this returns.
+fn write_state(path: &Path, durable: &Durable) -> io::Result<()> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let mut file = File::create(&partial)?;
+    file.write_all(durable.to_toml().as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&partial, path)?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// A membership service alone in its loop.
+struct Alone<'a> {
+    host: MembershipHost,
+    clock: Clock,
+    stop: &'a Stop,
+    out: &'a mut dyn Write,
+    failure: Option<MembershipError>,
+}
+
+impl Endpoint for Alone<'_> {
+    fn receive(&mut self, now: Instant, _port: usize, datagram: Datagram<'_>) {
+        self.host.receive(now, datagram);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        Some(self.host.next_deadline())
+    }
+
+    fn handle_deadline(&mut self, now: Instant) {
+        self.host.handle_deadline(now);
+    }
+
+    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
+        if self.failure.is_some() {
+            return;
+        }
+        if let Err(error) = self.host.transmit(&mut ports[0]) {
+            self.failure = Some(error);
+            self.stop.request();
+        } else if let Some(announcement) = self.host.take_announcement(self.clock, now) {
+            say(self.out, &announcement);
+        }
+    }
+}
+
+/// Writes a line. That nobody reads it any more is no reason to stop serving.
+pub(crate) fn say(out: &mut dyn Write, line: &dyn std::fmt::Display) {
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Runs a membership service that has a process of its own until `stop` is requested. It writes to `out` when it is
+/// ready (`membership ready on 127.0.0.1:4794`), and an [`Announcement`] at each view.
+///
+/// # Errors
+/// What keeps it from running: each is one line that says what to do.
+pub fn run_membership(
+    config: &ServiceConfig,
+    stop: &Stop,
+    out: &mut dyn Write,
+) -> Result<(), MembershipError> {
+    let clock = Clock::starting_now();
+    let mut ports = [UdpPort::bind(config.address, &PortOptions::default())?];
+    let host = MembershipHost::open(config.nodes, &config.serve, clock.now())?;
+    say(out, &format_args!("membership ready on {}", config.address));
+    let mut alone = Alone { host, clock, stop, out, failure: None };
+    run(&mut alone, &mut ports, clock, IdlePolicy::SLEEP, stop)?;
+    alone.failure.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use weft_time::Duration;
+
+    use super::*;
+
+    fn serve(state_file: &Path) -> ServeConfig {
+        ServeConfig { lease: Duration::from_ms(100), state_file: Some(state_file.to_owned()) }
+    }
+
+    fn heartbeat(node: usize) -> weft_cluster::Datagram {
+        weft_cluster::Message::Heartbeat {
+            token: 1,
+            heartbeat: weft_cluster::Heartbeat {
+                node: weft_waist::NodeId::new(node).unwrap(),
+                incarnation: weft_cluster::Incarnation::FIRST,
+                status: weft_waist::EngineStatus::STARTING,
+            },
+        }
+        .encode()
+    }
+
+    fn port() -> UdpPort {
+        UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PortOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn a_service_goes_on_where_its_state_file_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.toml");
+        let mut host = MembershipHost::open(2, &serve(&path), Instant::ZERO).unwrap();
+        let (mut ports, client) = (port(), port());
+        for node in 0..2 {
+            let datagram =
+                Datagram { from: client.local_address(), bytes: &heartbeat(node), identification: 0 };
+            host.receive(Instant::ZERO, datagram);
+            host.transmit(&mut ports).unwrap();
+        }
+        assert!(ports.queued() >= 2);
+        let view = host.server.service().view();
+        assert_eq!(view.full.len(), 2);
+        let restored = MembershipHost::open(2, &serve(&path), Instant::ZERO).unwrap();
+        assert_eq!(restored.server.service().view(), view);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing half-written is left");
+        let error = MembershipHost::open(3, &serve(&path), Instant::ZERO).unwrap_err().to_string();
+        assert!(error.contains("describes 2 nodes, but 3 are configured"), "{error}");
+        std::fs::write(&path, "epoch = ").unwrap();
+        let error = MembershipHost::open(2, &serve(&path), Instant::ZERO).unwrap_err().to_string();
+        assert!(error.contains("state.toml") && !error.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_be_stored_is_not_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("missing").join("state.toml");
+        let mut host = MembershipHost::open(1, &serve(&path), Instant::ZERO).unwrap();
+        let (mut out, client) = (port(), port());
+        let datagram = Datagram { from: client.local_address(), bytes: &heartbeat(0), identification: 0 };
+        host.receive(Instant::ZERO, datagram);
+        assert!(matches!(host.transmit(&mut out), Err(MembershipError::Unwritable { .. })));
+        assert_eq!(out.queued(), 0);
+    }
+}

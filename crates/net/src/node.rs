@@ -1,0 +1,303 @@
+//! One real node: a card with the key-value engine, its membership agent, and the membership service if it runs here.
+
+use std::io::{self, Write};
+use std::net::SocketAddrV4;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use weft_cluster::{Action, Agent, AgentParameters, Incarnation, Membership, NodeConfig, ROCE_PORT, Reason};
+use weft_kv::{Kv, Parameters, ParametersError, Role};
+use weft_nic::{Card, CardConfig, HostCommand, HostEvent};
+use weft_time::Instant;
+use weft_waist::{Memory, NODES_MAX, View};
+use weft_wire::datagram;
+
+use crate::announcement::{Announcement, Announcer};
+use crate::membership::{MembershipHost, say};
+use crate::{
+    BindError, CardPorts, Clock, Datagram, Endpoint, IdlePolicy, MembershipError, PortOptions, Stop, UdpPort,
+    run,
+};
+
+/// The ports of a node, by their index. The last is there only where the membership service is embedded.
+const DATAGRAM: usize = 0;
+const ROCE: usize = 1;
+const AGENT: usize = 2;
+const SERVICE: usize = 3;
+
+/// The slot of the key-value engine.
+pub const KV_SLOT: u8 = 0;
+
+/// Bytes behind each region target of the card. The node registers no region of its own.
+const REGION_BYTES: usize = 64 << 10;
+
+/// The longest message of a state transfer: one that the kernel can buffer many of.
+const CHUNK_BYTES_MAX: usize = 8 << 10;
+
+/// Why a node does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// One of its ports cannot be opened.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The engine cannot have these sizes.
+    #[error("[kv]: {0}")]
+    Parameters(#[from] ParametersError),
+    /// The embedded membership service fails.
+    #[error("membership service: {0}")]
+    Membership(#[from] MembershipError),
+    /// Another process runs the same node, or the machine's clock has gone back.
+    #[error("{}", Reason::Superseded)]
+    Superseded,
+    /// A socket has become useless.
+    #[error("the network fails: {0}")]
+    Network(#[from] io::Error),
+}
+
+/// A node as an [`Endpoint`] over the ports that [`Node::open`] returns with it.
+///
+/// It writes a line when it is ready, and one each time that its part in the cluster changes: an [`Announcement`], or
+/// why it waits or starts over.
+pub struct Node<'a> {
+    clock: Clock,
+    card: CardPorts<Kv>,
+    agent: Agent,
+    service_address: SocketAddrV4,
+    service: Option<MembershipHost>,
+    announced: Option<(View, Role)>,
+    refusal: Option<Reason>,
+    strangers: u64,
+    failure: Option<NodeError>,
+    stop: &'a Stop,
+    out: &'a mut (dyn Write + Send),
+}
+
+impl<'a> Node<'a> {
+    /// Opens the ports of the configured node. It requests `stop` when it cannot go on, and says why in
+    /// [`Node::into_result`].
+    ///
+    /// # Errors
+    /// A port cannot be opened, the engine cannot have the configured sizes, or the state file of the membership
+    /// service cannot be used.
+    pub fn open(
+        config: &NodeConfig,
+        clock: Clock,
+        stop: &'a Stop,
+        out: &'a mut (dyn Write + Send),
+    ) -> Result<(Self, Vec<UdpPort>), NodeError> {
+        let own = config.own();
+        let parameters = parameters(config);
+        parameters.check()?;
+        let standard = PortOptions::default();
+        // A real link's receive offload may join datagrams, which hides the identifications that the ICRC covers.
+        let roce = PortOptions { segmentation: own.address.is_loopback(), ..standard };
+        let mut ports = vec![
+            UdpPort::bind(own.datagram_address(), &standard)?,
+            UdpPort::bind(SocketAddrV4::new(own.address, ROCE_PORT), &roce)?,
+            UdpPort::bind(SocketAddrV4::new(own.address, 0), &standard)?,
+        ];
+        let service = match &config.membership.serve {
+            Some(serve) => {
+                ports.push(UdpPort::bind(config.membership.address, &standard)?);
+                Some(MembershipHost::open(config.peers.len(), serve, clock.now())?)
+            }
+            None => None,
+        };
+        let mut peers = [None; NODES_MAX];
+        for (node, peer) in config.peers.iter() {
+            peers[node.index()] = Some(peer.datagram_address());
+        }
+        let card_config = CardConfig {
+            peers,
+            datagram_bytes: datagram_bytes(config),
+            transport: weft_rdma::Config::default(),
+            region_bytes: REGION_BYTES,
+        };
+        let memory = Memory::new(parameters.memory_bytes());
+        let card = Card::new(card_config, vec![(Kv::new(parameters), memory)]);
+        let agent = Agent::new(config.node, first_incarnation(), AgentParameters::default());
+        say(out, &format_args!("node {} ready on {}", config.node.index(), own.datagram_address()));
+        let node = Self {
+            clock,
+            card: CardPorts::new(card, own.address),
+            agent,
+            service_address: config.membership.address,
+            service,
+            announced: None,
+            refusal: None,
+            strangers: 0,
+            failure: None,
+            stop,
+            out,
+        };
+        Ok((node, ports))
+    }
+
+    /// How the node has ended.
+    ///
+    /// # Errors
+    /// What it could not go on with.
+    pub fn into_result(self) -> Result<(), NodeError> {
+        self.failure.map_or(Ok(()), Err)
+    }
+
+    /// Counters of the card, the engine and, where it is embedded, the membership service.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let service = self.service.iter().flat_map(MembershipHost::counters);
+        let own = [("membership_strangers", self.strangers)];
+        self.card.card().counters().into_iter().chain(own).chain(service).collect()
+    }
+
+    fn fail(&mut self, error: NodeError) {
+        self.failure.get_or_insert(error);
+        self.stop.request();
+    }
+
+    /// Carries news between engine and agent until there are none.
+    fn settle(&mut self, now: Instant) {
+        loop {
+            while let Some(event) = self.card.card_mut().poll_host() {
+                if let HostEvent::Status { status, .. } = event {
+                    self.agent.engine_status(now, status);
+                }
+            }
+            let Some(configuration) = self.agent.poll_configuration() else { break };
+            self.card.card_mut().submit(now, HostCommand::Configure(configuration));
+        }
+        match self.agent.poll_action() {
+            None => {}
+            Some(Action::Stop) => self.fail(NodeError::Superseded),
+            Some(Action::Restart { incarnation }) => self.start_over(now, incarnation),
+        }
+        self.report(now);
+    }
+
+    /// Empties the engine and begins its next life.
+    fn start_over(&mut self, now: Instant, incarnation: Incarnation) {
+        self.card.card_mut().submit(now, HostCommand::Reset);
+        while self.card.card_mut().poll_host().is_some() {}
+        let node = self.agent.node();
+        self.agent = Agent::new(node, incarnation, AgentParameters::default());
+        say(self.out, &format_args!("node {} starts over: {}", node.index(), Reason::Rejoin));
+    }
+
+    /// Says what has changed since the last call.
+    fn report(&mut self, now: Instant) {
+        let node = self.agent.node();
+        let at = (self.agent.view(), self.card.card().engine(KV_SLOT).0.role());
+        if self.announced.unwrap_or((View::default(), Role::Outside)) != at {
+            self.announced = Some(at);
+            let (view, role) = at;
+            let announcer = Announcer::Node(node, role);
+            let at_ns = self.clock.monotonic_ns(now);
+            say(self.out, &Announcement { announcer, view, at_ns });
+        }
+        let refusal = self.agent.refusal();
+        if refusal != self.refusal {
+            self.refusal = refusal;
+            if let Some(reason) = refusal {
+                say(self.out, &format_args!("node {} waits: {reason}", node.index()));
+            }
+        }
+    }
+}
+
+impl Endpoint for Node<'_> {
+    fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>) {
+        match port {
+            DATAGRAM => self.card.receive_datagram(now, datagram),
+            ROCE => self.card.receive_roce(now, datagram),
+            AGENT if datagram.from == self.service_address => {
+                // What answers no heartbeat of this life changes nothing.
+                let _ = self.agent.receive(now, datagram.bytes);
+            }
+            AGENT => self.strangers += 1,
+            _ => {
+                if let Some(service) = &mut self.service {
+                    service.receive(now, datagram);
+                }
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let service = self.service.as_ref().map(MembershipHost::next_deadline);
+        let card = self.card.card().next_deadline();
+        [card, service].into_iter().flatten().chain([self.agent.next_deadline()]).min()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) {
+        self.card.card_mut().handle_deadline(now);
+        if let Some(service) = &mut self.service {
+            service.handle_deadline(now);
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
+        self.settle(now);
+        if self.failure.is_some() {
+            return;
+        }
+        if let Some(heartbeat) = self.agent.poll_transmit(now) {
+            // One that finds no room is lost like any other datagram: the next one follows soon.
+            ports[AGENT].push(self.service_address, &heartbeat);
+        }
+        self.card.transmit_datagrams(&mut ports[DATAGRAM]);
+        self.card.transmit_roce(now, &mut ports[ROCE]);
+        if let Some(service) = &mut self.service {
+            if let Err(error) = service.transmit(&mut ports[SERVICE]) {
+                self.fail(error.into());
+            } else if let Some(announcement) = service.take_announcement(self.clock, now) {
+                say(self.out, &announcement);
+            }
+        }
+    }
+}
+
+/// Runs a node until `stop` is requested. It writes to `out` what [`Node`] says, beginning with
+/// `node 0 ready on 127.0.0.1:4793`, and at the end every counter that is not zero (`node 0 counted writes_led 12`).
+///
+/// # Errors
+/// What keeps it from running: each is one line that says what to do.
+pub fn run_node(config: &NodeConfig, stop: &Stop, out: &mut (dyn Write + Send)) -> Result<(), NodeError> {
+    let clock = Clock::starting_now();
+    let policy = IdlePolicy::share_then_sleep(config.cores.spin);
+    let (mut node, mut ports) = Node::open(config, clock, stop, out)?;
+    run(&mut node, &mut ports, clock, policy, stop)?;
+    for (name, count) in node.counters().into_iter().filter(|(_, count)| *count > 0) {
+        say(node.out, &format_args!("node {} counted {name} {count}", config.node.index()));
+    }
+    let names = ["datagram", "roce", "agent", "membership"];
+    for (name, port) in names.into_iter().zip(&ports) {
+        let drops = ("receive_buffer_drops", port.receive_buffer_drops().map_or(0, u64::from));
+        let counters = port.counters().named().into_iter().chain([drops]);
+        for (counter, count) in counters.filter(|(_, count)| *count > 0) {
+            let node_number = config.node.index();
+            say(node.out, &format_args!("node {node_number} counted {name}_port_{counter} {count}"));
+        }
+    }
+    node.into_result()
+}
+
+/// The longest Weft datagram that the network and the format take.
+fn datagram_bytes(config: &NodeConfig) -> usize {
+    config.datagram_bytes().min(datagram::BYTES_MAX)
+}
+
+/// The engine's sizes as configured.
+fn parameters(config: &NodeConfig) -> Parameters {
+    let kv = config.kv;
+    let room = datagram_bytes(config) - datagram::HEADER_BYTES - datagram::MESSAGE_HEADER_BYTES;
+    Parameters {
+        key_bytes: kv.key_bytes as usize,
+        value_bytes_max: kv.value_bytes as usize,
+        // A slot of the longest value has to fit, whatever else is preferable.
+        chunk_bytes: room.min(CHUNK_BYTES_MAX.max(2 * kv.value_bytes as usize)) & !7,
+        ..Parameters::for_keys(kv.capacity_keys.into())
+    }
+}
+
+/// A number that no earlier process of the node had: the wall clock's nanoseconds.
+fn first_incarnation() -> Incarnation {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    u64::try_from(since).ok().and_then(Incarnation::new).unwrap_or(Incarnation::FIRST)
+}
