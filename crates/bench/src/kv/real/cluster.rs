@@ -1,0 +1,228 @@
+//! The processes of a run: a membership service, nodes, and what they say.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+
+use weft_cluster::{
+    CoresConfig, KvConfig, MEMBERSHIP_PORT, MembershipConfig, NodeConfig, PeerConfig, Peers, ServeConfig,
+    ServiceConfig,
+};
+use weft_kv::Role;
+use weft_net::process::{ChildProcess, own_executable};
+use weft_net::{Announcement, Announcer};
+use weft_time::Duration;
+use weft_waist::NodeId;
+
+use super::{MEMBERSHIP_COMMAND, NODE_COMMAND, RealBenchError};
+
+/// How long a process may take to open its ports, and the cluster to form, on a machine that is busy with other things.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// How long a process may take to end when asked to.
+pub(super) const END_LIMIT: Duration = Duration::from_secs(20);
+/// The loopback interface takes packets of 64 KiB; no datagram is longer than this.
+pub(super) const MTU_BYTES: u32 = 65_535;
+
+/// Addresses of one run.
+///
+/// Every process that runs benches has 32 loopback addresses of its own, so that several run side by side although
+/// the ports are fixed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Addresses(u32);
+
+impl Addresses {
+    /// Those of the process with this number. They lie in 127.128.0.0/9: the lower half is where other programs look.
+    pub fn of_process(id: u32) -> Self {
+        const BLOCKS: u32 = 1 << 18;
+        Self(u32::from(Ipv4Addr::new(127, 128, 0, 0)) + ((id % BLOCKS) << 5))
+    }
+
+    pub fn membership(self) -> SocketAddrV4 {
+        SocketAddrV4::new(Ipv4Addr::from(self.0 + 1), MEMBERSHIP_PORT)
+    }
+
+    pub fn clients(self) -> Ipv4Addr {
+        Ipv4Addr::from(self.0 + 2)
+    }
+
+    pub fn node(self, node: u32) -> Ipv4Addr {
+        Ipv4Addr::from(self.0 + 3 + node)
+    }
+}
+
+/// What the processes of a cluster are set up with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClusterSettings {
+    pub nodes: u32,
+    pub kv: KvConfig,
+    pub lease: Duration,
+    pub spin: Duration,
+}
+
+/// A cluster of processes. They are killed when it is dropped.
+pub(super) struct Cluster {
+    membership: ChildProcess,
+    nodes: Vec<Node>,
+    pub announcements: Vec<Announcement>,
+    /// What nodes counted, as they said when they ended.
+    pub counters: Vec<String>,
+}
+
+struct Node {
+    process: Option<ChildProcess>,
+    config: PathBuf,
+    /// How many announcements there were when the process was started: earlier ones are not its own.
+    since: usize,
+}
+
+impl Cluster {
+    /// Starts all processes and waits until every node is a full member.
+    pub fn start(
+        folder: &Path,
+        addresses: Addresses,
+        settings: &ClusterSettings,
+    ) -> Result<Self, RealBenchError> {
+        let service = ServiceConfig {
+            nodes: settings.nodes as usize,
+            address: addresses.membership(),
+            serve: ServeConfig { lease: settings.lease, state_file: None },
+        };
+        let config = write(folder.join("membership.toml"), &service.to_toml())?;
+        let mut membership = start("the membership service", MEMBERSHIP_COMMAND, &config)?;
+        membership.wait_for_line("membership ready on ", START_LIMIT)?;
+        let peers = (0..settings.nodes).map(|node| PeerConfig::new(addresses.node(node))).collect();
+        let peers = Peers::new(peers).map_err(RealBenchError::Invalid)?;
+        let mut cluster =
+            Self { membership, nodes: Vec::new(), announcements: Vec::new(), counters: Vec::new() };
+        for (node, _) in peers.iter() {
+            let config = NodeConfig {
+                node,
+                mtu_bytes: MTU_BYTES,
+                membership: MembershipConfig { address: addresses.membership(), serve: None },
+                peers: peers.clone(),
+                kv: settings.kv,
+                cores: CoresConfig { spin: settings.spin },
+            };
+            let config = write(folder.join(format!("node{}.toml", node.index())), &config.to_toml())?;
+            cluster.nodes.push(Node { process: None, config, since: 0 });
+            cluster.start_node(node.index() as u32)?;
+        }
+        for node in &mut cluster.nodes {
+            let process = node.process.as_mut().expect("it was just started");
+            loop {
+                let line = process.wait_for_line("", START_LIMIT)?;
+                if let Ok(announcement) = line.parse::<Announcement>() {
+                    cluster.announcements.push(announcement);
+                    if matches!(announcement.announcer, Announcer::Node(_, Role::Full)) {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(cluster)
+    }
+
+    /// Starts the process of a node that has none.
+    pub fn start_node(&mut self, node: u32) -> Result<(), RealBenchError> {
+        let place = &mut self.nodes[node as usize];
+        let mut process = start(&format!("node {node}"), NODE_COMMAND, &place.config)?;
+        process.wait_for_line(&format!("node {node} ready on "), START_LIMIT)?;
+        place.process = Some(process);
+        place.since = self.announcements.len();
+        Ok(())
+    }
+
+    /// Ends a node as a crash would.
+    pub fn kill_node(&mut self, node: u32) {
+        // Dropping a process kills it and waits until it is gone.
+        self.nodes[node as usize].process = None;
+    }
+
+    /// Takes what the processes have said.
+    ///
+    /// # Errors
+    /// One of them has ended by itself.
+    pub fn listen(&mut self) -> Result<(), RealBenchError> {
+        let nodes = self.nodes.iter_mut().filter_map(|node| node.process.as_mut());
+        for process in nodes.chain([&mut self.membership]) {
+            while let Some(line) = process.next_line(Duration::ZERO)? {
+                self.announcements.extend(line.parse::<Announcement>());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until every node that runs is a full member of the newest view.
+    pub fn wait_until_whole(&mut self) -> Result<(), RealBenchError> {
+        let end = std::time::Instant::now() + std::time::Duration::from_nanos(START_LIMIT.as_ns());
+        loop {
+            self.listen()?;
+            let is_full = |index: usize| {
+                let node = NodeId::new(index).expect("a cluster has at most 16 nodes");
+                let own = &self.announcements[self.nodes[index].since..];
+                let last = own.iter().rev().find_map(|said| match said.announcer {
+                    Announcer::Node(speaker, role) if speaker == node => Some(role),
+                    _ => None,
+                });
+                last == Some(Role::Full)
+            };
+            if (0..self.nodes.len()).all(|index| self.nodes[index].process.is_none() || is_full(index)) {
+                return Ok(());
+            }
+            if std::time::Instant::now() > end {
+                return Err(RealBenchError::NotWhole(START_LIMIT));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
+    /// Asks all processes to end, and takes their last words.
+    pub fn stop(&mut self) -> Result<(), RealBenchError> {
+        for node in &mut self.nodes {
+            if let Some(process) = &mut node.process {
+                for line in process.stop(END_LIMIT)? {
+                    match line.parse::<Announcement>() {
+                        Ok(announcement) => self.announcements.push(announcement),
+                        Err(_) => self.counters.push(line),
+                    }
+                }
+            }
+        }
+        for line in self.membership.stop(END_LIMIT)? {
+            self.announcements.extend(line.parse::<Announcement>());
+        }
+        self.announcements.sort_by_key(|announcement| announcement.at_ns);
+        Ok(())
+    }
+}
+
+fn start(name: &str, subcommand: &str, config: &Path) -> Result<ChildProcess, RealBenchError> {
+    let mut command = own_executable();
+    command.arg(subcommand).arg("--config").arg(config);
+    Ok(ChildProcess::start(name, command)?)
+}
+
+fn write(path: PathBuf, text: &str) -> Result<PathBuf, RealBenchError> {
+    match fs::write(&path, text) {
+        Ok(()) => Ok(path),
+        Err(source) => Err(RealBenchError::Folder { path, source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_do_not_share_addresses() {
+        let (one, other) = (Addresses::of_process(1_000), Addresses::of_process(1_001));
+        let all = |addresses: Addresses| {
+            let nodes = (0..16).map(move |node| addresses.node(node));
+            nodes.chain([addresses.clients(), *addresses.membership().ip()])
+        };
+        assert!(all(one).chain(all(Addresses::of_process(u32::MAX))).all(|address| address.is_loopback()));
+        assert!(all(one).all(|address| all(other).all(|another| address != another)));
+        let distinct: std::collections::HashSet<_> = all(one).collect();
+        assert_eq!(distinct.len(), 18);
+    }
+}

@@ -1,0 +1,488 @@
+//! The key-value store over real sockets: nodes, membership service and clients are processes of this machine.
+//!
+//! All of them are this very executable with one of the subcommands [`NODE_COMMAND`], [`MEMBERSHIP_COMMAND`] and
+//! [`CLIENT_COMMAND`], each followed by `--config FILE`. A program that calls [`RealBench::run`] therefore has these
+//! subcommands, and serves them with [`weft_net::run_node`], [`weft_net::run_membership`] and [`client_main`].
+//!
+//! The processes are killed, and their folder is removed, however a run ends.
+
+mod client;
+mod cluster;
+mod timeline;
+
+pub use client::{Clients, client_main};
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use thiserror::Error;
+use weft_check::{DecodeError, History, Options, Report};
+use weft_cluster::KvConfig;
+use weft_kv::ReadPolicy;
+use weft_net::process::{ChildProcess, ProcessError, own_executable};
+use weft_net::{BindError, Clock, Stop};
+use weft_time::{Duration, Instant};
+use weft_waist::NODES_MAX;
+
+use self::client::{ClientSettings, RunOrder, garbled};
+use self::cluster::{Addresses, Cluster, ClusterSettings, END_LIMIT, MTU_BYTES};
+use self::timeline::{Span, Turn};
+use super::simulated::{BenchLimit, checked, reads_name};
+use crate::histogram::Recorder;
+use crate::load::Load;
+use crate::result::{Description, Machine, MachineKind, ResultError, RunResult, World};
+use crate::workload::Workload;
+
+/// The subcommand that runs a node.
+pub const NODE_COMMAND: &str = "start";
+/// The subcommand that runs a membership service.
+pub const MEMBERSHIP_COMMAND: &str = "membership";
+/// The subcommand that runs a process of clients. It is of no use by itself.
+pub const CLIENT_COMMAND: &str = "bench-client";
+
+/// A run over real sockets.
+#[derive(Clone, Debug)]
+pub struct RealBench {
+    /// Nodes, 1 to 16, each a process.
+    pub nodes: u32,
+    /// What clients do.
+    pub workload: Workload,
+    /// When they do it, over all processes.
+    pub load: Load,
+    /// Over how many processes the clients are spread: a divisor of their number.
+    pub client_processes: u32,
+    /// When the workload ends.
+    pub limit: BenchLimit,
+    /// Operations that were to start within this time are not measured.
+    pub warm_up: Duration,
+    /// Decides keys, kinds and arrivals, though not the order of events: a real run cannot be replayed.
+    pub seed: u64,
+    /// Whom clients ask to read.
+    pub reads: ReadPolicy,
+    /// A node to kill.
+    pub kill: Option<Kill>,
+    /// How long a lease lasts: whole milliseconds. Writes stand still for about that long after a crash.
+    pub lease: Duration,
+    /// How long a process polls before it sleeps.
+    pub spin: Duration,
+    /// The command that repeats the run.
+    pub replay: String,
+}
+
+/// A crash in the middle of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kill {
+    /// Which node. In every view all full members lead about as many keys.
+    pub node: u32,
+    /// When it is killed, from the begin of the workload.
+    pub after: Duration,
+    /// When it is started again, from the begin of the workload.
+    pub restart: Option<Duration>,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct RealRun {
+    /// The measurements.
+    pub result: RunResult,
+    /// Everything that clients asked and were told.
+    pub history: History,
+    /// Whether it is linearizable.
+    pub report: Report,
+    /// What the nodes counted, one line each.
+    pub counters: Vec<String>,
+}
+
+/// Why a run over real sockets failed.
+#[derive(Debug, Error)]
+pub enum RealBenchError {
+    /// The run cannot be made.
+    #[error("{0}")]
+    Invalid(String),
+    /// A process fails.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// A port is refused.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// A file of the run is refused.
+    #[error("{}: {source}", path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A result file is refused.
+    #[error(transparent)]
+    Result(#[from] ResultError),
+    /// A history is damaged.
+    #[error("a history cannot be read: {0}")]
+    History(#[from] DecodeError),
+    /// There are more operations than one history holds.
+    #[error("the histories cannot be joined: {0}; run for a shorter time")]
+    Joined(#[from] weft_check::RecordError),
+    /// Parent and child do not understand each other.
+    #[error("a process of the run was told what it does not understand: {0}")]
+    Garbled(String),
+    /// A node does not become a full member again.
+    #[error("not every node was a full member {0} after the workload; a machine that is less busy may help")]
+    NotWhole(Duration),
+    /// The user has interrupted the run.
+    #[error("interrupted")]
+    Interrupted,
+    /// The system refuses what every run needs.
+    #[error("the system fails: {0}")]
+    System(#[from] io::Error),
+}
+
+/// From the order to begin until the workload begins: time for the order to arrive everywhere.
+const LEAD_TIME: Duration = Duration::from_ms(50);
+/// How often the parent looks at its children.
+const LOOK_EVERY: Duration = Duration::from_ms(5);
+/// No other phase than the workload may take longer.
+const PHASE_LIMIT: Duration = Duration::from_secs(120);
+/// As many clients as a node remembers by default.
+const CLIENTS_MAX: u32 = 1_024;
+
+impl RealBench {
+    /// Runs it; `progress` is told how many operations are over. A request to `stop` ends it.
+    ///
+    /// # Errors
+    /// See [`RealBenchError`]: a process that ends before its time names itself, how it ended and its last words.
+    pub fn run(&self, stop: &Stop, mut progress: impl FnMut(u64)) -> Result<RealRun, RealBenchError> {
+        self.check().map_err(RealBenchError::Invalid)?;
+        let folder = tempfile::Builder::new().prefix("weft-bench-").tempdir()?;
+        let addresses = Addresses::of_process(std::process::id());
+        let clock = Clock::starting_now();
+        let settings = ClusterSettings {
+            nodes: self.nodes,
+            kv: KvConfig {
+                value_bytes: self.workload.value_bytes() as u32,
+                capacity_keys: self.capacity_keys(),
+                ..KvConfig::default()
+            },
+            lease: self.lease,
+            spin: self.spin,
+        };
+        let mut parts = Parts {
+            cluster: Cluster::start(folder.path(), addresses, &settings)?,
+            clients: self.start_clients(folder.path(), addresses, clock)?,
+            stop,
+        };
+        parts.tell("load")?;
+        parts.finish_phase(clock)?;
+
+        let begin = clock.now() + LEAD_TIME;
+        for index in 0..self.client_processes {
+            let order = serde_json::to_string(&self.order(index, begin)).map_err(garbled)?;
+            parts.clients[index as usize].process.tell(&format!("run {order}"))?;
+        }
+        let turns = self.watch(&mut parts, clock, begin, &mut progress)?;
+        let end = clock.now();
+
+        parts.cluster.wait_until_whole()?;
+        let highest = parts.clients.iter().map(|client| client.highest_record).max().unwrap_or(0);
+        parts.tell(&format!("read-back {highest}"))?;
+        parts.finish_phase(clock)?;
+        parts.tell("save")?;
+        for client in &mut parts.clients {
+            client.process.finish(END_LIMIT)?;
+        }
+        parts.cluster.stop()?;
+
+        let (recorder, history) = collect(&parts.clients)?;
+        let report = weft_check::check(&history, &Options::default());
+        let span = Span { begin_ns: clock.monotonic_ns(begin), end_ns: clock.monotonic_ns(end) };
+        let announcements = &parts.cluster.announcements;
+        let mut result = RunResult::new(self.description(), &recorder);
+        result.checked = checked(&report);
+        result.check_report =
+            report.violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        result.lost_acknowledged_writes = Some(report.lost_acknowledged_writes);
+        result.marks = timeline::marks(announcements, &turns, span);
+        result.lanes = timeline::lanes(self.nodes, announcements, &turns, span);
+        let kills = turns.iter().filter(|turn| turn.down).count() as u64;
+        result.faults = BTreeMap::from([("crash".to_owned(), kills)]);
+        result.faults.retain(|_, count| *count > 0);
+        Ok(RealRun { result, history, report, counters: std::mem::take(&mut parts.cluster.counters) })
+    }
+
+    /// What is wrong with the run, in one line.
+    fn check(&self) -> Result<(), String> {
+        let clients = self.load.clients();
+        if !(1..=NODES_MAX as u32).contains(&self.nodes) {
+            return Err(format!("a cluster has 1 to {NODES_MAX} nodes, not {}", self.nodes));
+        }
+        if !(1..=CLIENTS_MAX).contains(&clients) {
+            return Err(format!("a run has 1 to {CLIENTS_MAX} clients, not {clients}"));
+        }
+        if self.client_processes == 0 || !clients.is_multiple_of(self.client_processes) {
+            return Err(format!(
+                "{clients} clients cannot be spread evenly over {} processes; choose a divisor",
+                self.client_processes
+            ));
+        }
+        if let Some(kill) = self.kill {
+            if kill.node >= self.nodes {
+                return Err(format!("node {} cannot be killed: there are {} nodes", kill.node, self.nodes));
+            }
+            if self.nodes == 1 {
+                return Err("the only node cannot be killed: no other one has its data".to_owned());
+            }
+            if kill.restart.is_some_and(|restart| restart <= kill.after) {
+                return Err("a node restarts after it was killed, not before".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Room for all records, and for what a workload inserts as long as it is not absurd.
+    fn capacity_keys(&self) -> u32 {
+        let inserts = match self.limit {
+            BenchLimit::Operations(operations) => operations / 8,
+            BenchLimit::After(_) => 1_000_000,
+        };
+        let inserts = if self.workload.name() == "ycsb-d" { inserts } else { 0 };
+        u32::try_from(self.workload.records() + inserts).unwrap_or(u32::MAX).max(65_536)
+    }
+
+    fn start_clients(
+        &self,
+        folder: &Path,
+        addresses: Addresses,
+        clock: Clock,
+    ) -> Result<Vec<ClientProcess>, RealBenchError> {
+        let mut clients = Vec::new();
+        for lane in 0..self.client_processes {
+            let (history, recorder) =
+                (folder.join(format!("history{lane}")), folder.join(format!("recorder{lane}.json")));
+            let nodes = (0..self.nodes)
+                .map(|node| weft_cluster::PeerConfig::new(addresses.node(node)).datagram_address());
+            let settings = ClientSettings {
+                workload: self.workload.name().to_owned(),
+                distribution: self.workload.distribution().to_string(),
+                records: self.workload.records(),
+                value_bytes: self.workload.value_bytes(),
+                clients: self.load.clients() / self.client_processes,
+                operations_per_s: match self.load {
+                    Load::Closed { .. } => None,
+                    Load::Open { operations_per_s, .. } => {
+                        Some(operations_per_s / f64::from(self.client_processes))
+                    }
+                },
+                lane,
+                lanes: self.client_processes,
+                seed: self.seed,
+                address: addresses.clients(),
+                nodes: nodes.collect(),
+                reads: self.reads.into(),
+                datagram_bytes: (MTU_BYTES as usize - 28).min(weft_wire::datagram::BYTES_MAX),
+                spin: self.spin,
+                origin_ns: clock.origin_ns(),
+                history: history.clone(),
+                recorder: recorder.clone(),
+            };
+            let path = folder.join(format!("client{lane}.json"));
+            let text = serde_json::to_string(&settings).map_err(garbled)?;
+            std::fs::write(&path, text)
+                .map_err(|source| RealBenchError::Folder { path: path.clone(), source })?;
+            let mut command = own_executable();
+            command.arg(CLIENT_COMMAND).arg("--config").arg(&path);
+            let mut process = ChildProcess::start_listening(format!("client process {lane}"), command)?;
+            process.wait_for_line("ready", END_LIMIT)?;
+            clients.push(ClientProcess {
+                process,
+                history,
+                recorder,
+                done: true,
+                completed: 0,
+                highest_record: 0,
+            });
+        }
+        Ok(clients)
+    }
+
+    fn order(&self, index: u32, begin: Instant) -> RunOrder {
+        let (operations, length) = match self.limit {
+            BenchLimit::Operations(all) => {
+                let (processes, index) = (u64::from(self.client_processes), u64::from(index));
+                (Some(all / processes + u64::from(index < all % processes)), Duration::ZERO)
+            }
+            BenchLimit::After(length) => (None, length),
+        };
+        RunOrder { begin, warm_up: self.warm_up, operations, end: begin + length }
+    }
+
+    /// Follows the workload to its end, and kills and restarts on the way.
+    fn watch(
+        &self,
+        parts: &mut Parts<'_>,
+        clock: Clock,
+        begin: Instant,
+        progress: &mut impl FnMut(u64),
+    ) -> Result<Vec<Turn>, RealBenchError> {
+        let mut due = Vec::new();
+        if let Some(kill) = self.kill {
+            due.extend(kill.restart.map(|after| (begin + after, kill.node, false)));
+            due.push((begin + kill.after, kill.node, true));
+        }
+        let mut turns = Vec::new();
+        parts.clients.iter_mut().for_each(|client| client.done = false);
+        while parts.look()? {
+            if let Some(&(at, node, down)) = due.last()
+                && at <= clock.now()
+            {
+                due.pop();
+                let at_ns = clock.monotonic_ns(clock.now());
+                if down {
+                    parts.cluster.kill_node(node);
+                } else {
+                    parts.cluster.start_node(node)?;
+                }
+                turns.push(Turn { at_ns, node, down });
+            }
+            progress(parts.clients.iter().map(|client| client.completed).sum());
+        }
+        // A workload that is over sooner than expected still ends with a whole cluster.
+        if let Some((_, node, false)) = due.first().copied().filter(|_| due.len() == 1) {
+            parts.cluster.start_node(node)?;
+            turns.push(Turn { at_ns: clock.monotonic_ns(clock.now()), node, down: false });
+        }
+        Ok(turns)
+    }
+
+    fn description(&self) -> Description {
+        let load_name = match self.load {
+            Load::Closed { .. } => json!("closed loop"),
+            Load::Open { operations_per_s, .. } => json!(format!("open loop, {operations_per_s:.0} ops/s")),
+        };
+        let parameters = [
+            ("clients", json!(self.load.clients())),
+            ("client_processes", json!(self.client_processes)),
+            ("load", load_name),
+            ("records", json!(self.workload.records())),
+            ("value_bytes", json!(self.workload.value_bytes())),
+            ("distribution", json!(self.workload.distribution().to_string())),
+            ("reads", json!(reads_name(self.reads))),
+            ("lease_ms", json!(self.lease.as_ns() / 1_000_000)),
+            ("spin_us", json!(self.spin.as_ns() / 1_000)),
+            ("acknowledged", json!("by every live replica")),
+        ];
+        Description {
+            world: World::Net,
+            nic: "soft".into(),
+            nodes: self.nodes,
+            workload: self.workload.name().into(),
+            seed: self.seed,
+            replay: self.replay.clone(),
+            machine: Machine { kind: MachineKind::Real, description: machine_description() },
+            parameters: parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        }
+    }
+}
+
+/// The processor and what the processes share of it.
+fn machine_description() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let model = model.map_or("unknown processor", |(_, name)| name);
+    format!("{model}, {cores} cores shared by all processes; UDP over loopback")
+}
+
+/// One process of clients, and what it has said.
+struct ClientProcess {
+    process: ChildProcess,
+    history: PathBuf,
+    recorder: PathBuf,
+    done: bool,
+    completed: u64,
+    highest_record: u64,
+}
+
+impl ClientProcess {
+    /// Takes what the process has said.
+    fn listen(&mut self) -> Result<(), RealBenchError> {
+        while let Some(line) = self.process.next_line(Duration::ZERO)? {
+            let mut words = line.split(' ');
+            let word = words.next();
+            let mut number = || words.next().and_then(|word| word.parse().ok());
+            let understood = match word {
+                Some("at") => number().map(|completed| self.completed = completed),
+                Some("done") => number().zip(number()).map(|(completed, highest)| {
+                    (self.done, self.completed, self.highest_record) = (true, completed, highest);
+                }),
+                _ => None,
+            };
+            understood.ok_or_else(|| garbled(&line))?;
+        }
+        Ok(())
+    }
+}
+
+/// All processes of a run.
+struct Parts<'a> {
+    cluster: Cluster,
+    clients: Vec<ClientProcess>,
+    stop: &'a Stop,
+}
+
+impl Parts<'_> {
+    /// Tells all clients to begin something.
+    fn tell(&mut self, line: &str) -> Result<(), RealBenchError> {
+        for client in &mut self.clients {
+            client.done = false;
+            client.process.tell(line)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what all processes have said, and waits a little; `false` once every client is done.
+    fn look(&mut self) -> Result<bool, RealBenchError> {
+        self.cluster.listen()?;
+        self.clients.iter_mut().try_for_each(ClientProcess::listen)?;
+        if self.stop.is_requested() {
+            return Err(RealBenchError::Interrupted);
+        }
+        let goes_on = self.clients.iter().any(|client| !client.done);
+        if goes_on {
+            std::thread::sleep(std::time::Duration::from_nanos(LOOK_EVERY.as_ns()));
+        }
+        Ok(goes_on)
+    }
+
+    /// Waits until every client is done.
+    fn finish_phase(&mut self, clock: Clock) -> Result<(), RealBenchError> {
+        let end = clock.now() + PHASE_LIMIT;
+        while self.look()? {
+            if clock.now() > end {
+                return Err(RealBenchError::Invalid(format!(
+                    "loading or reading back was not over after {PHASE_LIMIT}; choose fewer records"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts together what the processes of clients have left.
+fn collect(clients: &[ClientProcess]) -> Result<(Recorder, History), RealBenchError> {
+    let mut recorders: Option<Recorder> = None;
+    let mut histories = Vec::new();
+    for client in clients {
+        let path = &client.recorder;
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| RealBenchError::Folder { path: path.clone(), source })?;
+        let recorder: Recorder = serde_json::from_str(&text).map_err(garbled)?;
+        match &mut recorders {
+            Some(all) => all.merge(&recorder),
+            None => recorders = Some(recorder),
+        }
+        histories.push(History::load(&client.history)?);
+    }
+    let recorder = recorders.ok_or_else(|| garbled("there is no client"))?;
+    Ok((recorder, History::merge(histories)?))
+}
