@@ -25,6 +25,7 @@ use weft_time::{Duration, Instant};
 
 use self::capture::Capture;
 use self::cluster::Cluster;
+use crate::histogram::Latencies;
 use crate::kv::Phase;
 use crate::load::{Limit, Load};
 use crate::result::{Checked, Description, Machine, MachineKind, RunResult, World};
@@ -79,6 +80,8 @@ pub enum SimulatedError {
 pub struct SimulatedRun {
     /// The measurements.
     pub result: RunResult,
+    /// The latencies of all operations, whole.
+    pub latencies: Latencies,
     /// Everything that clients asked and were told.
     pub history: History,
     /// Whether it is linearizable.
@@ -139,7 +142,7 @@ impl SimulatedBench {
         result.marks = marks;
         result.lanes = lanes;
         result.faults = faults.entries().iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
-        Ok(SimulatedRun { result, history, report, counters })
+        Ok(SimulatedRun { result, latencies: recorder.overall(), history, report, counters })
     }
 
     fn limit_of(&self, index: u64, machines: u64, begin: Instant) -> Limit {

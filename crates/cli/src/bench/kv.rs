@@ -1,0 +1,287 @@
+//! `weft bench kv`: the replicated key-value store under load, in either world.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use weft_bench::kv::simulated::{
+    BenchLimit, CaptureWindow, ClusterParameters, SimulatedBench, SimulatedError,
+};
+use weft_bench::load::Load;
+use weft_bench::progress::Progress;
+use weft_bench::result::{RunResult, World, write_whole};
+use weft_bench::workload::{Distribution, Workload};
+use weft_kv::ReadPolicy;
+use weft_sim::{CostProfile, FaultPlan};
+use weft_time::Duration;
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Json, Staging};
+use crate::replay::CommandLine;
+use crate::{faults, parse, table, trace};
+
+const OPERATIONS: u64 = 1_000_000;
+const CLIENTS: u32 = 32;
+const NODES: usize = 3;
+
+/// Operations that start in the first 100 µs are not measured unless chosen otherwise.
+const SIMULATED_WARM_UP_US: u64 = 100;
+
+/// What to run and where its results go.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct KvArguments {
+    #[command(flatten)]
+    pub(crate) options: KvOptions,
+    #[command(flatten)]
+    pub(crate) outputs: KvOutputs,
+}
+
+/// What decides a run.
+#[derive(Clone, Debug, PartialEq, Args)]
+pub(crate) struct KvOptions {
+    /// Virtual time (sim) or real processes over loopback (net)
+    #[arg(long, value_name = "sim|net", default_value = "sim", value_parser = parse::world)]
+    pub(crate) world: World,
+    /// Which NIC
+    #[arg(long, value_name = "soft", default_value = "soft", value_parser = parse::nic)]
+    pub(crate) nic: String,
+    /// Nodes of the cluster, 1 to 16
+    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
+    pub(crate) nodes: usize,
+    /// ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-f, put, get or mixed
+    #[arg(long, value_name = "NAME", default_value = "ycsb-a", value_parser = parse::workload)]
+    pub(crate) workload: String,
+    /// Operations over all clients [default: 1000000]
+    #[arg(long = "ops", visible_alias = "operations", value_name = "N", conflicts_with = "seconds",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) operations: Option<u64>,
+    /// Run for so long instead: virtual seconds in sim
+    #[arg(long, value_name = "S", value_parser = parse::seconds)]
+    pub(crate) seconds: Option<Duration>,
+    /// Decides keys, arrivals and, in sim, everything
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    pub(crate) seed: u64,
+    /// Clients, each with one operation outstanding, 1 to 1024
+    #[arg(long, value_name = "N", default_value_t = CLIENTS, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) clients: u32,
+    /// Operations arrive at this rate, whatever the answers take (open loop); without it, a client asks when it was answered
+    #[arg(long, value_name = "OPS_PER_S", value_parser = parse::rate)]
+    pub(crate) open_loop: Option<f64>,
+    /// Bytes of a value, 8 to 1024 [default: 1000]
+    #[arg(long, value_name = "N", value_parser = parse::value_bytes)]
+    pub(crate) value_bytes: Option<usize>,
+    /// Records in the store before the workload starts [default: 1000]
+    #[arg(long, value_name = "N", value_parser = parse::records)]
+    pub(crate) records: Option<u64>,
+    /// uniform, zipfian or latest [default: the workload's]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) distribution: Option<Distribution>,
+    /// Who answers reads: any full replica, or the key's leader
+    #[arg(long, value_name = "any|leader", default_value = "any", value_parser = parse::reads)]
+    pub(crate) reads: ReadPolicy,
+    /// What work costs a node, in sim: fpga, cores or host-card [default: fpga]
+    #[arg(long, value_name = "NAME", value_parser = parse::profile)]
+    pub(crate) profile: Option<String>,
+    /// What goes wrong, in sim: a fault plan in TOML
+    #[arg(long, value_name = "PLAN.toml")]
+    pub(crate) faults: Option<PathBuf>,
+    /// Operations that start in this time are not measured, in µs [default: 100 in sim]
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=600_000_000))]
+    pub(crate) warm_up_us: Option<u64>,
+}
+
+/// Where results go.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct KvOutputs {
+    /// Write the result as one JSON object (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<Json>,
+    /// Write one pcapng per port into a folder, in sim
+    #[arg(long, value_name = "DIR")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// Write a trace for ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
+    /// Write the latency distribution for HdrHistogram's plotters
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hgrm: Option<PathBuf>,
+}
+
+impl KvArguments {
+    /// Runs it and delivers what came of it.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let Self { options, outputs } = self;
+        options.check()?;
+        outputs.check(options.world)?;
+        match options.world {
+            World::Sim => {
+                let capture = outputs.pcap.as_deref().map(Staging::new).transpose()?;
+                let place = capture.as_ref().map(|staging| (staging.path().to_owned(), CaptureWindow::ALL));
+                let run = options.simulate(&options.simulated_bench(place)?)?;
+                if let Some(staging) = capture {
+                    staging.publish()?;
+                }
+                outputs.deliver(&run.result, &run.latencies.to_hgrm())?;
+                Ok(table::verdict(&run.result))
+            }
+            World::Net => Err(Failure::new("--world net is not there yet; choose sim")),
+        }
+    }
+}
+
+impl KvOptions {
+    /// Refuses options that contradict each other.
+    fn check(&self) -> Result<(), Failure> {
+        let only_in_sim = [("--profile", self.profile.is_some()), ("--faults", self.faults.is_some())];
+        if let (World::Net, Some((name, _))) = (self.world, only_in_sim.iter().find(|(_, given)| *given)) {
+            return Err(Failure::new(format!(
+                "{name} is for the simulator; leave it out or choose --world sim"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The workload with its parameters.
+    pub(crate) fn workload(&self) -> Result<Workload, Failure> {
+        let mut workload = Workload::parse(&self.workload)?;
+        if let Some(records) = self.records {
+            workload = workload.with_records(records)?;
+        }
+        if let Some(bytes) = self.value_bytes {
+            workload = workload.with_value_bytes(bytes)?;
+        }
+        if let Some(distribution) = self.distribution {
+            workload = workload.with_distribution(distribution);
+        }
+        Ok(workload)
+    }
+
+    fn load(&self) -> Load {
+        match self.open_loop {
+            None => Load::Closed { clients: self.clients },
+            Some(operations_per_s) => Load::Open { clients: self.clients, operations_per_s },
+        }
+    }
+
+    fn warm_up(&self, default_us: u64) -> Duration {
+        Duration::from_us(self.warm_up_us.unwrap_or(default_us))
+    }
+
+    /// The run in the simulator.
+    pub(crate) fn simulated_bench(
+        &self,
+        capture: Option<(PathBuf, CaptureWindow)>,
+    ) -> Result<SimulatedBench, Failure> {
+        let profile = self.profile.as_deref().map_or(Some(CostProfile::FPGA), CostProfile::named);
+        let plan = self.faults.as_deref().map(faults::plan).transpose()?.unwrap_or_else(FaultPlan::default);
+        let workload = self.workload()?;
+        Ok(SimulatedBench {
+            cluster: ClusterParameters {
+                nodes: self.nodes,
+                workload,
+                load: self.load(),
+                reads: self.reads,
+                seed: self.seed,
+                profile: profile.expect("its name was checked"),
+                plan,
+                #[cfg(feature = "planted-bugs")]
+                planted_bug: None,
+            },
+            limit: match self.seconds {
+                Some(time) => BenchLimit::After(time),
+                None => BenchLimit::Operations(self.operations.unwrap_or(OPERATIONS)),
+            },
+            warm_up: self.warm_up(SIMULATED_WARM_UP_US),
+            capture,
+            replay: self.command().to_string(),
+        })
+    }
+
+    /// Runs it in the simulator, with progress on standard error.
+    pub(crate) fn simulate(
+        &self,
+        bench: &SimulatedBench,
+    ) -> Result<weft_bench::kv::simulated::SimulatedRun, Failure> {
+        let total = match bench.limit {
+            BenchLimit::Operations(operations) => operations,
+            BenchLimit::After(_) => 0,
+        };
+        let mut progress = Progress::new(&self.workload, total);
+        bench.run(|done| progress.set(done)).map_err(|error| match (&self.faults, error) {
+            (Some(path), SimulatedError::Plan(error)) => Failure::at(path, error),
+            (_, error) => error.into(),
+        })
+    }
+
+    /// The command that repeats the run.
+    pub(crate) fn command(&self) -> CommandLine {
+        let Self {
+            world,
+            nic,
+            nodes,
+            workload,
+            operations,
+            seconds,
+            seed,
+            clients,
+            open_loop,
+            value_bytes,
+            records,
+            distribution,
+            reads,
+            profile,
+            faults,
+            warm_up_us,
+        } = self;
+        let line = CommandLine::new("weft bench kv")
+            .option("--world", world)
+            .unless("soft", "--nic", nic)
+            .option("--nodes", nodes)
+            .option("--workload", workload);
+        let line = match seconds {
+            Some(time) => line.option("--seconds", parse::seconds_text(*time)),
+            None => line.option("--ops", operations.unwrap_or(OPERATIONS)),
+        };
+        line.option("--seed", seed)
+            .unless(CLIENTS, "--clients", *clients)
+            .given("--open-loop", *open_loop)
+            .given("--value-bytes", *value_bytes)
+            .given("--records", *records)
+            .given("--distribution", *distribution)
+            .unless("any", "--reads", parse::reads_name(*reads))
+            .given("--profile", profile.as_ref())
+            .given("--faults", faults.as_ref().map(|path| path.display()))
+            .given("--warm-up-us", *warm_up_us)
+    }
+}
+
+impl KvOutputs {
+    /// Refuses places that cannot be written to.
+    fn check(&self, world: World) -> Result<(), Failure> {
+        if world == World::Net && self.pcap.is_some() {
+            return Err(Failure::new("--pcap is for the simulator; capture real sockets with tcpdump -i lo"));
+        }
+        output::check_json(self.json.as_ref())?;
+        [&self.perfetto, &self.hgrm].into_iter().flatten().try_for_each(|path| output::check_file(path))
+    }
+
+    fn deliver(&self, result: &RunResult, hgrm: &str) -> Result<(), Failure> {
+        if let Some(path) = &self.perfetto {
+            write_whole(path, &trace::of(result))?;
+        }
+        if let Some(path) = &self.hgrm {
+            write_whole(path, hgrm.as_bytes())?;
+        }
+        let files = [
+            ("Perfetto trace", &self.perfetto),
+            ("latency distribution", &self.hgrm),
+            ("captures", &self.pcap),
+        ];
+        let mut human = table::one_run(result);
+        for (title, path) in files {
+            if let Some(path) = path {
+                human += &format!("  written     {} ({title})\n", path.display());
+            }
+        }
+        output::deliver(self.json.as_ref(), || result.to_json(), &human)
+    }
+}

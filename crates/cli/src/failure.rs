@@ -1,0 +1,98 @@
+//! How a command ends.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// What a command that did its work has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing wrong.
+    Good,
+    /// A history that breaks what the protocol promises, or data that arrived wrong.
+    Violated,
+}
+
+impl From<Verdict> for ExitCode {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Good => Self::SUCCESS,
+            Verdict::Violated => Self::from(1),
+        }
+    }
+}
+
+/// Why a command could not do its work: one line that says what is wrong and what to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure(String);
+
+impl Failure {
+    /// A failure with this line.
+    pub(crate) fn new(line: impl fmt::Display) -> Self {
+        Self(line.to_string())
+    }
+
+    /// A file that is to blame.
+    pub(crate) fn at(path: &Path, reason: impl fmt::Display) -> Self {
+        Self(format!("{}: {reason}", path.display()))
+    }
+
+    /// What the parser of the command line says of the options of `subcommand`, in one line.
+    pub(crate) fn of_arguments(error: &clap::Error, subcommand: &str) -> Self {
+        let what = match error.kind() {
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+                "a subcommand is missing".to_owned()
+            }
+            _ => {
+                let text = error.to_string();
+                let paragraph = text.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>();
+                paragraph.join(" ").trim_start_matches("error: ").to_owned()
+            }
+        };
+        let similar =
+            [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
+                .into_iter()
+                .find_map(|kind| match error.get(kind)? {
+                    ContextValue::String(name) => Some(name.clone()),
+                    ContextValue::Strings(names) => names.first().cloned(),
+                    _ => None,
+                });
+        let hint = similar.map_or(String::new(), |name| format!("did you mean `{name}`? "));
+        Self(format!("{what}; {hint}see `{subcommand} --help`"))
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words = self.0.split_whitespace();
+        f.write_str(words.next().unwrap_or_default())?;
+        words.try_for_each(|word| write!(f, " {word}"))
+    }
+}
+
+/// The subcommand that arguments begin with: `weft bench kv`.
+pub(crate) fn subcommand<C: CommandFactory>(arguments: &[OsString]) -> String {
+    let root = C::command();
+    let mut command = &root;
+    let mut path = command.get_name().to_owned();
+    for argument in arguments.iter().skip(1).filter_map(|argument| argument.to_str()) {
+        match command.find_subcommand(argument) {
+            Some(found) => {
+                command = found;
+                path = format!("{path} {argument}");
+            }
+            None => break,
+        }
+    }
+    path
+}

@@ -1,0 +1,148 @@
+//! Where results go. Files appear whole or not at all, and a place that cannot be written to is found before the run.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use weft_bench::result::write_whole;
+
+use crate::failure::Failure;
+
+/// Where a JSON result goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Json {
+    /// Standard output, which then holds nothing else.
+    Standard,
+    /// A file.
+    File(PathBuf),
+}
+
+impl FromStr for Json {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(if text == "-" { Self::Standard } else { Self::File(text.into()) })
+    }
+}
+
+/// Writes a JSON result where it was asked for, and the same for people to standard output, or to standard error if the JSON is
+/// there.
+pub(crate) fn deliver(
+    json: Option<&Json>,
+    to_json: impl FnOnce() -> String,
+    human: &str,
+) -> Result<(), Failure> {
+    match json {
+        Some(Json::Standard) => {
+            // A closed standard error is no reason to withhold the result.
+            let _ = io::stderr().write_all(human.as_bytes());
+            print(&to_json())
+        }
+        Some(Json::File(path)) => {
+            write_whole(path, to_json().as_bytes())?;
+            print(human)
+        }
+        None => print(human),
+    }
+}
+
+/// Writes to standard output. A reader that has seen enough is no failure.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::new(format!("standard output cannot be written to ({error})")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Finds out whether a file can be written at a place, and leaves nothing there.
+pub(crate) fn check_file(path: &Path) -> Result<(), Failure> {
+    let refuse = |reason: String| {
+        Err(Failure::at(path, format!("cannot be written ({reason}); choose another place")))
+    };
+    if path.is_dir() {
+        return refuse("it is a folder".into());
+    }
+    let folder = parent(path);
+    if !folder.is_dir() {
+        return refuse(format!("there is no folder {}", folder.display()));
+    }
+    match tempfile_in(folder) {
+        Ok(()) => Ok(()),
+        Err(error) => refuse(error.to_string()),
+    }
+}
+
+/// As [`check_file`], for the file of a result.
+pub(crate) fn check_json(json: Option<&Json>) -> Result<(), Failure> {
+    match json {
+        Some(Json::File(path)) => check_file(path),
+        _ => Ok(()),
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn tempfile_in(folder: &Path) -> io::Result<()> {
+    let probe = folder.join(format!(".weft-{}.probe", std::process::id()));
+    fs::File::create_new(&probe)?;
+    fs::remove_file(&probe)
+}
+
+/// A folder that is filled under another name beside its place, and appears when it is complete. Dropped before, it
+/// leaves nothing behind.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    target: PathBuf,
+    staged: PathBuf,
+}
+
+impl Staging {
+    /// A folder that is to appear at `target`.
+    pub(crate) fn new(target: &Path) -> Result<Self, Failure> {
+        let refuse = |reason: String| {
+            Failure::at(target, format!("the folder cannot be created ({reason}); choose another place"))
+        };
+        let name = target.file_name().ok_or_else(|| refuse("it has no name of its own".into()))?;
+        if target.exists() && !target.is_dir() {
+            return Err(refuse("a file is there".into()));
+        }
+        let mut partial = name.to_owned();
+        partial.push(format!(".partial-{}", std::process::id()));
+        let staged = target.with_file_name(partial);
+        fs::create_dir(&staged).map_err(|error| refuse(error.to_string()))?;
+        Ok(Self { target: target.to_owned(), staged })
+    }
+
+    /// Where to write meanwhile.
+    pub(crate) fn path(&self) -> &Path {
+        &self.staged
+    }
+
+    /// Moves all that was written to its place; files of the same name are replaced, others stay.
+    pub(crate) fn publish(self) -> Result<(), Failure> {
+        let moved = || -> io::Result<()> {
+            fs::create_dir_all(&self.target)?;
+            for entry in fs::read_dir(&self.staged)? {
+                let entry = entry?;
+                fs::rename(entry.path(), self.target.join(entry.file_name()))?;
+            }
+            Ok(())
+        };
+        moved().map_err(|error| {
+            Failure::at(&self.target, format!("cannot be written ({error}); choose another place"))
+        })
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // Nothing more can be done if even this fails.
+        let _ = fs::remove_dir_all(&self.staged);
+    }
+}

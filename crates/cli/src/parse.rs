@@ -1,0 +1,201 @@
+//! Values of options: each parser says what is wrong and what to choose.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use weft_bench::result::World;
+use weft_bench::workload::{MIN_VALUE_BYTES, Workload};
+use weft_kv::ReadPolicy;
+use weft_sim::CostProfile;
+use weft_time::Duration;
+use weft_waist::NODES_MAX;
+
+/// The longest run, in seconds.
+const SECONDS_MAX: f64 = 600.0;
+/// The longest values that the benches' stores are built for.
+const VALUE_BYTES_MAX: usize = 1_024;
+/// The most records: with long values each node's table takes several times as many kilobytes.
+const RECORDS_MAX: u64 = 1_000_000;
+
+/// The only NIC that there is; the gateware twin is known by name and refused.
+pub(crate) fn nic(name: &str) -> Result<String, String> {
+    match name {
+        "soft" => Ok(name.to_owned()),
+        "rtl" => Err("the gateware NIC `rtl` is planned and not there yet; choose soft".into()),
+        _ => Err(format!("there is no NIC `{name}`; choose soft")),
+    }
+}
+
+/// `sim` or `net`.
+pub(crate) fn world(name: &str) -> Result<World, String> {
+    match name {
+        "sim" => Ok(World::Sim),
+        "net" => Ok(World::Net),
+        _ => Err(format!("there is no world `{name}`; choose sim (virtual time) or net (real sockets)")),
+    }
+}
+
+/// The name of a workload that exists.
+pub(crate) fn workload(name: &str) -> Result<String, String> {
+    Workload::parse(name).map(|workload| workload.name().to_owned()).map_err(|error| error.to_string())
+}
+
+/// The name of a cost profile that exists.
+pub(crate) fn profile(name: &str) -> Result<String, String> {
+    CostProfile::named(name).map(|profile| profile.name.to_owned()).ok_or_else(|| {
+        let names = CostProfile::ALL.map(|profile| profile.name).join(", ");
+        format!("there is no cost profile `{name}`; choose one of {names}")
+    })
+}
+
+/// How many nodes a cluster has.
+pub(crate) fn nodes(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(nodes) if (1..=NODES_MAX).contains(&nodes) => Ok(nodes),
+        _ => Err(format!("a cluster has 1 to {NODES_MAX} nodes")),
+    }
+}
+
+/// The length of values, as this bench's stores take them.
+pub(crate) fn value_bytes(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(bytes) if (MIN_VALUE_BYTES..=VALUE_BYTES_MAX).contains(&bytes) => Ok(bytes),
+        _ => Err(format!(
+            "give {MIN_VALUE_BYTES} to {VALUE_BYTES_MAX} bytes: shorter values could not all differ"
+        )),
+    }
+}
+
+/// How many records there are, as many as memory is likely to take.
+pub(crate) fn records(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(records) if (1..=RECORDS_MAX).contains(&records) => Ok(records),
+        _ => Err(format!("give 1 to {RECORDS_MAX} records")),
+    }
+}
+
+/// Whom to ask to read.
+pub(crate) fn reads(name: &str) -> Result<ReadPolicy, String> {
+    match name {
+        "any" => Ok(ReadPolicy::AnyReplica),
+        "leader" => Ok(ReadPolicy::Leader),
+        _ => Err(format!("nobody is called `{name}`; choose any (every full replica) or leader")),
+    }
+}
+
+/// A policy for reads as [`reads`] reads it.
+pub(crate) fn reads_name(reads: ReadPolicy) -> &'static str {
+    match reads {
+        ReadPolicy::Leader => "leader",
+        ReadPolicy::AnyReplica | ReadPolicy::Prefer(_) => "any",
+    }
+}
+
+/// A known bug, by its name.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn planted_bug(name: &str) -> Result<weft_kv::PlantedBug, String> {
+    weft_kv::PlantedBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
+        let names = weft_kv::PlantedBug::ALL.map(weft_kv::PlantedBug::name).join(", ");
+        format!("there is no planted bug `{name}`; choose one of {names}")
+    })
+}
+
+/// Seconds with decimals, above zero; whole nanoseconds.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= SECONDS_MAX => {
+            Ok(Duration::from_ns(((seconds * 1e9).round() as u64).max(1)))
+        }
+        _ => Err(format!("give seconds, above 0 and at most {SECONDS_MAX}, such as 0.5")),
+    }
+}
+
+/// A length of time as [`seconds`] reads it.
+pub(crate) fn seconds_text(duration: Duration) -> String {
+    let ns = duration.as_ns();
+    let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Operations per second, above zero.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (1.0..=1e9).contains(&rate) => Ok(rate),
+        _ => Err("give operations per second, 1 to 1000000000".into()),
+    }
+}
+
+/// Seeds from the first to the last, both included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seeds(pub(crate) RangeInclusive<u64>);
+
+impl Seeds {
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        (self.0.end() - self.0.start()).saturating_add(1)
+    }
+}
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let seed = |text: &str| {
+            text.parse::<u64>().map_err(|_| {
+                format!(
+                    "`{text}` is not a seed; give a whole number from 0 to {}, or a range such as 1..200",
+                    u64::MAX
+                )
+            })
+        };
+        let (first, last) = match text.split_once("..") {
+            None => (seed(text)?, seed(text)?),
+            Some((first, last)) => (seed(first)?, seed(last.strip_prefix('=').unwrap_or(last))?),
+        };
+        if first > last {
+            return Err(format!("the range is empty, it ends before it begins; give {last}..{first}"));
+        }
+        Ok(Self(first..=last))
+    }
+}
+
+impl fmt::Display for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.0.start(), self.0.end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_seeds_include_both_ends() {
+        for text in ["3..9", "3..=9"] {
+            assert_eq!(text.parse(), Ok(Seeds(3..=9)));
+        }
+        assert_eq!("17".parse(), Ok(Seeds(17..=17)));
+        assert_eq!(Seeds(17..=17).to_string().parse(), Ok(Seeds(17..=17)));
+        for wrong in ["", "..", "1..", "..2", "9..3", "1...3", "-1", "1..x", "18446744073709551616"] {
+            assert!(wrong.parse::<Seeds>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn seconds_survive_the_round_trip() {
+        for ns in [1, 999, 120_000_000, 1_000_000_001, 600_000_000_000] {
+            let duration = Duration::from_ns(ns);
+            assert_eq!(seconds(&seconds_text(duration)), Ok(duration));
+        }
+        for wrong in ["0", "-1", "NaN", "inf", "601", "two", ""] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_gateware_twin_is_named_honestly() {
+        assert!(nic("rtl").unwrap_err().contains("not there yet"));
+        assert!(nic("fpga").unwrap_err().contains("no NIC"));
+    }
+}

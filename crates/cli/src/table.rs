@@ -1,0 +1,70 @@
+//! The table of results that every bench prints.
+
+use weft_bench::result::{Checked, RunResult, World};
+use weft_bench::table::{Column, Table, grouped, microseconds, three_digits};
+
+use crate::failure::Verdict;
+
+/// A line for each run, by its name.
+pub(crate) fn runs<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult)>) -> Table {
+    let mut table = Table::new([
+        Column::words("run"),
+        Column::words("world"),
+        Column::numbers("throughput", "ops/s"),
+        Column::numbers("p50", "µs"),
+        Column::numbers("p99", "µs"),
+        Column::numbers("p99.9", "µs"),
+        Column::numbers("lost writes", ""),
+        Column::words("checked"),
+    ]);
+    for (name, result) in runs {
+        table.row([
+            name.to_owned(),
+            format!("{} ({})", result.world, result.machine.kind),
+            three_digits(result.throughput_ops_per_s),
+            microseconds(result.p50_ns),
+            microseconds(result.p99_ns),
+            microseconds(result.p999_ns),
+            result.lost_acknowledged_writes.map_or_else(|| "not checked".to_owned(), grouped),
+            result.checked.to_string(),
+        ]);
+    }
+    table
+}
+
+/// What one run says to people, table included.
+pub(crate) fn one_run(result: &RunResult) -> String {
+    let mut text = runs([(result.workload.as_str(), result)]).to_string();
+    let parameters = ["clients", "records", "value_bytes", "reads"];
+    let chosen = parameters.iter().filter_map(|name| {
+        let value = result.parameters.get(*name)?;
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        Some(format!("{} {value}", name.replace('_', " ")))
+    });
+    let chosen = chosen.collect::<Vec<_>>().join(", ");
+    text += &format!("\n  operations  {} on {} nodes; {chosen}\n", grouped(result.operations), result.nodes);
+    let faults: Vec<_> = result
+        .faults
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(kind, count)| format!("{kind} {count}"))
+        .collect();
+    if !faults.is_empty() {
+        text += &format!("  faults      {}\n", faults.join(", "));
+    }
+    text += &format!("  times       {}: {}\n", result.machine.kind, result.machine.description);
+    if let (World::Sim, Some(hash)) = (result.world, &result.log_hash) {
+        text += &format!("  log hash    {hash}\n");
+    }
+    text += &format!("  repeat      {}\n", result.replay);
+    if !result.check_report.is_empty() {
+        text += &format!("\n{}\n", result.check_report);
+    }
+    text
+}
+
+/// Whether the run kept what the protocol promises.
+pub(crate) fn verdict(result: &RunResult) -> Verdict {
+    let lost = result.lost_acknowledged_writes.is_some_and(|lost| lost > 0);
+    if lost || result.checked == Checked::NotLinearizable { Verdict::Violated } else { Verdict::Good }
+}
