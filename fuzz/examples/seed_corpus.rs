@@ -1,0 +1,152 @@
+//! Writes first inputs from captures: `seed_corpus DIRECTORY CAPTURE...`.
+//!
+//! Frames go to the targets `frame`, `packet` and `datagram`; plans, configurations, histories and messages are made
+//! from the crates that write them. What is kept in `fuzz/corpus` grew from these.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcap_file::pcap::PcapReader;
+use pcap_file::pcapng::PcapNgReader;
+use weft_check::{Action, History, Operation, Outcome, Reply};
+use weft_cluster::{Durable, Incarnation, Message, NodeRecord, Role};
+use weft_sim::{FaultKinds, FaultPlan, PlanShape};
+use weft_waist::{Epoch, NodeId};
+use weft_wire::frame::Frame;
+use weft_wire::icrc::Path as IcrcPath;
+use weft_wire::{datagram, roce};
+
+fn main() {
+    let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
+    let seeds = Seeds { directory: arguments.next().expect("usage: seed_corpus DIRECTORY CAPTURE...") };
+    for capture in arguments {
+        for frame in frames(&capture) {
+            seeds.frame(&frame);
+        }
+    }
+    seeds.files();
+    seeds.messages();
+}
+
+fn frames(capture: &Path) -> Vec<Vec<u8>> {
+    let bytes = fs::read(capture).expect("a readable capture");
+    let mut frames = Vec::new();
+    if let Ok(mut reader) = PcapReader::new(&bytes[..]) {
+        while let Some(packet) = reader.next_packet() {
+            frames.push(packet.expect("a packet").data.into_owned());
+        }
+    } else {
+        let mut reader = PcapNgReader::new(&bytes[..]).expect("pcap or pcapng");
+        while let Some(block) = reader.next_block() {
+            if let Some(packet) = block.expect("a block").into_owned().into_enhanced_packet() {
+                frames.push(packet.data.into_owned());
+            }
+        }
+    }
+    frames
+}
+
+struct Seeds {
+    directory: PathBuf,
+}
+
+impl Seeds {
+    fn add(&self, target: &str, bytes: &[u8]) {
+        let directory = self.directory.join(target);
+        fs::create_dir_all(&directory).expect("a writable directory");
+        // Something that ends with its own CRC-32 always has the same one: hash a byte more.
+        let name = format!("{:08x}", crc32fast::hash(&[bytes, &[0]].concat()));
+        fs::write(directory.join(name), bytes).expect("a writable file");
+    }
+
+    fn frame(&self, frame: &[u8]) {
+        self.add("frame", frame);
+        let Ok(Frame::Udp { ipv4, udp, payload, .. }) = Frame::parse(frame) else { return };
+        if udp.destination_port == datagram::UDP_PORT {
+            self.add("datagram", payload);
+        }
+        if udp.destination_port == roce::UDP_PORT
+            && let Ok(packet) = IcrcPath::new(&ipv4, &udp).verify(payload)
+        {
+            self.add("packet", packet);
+            // The responder's step 7 takes a packet as it is, the card's step 10 a frame.
+            self.add("responder", &[&[7, packet.len().min(255) as u8], packet].concat());
+        }
+        self.add("card", &[&[10, frame.len().min(255) as u8], frame].concat());
+    }
+
+    fn files(&self) {
+        for seed in 0..8 {
+            let machines: Vec<String> = (0..3).map(|node| format!("node{node}")).collect();
+            let shape = PlanShape {
+                crashable: machines.clone(),
+                machines,
+                from_us: 100,
+                until_us: 10_000,
+                kinds: FaultKinds::ALL,
+            };
+            self.add("fault-plan", FaultPlan::random(seed, &shape).to_toml().as_bytes());
+        }
+        self.add("configuration", CONFIGURATION.as_bytes());
+        self.add("configuration", SERVICE_CONFIGURATION.as_bytes());
+        let record = |number| NodeRecord { role: Role::Full, incarnation: Incarnation::new(number) };
+        let state =
+            Durable::new(Epoch(3), false, vec![record(1), record(2), record(9)]).expect("a valid state");
+        self.add("durable", state.to_toml().as_bytes());
+        let mut history = History::new();
+        for (time, key, action, outcome) in [
+            (0, b"a", Action::Put { value: 1 }, Outcome::Written { version: 1 }),
+            (10, b"a", Action::Get, Outcome::Found { value: 1, version: 1 }),
+            (20, b"b", Action::CompareAndSet { expected: 0, value: 2 }, Outcome::Mismatch { version: 3 }),
+            (30, b"a", Action::Delete, Outcome::Deleted { version: 4 }),
+        ] {
+            let reply = Some(Reply { returned_ns: time + 5, outcome });
+            let operation = Operation { client: 1, key, invoked_ns: time, action, reply };
+            history.record(operation).expect("a valid operation");
+            self.add("history", &history.encode());
+        }
+    }
+
+    fn messages(&self) {
+        let node = NodeId::new(1).expect("node 1 exists");
+        let notice = Message::Notice { node, epoch: Epoch(4) }.encode();
+        self.add("membership", &[&[0, 0, 0], &*notice, &[0], &[7, 3, 0, 9, 7]].concat());
+        for kind in 0..8 {
+            for length in [16, 24, 32, 40, 48, 56, 64, 144] {
+                self.add("kv-message", &[&[kind][..], &vec![1; length]].concat());
+            }
+        }
+    }
+}
+
+/// Every section of a node's configuration.
+const CONFIGURATION: &str = r#"
+node = 0
+mtu_bytes = 1500
+[membership]
+address = "127.0.0.1:4794"
+serve = true
+lease_ms = 1000
+state_file = "state.toml"
+[[peers]]
+node = 0
+address = "127.0.0.1"
+datagram_port = 4793
+[[peers]]
+node = 1
+address = "127.0.0.2"
+[kv]
+key_bytes = 8
+value_bytes = 1024
+capacity_keys = 65536
+[cores]
+spin_us = 50
+"#;
+
+/// Likewise of a membership service's.
+const SERVICE_CONFIGURATION: &str = r#"
+nodes = 3
+address = "127.0.0.1:4794"
+lease_ms = 1000
+state_file = "state.toml"
+"#;

@@ -1,0 +1,42 @@
+//! Fuzz targets for everything that reads untrusted bytes.
+//!
+//! A target is a function that takes any bytes and panics if a property is violated: what parses is written back and
+//! parses to the same, memory outside registered regions stays untouched, a NIC sends nothing malformed, and nothing
+//! ever panics by itself. `fuzz/run.sh` lets libFuzzer search for such bytes, guided by coverage; the tests of this
+//! package run every kept input, and random changes of it, through its target.
+
+mod card;
+mod files;
+mod frames;
+mod input;
+mod membership;
+mod responder;
+
+/// A name and the function that must survive all bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Names the target on the command line and its corpus, `fuzz/corpus/<name>`.
+    pub name: &'static str,
+    /// Panics if a property is violated.
+    pub run: fn(&[u8]),
+}
+
+/// All targets.
+pub const TARGETS: [Target; 11] = [
+    Target { name: "frame", run: frames::frame },
+    Target { name: "packet", run: frames::packet },
+    Target { name: "datagram", run: frames::datagram },
+    Target { name: "responder", run: responder::responder },
+    Target { name: "card", run: card::card },
+    Target { name: "kv-message", run: card::kv_message },
+    Target { name: "membership", run: membership::membership },
+    Target { name: "history", run: files::history },
+    Target { name: "fault-plan", run: files::fault_plan },
+    Target { name: "configuration", run: files::configuration },
+    Target { name: "durable", run: files::durable },
+];
+
+/// The target of that name.
+pub fn target(name: &str) -> Option<Target> {
+    TARGETS.into_iter().find(|target| target.name == name)
+}

@@ -1,0 +1,94 @@
+//! Messages of the membership service, to it and to a node's lease holder.
+
+use weft_cluster::{
+    Agent, AgentParameters, Incarnation, Membership, Message, Server, Service, ServiceParameters,
+};
+use weft_time::{Duration, Instant};
+use weft_waist::{EngineState, EngineStatus, Epoch, NodeId};
+
+use crate::input::Input;
+
+/// Nodes of the cluster that the service is for.
+const NODES: usize = 3;
+
+/// A conversation in which any bytes may arrive, at any time, at the service and at a node's agent.
+pub fn membership(data: &[u8]) {
+    let mut input = Input::new(data);
+    let lease = Duration::from_ms(10);
+    let mut server: Server<u8> = Server::new(Service::new(ServiceParameters::new(NODES, lease)));
+    let node = NodeId::new(0).expect("node 0 exists");
+    let incarnation = Incarnation::new(7).expect("not zero");
+    let mut agent = Agent::new(node, incarnation, AgentParameters::default());
+    let mut now = Instant::ZERO;
+    while !input.is_empty() {
+        match input.byte() % 8 {
+            0..=2 => {
+                let bytes = message(&mut input);
+                check_codec(&bytes);
+                // Refused bytes are the caller's to count.
+                if input.coin() {
+                    let _ = server.receive(now, input.byte(), &bytes);
+                } else {
+                    let _ = agent.receive(now, &bytes);
+                }
+            }
+            3 => {
+                now += Duration::from_us(input.half().into());
+                server.tick(now);
+                assert!(server.next_deadline() > now, "the service has nothing left to do at {now:?}");
+            }
+            4 => {
+                let state = input.one_of(&[
+                    EngineState::Starting,
+                    EngineState::Joining { synced: false },
+                    EngineState::Joining { synced: true },
+                    EngineState::Full,
+                ]);
+                let epoch = Epoch(input.near(agent.view().epoch.0.into()) as u32);
+                agent.engine_status(now, EngineStatus { epoch, state });
+            }
+            _ => {
+                // What the two say to each other arrives, or is lost.
+                while let Some(datagram) = agent.poll_transmit(now) {
+                    assert!(Message::decode(&datagram).is_ok());
+                    if !input.rarely() {
+                        server.receive(now, 0, &datagram).expect("an agent's message is one");
+                    }
+                }
+                // Storing always works here.
+                let _ = server.take_unsaved();
+                while let Some((to, datagram)) = server.poll_transmit() {
+                    assert!(Message::decode(&datagram).is_ok());
+                    if to == 0 && !input.rarely() {
+                        // An agent that has ended, or is asked about another life, ignores it.
+                        let _ = agent.receive(now, &datagram);
+                    }
+                }
+                agent.poll_configuration();
+                agent.poll_action();
+            }
+        }
+    }
+}
+
+/// Any bytes, mostly with magic, version and checksum set right.
+fn message(input: &mut Input<'_>) -> Vec<u8> {
+    let plausible = !input.rarely();
+    let length = if plausible { input.one_of(&[32, 44]) } else { usize::from(input.byte()) };
+    let mut bytes = input.bytes(length).to_vec();
+    if plausible {
+        bytes.resize(length, 0);
+        bytes[..5].copy_from_slice(b"WFTM\x01");
+        let covered = length - 4;
+        let checksum = crc32fast::hash(&bytes[..covered]).to_be_bytes();
+        bytes[covered..].copy_from_slice(&checksum);
+    }
+    bytes
+}
+
+/// A message has one form only.
+fn check_codec(bytes: &[u8]) {
+    if let Ok(message) = Message::decode(bytes) {
+        assert_eq!(&*message.encode(), bytes);
+    }
+}
