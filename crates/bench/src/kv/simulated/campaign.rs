@@ -215,6 +215,7 @@ impl Campaign {
             finished = cluster.finish(slice, cluster.world.now() + LIVE_WITHIN, |_| {});
         }
 
+        let state = cluster.describe();
         let digests = cluster.digests();
         let alike = digests.windows(2).all(|pair| pair[0] == pair[1]);
         let (faults, views) = (cluster.world.fault_counts().entries().to_vec(), cluster.views().len() as u64);
@@ -225,7 +226,8 @@ impl Campaign {
 
         let mut wrong = Vec::new();
         if live_within.is_none() {
-            wrong.push(format!("not every node served again within {LIVE_WITHIN} of the last fault"));
+            wrong
+                .push(format!("not every node served again within {LIVE_WITHIN} of the last fault: {state}"));
         }
         if !finished {
             wrong.push("some operations were not answered although all faults were over".to_owned());

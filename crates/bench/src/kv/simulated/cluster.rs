@@ -172,6 +172,30 @@ impl Cluster {
             })
     }
 
+    /// The newest view and what each node makes of it, in words: why a cluster is not whole.
+    pub(super) fn describe(&self) -> String {
+        let view = self.view();
+        let nodes = self.nodes.iter().map(|&id| match self.node(id) {
+            None => format!("{} is down", self.world.name(id)),
+            Some(node) => {
+                let (engine, _) = engine(node);
+                let refusal =
+                    node.host().refusal().map_or(String::new(), |reason| format!(", refused: {reason}"));
+                let epoch = weft_waist::Engine::status(engine).epoch;
+                format!("{} is {:?} in {epoch}{refusal}", self.world.name(id), engine.role())
+            }
+        });
+        let service = self.service().phase();
+        let nodes: Vec<String> = nodes.collect();
+        format!(
+            "the service is {service:?} in {}, full {:?}, joining {:?}; {}",
+            view.epoch,
+            view.full,
+            view.joining,
+            nodes.join("; ")
+        )
+    }
+
     /// Digests of what the nodes hold: equal if they hold the same.
     pub(super) fn digests(&self) -> Vec<u64> {
         let running = self.nodes.iter().filter_map(|&id| self.node(id));

@@ -2,7 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use weft_cluster::{Action, Agent, AgentParameters, Incarnation, MEMBERSHIP_PORT, Membership, Server};
+use weft_cluster::{
+    Action, Agent, AgentParameters, Incarnation, MEMBERSHIP_PORT, Membership, Phase, Reason, Server,
+};
 use weft_kv::{Kv, Parameters};
 use weft_nic::{CardConfig, Egress, HostCommand, HostEvent, SoftNic, SoftNicConfig};
 use weft_sim::{Commands, CostProfile, Host, Machine, NicMachine};
@@ -179,6 +181,11 @@ impl LeaseHost {
         &self.changes
     }
 
+    /// Why the service refuses the node at present.
+    pub(super) fn refusal(&self) -> Option<Reason> {
+        self.agent.refusal()
+    }
+
     pub(super) fn lease_until(&self) -> Instant {
         self.agent.lease_until()
     }
@@ -258,6 +265,10 @@ impl MembershipMachine {
     /// All views so far and when they were published, on the machine's clock.
     pub(super) fn published(&self) -> &[(Instant, View)] {
         &self.published
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.server.service().phase()
     }
 
     pub(super) fn view(&self) -> View {

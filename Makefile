@@ -1,0 +1,72 @@
+# Two commands matter to a newcomer: `make demo` and `make test`. Both set up what they need in this folder.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+PYTHON ?= python3
+VENV := .venv
+WEFT := target/release/weft
+FUZZ_SECONDS ?= 60
+
+export CARGO_TERM_PROGRESS_WHEN ?= auto
+
+.PHONY: help demo test lint unit oracle campaign determinism errors docs fuzz fuzz-replay nightly compare build clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+build: ## Build the weft command (target/release/weft)
+	@$(CARGO) build --release --locked --package weft-cli
+
+demo: build ## Take the tour: a cluster, a killed leader, a checked history, real sockets, a report in out/
+	@$(WEFT) demo --out out
+
+test: lint unit docs build oracle determinism campaign errors fuzz-replay ## Run every check
+	@echo "make test: all checks passed"
+
+lint: ## Formatting and lints, warnings as errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --all-features --locked -- --deny warnings
+
+unit: ## Unit, property, golden and simulation tests
+	$(CARGO) test --workspace --all-features --locked --no-fail-fast
+
+docs: ## The documentation builds without warnings
+	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+
+$(VENV)/.ready: requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement requirements.txt
+	@touch $@
+
+oracle: build $(VENV)/.ready ## Other people's parsers agree with the bytes on the wire
+	tests/oracle/run.sh
+
+determinism: build ## One seed gives one log hash: twice, and in debug and release builds
+	tests/determinism.sh
+
+campaign: build ## A slice of the fault campaign
+	$(WEFT) sim kv --nodes 5 --seeds 1..20 --faults all
+	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all
+
+errors: build ## Bad input gets one clear line and exit code 2
+	tests/errors.sh
+
+fuzz: ## Fuzz every parser for FUZZ_SECONDS seconds each
+	fuzz/run.sh $(FUZZ_SECONDS)
+
+fuzz-replay: ## Replay the kept fuzzing corpus
+	$(CARGO) test --package weft-fuzz --locked
+
+nightly: test ## Long campaigns: hundreds of seeds, long fuzzing
+	$(WEFT) sim kv --nodes 5 --seeds 1..200 --faults all
+	$(WEFT) sim kv --nodes 3 --seeds 1..500 --faults all
+	$(MAKE) fuzz FUZZ_SECONDS=900
+
+compare: build ## Measure against Redis and etcd on this machine (needs redis-server and etcd)
+	tests/compare.sh
+
+clean: ## Remove what was built
+	rm -rf target out $(VENV)
