@@ -66,7 +66,8 @@ nightly: test ## Long campaigns: hundreds of seeds, long fuzzing
 	$(MAKE) fuzz FUZZ_SECONDS=900
 
 compare: build ## Measure against Redis and etcd on this machine (needs redis-server and etcd)
-	tests/compare.sh
+	@$(CARGO) build --release --locked --manifest-path peers/Cargo.toml
+	@peers/compare.py
 
 clean: ## Remove what was built
 	rm -rf target out $(VENV)
