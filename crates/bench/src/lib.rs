@@ -6,6 +6,7 @@ pub mod load;
 pub mod perfetto;
 pub mod perftest;
 pub mod progress;
+pub mod rdma;
 pub mod report;
 pub mod result;
 pub mod table;

@@ -16,6 +16,8 @@ pub enum Verb {
     Write,
     /// RDMA READ.
     Read,
+    /// FETCH_ADD or CMP_SWAP.
+    Atomic,
 }
 
 impl Verb {
@@ -24,6 +26,7 @@ impl Verb {
             Self::Send => "Send",
             Self::Write => "RDMA_Write",
             Self::Read => "RDMA_Read",
+            Self::Atomic => "Atomic",
         }
     }
 }

@@ -27,7 +27,14 @@ pub struct CardPorts<E> {
 impl<E: Engine> CardPorts<E> {
     /// `address` is that of the ports, as peers know it.
     pub fn new(card: Card<E>, address: Ipv4Addr) -> Self {
-        Self { card, address, datagram: None, datagram_bytes: Vec::new(), packet: None, packet_bytes: Vec::new() }
+        Self {
+            card,
+            address,
+            datagram: None,
+            datagram_bytes: Vec::new(),
+            packet: None,
+            packet_bytes: Vec::new(),
+        }
     }
 
     /// The card.
@@ -83,7 +90,8 @@ impl<E: Engine> CardPorts<E> {
         loop {
             if self.packet.is_none() {
                 self.packet_bytes.clear();
-                self.packet = self.card.poll_roce(now, &mut self.packet_bytes).map(|transmit| transmit.destination);
+                self.packet =
+                    self.card.poll_roce(now, &mut self.packet_bytes).map(|transmit| transmit.destination);
             }
             let Some(destination) = self.packet else { return };
             let to = SocketAddrV4::new(destination, roce::UDP_PORT);

@@ -185,6 +185,11 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         &self.host
     }
 
+    /// The NIC and the host's program, when the machine is no longer needed.
+    pub fn into_parts(self) -> (N, H) {
+        (self.nic, self.host)
+    }
+
     /// Frames that found the receive buffer full.
     pub const fn receive_drops(&self) -> u64 {
         self.receive_drops

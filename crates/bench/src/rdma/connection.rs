@@ -1,0 +1,165 @@
+//! Queue pairs and regions of one side, and what the sides must tell each other before they can talk.
+
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+use weft_nic::{Card, CardConfig};
+use weft_rdma::{
+    AccessFlags, LocalBuffer, Modify, ProtectionDomain, QueuePairAttributes, QueuePairNumber, ReadyToReceive,
+    ReadyToSend, ReceiveRequest, Region,
+};
+use weft_time::Instant;
+use weft_waist::{Engine, EngineStatus, Event, Io, NODES_MAX};
+
+use super::load::{Load, OUTSTANDING_READS};
+use super::payload::{self, MessageId, ServerMemory};
+
+/// An engine that does not exist: the card of a bench has none.
+#[derive(Debug)]
+pub(super) enum NoEngine {}
+
+impl Engine for NoEngine {
+    fn handle(&mut self, _: Instant, _: Event<'_>, _: &mut Io<'_>) {
+        match *self {}
+    }
+
+    fn status(&self) -> EngineStatus {
+        match *self {}
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        match *self {}
+    }
+}
+
+/// Which end of the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Client,
+    Server,
+}
+
+/// What one side tells the other out of band, as perftest does over TCP.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Introduction {
+    pub(super) address: Ipv4Addr,
+    pub(super) rkey: u32,
+    /// Number and first PSN of each queue pair.
+    queue_pairs: Vec<(u32, u32)>,
+}
+
+/// One side's queue pairs before the other side is known.
+#[derive(Debug)]
+pub(super) struct Local {
+    lkey: u32,
+    pub(super) introduction: Introduction,
+}
+
+/// Connected queue pairs.
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    pub(super) local_key: u32,
+    pub(super) remote_key: u32,
+    /// Those that work.
+    working: Vec<QueuePairNumber>,
+}
+
+impl Connection {
+    /// The working queue pair of this place.
+    pub(super) fn queue_pair(&self, flow: u32) -> QueuePairNumber {
+        self.working[flow as usize]
+    }
+
+    /// The place of a working queue pair's receive request for a message, in its turn.
+    pub(super) fn receive_request(&self, load: &Load, message: MessageId) -> ReceiveRequest {
+        let is_send = load.operation.is_send();
+        let local = if is_send {
+            let address = ServerMemory::receive_address(load, message);
+            LocalBuffer { address, length: load.size, lkey: self.local_key }
+        } else {
+            LocalBuffer::default()
+        };
+        ReceiveRequest { id: message.tag(), local }
+    }
+}
+
+/// The card of one side.
+pub(super) fn card_config(load: &Load) -> CardConfig {
+    let requests = load.depth + load.receive_depth();
+    CardConfig {
+        peers: [None; NODES_MAX],
+        datagram_bytes: 1_472,
+        transport: weft_rdma::Config {
+            max_queue_pairs: load.queue_pairs as usize,
+            max_regions: 2,
+            completion_queue_depth: (requests * load.busy) as usize,
+            rpc_queue_depth: 1,
+            max_queue_depth: requests,
+            max_rd_atomic: OUTSTANDING_READS,
+            window_packets: load.window_packets(),
+            // Four acknowledgements a window keep it open; more only cost time.
+            acknowledge_interval: load.window_packets() / 4,
+            key_seed: load.seed,
+            ..weft_rdma::Config::default()
+        },
+        region_bytes: payload::memory_bytes(load) as usize,
+    }
+}
+
+/// Creates queue pairs and registers the memory.
+pub(super) fn open(card: &mut Card<NoEngine>, load: &Load, side: Side, address: Ipv4Addr) -> Local {
+    let transport = card.transport();
+    let bytes = payload::memory_bytes(load);
+    let region = Region { target: payload::TARGET, ..Region::host(0, bytes, AccessFlags::ALL) };
+    let keys = transport.register_region(region).expect("the configuration has room for it");
+    let queue_pairs = (0..load.queue_pairs).map(|place| {
+        let attributes = QueuePairAttributes {
+            domain: ProtectionDomain(0),
+            max_send_wr: load.depth,
+            max_recv_wr: load.receive_depth(),
+        };
+        let number = transport.create_queue_pair(attributes).expect("the configuration has room for it");
+        let psn = payload::draw(load.seed, side as u64, place.into()) as u32 & 0xff_ffff;
+        (number.0, psn)
+    });
+    let introduction = Introduction { address, rkey: keys.rkey, queue_pairs: queue_pairs.collect() };
+    Local { lkey: keys.lkey, introduction }
+}
+
+/// Connects every queue pair with its peer, place by place. `None` if the peer has not as many.
+pub(super) fn connect(
+    card: &mut Card<NoEngine>,
+    load: &Load,
+    local: &Local,
+    remote: &Introduction,
+) -> Option<Connection> {
+    let queue_pairs = &local.introduction.queue_pairs;
+    if queue_pairs.len() != remote.queue_pairs.len() {
+        return None;
+    }
+    for (&(number, sq_psn), &(remote_number, rq_psn)) in queue_pairs.iter().zip(&remote.queue_pairs) {
+        let changes = [
+            Modify::Init { access: AccessFlags::ALL },
+            Modify::ReadyToReceive(ReadyToReceive {
+                destination: remote.address,
+                destination_qp_num: QueuePairNumber(remote_number),
+                rq_psn,
+                path_mtu: load.path_mtu(),
+                max_dest_rd_atomic: OUTSTANDING_READS,
+                min_rnr_timer: 12,
+            }),
+            Modify::ReadyToSend(ReadyToSend {
+                sq_psn,
+                timeout: load.timeout,
+                retry_cnt: 7,
+                rnr_retry: 7,
+                max_rd_atomic: OUTSTANDING_READS,
+            }),
+        ];
+        for change in changes {
+            card.transport().modify_queue_pair(QueuePairNumber(number), change).ok()?;
+        }
+    }
+    let working = (0..load.busy).map(|flow| QueuePairNumber(queue_pairs[load.place(flow)].0)).collect();
+    Some(Connection { local_key: local.lkey, remote_key: remote.rkey, working })
+}

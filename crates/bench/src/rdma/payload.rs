@@ -1,0 +1,355 @@
+//! What the messages hold, and whether it has arrived.
+//!
+//! Each message has a buffer: the buffers of a queue pair are used in turn. A buffer's bytes follow from the seed,
+//! the queue pair and the buffer's place; at the beginning of each packet stands a stamp that follows from the number of
+//! the message too. So a packet of another message, of another place or of another run is told from the right one, and writing a
+//! message costs one word per packet, which does not slow down what is measured.
+
+use serde::{Deserialize, Serialize};
+use weft_rdma::{Completion, CompletionOpcode, CompletionStatus, FlatMemory, Target, WorkRequest};
+
+use super::load::{Load, RdmaOperation};
+
+/// The memory that all buffers lie in.
+pub(super) const TARGET: Target = Target::Host;
+
+/// Bytes of a stamp.
+const STAMP_BYTES: u64 = 8;
+
+/// Which message: queue pair (counted among those that work) and number on it. Travels as the tag of work requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MessageId {
+    pub(super) flow: u32,
+    pub(super) number: u64,
+}
+
+impl MessageId {
+    const NUMBER_BITS: u32 = 48;
+
+    pub(super) const fn tag(self) -> u64 {
+        (self.flow as u64) << Self::NUMBER_BITS | self.number
+    }
+
+    pub(super) const fn of_tag(tag: u64) -> Self {
+        Self { flow: (tag >> Self::NUMBER_BITS) as u32, number: tag & ((1 << Self::NUMBER_BITS) - 1) }
+    }
+}
+
+/// What the comparison of bytes came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verification {
+    /// Messages whose stamps (or old values, or immediate data) were compared.
+    pub messages: u64,
+    /// Bytes that were compared one by one.
+    pub bytes: u64,
+    /// Messages that were not what they should have been.
+    pub mismatches: u64,
+    /// The first of them, in words.
+    pub first: Option<String>,
+}
+
+impl Verification {
+    fn expect(&mut self, right: bool, what: impl FnOnce() -> String) {
+        self.messages += 1;
+        if !right {
+            self.mismatches += 1;
+            self.first.get_or_insert_with(what);
+        }
+    }
+
+    /// Adds what the other side has compared.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+        self.mismatches += other.mismatches;
+        if self.first.is_none() {
+            self.first.clone_from(&other.first);
+        }
+    }
+}
+
+/// Where the buffers are and what they hold.
+#[derive(Clone, Copy, Debug)]
+struct Pattern {
+    load: Load,
+}
+
+impl Pattern {
+    /// The place of a message's buffer among those of its queue pair.
+    fn slot(&self, number: u64) -> u64 {
+        number % u64::from(self.load.depth)
+    }
+
+    /// The address of the buffer that a message is sent from, written to or read from.
+    fn address(&self, message: MessageId) -> u64 {
+        let slots = u64::from(message.flow) * u64::from(self.load.depth);
+        (slots + self.slot(message.number)) * self.load.stride()
+    }
+
+    /// The address of the receive buffer of a message. Receive buffers lie behind the others.
+    fn receive_address(&self, message: MessageId) -> u64 {
+        let depth = u64::from(self.load.receive_depth());
+        let slots = u64::from(message.flow) * depth + message.number % depth;
+        self.buffers_bytes() + slots * self.load.stride()
+    }
+
+    fn buffers_bytes(&self) -> u64 {
+        u64::from(self.load.busy) * u64::from(self.load.depth) * self.load.stride()
+    }
+
+    fn key(&self, flow: u32, number: u64) -> u64 {
+        mix(self.load.seed ^ mix(u64::from(flow) << MessageId::NUMBER_BITS | number))
+    }
+
+    /// The stamp of the packet that begins at `offset`.
+    fn stamp(&self, message: MessageId, offset: u64) -> [u8; 8] {
+        mix(!self.key(message.flow, message.number) ^ offset).to_le_bytes()
+    }
+
+    /// The offsets of packets.
+    fn packets(&self) -> impl Iterator<Item = u64> + use<> {
+        (0..u64::from(self.load.size)).step_by(self.load.mtu as usize)
+    }
+
+    /// The bytes of a stamp at `offset` that the message has room for.
+    fn stamp_length(&self, offset: u64) -> usize {
+        STAMP_BYTES.min(u64::from(self.load.size) - offset) as usize
+    }
+
+    /// Writes all of a message.
+    fn fill(&self, message: MessageId, buffer: &mut [u8]) {
+        let key = self.key(message.flow, self.slot(message.number));
+        for (index, word) in buffer.chunks_mut(8).enumerate() {
+            let bytes = mix(key.wrapping_add(index as u64)).to_le_bytes();
+            word.copy_from_slice(&bytes[..word.len()]);
+        }
+        self.write_stamps(message, buffer);
+    }
+
+    /// Writes what tells a message from the one before it in the same buffer.
+    fn write_stamps(&self, message: MessageId, buffer: &mut [u8]) {
+        for offset in self.packets() {
+            let length = self.stamp_length(offset);
+            let stamp = self.stamp(message, offset);
+            buffer[offset as usize..][..length].copy_from_slice(&stamp[..length]);
+        }
+    }
+
+    fn stamps_hold(&self, message: MessageId, buffer: &[u8]) -> bool {
+        self.packets().all(|offset| {
+            let length = self.stamp_length(offset);
+            buffer[offset as usize..][..length] == self.stamp(message, offset)[..length]
+        })
+    }
+
+    /// Compares every byte.
+    fn holds(&self, message: MessageId, buffer: &[u8], expected: &mut Vec<u8>) -> bool {
+        expected.resize(buffer.len(), 0);
+        self.fill(message, expected);
+        *expected == buffer
+    }
+
+    fn buffer<'a>(&self, memory: &'a FlatMemory, address: u64) -> &'a [u8] {
+        &memory.image(TARGET)[address as usize..][..self.load.size as usize]
+    }
+
+    fn buffer_mut<'a>(&self, memory: &'a mut FlatMemory, address: u64) -> &'a mut [u8] {
+        &mut memory.image_mut(TARGET)[address as usize..][..self.load.size as usize]
+    }
+
+    /// Fills every buffer of every queue pair with the message whose number is the buffer's place.
+    fn fill_all(&self, memory: &mut FlatMemory) {
+        for flow in 0..self.load.busy {
+            for number in 0..u64::from(self.load.depth) {
+                let message = MessageId { flow, number };
+                self.fill(message, self.buffer_mut(memory, self.address(message)));
+            }
+        }
+    }
+}
+
+/// The generator splitmix64's mixing function: every input bit changes half of the output bits.
+const fn mix(mut word: u64) -> u64 {
+    word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// Random bits that follow from a seed and two numbers.
+pub(super) const fn draw(seed: u64, one: u64, other: u64) -> u64 {
+    mix(seed ^ mix(one ^ mix(other)))
+}
+
+/// Bytes of memory that a side of `load` needs.
+pub(super) fn memory_bytes(load: &Load) -> u64 {
+    let receive = u64::from(load.busy) * u64::from(load.receive_depth()) * load.stride();
+    Pattern { load: *load }.buffers_bytes() + if load.operation.is_send() { receive } else { 0 }
+}
+
+/// The client's memory: what it sends, and what comes back to it.
+#[derive(Debug)]
+pub(super) struct ClientMemory {
+    pattern: Pattern,
+    /// For each queue pair, how many of its messages have been looked at.
+    seen: Vec<u64>,
+    expected: Vec<u8>,
+    verification: Verification,
+}
+
+impl ClientMemory {
+    pub(super) fn new(load: Load, memory: &mut FlatMemory) -> Self {
+        let pattern = Pattern { load };
+        if !load.operation.is_atomic() {
+            pattern.fill_all(memory);
+        }
+        Self {
+            pattern,
+            seen: vec![0; load.busy as usize],
+            expected: Vec::new(),
+            verification: Verification::default(),
+        }
+    }
+
+    /// Where message `message` lies on both sides.
+    pub(super) fn address(load: &Load, message: MessageId) -> u64 {
+        Pattern { load: *load }.address(message)
+    }
+
+    pub(super) fn verification(&self) -> &Verification {
+        &self.verification
+    }
+
+    /// Makes the buffer of a request ready: what is sent gets its stamps, and what is read into holds wrong ones.
+    pub(super) fn prepare(&self, memory: &mut FlatMemory, request: &WorkRequest) {
+        let message = MessageId::of_tag(request.id);
+        let buffer = self.pattern.buffer_mut(memory, request.local.address);
+        match self.pattern.load.operation {
+            RdmaOperation::Read => {
+                // The server's buffers do not change, and the next message to use this one expects the same bytes.
+                let number = self.pattern.slot(message.number);
+                self.pattern.write_stamps(MessageId { number: !number, ..message }, buffer);
+            }
+            RdmaOperation::FetchAdd | RdmaOperation::CmpSwap => buffer.fill(0xff),
+            _ => self.pattern.write_stamps(message, buffer),
+        }
+    }
+
+    /// A request, and with it all before it on its queue pair, has completed: looks at what has come back.
+    pub(super) fn complete(&mut self, memory: &FlatMemory, completion: &Completion) {
+        let last = MessageId::of_tag(completion.id);
+        let first = std::mem::replace(&mut self.seen[last.flow as usize], last.number + 1);
+        let Self { pattern, expected, verification, .. } = self;
+        if completion.status != CompletionStatus::Success {
+            return;
+        }
+        for number in first..=last.number {
+            let message = MessageId { number, ..last };
+            let address = pattern.address(message);
+            match pattern.load.operation {
+                RdmaOperation::Read => {
+                    let read = MessageId { number: pattern.slot(number), ..message };
+                    let buffer = pattern.buffer(memory, address);
+                    let right = if number % pattern.load.compare_every == 0 {
+                        verification.bytes += buffer.len() as u64;
+                        pattern.holds(read, buffer, expected)
+                    } else {
+                        pattern.stamps_hold(read, buffer)
+                    };
+                    verification.expect(right, || format!("READ {message:?} brought other bytes"));
+                }
+                RdmaOperation::FetchAdd | RdmaOperation::CmpSwap => {
+                    let old = pattern.buffer(memory, address);
+                    let right = old == number.to_le_bytes();
+                    verification.expect(right, || format!("{message:?} found {old:x?} in its word"));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The server's memory: what is written to it, received or read from it.
+#[derive(Debug)]
+pub(super) struct ServerMemory {
+    pattern: Pattern,
+    expected: Vec<u8>,
+    verification: Verification,
+}
+
+impl ServerMemory {
+    pub(super) fn new(load: Load, memory: &mut FlatMemory) -> Self {
+        let pattern = Pattern { load };
+        if load.operation == RdmaOperation::Read {
+            pattern.fill_all(memory);
+        }
+        Self { pattern, expected: Vec::new(), verification: Verification::default() }
+    }
+
+    pub(super) fn receive_address(load: &Load, message: MessageId) -> u64 {
+        Pattern { load: *load }.receive_address(message)
+    }
+
+    /// A receive request has completed: looks at what it holds. Its tag is the message that it must hold, because the messages
+    /// of a queue pair arrive in order and each once.
+    pub(super) fn complete(&mut self, memory: &FlatMemory, completion: &Completion) {
+        let message = MessageId::of_tag(completion.id);
+        let Self { pattern, expected, verification } = self;
+        if completion.status != CompletionStatus::Success {
+            return;
+        }
+        let load = &pattern.load;
+        let has_immediate = matches!(load.operation, RdmaOperation::WriteImm | RdmaOperation::SendImm);
+        let opcode = if load.operation.is_send() {
+            CompletionOpcode::Receive
+        } else {
+            CompletionOpcode::ReceiveWriteWithImmediate
+        };
+        let mut right = completion.opcode == opcode
+            && completion.bytes == load.size
+            && completion.immediate == has_immediate.then_some(message.number as u32);
+        if load.operation.is_send() {
+            let buffer = pattern.buffer(memory, pattern.receive_address(message));
+            right &= if message.number % load.compare_every == 0 {
+                verification.bytes += buffer.len() as u64;
+                pattern.holds(message, buffer, expected)
+            } else {
+                pattern.stamps_hold(message, buffer)
+            };
+        }
+        verification.expect(right, || format!("the receive request of {message:?} got another message"));
+    }
+
+    /// All is over; the client has sent so many messages on each queue pair. Compares all that must have stayed.
+    pub(super) fn finish(mut self, memory: &FlatMemory, sent: &[u64]) -> Verification {
+        let Self { pattern, expected, verification } = &mut self;
+        let depth = u64::from(pattern.load.depth);
+        for (flow, &sent) in (0..).zip(sent) {
+            match pattern.load.operation {
+                RdmaOperation::Write | RdmaOperation::WriteImm => {
+                    for slot in 0..depth {
+                        let number =
+                            if slot < sent { slot + (sent - 1 - slot) / depth * depth } else { slot };
+                        let message = MessageId { flow, number };
+                        let buffer = pattern.buffer(memory, pattern.address(message));
+                        let right = if slot < sent {
+                            pattern.holds(message, buffer, expected)
+                        } else {
+                            buffer.iter().all(|&byte| byte == 0)
+                        };
+                        verification.bytes += buffer.len() as u64;
+                        verification.expect(right, || format!("the buffer of {message:?} holds other bytes"));
+                    }
+                }
+                RdmaOperation::FetchAdd | RdmaOperation::CmpSwap => {
+                    let word = pattern.buffer(memory, pattern.address(MessageId { flow, number: 0 }));
+                    verification.expect(word == sent.to_le_bytes(), || {
+                        format!("the word of queue pair {flow} holds {word:x?} after {sent} operations")
+                    });
+                }
+                RdmaOperation::Send | RdmaOperation::SendImm | RdmaOperation::Read => {}
+            }
+        }
+        self.verification
+    }
+}

@@ -1,0 +1,395 @@
+//! The bench between two processes, over the UDP sockets of the operating system.
+//!
+//! The client starts the server as a child, on another loopback address, and talks to it over TCP as perftest does:
+//! queue pair numbers, PSNs and keys out of band, then RoCE v2 on port 4791. Rounds of RDMA and of plain UDP with
+//! datagrams of the same length alternate, between the same processes and addresses, because a machine's speed changes
+//! with what else runs on it.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::process::{Command, id};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use weft_net::plain::{PlainLoad, PlainReceiver, PlainSender, ReceiverReport};
+use weft_net::process::ChildProcess;
+use weft_net::{CardPorts, Clock, Datagram, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort};
+use weft_nic::{Card, HostCommand, HostEvent};
+use weft_time::{Duration, Instant};
+use weft_wire::{icrc, roce};
+
+use super::RdmaError;
+use super::client::{Client, Measurement};
+use super::connection::{Introduction, NoEngine, Side, card_config, connect, open};
+use super::load::{Load, RdmaOperation};
+use super::payload::{ClientMemory, ServerMemory, Verification};
+use super::server::Server;
+
+/// How long a process may take to start, or to compare its memory.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long nothing may complete.
+const STALL: Duration = Duration::from_secs(10);
+
+/// Datagrams under way that are tried to find the plain sender's best.
+const PLAIN_WINDOWS: [u64; 5] = [64, 256, 1_024, 4_096, 16_384];
+
+/// How long each is tried.
+const PLAIN_TRIAL: Duration = Duration::from_ms(100);
+
+/// Runs before this one in this process: together with the process number it makes the addresses.
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+/// What the client asks of the server.
+#[derive(Debug, Serialize, Deserialize)]
+enum Request {
+    /// Connect, and serve until [`Request::Finish`].
+    Serve { load: Load, client: Introduction },
+    /// So many messages were sent on each queue pair: compare what they have left.
+    Finish { sent: Vec<u64> },
+    /// Receive plain datagrams until the sender says that it was all.
+    Receive(PlainLoad),
+}
+
+/// What the server answers.
+#[derive(Debug, Serialize, Deserialize)]
+enum Answer {
+    Serving(Introduction),
+    Finished(Verification),
+    Receiving(SocketAddrV4),
+    Received(ReceiverReport),
+    Failed(String),
+}
+
+/// The TCP connection between the processes: one line of JSON for each request and answer.
+#[derive(Debug)]
+struct Control {
+    reader: BufReader<TcpStream>,
+    writer: TcpStream,
+}
+
+impl Control {
+    fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(Self { reader: BufReader::new(stream.try_clone()?), writer: stream })
+    }
+
+    fn send(&mut self, message: &impl Serialize) -> Result<(), RdmaError> {
+        let mut line = serde_json::to_string(message).expect("messages have string keys");
+        line.push('\n');
+        Ok(self.writer.write_all(line.as_bytes())?)
+    }
+
+    /// The next message; `None` if the other side has closed.
+    fn receive<T: DeserializeOwned>(&mut self) -> Result<Option<T>, RdmaError> {
+        let mut line = String::new();
+        if self.reader.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        let foreign =
+            |error| RdmaError::Failed(format!("the other process speaks another language: {error}"));
+        serde_json::from_str(&line).map(Some).map_err(foreign)
+    }
+
+    fn answer(&mut self) -> Result<Answer, RdmaError> {
+        match self.receive()? {
+            Some(Answer::Failed(reason)) => Err(RdmaError::Failed(format!("the server failed: {reason}"))),
+            Some(answer) => Ok(answer),
+            None => Err(RdmaError::Failed("the server has ended".into())),
+        }
+    }
+}
+
+fn out_of_turn<T>() -> Result<T, RdmaError> {
+    Err(RdmaError::Failed("the other process spoke out of turn".into()))
+}
+
+/// Datagrams with which a message goes from one side to the other, and the UDP payload of most of them, in bytes.
+fn datagram_bytes(load: &Load) -> usize {
+    use roce::Opcode;
+    let payload = load.size.min(load.mtu).next_multiple_of(4) as usize;
+    let several = load.packets() > 1;
+    let (opcode, payload) = match load.operation {
+        RdmaOperation::Write if several => (Opcode::WriteMiddle, payload),
+        RdmaOperation::WriteImm if several => (Opcode::WriteMiddle, payload),
+        RdmaOperation::Write => (Opcode::WriteOnly, payload),
+        RdmaOperation::WriteImm => (Opcode::WriteOnlyWithImmediate, payload),
+        RdmaOperation::Send | RdmaOperation::SendImm if several => (Opcode::SendMiddle, payload),
+        RdmaOperation::Send => (Opcode::SendOnly, payload),
+        RdmaOperation::SendImm => (Opcode::SendOnlyWithImmediate, payload),
+        RdmaOperation::Read if several => (Opcode::ReadResponseMiddle, payload),
+        RdmaOperation::Read => (Opcode::ReadResponseOnly, payload),
+        RdmaOperation::FetchAdd => (Opcode::FetchAdd, 0),
+        RdmaOperation::CmpSwap => (Opcode::CompareSwap, 0),
+    };
+    opcode.header_bytes() + payload + icrc::BYTES
+}
+
+fn port(address: Ipv4Addr, number: u16) -> Result<UdpPort, RdmaError> {
+    // 1 MiB of buffers, a second-level cache: what is written is still there when the kernel copies it.
+    let options = PortOptions { batch: 16, ..PortOptions::default() };
+    Ok(UdpPort::bind(SocketAddrV4::new(address, number), &options)?)
+}
+
+/// Pollers that share the machine with others offer them the core while they have nothing to do.
+const IDLE: IdlePolicy = IdlePolicy::SHARE;
+
+fn run(endpoint: &mut impl Endpoint, port: UdpPort, stop: &Stop) -> Result<(), RdmaError> {
+    Ok(weft_net::run(endpoint, &mut [port], Clock::starting_now(), IDLE, stop)?)
+}
+
+/// The client's card, memory and program on one port.
+struct ClientEndpoint<'a> {
+    ports: CardPorts<NoEngine>,
+    memory: ClientMemory,
+    client: Client,
+    stop: &'a Stop,
+    completed: u64,
+    patience: Instant,
+}
+
+impl ClientEndpoint<'_> {
+    /// Takes completions and posts what they make room for.
+    fn serve_host(&mut self, now: Instant) {
+        let card = self.ports.card_mut();
+        while let Some(event) = card.poll_host() {
+            if let HostEvent::Completion(completion) = event {
+                self.memory.complete(card.region_memory(), &completion);
+                self.client.handle(now, &completion);
+            }
+        }
+        while let Some((queue_pair, request)) = self.client.next_request(now) {
+            self.memory.prepare(card.region_memory(), &request);
+            card.submit(now, HostCommand::PostSend(queue_pair, request));
+        }
+        if self.client.is_done() {
+            self.stop.request();
+        }
+    }
+}
+
+impl Endpoint for ClientEndpoint<'_> {
+    fn receive(&mut self, now: Instant, _port: usize, datagram: Datagram<'_>) {
+        self.ports.receive_roce(now, datagram);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let transport = self.ports.card().next_deadline();
+        Some(transport.map_or(self.patience, |at| at.min(self.patience)))
+    }
+
+    fn handle_deadline(&mut self, now: Instant) {
+        self.ports.card_mut().handle_deadline(now);
+        if now >= self.patience {
+            if self.client.completed() == self.completed {
+                self.client.fail(format!("nothing has completed in {STALL}"));
+            }
+            self.completed = self.client.completed();
+            self.patience = now + STALL;
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
+        self.serve_host(now);
+        self.ports.transmit_roce(now, &mut ports[0]);
+    }
+}
+
+/// The server's card, memory and program on one port.
+struct ServerEndpoint {
+    ports: CardPorts<NoEngine>,
+    memory: ServerMemory,
+    server: Server,
+}
+
+impl Endpoint for ServerEndpoint {
+    fn receive(&mut self, now: Instant, _port: usize, datagram: Datagram<'_>) {
+        self.ports.receive_roce(now, datagram);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.ports.card().next_deadline()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) {
+        self.ports.card_mut().handle_deadline(now);
+    }
+
+    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
+        let card = self.ports.card_mut();
+        while let Some(event) = card.poll_host() {
+            if let HostEvent::Completion(completion) = event {
+                self.memory.complete(card.region_memory(), &completion);
+                if let Some((queue_pair, request)) = self.server.handle(&completion) {
+                    card.submit(now, HostCommand::PostReceive(queue_pair, request));
+                }
+            }
+        }
+        self.ports.transmit_roce(now, &mut ports[0]);
+    }
+}
+
+/// Serves one round; answers with what the memory holds at its end.
+fn serve(
+    control: &mut Control,
+    address: Ipv4Addr,
+    load: Load,
+    client: &Introduction,
+) -> Result<(), RdmaError> {
+    load.check()?;
+    let port = port(address, roce::UDP_PORT)?;
+    let mut card = Card::new(card_config(&load), Vec::new());
+    let local = open(&mut card, &load, Side::Server, address);
+    let Some(connection) = connect(&mut card, &load, &local, client) else { return out_of_turn() };
+    let server = Server::new(load, connection);
+    for (queue_pair, request) in server.first_requests() {
+        let posted = card.transport().post_receive(queue_pair, request);
+        posted.expect("the queue is as deep as there are requests");
+    }
+    let memory = ServerMemory::new(load, card.region_memory());
+    let mut endpoint = ServerEndpoint { ports: CardPorts::new(card, address), memory, server };
+    control.send(&Answer::Serving(local.introduction))?;
+    // Somebody must wait for the client's word while this thread serves.
+    let stop = Stop::new()?;
+    let asked = thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let asked = control.receive();
+            stop.request();
+            asked
+        });
+        run(&mut endpoint, port, &stop)?;
+        waiter.join().expect("reading a line does not panic")
+    })?;
+    let sent = match asked {
+        Some(Request::Finish { sent }) if sent.len() == load.busy as usize => sent,
+        _ => return out_of_turn(),
+    };
+    let ServerEndpoint { mut ports, memory, server } = endpoint;
+    server.finish(&sent).map_err(RdmaError::Failed)?;
+    let verification = memory.finish(ports.card_mut().region_memory(), &sent);
+    control.send(&Answer::Finished(verification))
+}
+
+/// Receives plain datagrams once.
+fn receive_plain(control: &mut Control, address: Ipv4Addr, load: PlainLoad) -> Result<(), RdmaError> {
+    let port = port(address, 0)?;
+    let stop = Stop::new()?;
+    let mut receiver = PlainReceiver::new(load, &stop);
+    control.send(&Answer::Receiving(port.local_address()))?;
+    run(&mut receiver, port, &stop)?;
+    control.send(&Answer::Received(receiver.report()))
+}
+
+/// The server's process: says on standard output where it listens, serves one client, and ends when that closes. What
+/// `weft bench-rdma-server` runs; its only argument is the address to serve on.
+///
+/// # Errors
+/// A missing or wrong argument, a port that is in use, and whatever ends the connection.
+pub fn child_main(arguments: &[String]) -> Result<(), RdmaError> {
+    let [address] = arguments else { return Err(RdmaError::ServerArguments) };
+    let address: Ipv4Addr = address.parse().map_err(|_| RdmaError::ServerArguments)?;
+    let listener = TcpListener::bind((address, 0))?;
+    println!("{LISTENING}{}", listener.local_addr()?);
+    let mut control = Control::new(listener.accept()?.0)?;
+    while let Some(request) = control.receive()? {
+        let served = match request {
+            Request::Serve { load, client } => serve(&mut control, address, load, &client),
+            Request::Receive(load) => receive_plain(&mut control, address, load),
+            Request::Finish { .. } => out_of_turn(),
+        };
+        if let Err(error) = served {
+            control.send(&Answer::Failed(error.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the server's process writes before its address.
+const LISTENING: &str = "listening ";
+
+/// The client's side of everything.
+#[derive(Debug)]
+pub(super) struct Rig {
+    control: Control,
+    address: Ipv4Addr,
+    /// Ends with the client.
+    _server: ChildProcess,
+}
+
+impl Rig {
+    /// Starts the server: `command` with the server's address as one more argument.
+    pub(super) fn start(mut command: Command) -> Result<Self, RdmaError> {
+        // Loopback has 2^24 addresses: each run takes two of its own.
+        let run = id().wrapping_add(RUNS.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37)) & 0xffff;
+        let [high, low] = (run as u16).to_be_bytes();
+        let (client, server) = (Ipv4Addr::new(127, high, low, 1), Ipv4Addr::new(127, high, low, 2));
+        command.arg(server.to_string());
+        let mut child = ChildProcess::start("the server", command)?;
+        let listening = child.wait_for_line(LISTENING, PATIENCE)?;
+        let control = Control::new(TcpStream::connect(&listening)?)?;
+        control.writer.set_read_timeout(Some(std::time::Duration::from_nanos(PATIENCE.as_ns())))?;
+        Ok(Self { control, address: client, _server: child })
+    }
+
+    /// One round of RDMA.
+    pub(super) fn measure(&mut self, load: &Load) -> Result<(Measurement, Verification), RdmaError> {
+        let port = port(self.address, roce::UDP_PORT)?;
+        let mut card = Card::new(card_config(load), Vec::new());
+        let local = open(&mut card, load, Side::Client, self.address);
+        self.control.send(&Request::Serve { load: *load, client: local.introduction.clone() })?;
+        let Answer::Serving(server) = self.control.answer()? else { return out_of_turn() };
+        let Some(connection) = connect(&mut card, load, &local, &server) else { return out_of_turn() };
+        let memory = ClientMemory::new(*load, card.region_memory());
+        let client = Client::new(*load, connection);
+        let stop = Stop::new()?;
+        let mut endpoint = ClientEndpoint {
+            ports: CardPorts::new(card, self.address),
+            memory,
+            client,
+            stop: &stop,
+            completed: 0,
+            patience: Instant::ZERO + STALL,
+        };
+        run(&mut endpoint, port, &stop)?;
+        let measurement = endpoint.client.finish().map_err(RdmaError::Failed);
+        let sent = measurement.as_ref().map_or(Vec::new(), |measurement| measurement.sent.clone());
+        self.control.send(&Request::Finish { sent })?;
+        // Why the client failed says more than what the server makes of it.
+        let answer = self.control.answer();
+        let measurement = measurement?;
+        let Answer::Finished(mut verification) = answer? else { return out_of_turn() };
+        verification.merge(endpoint.memory.verification());
+        Ok((measurement, verification))
+    }
+
+    /// One round of plain UDP.
+    fn measure_plain_once(&mut self, load: PlainLoad) -> Result<ReceiverReport, RdmaError> {
+        self.control.send(&Request::Receive(load))?;
+        let Answer::Receiving(to) = self.control.answer()? else { return out_of_turn() };
+        let stop = Stop::new()?;
+        run(&mut PlainSender::new(load, to, &stop), port(self.address, 0)?, &stop)?;
+        let Answer::Received(report) = self.control.answer()? else { return out_of_turn() };
+        Ok(report)
+    }
+
+    /// What a plain sender of datagrams like those of `load` does best with.
+    pub(super) fn plain_load(&mut self, load: &Load, duration: Duration) -> Result<PlainLoad, RdmaError> {
+        let datagram_bytes = datagram_bytes(load);
+        let mut best = (0.0, PlainLoad { datagram_bytes, window: PLAIN_WINDOWS[0], duration });
+        for window in PLAIN_WINDOWS {
+            let trial = PlainLoad { datagram_bytes, window, duration: PLAIN_TRIAL };
+            let rate = self.measure_plain_once(trial)?.datagrams_per_s();
+            if rate > best.0 {
+                best = (rate, PlainLoad { duration, ..trial });
+            }
+        }
+        Ok(best.1)
+    }
+
+    /// One round of plain UDP: datagrams per second.
+    pub(super) fn measure_plain(&mut self, load: PlainLoad) -> Result<f64, RdmaError> {
+        Ok(self.measure_plain_once(load)?.datagrams_per_s())
+    }
+}

@@ -1,0 +1,196 @@
+//! Both worlds, small.
+
+use std::process::Command;
+
+use super::*;
+
+fn small(operation: RdmaOperation) -> RdmaBench {
+    let size_bytes = if operation.is_atomic() { 8 } else { 3_001 };
+    RdmaBench {
+        operation,
+        size_bytes,
+        mtu_bytes: 1_024,
+        amount: Amount::Messages(400),
+        tx_depth: Some(16),
+        seed: 5,
+        ..RdmaBench::default()
+    }
+}
+
+fn loss(probability: f64) -> FaultPlan {
+    let text =
+        format!("[[fault]]\nkind = \"loss\"\nfrom_us = 0\nuntil_us = 1000000\nprobability = {probability}\n");
+    FaultPlan::parse(&text).unwrap()
+}
+
+#[test]
+fn every_operation_arrives_and_is_verified() {
+    for operation in RdmaOperation::ALL {
+        for queue_pairs in [1, 3] {
+            let result = RdmaBench { queue_pairs, ..small(operation) }.run().unwrap();
+            assert_eq!(result.checked, DataChecked::Verified, "{operation}: {:?}", result.verification);
+            assert!(result.messages >= 400 && result.messages <= 400 + u64::from(queue_pairs), "{operation}");
+            assert_eq!(result.latency.operations, LATENCY_MESSAGES);
+            assert!(result.p50_ns > 1_000 && result.p50_ns <= result.p999_ns, "{operation}");
+            assert!(
+                (0.001..1.0).contains(&result.fraction_of_limit),
+                "{operation}: {}",
+                result.fraction_of_limit
+            );
+            assert!(result.verification.messages >= 16, "{operation}");
+            let text = result.to_text();
+            assert!(text.contains("data verified") && text.contains("#bytes"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_seed_decides_a_run() {
+    for faults in [None, Some(loss(0.01))] {
+        let bench = RdmaBench { faults, ..small(RdmaOperation::Write) };
+        let first = bench.run().unwrap();
+        assert_eq!(bench.run().unwrap(), first);
+        let other = RdmaBench { seed: 6, ..bench }.run().unwrap();
+        assert_ne!(other.log_hash, first.log_hash);
+    }
+}
+
+#[test]
+fn lost_packets_are_made_good() {
+    for operation in RdmaOperation::ALL {
+        let whole = small(operation).run().unwrap();
+        let result = RdmaBench { faults: Some(loss(0.01)), ..small(operation) }.run().unwrap();
+        assert_eq!(result.checked, DataChecked::Verified, "{operation}: {:?}", result.verification);
+        assert_ne!(result.log_hash, whole.log_hash, "{operation}: something was lost");
+        assert!(result.messages_per_s < whole.messages_per_s, "{operation}");
+    }
+}
+
+/// A link that carries nothing ends in the status that verbs have for it.
+#[test]
+fn a_dead_link_is_an_error() {
+    let error = RdmaBench { faults: Some(loss(1.0)), ..small(RdmaOperation::Write) }.run().unwrap_err();
+    assert!(error.to_string().contains("IBV_WC_RETRY_EXC_ERR") && !error.is_usage(), "{error}");
+}
+
+#[test]
+fn large_writes_fill_the_wire() {
+    let bench = RdmaBench { amount: Amount::Time(Duration::from_us(500)), ..RdmaBench::default() };
+    let result = bench.run().unwrap();
+    assert!(
+        result.fraction_of_limit > 0.9 && result.fraction_of_limit <= 1.0,
+        "{}",
+        result.fraction_of_limit
+    );
+    // 16 packets of 4,096 bytes: 78 bytes around each (14 + 20 + 8 + 12 + 24), a RETH in the first and an ICRC in each.
+    let bytes: f64 = 65_536.0 + 16.0 * (78.0 + 4.0) + 16.0;
+    let expected = 1e11 * 65_536.0 / bytes;
+    assert!((result.limit.goodput_bits_per_s / expected - 1.0).abs() < 1e-9, "{}", result.limit.what);
+}
+
+#[test]
+fn many_queue_pairs_share_fairly() {
+    let result = RdmaBench::fairness(3).run().unwrap();
+    assert_eq!((result.qps, result.busy_qps), (500, 32));
+    assert!(result.jain_index >= 0.99, "{}", result.jain_index);
+    assert_eq!(result.checked, DataChecked::Verified);
+}
+
+#[test]
+fn the_index_of_fairness_is_jains() {
+    assert_eq!(jain_index(&[7, 7, 7]), 1.0);
+    assert_eq!(jain_index(&[1, 0, 0, 0]), 0.25);
+    assert_eq!(jain_index(&[]), 0.0);
+}
+
+/// The comparison notices what it is there for: another message, a flipped bit, a word that was counted twice.
+#[test]
+fn wrong_bytes_are_noticed() {
+    use payload::{ClientMemory, MessageId, ServerMemory, TARGET};
+    use weft_rdma::FlatMemory;
+
+    let load = RdmaBench { tx_depth: Some(2), ..small(RdmaOperation::Write) }.load();
+    let mut sent = FlatMemory::new(payload::memory_bytes(&load) as usize);
+    ClientMemory::new(load, &mut sent);
+    let finish = |memory: &FlatMemory, load, sent: &[u64]| {
+        ServerMemory::new(load, &mut FlatMemory::new(1 << 20)).finish(memory, sent)
+    };
+    assert_eq!(finish(&sent, load, &[2]).mismatches, 0);
+    assert_eq!(finish(&sent, load, &[3]).mismatches, 1, "the buffer of message 2 holds message 0");
+    assert_eq!(finish(&sent, load, &[1]).mismatches, 1, "message 1 was never sent");
+    let last = ClientMemory::address(&load, MessageId { flow: 0, number: 1 }) as usize + 3_000;
+    sent.image_mut(TARGET)[last] ^= 1;
+    let verification = finish(&sent, load, &[2]);
+    assert_eq!((verification.mismatches, verification.messages), (1, 2));
+    assert!(verification.first.unwrap().contains("number: 1"));
+
+    let load = small(RdmaOperation::FetchAdd).load();
+    let mut words = FlatMemory::new(1 << 12);
+    words.image_mut(TARGET)[0] = 9;
+    assert_eq!(finish(&words, load, &[9]).mismatches, 0);
+    assert_eq!(finish(&words, load, &[8]).mismatches, 1);
+}
+
+#[test]
+fn wrong_options_are_one_clear_line() {
+    let good = RdmaBench::default;
+    let wrong = [
+        (RdmaBench { size_bytes: 0, ..good() }, "size of 0"),
+        (RdmaBench { mtu_bytes: 1_500, ..good() }, "MTU of 1500"),
+        (RdmaBench { mtu_bytes: 128, ..good() }, "MTU of 128"),
+        (RdmaBench { mtu_bytes: 8_192, ..good() }, "MTU of 8192"),
+        (RdmaBench { queue_pairs: 0, ..good() }, "0 queue pairs"),
+        (RdmaBench { queue_pairs: 501, ..good() }, "501 queue pairs"),
+        (RdmaBench { busy_queue_pairs: Some(2), ..good() }, "of 1 queue pairs 2"),
+        (RdmaBench { operation: RdmaOperation::FetchAdd, size_bytes: 64, ..good() }, "8 bytes, not 64"),
+        (RdmaBench { tx_depth: Some(0), ..good() }, "depth of 0"),
+        (RdmaBench { size_bytes: 1 << 30, ..good() }, "buffers"),
+        (RdmaBench { amount: Amount::Messages(0), ..good() }, "nothing to do"),
+        (RdmaBench { profile: "asic".into(), ..good() }, "profile `asic`"),
+        (RdmaBench { world: World::Net, faults: Some(loss(0.1)), ..good() }, "simulator only"),
+    ];
+    for (bench, part) in wrong {
+        let error = bench.run().unwrap_err();
+        let line = error.to_string();
+        assert!(line.contains(part) && !line.contains('\n') && error.is_usage(), "{line}");
+    }
+    let unknown = "writ".parse::<RdmaOperation>().unwrap_err().to_string();
+    assert!(unknown.starts_with("unknown operation `writ`; known are write, write_imm, "), "{unknown}");
+    for operation in RdmaOperation::ALL {
+        assert!(
+            unknown.contains(operation.name())
+                && operation.name().parse::<RdmaOperation>().unwrap() == operation
+        );
+    }
+    assert!(child_main(&[]).is_err() && child_main(&["nowhere".into()]).is_err());
+}
+
+/// The place at which [`a_server_process`] finds its argument.
+const ADDRESS: &str = "WEFT_TEST_RDMA_SERVER";
+
+/// Not a test by itself: the server's process of the tests below, which start this executable with this test alone.
+#[test]
+fn a_server_process() {
+    if let Ok(address) = std::env::var(ADDRESS) {
+        child_main(&[address]).unwrap();
+    }
+}
+
+#[test]
+fn two_processes_exchange_every_operation() {
+    for operation in RdmaOperation::ALL {
+        let bench = RdmaBench { world: World::Net, queue_pairs: 2, ..small(operation) };
+        // A shell moves the address from the last argument, where the test harness would take it for a filter.
+        let mut server = Command::new("/bin/sh");
+        let script =
+            format!("{ADDRESS}=$2 exec \"$1\" --quiet --exact rdma::tests::a_server_process --nocapture");
+        server.args(["-c", &script, "server"]).arg(std::env::current_exe().unwrap());
+        let result = bench.run_with_server(server).unwrap();
+        assert_eq!(result.checked, DataChecked::Verified, "{operation}: {:?}", result.verification);
+        assert_eq!(result.rounds.len(), ROUNDS);
+        assert!(result.messages >= 400 * ROUNDS as u64);
+        assert!(result.fraction_of_limit > 0.0 && result.limit.messages_per_s > 0.0);
+        assert_eq!(result.latency.operations, LATENCY_MESSAGES * ROUNDS as u64);
+        assert!(result.log_hash.is_none());
+    }
+}
