@@ -81,7 +81,7 @@ pub struct RdmaBench {
 }
 
 impl Default for RdmaBench {
-    /// 100,000 WRITEs of 64 KiB on one queue pair in the simulator.
+    /// 10,000 WRITEs of 64 KiB on one queue pair in the simulator.
     fn default() -> Self {
         Self {
             world: World::Sim,
@@ -331,7 +331,7 @@ pub fn jain_index(shares: &[u64]) -> f64 {
 }
 
 impl RdmaBench {
-    /// The check of the issue that many queue pairs share a NIC fairly: 500, of which 32 work.
+    /// Whether many queue pairs share a NIC fairly: 500, of which 32 work; see [`RdmaResult::jain_index`].
     pub fn fairness(seed: u64) -> Self {
         Self {
             size_bytes: 4_096,

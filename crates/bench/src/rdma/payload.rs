@@ -250,7 +250,7 @@ impl ClientMemory {
                 RdmaOperation::Read => {
                     let read = MessageId { number: pattern.slot(number), ..message };
                     let buffer = pattern.buffer(memory, address);
-                    let right = if number % pattern.load.compare_every == 0 {
+                    let right = if number.is_multiple_of(pattern.load.compare_every) {
                         verification.bytes += buffer.len() as u64;
                         pattern.holds(read, buffer, expected)
                     } else {
@@ -310,7 +310,7 @@ impl ServerMemory {
             && completion.immediate == has_immediate.then_some(message.number as u32);
         if load.operation.is_send() {
             let buffer = pattern.buffer(memory, pattern.receive_address(message));
-            right &= if message.number % load.compare_every == 0 {
+            right &= if message.number.is_multiple_of(load.compare_every) {
                 verification.bytes += buffer.len() as u64;
                 pattern.holds(message, buffer, expected)
             } else {

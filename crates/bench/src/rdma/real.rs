@@ -106,7 +106,7 @@ fn out_of_turn<T>() -> Result<T, RdmaError> {
     Err(RdmaError::Failed("the other process spoke out of turn".into()))
 }
 
-/// Datagrams with which a message goes from one side to the other, and the UDP payload of most of them, in bytes.
+/// The UDP payload, in bytes, of most datagrams that carry a message's data.
 fn datagram_bytes(load: &Load) -> usize {
     use roce::Opcode;
     let payload = load.size.min(load.mtu).next_multiple_of(4) as usize;
