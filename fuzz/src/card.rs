@@ -410,14 +410,19 @@ fn reply(input: &mut Input<'_>, epoch: Epoch) -> Vec<u8> {
 /// The next write of a peer's stream, of a key that it leads.
 fn write(input: &mut Input<'_>, epoch: Epoch, from: u8, known: &mut Known) -> Vec<u8> {
     let leads = |key: &u64| known.view.leader(partition(&key.to_be_bytes())) == NodeId::new(from.into());
-    let first = u64::from(input.byte() & 15);
+    let choice = u64::from(input.byte());
+    // How much of the stream is undecided: now and then more than a window holds.
+    let (first, undecided) = (choice & 15, choice >> 4);
     let key = (first..first + 32).find(leads).unwrap_or(first).to_be_bytes();
     let operation =
         input.one_of(&[Operation::Put, Operation::Put, Operation::Delete, Operation::CompareAndSet]);
     let status = if input.rarely() { status(input) } else { Status::Ok };
     let number = input.near(known.accepted[usize::from(from)] + 1);
-    let (committed, client, request) =
-        (input.near(number.wrapping_sub(1)), self::number(input) & 7, self::number(input).wrapping_add(1));
+    let (committed, client, request) = (
+        input.near(number.saturating_sub(1 + undecided)),
+        self::number(input) & 7,
+        self::number(input).wrapping_add(1),
+    );
     let version = input.near(version(epoch, number & 0xff));
     let value = value(input, status == Status::Ok && operation != Operation::Delete);
     // Accepted or not, the acknowledgement will tell; until then the stream goes on.
