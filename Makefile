@@ -23,7 +23,7 @@ build: ## Build the weft command (target/release/weft)
 demo: build ## Take the tour: a cluster, a killed leader, a checked history, real sockets, a report in out/
 	@$(WEFT) demo --out out
 
-test: lint unit docs build oracle determinism campaign errors fuzz-replay ## Run every check
+test: lint unit docs build oracle determinism campaign errors ## Run every check
 	@echo "make test: all checks passed"
 
 lint: ## Formatting and lints, warnings as errors
@@ -57,13 +57,13 @@ errors: build ## Bad input gets one clear line and exit code 2
 fuzz: ## Fuzz every parser for FUZZ_SECONDS seconds each
 	fuzz/run.sh $(FUZZ_SECONDS)
 
-fuzz-replay: ## Replay the kept fuzzing corpus
+fuzz-replay: ## Replay the kept fuzzing corpus (part of `make unit`)
 	$(CARGO) test --package weft-fuzz --locked
 
 nightly: test ## Long campaigns: hundreds of seeds, long fuzzing
 	$(WEFT) sim kv --nodes 5 --seeds 1..200 --faults all
 	$(WEFT) sim kv --nodes 3 --seeds 1..500 --faults all
-	$(MAKE) fuzz FUZZ_SECONDS=900
+	$(MAKE) fuzz FUZZ_SECONDS=300
 
 compare: build ## Measure against Redis and etcd on this machine (needs redis-server and etcd)
 	@$(CARGO) build --release --locked --manifest-path peers/Cargo.toml

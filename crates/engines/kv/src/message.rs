@@ -19,7 +19,8 @@
 //!               24 tag(8)   32 records
 //! ```
 //!
-//! `Request` and `Reply` travel between clients and nodes, the others between nodes.
+//! `Request` and `Reply` travel between clients and nodes, the others between nodes. What is marked zero is
+//! written as zero; in a `Request`, which strangers write, it is checked, in the others it is ignored.
 
 use thiserror::Error;
 use weft_waist::{Epoch, NODES_MAX, NodeSet};
