@@ -24,15 +24,17 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The progress of `label` towards `total` units (operations, seeds, ...).
+    /// The progress of `label` towards `total` units (operations, seeds, ...); 0 if nobody knows how many there will be.
     pub fn new(label: &str, total: u64) -> Self {
         let begin = Instant::now();
         let bar = std::io::stderr().is_terminal().then(|| {
             // Hidden until the silence is over, so that quick work leaves no trace on the screen.
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
-            let style = ProgressStyle::with_template(
-                "{msg} {bar:32} {percent:>3} %  {human_pos} of {human_len}  {eta} left",
-            );
+            let template = match total {
+                0 => "{msg} {spinner}  {human_pos} in {elapsed}",
+                _ => "{msg} {bar:32} {percent:>3} %  {human_pos} of {human_len}  {eta} left",
+            };
+            let style = ProgressStyle::with_template(template);
             bar.set_style(style.expect("the template is valid").progress_chars("━╸─"));
             bar.set_message(label.to_owned());
             bar
@@ -76,9 +78,14 @@ impl Drop for Progress {
 }
 
 fn plain_line(label: &str, done: u64, total: u64, passed: Duration) -> String {
-    let percent = if total == 0 { 100 } else { u128::from(done.min(total)) * 100 / u128::from(total) };
-    let (done, total) = (crate::table::grouped(done), crate::table::grouped(total));
-    format!("{label}: {percent} % ({done} of {total}) after {} s", passed.as_secs())
+    let (seconds, grouped) = (passed.as_secs(), crate::table::grouped);
+    match u128::from(done.min(total)) * 100 {
+        _ if total == 0 => format!("{label}: {} after {seconds} s", grouped(done)),
+        hundredfold => {
+            let percent = hundredfold / u128::from(total);
+            format!("{label}: {percent} % ({} of {}) after {seconds} s", grouped(done), grouped(total))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -89,7 +96,7 @@ mod tests {
     fn a_plain_line_says_how_far_it_is() {
         let line = plain_line("ycsb-a", 250_000, 1_000_000, Duration::from_millis(7_900));
         assert_eq!(line, "ycsb-a: 25 % (250,000 of 1,000,000) after 7 s");
-        assert_eq!(plain_line("x", 0, 0, Duration::ZERO), "x: 100 % (0 of 0) after 0 s");
+        assert_eq!(plain_line("x", 1_234, 0, Duration::from_secs(3)), "x: 1,234 after 3 s");
         assert!(plain_line("x", u64::MAX, u64::MAX, Duration::ZERO).contains("100 %"));
     }
 

@@ -5,11 +5,14 @@
 //! line.
 
 mod bench;
+mod demo;
 mod failure;
 mod faults;
 mod output;
 mod parse;
+mod process;
 mod replay;
+mod report;
 mod sim;
 mod table;
 mod trace;
@@ -17,6 +20,8 @@ mod trace;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use weft_bench::kv::real::{CLIENT_COMMAND, MEMBERSHIP_COMMAND, NODE_COMMAND};
+use weft_bench::rdma::SERVER_COMMAND;
 
 use crate::failure::{Failure, Verdict};
 
@@ -30,19 +35,41 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Take the tour: a cluster, a killed leader, a checked history, real sockets, a report
+    Demo(demo::DemoArguments),
     /// Make one measurement
     #[command(subcommand)]
     Bench(bench::Bench),
     /// Run a fault campaign in the simulator: many seeds, each checked
     #[command(subcommand)]
     Sim(sim::Sim),
+    /// Run one real node
+    #[command(name = NODE_COMMAND)]
+    Start(process::Configured),
+    /// Run a membership service that no node embeds
+    #[command(name = MEMBERSHIP_COMMAND)]
+    Membership(process::Configured),
+    /// Show results on one self-contained page
+    Report(report::ReportArguments),
+    /// The clients of a bench, which starts this process itself
+    #[command(name = CLIENT_COMMAND, hide = true)]
+    BenchClient(process::Configured),
+    /// The server of a bench, which starts this process itself
+    #[command(name = SERVER_COMMAND, hide = true)]
+    BenchRdmaServer(process::Arguments),
 }
 
 impl Command {
     fn run(self) -> Result<Verdict, Failure> {
         match self {
             Self::Bench(bench) => bench.run(),
+            Self::Demo(arguments) => arguments.run(),
             Self::Sim(sim) => sim.run(),
+            Self::Start(configured) => configured.run_node(),
+            Self::Membership(configured) => configured.run_membership(),
+            Self::Report(arguments) => arguments.run(),
+            Self::BenchClient(configured) => configured.run_client(),
+            Self::BenchRdmaServer(arguments) => arguments.run_rdma_server(),
         }
     }
 }

@@ -84,7 +84,8 @@ pub(crate) fn check_json(json: Option<&Json>) -> Result<(), Failure> {
     }
 }
 
-fn parent(path: &Path) -> &Path {
+/// The folder that a file is in.
+pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -112,9 +113,12 @@ impl Staging {
         if target.exists() && !target.is_dir() {
             return Err(refuse("a file is there".into()));
         }
-        let mut partial = name.to_owned();
-        partial.push(format!(".partial-{}", std::process::id()));
+        let mut partial = std::ffi::OsString::from(".");
+        partial.push(name);
+        partial.push(".weft-partial");
         let staged = target.with_file_name(partial);
+        // One that a run left which was cut off.
+        let _ = fs::remove_dir_all(&staged);
         fs::create_dir(&staged).map_err(|error| refuse(error.to_string()))?;
         Ok(Self { target: target.to_owned(), staged })
     }

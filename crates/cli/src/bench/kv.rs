@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use weft_bench::kv::real::{RealBench, RealRun};
 use weft_bench::kv::simulated::{
-    BenchLimit, CaptureWindow, ClusterParameters, SimulatedBench, SimulatedError,
+    BenchLimit, CaptureWindow, ClusterParameters, SimulatedBench, SimulatedError, SimulatedRun,
 };
 use weft_bench::load::Load;
 use weft_bench::progress::Progress;
 use weft_bench::result::{RunResult, World, write_whole};
 use weft_bench::workload::{Distribution, Workload};
 use weft_kv::ReadPolicy;
+use weft_net::Stop;
 use weft_sim::{CostProfile, FaultPlan};
 use weft_time::Duration;
 
@@ -22,9 +24,16 @@ use crate::{faults, parse, table, trace};
 const OPERATIONS: u64 = 1_000_000;
 const CLIENTS: u32 = 32;
 const NODES: usize = 3;
+const SEED: u64 = 7;
 
-/// Operations that start in the first 100 µs are not measured unless chosen otherwise.
+/// What is not measured unless chosen otherwise: the first rounds, and in real processes also the first caches' misses.
 const SIMULATED_WARM_UP_US: u64 = 100;
+const REAL_WARM_UP_US: u64 = 200_000;
+
+/// A lease that a machine which is busy with other things does not lose.
+const REAL_LEASE: Duration = Duration::from_ms(500);
+/// How long a real process polls before it sleeps.
+const REAL_SPIN: Duration = Duration::from_us(50);
 
 /// What to run and where its results go.
 #[derive(Clone, Debug, Args)]
@@ -58,7 +67,7 @@ pub(crate) struct KvOptions {
     #[arg(long, value_name = "S", value_parser = parse::seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Decides keys, arrivals and, in sim, everything
-    #[arg(long, value_name = "N", default_value_t = 7)]
+    #[arg(long, value_name = "N", default_value_t = SEED)]
     pub(crate) seed: u64,
     /// Clients, each with one operation outstanding, 1 to 1024
     #[arg(long, value_name = "N", default_value_t = CLIENTS, value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -84,9 +93,37 @@ pub(crate) struct KvOptions {
     /// What goes wrong, in sim: a fault plan in TOML
     #[arg(long, value_name = "PLAN.toml")]
     pub(crate) faults: Option<PathBuf>,
-    /// Operations that start in this time are not measured, in µs [default: 100 in sim]
+    /// Operations that start in this time are not measured, in µs [default: 100 in sim, 200000 in net]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=600_000_000))]
     pub(crate) warm_up_us: Option<u64>,
+    /// Processes over which the clients are spread evenly, in net [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) processes: Option<u32>,
+}
+
+impl Default for KvOptions {
+    /// What `weft bench kv` does without options.
+    fn default() -> Self {
+        Self {
+            world: World::Sim,
+            nic: "soft".into(),
+            nodes: NODES,
+            workload: "ycsb-a".into(),
+            operations: None,
+            seconds: None,
+            seed: SEED,
+            clients: CLIENTS,
+            open_loop: None,
+            value_bytes: None,
+            records: None,
+            distribution: None,
+            reads: ReadPolicy::AnyReplica,
+            profile: None,
+            faults: None,
+            warm_up_us: None,
+            processes: None,
+        }
+    }
 }
 
 /// Where results go.
@@ -116,14 +153,19 @@ impl KvArguments {
             World::Sim => {
                 let capture = outputs.pcap.as_deref().map(Staging::new).transpose()?;
                 let place = capture.as_ref().map(|staging| (staging.path().to_owned(), CaptureWindow::ALL));
-                let run = options.simulate(&options.simulated_bench(place)?)?;
+                let plan = options.faults.as_deref().map(faults::plan).transpose()?.unwrap_or_default();
+                let run = options.run_simulated(plan, place)?;
                 if let Some(staging) = capture {
                     staging.publish()?;
                 }
                 outputs.deliver(&run.result, &run.latencies.to_hgrm())?;
                 Ok(table::verdict(&run.result))
             }
-            World::Net => Err(Failure::new("--world net is not there yet; choose sim")),
+            World::Net => {
+                let run = options.run_real()?;
+                outputs.deliver(&run.result, &run.latencies.to_hgrm())?;
+                Ok(table::verdict(&run.result))
+            }
         }
     }
 }
@@ -136,6 +178,9 @@ impl KvOptions {
             return Err(Failure::new(format!(
                 "{name} is for the simulator; leave it out or choose --world sim"
             )));
+        }
+        if self.world == World::Sim && self.processes.is_some() {
+            return Err(Failure::new("--processes is for real sockets; leave it out or choose --world net"));
         }
         Ok(())
     }
@@ -166,18 +211,30 @@ impl KvOptions {
         Duration::from_us(self.warm_up_us.unwrap_or(default_us))
     }
 
-    /// The run in the simulator.
-    pub(crate) fn simulated_bench(
+    fn limit(&self) -> BenchLimit {
+        match self.seconds {
+            Some(time) => BenchLimit::After(time),
+            None => BenchLimit::Operations(self.operations.unwrap_or(OPERATIONS)),
+        }
+    }
+
+    /// The progress of a run by its operations; one that is limited by time has an unknown number of them.
+    fn progress(&self) -> Progress {
+        let operations = if self.seconds.is_some() { 0 } else { self.operations.unwrap_or(OPERATIONS) };
+        Progress::new(&self.workload, operations)
+    }
+
+    /// Runs it in the simulator, with progress on standard error.
+    pub(crate) fn run_simulated(
         &self,
+        plan: FaultPlan,
         capture: Option<(PathBuf, CaptureWindow)>,
-    ) -> Result<SimulatedBench, Failure> {
+    ) -> Result<SimulatedRun, Failure> {
         let profile = self.profile.as_deref().map_or(Some(CostProfile::FPGA), CostProfile::named);
-        let plan = self.faults.as_deref().map(faults::plan).transpose()?.unwrap_or_else(FaultPlan::default);
-        let workload = self.workload()?;
-        Ok(SimulatedBench {
+        let bench = SimulatedBench {
             cluster: ClusterParameters {
                 nodes: self.nodes,
-                workload,
+                workload: self.workload()?,
                 load: self.load(),
                 reads: self.reads,
                 seed: self.seed,
@@ -186,30 +243,36 @@ impl KvOptions {
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,
             },
-            limit: match self.seconds {
-                Some(time) => BenchLimit::After(time),
-                None => BenchLimit::Operations(self.operations.unwrap_or(OPERATIONS)),
-            },
+            limit: self.limit(),
             warm_up: self.warm_up(SIMULATED_WARM_UP_US),
             capture,
             replay: self.command().to_string(),
-        })
-    }
-
-    /// Runs it in the simulator, with progress on standard error.
-    pub(crate) fn simulate(
-        &self,
-        bench: &SimulatedBench,
-    ) -> Result<weft_bench::kv::simulated::SimulatedRun, Failure> {
-        let total = match bench.limit {
-            BenchLimit::Operations(operations) => operations,
-            BenchLimit::After(_) => 0,
         };
-        let mut progress = Progress::new(&self.workload, total);
+        let mut progress = self.progress();
         bench.run(|done| progress.set(done)).map_err(|error| match (&self.faults, error) {
             (Some(path), SimulatedError::Plan(error)) => Failure::at(path, error),
             (_, error) => error.into(),
         })
+    }
+
+    /// Runs it over real sockets, with progress on standard error.
+    pub(crate) fn run_real(&self) -> Result<RealRun, Failure> {
+        let bench = RealBench {
+            nodes: self.nodes as u32,
+            workload: self.workload()?,
+            load: self.load(),
+            client_processes: self.processes.unwrap_or(1),
+            limit: self.limit(),
+            warm_up: self.warm_up(REAL_WARM_UP_US),
+            seed: self.seed,
+            reads: self.reads,
+            kill: None,
+            lease: REAL_LEASE,
+            spin: REAL_SPIN,
+            replay: self.command().to_string(),
+        };
+        let mut progress = self.progress();
+        Ok(bench.run(Stop::on_signals()?, |done| progress.set(done))?)
     }
 
     /// The command that repeats the run.
@@ -231,6 +294,7 @@ impl KvOptions {
             profile,
             faults,
             warm_up_us,
+            processes,
         } = self;
         let line = CommandLine::new("weft bench kv")
             .option("--world", world)
@@ -251,6 +315,7 @@ impl KvOptions {
             .given("--profile", profile.as_ref())
             .given("--faults", faults.as_ref().map(|path| path.display()))
             .given("--warm-up-us", *warm_up_us)
+            .given("--processes", *processes)
     }
 }
 
@@ -283,5 +348,61 @@ impl KvOutputs {
             }
         }
         output::deliver(self.json.as_ref(), || result.to_json(), &human)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Kv {
+        #[command(flatten)]
+        arguments: KvArguments,
+    }
+
+    fn parse(words: &[&str]) -> KvOptions {
+        Kv::try_parse_from(words).map(|kv| kv.arguments.options).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// What a command line without quotes says.
+    fn parse_line(line: &CommandLine) -> KvOptions {
+        let line = line.to_string();
+        let words: Vec<&str> = line.strip_prefix("weft bench ").expect("its beginning").split(' ').collect();
+        parse(&words)
+    }
+
+    #[test]
+    fn defaults_are_what_help_says() {
+        assert_eq!(parse(&["kv"]), KvOptions::default());
+    }
+
+    #[test]
+    fn the_command_that_repeats_a_run_says_all_of_it() {
+        let everything = KvOptions {
+            nodes: 5,
+            workload: "put".into(),
+            seconds: Some(Duration::from_ns(120_000_001)),
+            seed: u64::MAX,
+            clients: 64,
+            open_loop: Some(123_456.75),
+            value_bytes: Some(64),
+            records: Some(99),
+            distribution: Some(Distribution::Latest),
+            reads: ReadPolicy::Leader,
+            profile: Some("host-card".into()),
+            faults: Some("plan.toml".into()),
+            warm_up_us: Some(0),
+            ..KvOptions::default()
+        };
+        let real =
+            KvOptions { world: World::Net, processes: Some(4), operations: Some(5), ..KvOptions::default() };
+        for options in [everything, real] {
+            assert_eq!(parse_line(&options.command()), options);
+        }
+        let default = KvOptions { operations: Some(OPERATIONS), ..KvOptions::default() };
+        assert_eq!(parse_line(&KvOptions::default().command()), default);
     }
 }

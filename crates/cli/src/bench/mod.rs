@@ -1,6 +1,7 @@
 //! `weft bench`: one measurement.
 
-mod kv;
+pub(crate) mod kv;
+mod rdma;
 
 use clap::Subcommand;
 
@@ -11,6 +12,8 @@ use crate::failure::{Failure, Verdict};
 pub(crate) enum Bench {
     /// The replicated key-value store under a workload, with a checked history
     Kv(kv::KvArguments),
+    /// One verb of RDMA between a client and a server, beside what the link or the machine allows
+    Rdma(rdma::RdmaArguments),
 }
 
 impl Bench {
@@ -18,6 +21,7 @@ impl Bench {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
             Self::Kv(arguments) => arguments.run(),
+            Self::Rdma(arguments) => arguments.run(),
         }
     }
 }

@@ -4,6 +4,8 @@
 //! [`CLIENT_COMMAND`], each followed by `--config FILE`. A program that calls [`RealBench::run`] therefore has these
 //! subcommands, and serves them with [`weft_net::run_node`], [`weft_net::run_membership`] and [`client_main`].
 //!
+//! Nodes and clients are spread over the machine's cores, each keeps to one.
+//!
 //! The processes are killed, and their folder is removed, however a run ends.
 
 mod client;
@@ -27,10 +29,10 @@ use weft_time::{Duration, Instant};
 use weft_waist::NODES_MAX;
 
 use self::client::{ClientSettings, RunOrder, garbled};
-use self::cluster::{Addresses, Cluster, ClusterSettings, END_LIMIT, MTU_BYTES};
+use self::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns, END_LIMIT, MTU_BYTES};
 use self::timeline::{Span, Turn};
 use super::simulated::{BenchLimit, checked, reads_name};
-use crate::histogram::Recorder;
+use crate::histogram::{Latencies, Recorder};
 use crate::load::Load;
 use crate::result::{Description, Machine, MachineKind, ResultError, RunResult, World};
 use crate::workload::Workload;
@@ -87,6 +89,8 @@ pub struct Kill {
 pub struct RealRun {
     /// The measurements.
     pub result: RunResult,
+    /// The latencies of all operations, whole.
+    pub latencies: Latencies,
     /// Everything that clients asked and were told.
     pub history: History,
     /// Whether it is linearizable.
@@ -166,10 +170,11 @@ impl RealBench {
             },
             lease: self.lease,
             spin: self.spin,
+            turns: CoreTurns::of_machine(),
         };
         let mut parts = Parts {
             cluster: Cluster::start(folder.path(), addresses, &settings)?,
-            clients: self.start_clients(folder.path(), addresses, clock)?,
+            clients: self.start_clients(folder.path(), addresses, &settings.turns, clock)?,
             stop,
         };
         parts.tell("load")?;
@@ -207,7 +212,8 @@ impl RealBench {
         let kills = turns.iter().filter(|turn| turn.down).count() as u64;
         result.faults = BTreeMap::from([("crash".to_owned(), kills)]);
         result.faults.retain(|_, count| *count > 0);
-        Ok(RealRun { result, history, report, counters: std::mem::take(&mut parts.cluster.counters) })
+        let counters = std::mem::take(&mut parts.cluster.counters);
+        Ok(RealRun { result, latencies: recorder.overall(), history, report, counters })
     }
 
     /// What is wrong with the run, in one line.
@@ -253,6 +259,7 @@ impl RealBench {
         &self,
         folder: &Path,
         addresses: Addresses,
+        turns: &CoreTurns,
         clock: Clock,
     ) -> Result<Vec<ClientProcess>, RealBenchError> {
         let mut clients = Vec::new();
@@ -281,6 +288,7 @@ impl RealBench {
                 reads: self.reads.into(),
                 datagram_bytes: (MTU_BYTES as usize - 28).min(weft_wire::datagram::BYTES_MAX),
                 spin: self.spin,
+                core: turns.core(self.nodes + lane),
                 origin_ns: clock.origin_ns(),
                 history: history.clone(),
                 recorder: recorder.clone(),

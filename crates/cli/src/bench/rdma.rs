@@ -1,0 +1,192 @@
+//! `weft bench rdma`: one verb, beside what the link or the machine allows.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use weft_bench::rdma::{Amount, DataChecked, RdmaBench, RdmaError, RdmaOperation};
+use weft_bench::result::World;
+use weft_time::Duration;
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Json};
+use crate::replay::CommandLine;
+use crate::{faults, parse};
+
+const ITERATIONS: u64 = 10_000;
+const MTU: u32 = 4_096;
+const SEED: u64 = 7;
+
+/// What to run and where its result goes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RdmaArguments {
+    #[command(flatten)]
+    options: RdmaOptions,
+    /// Write the result as one JSON object (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Json>,
+}
+
+/// What decides a run.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+struct RdmaOptions {
+    /// Virtual time (sim) or two real processes over loopback (net)
+    #[arg(long, value_name = "sim|net", default_value = "sim", value_parser = parse::world)]
+    world: World,
+    /// Which NIC
+    #[arg(long, value_name = "soft", default_value = "soft", value_parser = parse::nic)]
+    nic: String,
+    /// write, write_imm, send, send_imm, read, fetch_add or cmp_swap
+    #[arg(long = "op", value_name = "VERB", default_value_t = RdmaOperation::Write)]
+    operation: RdmaOperation,
+    /// Bytes of a message [default: 65536; atomics: 8]
+    #[arg(long, value_name = "N")]
+    size: Option<u32>,
+    /// Queue pairs, 1 to 500
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    qps: u32,
+    /// How many of them work [default: all]
+    #[arg(long, value_name = "N")]
+    busy_qps: Option<u32>,
+    /// Path MTU in bytes: 256, 512, 1024, 2048 or 4096
+    #[arg(long, value_name = "N", default_value_t = MTU)]
+    mtu: u32,
+    /// Work requests outstanding on each queue pair [default: as many as 512 KiB hold, 16 to 2048]
+    #[arg(long, value_name = "N")]
+    tx_depth: Option<u32>,
+    /// Messages over all queue pairs, in net in each round [default: 10000]
+    #[arg(long, visible_alias = "ops", value_name = "N", conflicts_with = "duration_ms")]
+    iterations: Option<u64>,
+    /// Run for so long instead, in ms; in net in each round
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    duration_ms: Option<u64>,
+    /// Decides payloads, keys, PSNs and, in sim, everything
+    #[arg(long, value_name = "N", default_value_t = SEED)]
+    seed: u64,
+    /// What work costs, in sim: fpga, cores or host-card [default: fpga]
+    #[arg(long, value_name = "NAME", value_parser = parse::profile)]
+    profile: Option<String>,
+    /// What goes wrong between the machines `client` and `server`, in sim: a fault plan in TOML
+    #[arg(long, value_name = "PLAN.toml")]
+    faults: Option<PathBuf>,
+}
+
+impl RdmaArguments {
+    /// Runs it and delivers what came of it.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let Self { options, json } = self;
+        output::check_json(json.as_ref())?;
+        let mut result = options.bench()?.run().map_err(|error| match (&options.faults, error) {
+            (Some(path), RdmaError::Plan(error)) => Failure::at(path, error),
+            (_, error) => error.into(),
+        })?;
+        result.replay = options.command().to_string();
+        let human = format!("{}repeat  {}\n", result.to_text(), result.replay);
+        output::deliver(json.as_ref(), || result.to_json(), &human)?;
+        Ok(if result.checked == DataChecked::Verified { Verdict::Good } else { Verdict::Violated })
+    }
+}
+
+impl RdmaOptions {
+    fn size(&self) -> u32 {
+        let default = match self.operation {
+            RdmaOperation::FetchAdd | RdmaOperation::CmpSwap => 8,
+            _ => 65_536,
+        };
+        self.size.unwrap_or(default)
+    }
+
+    fn bench(&self) -> Result<RdmaBench, Failure> {
+        if self.world == World::Net && self.profile.is_some() {
+            return Err(Failure::new("--profile is for the simulator; leave it out or choose --world sim"));
+        }
+        let default = RdmaBench::default();
+        let bench = RdmaBench {
+            world: self.world,
+            operation: self.operation,
+            size_bytes: self.size(),
+            queue_pairs: self.qps,
+            busy_queue_pairs: self.busy_qps,
+            mtu_bytes: self.mtu,
+            amount: match self.duration_ms {
+                Some(time) => Amount::Time(Duration::from_ms(time)),
+                None => Amount::Messages(self.iterations.unwrap_or(ITERATIONS)),
+            },
+            tx_depth: self.tx_depth,
+            seed: self.seed,
+            profile: self.profile.clone().unwrap_or(default.profile),
+            faults: self.faults.as_deref().map(faults::plan).transpose()?,
+        };
+        bench.check()?;
+        Ok(bench)
+    }
+
+    /// The command that repeats the run.
+    fn command(&self) -> CommandLine {
+        let Self {
+            world,
+            nic,
+            operation,
+            size: _,
+            qps,
+            busy_qps,
+            mtu,
+            tx_depth,
+            iterations,
+            duration_ms,
+            seed,
+            profile,
+            faults,
+        } = self;
+        let line = CommandLine::new("weft bench rdma")
+            .option("--world", world)
+            .unless("soft", "--nic", nic)
+            .option("--op", operation)
+            .option("--size", self.size())
+            .unless(1, "--qps", *qps)
+            .given("--busy-qps", *busy_qps)
+            .unless(MTU, "--mtu", *mtu)
+            .given("--tx-depth", *tx_depth);
+        let line = match duration_ms {
+            Some(time) => line.option("--duration-ms", time),
+            None => line.option("--iterations", iterations.unwrap_or(ITERATIONS)),
+        };
+        line.option("--seed", seed)
+            .given("--profile", profile.as_ref())
+            .given("--faults", faults.as_ref().map(|path| path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Rdma {
+        #[command(flatten)]
+        arguments: RdmaArguments,
+    }
+
+    fn parse(line: &str) -> RdmaOptions {
+        let parsed = Rdma::try_parse_from(line.split(' '));
+        parsed.map(|rdma| rdma.arguments.options).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn the_command_that_repeats_a_run_says_all_of_it() {
+        for line in [
+            "rdma --world sim --op fetch_add --size 8 --qps 500 --busy-qps 32 --mtu 256 --tx-depth 9 --iterations 12 \
+             --seed 3 --profile cores --faults plan.toml",
+            "rdma --world net --op read --size 64 --duration-ms 20 --seed 7",
+        ] {
+            assert_eq!(parse(line).command().to_string(), format!("weft bench {line}"));
+        }
+    }
+
+    #[test]
+    fn atomics_have_their_size() {
+        assert_eq!(parse("rdma --op cmp_swap").size(), 8);
+        assert_eq!(parse("rdma").size(), 65_536);
+    }
+}

@@ -1,0 +1,95 @@
+//! `weft report`: results on one page.
+
+use std::path::{Component, Path, PathBuf};
+
+use clap::Args;
+use weft_bench::report::{Run, page};
+use weft_bench::result::{RunResult, write_whole};
+
+use crate::failure::{Failure, Verdict};
+use crate::output;
+
+/// Which results, and where to.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReportArguments {
+    /// Results that `--json` wrote
+    #[arg(required = true, value_name = "FILE")]
+    results: Vec<PathBuf>,
+    /// The page to write
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    out: PathBuf,
+    /// Its title
+    #[arg(long, default_value = "Weft")]
+    title: String,
+}
+
+impl ReportArguments {
+    /// Reads all results, then writes the page.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        output::check_file(&self.out)?;
+        let results = self
+            .results
+            .iter()
+            .map(|path| Ok(RunResult::read(path)?))
+            .collect::<Result<Vec<_>, Failure>>()?;
+        let names: Vec<_> = self.results.iter().map(|path| name(path, &self.results)).collect();
+        let folders: Vec<_> = self.results.iter().map(|path| folder(path, &self.out)).collect();
+        let runs: Vec<_> = results
+            .iter()
+            .zip(&names)
+            .zip(&folders)
+            .map(|((result, name), folder)| Run { name, result, folder })
+            .collect();
+        write_whole(&self.out, page(&self.title, &runs).as_bytes())?;
+        output::print(&format!("wrote {}\n", self.out.display()))?;
+        Ok(Verdict::Good)
+    }
+}
+
+/// What a run is called: its file's name, or its path where two files have the same name.
+fn name(path: &Path, all: &[PathBuf]) -> String {
+    let alike = all.iter().filter(|other| other.file_stem() == path.file_stem()).count();
+    match path.file_stem() {
+        Some(stem) if alike == 1 => stem.to_string_lossy().into_owned(),
+        _ => path.display().to_string(),
+    }
+}
+
+/// The way from the page's folder to the result's folder.
+fn folder(result: &Path, page: &Path) -> String {
+    let whole = |path: &Path| {
+        let folder = output::parent(path);
+        folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
+    };
+    between(&whole(page), &whole(result))
+}
+
+/// The relative path between two absolute ones.
+fn between(from: &Path, to: &Path) -> String {
+    let (from, to): (Vec<Component<'_>>, Vec<_>) = (from.components().collect(), to.components().collect());
+    let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    let up = from[common..].iter().map(|_| "..".into());
+    let down = to[common..].iter().map(|component| component.as_os_str().to_string_lossy());
+    up.chain(down).collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_between_folders() {
+        for (from, to, expected) in
+            [("/a/b", "/a/b", ""), ("/a", "/a/b/c", "b/c"), ("/a/b", "/a/c", "../c"), ("/a/b", "/", "../..")]
+        {
+            assert_eq!(between(Path::new(from), Path::new(to)), expected);
+        }
+    }
+
+    #[test]
+    fn runs_of_files_with_one_name_are_told_apart() {
+        let paths = ["a/x.json", "b/x.json", "y.json"].map(PathBuf::from);
+        let names: Vec<_> = paths.iter().map(|path| name(path, &paths)).collect();
+        assert_eq!(names, ["a/x.json", "b/x.json", "y"]);
+    }
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# One seed gives one run, to the bit: twice in a release build and once in a debug build, and with faults.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+release=${WEFT:-target/release/weft}
+"${CARGO:-cargo}" build --quiet --locked --package weft-cli
+debug=${CARGO_TARGET_DIR:-target}/debug/weft
+
+cat >"$folder/faults.toml" <<'TOML'
+[[fault]]
+kind = "loss"
+from_us = 7000
+until_us = 30000
+probability = 0.02
+
+[[fault]]
+kind = "crash"
+at_us = 7500
+machine = "node1"
+
+[[fault]]
+kind = "restart"
+at_us = 16000
+machine = "node1"
+TOML
+
+# The hash that a run of `weft OPTIONS` has in its JSON.
+log_hash() {
+    "$@" --json - 2>"$folder/stderr" | sed -n 's/^  "log_hash": "\([0-9a-f]*\)",\{0,1\}$/\1/p'
+}
+
+same() {
+    local first second third
+    first=$(log_hash "$release" "$@")
+    second=$(log_hash "$release" "$@")
+    third=$(log_hash "$debug" "$@")
+    if [[ -z $first || $first != "$second" || $first != "$third" ]]; then
+        echo "weft $*: release $first, release again $second, debug $third" >&2
+        return 1
+    fi
+    echo "weft $*: $first three times"
+}
+
+same bench kv --ops 20000 --seed 7
+same bench kv --workload mixed --seconds 0.02 --seed 8 --faults "$folder/faults.toml"
+same bench rdma --op write --size 4096 --qps 4 --iterations 2000
+same sim kv --nodes 5 --seeds 3..3 --faults all
+
+# The hash is worth something only if another seed gives another one.
+if [[ $(log_hash "$release" bench kv --ops 2000 --seed 1) == $(log_hash "$release" bench kv --ops 2000 --seed 2) ]]; then
+    echo "two seeds gave one hash" >&2
+    exit 1
+fi

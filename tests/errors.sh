@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Bad input gets exactly one line on standard error, exit code 2, and leaves no file behind.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+weft=$(realpath "${WEFT:-target/release/weft}")
+[[ -x $weft ]] || { echo "tests/errors.sh: $weft is not there; run make build" >&2; exit 2; }
+folder=$(mktemp -d)
+holder=
+trap '[[ -z $holder ]] || kill "$holder" 2>/dev/null; rm -rf "$folder"' EXIT
+cd "$folder" || exit 2
+
+passed=0
+failed=0
+
+# expect WORDS COMMAND...: the command fails as it should, and its one line contains the words.
+expect() {
+    local words=$1 status=0 lines before after
+    shift
+    before=$(find . | sort)
+    "$@" >.stdout 2>.stderr </dev/null || status=$?
+    lines=$(wc -l <.stderr)
+    if [[ $status -eq 2 && $lines -eq 1 && ! -s .stdout ]] && grep -qF -- "$words" .stderr && grep -q '^weft: ' .stderr; then
+        rm .stdout .stderr
+        after=$(find . | sort)
+        if [[ $before == "$after" ]]; then
+            passed=$((passed + 1))
+            return
+        fi
+        echo "FAILED: $*: left behind:" && diff <(echo "$before") <(echo "$after")
+    else
+        echo "FAILED: $*: exit code $status, $lines lines of errors, '$words' expected"
+        sed 's/^/    /' .stderr
+    fi
+    rm -f .stdout .stderr
+    failed=$((failed + 1))
+}
+
+node() {
+    printf 'node = %s\n[membership]\naddress = "127.77.0.9:4794"\nserve = true\n' "$1"
+    printf '[[peers]]\nnode = 0\naddress = "%s"\n' "${2:-127.77.0.1}"
+}
+
+# The command line.
+expect 'a subcommand is missing' "$weft"
+expect 'a subcommand is missing' "$weft" bench
+expect 'did you mean `bench`' "$weft" bnch
+expect 'did you mean `--nodes`' "$weft" bench kv --nodse 3
+expect 'a value is required' "$weft" bench kv --seed
+expect 'seven' "$weft" bench kv --seed seven
+expect '1 to 16 nodes' "$weft" bench kv --nodes 0
+expect '1 to 16 nodes' "$weft" bench kv --nodes 17
+expect 'is not in 1..' "$weft" bench kv --ops 0
+expect 'cannot be used with' "$weft" bench kv --ops 5 --seconds 1
+expect 'give seconds' "$weft" bench kv --seconds -1
+expect 'give operations per second' "$weft" bench kv --open-loop fast
+expect '8 to 1024 bytes' "$weft" bench kv --value-bytes 4
+expect '8 to 1024 bytes' "$weft" bench kv --value-bytes 5000
+expect 'records' "$weft" bench kv --records 0
+expect 'is not in 1..=1024' "$weft" bench kv --clients 0
+
+# Names that do not exist, or not yet.
+expect 'choose one of ycsb-a' "$weft" bench kv --workload tpc-c
+expect 'scans' "$weft" bench kv --workload ycsb-e
+expect 'no distribution' "$weft" bench kv --distribution normal
+expect 'there is no world' "$weft" bench kv --world mars
+expect 'not there yet' "$weft" bench kv --nic rtl
+expect 'there is no NIC' "$weft" bench kv --nic mlx5
+expect 'choose one of fpga' "$weft" bench kv --profile abacus
+expect 'choose any' "$weft" bench kv --reads nobody
+expect 'unknown operation' "$weft" bench rdma --op push
+expect 'path MTU' "$weft" bench rdma --mtu 1500
+expect 'atomics work on 8 bytes' "$weft" bench rdma --op fetch_add --size 64
+expect 'queue pairs' "$weft" bench rdma --qps 501
+expect 'nothing to do' "$weft" bench rdma --iterations 0
+
+# Options that contradict the world.
+expect 'for the simulator' "$weft" bench kv --world net --profile cores
+expect 'for the simulator' "$weft" bench kv --world net --pcap captures
+expect 'for real sockets' "$weft" bench kv --world sim --processes 2
+expect 'cannot be spread evenly' "$weft" bench kv --world net --clients 3 --processes 2
+expect 'simulator only' "$weft" bench rdma --world net --faults /dev/null
+
+# Seeds and faults of campaigns.
+expect 'is not a seed' "$weft" sim kv --seeds many
+expect 'the range is empty' "$weft" sim kv --seeds 9..3
+expect 'unknown kind of fault' "$weft" sim kv --faults meteorite
+expect 'cannot be read' "$weft" sim kv --faults missing.toml
+printf '[[fault]]\nkind = "loss"\nfrom_us = 5\nuntil_us = 2\nprobability = 0.5\n' >reversed.toml
+expect 'until_us must be greater' "$weft" sim kv --faults reversed.toml
+printf '[[fault]]\nkind = "crash"\nat_us = 5\nmachine = "node7"\n' >stranger.toml
+expect 'there is no machine `node7`' "$weft" sim kv --nodes 3 --faults stranger.toml
+expect 'there is no machine `node7`' "$weft" bench kv --ops 10 --faults stranger.toml --json result.json --pcap captures
+printf 'fault = 7' >nonsense.toml
+expect 'fault plan, line 1' "$weft" bench kv --faults nonsense.toml
+
+# Places that cannot be written to.
+expect 'there is no folder' "$weft" bench kv --ops 10 --json nowhere/result.json
+expect 'it is a folder' "$weft" bench kv --ops 10 --json .
+expect 'there is no folder' "$weft" bench kv --ops 10 --perfetto nowhere/trace
+expect 'cannot be created' "$weft" bench kv --ops 10 --pcap nowhere/captures
+: >occupied
+expect 'cannot be created' "$weft" bench kv --ops 10 --pcap occupied
+expect 'cannot be created' "$weft" demo --out occupied
+expect 'cannot be created' "$weft" demo --out nowhere/out
+
+# Results.
+expect 'cannot be read' "$weft" report missing.json
+"$weft" bench kv --ops 2000 --json whole.json >/dev/null || { echo "FAILED: a short bench"; failed=$((failed + 1)); }
+head -c 2000 whole.json >truncated.json
+expect 'ends in the middle' "$weft" report truncated.json --out page.html
+expect 'ends in the middle' "$weft" report whole.json truncated.json --out page.html
+echo '{"format": "weft-result-0"}' >old.json
+expect 'another version' "$weft" report old.json
+echo '{"answer": 42}' >foreign.json
+expect 'not a result of weft' "$weft" report foreign.json
+expect 'there is no folder' "$weft" report whole.json --out nowhere/page.html
+expect 'were not provided' "$weft" report
+
+# Nodes.
+expect 'were not provided' "$weft" start
+expect 'cannot be read' "$weft" start --config missing.toml
+echo 'node = ' >broken.toml
+expect 'line 1' "$weft" start --config broken.toml
+node 3 >other.toml
+expect 'other.toml' "$weft" start --config other.toml
+{ node 0; printf '[[peers]]\nnode = 1\naddress = "127.77.0.1"\n'; } >twins.toml
+expect 'belongs to node 0 already' "$weft" start --config twins.toml
+node 0 192.0.2.1 >elsewhere.toml
+expect 'no interface of this machine' "$weft" start --config elsewhere.toml
+printf 'nodes = 99\naddress = "127.77.0.9:4794"\n' >many.toml
+expect 'many.toml' "$weft" membership --config many.toml
+
+# A port in use.
+node 0 >node.toml
+"$weft" start --config node.toml >ready 2>&1 &
+holder=$!
+for _ in {1..200}; do
+    grep -q ready ready && break
+    sleep 0.05
+done
+expect 'is in use' "$weft" start --config node.toml
+
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 ]]
