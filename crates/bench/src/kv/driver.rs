@@ -331,7 +331,7 @@ fn client(parameters: &DriverParameters, index: u32) -> Client {
     Client::new(ClientParameters {
         reads: parameters.reads,
         timeout: parameters.timeout,
-        timeout_max: parameters.timeout.saturating_mul(16),
+        timeout_max: parameters.timeout.saturating_mul(8),
         pause: parameters.timeout / 8,
         give_up: parameters.give_up,
         ..ClientParameters::new(parameters.first_client + u64::from(index), parameters.nodes)

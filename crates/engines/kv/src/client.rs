@@ -370,11 +370,6 @@ impl Client {
         self.earliest = Instant::FAR_FUTURE;
         let mut given_up = None;
         for index in (0..self.slots.len()).filter(|index| self.outstanding >> index & 1 == 1) {
-            let first = self.choose(
-                self.slots[index].operation,
-                self.slots[index].partition,
-                self.slots[index].request,
-            );
             let slot = &mut self.slots[index];
             if slot.gives_up <= now {
                 given_up = Some(index);
@@ -384,14 +379,10 @@ impl Client {
             if slot.deadline <= now {
                 slot.attempts += 1;
                 slot.redirected = false;
-                // Whom the view names, and every other time the next of all nodes: it may know a newer view.
-                slot.target = if slot.attempts.is_multiple_of(2) {
-                    first
-                } else {
-                    let nodes = self.parameters.nodes;
-                    let rank = nodes.iter().position(|node| node == slot.target).unwrap_or(0);
-                    nodes.nth((rank + 1 + slot.attempts as usize / 2) % nodes.len()).unwrap_or(first)
-                };
+                // Not the one that is silent: the next node knows a newer view, or points back to the leader.
+                let nodes = self.parameters.nodes;
+                let rank = nodes.iter().position(|node| node == slot.target).unwrap_or(0);
+                slot.target = nodes.nth((rank + 1) % nodes.len()).expect("there is a node");
                 let factor = 1 << slot.attempts.min(16);
                 let timeout = self.parameters.timeout.saturating_mul(factor).min(self.parameters.timeout_max);
                 slot.deadline = (now + timeout).min(slot.gives_up);
