@@ -9,7 +9,7 @@ use crate::table::{grouped, time_with_unit};
 
 const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 62.0;
-const RIGHT: f64 = 116.0;
+const RIGHT: f64 = 186.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
 /// Between the names of two lines.
