@@ -17,7 +17,8 @@
 //! A node counts its lease from the time at which it *sent* the heartbeat; the service counts the same lease from the later
 //! time at which it *received* it, and adds a margin for the two clocks' drift
 //! ([`ServiceParameters::drift_ppm`]). So the lease ends at the node before it ends at the service, and a view without the
-//! node is published only then. Clocks need not agree on the time, only on its rate.
+//! node is published only then, when the service hears another member that holds all data. Clocks need not agree on the
+//! time, only on its rate.
 //!
 //! # What a host promises
 //!

@@ -66,9 +66,14 @@ pub enum Phase {
 ///
 /// # Rules
 /// - Epoch 1 is published once all configured nodes have reported: each is full, and empty.
+/// - Epoch 2 waits until every member that is full in it has reported epoch 1. A founder that is told a later view first
+///   cannot tell itself from an engine that has forgotten everything. One that dies before that is not in epoch 2 as
+///   a full member, so nobody waits for it.
 /// - A node is in a view with one incarnation. A greater one proves that the older is dead: the next view has the node as
 ///   joining. A lesser one is [superseded](Reason::Superseded).
-/// - A member whose lease has ended leaves the view, provided that another member that holds all data has a lease.
+/// - A member whose lease has ended leaves the view, provided that another member that holds all data has been heard
+///   since. A lease alone is no proof of life: its holder may have died just after it was granted, and then the only
+///   copy would be the one that is being removed.
 /// - The last member that holds all data is never removed. When it is known to be dead, the cluster is halted.
 /// - When no member that holds all data has a lease, it is the service that was cut off. As soon as one is back, the others
 ///   have one more lease's time to return.
@@ -76,8 +81,8 @@ pub enum Phase {
 /// - A node that has been removed returns empty, with a greater incarnation.
 ///
 /// # Use
-/// `now` comes from one clock and does not run backwards. Take what is readable off the network before
-/// [`Service::tick`], so that a service that was itself delayed does not hold the delay against the nodes.
+/// `now` comes from one clock and does not run backwards. Hand heartbeats over as soon as they are readable: the service
+/// takes the time at which it hears a node for a time at which the node is alive.
 /// [`Service::take_unsaved`] comes after every call, and *its result is stored before an answer leaves*; [`Server`]
 /// sees to that order.
 ///
@@ -98,6 +103,10 @@ struct Node {
     record: NodeRecord,
     /// When the node's lease has ended on every clock.
     lease_end: Instant,
+    /// When the node's engine was last heard as a member.
+    heard: Instant,
+    /// The latest epoch that its engine has reported as a member.
+    reported: Epoch,
     /// The latest epoch in which it reported to hold all data while joining.
     synced: Option<Epoch>,
     /// A life that has reported and is in no view.
@@ -116,8 +125,8 @@ struct Plan {
     joining: NodeSet,
     /// Nodes that enter it with another incarnation than they had.
     reborn: NodeSet,
-    /// It must not wait: writes stand still until a member that has gone is out of the view.
-    urgent: bool,
+    /// When it is due, if nobody reports before.
+    due: Instant,
 }
 
 impl Service {
@@ -129,8 +138,14 @@ impl Service {
         assert!((1..=NODES_MAX).contains(&parameters.nodes), "a cluster has 1 to 16 nodes");
         assert!((LEASE_MIN..=LEASE_MAX).contains(&parameters.lease), "a lease lasts 100 us to one hour");
         assert!(parameters.lease.as_ps().is_multiple_of(1_000), "a lease is a whole number of nanoseconds");
-        let node =
-            Node { record: NodeRecord::NEVER, lease_end: Instant::ZERO, synced: None, candidate: None };
+        let node = Node {
+            record: NodeRecord::NEVER,
+            lease_end: Instant::ZERO,
+            heard: Instant::ZERO,
+            reported: Epoch(0),
+            synced: None,
+            candidate: None,
+        };
         Self {
             parameters,
             now: Instant::ZERO,
@@ -199,12 +214,10 @@ impl Service {
         if self.halted || self.epoch == Epoch(0) {
             return Instant::FAR_FUTURE;
         }
-        let leases = self.members().map(|id| self.nodes[id.index()].lease_end);
-        // A lease that has ended without consequence waits for a heartbeat of another node, not for time.
-        let lapse = leases.filter(|&end| end > self.now).min().unwrap_or(Instant::FAR_FUTURE);
+        // The end of a lease is no such moment: what follows from it waits for the heartbeat of another node.
         match self.plan() {
-            Some(plan) if self.differs(&plan) => lapse.min(self.published + self.parameters.view_interval),
-            _ => lapse,
+            Some(plan) if self.differs(&plan) => plan.due,
+            _ => Instant::FAR_FUTURE,
         }
     }
 
@@ -280,6 +293,8 @@ impl Service {
         let lease_end = self.now + self.parameters.term();
         let node = &mut self.nodes[heartbeat.node.index()];
         node.lease_end = lease_end;
+        node.heard = self.now;
+        node.reported = node.reported.max(heartbeat.status.epoch);
         if heartbeat.status.state == (EngineState::Joining { synced: true }) {
             node.synced = Some(heartbeat.status.epoch);
         }
@@ -298,7 +313,7 @@ impl Service {
         if self.epoch == Epoch(0) {
             if self.nodes.iter().all(|node| node.candidate.is_some()) {
                 let all = NodeSet::first(self.nodes.len());
-                self.publish(&Plan { full: all, joining: NodeSet::EMPTY, reborn: all, urgent: true });
+                self.publish(&Plan { full: all, joining: NodeSet::EMPTY, reborn: all, due: self.now });
             }
             return;
         }
@@ -306,8 +321,7 @@ impl Service {
             self.halt();
             return;
         };
-        let due = plan.urgent || self.now >= self.published + self.parameters.view_interval;
-        if due && self.differs(&plan) {
+        if self.now >= plan.due && self.differs(&plan) {
             self.publish(&plan);
         }
     }
@@ -315,21 +329,34 @@ impl Service {
     /// What the next view would be at this moment; `None` if nobody would hold the data.
     fn plan(&self) -> Option<Plan> {
         let view = self.view();
-        let is_alive = |node: &Node| node.lease_end > self.now;
         let dead = self.select(|node| node.record.role != Role::Out && node.candidate.is_some());
         let whole = self.whole();
         if whole.is_empty() {
             return None;
         }
-        let lapsed =
-            self.members().filter(|&id| !dead.contains(id) && !is_alive(&self.nodes[id.index()])).collect();
-        let removed = if self.holders().is_empty() { NodeSet::EMPTY } else { lapsed };
+        // Of two nodes, at most one was heard after the other's lease had ended. So one that holds all data remains.
+        let is_survived = |member: NodeId| {
+            let end = self.nodes[member.index()].lease_end;
+            whole.without(member).iter().any(|other| self.nodes[other.index()].heard >= end)
+        };
+        let removed = self.members().filter(|&id| !dead.contains(id) && is_survived(id)).collect();
         let present = |candidate: Candidate| candidate.heard + self.parameters.term() > self.now;
         let reborn = self.select(|node| node.candidate.is_some_and(present));
         let full = difference(whole, removed);
         let caught_up_or_gone = whole.union(removed).union(dead);
         let joining = difference(view.joining, caught_up_or_gone).union(reborn);
-        Some(Plan { full, joining, reborn, urgent: !removed.union(dead).is_empty() })
+        let is_founded = self.epoch > Epoch(1)
+            || full.iter().all(|founder| self.nodes[founder.index()].reported == Epoch(1));
+        let due = if !is_founded {
+            // That waits for heartbeats, not for time.
+            Instant::FAR_FUTURE
+        } else if removed.union(dead).is_empty() {
+            self.published + self.parameters.view_interval
+        } else {
+            // Writes stand still until a member that has gone is out of the view.
+            self.published
+        };
+        Some(Plan { full, joining, reborn, due })
     }
 
     fn differs(&self, plan: &Plan) -> bool {
@@ -360,6 +387,7 @@ impl Service {
             {
                 node.record.incarnation = Some(candidate.incarnation);
                 node.lease_end = lease_end;
+                node.reported = Epoch(0);
                 node.synced = None;
             }
         }
@@ -440,8 +468,8 @@ mod tests {
         (view.epoch.0, indices(view.full), indices(view.joining))
     }
 
-    /// Nodes that are all full in epoch 1, with leases from time 0.
-    fn running(nodes: usize) -> Service {
+    /// Epoch 1 is published at time 0, and nobody has reported it.
+    fn founding(nodes: usize) -> Service {
         let mut service = Service::new(parameters(nodes));
         for node in 0..nodes {
             let answer = beat(&mut service, 0, node, 10, 0, EngineState::Starting);
@@ -451,18 +479,115 @@ mod tests {
         service
     }
 
+    /// Nodes that are all full in epoch 1 and have said so, with leases from time 0.
+    fn running(nodes: usize) -> Service {
+        let mut service = founding(nodes);
+        for node in 0..nodes {
+            assert!(beat(&mut service, 0, node, 10, 1, EngineState::Full).is_ok());
+        }
+        service
+    }
+
     #[test]
     fn a_silent_member_is_removed_when_its_lease_has_certainly_ended() {
         let mut service = running(3);
         assert!(beat(&mut service, 50, 0, 10, 1, EngineState::Full).is_ok());
         assert!(beat(&mut service, 60, 1, 10, 1, EngineState::Full).is_ok());
         // 100 ms and 1 % for drift.
-        assert_eq!(service.next_deadline(), at(101));
-        service.tick(at(101));
+        assert!(beat(&mut service, 100, 0, 10, 1, EngineState::Full).is_ok());
+        assert_eq!(sets(&service).0, 1);
+        assert!(beat(&mut service, 101, 0, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service), (2, vec![0, 1], vec![]));
         assert_eq!(beat(&mut service, 110, 2, 10, 1, EngineState::Full), Err(Reason::Rejoin));
         assert_eq!(beat(&mut service, 110, 2, 9, 1, EngineState::Full), Err(Reason::Superseded));
         assert_eq!(beat(&mut service, 110, 2, 11, 1, EngineState::Full), Err(Reason::Rejoin));
+    }
+
+    #[test]
+    fn a_lease_is_no_proof_of_life() {
+        let mut service = running(2);
+        // Node 1 dies right after this, and until 191 ms its lease says nothing about that.
+        assert!(beat(&mut service, 90, 1, 10, 1, EngineState::Full).is_ok());
+        for ms in [101, 150] {
+            service.tick(at(ms));
+            assert_eq!(sets(&service).0, 1);
+            assert_eq!(service.next_deadline(), Instant::FAR_FUTURE);
+        }
+        // Node 0, whose lease has ended meanwhile, has the only copy.
+        for ms in [160, 190] {
+            assert!(beat(&mut service, ms, 0, 10, 1, EngineState::Full).is_ok());
+            assert_eq!(sets(&service).0, 1);
+        }
+        assert!(beat(&mut service, 191, 0, 10, 1, EngineState::Full).is_ok());
+        assert_eq!(sets(&service), (2, vec![0], vec![]));
+    }
+
+    #[test]
+    fn a_member_without_all_data_outlives_nobody() {
+        let mut service = running(2);
+        assert!(beat(&mut service, 50, 1, 11, 0, EngineState::Starting).is_ok());
+        assert_eq!(sets(&service), (2, vec![0], vec![1]));
+        for ms in [101, 150, 200] {
+            assert!(beat(&mut service, ms, 1, 11, 2, EngineState::Joining { synced: false }).is_ok());
+            assert_eq!(sets(&service).0, 2);
+        }
+        assert!(beat(&mut service, 201, 1, 11, 2, EngineState::Joining { synced: true }).is_ok());
+        assert_eq!(sets(&service), (3, vec![0, 1], vec![]));
+        // Nobody that holds all data had a lease: node 0 has one more.
+        assert!(beat(&mut service, 301, 1, 11, 3, EngineState::Full).is_ok());
+        assert_eq!(sets(&service).0, 3);
+        assert!(beat(&mut service, 302, 1, 11, 3, EngineState::Full).is_ok());
+        assert_eq!(sets(&service), (4, vec![1], vec![]));
+    }
+
+    #[test]
+    fn a_single_member_stays_however_long_it_is_silent() {
+        let mut service = running(1);
+        service.tick(at(500));
+        assert!(beat(&mut service, 1_000, 0, 10, 1, EngineState::Full).is_ok());
+        assert_eq!(sets(&service), (1, vec![0], vec![]));
+    }
+
+    #[test]
+    fn no_view_follows_before_its_full_members_know_the_first() {
+        let mut service = founding(3);
+        let answer = beat(&mut service, 10, 2, 11, 0, EngineState::Starting);
+        assert_eq!(answer, Err(Reason::Waiting));
+        assert!(beat(&mut service, 20, 0, 10, 1, EngineState::Full).is_ok());
+        // Asking for the first view is not knowing it.
+        assert_eq!(beat(&mut service, 30, 1, 10, 0, EngineState::Starting).unwrap().view.epoch, Epoch(1));
+        assert_eq!(service.next_deadline(), Instant::FAR_FUTURE);
+        service.tick(at(40));
+        assert_eq!(sets(&service).0, 1);
+        assert_eq!(beat(&mut service, 50, 1, 10, 1, EngineState::Full).unwrap().view.epoch, Epoch(2));
+        assert_eq!(sets(&service), (2, vec![0, 1], vec![2]));
+    }
+
+    #[test]
+    fn a_founder_that_dies_before_it_knows_the_first_view_is_removed() {
+        let mut service = founding(3);
+        // Node 0 is heard, but node 1 is still expected to learn of the first view.
+        for ms in [50, 100] {
+            assert!(beat(&mut service, ms, 0, 10, 1, EngineState::Full).is_ok());
+        }
+        assert!(beat(&mut service, 60, 1, 10, 0, EngineState::Starting).is_ok());
+        assert!(beat(&mut service, 130, 0, 10, 1, EngineState::Full).is_ok());
+        assert_eq!(sets(&service).0, 1);
+        assert_eq!(service.next_deadline(), Instant::FAR_FUTURE);
+        // Both are dead, and nobody waits for their reports.
+        assert!(beat(&mut service, 201, 0, 10, 1, EngineState::Full).is_ok());
+        assert_eq!(sets(&service), (2, vec![0], vec![]));
+    }
+
+    #[test]
+    fn a_restored_service_asks_again_who_knows_the_first_view() {
+        let durable = running(2).take_unsaved().unwrap();
+        let mut service = Service::restore(parameters(2), &durable, at(0)).unwrap();
+        let answer = beat(&mut service, 10, 1, 11, 0, EngineState::Starting);
+        assert_eq!(answer, Err(Reason::Waiting));
+        assert_eq!(sets(&service).0, 1);
+        assert!(beat(&mut service, 20, 0, 10, 1, EngineState::Full).is_ok());
+        assert_eq!(sets(&service), (2, vec![0], vec![1]));
     }
 
     #[test]
@@ -476,8 +601,7 @@ mod tests {
         }
         assert!(beat(&mut service, 600, 2, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service).0, 1);
-        assert_eq!(service.next_deadline(), at(601));
-        service.tick(at(601));
+        assert!(beat(&mut service, 601, 0, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service), (2, vec![0, 2], vec![]));
     }
 
@@ -485,7 +609,7 @@ mod tests {
     fn the_last_full_member_stays() {
         let mut service = running(2);
         assert!(beat(&mut service, 90, 1, 10, 1, EngineState::Full).is_ok());
-        service.tick(at(101));
+        assert!(beat(&mut service, 101, 1, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service), (2, vec![1], vec![]));
         assert!(beat(&mut service, 110, 0, 11, 0, EngineState::Starting).is_err());
         service.tick(at(126));
@@ -526,7 +650,7 @@ mod tests {
         }
         assert!(beat(&mut service, 130, 0, 10, 1, EngineState::Full).is_ok());
         for ms in [151, 161, 171] {
-            service.tick(at(ms));
+            assert!(beat(&mut service, ms, 0, 10, 1, EngineState::Full).is_ok());
         }
         assert_eq!(sets(&service), (4, vec![0], vec![]));
         for node in 1..4 {
@@ -548,7 +672,7 @@ mod tests {
         let mut service = running(2);
         assert_eq!(beat(&mut service, 50, 0, 10, 1, EngineState::Lost), Err(Reason::Rejoin));
         assert!(beat(&mut service, 90, 1, 10, 1, EngineState::Full).is_ok());
-        service.tick(at(101));
+        assert!(beat(&mut service, 101, 1, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service), (2, vec![1], vec![]));
     }
 
@@ -567,10 +691,9 @@ mod tests {
         assert_eq!(before.take_unsaved(), None);
         let mut service = Service::restore(parameters(2), &durable, at(10)).unwrap();
         assert!(beat(&mut service, 60, 0, 10, 1, EngineState::Full).is_ok());
-        assert_eq!(service.next_deadline(), at(111));
-        service.tick(at(110));
+        assert!(beat(&mut service, 110, 0, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service).0, 1);
-        service.tick(at(111));
+        assert!(beat(&mut service, 111, 0, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service), (2, vec![0], vec![]));
         let error = Service::restore(parameters(3), &durable, at(10)).unwrap_err();
         assert_eq!(error.to_string(), "it describes 2 nodes, but 3 are configured");

@@ -55,14 +55,13 @@ fn a_crash_and_a_return() {
            25 ms   -> heartbeat node2#1 full at epoch 1
            27 ms   -> heartbeat node0#1 full at epoch 1
            27 ms   -> heartbeat node1#1 full at epoch 1
-          201 ms epoch 2: full {0, 1} joining {}
-          201 ms   <- notice node0 epoch 2
-          201 ms   <- notice node1 epoch 2
-          201 ms   <- notice node2 epoch 2
+          203 ms epoch 2: full {0, 1} joining {}
           203 ms   <- grant node0#1 epoch 2: full {0, 1} joining {} for 100ms
+          203 ms   <- notice node1 epoch 2
+          203 ms   <- notice node2 epoch 2
           203 ms   <- grant node1#1 epoch 2: full {0, 1} joining {} for 100ms
           227 ms   -> heartbeat node0#1 full at epoch 2
-          227 ms   -> heartbeat node1#1 full at epoch 2
+          229 ms   -> heartbeat node1#1 full at epoch 2
           500 ms   -> heartbeat node2#2 starting at epoch 0
           501 ms epoch 3: full {0, 1} joining {2}
           501 ms   <- grant node2#2 epoch 3: full {0, 1} joining {2} for 100ms
@@ -146,26 +145,25 @@ fn a_node_that_was_cut_off_starts_empty() {
             3 ms   <- grant node0#1 epoch 1: full {0, 1} joining {} for 100ms
            25 ms   -> heartbeat node1#1 full at epoch 1
            27 ms   -> heartbeat node0#1 full at epoch 1
-          201 ms epoch 2: full {0} joining {}
-          201 ms   <- notice node0 epoch 2
-          201 ms   <- notice node1 epoch 2
+          203 ms epoch 2: full {0} joining {}
           203 ms   <- grant node0#1 epoch 2: full {0} joining {} for 100ms
+          203 ms   <- notice node1 epoch 2
           227 ms   -> heartbeat node0#1 full at epoch 2
-          303 ms   <- refusal node1#1 at epoch 2: Rejoin
-          304 ms   -> heartbeat node1#2 starting at epoch 0
-          305 ms epoch 3: full {0} joining {1}
-          305 ms   <- grant node1#2 epoch 3: full {0} joining {1} for 100ms
-          305 ms   <- notice node0 epoch 3
-          306 ms   -> heartbeat node1#2 synced at epoch 3
-          307 ms   <- grant node0#1 epoch 3: full {0} joining {1} for 100ms
-          330 ms epoch 4: full {0, 1} joining {}
-          330 ms   <- notice node0 epoch 4
-          330 ms   <- notice node1 epoch 4
-          331 ms   -> heartbeat node0#1 full at epoch 3
-          332 ms   <- grant node0#1 epoch 4: full {0, 1} joining {} for 100ms
-          332 ms   <- grant node1#2 epoch 4: full {0, 1} joining {} for 100ms
-          356 ms   -> heartbeat node0#1 full at epoch 4
-          356 ms   -> heartbeat node1#2 full at epoch 4
+          305 ms   <- refusal node1#1 at epoch 2: Rejoin
+          306 ms   -> heartbeat node1#2 starting at epoch 0
+          307 ms epoch 3: full {0} joining {1}
+          307 ms   <- grant node1#2 epoch 3: full {0} joining {1} for 100ms
+          307 ms   <- notice node0 epoch 3
+          308 ms   -> heartbeat node1#2 synced at epoch 3
+          309 ms   <- grant node0#1 epoch 3: full {0} joining {1} for 100ms
+          332 ms epoch 4: full {0, 1} joining {}
+          332 ms   <- notice node0 epoch 4
+          332 ms   <- notice node1 epoch 4
+          333 ms   -> heartbeat node0#1 full at epoch 3
+          334 ms   <- grant node0#1 epoch 4: full {0, 1} joining {} for 100ms
+          334 ms   <- grant node1#2 epoch 4: full {0, 1} joining {} for 100ms
+          358 ms   -> heartbeat node0#1 full at epoch 4
+          358 ms   -> heartbeat node1#2 full at epoch 4
         ",
     );
 }
@@ -193,10 +191,9 @@ fn the_last_copy_is_gone() {
             3 ms   <- grant node0#1 epoch 1: full {0, 1} joining {} for 100ms
            25 ms   -> heartbeat node1#1 full at epoch 1
            27 ms   -> heartbeat node0#1 full at epoch 1
-          201 ms epoch 2: full {0} joining {}
-          201 ms   <- notice node0 epoch 2
-          201 ms   <- notice node1 epoch 2
+          203 ms epoch 2: full {0} joining {}
           203 ms   <- grant node0#1 epoch 2: full {0} joining {} for 100ms
+          203 ms   <- notice node1 epoch 2
           227 ms   -> heartbeat node0#1 full at epoch 2
           300 ms   -> heartbeat node0#2 starting at epoch 0
           300 ms   -> heartbeat node1#2 starting at epoch 0

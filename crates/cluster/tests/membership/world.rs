@@ -325,8 +325,12 @@ impl World {
             if let Some(configuration) = agent.poll_configuration() {
                 let view = configuration.view;
                 if view.epoch > engine.epoch && engine.state != EngineState::Lost {
+                    let is_founder = engine.state == EngineState::Starting && view.epoch == Epoch(1);
+                    let is_whole =
+                        matches!(engine.state, EngineState::Full | EngineState::Joining { synced: true });
                     engine.epoch = view.epoch;
                     engine.state = if view.full.contains(configuration.node) {
+                        assert!(is_founder || is_whole, "node {node} has no data and is full in {view:?}");
                         EngineState::Full
                     } else {
                         host.synced_at = self.real + catching_up;
