@@ -1,5 +1,7 @@
 //! Simulated clusters: what a run measures, that it repeats, and what campaigns find.
 
+use std::ops::RangeInclusive;
+
 use weft_bench::kv::simulated::{BenchLimit, Campaign, ClusterParameters, SimulatedBench};
 use weft_bench::load::Load;
 use weft_bench::result::Checked;
@@ -12,7 +14,12 @@ fn bench(seed: u64, workload: &str, plan: &str) -> SimulatedBench {
     SimulatedBench {
         cluster: ClusterParameters {
             nodes: 3,
-            workload: Workload::parse(workload).unwrap().with_records(200).unwrap().with_value_bytes(100).unwrap(),
+            workload: Workload::parse(workload)
+                .unwrap()
+                .with_records(200)
+                .unwrap()
+                .with_value_bytes(100)
+                .unwrap(),
             load: Load::Closed { clients: 16 },
             reads: ReadPolicy::AnyReplica,
             seed,
@@ -61,19 +68,53 @@ fn a_killed_leader_loses_nothing() {
     assert_eq!(run.result.marks.len(), 5, "without it, joining, full again: {labels:?}");
 }
 
-#[test]
-fn a_slice_of_the_campaign_finds_nothing() {
-    let campaign = Campaign {
-        nodes: 3,
-        seeds: 1..=4,
+fn campaign(nodes: usize, seeds: RangeInclusive<u64>) -> Campaign {
+    Campaign {
+        nodes,
+        seeds,
         kinds: FaultKinds::ALL,
         plan: None,
         profile: CostProfile::FPGA,
         #[cfg(feature = "planted-bugs")]
         planted_bug: None,
-    };
-    let result = campaign.run(|seed| format!("seed {seed}"), |_| {}).unwrap();
+    }
+}
+
+#[test]
+fn a_slice_of_the_campaign_finds_nothing() {
+    let result = campaign(3, 1..=4).run(|seed| format!("seed {seed}"), |_| {}).unwrap();
     assert_eq!(result.violations, []);
     assert_eq!((result.seeds_run, result.checked), (4, "linearizable"));
     assert!(result.operations > 10_000);
+}
+
+/// Plans in which a replica is reachable again while the last other one has just died and still has a lease: whoever
+/// relies on that lease removes the only copy.
+#[test]
+fn a_lease_is_no_proof_of_life() {
+    for (nodes, seed) in [(5, 105), (5, 140), (3, 19)] {
+        let result = campaign(nodes, seed..=seed).run(|seed| format!("seed {seed}"), |_| {}).unwrap();
+        assert_eq!(result.violations, [], "{nodes} nodes");
+        assert_eq!((result.checked, result.lost_acknowledged_writes), ("linearizable", 0));
+        assert!(result.live_within_ns <= result.live_within_bound_ns);
+    }
+}
+
+/// Campaigns that never find anything prove nothing.
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn campaigns_catch_every_planted_bug() {
+    for bug in weft_kv::PlantedBug::ALL {
+        let caught = (1..=10).find_map(|seed| {
+            let campaign = Campaign { planted_bug: Some(bug), ..campaign(5, seed..=seed) };
+            let result = campaign.run(|seed| format!("seed {seed}"), |_| {}).unwrap();
+            (result.checked == "violation").then_some(result)
+        });
+        let result = caught.unwrap_or_else(|| panic!("10 seeds do not show {}", bug.name()));
+        assert_eq!((result.violations_found, result.violations.len()), (1, 1));
+        let violation = &result.violations[0];
+        assert_eq!(violation.replay, format!("seed {}", violation.seed));
+        let window = violation.what.find("window from ").expect("the smallest bad window is described");
+        assert!(violation.what[..window].contains("key "), "{}", violation.what);
+    }
 }
