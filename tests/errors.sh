@@ -37,7 +37,7 @@ expect() {
 }
 
 node() {
-    printf 'node = %s\n[membership]\naddress = "127.77.0.9:4794"\nserve = true\n' "$1"
+    printf 'node = %s\n[membership]\naddress = "%s:4794"\nserve = true\n' "$1" "${2:-127.77.0.1}"
     printf '[[peers]]\nnode = 0\naddress = "%s"\n' "${2:-127.77.0.1}"
 }
 
@@ -52,7 +52,7 @@ expect '1 to 16 nodes' "$weft" bench kv --nodes 0
 expect '1 to 16 nodes' "$weft" bench kv --nodes 17
 expect 'is not in 1..' "$weft" bench kv --ops 0
 expect 'cannot be used with' "$weft" bench kv --ops 5 --seconds 1
-expect 'give seconds' "$weft" bench kv --seconds -1
+expect 'give seconds' "$weft" bench kv --seconds 0
 expect 'give operations per second' "$weft" bench kv --open-loop fast
 expect '8 to 1024 bytes' "$weft" bench kv --value-bytes 4
 expect '8 to 1024 bytes' "$weft" bench kv --value-bytes 5000
@@ -79,6 +79,9 @@ expect 'for the simulator' "$weft" bench kv --world net --profile cores
 expect 'for the simulator' "$weft" bench kv --world net --pcap captures
 expect 'for real sockets' "$weft" bench kv --world sim --processes 2
 expect 'cannot be spread evenly' "$weft" bench kv --world net --clients 3 --processes 2
+printf '[[fault]]\nkind = "pause"\nfrom_us = 5\nuntil_us = 9\nmachine = "node0"\n' >pause.toml
+expect 'one crash of a node' "$weft" bench kv --world net --faults pause.toml
+expect 'MiB are free' "$weft" bench kv --nodes 16 --records 1000000 --value-bytes 1024
 expect 'simulator only' "$weft" bench rdma --world net --faults /dev/null
 
 # Seeds and faults of campaigns.

@@ -53,14 +53,14 @@ impl Failure {
                 paragraph.join(" ").trim_start_matches("error: ").to_owned()
             }
         };
-        let similar =
-            [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
-                .into_iter()
-                .find_map(|kind| match error.get(kind)? {
-                    ContextValue::String(name) => Some(name.clone()),
-                    ContextValue::Strings(names) => names.first().cloned(),
-                    _ => None,
-                });
+        let kinds =
+            [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+        let similar = kinds.into_iter().find_map(|kind| match error.get(kind)? {
+            ContextValue::String(name) => Some(name.clone()),
+            // The longer ones are hidden subcommands, which begin with the names of others.
+            ContextValue::Strings(names) => names.iter().min_by_key(|name| name.len()).cloned(),
+            _ => None,
+        });
         let hint = similar.map_or(String::new(), |name| format!("did you mean `{name}`? "));
         Self(format!("{what}; {hint}see `{subcommand} --help`"))
     }
@@ -95,4 +95,48 @@ pub(crate) fn subcommand<C: CommandFactory>(arguments: &[OsString]) -> String {
         }
     }
     path
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_is_one_line_whatever_it_was_told() {
+        assert_eq!(
+            Failure::new("a node ended:\n  panicked\n\tat x\n").to_string(),
+            "a node ended: panicked at x"
+        );
+    }
+
+    #[test]
+    fn a_subcommand_is_named_as_far_as_it_exists() {
+        let path = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            subcommand::<crate::Cli>(&words)
+        };
+        assert_eq!(path("target/weft bench kv --nodes x"), "weft bench kv");
+        assert_eq!(path("weft bench nothing"), "weft bench");
+        assert_eq!(path("weft --nodes"), "weft");
+    }
+
+    #[test]
+    fn what_the_parser_says_becomes_one_line() {
+        let line = |words: &[&str]| {
+            let error = crate::Cli::try_parse_from(words).expect_err("it is wrong");
+            Failure::of_arguments(&error, "weft x").to_string()
+        };
+        assert_eq!(
+            line(&["weft", "bnch"]),
+            "unrecognized subcommand 'bnch'; did you mean `bench`? see `weft x --help`"
+        );
+        assert_eq!(line(&["weft", "bench"]), "a subcommand is missing; see `weft x --help`");
+        let missing = line(&["weft", "start"]);
+        assert!(
+            missing.starts_with("the following required arguments were not provided: --config"),
+            "{missing}"
+        );
+    }
 }

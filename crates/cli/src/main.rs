@@ -8,6 +8,7 @@ mod bench;
 mod demo;
 mod failure;
 mod faults;
+mod memory;
 mod output;
 mod parse;
 mod process;

@@ -161,6 +161,20 @@ fn real_processes_serve_a_checked_bench() {
 }
 
 #[test]
+fn a_real_node_is_killed_and_comes_back() {
+    let folder = TempDir::new().unwrap();
+    let plan = "[[fault]]\nkind = \"crash\"\nat_us = 300000\nmachine = \"node1\"\n\
+                [[fault]]\nkind = \"restart\"\nat_us = 700000\nmachine = \"node1\"\n";
+    std::fs::write(folder.path().join("kill.toml"), plan).unwrap();
+    let words = "bench kv --world net --seconds 2 --clients 4 --value-bytes 64 --faults kill.toml --json -";
+    let result = json(&weft(folder.path(), &words.split(' ').collect::<Vec<_>>()));
+    assert_eq!(result["faults"]["crash"], 1);
+    assert_eq!(result["checked"], "linearizable");
+    assert_eq!(result["lost_acknowledged_writes"], 0);
+    assert!(result["replay"].as_str().unwrap().contains("--faults kill.toml"));
+}
+
+#[test]
 fn the_tour_leaves_everything_that_it_names() {
     let folder = TempDir::new().unwrap();
     let output = weft(folder.path(), &["demo", "--quick", "--seed", "5", "--out", "out"]);

@@ -11,7 +11,7 @@ use weft_bench::load::Load;
 use weft_bench::progress::Progress;
 use weft_bench::result::{RunResult, World, write_whole};
 use weft_bench::workload::{Distribution, Workload};
-use weft_kv::ReadPolicy;
+use weft_kv::{Parameters, ReadPolicy};
 use weft_net::Stop;
 use weft_sim::{CostProfile, FaultPlan};
 use weft_time::Duration;
@@ -19,7 +19,7 @@ use weft_time::Duration;
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json, Staging};
 use crate::replay::CommandLine;
-use crate::{faults, parse, table, trace};
+use crate::{faults, memory, parse, table, trace};
 
 const OPERATIONS: u64 = 1_000_000;
 const CLIENTS: u32 = 32;
@@ -90,7 +90,7 @@ pub(crate) struct KvOptions {
     /// What work costs a node, in sim: fpga, cores or host-card [default: fpga]
     #[arg(long, value_name = "NAME", value_parser = parse::profile)]
     pub(crate) profile: Option<String>,
-    /// What goes wrong, in sim: a fault plan in TOML
+    /// What goes wrong: a fault plan in TOML; in net, the crash and restart of one node, in µs since the workload began
     #[arg(long, value_name = "PLAN.toml")]
     pub(crate) faults: Option<PathBuf>,
     /// Operations that start in this time are not measured, in µs [default: 100 in sim, 200000 in net]
@@ -153,8 +153,7 @@ impl KvArguments {
             World::Sim => {
                 let capture = outputs.pcap.as_deref().map(Staging::new).transpose()?;
                 let place = capture.as_ref().map(|staging| (staging.path().to_owned(), CaptureWindow::ALL));
-                let plan = options.faults.as_deref().map(faults::plan).transpose()?.unwrap_or_default();
-                let run = options.run_simulated(plan, place)?;
+                let run = options.run_simulated(options.plan()?, place)?;
                 if let Some(staging) = capture {
                     staging.publish()?;
                 }
@@ -173,16 +172,31 @@ impl KvArguments {
 impl KvOptions {
     /// Refuses options that contradict each other.
     fn check(&self) -> Result<(), Failure> {
-        let only_in_sim = [("--profile", self.profile.is_some()), ("--faults", self.faults.is_some())];
-        if let (World::Net, Some((name, _))) = (self.world, only_in_sim.iter().find(|(_, given)| *given)) {
-            return Err(Failure::new(format!(
-                "{name} is for the simulator; leave it out or choose --world sim"
-            )));
+        if self.world == World::Net && self.profile.is_some() {
+            return Err(Failure::new("--profile is for the simulator; leave it out or choose --world sim"));
         }
         if self.world == World::Sim && self.processes.is_some() {
             return Err(Failure::new("--processes is for real sockets; leave it out or choose --world net"));
         }
-        Ok(())
+        self.check_memory(memory::available())
+    }
+
+    /// Refuses tables that do not fit the machine. About half of a table stays untouched.
+    fn check_memory(&self, available: Option<u64>) -> Result<(), Failure> {
+        let workload = self.workload()?;
+        let (records, value_bytes) = (workload.records(), workload.value_bytes());
+        let table = Parameters { value_bytes_max: value_bytes, ..Parameters::for_keys(2 * records) };
+        let needed = table.memory_bytes() as u64 / 2 * self.nodes as u64;
+        match available {
+            Some(available) if needed > available => Err(Failure::new(format!(
+                "{records} records of {value_bytes} bytes on {} nodes take about {} MiB, and {} MiB are free; choose \
+                 fewer records or nodes, or shorter values",
+                self.nodes,
+                needed >> 20,
+                available >> 20
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The workload with its parameters.
@@ -198,6 +212,10 @@ impl KvOptions {
             workload = workload.with_distribution(distribution);
         }
         Ok(workload)
+    }
+
+    fn plan(&self) -> Result<FaultPlan, Failure> {
+        Ok(self.faults.as_deref().map(faults::plan).transpose()?.unwrap_or_default())
     }
 
     fn load(&self) -> Load {
@@ -266,7 +284,7 @@ impl KvOptions {
             warm_up: self.warm_up(REAL_WARM_UP_US),
             seed: self.seed,
             reads: self.reads,
-            kill: None,
+            kill: faults::kill(&self.plan()?)?,
             lease: REAL_LEASE,
             spin: REAL_SPIN,
             replay: self.command().to_string(),
@@ -372,6 +390,16 @@ mod tests {
         let line = line.to_string();
         let words: Vec<&str> = line.strip_prefix("weft bench ").expect("its beginning").split(' ').collect();
         parse(&words)
+    }
+
+    #[test]
+    fn tables_that_do_not_fit_are_refused() {
+        let options = KvOptions { records: Some(1_000_000), ..KvOptions::default() };
+        assert_eq!(options.check_memory(None), Ok(()));
+        assert_eq!(options.check_memory(Some(64 << 30)), Ok(()));
+        let refused = options.check_memory(Some(4 << 30)).unwrap_err().to_string();
+        assert!(refused.contains("4096 MiB are free"), "{refused}");
+        assert_eq!(KvOptions::default().check_memory(Some(128 << 20)), Ok(()));
     }
 
     #[test]
