@@ -195,7 +195,7 @@ impl Campaign {
             load: LOAD,
             reads: ReadPolicy::AnyReplica,
             seed,
-            profile: self.profile.clone(),
+            profile: self.profile,
             plan,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,

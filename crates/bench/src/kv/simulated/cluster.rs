@@ -87,7 +87,7 @@ impl Cluster {
         let director = ClusterDirector {
             stations: stations.clone(),
             engine,
-            profile: parameters.profile.clone(),
+            profile: parameters.profile,
             former: Rc::default(),
         };
         let mut world = World::new(parameters.seed, SwitchConfig::default());
