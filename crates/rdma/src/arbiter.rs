@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Round robin over the queue pairs that have something to send, one packet a turn.
+/// Round robin over the queue pairs that have something to send.
 ///
 /// Only active queue pairs are in the list, so a turn costs the same however many idle ones there are.
 #[derive(Debug)]
@@ -17,6 +17,7 @@ impl Arbiter {
     }
 
     /// Puts queue pair `index` at the end of the list unless it is in it.
+    #[inline]
     pub(crate) fn activate(&mut self, index: usize) {
         if !std::mem::replace(&mut self.active[index], true) {
             self.order.push_back(index as u32);
@@ -24,6 +25,7 @@ impl Arbiter {
     }
 
     /// Takes the first of the list out of it.
+    #[inline]
     pub(crate) fn next(&mut self) -> Option<usize> {
         let index = self.order.pop_front()? as usize;
         self.active[index] = false;

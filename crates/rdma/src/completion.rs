@@ -114,6 +114,7 @@ impl CompletionQueue {
     }
 
     /// Sets one place aside for a request that is being posted.
+    #[inline]
     pub(crate) fn reserve(&mut self) -> Result<(), ApiError> {
         if self.entries.len() + self.reserved >= self.depth {
             return Err(ApiError::CompletionQueueFull);
@@ -123,16 +124,19 @@ impl CompletionQueue {
     }
 
     /// Gives `places` back: their requests ended without a completion.
+    #[inline]
     pub(crate) fn release(&mut self, places: usize) {
         self.reserved = self.reserved.checked_sub(places).expect("only reserved places are released");
     }
 
     /// Turns one reserved place into a completion.
+    #[inline]
     pub(crate) fn push(&mut self, completion: Completion) {
         self.release(1);
         self.entries.push_back(completion);
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Completion> {
         self.entries.pop_front()
     }

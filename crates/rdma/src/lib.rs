@@ -10,7 +10,7 @@
 //! - Whenever anything was passed in ([`Transport::receive`], [`Transport::post_send`],
 //!   [`Transport::handle_deadline`], ...), there may be packets to send: call [`Transport::poll_transmit`]
 //!   until it returns `None`, as fast as the wire takes them. Each call makes one packet; queue pairs take
-//!   turns.
+//!   turns of [`Config::burst_packets`].
 //! - Completions and calls of engines queue up in bounded space: [`Transport::poll_completion`] and
 //!   [`Transport::poll_rpc`]. A full call queue drops packets without a NAK, and retransmission recovers; a
 //!   full completion queue refuses further posts.

@@ -132,6 +132,7 @@ pub(crate) struct Grant {
 
 impl Grant {
     /// Writes where the region says: to the target and, if the region writes through, to HBM.
+    #[inline]
     pub(crate) fn store(
         self,
         memory: &mut impl RegionMemory,
@@ -209,12 +210,14 @@ impl RegionTable {
     }
 
     /// Checks an access by a peer, whose key is an rkey.
+    #[inline]
     pub(crate) fn check_remote(&self, request: Request) -> Result<Grant, Violation> {
         let slot = self.slots.get(self.index(request.key)).filter(|slot| slot.rkey == request.key);
         check(slot, request)
     }
 
     /// Checks an access by the owner, whose key is an lkey.
+    #[inline]
     pub(crate) fn check_local(&self, request: Request) -> Result<Grant, Violation> {
         let slot = self.slots.get(self.index(request.key)).filter(|slot| slot.lkey == request.key);
         check(slot, request)
@@ -249,6 +252,7 @@ impl RegionTable {
     }
 }
 
+#[inline]
 fn check(slot: Option<&Slot>, request: Request) -> Result<Grant, Violation> {
     let region = slot.and_then(|slot| slot.region.as_ref()).ok_or(Violation::UnknownKey)?;
     if region.domain != request.domain {

@@ -22,16 +22,19 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Checks a peer's access and counts a refusal.
+    #[inline]
     pub(crate) fn check_remote(&mut self, request: Request) -> Result<Grant, Violation> {
         self.regions.check_remote(request).inspect_err(|&violation| self.count_violation(violation))
     }
 
     /// Checks an access of the owner and counts a refusal.
+    #[inline]
     pub(crate) fn check_local(&mut self, request: Request) -> Result<Grant, Violation> {
         self.regions.check_local(request).inspect_err(|&violation| self.count_violation(violation))
     }
 
     /// Spends credits for `bytes` that go to `target`; says whether there were enough (BALBOA 4.3).
+    #[inline]
     pub(crate) fn spend_credits(&mut self, target: Target, bytes: usize) -> bool {
         let Some(credits) = self.host_credits.as_mut().filter(|_| target == Target::Host) else {
             return true;

@@ -29,6 +29,7 @@ impl Timers {
     }
 
     /// Sets, moves or (`None`) stops the timer of queue pair `index`.
+    #[inline]
     pub(crate) fn set(&mut self, index: usize, at: Option<Instant>) {
         let place = self.places[index];
         match (place, at) {

@@ -43,6 +43,9 @@ pub struct Config {
     pub window_packets: u32,
     /// A requester asks for an acknowledgement at least once in so many packets.
     pub acknowledge_interval: u32,
+    /// Packets that a queue pair sends in its turn before the next has one; at least 1. More than 1 is for ports that send
+    /// runs of packets of equal size at once: packets of one message are such a run.
+    pub burst_packets: u32,
     /// What decides the window of a queue pair.
     pub congestion_control: CongestionControlFactory,
     /// Payload bytes that the host-facing path takes before some are returned
@@ -66,6 +69,7 @@ impl Default for Config {
             max_rd_atomic: 16,
             window_packets: 64,
             acknowledge_interval: 16,
+            burst_packets: 1,
             congestion_control: FixedWindow::boxed,
             host_credit_bytes: None,
             partition_key: 0xffff,
@@ -101,6 +105,8 @@ pub struct Transport {
     free: Vec<u32>,
     index_bits: u32,
     arbiter: Arbiter,
+    /// The queue pair whose turn it is, which is not in the arbiter's line, and the packets that are left of it.
+    turn: Option<(usize, u32)>,
     timers: Timers,
     shared: Shared,
 }
@@ -114,12 +120,14 @@ impl Transport {
         assert!((1..=TABLE_MAX).contains(&config.max_queue_pairs), "1 to 65,536 queue pairs");
         assert!((1..=TABLE_MAX).contains(&config.max_regions), "1 to 65,536 regions");
         assert!((1..=1 << 20).contains(&config.window_packets), "a window of 1 to 2^20 packets");
+        assert!(config.burst_packets > 0, "a turn of at least one packet");
         let queue_pairs = config.max_queue_pairs;
         Self {
             slots: (0..queue_pairs).map(|_| Slot { queue_pair: None, generation: 0 }).collect(),
             free: (0..queue_pairs as u32).rev().collect(),
             index_bits: usize::BITS - (queue_pairs - 1).leading_zeros(),
             arbiter: Arbiter::new(queue_pairs),
+            turn: None,
             timers: Timers::new(queue_pairs),
             shared: Shared {
                 regions: RegionTable::new(config.max_regions, config.key_seed),
@@ -324,7 +332,11 @@ impl Transport {
         memory: &mut impl RegionMemory,
         out: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        while let Some(index) = self.arbiter.next() {
+        loop {
+            let (index, left) = match self.turn.take() {
+                Some(turn) => turn,
+                None => (self.arbiter.next()?, self.config.burst_packets),
+            };
             let Some(queue_pair) = self.slots[index].queue_pair.as_mut() else { continue };
             let sent = queue_pair.transmit(now, &mut self.shared, memory, out);
             let transmit = Transmit {
@@ -332,12 +344,16 @@ impl Transport {
                 source_port: queue_pair.source_port(),
                 queue_pair: queue_pair.number(),
             };
-            self.settle(index);
+            if sent && left > 1 {
+                self.timers.set(index, queue_pair.deadline());
+                self.turn = Some((index, left - 1));
+            } else {
+                self.settle(index);
+            }
             if sent {
                 return Some(transmit);
             }
         }
-        None
     }
 
     /// When [`Transport::handle_deadline`] must be called at the latest; `None` if time changes nothing.
@@ -381,16 +397,19 @@ impl Transport {
     }
 
     /// Brings the timer and the turn of a queue pair in line with what it wants after a change.
+    #[inline]
     fn settle(&mut self, index: usize) {
         let Some(queue_pair) = &self.slots[index].queue_pair else { return };
         self.timers.set(index, queue_pair.deadline());
-        if queue_pair.wants_to_send() {
+        let has_turn = self.turn.is_some_and(|(turn, _)| turn == index);
+        if !has_turn && queue_pair.wants_to_send() {
             self.arbiter.activate(index);
         }
     }
 }
 
 /// The place of a queue pair, from its number alone.
+#[inline]
 fn find(slots: &[Slot], index_bits: u32, number: QueuePairNumber) -> Option<usize> {
     let index = (number.0 & ((1 << index_bits) - 1)) as usize;
     let slot = slots.get(index)?;

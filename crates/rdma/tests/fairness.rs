@@ -24,8 +24,12 @@ struct End {
 
 /// Two NICs with 500 connections between them.
 fn ends() -> [End; 2] {
+    ends_with(Config::default())
+}
+
+fn ends_with(config: Config) -> [End; 2] {
     let mut ends = [1, 2].map(|name| {
-        let mut transport = Transport::new(Config::default());
+        let mut transport = Transport::new(config.clone());
         let keys = transport.register_region(Region::host(0, MEMORY_BYTES as u64, AccessFlags::ALL)).unwrap();
         let attributes = QueuePairAttributes { max_send_wr: 16, max_recv_wr: 1, ..Default::default() };
         let queue_pairs =
@@ -96,6 +100,28 @@ fn thirty_two_busy_of_five_hundred_share_the_wire_evenly() {
     }
     let shares: Vec<u64> = busy.iter().map(|&index| shares[index]).collect();
     assert!(jain(&shares) >= 0.99, "{} {shares:?}", jain(&shares));
+}
+
+/// A turn ends after a burst, or before if the queue pair has nothing more, and what is posted or acknowledged meanwhile
+/// does not put it in line twice.
+#[test]
+fn a_turn_may_have_several_packets() {
+    let mut ends = ends_with(Config { burst_packets: 4, ..Config::default() });
+    let keys = ends[1].keys;
+    for (index, packets) in [(0, 6), (1, 6), (2, 3)] {
+        post(&mut ends[0], keys, index, Instant::ZERO, false, 1_024 * packets);
+    }
+    let mut order = Vec::new();
+    while let Some((number, _)) = step(&mut ends, 0, Instant::ZERO) {
+        let index = ends[0].queue_pairs.iter().position(|&other| other == number).unwrap();
+        order.push(index);
+        if order.len() == 2 {
+            post(&mut ends[0], keys, index, Instant::ZERO, false, 1_024);
+        }
+        while step(&mut ends, 1, Instant::ZERO).is_some() {}
+    }
+    assert_eq!(order, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 0, 0, 0, 1, 1]);
+    assert_eq!(std::iter::from_fn(|| ends[0].transport.poll_completion()).count(), 4);
 }
 
 /// On one connection both ends READ and WRITE without pause: each kind of packet gets its part of the wire.

@@ -24,8 +24,17 @@ pub const BYTES: usize = 4;
 const HEADER_BYTES: usize = Ipv4::BYTES + Udp::BYTES;
 const PSEUDO_BYTES: usize = HEADER_BYTES + Bth::BYTES;
 
-/// CRC-32 of the eight leading bytes of ones.
-const ONES_CRC: u32 = 0x2144_df1c;
+/// The state of the CRC's shift register behind the eight leading bytes of ones.
+const STATE_BEHIND_ONES: u32 = !0x2144_df1c;
+
+/// [`Hasher`]'s name for a shift register of zeros.
+const ZERO_STATE: u32 = !0;
+
+/// What the hash takes at once.
+const LANE_BYTES: usize = 16;
+
+/// The most bytes behind the BTH that are copied next to it, to be hashed with it in one go.
+const COPIED_BYTES_MAX: usize = 160;
 
 /// What the ICRC covers of the headers below the packet, apart from lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +68,7 @@ impl Path {
     /// # Panics
     ///
     /// When the packet is shorter than a BTH or longer than a UDP datagram can be (65,503 bytes).
+    #[inline]
     pub fn icrc(&self, packet: &[u8]) -> u32 {
         self.icrc_of_parts(packet, &[])
     }
@@ -68,6 +78,7 @@ impl Path {
     /// # Panics
     ///
     /// When the headers are shorter than a BTH or the whole is longer than a UDP datagram can be.
+    #[inline]
     pub fn icrc_of_parts(&self, headers: &[u8], payload: &[u8]) -> u32 {
         let udp_bytes = Udp::BYTES + headers.len() + payload.len() + BYTES;
         let total_bytes = u16::try_from(Ipv4::BYTES + udp_bytes).expect("a UDP datagram");
@@ -101,6 +112,7 @@ impl Path {
     ///
     /// `Truncated` when a BTH and an ICRC do not fit in; `BadField` when it exceeds what a UDP datagram
     /// can carry; `BadChecksum` when the ICRC differs.
+    #[inline]
     pub fn verify<'a>(&self, udp_payload: &'a [u8]) -> Result<&'a [u8], ParseError> {
         let (packet, icrc) = split(udp_payload)?;
         check(self.icrc(packet), icrc)?;
@@ -154,22 +166,44 @@ fn check(computed: u32, received: [u8; BYTES]) -> Result<(), ParseError> {
     }
 }
 
-/// Sets the variant fields to ones, then hashes. The headers and the BTH, where all of these lie, go
-/// through one 40-byte buffer on the stack; the rest is hashed where it lies.
+/// Sets the variant fields to ones, then hashes.
+///
+/// The headers and the BTH, where all of these fields lie, go through a block on the stack. What follows joins them there
+/// if it is short, because starting a hash costs as much as a hundred bytes; otherwise it is hashed where it lies.
+///
+/// The block ends on a boundary of the hash's lanes, so its front is filled up: a register of zeros stays one while it
+/// takes zeros. The register's true state behind the leading ones enters as a difference in the first four bytes, which is
+/// what the state of a CRC is.
+#[inline]
 fn masked(headers: [u8; HEADER_BYTES], packet: &[u8], payload: &[u8]) -> u32 {
-    let (bth, rest) = packet.split_first_chunk::<{ Bth::BYTES }>().expect("a packet starts with a BTH");
-    let mut pseudo = [0; PSEUDO_BYTES];
-    pseudo[..HEADER_BYTES].copy_from_slice(&headers);
-    pseudo[HEADER_BYTES..].copy_from_slice(bth);
-    pseudo[1] = 0xff; // type of service
-    pseudo[8] = 0xff; // time to live
-    pseudo[10..12].fill(0xff); // IPv4 checksum
-    pseudo[26..28].fill(0xff); // UDP checksum
-    pseudo[32] = 0xff; // BTH: FECN, BECN and the six reserved bits
-    let mut hasher = Hasher::new_with_initial(ONES_CRC);
-    hasher.update(&pseudo);
-    hasher.update(rest);
-    hasher.update(payload);
+    assert!(packet.len() >= Bth::BYTES, "a packet starts with a BTH");
+    let mut block = [0; LANE_BYTES + PSEUDO_BYTES + COPIED_BYTES_MAX];
+    let rest = packet.len() - Bth::BYTES + payload.len();
+    let copied = if rest <= COPIED_BYTES_MAX { rest } else { 0 };
+    let length = PSEUDO_BYTES + copied;
+    let start = length.wrapping_neg() % LANE_BYTES;
+    let content = &mut block[start..start + length];
+    content[..HEADER_BYTES].copy_from_slice(&headers);
+    content[HEADER_BYTES..PSEUDO_BYTES].copy_from_slice(&packet[..Bth::BYTES]);
+    content[1] = 0xff; // type of service
+    content[8] = 0xff; // time to live
+    content[10..12].fill(0xff); // IPv4 checksum
+    content[26..28].fill(0xff); // UDP checksum
+    content[32] = 0xff; // BTH: FECN, BECN and the six reserved bits
+    for (byte, state) in content.iter_mut().zip(STATE_BEHIND_ONES.to_le_bytes()) {
+        *byte ^= state;
+    }
+    let mut hasher = Hasher::new_with_initial(ZERO_STATE);
+    if copied == rest {
+        let packet_end = HEADER_BYTES + packet.len();
+        content[PSEUDO_BYTES..packet_end].copy_from_slice(&packet[Bth::BYTES..]);
+        content[packet_end..].copy_from_slice(payload);
+        hasher.update(&block[..start + length]);
+    } else {
+        hasher.update(&block[..start + length]);
+        hasher.update(&packet[Bth::BYTES..]);
+        hasher.update(payload);
+    }
     hasher.finalize()
 }
 
@@ -179,7 +213,36 @@ mod tests {
 
     #[test]
     fn the_constant_prefix_is_eight_bytes_of_ones() {
-        assert_eq!(crc32fast::hash(&[0xff; 8]), ONES_CRC);
+        assert_eq!(crc32fast::hash(&[0xff; 8]), !STATE_BEHIND_ONES);
+    }
+
+    /// Byte by byte, as the specification describes it.
+    fn reference(path: &Path, packet: &[u8]) -> u32 {
+        let total = (HEADER_BYTES + packet.len() + BYTES) as u16;
+        let [source_port, port] = [path.source_port, roce::UDP_PORT].map(u16::to_be_bytes);
+        let mut covered = vec![0xff; 8];
+        covered.extend([0x45, 0xff]);
+        covered.extend(total.to_be_bytes());
+        covered.extend(path.identification.to_be_bytes());
+        covered.extend([u8::from(path.dont_fragment) << 6, 0, 0xff, 17, 0xff, 0xff]);
+        covered.extend(path.source.octets());
+        covered.extend(path.destination.octets());
+        covered.extend([source_port, port].concat());
+        covered.extend((total - 20).to_be_bytes());
+        covered.extend([0xff, 0xff]);
+        covered.extend(&packet[..4]);
+        covered.push(0xff);
+        covered.extend(&packet[5..]);
+        crc32fast::hash(&covered)
+    }
+
+    #[test]
+    fn every_length_gives_what_the_covered_bytes_in_one_piece_give() {
+        let bytes: Vec<u8> = (0..4_200_u32).map(|place| ((place * place) >> 3) as u8).collect();
+        for length in (Bth::BYTES..600).chain(4_000..4_200) {
+            let path = Path { identification: length as u16, ..PATH };
+            assert_eq!(path.icrc(&bytes[..length]), reference(&path, &bytes[..length]), "{length} bytes");
+        }
     }
 
     const PATH: Path = Path {

@@ -56,6 +56,7 @@ struct Setup {
 
 impl Setup {
     /// A base transport header towards the peer.
+    #[inline]
     fn header(&self, shared: &Shared, opcode: Opcode, sequence: u64) -> Bth {
         Bth {
             opcode,
@@ -71,12 +72,14 @@ impl Setup {
     }
 
     /// Packets that `length` bytes need; a message without payload needs one.
+    #[inline]
     fn packets(&self, length: u32) -> u32 {
         length.div_ceil(self.mtu).max(1)
     }
 }
 
 /// Puts `packet` at the end of `out`.
+#[inline]
 fn emit(packet: &Packet<'_>, shared: &mut Shared, out: &mut Vec<u8>) {
     packet.emit(out);
     shared.counters.sent_pkts += 1;
@@ -267,6 +270,7 @@ impl QueuePair {
     }
 
     /// Whether [`QueuePair::transmit`] has anything to do.
+    #[inline]
     pub(crate) fn wants_to_send(&self) -> bool {
         self.responder.has_output() || self.requester_ready()
     }
@@ -279,8 +283,7 @@ impl QueuePair {
         memory: &mut impl RegionMemory,
         out: &mut Vec<u8>,
     ) -> bool {
-        let responder_first = self.responder_turn || !self.requester_ready();
-        if self.responder.has_output() && responder_first {
+        if self.responder.has_output() && (self.responder_turn || !self.requester_ready()) {
             self.responder_turn = false;
             match self.responder.transmit(&self.setup, shared, memory, out) {
                 Ok(sent) => sent,
@@ -318,6 +321,7 @@ impl QueuePair {
         self.requester.on_mark(now);
     }
 
+    #[inline]
     fn requester_ready(&self) -> bool {
         self.state == QueuePairState::ReadyToSend && self.requester.ready(&self.setup)
     }

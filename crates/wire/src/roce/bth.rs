@@ -46,6 +46,7 @@ impl Bth {
     ///
     /// `BadField` when the opcode is not of the reliable-connection service or the transport header
     /// version is not zero.
+    #[inline]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Bth, ParseError> {
         let opcode = Opcode::from_u8(bytes[0])
             .ok_or(ParseError::BadField { field: "BTH.OpCode", value: bytes[0].into() })?;
@@ -71,6 +72,7 @@ impl Bth {
     /// # Panics
     ///
     /// When `pad` exceeds 3 or a 24-bit field its 24 bits.
+    #[inline]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         assert!(self.pad <= 3, "{} pad bytes", self.pad);
         assert!(self.destination <= MASK_24, "queue pair {:#x}", self.destination);

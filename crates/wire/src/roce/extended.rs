@@ -20,11 +20,13 @@ impl Reth {
     pub const BYTES: usize = 16;
 
     /// Reads the header; all its values are valid.
+    #[inline]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Reth {
         Reth { address: be64(bytes, 0), rkey: be32(bytes, 8), length: be32(bytes, 12) }
     }
 
     /// Writes the header.
+    #[inline]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[0..8].copy_from_slice(&self.address.to_be_bytes());
@@ -53,6 +55,7 @@ impl AtomicEth {
 
     /// Reads the header. A misaligned address is read as it is: to refuse it, with a NAK, is the
     /// responder's task.
+    #[inline]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> AtomicEth {
         AtomicEth {
             address: be64(bytes, 0),
@@ -63,6 +66,7 @@ impl AtomicEth {
     }
 
     /// Writes the header.
+    #[inline]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[0..8].copy_from_slice(&self.address.to_be_bytes());
@@ -91,6 +95,7 @@ impl Aeth {
     /// # Errors
     ///
     /// `BadField` when the syndrome is one that the specification reserves.
+    #[inline]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Aeth, ParseError> {
         let syndrome = Syndrome::from_u8(bytes[0])
             .ok_or(ParseError::BadField { field: "AETH.Syndrome", value: bytes[0].into() })?;
@@ -102,6 +107,7 @@ impl Aeth {
     /// # Panics
     ///
     /// When a field exceeds its bits.
+    #[inline]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         assert!(self.msn <= MASK_24, "message sequence number {:#x}", self.msn);
         (u32::from(self.syndrome.to_u8()) << 24 | self.msn).to_be_bytes()

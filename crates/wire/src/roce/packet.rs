@@ -34,6 +34,7 @@ pub const fn pad_bytes(payload_bytes: usize) -> u8 {
 impl<'a> Packet<'a> {
     /// A packet of the base header alone, for the caller to add what its opcode calls for. Sets
     /// [`Bth::pad`] to fit the payload.
+    #[inline]
     pub fn new(bth: Bth, payload: &'a [u8]) -> Packet<'a> {
         Packet {
             bth: Bth { pad: pad_bytes(payload.len()), ..bth },
@@ -54,6 +55,7 @@ impl<'a> Packet<'a> {
     /// `Truncated` when a header or the pad bytes are cut short; `BadField` for an opcode of another
     /// service, an unknown header version, a reserved syndrome, a payload where the opcode has none,
     /// or a length that is not a multiple of four.
+    #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let (bth, mut rest) = take(bytes)?;
         let bth = Bth::from_bytes(bth)?;
@@ -106,6 +108,7 @@ impl<'a> Packet<'a> {
     ///
     /// When the headers are not those that the opcode calls for, a payload stands where the opcode has
     /// none, the pad does not fit the payload, or a field exceeds its bits.
+    #[inline]
     pub fn emit(&self, out: &mut Vec<u8>) {
         self.emit_headers(out);
         out.extend_from_slice(self.payload);
@@ -117,6 +120,7 @@ impl<'a> Packet<'a> {
     /// # Panics
     ///
     /// As [`Packet::emit`].
+    #[inline]
     pub fn emit_headers(&self, out: &mut Vec<u8>) {
         self.assert_consistent();
         out.extend_from_slice(&self.bth.to_bytes());
@@ -142,6 +146,7 @@ impl<'a> Packet<'a> {
         self.bth.opcode.header_bytes() + self.payload.len() + usize::from(self.bth.pad)
     }
 
+    #[inline]
     fn assert_consistent(&self) {
         let opcode = self.bth.opcode;
         assert_eq!(self.reth.is_some(), opcode.has_reth(), "RETH of {opcode:?}");

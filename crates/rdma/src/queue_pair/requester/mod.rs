@@ -98,6 +98,8 @@ pub(super) struct Requester {
     since_request: u32,
     congestion: Box<dyn CongestionControl>,
     window_limit: u32,
+    /// What the congestion control allows, within the limit: it changes only when that is told of something.
+    window: u32,
 }
 
 impl Requester {
@@ -118,6 +120,7 @@ impl Requester {
             rnr_retries: 0,
             timer: None,
             since_request: 0,
+            window: congestion.window().clamp(1, window_limit),
             congestion,
             window_limit,
         }
@@ -135,7 +138,7 @@ impl Requester {
         self.failed = None;
         self.timer = None;
         self.since_request = 0;
-        self.congestion = congestion;
+        self.tell_congestion_control(|control| *control = congestion);
         self.restore_retries(setup);
     }
 
@@ -145,9 +148,16 @@ impl Requester {
 
     /// Packets that may be outstanding.
     pub(super) fn window(&self) -> u32 {
-        self.congestion.window().clamp(1, self.window_limit)
+        self.window
     }
 
+    /// All that happens to the congestion control goes through here.
+    fn tell_congestion_control(&mut self, tell: impl FnOnce(&mut Box<dyn CongestionControl>)) {
+        tell(&mut self.congestion);
+        self.window = self.congestion.window().clamp(1, self.window_limit);
+    }
+
+    #[inline]
     pub(super) fn next_to_send(&self) -> u64 {
         self.at_cursor().map_or(self.next, |entry| entry.first + u64::from(self.cursor.packet))
     }
@@ -157,7 +167,7 @@ impl Requester {
     }
 
     pub(super) fn on_mark(&mut self, now: Instant) {
-        self.congestion.on_mark(now);
+        self.tell_congestion_control(|control| control.on_mark(now));
     }
 
     pub(super) fn post(
@@ -190,6 +200,7 @@ impl Requester {
     }
 
     /// Whether the packet at the cursor may be sent now.
+    #[inline]
     pub(super) fn ready(&self, setup: &Setup) -> bool {
         if self.failed.is_some() || matches!(self.timer, Some((Wait::ReceiverReady, _))) {
             return false;
@@ -245,7 +256,8 @@ impl Requester {
         let missing = self.next_response().filter(|&response| response < end);
         let end = missing.unwrap_or(end);
         if end > self.unacknowledged {
-            self.congestion.on_ack(now, (end - self.unacknowledged) as u32);
+            let packets = (end - self.unacknowledged) as u32;
+            self.tell_congestion_control(|control| control.on_ack(now, packets));
             self.unacknowledged = end;
             self.restore_retries(setup);
             while self.entries.front().is_some_and(|entry| entry.end() <= end) {
@@ -298,6 +310,7 @@ impl Requester {
         self.timer = setup.timeout.map(|timeout| (Wait::Acknowledgement, now + timeout));
     }
 
+    #[inline]
     fn at_cursor(&self) -> Option<&Entry> {
         self.entries.get((self.cursor.serial - self.first_serial) as usize)
     }
@@ -309,6 +322,7 @@ impl Requester {
 }
 
 /// The local memory of packet `packet` of `entry`; for a READ, of all packets from there on.
+#[inline]
 fn part_of(entry: &Entry, packet: u32, mtu: u32) -> LocalBuffer {
     let LocalBuffer { address, length, lkey } = entry.request.local;
     // A message has at most 2^31 bytes, so this fits.
@@ -319,6 +333,7 @@ fn part_of(entry: &Entry, packet: u32, mtu: u32) -> LocalBuffer {
 }
 
 /// Checks the local memory of a packet; nothing needs to be checked for no bytes.
+#[inline]
 fn check_local(
     part: LocalBuffer,
     needs: AccessFlags,

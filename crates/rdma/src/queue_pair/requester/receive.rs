@@ -204,7 +204,7 @@ impl Requester {
         };
         self.retries = rest;
         shared.counters.completer_retry_err += 1;
-        self.congestion.on_loss(now, loss);
+        self.tell_congestion_control(|control| control.on_loss(now, loss));
         self.rewind();
         self.timer = None;
         Ok(())

@@ -111,6 +111,7 @@ impl Requester {
 
     /// After how many packets an acknowledgement is due. Four times in a window, so that one that is halved
     /// on its way does not leave the requester waiting for an acknowledgement that nobody was asked for.
+    #[inline]
     fn acknowledge_interval(&self, shared: &Shared) -> u32 {
         shared.acknowledge_interval.min(self.window() / 4).max(1)
     }
@@ -127,6 +128,7 @@ impl Requester {
     }
 }
 
+#[inline]
 fn opcode(entry: &Entry, packet: u32) -> Opcode {
     let first = packet == 0;
     let last = packet + 1 == entry.packets;

@@ -39,15 +39,17 @@ impl Responder {
             Opcode::WriteFirst | Opcode::WriteOnly | Opcode::WriteOnlyWithImmediate => {
                 let reth = packet.reth.expect("the packet is well formed");
                 // The whole range is checked at once, so that no part of a WRITE that leaves its region lands.
-                if reth.length > 0 {
+                let whole = if reth.length > 0 {
                     allow(setup, AccessFlags::REMOTE_WRITE, shared)?;
-                    check(&reth, AccessFlags::REMOTE_WRITE, setup, shared).map_err(Refusal::Nak)?;
-                }
-                self.carry_out_write(reth, 0, packet, setup, shared, memory)
+                    Some(check(&reth, AccessFlags::REMOTE_WRITE, setup, shared).map_err(Refusal::Nak)?)
+                } else {
+                    None
+                };
+                self.carry_out_write(reth, 0, whole, packet, setup, shared, memory)
             }
             Opcode::WriteMiddle | Opcode::WriteLast | Opcode::WriteLastWithImmediate => match self.inbound {
                 Inbound::Write { reth, done } => {
-                    self.carry_out_write(reth, done, packet, setup, shared, memory)
+                    self.carry_out_write(reth, done, None, packet, setup, shared, memory)
                 }
                 _ => Err(Refusal::Nak(NakCode::InvalidRequest)),
             },
@@ -116,10 +118,13 @@ impl Responder {
         Ok(1)
     }
 
+    /// `whole` is the grant for all of a WRITE that begins; what was allowed then may not be at a later packet.
+    #[allow(clippy::too_many_arguments, reason = "one step of carry_out, split off for its length")]
     fn carry_out_write(
         &mut self,
         reth: Reth,
         done: u32,
+        whole: Option<Grant>,
         packet: &Packet<'_>,
         setup: &Setup,
         shared: &mut Shared,
@@ -135,7 +140,9 @@ impl Responder {
         }
         let part = Reth { address: reth.address.wrapping_add(u64::from(done)), length, ..reth };
         // A WRITE of no bytes needs no permission (clause 9.7.4.1.5), but it can call an engine where it has one.
-        let grant = if length > 0 {
+        let grant = if whole.is_some() {
+            whole
+        } else if length > 0 {
             allow(setup, AccessFlags::REMOTE_WRITE, shared)?;
             Some(check(&part, AccessFlags::REMOTE_WRITE, setup, shared).map_err(Refusal::Nak)?)
         } else {

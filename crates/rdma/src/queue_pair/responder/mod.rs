@@ -183,6 +183,7 @@ impl Responder {
         self.marked = false;
     }
 
+    #[inline]
     pub(super) fn has_output(&self) -> bool {
         !self.responses.is_empty() || self.acknowledgement.is_some()
     }
@@ -329,6 +330,7 @@ impl Responder {
     }
 
     /// Brings the acknowledgement that is due in line with a request that was just carried out.
+    #[inline]
     fn acknowledge(&mut self, packet: &Packet<'_>) {
         self.acknowledgement = match self.acknowledgement {
             // The gap is smaller than the refusal says that is about to leave, but what came behind it has
@@ -430,6 +432,7 @@ fn access(reth: &Reth, needs: AccessFlags, setup: &Setup) -> Request {
 }
 
 /// Checks a peer's access; the error is what the peer is told.
+#[inline]
 fn check(reth: &Reth, needs: AccessFlags, setup: &Setup, shared: &mut Shared) -> Result<Grant, NakCode> {
     shared.check_remote(access(reth, needs, setup)).map_err(|_| NakCode::RemoteAccessError)
 }
@@ -458,6 +461,7 @@ fn is_part(original: &Reth, again: &Reth, packet: u64, mtu: u32) -> bool {
 }
 
 /// Whether the packet has exactly the extended headers that its opcode calls for.
+#[inline]
 fn is_well_formed(packet: &Packet<'_>) -> bool {
     let opcode = packet.bth.opcode;
     packet.reth.is_some() == opcode.has_reth()
