@@ -22,6 +22,7 @@
 //!
 //! [cores]                       # optional
 //! spin_us = 50                  # how long to poll before sleeping; 0: sleep at once
+//! core = 0                      # run on this core of the machine only; optional
 //! ```
 //!
 //! Two nodes never share an address: the port of RoCE v2 is fixed, and the source address of a datagram is what tells a
@@ -156,11 +157,13 @@ impl Default for KvConfig {
 pub struct CoresConfig {
     /// How long a core polls before it sleeps; zero to sleep at once.
     pub spin: Duration,
+    /// The core that the node keeps to, as the kernel numbers them; `None` for any.
+    pub core: Option<u32>,
 }
 
 impl Default for CoresConfig {
     fn default() -> Self {
-        Self { spin: Duration::from_us(50) }
+        Self { spin: Duration::from_us(50), core: None }
     }
 }
 
@@ -349,6 +352,7 @@ value_bytes = 64
 
 [cores]
 spin_us = 0
+core = 1
 "#;
 
     #[test]
@@ -360,7 +364,7 @@ spin_us = 0
         assert_eq!(*other, PeerConfig::new(Ipv4Addr::LOCALHOST));
         assert_eq!(config.own().datagram_address(), "127.0.0.2:14793".parse().unwrap());
         assert_eq!(config.kv, KvConfig { value_bytes: 64, ..KvConfig::default() });
-        assert_eq!(config.cores.spin, Duration::ZERO);
+        assert_eq!(config.cores, CoresConfig { spin: Duration::ZERO, core: Some(1) });
         assert_eq!(config.datagram_bytes(), 1_472);
         let serve = config.membership.serve.as_ref().unwrap();
         assert_eq!(serve.lease, Duration::from_ms(500));

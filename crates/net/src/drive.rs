@@ -39,8 +39,8 @@ pub fn run(
 ) -> io::Result<()> {
     let mut poller = Poller::new(ports, stop, policy)?;
     system::make_timers_precise();
+    let mut ready = poller.ready()?;
     while !stop.is_requested() {
-        let ready = poller.ready()?;
         let mut now = clock.now();
         let mut moved = 0;
         for (index, port) in ports.iter_mut().enumerate() {
@@ -55,19 +55,30 @@ pub fn run(
         if endpoint.next_deadline().is_some_and(|deadline| deadline <= now) {
             endpoint.handle_deadline(now);
         }
+        let refused_before = refused(ports);
         endpoint.transmit(now, ports);
+        // An endpoint that found a port full has more to say as soon as the port is not.
+        let has_more = refused(ports) > refused_before;
         let mut held_back = false;
         for port in ports.iter_mut() {
             moved += port.flush()?;
             held_back |= port.queued() > 0;
         }
-        if moved > 0 {
-            poller.busy();
-        } else if !stop.is_requested() {
-            poller.idle(clock, endpoint.next_deadline(), held_back)?;
-        }
+        let look_again = moved > 0 && (poller.busy() || has_more);
+        ready = if look_again {
+            poller.ready()?
+        } else if stop.is_requested() {
+            break;
+        } else {
+            poller.idle(clock, endpoint.next_deadline(), held_back)?
+        };
     }
     Ok(())
+}
+
+/// How often a port was too full to take a datagram.
+fn refused(ports: &[UdpPort]) -> u64 {
+    ports.iter().map(|port| port.counters().not_queued).sum()
 }
 
 #[cfg(test)]
@@ -169,6 +180,54 @@ mod tests {
             run(&mut witness, &mut [port()], Clock::starting_now(), IdlePolicy::SLEEP, &stop).unwrap();
         });
         assert!(witness.received.is_empty() && witness.woken_at.is_none());
+    }
+
+    /// Answers the first port's datagram by one to the second port that says when it was sent, and keeps that time and
+    /// the one at which it is received.
+    struct Chronicler<'a> {
+        clock: Clock,
+        stop: &'a Stop,
+        sender: UdpPort,
+        second: SocketAddrV4,
+        times: Option<(Instant, Instant)>,
+    }
+
+    impl Endpoint for Chronicler<'_> {
+        fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>) {
+            if port == 0 {
+                let sent = self.clock.now().as_ps().to_be_bytes();
+                assert!(self.sender.push(self.second, &sent));
+                self.sender.flush().unwrap();
+            } else if let Ok(sent) = datagram.bytes.try_into() {
+                self.times = Some((Instant::from_ps(u64::from_be_bytes(sent)), now));
+                self.stop.request();
+            }
+        }
+
+        fn next_deadline(&self) -> Option<Instant> {
+            None
+        }
+
+        fn handle_deadline(&mut self, _now: Instant) {}
+
+        fn transmit(&mut self, _now: Instant, _ports: &mut [UdpPort]) {}
+    }
+
+    /// A lease that holds at a time before a request was sent says nothing about the request. Both ports have something
+    /// to receive when the round begins, so the datagram that is sent in its middle is received in the same round.
+    #[test]
+    fn nothing_is_received_before_it_was_sent() {
+        let (stop, clock) = (Stop::new().unwrap(), Clock::starting_now());
+        let (mut ports, mut sender) = ([port(), port()], port());
+        for port in &ports {
+            assert!(sender.push(port.local_address(), b"something"));
+        }
+        sender.flush().unwrap();
+        let second = ports[1].local_address();
+        let mut chronicler = Chronicler { clock, stop: &stop, sender, second, times: None };
+        run(&mut chronicler, &mut ports, clock, IdlePolicy::SLEEP, &stop).unwrap();
+        let (sent, received) = chronicler.times.unwrap();
+        assert!(sent <= received, "sent at {sent:?}, received at {received:?}");
     }
 
     #[test]

@@ -36,6 +36,7 @@
 mod announcement;
 mod card_ports;
 mod clock;
+mod cores;
 mod drive;
 mod membership;
 mod node;
@@ -49,6 +50,7 @@ mod system;
 pub use announcement::{Announcement, Announcer, NoAnnouncement};
 pub use card_ports::CardPorts;
 pub use clock::Clock;
+pub use cores::{NoSuchCore, cores, keep_to_core};
 pub use drive::{Endpoint, run};
 pub use membership::{MembershipError, run_membership};
 pub use node::{KV_SLOT, Node, NodeError, run_node};

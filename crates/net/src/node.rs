@@ -14,8 +14,8 @@ use weft_wire::datagram;
 use crate::announcement::{Announcement, Announcer};
 use crate::membership::{MembershipHost, say};
 use crate::{
-    BindError, CardPorts, Clock, Datagram, Endpoint, IdlePolicy, MembershipError, PortOptions, Stop, UdpPort,
-    run,
+    BindError, CardPorts, Clock, Datagram, Endpoint, IdlePolicy, MembershipError, NoSuchCore, PortOptions,
+    Stop, UdpPort, keep_to_core, run,
 };
 
 /// The ports of a node, by their index. The last is there only where the membership service is embedded.
@@ -39,6 +39,9 @@ pub enum NodeError {
     /// One of its ports cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// It cannot run on the configured core.
+    #[error("[cores]: {0}")]
+    Core(#[from] NoSuchCore),
     /// The engine cannot have these sizes.
     #[error("[kv]: {0}")]
     Parameters(#[from] ParametersError),
@@ -253,12 +256,13 @@ impl Endpoint for Node<'_> {
     }
 }
 
-/// Runs a node until `stop` is requested. It writes to `out` what [`Node`] says, beginning with
-/// `node 0 ready on 127.0.0.1:4793`, and at the end every counter that is not zero (`node 0 counted writes_led 12`).
+/// Runs a node in this thread, on the configured core, until `stop` is requested. It writes to `out` what [`Node`] says,
+/// beginning with `node 0 ready on 127.0.0.1:4793`, and at the end every counter that is not zero (`node 0 counted writes_led 12`).
 ///
 /// # Errors
 /// What keeps it from running: each is one line that says what to do.
 pub fn run_node(config: &NodeConfig, stop: &Stop, out: &mut (dyn Write + Send)) -> Result<(), NodeError> {
+    config.cores.core.map_or(Ok(()), keep_to_core)?;
     let clock = Clock::starting_now();
     let policy = IdlePolicy::share_then_sleep(config.cores.spin);
     let (mut node, mut ports) = Node::open(config, clock, stop, out)?;

@@ -47,6 +47,13 @@ impl Ready {
         self.0 >> port & 1 == 1
     }
 
+    /// Adds the port that is watched under this key; other keys are not a port's.
+    fn add(&mut self, key: u64) {
+        if key < Poller::MOST_PORTS as u64 {
+            self.0 |= 1 << key;
+        }
+    }
+
     /// Whether no port has.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -87,27 +94,25 @@ impl Poller {
     /// # Errors
     /// None that a working kernel gives.
     pub fn ready(&self) -> io::Result<Ready> {
-        let mut ready = 0;
-        system::readable(self.watched.as_fd(), |key| {
-            if key < Self::MOST_PORTS as u64 {
-                ready |= 1 << key;
-            }
-        })?;
-        Ok(Ready(ready))
+        let mut ready = Ready::default();
+        system::readable(self.watched.as_fd(), |key| ready.add(key))?;
+        Ok(ready)
     }
 
-    /// Notes that there was something to do: the polling time starts anew.
-    pub fn busy(&mut self) {
+    /// Notes that there was something to do: the polling time starts anew. Returns whether there is any, so that the
+    /// ports deserve another look before [`Poller::idle`].
+    pub fn busy(&mut self) -> bool {
         self.idle_since = None;
+        self.policy.poll > Duration::ZERO
     }
 
     /// Passes the time as the policy says. Returns at the latest when a packet arrives, the stop is requested, a signal
-    /// is handled or `deadline` has come; while it polls, after every look. `held_back` says that the kernel has
-    /// refused datagrams for the moment.
+    /// is handled or `deadline` has come; while it polls, after every look. Tells which ports have something to
+    /// receive. `held_back` says that the kernel has refused datagrams for the moment.
     ///
     /// # Errors
     /// None that a working kernel gives.
-    pub fn idle(&mut self, clock: Clock, deadline: Option<Instant>, held_back: bool) -> io::Result<()> {
+    pub fn idle(&mut self, clock: Clock, deadline: Option<Instant>, held_back: bool) -> io::Result<Ready> {
         let now = clock.now();
         let since = *self.idle_since.get_or_insert(now);
         if now.saturating_since(since) < self.policy.poll {
@@ -116,7 +121,7 @@ impl Poller {
             } else {
                 std::hint::spin_loop();
             }
-            return Ok(());
+            return self.ready();
         }
         let until_deadline = deadline.map(|deadline| deadline.saturating_since(now));
         let limit = if held_back {
@@ -125,6 +130,9 @@ impl Poller {
             until_deadline
         };
         // Rounded up: woken before the deadline, the thread would have to sleep once more.
-        system::sleep(self.watched.as_fd(), limit.map(|time| time.as_ps().div_ceil(1_000)))
+        let limit_ns = limit.map(|time| time.as_ps().div_ceil(1_000));
+        let mut ready = Ready::default();
+        system::sleep(self.watched.as_fd(), limit_ns, |key| ready.add(key))?;
+        Ok(ready)
     }
 }

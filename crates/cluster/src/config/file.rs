@@ -80,7 +80,10 @@ struct KvTable {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CoresTable {
+    #[serde(default = "default_spin_us")]
     spin_us: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    core: Option<u32>,
 }
 
 const fn default_datagram_port() -> u16 {
@@ -89,6 +92,10 @@ const fn default_datagram_port() -> u16 {
 
 const fn default_mtu_bytes() -> u32 {
     DEFAULT_MTU_BYTES
+}
+
+fn default_spin_us() -> u64 {
+    CoresConfig::default().spin.as_ns() / 1_000
 }
 
 impl Default for KvTable {
@@ -128,7 +135,7 @@ impl From<&NodeConfig> for File {
                 value_bytes: config.kv.value_bytes,
                 capacity_keys: config.kv.capacity_keys,
             }),
-            cores: Some(CoresTable { spin_us: config.cores.spin.as_ns() / 1_000 }),
+            cores: Some(CoresTable { spin_us: config.cores.spin.as_ns() / 1_000, core: config.cores.core }),
         }
     }
 }
@@ -261,7 +268,7 @@ impl CoresTable {
         if self.spin_us > SPIN_US_MAX {
             return Err(format!("[cores] spin_us = {}: give a number from 0 to {SPIN_US_MAX}", self.spin_us));
         }
-        Ok(CoresConfig { spin: Duration::from_us(self.spin_us) })
+        Ok(CoresConfig { spin: Duration::from_us(self.spin_us), core: self.core })
     }
 }
 

@@ -103,12 +103,15 @@ pub(crate) fn watch(set: BorrowedFd<'_>, watched: BorrowedFd<'_>, key: u64) -> i
     Ok(())
 }
 
+/// The most descriptors that one call reports; others are reported by the next.
+const EVENTS_AT_ONCE: usize = 16;
+
 /// Calls `found` with the key of each watched descriptor that is readable, without waiting.
 pub(crate) fn readable(set: BorrowedFd<'_>, mut found: impl FnMut(u64)) -> io::Result<()> {
-    const AT_ONCE: usize = 16;
-    let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
-    // SAFETY: the pointer is valid for writes of AT_ONCE events.
-    match check(unsafe { libc::epoll_wait(set.as_raw_fd(), events.as_mut_ptr(), AT_ONCE as c_int, 0) }) {
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS_AT_ONCE];
+    // SAFETY: the pointer is valid for writes of EVENTS_AT_ONCE events.
+    let count = unsafe { libc::epoll_wait(set.as_raw_fd(), events.as_mut_ptr(), EVENTS_AT_ONCE as c_int, 0) };
+    match check(count) {
         Ok(count) => events[..count as usize].iter().for_each(|event| found(event.u64)),
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
         Err(error) => return Err(error),
@@ -116,20 +119,74 @@ pub(crate) fn readable(set: BorrowedFd<'_>, mut found: impl FnMut(u64)) -> io::R
     Ok(())
 }
 
-/// Sleeps until `descriptor` is readable, a signal arrives or the time, in nanoseconds, is over.
-pub(crate) fn sleep(descriptor: BorrowedFd<'_>, limit_ns: Option<u64>) -> io::Result<()> {
-    let mut poll = libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+/// Sleeps until a watched descriptor is readable, a signal arrives or the time, in nanoseconds, is over. Then as
+/// [`readable`].
+pub(crate) fn sleep(
+    set: BorrowedFd<'_>,
+    limit_ns: Option<u64>,
+    mut found: impl FnMut(u64),
+) -> io::Result<()> {
     let limit = limit_ns.map(|ns| libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (ns % 1_000_000_000) as _,
     });
     let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: the first pointer is valid for one pollfd; the second is null or points to a live timespec; a null signal
-    // mask is allowed.
-    match check(unsafe { libc::ppoll(&raw mut poll, 1, limit, ptr::null()) }) {
-        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
-        _ => Ok(()),
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS_AT_ONCE];
+    // SAFETY: the second argument is valid for writes of EVENTS_AT_ONCE events; the fourth is null or points to a live
+    // timespec, whose layout on 64-bit Linux is the kernel's; a null signal mask, of any length, is allowed.
+    let count = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            set.as_raw_fd(),
+            events.as_mut_ptr(),
+            EVENTS_AT_ONCE as c_int,
+            limit,
+            ptr::null::<libc::sigset_t>(),
+            0usize,
+        )
+    };
+    match check(count as c_int) {
+        Ok(count) => events[..count as usize].iter().for_each(|event| found(event.u64)),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        // Linux before 5.11 can wait for a set with such a fine limit only from outside.
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+            let mut poll = libc::pollfd { fd: set.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: the first pointer is valid for one pollfd; the others as above.
+            match check(unsafe { libc::ppoll(&raw mut poll, 1, limit, ptr::null()) }) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => return readable(set, found),
+            }
+        }
+        Err(error) => return Err(error),
     }
+    Ok(())
+}
+
+/// The cores that this thread may run on, in ascending order.
+pub(crate) fn cores() -> io::Result<Vec<u32>> {
+    // SAFETY: all-zero is a valid, empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is valid for a write of the length given; thread 0 is the calling one.
+    check(unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) })?;
+    // SAFETY: the numbers are those that a set holds.
+    let contains = |core: &u32| unsafe { libc::CPU_ISSET(*core as usize, &set) };
+    Ok((0..libc::CPU_SETSIZE as u32).filter(contains).collect())
+}
+
+/// Keeps this thread, and threads and children that it starts later, to one core.
+pub(crate) fn keep_to_core(core: u32) -> io::Result<()> {
+    if core >= libc::CPU_SETSIZE as u32 {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: all-zero is a valid, empty set, and `core` was checked to be in range.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core as usize, &mut set);
+        set
+    };
+    // SAFETY: the pointer is valid for a read of the length given; thread 0 is the calling one.
+    check(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) })?;
+    Ok(())
 }
 
 /// Lets this thread's timers fire when they are due. The kernel otherwise groups them within 50 us.

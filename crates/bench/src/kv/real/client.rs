@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use weft_kv::ReadPolicy;
-use weft_net::{Clock, Datagram, Endpoint, IdlePolicy, KV_SLOT, PortOptions, Stop, UdpPort, run};
+use weft_net::{
+    Clock, Datagram, Endpoint, IdlePolicy, KV_SLOT, PortOptions, Stop, UdpPort, keep_to_core, run,
+};
 use weft_nic::Egress;
 use weft_time::{Duration, Instant};
 use weft_waist::{NodeId, NodeSet};
@@ -58,6 +60,8 @@ pub(super) struct ClientSettings {
     pub datagram_bytes: usize,
     /// How long to poll before sleeping.
     pub spin: Duration,
+    /// The core to keep to.
+    pub core: Option<u32>,
     /// The origin of the clock that all processes of the run share.
     pub origin_ns: u64,
     /// Where the history goes.
@@ -229,6 +233,7 @@ pub fn client_main(settings: &Path) -> Result<(), RealBenchError> {
     let text = std::fs::read_to_string(settings)
         .map_err(|source| RealBenchError::Folder { path: settings.to_owned(), source })?;
     let settings: ClientSettings = serde_json::from_str(&text).map_err(garbled)?;
+    settings.core.map_or(Ok(()), keep_to_core).map_err(|error| RealBenchError::Invalid(error.to_string()))?;
     let clock = Clock::with_origin(settings.origin_ns);
     let mut ports = [UdpPort::bind(SocketAddrV4::new(settings.address, 0), &PortOptions::default())?];
     let mut driver = Driver::new(parameters(&settings)?);

@@ -51,12 +51,31 @@ impl Addresses {
 }
 
 /// What the processes of a cluster are set up with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ClusterSettings {
     pub nodes: u32,
     pub kv: KvConfig,
     pub lease: Duration,
     pub spin: Duration,
+    /// Which node runs on which core.
+    pub turns: CoreTurns,
+}
+
+/// Spreads processes that poll over the machine's cores: each keeps to one, in turn.
+#[derive(Clone, Debug)]
+pub(super) struct CoreTurns(Vec<u32>);
+
+impl CoreTurns {
+    /// Over all cores that this process may use.
+    pub fn of_machine() -> Self {
+        Self(weft_net::cores())
+    }
+
+    /// The core of the `place`-th process.
+    pub fn core(&self, place: u32) -> Option<u32> {
+        let count = self.0.len().max(1);
+        self.0.get(place as usize % count).copied()
+    }
 }
 
 /// A cluster of processes. They are killed when it is dropped.
@@ -101,7 +120,7 @@ impl Cluster {
                 membership: MembershipConfig { address: addresses.membership(), serve: None },
                 peers: peers.clone(),
                 kv: settings.kv,
-                cores: CoresConfig { spin: settings.spin },
+                cores: CoresConfig { spin: settings.spin, core: settings.turns.core(node.index() as u32) },
             };
             let config = write(folder.join(format!("node{}.toml", node.index())), &config.to_toml())?;
             cluster.nodes.push(Node { process: None, config, since: 0 });
