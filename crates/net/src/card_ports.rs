@@ -7,7 +7,11 @@ use weft_time::Instant;
 use weft_waist::Engine;
 use weft_wire::{icrc, roce};
 
-use crate::{Datagram, UdpPort};
+use crate::{Composed, Datagram, UdpPort};
+
+/// No RoCE v2 packet of the largest path MTU is longer, with its ICRC: all extended headers together do not reach 64
+/// bytes.
+const LONGEST_PACKET: usize = 4_096 + 64;
 
 /// Connects a [`Card`] with a port for RoCE v2 and one for Weft datagrams.
 ///
@@ -17,24 +21,15 @@ use crate::{Datagram, UdpPort};
 pub struct CardPorts<E> {
     card: Card<E>,
     address: Ipv4Addr,
-    /// What has been taken from the card and not yet by its port: at most one of each kind.
+    /// The datagram that has been taken from the card and not yet by its port.
     datagram: Option<SocketAddrV4>,
     datagram_bytes: Vec<u8>,
-    packet: Option<Ipv4Addr>,
-    packet_bytes: Vec<u8>,
 }
 
 impl<E: Engine> CardPorts<E> {
     /// `address` is that of the ports, as peers know it.
     pub fn new(card: Card<E>, address: Ipv4Addr) -> Self {
-        Self {
-            card,
-            address,
-            datagram: None,
-            datagram_bytes: Vec::new(),
-            packet: None,
-            packet_bytes: Vec::new(),
-        }
+        Self { card, address, datagram: None, datagram_bytes: Vec::new() }
     }
 
     /// The card.
@@ -87,26 +82,23 @@ impl<E: Engine> CardPorts<E> {
     /// Moves RoCE v2 packets to their port until there are no more or the port takes none.
     pub fn transmit_roce(&mut self, now: Instant, port: &mut UdpPort) {
         let source_port = port.local_address().port();
+        let source = self.address;
         loop {
-            if self.packet.is_none() {
-                self.packet_bytes.clear();
-                self.packet =
-                    self.card.poll_roce(now, &mut self.packet_bytes).map(|transmit| transmit.destination);
-            }
-            let Some(destination) = self.packet else { return };
-            let to = SocketAddrV4::new(destination, roce::UDP_PORT);
-            let (source, packet) = (self.address, &self.packet_bytes);
-            let pushed = port.push_with(to, packet.len() + icrc::BYTES, |identification, buffer| {
+            let compose = |buffer: &mut Vec<u8>| {
+                let transmit = self.card.poll_roce(now, buffer)?;
+                buffer.extend_from_slice(&[0; icrc::BYTES]);
+                Some(SocketAddrV4::new(transmit.destination, roce::UDP_PORT))
+            };
+            let composed = port.push_composed(LONGEST_PACKET, compose, |to, identification, datagram| {
+                let destination = *to.ip();
                 let path =
                     icrc::Path { source, destination, source_port, identification, dont_fragment: true };
-                let (content, checksum) = buffer.split_at_mut(packet.len());
-                content.copy_from_slice(packet);
+                let (packet, checksum) = datagram.split_at_mut(datagram.len() - icrc::BYTES);
                 checksum.copy_from_slice(&path.icrc(packet).to_le_bytes());
             });
-            if !pushed && port.queued() > 0 {
+            if composed != Composed::Queued {
                 return;
             }
-            self.packet = None;
         }
     }
 }

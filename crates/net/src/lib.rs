@@ -55,5 +55,7 @@ pub use drive::{Endpoint, run};
 pub use membership::{MembershipError, run_membership};
 pub use node::{KV_SLOT, Node, NodeError, run_node};
 pub use poll::{IdlePolicy, Poller, Ready};
-pub use port::{BindError, Counters, Datagram, LONGEST_DATAGRAM, OversizedDatagram, PortOptions, UdpPort};
+pub use port::{
+    BindError, Composed, Counters, Datagram, LONGEST_DATAGRAM, OversizedDatagram, PortOptions, UdpPort,
+};
 pub use stop::Stop;

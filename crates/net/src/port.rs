@@ -107,6 +107,17 @@ pub struct Datagram<'a> {
     pub identification: u16,
 }
 
+/// What came of [`UdpPort::push_composed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Composed {
+    /// A datagram is queued, or dropped for its length.
+    Queued,
+    /// There was none.
+    Nothing,
+    /// Everything is full, and the kernel takes nothing for the moment: come back after a [`UdpPort::flush`].
+    Full,
+}
+
 /// What a port has done, in datagrams unless the name says otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -160,7 +171,14 @@ struct Train {
 }
 
 impl Train {
+    /// Whether a datagram may be appended if it is not longer than the others; it has at most `longest` bytes.
+    #[inline]
+    fn is_open(&self, longest: usize, capacity: usize) -> bool {
+        self.takes(self.segment, capacity) && self.length + longest <= capacity
+    }
+
     /// Whether a datagram of `length` bytes may be appended.
+    #[inline]
     fn takes(&self, length: usize, capacity: usize) -> bool {
         let all_equal = self.length == self.segment * usize::from(self.segments);
         all_equal
@@ -309,30 +327,78 @@ impl UdpPort {
             self.note_oversized(OversizedDatagram { to, length }, 1);
             return true;
         }
-        let capacity = self.outgoing.capacity();
-        let open = if self.segmentation {
-            // Only the latest train to a destination may grow, or datagrams would overtake each other.
-            let latest = self.trains[self.sent..].iter().rposition(|train| train.to == to);
-            latest.map(|place| place + self.sent).filter(|&index| self.trains[index].takes(length, capacity))
-        } else {
-            None
-        };
-        let index = match open {
-            Some(index) => index,
-            None => {
-                if self.trains.len() == self.outgoing.count() && !self.make_room() {
-                    self.counters.not_queued += 1;
-                    return false;
-                }
-                self.trains.push(Train { to, length: 0, segment: length, segments: 0 });
-                self.trains.len() - 1
-            }
+        let Some(index) = self.train_for(to, length) else {
+            self.counters.not_queued += 1;
+            return false;
         };
         let train = &mut self.trains[index];
         write(train.segments, self.outgoing.bytes_mut(index, train.length, length));
         train.length += length;
         train.segments += 1;
         true
+    }
+
+    /// Queues a datagram whose destination and length are known only once it is written, without another copy in most
+    /// cases.
+    ///
+    /// `compose` appends the datagram, of at most `longest` bytes, to the buffer that it is given and says where it goes;
+    /// then `complete` is told the destination and the IP identification that the datagram will carry, and may change
+    /// its bytes. `compose` is
+    /// not called if everything is full: [`Composed::Full`]. A datagram that is longer than
+    /// [`PortOptions::longest_datagram`] is dropped and counted, with `complete` not called.
+    pub fn push_composed(
+        &mut self,
+        longest: usize,
+        compose: impl FnOnce(&mut Vec<u8>) -> Option<SocketAddrV4>,
+        complete: impl FnOnce(SocketAddrV4, u16, &mut [u8]),
+    ) -> Composed {
+        // Whatever is composed, it may need a train of its own.
+        if self.trains.len() == self.outgoing.count() && !self.make_room() {
+            self.counters.not_queued += 1;
+            return Composed::Full;
+        }
+        // The guess that the datagram continues the last train is right as a rule.
+        let (guess, start) = match self.trains[self.sent..].last() {
+            Some(train) if self.segmentation && train.is_open(longest, self.outgoing.capacity()) => {
+                (self.trains.len() - 1, train.length)
+            }
+            _ => (self.trains.len(), 0),
+        };
+        let buffer = self.outgoing.tail(guess, start);
+        let Some(to) = compose(buffer) else { return Composed::Nothing };
+        let length = buffer.len() - start;
+        if length > self.longest_datagram {
+            self.note_oversized(OversizedDatagram { to, length }, 1);
+            return Composed::Queued;
+        }
+        let index = self.train_for(to, length).expect("there is room for another train");
+        let train = &mut self.trains[index];
+        if index != guess {
+            self.outgoing.copy_tail(guess, start, index, train.length);
+        }
+        complete(to, train.segments, self.outgoing.bytes_mut(index, train.length, length));
+        train.length += length;
+        train.segments += 1;
+        Composed::Queued
+    }
+
+    /// The train that a datagram joins, or begins if there is room for another; `None` if there is not.
+    #[inline]
+    fn train_for(&mut self, to: SocketAddrV4, length: usize) -> Option<usize> {
+        let capacity = self.outgoing.capacity();
+        if self.segmentation {
+            // Only the latest train to a destination may grow, or datagrams would overtake each other.
+            let latest = self.trains[self.sent..].iter().rposition(|train| train.to == to);
+            let latest = latest.map(|place| place + self.sent);
+            if let Some(index) = latest.filter(|&index| self.trains[index].takes(length, capacity)) {
+                return Some(index);
+            }
+        }
+        if self.trains.len() == self.outgoing.count() && !self.make_room() {
+            return None;
+        }
+        self.trains.push(Train { to, length: 0, segment: length, segments: 0 });
+        Some(self.trains.len() - 1)
     }
 
     /// The number of datagrams that are queued and have not left.
@@ -664,6 +730,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_composed_or_too_long_leaves_no_trace() {
+        let options = PortOptions { longest_datagram: 100, ..PortOptions::default() };
+        let mut sender = UdpPort::bind(LOOPBACK, &options).unwrap();
+        let to = sender.local_address();
+        let compose = |sender: &mut UdpPort, length: usize| {
+            let append = |buffer: &mut Vec<u8>| {
+                buffer.resize(buffer.len() + length, 7);
+                (length > 0).then_some(to)
+            };
+            sender.push_composed(200, append, |_, _, buffer| buffer[0] = length as u8)
+        };
+        let composed = [50, 0, 101, 50, 0, 101].map(|length| compose(&mut sender, length));
+        let queued = composed.iter().filter(|&&composed| composed == Composed::Queued).count();
+        assert_eq!((queued, sender.queued(), sender.counters().oversized), (4, 2, 2));
+        sender.flush().unwrap();
+        let mut expected = [7; 50];
+        expected[0] = 50;
+        assert!(receive(&mut sender, 2).iter().all(|(_, bytes, _)| *bytes == expected));
+    }
+
+    #[test]
     fn too_long_a_datagram_is_not_received() {
         for segmentation in [false, true] {
             let options = PortOptions { segmentation, longest_datagram: 100, ..PortOptions::default() };
@@ -687,7 +774,12 @@ mod tests {
         #[test]
         fn what_is_queued_arrives(
             datagrams in prop::collection::vec(
-                (0..3usize, prop_oneof![Just(0), Just(1), Just(256), Just(1500), 0..9000usize], prop::bool::weighted(0.05)),
+                (
+                    0..3usize,
+                    prop_oneof![Just(0), Just(1), Just(256), Just(1500), 0..9000usize],
+                    prop::bool::weighted(0.05),
+                    any::<bool>(),
+                ),
                 0..150,
             ),
             segmentation: bool,
@@ -695,15 +787,27 @@ mod tests {
             let mut sender = port(segmentation);
             let mut receivers = [port(segmentation), port(segmentation), port(segmentation)];
             let mut expected = [vec![], vec![], vec![]];
-            for (number, &(destination, length, flush)) in datagrams.iter().enumerate() {
+            for (number, &(destination, length, flush, composed)) in datagrams.iter().enumerate() {
                 let bytes: Vec<u8> = (0..length).map(|place| (place + number) as u8).collect();
                 let mut told = 0;
                 let to = receivers[destination].local_address();
-                let taken = sender.push_with(to, length, |identification, buffer| {
-                    buffer.copy_from_slice(&bytes);
-                    told = identification;
-                });
-                prop_assert!(taken);
+                if composed {
+                    let compose = |buffer: &mut Vec<u8>| {
+                        buffer.extend(bytes.iter().map(|byte| !byte));
+                        Some(to)
+                    };
+                    let queued = sender.push_composed(9_000, compose, |_, identification, buffer| {
+                        buffer.iter_mut().for_each(|byte| *byte = !*byte);
+                        told = identification;
+                    });
+                    prop_assert_eq!(queued, Composed::Queued);
+                } else {
+                    let taken = sender.push_with(to, length, |identification, buffer| {
+                        buffer.copy_from_slice(&bytes);
+                        told = identification;
+                    });
+                    prop_assert!(taken);
+                }
                 expected[destination].push((sender.local_address(), bytes, told));
                 if flush {
                     sender.flush().unwrap();

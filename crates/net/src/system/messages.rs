@@ -23,15 +23,16 @@ struct Control([u8; LONGEST_CONTROL]);
 /// messages that it concerns.
 pub(crate) struct Messages {
     // None of these tables ever grows, so none moves in memory and the headers' pointers stay valid. The pointers
-    // come from `Vec::as_mut_ptr`, which the shared and exclusive borrows taken through the vectors do not end.
+    // come from `Vec::as_mut_ptr`, which the shared and exclusive borrows taken through the vectors do not end. A buffer
+    // that is sent from may grow; its pointer is set for every message.
     headers: Vec<libc::mmsghdr>,
     /// Read and written by way of the headers only.
     _vectors: Vec<libc::iovec>,
     addresses: Vec<libc::sockaddr_in>,
     controls: Vec<Control>,
-    bytes: Vec<u8>,
+    /// Not shorter than what they hold. Only those that are received into must keep their length.
+    buffers: Vec<Vec<u8>>,
     capacity: usize,
-    stride: usize,
 }
 
 // SAFETY: the raw pointers in `headers` and `_vectors` point only into vectors that this value owns.
@@ -40,30 +41,29 @@ unsafe impl Send for Messages {}
 impl Messages {
     /// `count` messages with buffers of `capacity` bytes, all zero.
     pub(crate) fn new(count: usize, capacity: usize) -> Self {
-        // An odd number of cache lines apart: buffers a power of two apart would all share the same cache sets.
-        let stride = capacity.next_multiple_of(64) | 64;
-        let mut bytes = vec![0u8; count * stride];
+        let mut buffers = vec![vec![0; capacity]; count];
         // SAFETY: all-zero is a valid sockaddr_in, and a valid mmsghdr with null pointers and zero lengths.
         let (mut addresses, mut headers) =
             unsafe { (vec![zeroed::<libc::sockaddr_in>(); count], vec![zeroed::<libc::mmsghdr>(); count]) };
         let mut controls = vec![Control([0; LONGEST_CONTROL]); count];
         let mut vectors = vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: capacity }; count];
-        let (first_buffer, first_vector) = (bytes.as_mut_ptr(), vectors.as_mut_ptr());
+        for (vector, buffer) in vectors.iter_mut().zip(&mut buffers) {
+            vector.iov_base = buffer.as_mut_ptr().cast();
+        }
+        let first_vector = vectors.as_mut_ptr();
         let (first_address, first_control) = (addresses.as_mut_ptr(), controls.as_mut_ptr());
         for (index, message) in headers.iter_mut().enumerate() {
             let header = &mut message.msg_hdr;
-            // SAFETY: every table but `bytes` has `count` entries, `bytes` has `count * stride`, and `index` is below
-            // `count`.
+            // SAFETY: every table has `count` entries, and `index` is below `count`.
             unsafe {
                 let vector = first_vector.add(index);
-                (*vector).iov_base = first_buffer.add(index * stride).cast();
                 header.msg_iov = vector;
                 header.msg_name = first_address.add(index).cast();
                 header.msg_control = first_control.add(index).cast();
             }
             header.msg_iovlen = 1;
         }
-        let mut messages = Self { headers, _vectors: vectors, addresses, controls, bytes, capacity, stride };
+        let mut messages = Self { headers, _vectors: vectors, addresses, controls, buffers, capacity };
         for index in 0..count {
             messages.prepare_receive(index);
         }
@@ -82,14 +82,34 @@ impl Messages {
 
     /// The first `length` bytes of a message's buffer.
     pub(crate) fn bytes(&self, index: usize, length: usize) -> &[u8] {
-        assert!(length <= self.capacity);
-        &self.bytes[index * self.stride..][..length]
+        &self.buffers[index][..length]
     }
 
-    /// The bytes from `start` on, `length` of them, of a message's buffer.
+    /// The bytes from `start` on, `length` of them, of the buffer of a message that is to be sent.
+    #[inline]
     pub(crate) fn bytes_mut(&mut self, index: usize, start: usize, length: usize) -> &mut [u8] {
-        assert!(start + length <= self.capacity);
-        &mut self.bytes[index * self.stride + start..][..length]
+        let buffer = &mut self.buffers[index];
+        if buffer.len() < start + length {
+            buffer.resize(start + length, 0);
+        }
+        &mut buffer[start..start + length]
+    }
+
+    /// The buffer of a message that is to be sent, cut off at `start`, to be appended to.
+    #[inline]
+    pub(crate) fn tail(&mut self, index: usize, start: usize) -> &mut Vec<u8> {
+        let buffer = &mut self.buffers[index];
+        buffer.truncate(start);
+        buffer
+    }
+
+    /// Copies what the buffer of message `from` holds from `start` on to `place` in that of message `to`; both are to be
+    /// sent.
+    pub(crate) fn copy_tail(&mut self, from: usize, start: usize, to: usize, place: usize) {
+        let buffers = self.buffers.get_disjoint_mut([from, to]);
+        let [source, destination] = buffers.expect("two different messages");
+        destination.truncate(place);
+        destination.extend_from_slice(&source[start..]);
     }
 
     /// Makes a message ready to be received into.
@@ -163,7 +183,9 @@ impl Messages {
         length: usize,
         segment: Option<u16>,
     ) {
-        assert!(length <= self.capacity);
+        let buffer = &mut self.buffers[index];
+        assert!(length <= buffer.len());
+        let first_byte = buffer.as_mut_ptr();
         self.addresses[index] = libc::sockaddr_in {
             sin_family: libc::AF_INET as libc::sa_family_t,
             sin_port: to.port().to_be(),
@@ -174,7 +196,7 @@ impl Messages {
         header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
         header.msg_flags = 0;
         // SAFETY: `msg_iov` points to this message's iovec, and the exclusive borrow covers it.
-        unsafe { (*header.msg_iov).iov_len = length };
+        unsafe { *header.msg_iov = libc::iovec { iov_base: first_byte.cast(), iov_len: length } };
         header.msg_controllen = 0;
         let Some(segment) = segment else { return };
         // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
