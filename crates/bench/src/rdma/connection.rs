@@ -99,6 +99,7 @@ pub(super) fn card_config(load: &Load) -> CardConfig {
             window_packets: load.window_packets(),
             // Four acknowledgements a window keep it open; more only cost time.
             acknowledge_interval: load.window_packets() / 4,
+            burst_packets: load.tuning.burst_packets,
             key_seed: load.seed,
             ..weft_rdma::Config::default()
         },
@@ -150,7 +151,7 @@ pub(super) fn connect(
             }),
             Modify::ReadyToSend(ReadyToSend {
                 sq_psn,
-                timeout: load.timeout,
+                timeout: load.tuning.timeout(),
                 retry_cnt: 7,
                 rnr_retry: 7,
                 max_rd_atomic: OUTSTANDING_READS,

@@ -9,15 +9,13 @@ use weft_time::Duration;
 
 use super::RdmaError;
 use crate::perftest::Verb;
+use crate::result::World;
 
 /// The most queue pairs: what the transport promises to serve fairly.
 pub const QUEUE_PAIRS_MAX: u32 = 500;
 
 /// The most memory that the messages of one side may take, in bytes.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
-
-/// Bytes that are on their way on one queue pair if nothing else limits them: it stays in a core's second-level cache.
-const WINDOW_BYTES: u32 = 256 << 10;
 
 /// The most work requests of one queue pair.
 const DEPTH_MAX: u32 = 8_192;
@@ -147,8 +145,61 @@ pub(super) struct Load {
     /// Every so many messages all bytes of one are compared at once; the others by their stamps.
     pub(super) compare_every: u64,
     pub(super) seed: u64,
+    /// What the world decides.
+    pub(super) tuning: Tuning,
+}
+
+/// How the transport is set for a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Tuning {
     /// Code of the local acknowledgement time-out.
-    pub(super) timeout: u8,
+    timeout: u8,
+    /// Bytes that are on their way on one queue pair if nothing else limits them.
+    window_bytes: u32,
+    /// The most packets that are.
+    window_packets_max: u32,
+    /// How many windows the work requests of a queue pair fill unless somebody chooses.
+    depth_windows: u32,
+    /// Packets that a queue pair sends in its turn.
+    pub(super) burst_packets: u32,
+}
+
+impl Tuning {
+    /// Virtual time: a window that covers the wire's round trip many times, and turns of one packet. The time-out is 4.2 ms.
+    pub(super) const SIM: Self = Self {
+        timeout: 10,
+        window_bytes: 256 << 10,
+        window_packets_max: 2_048,
+        depth_windows: 2,
+        burst_packets: 1,
+    };
+
+    /// Two processes that may have to wait for their core, and sockets that send up to 15 packets of 4,096 bytes as one: both
+    /// ends have work while a window is on its way, and the messages of one stay in a second-level cache. The time-out is
+    /// 67 ms.
+    pub(super) const NET: Self = Self {
+        timeout: 14,
+        window_bytes: 1 << 20,
+        window_packets_max: 4_096,
+        depth_windows: 1,
+        burst_packets: 16,
+    };
+
+    pub(super) const fn of(world: World) -> Self {
+        match world {
+            World::Sim => Self::SIM,
+            World::Net => Self::NET,
+        }
+    }
+
+    pub(super) const fn timeout(&self) -> u8 {
+        self.timeout
+    }
+
+    /// Work requests of `size` bytes on a queue pair, unless somebody chooses.
+    pub(super) fn default_depth(&self, size: u32) -> u32 {
+        (self.depth_windows * self.window_bytes / size.max(1)).clamp(8, 4_096)
+    }
 }
 
 impl Load {
@@ -183,11 +234,6 @@ impl Load {
         Ok(())
     }
 
-    /// What fills the window twice: the next messages wait while the first are on their way.
-    pub(super) fn default_depth(size: u32) -> u32 {
-        (2 * WINDOW_BYTES / size.max(1)).clamp(8, 4_096)
-    }
-
     pub(super) fn path_mtu(&self) -> PathMtu {
         let known = PathMtu::ALL.into_iter().find(|known| known.bytes() == self.mtu);
         known.expect("checked before anything else")
@@ -200,7 +246,7 @@ impl Load {
 
     /// Packets on their way on one queue pair.
     pub(super) fn window_packets(&self) -> u32 {
-        (WINDOW_BYTES / self.size.min(self.mtu)).clamp(64, 2_048)
+        (self.tuning.window_bytes / self.size.min(self.mtu)).clamp(64, self.tuning.window_packets_max)
     }
 
     /// From one buffer to the next: whole cache lines.

@@ -20,12 +20,12 @@ use weft_nic::{Card, HostCommand, HostEvent};
 use weft_time::{Duration, Instant};
 use weft_wire::{icrc, roce};
 
-use super::RdmaError;
 use super::client::{Client, Measurement};
 use super::connection::{Introduction, NoEngine, Side, card_config, connect, open};
 use super::load::{Load, RdmaOperation};
 use super::payload::{ClientMemory, ServerMemory, Verification};
 use super::server::Server;
+use super::{Limit, ROUNDS, RdmaError};
 
 /// How long a process may take to start, or to compare its memory.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -50,7 +50,7 @@ enum Request {
     /// So many messages were sent on each queue pair: compare what they have left.
     Finish { sent: Vec<u64> },
     /// Receive plain datagrams until the sender says that it was all.
-    Receive(PlainLoad),
+    Receive { load: PlainLoad, segmentation: bool },
 }
 
 /// What the server answers.
@@ -127,14 +127,20 @@ fn datagram_bytes(load: &Load) -> usize {
     opcode.header_bytes() + payload + icrc::BYTES
 }
 
-fn port(address: Ipv4Addr, number: u16) -> Result<UdpPort, RdmaError> {
-    // 1 MiB of buffers, a second-level cache: what is written is still there when the kernel copies it.
-    let options = PortOptions { batch: 16, ..PortOptions::default() };
+fn port(address: Ipv4Addr, number: u16, segmentation: bool) -> Result<UdpPort, RdmaError> {
+    // 512 KiB of buffers: what is written is still in the second-level cache when the kernel copies it, and the peer can
+    // work on the first half of a window while the second is written.
+    let options = if segmentation {
+        PortOptions { batch: 8, ..PortOptions::default() }
+    } else {
+        PortOptions { segmentation, batch: 128, longest_datagram: 8_192, ..PortOptions::default() }
+    };
     Ok(UdpPort::bind(SocketAddrV4::new(address, number), &options)?)
 }
 
-/// Pollers that share the machine with others offer them the core while they have nothing to do.
-const IDLE: IdlePolicy = IdlePolicy::SHARE;
+/// Pollers that share the machine with others offer them the core while they have nothing to do, and sleep if that lasts:
+/// the kernel gives a sleeper the core as soon as it wakes, and one that yields only after everybody else.
+const IDLE: IdlePolicy = IdlePolicy::share_then_sleep(Duration::from_us(20));
 
 fn run(endpoint: &mut impl Endpoint, port: UdpPort, stop: &Stop) -> Result<(), RdmaError> {
     Ok(weft_net::run(endpoint, &mut [port], Clock::starting_now(), IDLE, stop)?)
@@ -239,7 +245,7 @@ fn serve(
     client: &Introduction,
 ) -> Result<(), RdmaError> {
     load.check()?;
-    let port = port(address, roce::UDP_PORT)?;
+    let port = port(address, roce::UDP_PORT, true)?;
     let mut card = Card::new(card_config(&load), Vec::new());
     let local = open(&mut card, &load, Side::Server, address);
     let Some(connection) = connect(&mut card, &load, &local, client) else { return out_of_turn() };
@@ -273,8 +279,13 @@ fn serve(
 }
 
 /// Receives plain datagrams once.
-fn receive_plain(control: &mut Control, address: Ipv4Addr, load: PlainLoad) -> Result<(), RdmaError> {
-    let port = port(address, 0)?;
+fn receive_plain(
+    control: &mut Control,
+    address: Ipv4Addr,
+    load: PlainLoad,
+    segmentation: bool,
+) -> Result<(), RdmaError> {
+    let port = port(address, 0, segmentation)?;
     let stop = Stop::new()?;
     let mut receiver = PlainReceiver::new(load, &stop);
     control.send(&Answer::Receiving(port.local_address()))?;
@@ -296,7 +307,9 @@ pub fn child_main(arguments: &[String]) -> Result<(), RdmaError> {
     while let Some(request) = control.receive()? {
         let served = match request {
             Request::Serve { load, client } => serve(&mut control, address, load, &client),
-            Request::Receive(load) => receive_plain(&mut control, address, load),
+            Request::Receive { load, segmentation } => {
+                receive_plain(&mut control, address, load, segmentation)
+            }
             Request::Finish { .. } => out_of_turn(),
         };
         if let Err(error) = served {
@@ -335,7 +348,7 @@ impl Rig {
 
     /// One round of RDMA.
     pub(super) fn measure(&mut self, load: &Load) -> Result<(Measurement, Verification), RdmaError> {
-        let port = port(self.address, roce::UDP_PORT)?;
+        let port = port(self.address, roce::UDP_PORT, true)?;
         let mut card = Card::new(card_config(load), Vec::new());
         let local = open(&mut card, load, Side::Client, self.address);
         self.control.send(&Request::Serve { load: *load, client: local.introduction.clone() })?;
@@ -364,32 +377,57 @@ impl Rig {
         Ok((measurement, verification))
     }
 
-    /// One round of plain UDP.
-    fn measure_plain_once(&mut self, load: PlainLoad) -> Result<ReceiverReport, RdmaError> {
-        self.control.send(&Request::Receive(load))?;
+    /// One round of plain UDP: datagrams per second.
+    pub(super) fn measure_plain(&mut self, round: &PlainRound) -> Result<f64, RdmaError> {
+        let &PlainRound { load, segmentation } = round;
+        self.control.send(&Request::Receive { load, segmentation })?;
         let Answer::Receiving(to) = self.control.answer()? else { return out_of_turn() };
         let stop = Stop::new()?;
-        run(&mut PlainSender::new(load, to, &stop), port(self.address, 0)?, &stop)?;
+        run(&mut PlainSender::new(load, to, &stop), port(self.address, 0, segmentation)?, &stop)?;
         let Answer::Received(report) = self.control.answer()? else { return out_of_turn() };
-        Ok(report)
+        Ok(report.datagrams_per_s())
     }
 
     /// What a plain sender of datagrams like those of `load` does best with.
-    pub(super) fn plain_load(&mut self, load: &Load, duration: Duration) -> Result<PlainLoad, RdmaError> {
+    pub(super) fn best_plain(
+        &mut self,
+        load: &Load,
+        segmentation: bool,
+        duration: Duration,
+    ) -> Result<PlainRound, RdmaError> {
         let datagram_bytes = datagram_bytes(load);
-        let mut best = (0.0, PlainLoad { datagram_bytes, window: PLAIN_WINDOWS[0], duration });
+        let mut best = (0.0, PLAIN_WINDOWS[0]);
         for window in PLAIN_WINDOWS {
-            let trial = PlainLoad { datagram_bytes, window, duration: PLAIN_TRIAL };
-            let rate = self.measure_plain_once(trial)?.datagrams_per_s();
+            let load = PlainLoad { datagram_bytes, window, duration: PLAIN_TRIAL };
+            let rate = self.measure_plain(&PlainRound { load, segmentation })?;
             if rate > best.0 {
-                best = (rate, PlainLoad { duration, ..trial });
+                best = (rate, window);
             }
         }
-        Ok(best.1)
+        let load = PlainLoad { datagram_bytes, window: best.1, duration };
+        Ok(PlainRound { load, segmentation })
     }
+}
 
-    /// One round of plain UDP: datagrams per second.
-    pub(super) fn measure_plain(&mut self, load: PlainLoad) -> Result<f64, RdmaError> {
-        Ok(self.measure_plain_once(load)?.datagrams_per_s())
+/// One round of plain UDP.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlainRound {
+    load: PlainLoad,
+    segmentation: bool,
+}
+
+impl PlainRound {
+    /// The limit that it makes for messages of `packets` packets if it would carry so many of them per second.
+    pub(super) fn limit(&self, packets: f64, messages_per_s: f64) -> Limit {
+        let PlainLoad { datagram_bytes, window, .. } = self.load;
+        let calls = if self.segmentation { "segmented sends" } else { "sends of their own" };
+        Limit {
+            goodput_bits_per_s: messages_per_s * packets * datagram_bytes as f64 * 8.0,
+            messages_per_s,
+            what: format!(
+                "plain UDP between the same two processes: datagrams of {datagram_bytes} bytes in {calls}, {window} under \
+                 way, {packets} to a message; median of {ROUNDS} rounds that alternate"
+            ),
+        }
     }
 }
