@@ -50,7 +50,7 @@ struct RdmaOptions {
     /// Path MTU in bytes: 256, 512, 1024, 2048 or 4096
     #[arg(long, value_name = "N", default_value_t = MTU)]
     mtu: u32,
-    /// Work requests outstanding on each queue pair [default: as many as 512 KiB hold, 16 to 2048]
+    /// Work requests outstanding on each queue pair [default: as many as a window holds: in sim of 512 KiB, 16 to 2048; in net of 1 MiB, 16 to 4096]
     #[arg(long, value_name = "N")]
     tx_depth: Option<u32>,
     /// Messages over all queue pairs, in net in each round [default: 10000]
