@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 60
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test lint unit oracle campaign determinism errors docs fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test lint unit oracle campaign cluster determinism errors docs fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -23,7 +23,7 @@ build: ## Build the weft command (target/release/weft)
 demo: build ## Take the tour: a cluster, a killed leader, a checked history, real sockets, a report in out/
 	@$(WEFT) demo --out out
 
-test: lint unit docs build oracle determinism campaign errors ## Run every check
+test: lint unit docs build oracle determinism campaign cluster errors ## Run every check
 	@echo "make test: all checks passed"
 
 lint: ## Formatting and lints, warnings as errors
@@ -50,6 +50,9 @@ determinism: build ## One seed gives one log hash: twice, and in debug and relea
 campaign: build ## A slice of the fault campaign
 	$(WEFT) sim kv --nodes 5 --seeds 1..20 --faults all
 	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all
+
+cluster: build ## Three nodes as a user starts them, two of them killed in turn
+	tests/cluster.sh
 
 errors: build ## Bad input gets one clear line and exit code 2
 	tests/errors.sh

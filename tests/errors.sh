@@ -134,6 +134,14 @@ expect 'no interface of this machine' "$weft" start --config elsewhere.toml
 printf 'nodes = 99\naddress = "127.77.0.9:4794"\n' >many.toml
 expect 'many.toml' "$weft" membership --config many.toml
 
+# Asking a cluster.
+node 0 127.77.0.5 >quiet.toml
+expect 'cannot be read' "$weft" kv get a
+expect 'the key has 9 bytes' "$weft" kv --config quiet.toml get ninebytes
+expect 'the value has 0 bytes' "$weft" kv --config quiet.toml put a ''
+expect 'invalid value' "$weft" kv --config quiet.toml compare-and-set a seven b
+expect 'no answer within' "$weft" kv --config quiet.toml --give-up-ms 50 get a
+
 # A port in use.
 node 0 >node.toml
 "$weft" start --config node.toml >ready 2>&1 &

@@ -8,6 +8,7 @@ mod bench;
 mod demo;
 mod failure;
 mod faults;
+mod kv;
 mod memory;
 mod output;
 mod parse;
@@ -44,6 +45,8 @@ enum Command {
     /// Run a fault campaign in the simulator: many seeds, each checked
     #[command(subcommand)]
     Sim(sim::Sim),
+    /// Ask a running cluster: get, put, delete, compare-and-set
+    Kv(kv::KvArguments),
     /// Run one real node
     #[command(name = NODE_COMMAND)]
     Start(process::Configured),
@@ -66,6 +69,7 @@ impl Command {
             Self::Bench(bench) => bench.run(),
             Self::Demo(arguments) => arguments.run(),
             Self::Sim(sim) => sim.run(),
+            Self::Kv(arguments) => arguments.run(),
             Self::Start(configured) => configured.run_node(),
             Self::Membership(configured) => configured.run_membership(),
             Self::Report(arguments) => arguments.run(),

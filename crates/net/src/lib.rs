@@ -34,6 +34,7 @@
 #![deny(unsafe_code)]
 
 mod announcement;
+mod ask;
 mod card_ports;
 mod clock;
 mod cores;
@@ -48,6 +49,7 @@ mod stop;
 mod system;
 
 pub use announcement::{Announcement, Announcer, NoAnnouncement};
+pub use ask::{Answer, AskError, Cluster, ask};
 pub use card_ports::CardPorts;
 pub use clock::Clock;
 pub use cores::{NoSuchCore, cores, keep_to_core};
