@@ -37,7 +37,7 @@ pub struct CardConfig {
 /// Bytes of the word that names an operation in a call or answer over a queue pair.
 const RPC_WORD_BYTES: usize = 8;
 
-/// Set in the tags of the card's own SENDs.
+/// Set in the tags of the card's own SENDs, and therefore in nobody else's.
 const REPLY_TAG: u64 = 1 << 63;
 
 /// Engines, queue pairs and memory: all of a NIC that does not know frames.
@@ -169,13 +169,14 @@ impl<E: Engine> Card<E> {
                 self.dispatch(now, engine, Event::Call { caller: Caller::Host(token), message, last: true });
             }
             HostCommand::PostSend(queue_pair, request) => {
-                if let Err(refusal) = self.post(now, queue_pair, request) {
+                if let Err(refusal) = self.post_for_owner(now, queue_pair, request) {
                     self.host_events.push_back(HostEvent::Completion(refusal));
                 }
             }
             HostCommand::PostReceive(queue_pair, request) => {
                 if let Err(error) = self.transport.post_receive(queue_pair, request) {
-                    let refusal = refusal(queue_pair, request.id, CompletionOpcode::Receive, &error);
+                    let refusal =
+                        refusal(queue_pair, request.id, CompletionOpcode::Receive, status_of(&error));
                     self.host_events.push_back(HostEvent::Completion(refusal));
                 }
             }
@@ -289,9 +290,9 @@ impl<E: Engine> Card<E> {
             }
             Effect::SetTimer { tag, at } => self.slots[usize::from(slot)].set_timer(*tag, *at),
             Effect::Post { queue_pair, request } => {
-                if let Err(refusal) = self.post(now, *queue_pair, *request) {
-                    // The refusal is the completion; it comes back as an event of its own.
-                    self.complete(now, refusal);
+                if let Err(refusal) = self.post_for_owner(now, *queue_pair, *request) {
+                    // The refusal is the completion; it comes back as an event of its own, whoever owns the queue pair.
+                    self.dispatch(now, slot, Event::Done { tag: refusal.id, status: refusal.status });
                 }
             }
         }
@@ -303,7 +304,22 @@ impl<E: Engine> Card<E> {
         }
     }
 
-    /// Posts for the host or an engine; a refusal is turned into the completion that says so.
+    /// Posts for the host or an engine, whose tags leave the card's own bit alone: its completion would be taken for that of
+    /// an answer.
+    fn post_for_owner(
+        &mut self,
+        now: Instant,
+        queue_pair: QueuePairNumber,
+        request: WorkRequest,
+    ) -> Result<(), Completion> {
+        if request.id & REPLY_TAG != 0 {
+            let (id, opcode) = (request.id, request.operation.completion_opcode());
+            return Err(refusal(queue_pair, id, opcode, CompletionStatus::LocalQueuePairOperationError));
+        }
+        self.post(now, queue_pair, request)
+    }
+
+    /// Posts a request; a refusal is turned into the completion that says so.
     fn post(
         &mut self,
         now: Instant,
@@ -313,7 +329,7 @@ impl<E: Engine> Card<E> {
         let (id, opcode) = (request.id, request.operation.completion_opcode());
         self.transport
             .post_send(now, queue_pair, request)
-            .map_err(|error| refusal(queue_pair, id, opcode, &error))
+            .map_err(|error| refusal(queue_pair, id, opcode, status_of(&error)))
     }
 
     /// Answers an RPC: a SEND of kind and content from the reply buffers.
@@ -388,10 +404,18 @@ impl<E: Engine> Card<E> {
 }
 
 /// The completion of a request that could not even be posted.
-fn refusal(queue_pair: QueuePairNumber, id: u64, opcode: CompletionOpcode, error: &ApiError) -> Completion {
-    let status = match error {
+fn refusal(
+    queue_pair: QueuePairNumber,
+    id: u64,
+    opcode: CompletionOpcode,
+    status: CompletionStatus,
+) -> Completion {
+    Completion { id, status, opcode, bytes: 0, immediate: None, queue_pair, vendor_error: 0 }
+}
+
+fn status_of(error: &ApiError) -> CompletionStatus {
+    match error {
         ApiError::MessageTooLong(_) | ApiError::AtomicLength(_) => CompletionStatus::LocalLengthError,
         _ => CompletionStatus::LocalQueuePairOperationError,
-    };
-    Completion { id, status, opcode, bytes: 0, immediate: None, queue_pair, vendor_error: 0 }
+    }
 }

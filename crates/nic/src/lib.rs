@@ -75,7 +75,8 @@ pub enum HostCommand<'a> {
         /// Its content.
         payload: &'a [u8],
     },
-    /// Post to a send queue; a refusal comes back as a completion in error.
+    /// Post to a send queue; a refusal comes back as a completion in error. The highest bit of the request's tag is the
+    /// card's own and must be zero.
     PostSend(QueuePairNumber, WorkRequest),
     /// Post to a receive queue.
     PostReceive(QueuePairNumber, ReceiveRequest),

@@ -9,7 +9,10 @@ use weft_rdma::{
     Target, WorkRequest,
 };
 use weft_time::{Duration, Instant};
-use weft_waist::{Engine, EngineStatus, Event, Io, Memory, Message, NODES_MAX, NodeId, NodeSet};
+use weft_waist::{
+    Configuration, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory, Message, NODES_MAX, NodeId,
+    NodeSet, View,
+};
 use weft_wire::arp::{Arp, Operation as ArpOperation, Station};
 use weft_wire::datagram::{self, Builder};
 use weft_wire::ethernet::MacAddress;
@@ -22,6 +25,9 @@ const NOW: Instant = Instant::ZERO;
 #[derive(Default)]
 struct Parrot {
     told: Vec<String>,
+    /// What to post when it is called.
+    post: Option<(QueuePairNumber, WorkRequest)>,
+    status: Option<EngineStatus>,
 }
 
 const GREETING: u8 = 200;
@@ -31,6 +37,9 @@ impl Engine for Parrot {
         match event {
             Event::Call { caller, message, last } => {
                 self.told.push(format!("call {} {} last={last}", message.kind, text(message)));
+                if let Some((queue_pair, request)) = self.post {
+                    io.effects.post(queue_pair, request);
+                }
                 io.effects.reply(caller, message.kind + 1, &[message.payload]);
                 io.effects.send(NodeSet::EMPTY.with(NodeId::new(1).unwrap()), GREETING, &[b"hello"]);
                 io.effects.set_timer(7, now + Duration::from_us(3));
@@ -41,13 +50,17 @@ impl Engine for Parrot {
             }
             Event::Timer { tag } => self.told.push(format!("timer {tag}")),
             Event::Done { tag, status } => self.told.push(format!("done {tag} {}", status.name())),
-            Event::Configure(_) => self.told.push("configured".into()),
-            Event::Reset => self.told.push("reset".into()),
+            Event::Configure(configuration) => {
+                self.told.push("configured".into());
+                self.status =
+                    Some(EngineStatus { epoch: configuration.view.epoch, state: EngineState::Full });
+            }
+            Event::Reset => *self = Self { told: vec!["reset".into()], ..Self::default() },
         }
     }
 
     fn status(&self) -> EngineStatus {
-        EngineStatus::STARTING
+        self.status.unwrap_or(EngineStatus::STARTING)
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -68,6 +81,10 @@ fn address(node: u8) -> Ipv4Addr {
 }
 
 fn nic(node: u8) -> SoftNic<Parrot> {
+    nic_with(node, Parrot::default())
+}
+
+fn nic_with(node: u8, engine: Parrot) -> SoftNic<Parrot> {
     let mut peers = [None; NODES_MAX];
     for peer in 0..2 {
         peers[usize::from(peer)] = Some(SocketAddrV4::new(address(peer), datagram::UDP_PORT));
@@ -79,7 +96,7 @@ fn nic(node: u8) -> SoftNic<Parrot> {
         region_bytes: 1 << 16,
     };
     let config = SoftNicConfig { hardware: hardware(node), address: address(node), card };
-    SoftNic::new(config, vec![(Parrot::default(), Memory::new(64))])
+    SoftNic::new(config, vec![(engine, Memory::new(64))])
 }
 
 fn frames(nic: &mut SoftNic<Parrot>) -> Vec<Vec<u8>> {
@@ -346,4 +363,68 @@ fn a_post_that_is_refused_completes_in_error() {
     nic.submit(NOW, HostCommand::PostSend(QueuePairNumber(0x77), send));
     let Some(HostEvent::Completion(completion)) = nic.poll_host() else { panic!("a completion") };
     assert_eq!((completion.id, completion.status), (3, CompletionStatus::LocalQueuePairOperationError));
+}
+
+/// The number of the first queue pair of every NIC, as a fresh transport gives it.
+fn first_queue_pair() -> QueuePairNumber {
+    nic(0).card_mut().transport().create_queue_pair(QueuePairAttributes::default()).unwrap()
+}
+
+#[test]
+fn what_an_engine_posts_comes_back_to_it_as_done() {
+    let nothing = LocalBuffer { address: 0, length: 0, lkey: 0 };
+    let send = WorkRequest::new(77, Operation::Send { immediate: Some(1) }, nothing);
+    let engine = Parrot { post: Some((first_queue_pair(), send)), ..Parrot::default() };
+    let mut nics = [nic_with(0, engine), nic(1)];
+    let numbers = connect(&mut nics);
+    nics[0].card_mut().assign(numbers[0], 0);
+    nics[1].submit(NOW, HostCommand::PostReceive(numbers[1], ReceiveRequest { id: 5, local: nothing }));
+    nics[0].submit(NOW, HostCommand::Call { engine: 0, token: 1, kind: 4, payload: b"go" });
+    settle(&mut nics);
+    assert_eq!(told(&nics[0])[1..], ["done 77 IBV_WC_SUCCESS"]);
+    let Some(HostEvent::Completion(received)) = nics[1].poll_host() else { panic!("a completion") };
+    assert_eq!((received.id, received.immediate), (5, Some(1)));
+}
+
+#[test]
+fn an_engine_hears_of_a_post_that_is_refused() {
+    let nothing = LocalBuffer { address: 0, length: 0, lkey: 0 };
+    let send = WorkRequest::new(78, Operation::Send { immediate: None }, nothing);
+    let engine = Parrot { post: Some((QueuePairNumber(0x77), send)), ..Parrot::default() };
+    let mut nic = nic_with(0, engine);
+    nic.submit(NOW, HostCommand::Call { engine: 0, token: 1, kind: 4, payload: b"go" });
+    assert_eq!(told(&nic)[1..], ["done 78 IBV_WC_LOC_QP_OP_ERR"]);
+}
+
+#[test]
+fn nobody_posts_with_the_tags_of_the_cards_own_answers() {
+    let mut nics = [nic(0), nic(1)];
+    let numbers = connect(&mut nics);
+    let nothing = LocalBuffer { address: 0, length: 0, lkey: 0 };
+    let send = WorkRequest::new(1 << 63 | 3, Operation::Send { immediate: None }, nothing);
+    nics[1].submit(NOW, HostCommand::PostReceive(numbers[1], ReceiveRequest { id: 5, local: nothing }));
+    nics[0].submit(NOW, HostCommand::PostSend(numbers[0], send));
+    settle(&mut nics);
+    let Some(HostEvent::Completion(completion)) = nics[0].poll_host() else { panic!("a completion") };
+    assert_eq!((completion.id, completion.status), (send.id, CompletionStatus::LocalQueuePairOperationError));
+    assert_eq!(nics[1].poll_host(), None, "nothing was sent");
+}
+
+#[test]
+fn a_reset_engine_is_as_at_power_on() {
+    let mut nic = nic(0);
+    let node = NodeId::new(0).unwrap();
+    let view = View { epoch: Epoch(4), full: NodeSet::first(2), joining: NodeSet::EMPTY };
+    nic.submit(NOW, HostCommand::Configure(Configuration { node, view, lease_until: NOW }));
+    let status = EngineStatus { epoch: Epoch(4), state: EngineState::Full };
+    assert_eq!(nic.poll_host(), Some(HostEvent::Status { engine: 0, status }));
+    nic.submit(NOW, HostCommand::Call { engine: 0, token: 1, kind: 4, payload: b"go" });
+    assert!(nic.next_deadline().is_some() && nic.card().engine(0).1.image() != [0; 64]);
+    assert!(matches!(nic.poll_host(), Some(HostEvent::Reply { .. })));
+
+    nic.submit(NOW, HostCommand::Reset);
+    assert_eq!(told(&nic), ["reset"]);
+    assert_eq!(nic.next_deadline(), None);
+    assert_eq!(nic.card().engine(0).1.image(), [0; 64]);
+    assert_eq!(nic.poll_host(), Some(HostEvent::Status { engine: 0, status: EngineStatus::STARTING }));
 }

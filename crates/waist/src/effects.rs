@@ -39,7 +39,7 @@ pub enum Effect {
     Post {
         /// On which queue pair.
         queue_pair: QueuePairNumber,
-        /// What to do there. Its `id` is the tag.
+        /// What to do there. Its `id` is the tag, whose highest bit is zero.
         request: WorkRequest,
     },
 }
