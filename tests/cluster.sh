@@ -49,6 +49,7 @@ for node in 0 1 2; do start "$node"; done
 for node in 0 1 2; do await "$node" 'as full'; done
 for key in a b c d e f; do expect 'done, version [0-9]*' put "$key" "value of $key"; done
 expect 'found, version [0-9]*: value of a' get a
+"$weft" kv --config examples/node0.toml --json - get a 2>/dev/null | grep -q '"outcome": "found"'
 expect 'mismatch, version [0-9]*' compare-and-set a 1 other
 expect 'not found' get nothing
 expect 'done, version [0-9]*' delete f
