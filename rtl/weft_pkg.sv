@@ -432,4 +432,101 @@ package weft_pkg;
     address_t       keep_address;
   } transmit_t;
 
+  // Datagrams and other traffic beside the transport.
+
+  typedef logic [7:0] socket_index_t;
+  // Bytes of a frame or datagram: up to jumbo frames.
+  typedef logic [13:0] frame_bytes_t;
+
+  // Who takes the datagrams to a local UDP port.
+  typedef struct packed {
+    logic          valid;   // otherwise the port is closed again: its datagrams go to the host
+    logic [15:0]   port;
+    logic [3:0]    slot;    // of the engine
+    socket_index_t socket;  // what the engine calls it
+  } socket_entry_t;
+
+  // A datagram that an engine receives; its payload follows, byte 0 first.
+  typedef struct packed {
+    socket_index_t socket;
+    logic [3:0]    slot;
+    ipv4_address_t source;
+    logic [15:0]   source_port;
+    logic [15:0]   destination_port;
+    frame_bytes_t  bytes;      // of payload; 0: no beat follows
+    cycles_t       timestamp;  // when the first beat of the frame came in
+  } datagram_received_t;
+
+  // A datagram to send; its payload follows, byte 0 first.
+  typedef struct packed {
+    ipv4_address_t destination;
+    logic [15:0]   destination_port;
+    logic [15:0]   source_port;
+    frame_bytes_t  bytes;  // of payload; 0: no beat follows
+    logic          stamp;  // say when its first beat left, with `tag`
+    logic [7:0]    tag;
+  } datagram_send_t;
+
+  // What the sniffer takes.
+  typedef struct packed {
+    logic          receive;
+    logic          transmit;
+    logic          roce_only;
+    logic          match_qp;       // RoCE packets to `qp` only
+    qpn_t          qp;
+    logic          match_address;  // IPv4 packets from or to `address` only
+    ipv4_address_t address;
+    frame_bytes_t  snap;           // bytes kept of each frame
+  } sniffer_config_t;
+
+  // Events of frame_check.
+  typedef struct packed {
+    logic frames_malformed;  // the UDP or ICMP checksum is wrong
+    logic drop_other_full;   // no room for one more frame that is not RoCE
+  } frame_check_events_t;
+
+  // Events of arp.
+  typedef struct packed {
+    logic arp_replies;
+    logic arp_requests;
+  } arp_events_t;
+
+  // Events of icmp_echo.
+  typedef struct packed {
+    logic echo_replies;
+  } icmp_echo_events_t;
+
+  // Events of udp_sockets.
+  typedef struct packed {
+    logic datagrams_received;
+    logic drop_datagram_queue_full;
+  } udp_sockets_events_t;
+
+  // Events of datagram_transmit.
+  typedef struct packed {
+    logic datagrams_sent;
+    logic neighbour_unresolved;
+  } datagram_transmit_events_t;
+
+  // Events of host_frames.
+  typedef struct packed {
+    logic frames_to_host;
+    logic frames_from_host;
+    logic drop_host_queue_full;
+    logic drop_host_frame_size;  // the host gave a frame that is longer than any may be
+  } host_frames_events_t;
+
+  // Events of transmit_merge.
+  typedef struct packed {
+    logic frames_sent;
+  } transmit_merge_events_t;
+
+  // Events of sniffer.
+  typedef struct packed {
+    logic sniffed_received;
+    logic sniffed_sent;
+    logic drop_sniffed_received;
+    logic drop_sniffed_sent;
+  } sniffer_events_t;
+
 endpackage
