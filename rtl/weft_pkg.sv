@@ -529,4 +529,92 @@ package weft_pkg;
     logic drop_sniffed_sent;
   } sniffer_events_t;
 
+  // Events of memory.
+  typedef struct packed {
+    logic memory_fault;  // an access outside the register file or the on-chip memory, or an error response of AXI4
+  } memory_events_t;
+
+  // Events of placement.
+  typedef struct packed {
+    logic placement_stall;  // a cycle in which a verdict waited for memory or for a consumer of consequences
+  } placement_events_t;
+
+  // What the responder tells of a queue pair.
+  typedef enum logic [1:0] {
+    ResponderReset,
+    ResponderInit,
+    ResponderReady,  // RTR or RTS
+    ResponderError
+  } responder_state_e;
+
+  typedef struct packed {
+    responder_state_e state;
+    access_t          access;
+    psn_t             expected;
+    logic [6:0]       receives;  // receive requests that have not completed
+  } responder_query_t;
+
+  // Events of responder.
+  typedef struct packed {
+    logic       rcvd_pkts;              // requests only
+    logic       duplicate_request;
+    logic       out_of_seq_request;
+    logic       send_rnr_err;
+    logic       rdma_recvs;
+    logic       sent_invalid_request;
+    logic       sent_access_error;
+    logic       sent_operational_error;
+    logic       violation_key;
+    logic       violation_domain;
+    logic       violation_bounds;
+    logic       violation_permission;
+    logic       rpc_calls;
+    logic [1:0] congestion_marks;       // a packet can have met congestion in both directions
+    logic       drop_unknown_queue_pair;
+    logic       drop_wrong_source;
+    logic       drop_wrong_state;
+    logic       drop_partition_key;
+    logic       drop_malformed;
+    logic       drop_out_of_sequence;
+    logic       drop_unknown_duplicate;
+    logic       drop_duplicate_busy;
+    logic       drop_no_credit;
+    logic       drop_rpc_queue_full;
+    logic       drop_receive_request;   // one that the driver should not have posted; not a counter of the soft twin
+  } responder_events_t;
+
+  // Frames that are not RoCE.
+
+  typedef enum logic [1:0] {
+    OtherArp,       // a request or a reply, for Ethernet and IPv4, about whatever address
+    OtherEcho,      // an echo request to this port's address
+    OtherDatagram,  // a UDP datagram to this port's address, to any port but that of RoCE v2
+    OtherHost       // what the port does not serve itself
+  } other_class_e;
+
+  // What the receive path tells about one of them. All checksums in its headers are right.
+  typedef struct packed {
+    other_class_e  kind;
+    frame_bytes_t  bytes;             // of the whole frame, with padding
+    cycles_t       timestamp;         // when the first beat came in
+    mac_address_t  source_mac;
+    ipv4_address_t source;            // of an echo or a datagram
+    logic [15:0]   source_port;       // of a datagram
+    logic [15:0]   destination_port;  // of a datagram
+    frame_bytes_t  payload_bytes;     // of a datagram; it begins at byte 42 of the frame
+  } other_frame_t;
+
+  // Events of receive_path.
+  typedef struct packed {
+    logic frames_received;           // all that end, good or not
+    logic frames_for_others;
+    logic frames_malformed;          // wrong header, length or checksum below RoCE, or longer than any frame may be
+    logic icrc_errors;
+    logic roce_malformed;
+    logic roce_received;
+    logic drop_receive_error;        // the MAC said so
+    logic drop_receive_buffer_full;  // a good RoCE packet found no room
+    logic drop_other_buffer_full;    // another good frame found no room
+  } receive_path_events_t;
+
 endpackage
