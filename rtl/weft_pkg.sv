@@ -617,4 +617,14 @@ package weft_pkg;
     logic drop_other_buffer_full;    // another good frame found no room
   } receive_path_events_t;
 
+  // Events of responses.
+  typedef struct packed {
+    logic ack_deferred;         // an acknowledgement was merged into a later one or into a response
+    logic sent_access_error;
+    logic violation_key;
+    logic violation_domain;
+    logic violation_bounds;
+    logic violation_permission;
+  } responses_events_t;
+
 endpackage

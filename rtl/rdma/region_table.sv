@@ -1,0 +1,85 @@
+// The memory regions, and the check of each access against them: key, protection domain, bounds, permission, in this order
+// (InfiniBand volume 1, clauses 10.6 and 9.7.4.1.5). The first that fails is the verdict.
+//
+// Latency: a request of cycle t is answered in cycle t+3. Throughput: one check a cycle and port. Order: kept. Never
+// stalls a check. An address that does not fit in 48 bits is out of bounds.
+//
+// A change of permission of cycle t is in force for all requests from cycle t+1 on; one in cycle t still meets the old
+// permission. So is a write of a region, which waits (`write_ready_o`) in a cycle with a change of permission, because both
+// write the permissions. After reset all regions are made invalid, one a cycle: until `ready_o`, after `Regions`
+// cycles, there must be no change of permission, and every check finds no region.
+module region_table
+  import weft_pkg::*;
+#(
+  parameter int unsigned CheckPorts = 3
+) (
+  input  logic                               clk_i,
+  input  logic                               rst_ni,
+  output logic                               ready_o,
+  input  logic                               write_i,
+  output logic                               write_ready_o,
+  input  region_index_t                      write_index_i,
+  input  region_t                            write_data_i,
+  input  logic                               permission_i,
+  input  region_index_t                      permission_index_i,
+  input  access_t                            permission_access_i,
+  input  logic            [CheckPorts-1:0]   request_valid_i,
+  input  access_request_t [CheckPorts-1:0]   request_i,
+  output access_grant_t   [CheckPorts-1:0]   grant_o
+);
+
+  localparam int unsigned IndexBits = $bits(region_index_t);
+
+  // The region to invalidate next; the highest bit says that all are.
+  logic [IndexBits:0] clear_q;
+  logic               write;
+  region_index_t      write_index;
+  region_t            write_data;
+  logic               access_write;
+  region_index_t      access_index;
+  access_t            access_data;
+
+  assign ready_o = clear_q[IndexBits];
+  assign write_ready_o = ready_o && !permission_i;
+  assign write = !ready_o || (write_i && write_ready_o);
+  assign write_index = ready_o ? write_index_i : clear_q[IndexBits-1:0];
+  assign write_data = ready_o ? write_data_i : '0;
+  assign access_write = write || permission_i;
+  assign access_index = permission_i ? permission_index_i : write_index;
+  assign access_data = permission_i ? permission_access_i : write_data.access;
+
+  for (genvar p = 0; p < CheckPorts; p++) begin : g_port
+    region_check u_check (
+      .clk_i,
+      .ready_i       (ready_o),
+      .write_i       (write),
+      .write_index_i (write_index),
+      .write_data_i  (write_data),
+      .access_write_i(access_write),
+      .access_index_i(access_index),
+      .access_data_i (access_data),
+      .request_valid_i(request_valid_i[p]),
+      .request_i     (request_i[p]),
+      .grant_o       (grant_o[p])
+    );
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) clear_q <= '0;
+    else if (!ready_o) clear_q <= clear_q + 1'b1;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      assert (ready_o || !permission_i) else $error("change of permission before the table is cleared");
+      if (ready_o && write_i && write_data_i.valid) begin
+        assert (50'(write_data_i.base) + 50'(write_data_i.length) <= 50'h1_0000_0000_0000)
+        else $error("a region leaves the address space");
+        assert (write_data_i.lkey[IndexBits-1:0] == write_index_i
+                && write_data_i.rkey[IndexBits-1:0] == write_index_i)
+        else $error("a region's key does not end in its index");
+      end
+    end
+  end
+
+endmodule

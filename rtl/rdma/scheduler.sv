@@ -1,0 +1,95 @@
+// Whose turn it is: round robin over the queue pairs that have something to do, each at most once in line.
+//
+// Latency: a queue pair that is activated while nobody is in line has its turn in the next cycle. Throughput: one activation
+// and one turn every cycle. Order: first activated, first served; who is in line already keeps its place. An
+// activation in the cycle in which the same queue pair takes its turn counts as after it, so no wake-up is lost.
+// Stalls: input b while input a is used, and until `ready_o`; input a never, since the line has room for all.
+//
+// After reset a counter clears the flags, one a cycle: `ready_o` is low for `QueuePairs` cycles and nobody may
+// activate meanwhile. (RAM contents at power-on would be right only once, not after a later reset.)
+module scheduler
+  import weft_pkg::*;
+(
+  input  logic      clk_i,
+  input  logic      rst_ni,
+  output logic      ready_o,
+  input  logic      activate_a_valid_i,
+  input  qp_index_t activate_a_i,
+  input  logic      activate_b_valid_i,
+  output logic      activate_b_ready_o,
+  input  qp_index_t activate_b_i,
+  output logic      turn_valid_o,
+  input  logic      turn_ready_i,
+  output qp_index_t turn_o,
+  // Nobody is in line.
+  output logic      idle_o
+);
+
+  localparam int unsigned IndexBits = $bits(qp_index_t);
+
+  // A queue pair is in line if its two flags differ: joining the line turns one over, leaving it the other, so each RAM
+  // has one writer.
+  (* ram_style = "distributed" *)
+  logic joined[QueuePairs];
+  (* ram_style = "distributed" *)
+  logic left[QueuePairs];
+
+  // The entry to clear next; the highest bit says that all are cleared.
+  logic [IndexBits:0] clear_q;
+  logic [IndexBits:0] level;
+
+  logic      activate;
+  qp_index_t index;
+  logic      leave;
+  logic      in_line;
+  logic      join_line;
+  logic      unused_ready;
+
+  assign ready_o = clear_q[IndexBits];
+  assign activate_b_ready_o = ready_o && !activate_a_valid_i;
+  assign activate = ready_o && (activate_a_valid_i || activate_b_valid_i);
+  assign index = activate_a_valid_i ? activate_a_i : activate_b_i;
+
+  assign leave = turn_valid_o && turn_ready_i;
+  assign in_line = joined[index] != left[index] && !(leave && turn_o == index);
+  assign join_line = activate && !in_line;
+  assign idle_o = ready_o && !turn_valid_o;
+
+  fifo #(
+    .T    (qp_index_t),
+    .Depth(QueuePairs)
+  ) u_line (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (join_line),
+    .in_ready_o (unused_ready),
+    .in_i       (index),
+    .out_valid_o(turn_valid_o),
+    .out_ready_i(turn_ready_i),
+    .out_o      (turn_o),
+    .level_o    (level)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (!ready_o) joined[clear_q[IndexBits-1:0]] <= 1'b0;
+    else if (join_line) joined[index] <= !joined[index];
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!ready_o) left[clear_q[IndexBits-1:0]] <= 1'b0;
+    else if (leave) left[turn_o] <= !left[turn_o];
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) clear_q <= '0;
+    else if (!ready_o) clear_q <= clear_q + 1'b1;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      assert (!(join_line && level[IndexBits] && !leave)) else $error("the line is longer than all queue pairs");
+      assert (ready_o || !activate_a_valid_i) else $error("activation before the flags are cleared");
+    end
+  end
+
+endmodule

@@ -1,0 +1,142 @@
+// One deadline for each queue pair, and a scanner that looks at one of them every cycle and offers those that are due.
+//
+// A deadline is offered at most `QueuePairs` + 2 cycles after it is due, as long as the taker takes what it is offered; the
+// scanner waits (and only it) while an offer is not taken. What is offered may have been changed meanwhile, and what is not
+// changed is offered again a round later: the taker compares with its own state. Throughput: one setting a cycle, never stalls.
+//
+// A simulator that skips idle cycles learns from `earliest_o` how far time may jump: it is the earliest armed deadline,
+// `earliest_valid_o` while nothing was set since the scanner began its last whole round. If `armed_o` is low there is none.
+// After reset all are disarmed, one a cycle: until `ready_o`, after `QueuePairs` cycles, none may be set.
+module timers
+  import weft_pkg::*;
+(
+  input  logic      clk_i,
+  input  logic      rst_ni,
+  output logic      ready_o,
+  input  cycles_t   now_i,
+  input  logic      set_i,
+  input  qp_index_t set_index_i,
+  input  logic      set_armed_i,
+  input  cycles_t   set_deadline_i,
+  output logic      expired_valid_o,
+  input  logic      expired_ready_i,
+  output qp_index_t expired_o,
+  // At least one deadline is armed.
+  output logic      armed_o,
+  output logic      earliest_valid_o,
+  output cycles_t   earliest_o
+);
+
+  localparam int unsigned IndexBits = $bits(qp_index_t);
+
+  // The entry to disarm next; the highest bit says that all are.
+  logic [IndexBits:0] clear_q;
+
+  assign ready_o = clear_q[IndexBits];
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) clear_q <= '0;
+    else if (!ready_o) clear_q <= clear_q + 1'b1;
+  end
+
+  // Which are armed, and how many.
+  (* ram_style = "distributed" *)
+  logic armed[QueuePairs];
+  logic [IndexBits:0] count_q;
+  logic               was_armed;
+
+  assign was_armed = armed[set_index_i];
+  assign armed_o = count_q != '0;
+
+  always_ff @(posedge clk_i) begin
+    if (!ready_o) armed[clear_q[IndexBits-1:0]] <= 1'b0;
+    else if (set_i) armed[set_index_i] <= set_armed_i;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) count_q <= '0;
+    else if (set_i && set_armed_i && !was_armed) count_q <= count_q + 1'b1;
+    else if (set_i && !set_armed_i && was_armed) count_q <= count_q - 1'b1;
+  end
+
+  // The scanner: an entry is read, a cycle later compared, and offered another cycle later.
+  logic      stall;
+  qp_index_t scan_q;
+  logic      read_valid_q;
+  qp_index_t read_index_q;
+  logic      read_armed_q;
+  // Not set in the cycle in which it was read.
+  logic      read_fresh_q;
+  cycles_t   deadline;
+  logic      expired_valid_q;
+  qp_index_t expired_q;
+
+  assign stall = expired_valid_q && !expired_ready_i;
+  assign expired_valid_o = expired_valid_q;
+  assign expired_o = expired_q;
+
+  ram #(
+    .T    (cycles_t),
+    .Depth(QueuePairs)
+  ) u_deadlines (
+    .clk_i,
+    .write_i        (set_i),
+    .write_address_i(set_index_i),
+    .write_data_i   (set_deadline_i),
+    .read_i         (!stall),
+    .read_address_i (scan_q),
+    .read_data_o    (deadline)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (!stall) begin
+      read_index_q <= scan_q;
+      read_armed_q <= armed[scan_q];
+      expired_q <= read_index_q;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      scan_q          <= '0;
+      read_valid_q    <= 1'b0;
+      read_fresh_q    <= 1'b0;
+      expired_valid_q <= 1'b0;
+    end else begin
+      if (set_i) read_fresh_q <= 1'b0;
+      if (!stall && ready_o) begin
+        scan_q          <= scan_q + 1'b1;
+        read_valid_q    <= 1'b1;
+        read_fresh_q    <= !set_i;
+        expired_valid_q <= read_valid_q && read_armed_q && deadline <= now_i;
+      end
+    end
+  end
+
+  // The earliest of those looked at since something was set, and how many these are; the highest bit says all.
+  logic [IndexBits:0] seen_q;
+  cycles_t            earliest_q;
+  logic               look;
+
+  assign look = !stall && read_fresh_q && !seen_q[IndexBits];
+  assign earliest_valid_o = seen_q[IndexBits] && armed_o;
+  assign earliest_o = earliest_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || set_i) begin
+      seen_q     <= '0;
+      earliest_q <= '1;
+    end else if (look) begin
+      seen_q <= seen_q + 1'b1;
+      if (read_armed_q && deadline < earliest_q) earliest_q <= deadline;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      assert (ready_o || !set_i) else $error("a deadline is set before all are disarmed");
+      assert (!earliest_valid_o || earliest_q != '1) else $error("deadlines are armed but none was seen");
+    end
+  end
+
+endmodule
