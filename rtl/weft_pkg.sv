@@ -627,4 +627,51 @@ package weft_pkg;
     logic violation_permission;
   } responses_events_t;
 
+  // Events of transmit_path.
+  typedef struct packed {
+    logic sent_pkts;
+  } transmit_path_events_t;
+
+  // What the driver may ask of a queue pair's requester.
+  typedef enum logic [1:0] {
+    RequesterReset,
+    RequesterReady,  // ready to send
+    RequesterError
+  } requester_state_e;
+
+  typedef struct packed {
+    requester_state_e state;
+    psn_t             next_psn;  // of the next packet to send
+    logic [6:0]       queued;    // requests that have not completed: 0 to SendQueueDepth
+    logic [6:0]       window;    // packets that may be outstanding
+  } requester_query_t;
+
+  // Events of request_side.
+  typedef struct packed {
+    logic       rcvd_rnr_err;
+    logic       rcvd_seq_err;
+    logic       retry_exceeded_err;
+    logic       retry_rnr_exceeded_err;
+    logic       completer_retry_err;
+    logic       send_err;
+    logic       rdma_sends;
+    logic       ack_timeout;
+    logic       implied_nak_seq_err;
+    logic       rcvd_invalid_request;
+    logic       rcvd_access_error;
+    logic       rcvd_operational_error;
+    logic [1:0] congestion_marks;       // a packet can have met congestion in both directions
+    logic       drop_unknown_queue_pair;
+    logic       drop_wrong_source;
+    logic       drop_wrong_state;
+    logic       drop_partition_key;
+    logic       drop_malformed;
+    logic       drop_ghost_response;
+    logic       drop_stale_response;
+    logic       drop_reserved_syndrome;
+    logic       post_overflow;          // a request that the driver should not have posted; these three are not
+    logic       post_invalid;           // counters of the soft twin, which refuses such calls
+    logic       post_wrong_state;
+  } request_side_events_t;
+
 endpackage
