@@ -11,14 +11,29 @@
 //     packet has one. `crc_*` are zero.
 //
 // Latency: 3 cycles. Throughput: a beat every cycle, frames back to back, gaps anywhere. Order: kept. Stalls: never.
+//
+// How: a CRC is linear, so a beat's share is one XOR over its 512 bits for each of the 32 bits of the register, whatever the
+// fill of the beat, and a register of 32 bits goes from beat to beat.
+// - Eight bytes of ones stand in front of what is covered. With the CRC's start value, also ones, they leave what ten zero
+//   bytes and four bytes of ones leave with a start value of zero: so they take the place of the 14 bytes of Ethernet's
+//   header, and nothing has to be moved.
+// - Bytes behind the end count as zeros, and each has multiplied the register by x^8. RoCE frames end 2 bytes behind a
+//   multiple of 4, so there are 16 fills. To transmit, four conditional multiplications by x^-32, x^-64, x^-128 and x^-256
+//   take the zeros back; the 6 bytes that are always too many (the ICRC's place and the last two bytes of a full beat) are
+//   part of the constants. To check, the register is compared with what the CRC leaves behind its own value, multiplied
+//   by the power of x^8 that belongs to the fill: no correction at all.
+// BALBOA (section 4.5) has parallel pipelines for full beats, for beats of 320 bits and for 32 bits at a time; here one
+// network serves every fill, with the same latency.
 module icrc
   import weft_pkg::*;
 #(
   parameter bit          Trailer  = 1'b0,
   // Bytes behind the end in a last beat are zero already; otherwise they are masked here.
   parameter bit          ZeroTail = 1'b0,
-  // Not to be changed.
+  // Not to be changed: for those who wait for a result.
+  /* verilator lint_off UNUSEDPARAM */
   parameter int unsigned Latency  = 3
+  /* verilator lint_on UNUSEDPARAM */
 ) (
   input  logic        clk_i,
   input  logic        rst_ni,
@@ -30,9 +45,199 @@ module icrc
   output logic        checked_good_o
 );
 
-  assign crc_valid_o = 1'b0;
-  assign crc_o = '0;
-  assign checked_valid_o = 1'b0;
-  assign checked_good_o = 1'b0;
+  // The register holds the coefficient of x^31 in bit 0, as bits come on the wire.
+  localparam logic [31:0] Polynomial = 32'hedb8_8320;
+  // What the register holds behind any frame and its own CRC.
+  localparam logic [31:0] Residue = 32'hdebb_20e3;
+
+  // Multiplies by x^bits.
+  function automatic logic [31:0] later(logic [31:0] register, int unsigned bits);
+    logic [31:0] result = register;
+    for (int unsigned i = 0; i < bits; i++) begin
+      result = result[0] ? (result >> 1) ^ Polynomial : result >> 1;
+    end
+    return result;
+  endfunction
+
+  // Divides by x^bits.
+  function automatic logic [31:0] earlier(logic [31:0] register, int unsigned bits);
+    logic [31:0] result = register;
+    for (int unsigned i = 0; i < bits; i++) begin
+      result = result[31] ? ((result ^ Polynomial) << 1) | 32'd1 : result << 1;
+    end
+    return result;
+  endfunction
+
+  // The bits of a beat that bit `place` of the register depends on, behind the beat and `too_many` zero bits less.
+  function automatic logic [BeatBits-1:0] beat_mask(logic [4:0] place, int unsigned too_many);
+    logic [BeatBits-1:0] mask = '0;
+    logic [31:0] column = earlier(32'd1, too_many);
+    for (int unsigned i = 0; i < BeatBits; i++) begin
+      column = later(column, 1);
+      mask[BeatBits-1-i] = column[place];
+    end
+    return mask;
+  endfunction
+
+  // The bits of a register that bit `place` depends on when it is divided by x^bits.
+  function automatic logic [31:0] earlier_mask(logic [4:0] place, int unsigned bits);
+    logic [31:0] mask = '0;
+    for (int unsigned i = 0; i < 32; i++) begin
+      logic [31:0] column;
+      column = earlier(32'd1 << i, bits);
+      mask[i] = column[place];
+    end
+    return mask;
+  endfunction
+
+  // What the register holds behind a good frame, by the fill of its last beat.
+  function automatic logic [15:0][31:0] residues();
+    logic [15:0][31:0] result;
+    for (int unsigned i = 0; i < 16; i++) result[i] = later(Residue, 8 * (4 * i + 2));
+    return result;
+  endfunction
+
+  // What the CRC does not cover is set to ones, what is no part of it to zeros.
+
+  logic                first_q;
+  logic [BeatBytes-1:0] keep;
+  logic [BeatBits-1:0] covered;
+
+  assign keep = 64'hffff_ffff_ffff_ffff >> beat_i.empty;
+
+  always_comb begin
+    covered = '0;
+    if (valid_i) begin
+      covered = beat_i.data;
+      if (first_q) begin
+        covered[8*14-1:0] = {32'hffff_ffff, 80'd0};
+        covered[8*15+:8] = 8'hff;   // type of service
+        covered[8*22+:8] = 8'hff;   // time to live
+        covered[8*24+:16] = 16'hffff;  // IPv4 checksum
+        covered[8*40+:16] = 16'hffff;  // UDP checksum
+        covered[8*46+:8] = 8'hff;   // BTH: the congestion bits and six reserved ones
+      end
+      if (!ZeroTail && beat_i.last) begin
+        for (int unsigned i = 0; i < BeatBytes; i += 4) begin
+          covered[8*i+:32] &= {{8{keep[i+3]}}, {8{keep[i+2]}}, {8{keep[i+1]}}, {8{keep[i]}}};
+        end
+      end
+    end
+  end
+
+  // The beat's share.
+
+  logic        share_valid_q;
+  logic        share_first_q;
+  logic        share_last_q;
+  logic [5:0]  share_empty_q;
+  logic [31:0] share_q;
+
+  for (genvar i = 0; i < 32; i++) begin : gen_share
+    localparam logic [BeatBits-1:0] Mask = beat_mask(5'(i), Trailer ? 0 : 48);
+    always_ff @(posedge clk_i) begin
+      if (valid_i) share_q[i] <= ^(covered & Mask);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (valid_i) begin
+      share_first_q <= first_q;
+      share_last_q  <= beat_i.last;
+      share_empty_q <= beat_i.empty;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      first_q       <= 1'b1;
+      share_valid_q <= 1'b0;
+    end else begin
+      share_valid_q <= valid_i;
+      if (valid_i) first_q <= beat_i.last;
+    end
+  end
+
+  // The register.
+
+  logic        state_last_q;
+  logic [5:0]  state_empty_q;
+  logic [31:0] state_q;
+
+  for (genvar i = 0; i < 32; i++) begin : gen_state
+    // A register counts as the first four bytes of the beat behind it.
+    localparam logic [BeatBits-1:0] Mask = beat_mask(5'(i), 0);
+    always_ff @(posedge clk_i) begin
+      if (share_valid_q) state_q[i] <= share_q[i] ^ (!share_first_q & ^(state_q & Mask[31:0]));
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (share_valid_q) state_empty_q <= share_empty_q;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) state_last_q <= 1'b0;
+    else state_last_q <= share_valid_q && share_last_q;
+  end
+
+  // The result.
+
+  if (Trailer) begin : gen_check
+
+    localparam logic [15:0][31:0] Residues = residues();
+
+    logic        valid_q;
+    logic        good_q;
+
+    always_ff @(posedge clk_i) begin
+      if (state_last_q) good_q <= state_q == Residues[state_empty_q[5:2]] && state_empty_q[1:0] == 2'd2;
+    end
+
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni) valid_q <= 1'b0;
+      else valid_q <= state_last_q;
+    end
+
+    assign checked_valid_o = valid_q;
+    assign checked_good_o = good_q;
+    assign crc_valid_o = 1'b0;
+    assign crc_o = '0;
+
+  end else begin : gen_crc
+
+    logic [4:0][31:0] corrected;
+    logic             valid_q;
+    logic [31:0]      crc_q;
+
+    assign corrected[0] = state_q;
+
+    for (genvar stage = 0; stage < 4; stage++) begin : gen_stage
+      for (genvar i = 0; i < 32; i++) begin : gen_bit
+        localparam logic [31:0] Mask = earlier_mask(5'(i), 32 << stage);
+        assign corrected[stage+1][i] =
+            state_empty_q[2+stage] ? ^(corrected[stage] & Mask) : corrected[stage][i];
+      end
+    end
+
+    always_ff @(posedge clk_i) begin
+      if (state_last_q) crc_q <= ~corrected[4];
+    end
+
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni) valid_q <= 1'b0;
+      else valid_q <= state_last_q;
+    end
+
+    assign crc_valid_o = valid_q;
+    assign crc_o = crc_q;
+    assign checked_valid_o = 1'b0;
+    assign checked_good_o = 1'b0;
+
+    always_ff @(posedge clk_i) begin
+      if (rst_ni && state_last_q) assert (state_empty_q[1:0] == 2'd2);
+    end
+
+  end
 
 endmodule
