@@ -60,6 +60,15 @@ package weft_pkg;
     logic [BeatBits-1:0] data;
   } beat_t;
 
+  // The unused bytes at the end of a beat whose used bytes are marked from byte 0 on without a hole.
+  function automatic logic [5:0] unused_bytes(logic [BeatBytes-1:0] keep);
+    logic [5:0] unused = '0;
+    for (int unsigned i = 0; i + 1 < BeatBytes; i++) begin
+      if (keep[i] && !keep[i+1]) unused |= 6'(BeatBytes - 1 - i);
+    end
+    return unused;
+  endfunction
+
   // Opcodes of the reliable connection (clause 9.2, table 38).
 
   typedef enum logic [7:0] {
@@ -673,5 +682,72 @@ package weft_pkg;
     logic       post_invalid;           // counters of the soft twin, which refuses such calls
     logic       post_wrong_state;
   } request_side_events_t;
+
+  // A RoCE packet's headers inside the receive path: extended headers as they lie in the frame.
+  typedef struct packed {
+    logic [7:0]    opcode;
+    logic          solicited;
+    logic          acknowledge_request;
+    logic          forward_congestion;
+    logic          backward_congestion;
+    logic [15:0]   partition_key;
+    qpn_t          destination_qp;
+    psn_t          psn;
+    ipv4_address_t source;
+    logic [2:0]    words;          // of extended headers, each of 4 bytes
+    logic          original;       // AtomicAckETH is there
+    logic          far_immediate;  // the immediate value lies behind a RETH
+    logic [223:0]  extended;       // the first byte on the left
+  } roce_packet_t;
+
+  // Between the blocks of the requester side.
+
+  // Requests of one queue pair are counted; the low bits are a request's place in the queue, one bit more tells a full
+  // queue from an empty one.
+  typedef logic [$clog2(SendQueueDepth):0] send_serial_t;
+
+  // The end of a queue.
+  typedef struct packed {
+    logic         open;       // requests may be posted
+    send_serial_t tail;       // of the next request to be posted
+    psn_t         next_psn;   // of its first packet
+  } send_tail_t;
+
+  // What of a request decides about its packets.
+  typedef struct packed {
+    operation_e  operation;
+    logic        signaled;
+    logic        fence;
+    logic        solicited;
+    logic        has_immediate;
+    logic [63:0] local_address;
+    logic [31:0] length;
+    logic [31:0] lkey;
+    psn_t        first;       // PSN of its first packet; of a READ, of its first response
+    psn_t        limit;       // one past its last PSN
+  } send_plan_t;
+
+  // What of a request goes into headers as it is.
+  typedef struct packed {
+    logic [63:0] remote_address;
+    logic [31:0] rkey;
+    logic [63:0] swap_or_add;  // or the immediate in its low bits: no request has both
+    logic [63:0] compare;
+  } send_wire_t;
+
+  // What a request's completion needs.
+  typedef struct packed {
+    logic [63:0] id;
+    operation_e  operation;
+    logic        signaled;
+    logic [31:0] length;
+    psn_t        limit;
+  } send_end_t;
+
+  // What a request may have to wait for before its first packet.
+  typedef struct packed {
+    logic fence;
+    logic has_response;
+  } send_wait_t;
 
 endpackage

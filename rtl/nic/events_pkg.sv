@@ -1,0 +1,24 @@
+// What the gateware counts: the events of all blocks, in the order of the counters' numbers, from bit 0 on the right.
+package events_pkg;
+
+  import weft_pkg::*;
+
+  typedef struct packed {
+    receive_path_events_t      receive_path;
+    responder_events_t         responder;
+    responses_events_t         responses;
+    request_side_events_t      request_side;
+    placement_events_t         placement;
+    memory_events_t            memory;
+    transmit_path_events_t     transmit_path;
+    frame_check_events_t       frame_check;
+    arp_events_t               arp;
+    icmp_echo_events_t         icmp_echo;
+    udp_sockets_events_t       udp_sockets;
+    datagram_transmit_events_t datagram_transmit;
+    host_frames_events_t       host_frames;
+    transmit_merge_events_t    transmit_merge;
+    sniffer_events_t           sniffer;
+  } nic_events_t;
+
+endpackage

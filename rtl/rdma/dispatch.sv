@@ -1,0 +1,55 @@
+// Gives each received packet to the state machine that it is for: responses, acknowledgements and congestion
+// notifications to the requester, requests to the responder. The placement block is told the order.
+//
+// Latency: none. Throughput: one packet every cycle. Order: kept towards each side. Stalls: when the side in question or
+// the placement block has no room.
+module dispatch
+  import weft_pkg::*;
+(
+  input  logic         clk_i,
+  input  logic         rst_ni,
+  input  logic         header_valid_i,
+  output logic         header_ready_o,
+  input  roce_header_t header_i,
+  output logic         request_valid_o,
+  input  logic         request_ready_i,
+  output logic         response_valid_o,
+  input  logic         response_ready_i,
+  output roce_header_t header_o,
+  // One bit for each packet: it goes to the requester.
+  output logic         order_valid_o,
+  input  logic         order_ready_i,
+  output logic         order_requester_o
+);
+
+  // Congestion notification packets are not of the reliable connection (annex A17.9.3).
+  localparam logic [7:0] CongestionNotification = 8'h81;
+
+  logic is_response;
+  logic order_ready;
+  logic taken;
+
+  assign is_response = (header_i.opcode >= ReadResponseFirst && header_i.opcode <= AtomicAcknowledge)
+                     || header_i.opcode == CongestionNotification;
+  assign header_o = header_i;
+  assign request_valid_o = header_valid_i && order_ready && !is_response;
+  assign response_valid_o = header_valid_i && order_ready && is_response;
+  assign header_ready_o = order_ready && (is_response ? response_ready_i : request_ready_i);
+  assign taken = header_valid_i && header_ready_o;
+
+  fifo #(
+    .T    (logic),
+    .Depth(64)
+  ) u_order (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (taken),
+    .in_ready_o (order_ready),
+    .in_i       (is_response),
+    .out_valid_o(order_valid_o),
+    .out_ready_i(order_ready_i),
+    .out_o      (order_requester_o),
+    .level_o    ()
+  );
+
+endmodule

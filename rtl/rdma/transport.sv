@@ -1,0 +1,769 @@
+// The RoCE v2 transport: reliable connections from received headers to frames to send, with the memories that their
+// regions lie in.
+//
+// A received packet goes through dispatch to responder or requester, which decide what happens to it, in 8 cycles or
+// less; placement carries that out in the order of the packets; what follows from it goes to responses,
+// completer or host once its data is visible. Packets to send come from responses and requester and meet in the
+// transmit path. Every block takes a packet a cycle, except where its header says otherwise.
+module transport
+  import weft_pkg::*;
+#(
+  parameter int unsigned OnChipBytes      = 262_144,
+  parameter int unsigned HostCreditBytes  = 32_768,
+  parameter int unsigned RpcCredits       = 16,
+  parameter bit          AdditiveIncrease = 1'b0
+) (
+  input  logic                     clk_i,
+  input  logic                     rst_ni,
+  input  cycles_t                  now_i,
+  input  mac_address_t             hardware_i,
+  input  ipv4_address_t            address_i,
+
+  // From the wire: headers of good packets, and their frames in the same order.
+  input  logic                     header_valid_i,
+  output logic                     header_ready_o,
+  input  roce_header_t             header_i,
+  input  logic                     receive_valid_i,
+  output logic                     receive_ready_o,
+  input  beat_t                    receive_i,
+  // To the wire.
+  output logic                     frame_valid_o,
+  input  logic                     frame_ready_i,
+  output beat_t                    frame_o,
+
+  // From the driver. `control_done_o` is a pulse when an operation has taken effect everywhere.
+  input  logic                     table_write_valid_i,
+  output logic                     table_write_ready_o,
+  input  queue_pair_t              table_write_i,
+  input  logic                     region_write_valid_i,
+  output logic                     region_write_ready_o,
+  input  region_index_t            region_write_index_i,
+  input  region_t                  region_write_i,
+  input  logic                     control_valid_i,
+  output logic                     control_ready_o,
+  input  control_t                 control_i,
+  output logic                     control_done_o,
+  input  logic                     query_valid_i,
+  output logic                     query_ready_o,
+  input  qp_index_t                query_qp_i,
+  output logic                     query_done_o,
+  output responder_query_t         responder_query_o,
+  output requester_query_t         requester_query_o,
+
+  // Posts of the host and of engines, and what came of them.
+  input  logic                     post_valid_i,
+  output logic                     post_ready_o,
+  input  work_request_t            post_i,
+  input  logic                     receive_post_valid_i,
+  output logic                     receive_post_ready_o,
+  input  receive_request_t         receive_post_i,
+  output logic                     completion_valid_o,
+  input  logic                     completion_ready_i,
+  output completion_t              completion_o,
+  input  logic                     engine_post_valid_i,
+  output logic                     engine_post_ready_o,
+  input  work_request_t            engine_post_i,
+  output logic                     engine_completion_valid_o,
+  input  logic                     engine_completion_ready_i,
+  output completion_t              engine_completion_o,
+
+  // WRITEs into RPC regions: first their beats, then the call.
+  output logic                     snoop_valid_o,
+  input  logic                     snoop_ready_i,
+  output write_beat_t              snoop_o,
+  output address_t                 snoop_address_o,
+  output logic [3:0]               snoop_slot_o,
+  output logic                     call_valid_o,
+  input  logic                     call_ready_i,
+  output rpc_call_t                call_o,
+
+  // An engine changes what a peer may do through a queue pair or in a region (SafarDB, design principle 3). The marker
+  // says that a change of a queue pair is in force and that all that was allowed before it lies in memory.
+  // A change of a region is in force for the next packet; a change of any queue pair behind it serves as its fence.
+  input  logic                     permission_valid_i,
+  output logic                     permission_ready_o,
+  input  qp_index_t                permission_qp_i,
+  input  access_t                  permission_access_i,
+  input  logic                     region_permission_valid_i,
+  input  region_index_t            region_permission_index_i,
+  input  access_t                  region_permission_access_i,
+  output logic                     marker_o,
+  output qp_index_t                marker_qp_o,
+
+  output logic [7:0][BeatBits-1:0] registers_o,
+
+  output logic                     hbm_aw_valid_o,
+  input  logic                     hbm_aw_ready_i,
+  output axi_address_t             hbm_aw_o,
+  output logic                     hbm_w_valid_o,
+  input  logic                     hbm_w_ready_i,
+  output write_beat_t              hbm_w_o,
+  input  logic                     hbm_b_valid_i,
+  input  logic [1:0]               hbm_b_response_i,
+  output logic                     hbm_ar_valid_o,
+  input  logic                     hbm_ar_ready_i,
+  output axi_address_t             hbm_ar_o,
+  input  logic                     hbm_r_valid_i,
+  output logic                     hbm_r_ready_o,
+  input  axi_read_t                hbm_r_i,
+  output logic                     host_aw_valid_o,
+  input  logic                     host_aw_ready_i,
+  output axi_address_t             host_aw_o,
+  output logic                     host_w_valid_o,
+  input  logic                     host_w_ready_i,
+  output write_beat_t              host_w_o,
+  input  logic                     host_b_valid_i,
+  input  logic [1:0]               host_b_response_i,
+  output logic                     host_ar_valid_o,
+  input  logic                     host_ar_ready_i,
+  output axi_address_t             host_ar_o,
+  input  logic                     host_r_valid_i,
+  output logic                     host_r_ready_o,
+  input  axi_read_t                host_r_i,
+  output logic                     retransmission_aw_valid_o,
+  input  logic                     retransmission_aw_ready_i,
+  output axi_address_t             retransmission_aw_o,
+  output logic                     retransmission_w_valid_o,
+  input  logic                     retransmission_w_ready_i,
+  output write_beat_t              retransmission_w_o,
+  input  logic                     retransmission_b_valid_i,
+  input  logic [1:0]               retransmission_b_response_i,
+  output logic                     retransmission_ar_valid_o,
+  input  logic                     retransmission_ar_ready_i,
+  output axi_address_t             retransmission_ar_o,
+  input  logic                     retransmission_r_valid_i,
+  output logic                     retransmission_r_ready_o,
+  input  axi_read_t                retransmission_r_i,
+
+  // For a simulator that skips cycles in which nothing happens.
+  output logic                     armed_o,
+  output logic                     earliest_valid_o,
+  output cycles_t                  earliest_o,
+
+  output responder_events_t        responder_events_o,
+  output responses_events_t        responses_events_o,
+  output request_side_events_t     request_side_events_o,
+  output placement_events_t        placement_events_o,
+  output memory_events_t           memory_events_o,
+  output transmit_path_events_t    transmit_path_events_o,
+  output logic                     idle_o
+);
+
+  // Tables.
+
+  localparam int unsigned TablePorts = 6;
+  localparam int unsigned TableResponder = 0;
+  localparam int unsigned TableResponses = 1;
+  localparam int unsigned TableRequester = 2;
+  localparam int unsigned TablePost = 3;
+  localparam int unsigned TableTransmit = 4;
+  localparam int unsigned TableCompletion = 5;
+  localparam int unsigned CheckPorts = 3;
+
+  logic                             table_ready;
+  logic            [TablePorts-1:0] table_read;
+  qp_index_t       [TablePorts-1:0] table_index;
+  queue_pair_t     [TablePorts-1:0] table_data;
+  logic                             regions_ready;
+  logic                             region_write_ready;
+  logic            [CheckPorts-1:0] check_valid;
+  access_request_t [CheckPorts-1:0] check;
+  access_grant_t   [CheckPorts-1:0] grant;
+
+  queue_pair_table #(
+    .ReadPorts(TablePorts)
+  ) u_queue_pair_table (
+    .clk_i,
+    .rst_ni,
+    .ready_o      (table_ready),
+    .write_i      (table_write_valid_i && table_ready),
+    .write_index_i(qp_index_t'(table_write_i.number)),
+    .write_data_i (table_write_i),
+    .read_i       (table_read),
+    .read_index_i (table_index),
+    .read_data_o  (table_data)
+  );
+  assign table_write_ready_o = table_ready;
+
+  region_table #(
+    .CheckPorts(CheckPorts)
+  ) u_region_table (
+    .clk_i,
+    .rst_ni,
+    .ready_o           (regions_ready),
+    .write_i           (region_write_valid_i && regions_ready),
+    .write_ready_o     (region_write_ready),
+    .write_index_i     (region_write_index_i),
+    .write_data_i      (region_write_i),
+    .permission_i      (region_permission_valid_i),
+    .permission_index_i(region_permission_index_i),
+    .permission_access_i(region_permission_access_i),
+    .request_valid_i   (check_valid),
+    .request_i         (check),
+    .grant_o           (grant)
+  );
+  assign region_write_ready_o = region_write_ready && regions_ready;
+
+  // Control goes to all three; each says when it is done, or is done when it takes it.
+
+  localparam int unsigned Controlled = 3;
+
+  logic [Controlled-1:0] control_valid;
+  logic [Controlled-1:0] control_ready;
+  logic                  responder_control_done;
+  logic                  requester_control_done;
+  logic                  control_pending_q;
+  logic [1:0]            control_waits_q;
+
+  broadcast #(
+    .N(Controlled)
+  ) u_control (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (control_valid_i && !control_pending_q),
+    .in_ready_o (control_ready_o),
+    .out_valid_o(control_valid),
+    .out_ready_i(control_ready)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      control_pending_q <= 1'b0;
+      control_waits_q   <= 2'b11;
+    end else begin
+      if (control_valid_i && control_ready_o) control_pending_q <= 1'b1;
+      if (control_done_o) begin
+        control_pending_q <= 1'b0;
+        control_waits_q   <= 2'b11;
+      end else begin
+        if (responder_control_done) control_waits_q[0] <= 1'b0;
+        if (requester_control_done) control_waits_q[1] <= 1'b0;
+      end
+    end
+  end
+  assign control_done_o = control_pending_q && control_waits_q == '0;
+
+  // A query asks both and is done when both have answered.
+
+  logic       responder_query_done;
+  logic       requester_query_done;
+  logic [1:0] query_waits_q;
+  logic       query_pending_q;
+
+  assign query_ready_o = !query_pending_q;
+  assign query_done_o  = query_pending_q && query_waits_q == '0;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      query_pending_q <= 1'b0;
+      query_waits_q   <= '0;
+    end else if (query_valid_i && query_ready_o) begin
+      query_pending_q <= 1'b1;
+      query_waits_q   <= 2'b11;
+    end else begin
+      if (query_done_o) query_pending_q <= 1'b0;
+      if (responder_query_done) query_waits_q[0] <= 1'b0;
+      if (requester_query_done) query_waits_q[1] <= 1'b0;
+    end
+  end
+
+  // Faults: what one half of a queue pair learns, the other must know. There is at most one of each source for a queue pair
+  // until it is reset, so these queues cannot fill.
+
+  localparam int unsigned Requester = 0;
+  localparam int unsigned Responses = 1;
+
+  logic      [1:0] fault_valid;
+  logic      [1:0] fault_ready;
+  qp_index_t [1:0] fault;
+  logic      [1:0] held_valid;
+  logic      [1:0] held_ready;
+  qp_index_t [1:0] held;
+  logic            to_responder_valid;
+  logic            to_responder_ready;
+  qp_index_t       to_responder;
+  logic            refused_valid;
+  logic            refused_ready;
+  qp_index_t       refused;
+  logic            to_requester_valid;
+  logic            to_requester_ready;
+  qp_index_t       to_requester;
+
+  for (genvar source = 0; source < 2; source++) begin : gen_faults
+    fifo #(
+      .T    (qp_index_t),
+      .Depth(QueuePairs)
+    ) u_faults (
+      .clk_i,
+      .rst_ni,
+      .in_valid_i (fault_valid[source]),
+      .in_ready_o (fault_ready[source]),
+      .in_i       (fault[source]),
+      .out_valid_o(held_valid[source]),
+      .out_ready_i(held_ready[source]),
+      .out_o      (held[source]),
+      .level_o    ()
+    );
+  end
+
+  arbiter #(
+    .T(qp_index_t),
+    .N(2)
+  ) u_to_responder (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (held_valid),
+    .in_ready_o (held_ready),
+    .in_i       (held),
+    .in_last_i  ('1),
+    .out_valid_o(to_responder_valid),
+    .out_ready_i(to_responder_ready),
+    .out_o      (to_responder),
+    .out_last_o (),
+    .grant_o    ()
+  );
+
+  fifo #(
+    .T    (qp_index_t),
+    .Depth(QueuePairs)
+  ) u_to_requester (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (refused_valid),
+    .in_ready_o (refused_ready),
+    .in_i       (refused),
+    .out_valid_o(to_requester_valid),
+    .out_ready_i(to_requester_ready),
+    .out_o      (to_requester),
+    .level_o    ()
+  );
+
+  // Receiving.
+
+  logic           request_valid;
+  logic           request_ready;
+  logic           response_valid;
+  logic           response_ready;
+  roce_header_t   header;
+  logic           order_valid;
+  logic           order_ready;
+  logic           order_requester;
+  logic           responder_verdict_valid;
+  logic           responder_verdict_ready;
+  placement_t     responder_verdict;
+  logic           requester_verdict_valid;
+  logic           requester_verdict_ready;
+  placement_t     requester_verdict;
+  logic           credit_return_valid;
+  payload_bytes_t credit_return;
+  logic           answered_valid;
+  qp_index_t      answered_qp;
+  logic           answered_duplicate;
+  logic           answer_valid;
+  logic           answer_ready;
+  qp_index_t      answer_qp;
+  answer_t        answer;
+  logic           advance_valid;
+  logic           advance_ready;
+  qp_index_t      advance_qp;
+  advance_t       advance;
+
+  logic dispatch_ready;
+  dispatch u_dispatch (
+    .clk_i,
+    .rst_ni,
+    .header_valid_i   (header_valid_i && table_ready && regions_ready),
+    .header_ready_o   (dispatch_ready),
+    .header_i,
+    .request_valid_o  (request_valid),
+    .request_ready_i  (request_ready),
+    .response_valid_o (response_valid),
+    .response_ready_i (response_ready),
+    .header_o         (header),
+    .order_valid_o    (order_valid),
+    .order_ready_i    (order_ready),
+    .order_requester_o(order_requester)
+  );
+  assign header_ready_o = dispatch_ready && table_ready && regions_ready;
+
+  logic responder_idle;
+  responder #(
+    .HostCreditBytes(HostCreditBytes),
+    .RpcCredits     (RpcCredits)
+  ) u_responder (
+    .clk_i,
+    .rst_ni,
+    .control_valid_i      (control_valid[0]),
+    .control_ready_o      (control_ready[0]),
+    .control_i,
+    .control_done_o       (responder_control_done),
+    .permission_valid_i,
+    .permission_ready_o,
+    .permission_qp_i,
+    .permission_access_i,
+    .fail_valid_i         (to_responder_valid),
+    .fail_ready_o         (to_responder_ready),
+    .fail_i               (to_responder),
+    .fail_valid_o         (refused_valid),
+    .fail_ready_i         (refused_ready),
+    .fail_o               (refused),
+    .receive_valid_i      (receive_post_valid_i),
+    .receive_ready_o      (receive_post_ready_o),
+    .receive_i            (receive_post_i),
+    .header_valid_i       (request_valid),
+    .header_ready_o       (request_ready),
+    .header_i             (header),
+    .table_read_o         (table_read[TableResponder]),
+    .table_index_o        (table_index[TableResponder]),
+    .table_data_i         (table_data[TableResponder]),
+    .check_valid_o        (check_valid[0]),
+    .check_o              (check[0]),
+    .grant_i              (grant[0]),
+    .credit_return_valid_i(credit_return_valid),
+    .credit_return_i      (credit_return),
+    .rpc_free_i           (call_valid_o && call_ready_i),
+    .answered_valid_i     (answered_valid),
+    .answered_qp_i        (answered_qp),
+    .answered_duplicate_i (answered_duplicate),
+    .verdict_valid_o      (responder_verdict_valid),
+    .verdict_ready_i      (responder_verdict_ready),
+    .verdict_o            (responder_verdict),
+    .query_valid_i        (query_valid_i && query_ready_o),
+    .query_index_i        (query_qp_i),
+    .query_done_o         (responder_query_done),
+    .query_o              (responder_query_o),
+    .events_o             (responder_events_o),
+    .idle_o               (responder_idle)
+  );
+
+  // Memory and the way into it.
+
+  logic           write_valid;
+  logic           write_ready;
+  write_command_t write;
+  logic           write_data_valid;
+  logic           write_data_ready;
+  write_beat_t    write_data;
+  logic           written;
+  logic           word_valid;
+  logic           word_ready;
+  target_e        word_target;
+  address_t       word_address;
+  logic           word_data_valid;
+  logic [63:0]    word_data;
+  logic           read_valid;
+  logic           read_ready;
+  read_command_t  read;
+  logic           data_valid;
+  logic           data_ready;
+  beat_t          data;
+  logic           receive_completion_valid;
+  logic           receive_completion_ready;
+  completion_t    receive_completion;
+
+  logic placement_idle;
+  placement u_placement (
+    .clk_i,
+    .rst_ni,
+    .order_valid_i        (order_valid),
+    .order_ready_o        (order_ready),
+    .order_requester_i    (order_requester),
+    .responder_valid_i    (responder_verdict_valid),
+    .responder_ready_o    (responder_verdict_ready),
+    .responder_i          (responder_verdict),
+    .requester_valid_i    (requester_verdict_valid),
+    .requester_ready_o    (requester_verdict_ready),
+    .requester_i          (requester_verdict),
+    .frame_valid_i        (receive_valid_i),
+    .frame_ready_o        (receive_ready_o),
+    .frame_i              (receive_i),
+    .write_valid_o        (write_valid),
+    .write_ready_i        (write_ready),
+    .write_o              (write),
+    .write_data_valid_o   (write_data_valid),
+    .write_data_ready_i   (write_data_ready),
+    .write_data_o         (write_data),
+    .written_i            (written),
+    .word_valid_o         (word_valid),
+    .word_ready_i         (word_ready),
+    .word_target_o        (word_target),
+    .word_address_o       (word_address),
+    .word_data_valid_i    (word_data_valid),
+    .word_data_i          (word_data),
+    .snoop_valid_o,
+    .snoop_ready_i,
+    .snoop_o,
+    .snoop_address_o,
+    .snoop_slot_o,
+    .completion_valid_o   (receive_completion_valid),
+    .completion_ready_i   (receive_completion_ready),
+    .completion_o         (receive_completion),
+    .call_valid_o,
+    .call_ready_i,
+    .call_o,
+    .answer_valid_o       (answer_valid),
+    .answer_ready_i       (answer_ready),
+    .answer_qp_o          (answer_qp),
+    .answer_o             (answer),
+    .advance_valid_o      (advance_valid),
+    .advance_ready_i      (advance_ready),
+    .advance_qp_o         (advance_qp),
+    .advance_o            (advance),
+    .marker_o,
+    .marker_qp_o,
+    .credit_return_valid_o(credit_return_valid),
+    .credit_return_o      (credit_return),
+    .events_o             (placement_events_o),
+    .idle_o               (placement_idle)
+  );
+
+  logic memory_idle;
+  memory #(
+    .OnChipBytes(OnChipBytes)
+  ) u_memory (
+    .clk_i,
+    .rst_ni,
+    .write_valid_i     (write_valid),
+    .write_ready_o     (write_ready),
+    .write_i           (write),
+    .write_data_valid_i(write_data_valid),
+    .write_data_ready_o(write_data_ready),
+    .write_data_i      (write_data),
+    .written_o         (written),
+    .read_valid_i      (read_valid),
+    .read_ready_o      (read_ready),
+    .read_i            (read),
+    .data_valid_o      (data_valid),
+    .data_ready_i      (data_ready),
+    .data_o            (data),
+    .word_valid_i      (word_valid),
+    .word_ready_o      (word_ready),
+    .word_target_i     (word_target),
+    .word_address_i    (word_address),
+    .word_data_valid_o (word_data_valid),
+    .word_data_o       (word_data),
+    .registers_o,
+    .hbm_aw_valid_o,
+    .hbm_aw_ready_i,
+    .hbm_aw_o,
+    .hbm_w_valid_o,
+    .hbm_w_ready_i,
+    .hbm_w_o,
+    .hbm_b_valid_i,
+    .hbm_b_response_i,
+    .hbm_ar_valid_o,
+    .hbm_ar_ready_i,
+    .hbm_ar_o,
+    .hbm_r_valid_i,
+    .hbm_r_ready_o,
+    .hbm_r_i,
+    .host_aw_valid_o,
+    .host_aw_ready_i,
+    .host_aw_o,
+    .host_w_valid_o,
+    .host_w_ready_i,
+    .host_w_o,
+    .host_b_valid_i,
+    .host_b_response_i,
+    .host_ar_valid_o,
+    .host_ar_ready_i,
+    .host_ar_o,
+    .host_r_valid_i,
+    .host_r_ready_o,
+    .host_r_i,
+    .retransmission_aw_valid_o,
+    .retransmission_aw_ready_i,
+    .retransmission_aw_o,
+    .retransmission_w_valid_o,
+    .retransmission_w_ready_i,
+    .retransmission_w_o,
+    .retransmission_b_valid_i,
+    .retransmission_b_response_i,
+    .retransmission_ar_valid_o,
+    .retransmission_ar_ready_i,
+    .retransmission_ar_o,
+    .retransmission_r_valid_i,
+    .retransmission_r_ready_o,
+    .retransmission_r_i,
+    .events_o          (memory_events_o),
+    .idle_o            (memory_idle)
+  );
+
+  // Sending.
+
+  logic          merged_post_valid;
+  logic          merged_post_ready;
+  work_request_t merged_post;
+  logic          transmit_request_valid;
+  logic          transmit_request_ready;
+  transmit_t     transmit_request;
+  logic          transmit_response_valid;
+  logic          transmit_response_ready;
+  transmit_t     transmit_response;
+  logic          request_completion_valid;
+  logic          request_completion_ready;
+  completion_t   request_completion;
+
+  arbiter #(
+    .T(work_request_t),
+    .N(2)
+  ) u_posts (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i ({engine_post_valid_i, post_valid_i}),
+    .in_ready_o ({engine_post_ready_o, post_ready_o}),
+    .in_i       ({engine_post_i, post_i}),
+    .in_last_i  ('1),
+    .out_valid_o(merged_post_valid),
+    .out_ready_i(merged_post_ready),
+    .out_o      (merged_post),
+    .out_last_o (),
+    .grant_o    ()
+  );
+
+  logic request_side_idle;
+  request_side #(
+    .AdditiveIncrease(AdditiveIncrease)
+  ) u_request_side (
+    .clk_i,
+    .rst_ni,
+    .now_i,
+    .post_valid_i      (merged_post_valid),
+    .post_ready_o      (merged_post_ready),
+    .post_i            (merged_post),
+    .control_valid_i   (control_valid[1]),
+    .control_ready_o   (control_ready[1]),
+    .control_i,
+    .control_done_o    (requester_control_done),
+    .fail_valid_i      (to_requester_valid),
+    .fail_ready_o      (to_requester_ready),
+    .fail_i            (to_requester),
+    .fail_valid_o      (fault_valid[Requester]),
+    .fail_ready_i      (fault_ready[Requester]),
+    .fail_o            (fault[Requester]),
+    .header_valid_i    (response_valid),
+    .header_ready_o    (response_ready),
+    .header_i          (header),
+    .table_read_o      (table_read[TableRequester]),
+    .table_index_o     (table_index[TableRequester]),
+    .table_data_i      (table_data[TableRequester]),
+    .post_table_read_o (table_read[TablePost]),
+    .post_table_index_o(table_index[TablePost]),
+    .post_table_data_i (table_data[TablePost]),
+    .check_valid_o     (check_valid[1]),
+    .check_o           (check[1]),
+    .grant_i           (grant[1]),
+    .verdict_valid_o   (requester_verdict_valid),
+    .verdict_ready_i   (requester_verdict_ready),
+    .verdict_o         (requester_verdict),
+    .advance_valid_i   (advance_valid),
+    .advance_ready_o   (advance_ready),
+    .advance_qp_i      (advance_qp),
+    .advance_i         (advance),
+    .transmit_valid_o  (transmit_request_valid),
+    .transmit_ready_i  (transmit_request_ready),
+    .transmit_o        (transmit_request),
+    .completion_valid_o(request_completion_valid),
+    .completion_ready_i(request_completion_ready),
+    .completion_o      (request_completion),
+    .armed_o,
+    .earliest_valid_o,
+    .earliest_o,
+    .query_valid_i     (query_valid_i && query_ready_o),
+    .query_index_i     (query_qp_i),
+    .query_done_o      (requester_query_done),
+    .query_o           (requester_query_o),
+    .events_o          (request_side_events_o),
+    .idle_o            (request_side_idle)
+  );
+
+  logic responses_idle;
+  responses u_responses (
+    .clk_i,
+    .rst_ni,
+    .answer_valid_i      (answer_valid),
+    .answer_ready_o      (answer_ready),
+    .answer_qp_i         (answer_qp),
+    .answer_i            (answer),
+    .control_valid_i     (control_valid[2]),
+    .control_ready_o     (control_ready[2]),
+    .control_i,
+    .table_read_o        (table_read[TableResponses]),
+    .table_index_o       (table_index[TableResponses]),
+    .table_data_i        (table_data[TableResponses]),
+    .check_valid_o       (check_valid[2]),
+    .check_o             (check[2]),
+    .grant_i             (grant[2]),
+    .transmit_valid_o    (transmit_response_valid),
+    .transmit_ready_i    (transmit_response_ready),
+    .transmit_o          (transmit_response),
+    .fail_valid_o        (fault_valid[Responses]),
+    .fail_ready_i        (fault_ready[Responses]),
+    .fail_o              (fault[Responses]),
+    .answered_valid_o    (answered_valid),
+    .answered_qp_o       (answered_qp),
+    .answered_duplicate_o(answered_duplicate),
+    .events_o            (responses_events_o),
+    .idle_o              (responses_idle)
+  );
+
+  logic transmit_path_idle;
+  transmit_path u_transmit_path (
+    .clk_i,
+    .rst_ni,
+    .hardware_i,
+    .address_i,
+    .request_valid_i (transmit_request_valid),
+    .request_ready_o (transmit_request_ready),
+    .request_i       (transmit_request),
+    .response_valid_i(transmit_response_valid),
+    .response_ready_o(transmit_response_ready),
+    .response_i      (transmit_response),
+    .table_read_o    (table_read[TableTransmit]),
+    .table_index_o   (table_index[TableTransmit]),
+    .table_data_i    (table_data[TableTransmit]),
+    .read_valid_o    (read_valid),
+    .read_ready_i    (read_ready),
+    .read_o          (read),
+    .data_valid_i    (data_valid),
+    .data_ready_o    (data_ready),
+    .data_i          (data),
+    .frame_valid_o,
+    .frame_ready_i,
+    .frame_o,
+    .events_o        (transmit_path_events_o),
+    .idle_o          (transmit_path_idle)
+  );
+
+  // Completions.
+
+  completion_t completion;
+  logic        router_idle;
+  completion_router u_completion_router (
+    .clk_i,
+    .rst_ni,
+    .request_valid_i(request_completion_valid),
+    .request_ready_o(request_completion_ready),
+    .request_i      (request_completion),
+    .receive_valid_i(receive_completion_valid),
+    .receive_ready_o(receive_completion_ready),
+    .receive_i      (receive_completion),
+    .table_read_o   (table_read[TableCompletion]),
+    .table_index_o  (table_index[TableCompletion]),
+    .table_data_i   (table_data[TableCompletion]),
+    .host_valid_o   (completion_valid_o),
+    .host_ready_i   (completion_ready_i),
+    .engine_valid_o (engine_completion_valid_o),
+    .engine_ready_i (engine_completion_ready_i),
+    .completion_o   (completion),
+    .idle_o         (router_idle)
+  );
+  assign completion_o        = completion;
+  assign engine_completion_o = completion;
+
+  assign idle_o = table_ready && regions_ready && responder_idle && placement_idle && memory_idle
+                && request_side_idle && responses_idle && transmit_path_idle && router_idle
+                && !header_valid_i && !receive_valid_i && !order_valid && held_valid == '0 && !to_requester_valid
+                && !control_valid_i && !control_pending_q && !query_pending_q;
+
+endmodule
