@@ -1,0 +1,40 @@
+// How many beats a transfer has, and whether it leaves the register file or the on-chip memory.
+//
+// Latency: 0 cycles.
+module memory_bounds
+  import weft_pkg::*;
+#(
+  parameter int unsigned OnChipBytes = 262_144  // a power of two, 8,192 or more
+) (
+  input  target_e    target_i,
+  input  transfer_t  transfer_i,
+  output logic       outside_o,
+  output logic [6:0] beats_o  // less one
+);
+
+  localparam int unsigned RegisterBits = $clog2(512);
+  localparam int unsigned OnChipBits = $clog2(OnChipBytes);
+
+  // Of the last byte, counted from the beat in which the first lies.
+  /* verilator lint_off UNUSEDSIGNAL */  // its place in the last beat
+  logic [12:0]         end_byte;
+  /* verilator lint_on UNUSEDSIGNAL */
+  logic [OnChipBits:0] past;      // the byte behind the last
+
+  assign end_byte = 13'(transfer_i.address[5:0]) + transfer_i.bytes - 13'd1;
+  assign beats_o = end_byte[12:6];
+  assign past = (OnChipBits + 1)'(transfer_i.address[OnChipBits-1:0]) + (OnChipBits + 1)'(transfer_i.bytes);
+
+  always_comb begin
+    unique case (target_i)
+      TargetRegister: begin
+        outside_o = transfer_i.address[47:RegisterBits] != '0 || past > (OnChipBits + 1)'(1 << RegisterBits);
+      end
+      TargetOnChip: begin
+        outside_o = transfer_i.address[47:OnChipBits] != '0 || past > (OnChipBits + 1)'(1 << OnChipBits);
+      end
+      default: outside_o = 1'b0;
+    endcase
+  end
+
+endmodule
