@@ -10,7 +10,8 @@ module region_check
   input  logic            ready_i,
   input  logic            write_i,
   input  region_index_t   write_index_i,
-  // verilator lint_off UNUSEDSIGNAL: the permission comes below, and the low bits of the keys are the index
+  // The permission comes below, and the low bits of the keys are the index.
+  // verilator lint_off UNUSEDSIGNAL
   input  region_t         write_data_i,
   // verilator lint_on UNUSEDSIGNAL
   // Permissions lie in a RAM of their own, so that one can be changed without the rest.

@@ -43,7 +43,6 @@ module scheduler
   logic      leave;
   logic      in_line;
   logic      join_line;
-  logic      unused_ready;
 
   assign ready_o = clear_q[IndexBits];
   assign activate_b_ready_o = ready_o && !activate_a_valid_i;
@@ -55,20 +54,30 @@ module scheduler
   assign join_line = activate && !in_line;
   assign idle_o = ready_o && !turn_valid_o;
 
-  fifo #(
-    .T    (qp_index_t),
-    .Depth(QueuePairs)
-  ) u_line (
-    .clk_i,
-    .rst_ni,
-    .in_valid_i (join_line),
-    .in_ready_o (unused_ready),
-    .in_i       (index),
-    .out_valid_o(turn_valid_o),
-    .out_ready_i(turn_ready_i),
-    .out_o      (turn_o),
-    .level_o    (level)
-  );
+  // The line. One bit more than an index tells a full line from an empty one. Who leaves a full line may join it in the same
+  // cycle, in the place that it leaves; `fifo` would not take that.
+  (* ram_style = "distributed" *)
+  qp_index_t          line[QueuePairs];
+  logic [IndexBits:0] head_q;
+  logic [IndexBits:0] tail_q;
+
+  assign level = tail_q - head_q;
+  assign turn_valid_o = level != '0;
+  assign turn_o = line[head_q[IndexBits-1:0]];
+
+  always_ff @(posedge clk_i) begin
+    if (join_line) line[tail_q[IndexBits-1:0]] <= index;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      head_q <= '0;
+      tail_q <= '0;
+    end else begin
+      if (join_line) tail_q <= tail_q + 1'b1;
+      if (leave) head_q <= head_q + 1'b1;
+    end
+  end
 
   always_ff @(posedge clk_i) begin
     if (!ready_o) joined[clear_q[IndexBits-1:0]] <= 1'b0;
