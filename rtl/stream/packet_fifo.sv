@@ -1,0 +1,136 @@
+// A FIFO of packets that are judged after they have been written: good ones come out, bad ones vanish.
+//
+// A packet is a run of elements that ends with `in_last_i`. It is written as it comes, and never stalls: one that does
+// not fit, or is aborted, is given up as a whole (`in_lost_o` with its last element) and leaves no trace. Each of the others
+// gets its verdict, in their order, at any time from the cycle after its last element on.
+//
+// Latency: 1 cycle from the verdict to the first element, if the packet was complete 2 cycles before it. Throughput:
+// one element every cycle on both sides, with no gap between packets; the elements of bad packets take their cycles too,
+// which are no more than those in which they came. Order: kept.
+// Stalls: never its input.
+module packet_fifo #(
+  parameter type         T     = logic [7:0],
+  parameter int unsigned Depth = 1024,  // elements; a power of two
+  // "block" or "ultra".
+  parameter              Style = "block"
+) (
+  input  logic                   clk_i,
+  input  logic                   rst_ni,
+  input  logic                   in_valid_i,
+  input  logic                   in_last_i,
+  // Gives the packet up, with any of its elements.
+  input  logic                   in_abort_i,
+  input  T                       in_i,
+  // With the last element: the packet is given up, and there must be no verdict.
+  output logic                   in_lost_o,
+  input  logic                   verdict_valid_i,
+  input  logic                   verdict_good_i,
+  output logic                   out_valid_o,
+  input  logic                   out_ready_i,
+  output logic                   out_last_o,
+  output T                       out_o,
+  // Places taken.
+  output logic [$clog2(Depth):0] level_o,
+  // Nothing is inside.
+  output logic                   empty_o
+);
+
+  localparam int unsigned IndexBits = $clog2(Depth);
+  // One bit more than an index tells a full memory from an empty one.
+  typedef logic [IndexBits:0] pointer_t;
+
+  pointer_t tail_q;          // next to write
+  pointer_t start_q;         // first of the packet that is being written
+  pointer_t fetch_q;         // next to read
+  pointer_t front_q;         // next to come out
+  logic     lost_q;          // the packet that is being written has been given up
+  pointer_t verdict_tail_q;  // packets judged ...
+  pointer_t verdict_head_q;  // ... and of these, gone
+
+  // Write side.
+
+  logic full, lost;
+  assign level_o = tail_q - front_q;
+  assign full = level_o[IndexBits];
+  assign lost = lost_q || full || in_abort_i;
+  assign in_lost_o = lost;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      tail_q  <= '0;
+      start_q <= '0;
+      lost_q  <= 1'b0;
+    end else if (in_valid_i) begin
+      lost_q <= lost && !in_last_i;
+      if (!lost) tail_q <= tail_q + 1'b1;
+      else if (in_last_i) tail_q <= start_q;
+      if (!lost && in_last_i) start_q <= tail_q + 1'b1;
+    end
+  end
+
+  // Read side. The memory's output register holds the element at the front. Elements are read ahead of the verdict, but
+  // only those of whole packets, since others may still be taken back.
+
+  logic loaded_q;
+  logic known, good, pop, fetch;
+  assign known = verdict_head_q != verdict_tail_q;
+  assign out_valid_o = loaded_q && known && good;
+  assign pop = loaded_q && known && (!good || out_ready_i);
+  assign fetch = fetch_q != start_q && (!loaded_q || pop);
+  assign empty_o = level_o == '0;
+
+  ram #(
+    .T    (logic [$bits(T):0]),
+    .Depth(Depth),
+    .Style(Style)
+  ) i_elements (
+    .clk_i,
+    .write_i        (in_valid_i && !full),
+    .write_address_i(tail_q[IndexBits-1:0]),
+    .write_data_i   ({in_last_i, in_i}),
+    .read_i         (fetch),
+    .read_address_i (fetch_q[IndexBits-1:0]),
+    .read_data_o    ({out_last_o, out_o})
+  );
+
+  (* ram_style = "distributed" *)
+  logic verdicts[Depth];
+  assign good = verdicts[verdict_head_q[IndexBits-1:0]];
+  always_ff @(posedge clk_i) begin
+    if (verdict_valid_i) verdicts[verdict_tail_q[IndexBits-1:0]] <= verdict_good_i;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      fetch_q        <= '0;
+      front_q        <= '0;
+      loaded_q       <= 1'b0;
+      verdict_tail_q <= '0;
+      verdict_head_q <= '0;
+    end else begin
+      if (fetch) fetch_q <= fetch_q + 1'b1;
+      if (pop) front_q <= front_q + 1'b1;
+      if (fetch) loaded_q <= 1'b1;
+      else if (pop) loaded_q <= 1'b0;
+      if (verdict_valid_i) verdict_tail_q <= verdict_tail_q + 1'b1;
+      if (pop && out_last_o) verdict_head_q <= verdict_head_q + 1'b1;
+    end
+  end
+
+  // Checks.
+
+  pointer_t written_q;  // packets that wait for a verdict
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      written_q <= '0;
+    end else begin
+      written_q <= written_q + (IndexBits + 1)'(in_valid_i && in_last_i && !lost)
+                   - (IndexBits + 1)'(verdict_valid_i);
+      assert (!verdict_valid_i || written_q != '0)
+      else $error("a verdict without a packet");
+      assert (level_o <= (IndexBits + 1)'(Depth))
+      else $error("more elements than places");
+    end
+  end
+
+endmodule
