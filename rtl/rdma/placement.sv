@@ -1,4 +1,22 @@
-// Carries out what requester and responder decide about received packets.
+// Carries out what responder and requester decide about received packets: moves payloads from the receive buffer to
+// memory, does atomics, and passes on what follows when the data is visible.
+//
+// Verdicts with a packet are taken in the order of the packets, which the order bits say; those without as soon as they
+// are at the head of their stream, and before those with one. From there on all is in one order: writes, snoops and
+// consequences. An atomic waits until all writes before it are visible and holds up what is behind it until it has read
+// its word; the results of atomics are kept for duplicates by queue pair and responder resource.
+//
+// Latency: 6 cycles from verdict and frame to the beat of a 64-byte write at the memory port; 1 cycle from `written_i` to
+// the consequence; 2 cycles from a verdict with nothing to write to its consequence; an atomic takes the word's read and
+// 5 cycles more. Throughput: a frame's beat every cycle with no cycle between frames, a verdict every cycle.
+// Stalls: verdicts while an atomic is under way, while 512 packets wait for their turn, or when memory takes no more
+// writes; everything behind a packet whose completion, call, answer or advance is not taken. Then the receive buffer
+// fills up and packets are lost at its door. A consumer must take what is for it without waiting for another of these ports.
+//
+// Source: InfiniBand volume 1, clauses 9.7.5.1.2 and 9.8 (an acknowledgement follows the effect), 9.4.5 (atomics).
+//
+// A responder's verdict never carries an `advance`, a requester's never a completion, call, answer, snoop or
+// atomic: those fields are ignored.
 module placement
   import weft_pkg::*;
 (
@@ -15,12 +33,16 @@ module placement
   input  placement_t        responder_i,
   input  logic              requester_valid_i,
   output logic              requester_ready_o,
+  /* verilator lint_off UNUSEDSIGNAL */  // what only the responder decides
   input  placement_t        requester_i,
+  /* verilator lint_on UNUSEDSIGNAL */
 
   // Whole frames from Ethernet byte 0, one for each verdict with a packet, in the order of the order bits.
   input  logic              frame_valid_i,
   output logic              frame_ready_o,
+  /* verilator lint_off UNUSEDSIGNAL */  // the verdict says where the payload ends
   input  beat_t             frame_i,
+  /* verilator lint_on UNUSEDSIGNAL */
 
   // Memory.
   output logic              write_valid_o,
@@ -62,24 +84,394 @@ module placement
   output logic              marker_o,
   output qp_index_t         marker_qp_o,
 
-  // Bytes of a responder's write to the host that are done.
+  // Bytes of a write to the host whose consequences have been passed on, and who decided it.
   output logic              credit_return_valid_o,
   output payload_bytes_t    credit_return_o,
+  output logic              credit_return_requester_o,
 
   output placement_events_t events_o,
   output logic              idle_o
 );
 
-  /* verilator lint_off UNUSED */
-  wire unused = &{1'b0, clk_i, rst_ni, order_valid_i, order_requester_i, responder_valid_i, responder_i,
-      requester_valid_i, requester_i, frame_valid_i, frame_i, write_ready_i, write_data_ready_i, written_i, word_ready_i,
-      word_data_valid_i, word_data_i, snoop_ready_i, completion_ready_i, call_ready_i, answer_ready_i, advance_ready_i};
-  /* verilator lint_on UNUSED */
-  assign {order_ready_o, responder_ready_o, requester_ready_o, frame_ready_o, write_valid_o, write_o,
-      write_data_valid_o, write_data_o, word_valid_o, word_address_o, snoop_valid_o, snoop_o, snoop_address_o,
-      snoop_slot_o, completion_valid_o, completion_o, call_valid_o, call_o, answer_valid_o, answer_qp_o, answer_o,
-      advance_valid_o, advance_qp_o, advance_o, marker_o, marker_qp_o, credit_return_valid_o, credit_return_o,
-      events_o, idle_o} = '0;
-  assign word_target_o = TargetRegister;
+  localparam int unsigned QueueDepth = 16;
+  // Where no payload begins: the verdict says what to write.
+  localparam logic [6:0] OffsetOfWord = 7'd127;
+
+  typedef struct packed {
+    logic        word;
+    logic [63:0] value;
+    logic        frame;
+    logic        move;
+    logic        first;
+    logic [6:0]  last;
+  } control_t;
+
+  typedef struct packed {
+    logic [5:0]     from;
+    logic [5:0]     to;
+    payload_bytes_t bytes;
+  } run_t;
+
+  typedef struct packed {
+    logic        snoop;
+    logic [3:0]  slot;
+    logic [41:0] word;  // address / 64
+  } snoop_t;
+
+  typedef enum logic [2:0] {
+    StateIdle,
+    StateRead,     // asks for the word
+    StateWait,     // for the word
+    StateCompute,
+    StateRecall,   // reads what was kept
+    StateRecalled,
+    StateFinish
+  } state_e;
+
+  // The verdict whose turn it is.
+
+  logic           from_requester;
+  logic           verdict_valid;
+  logic           verdict_packet;
+  place_e         place;
+  target_e        target;
+  logic           write_through;
+  address_t       address;
+  payload_bytes_t bytes;
+  logic [6:0]     offset;
+  logic [63:0]    value;
+  consequence_t   consequence;
+  state_e         state_q;
+  logic           room;
+  logic           take;
+
+  // While an atomic is under way, its verdict stays at the head of the responder's.
+  assign from_requester = state_q == StateIdle && !(responder_valid_i && !responder_i.packet)
+      && ((requester_valid_i && !requester_i.packet) || order_requester_i);
+  assign verdict_packet = from_requester ? requester_i.packet : responder_i.packet;
+  assign verdict_valid = (from_requester ? requester_valid_i : responder_valid_i)
+      && (!verdict_packet || (order_valid_i && order_requester_i == from_requester));
+  assign responder_ready_o = take && !from_requester;
+  assign requester_ready_o = take && from_requester;
+  assign order_ready_o = take && verdict_packet;
+
+  assign target = from_requester ? requester_i.target : responder_i.target;
+  assign write_through = from_requester ? requester_i.write_through : responder_i.write_through;
+  assign address = from_requester ? requester_i.address : responder_i.address;
+  assign offset = from_requester ? requester_i.offset : responder_i.offset;
+
+  always_comb begin
+    place = responder_i.place;
+    if (from_requester) place = requester_i.place == PlaceWrite ? PlaceWrite : PlaceNothing;
+  end
+
+  // Atomics.
+
+  logic        atomic;
+  logic        recall;
+  logic        word;
+  logic        writes;
+  logic [63:0] original_q;
+  logic [63:0] sum_q;
+  logic        equal_q;
+  logic [63:0] kept;
+  // Writes that have been taken and are not visible.
+  logic [9:0]  unwritten_q;
+
+  assign atomic = place == PlaceFetchAdd || place == PlaceCompareSwap;
+  // A duplicate, which is answered as the original was.
+  assign recall = !from_requester && place == PlaceNothing && responder_i.consequence.answer.kind == AnswerAtomic;
+  assign word = atomic || offset == OffsetOfWord;
+  assign writes = place == PlaceWrite || place == PlaceFetchAdd || (place == PlaceCompareSwap && equal_q);
+
+  always_comb begin
+    value = requester_i.swap_or_add;
+    if (place == PlaceFetchAdd) value = sum_q;
+    else if (!from_requester) value = responder_i.swap_or_add;
+  end
+  assign bytes = word ? payload_bytes_t'(8) : from_requester ? requester_i.bytes : responder_i.bytes;
+
+  assign word_valid_o = state_q == StateRead;
+  assign word_target_o = responder_i.target;
+  assign word_address_o = responder_i.address;
+  assign take = verdict_valid && room
+      && (state_q == StateFinish || (state_q == StateIdle && !atomic && !recall));
+
+  ram #(
+    .T    (logic [63:0]),
+    .Depth(QueuePairs * ResponderResources),
+    .Style("ultra")
+  ) i_kept (
+    .clk_i,
+    .write_i        (take && atomic),
+    .write_address_i({responder_i.consequence.qp, responder_i.consequence.answer.resource}),
+    .write_data_i   (original_q),
+    .read_i         (state_q == StateRecall),
+    .read_address_i ({responder_i.consequence.qp, responder_i.consequence.answer.resource}),
+    .read_data_o    (kept)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (word_data_valid_i) original_q <= word_data_i;
+    else if (state_q == StateRecalled) original_q <= kept;
+    if (state_q == StateCompute) begin
+      sum_q   <= original_q + responder_i.swap_or_add;
+      equal_q <= original_q == responder_i.compare;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      state_q     <= StateIdle;
+      unwritten_q <= '0;
+    end else begin
+      unique case (state_q)
+        StateIdle: begin
+          if (verdict_valid && atomic && unwritten_q == '0) state_q <= StateRead;
+          else if (verdict_valid && recall) state_q <= StateRecall;
+        end
+        StateRead: if (word_ready_i) state_q <= StateWait;
+        StateWait: if (word_data_valid_i) state_q <= StateCompute;
+        StateRecall: state_q <= StateRecalled;
+        StateCompute, StateRecalled: state_q <= StateFinish;
+        default: if (take) state_q <= StateIdle;
+      endcase
+      unwritten_q <= unwritten_q + 10'(take && writes) - 10'(written_i);
+      assert (!written_i || unwritten_q != '0);
+    end
+  end
+
+  // Taking a verdict: into four queues at once.
+
+  logic     controls_ready;
+  logic     runs_ready;
+  logic     writes_ready;
+  logic     snoops_ready;
+  logic     retire_ready;
+  control_t control_in;
+  control_t control;
+  logic     control_valid;
+  logic     control_ready;
+  run_t     run;
+  logic     run_valid;
+  logic     run_ready;
+  snoop_t   snoop;
+  logic     snoop_valid;
+  logic     snoop_pop;
+  logic     retire_idle;
+  logic [3:0][$clog2(QueueDepth):0] levels;
+
+  assign room = controls_ready && runs_ready && writes_ready && snoops_ready && retire_ready;
+
+  /* verilator lint_off UNUSEDSIGNAL */  // the place of the last byte in its beat
+  logic [12:0] last_byte;
+  /* verilator lint_on UNUSEDSIGNAL */
+  assign last_byte = 13'(offset) + bytes - 13'd1;
+
+  assign control_in = '{
+      word: writes && word,
+      value: value,
+      frame: verdict_packet,
+      move: writes && !word,
+      first: offset[6],
+      last: last_byte[12:6]
+  };
+
+  fifo #(
+    .T    (control_t),
+    .Depth(QueueDepth)
+  ) i_controls (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (take && (writes || verdict_packet)),
+    .in_ready_o (controls_ready),
+    .in_i       (control_in),
+    .out_valid_o(control_valid),
+    .out_ready_i(control_ready),
+    .out_o      (control),
+    .level_o    (levels[0])
+  );
+
+  fifo #(
+    .T    (run_t),
+    .Depth(QueueDepth)
+  ) i_runs (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (take && writes),
+    .in_ready_o (runs_ready),
+    .in_i       ({word ? 6'd0 : offset[5:0], address[5:0], bytes}),
+    .out_valid_o(run_valid),
+    .out_ready_i(run_ready),
+    .out_o      (run),
+    .level_o    (levels[1])
+  );
+
+  fifo #(
+    .T    (write_command_t),
+    .Depth(QueueDepth)
+  ) i_writes (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (take && writes),
+    .in_ready_o (writes_ready),
+    .in_i       ({target, write_through, address, bytes}),
+    .out_valid_o(write_valid_o),
+    .out_ready_i(write_ready_i),
+    .out_o      (write_o),
+    .level_o    (levels[2])
+  );
+
+  fifo #(
+    .T    (snoop_t),
+    .Depth(QueueDepth)
+  ) i_snoops (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (take && writes),
+    .in_ready_o (snoops_ready),
+    .in_i       ({!from_requester && responder_i.snoop, responder_i.consequence.rpc.slot, address[47:6]}),
+    .out_valid_o(snoop_valid),
+    .out_ready_i(snoop_pop),
+    .out_o      (snoop),
+    .level_o    (levels[3])
+  );
+
+  always_comb begin
+    consequence = responder_i.consequence;
+    consequence.answer.original = original_q;
+    consequence.advance = requester_i.consequence.advance;
+    if (from_requester) begin
+      consequence.qp = requester_i.consequence.qp;
+      consequence.complete = 1'b0;
+      consequence.call = 1'b0;
+      consequence.answer.kind = AnswerNone;
+      consequence.marker = requester_i.consequence.marker;
+    end else begin
+      consequence.advance.kind = AdvanceNone;
+    end
+  end
+
+  placement_retire i_retire (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i      (take),
+    .in_ready_o      (retire_ready),
+    .in_writes_i     (writes),
+    .in_credit_i     (place == PlaceWrite && target == TargetHost),
+    .in_requester_i  (from_requester),
+    .in_bytes_i      (bytes),
+    .in_consequence_i(consequence),
+    .written_i,
+    .completion_valid_o,
+    .completion_ready_i,
+    .completion_o,
+    .call_valid_o,
+    .call_ready_i,
+    .call_o,
+    .answer_valid_o,
+    .answer_ready_i,
+    .answer_qp_o,
+    .answer_o,
+    .advance_valid_o,
+    .advance_ready_i,
+    .advance_qp_o,
+    .advance_o,
+    .marker_o,
+    .marker_qp_o,
+    .credit_return_valid_o,
+    .credit_return_o,
+    .credit_return_requester_o,
+    .idle_o          (retire_idle)
+  );
+
+  // Frames to memory.
+
+  logic                 payload_valid;
+  logic                 payload_ready;
+  logic [BeatBits-1:0]  payload;
+  logic                 aligned_valid;
+  logic                 aligned_ready;
+  write_beat_t          aligned;
+
+  placement_frames i_frames (
+    .clk_i,
+    .rst_ni,
+    .control_valid_i(control_valid),
+    .control_ready_o(control_ready),
+    .control_word_i (control.word),
+    .control_value_i(control.value),
+    .control_frame_i(control.frame),
+    .control_move_i (control.move),
+    .control_first_i(control.first),
+    .control_last_i (control.last),
+    .frame_valid_i,
+    .frame_ready_o,
+    .frame_last_i   (frame_i.last),
+    .frame_data_i   (frame_i.data),
+    .out_valid_o    (payload_valid),
+    .out_ready_i    (payload_ready),
+    .out_data_o     (payload)
+  );
+
+  realign i_realign (
+    .clk_i,
+    .rst_ni,
+    .command_valid_i(run_valid),
+    .command_ready_o(run_ready),
+    .from_i         (run.from),
+    .to_i           (run.to),
+    .bytes_i        (run.bytes),
+    .in_valid_i     (payload_valid),
+    .in_ready_o     (payload_ready),
+    .in_data_i      (payload),
+    .out_valid_o    (aligned_valid),
+    .out_ready_i    (aligned_ready),
+    .out_data_o     (aligned.data),
+    .out_strobe_o   (aligned.strobe),
+    .out_last_o     (aligned.last)
+  );
+
+  // The engine takes a beat before memory does, or with it, so that no write is visible that it has not seen.
+  logic       snoop_done_q;
+  logic [6:0] snoop_index_q;
+
+  assign snoop_valid_o = aligned_valid && snoop.snoop && !snoop_done_q;
+  assign snoop_o = aligned;
+  assign snoop_address_o = {snoop.word + 42'(snoop_index_q), 6'd0};
+  assign snoop_slot_o = snoop.slot;
+  assign write_data_valid_o = aligned_valid && (!snoop.snoop || snoop_done_q || snoop_ready_i);
+  assign write_data_o = aligned;
+  assign aligned_ready = write_data_ready_i && (!snoop.snoop || snoop_done_q || snoop_ready_i);
+  assign snoop_pop = aligned_valid && aligned_ready && aligned.last;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      snoop_done_q  <= 1'b0;
+      snoop_index_q <= '0;
+    end else if (aligned_valid) begin
+      snoop_done_q <= !aligned_ready && (snoop_done_q || (snoop.snoop && snoop_ready_i));
+      if (aligned_ready) snoop_index_q <= aligned.last ? '0 : snoop_index_q + 1'b1;
+      assert (snoop_valid);
+    end
+  end
+
+  assign events_o.placement_stall = verdict_valid && !room;
+  assign idle_o = !responder_valid_i && !requester_valid_i && !order_valid_i && state_q == StateIdle && levels == '0
+      && unwritten_q == '0 && retire_idle && !frame_valid_i;
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni && responder_valid_i) begin
+      assert (responder_i.consequence.advance.kind == AdvanceNone);
+    end
+    if (rst_ni && requester_valid_i) begin
+      assert (!requester_i.consequence.complete && !requester_i.consequence.call);
+      assert (requester_i.consequence.answer.kind == AnswerNone && !requester_i.snoop);
+      assert (requester_i.place == PlaceNothing || requester_i.place == PlaceWrite);
+    end
+    if (rst_ni && verdict_valid && place == PlaceWrite) begin
+      assert (bytes != '0 && (word || verdict_packet));
+    end
+  end
 
 endmodule
