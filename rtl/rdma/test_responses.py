@@ -1,0 +1,709 @@
+"""responses: the packets of the soft transport's responder, whatever happens beside them."""
+
+import collections
+import random
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge, ReadOnly
+
+import bench
+from structs import constant, pack, unpack
+
+NONE, ACKNOWLEDGE, REFUSE, READ, ATOMIC = map(
+    constant, ("AnswerNone", "AnswerAcknowledge", "AnswerRefuse", "AnswerRead", "AnswerAtomic")
+)
+RESET, RECEIVE, ERROR = map(constant, ("ControlReset", "ControlReceive", "ControlError"))
+IGNORED = [constant(name) for name in ("ControlInit", "ControlSend", "ControlAccess")]
+FIRST, MIDDLE, LAST, ONLY, ACK, ATOMIC_ACK = map(
+    constant,
+    (
+        "ReadResponseFirst",
+        "ReadResponseMiddle",
+        "ReadResponseLast",
+        "ReadResponseOnly",
+        "Acknowledge",
+        "AtomicAcknowledge",
+    ),
+)
+RESOURCES = constant("ResponderResources")
+SEQUENCE_ERROR = constant("SyndromeSequenceError")
+REMOTE_ACCESS = constant("SyndromeRemoteAccess")
+NO_CREDITS = constant("SyndromeAck")
+REMOTE_READ = 4
+MASK = (1 << 24) - 1
+VIOLATIONS = {1: "violation_key", 2: "violation_domain", 3: "violation_bounds", 4: "violation_permission"}
+
+
+def before(a, b):
+    return bool((a - b) & 1 << 23)
+
+
+def mtu(qp):
+    return 128 << path_mtu(qp)
+
+
+def path_mtu(qp):
+    return 1 + qp % 5
+
+
+def domain(qp):
+    return 0x100 + qp
+
+
+class Model:
+    """One queue pair's output, as crates/rdma/src/queue_pair/responder/mod.rs has it."""
+
+    def __init__(self, qp):
+        self.qp = qp
+        self.open = False
+        self.responses = collections.deque()
+        # Responses that were forgotten and whose pulse is still to come.
+        self.forgotten = 0
+        self.acknowledgement = None
+        self.msn = 0
+        self.marked = False
+
+    def has_output(self):
+        return bool(self.responses) or self.acknowledgement is not None
+
+    def forget(self):
+        self.forgotten = len(self.responses)
+        self.acknowledgement = None
+        self.marked = False
+
+    def control(self, operation):
+        self.forget()
+        self.open = operation == RECEIVE
+        self.msn = 0
+
+    def answer(self, answer):
+        """Returns whether an acknowledgement was merged."""
+        kind = answer["kind"]
+        if self.open:
+            self.marked |= bool(answer["congestion"])
+            if kind != NONE:
+                self.msn = answer["msn"]
+        merged = False
+        if kind in (READ, ATOMIC):
+            self.responses.append({**answer, "sent": 0})
+            if not self.open:
+                self.forgotten += 1
+            elif not answer["duplicate"]:
+                merged = self.acknowledgement is not None and self.acknowledgement[0] == NO_CREDITS
+                self.acknowledgement = None
+        elif kind == ACKNOWLEDGE and self.open:
+            if self.acknowledgement is None or not before(answer["psn"], self.acknowledgement[1]):
+                merged = (
+                    self.acknowledgement is not None
+                    and self.acknowledgement[0] == NO_CREDITS
+                    and not answer["duplicate"]
+                )
+                self.acknowledgement = NO_CREDITS, answer["psn"]
+        elif kind == REFUSE and self.open:
+            self.acknowledgement = answer["syndrome"], answer["psn"]
+        return merged
+
+    def next(self):
+        """What the next turn does: nothing, forget, or a packet; and the check that this needs."""
+        if self.forgotten:
+            return "forget", None, None
+        if not self.has_output():
+            return "nothing", None, None
+        header = {"qp": self.qp, "backward_congestion": int(self.marked), "msn": self.msn}
+        if not self.responses:
+            syndrome, psn = self.acknowledgement
+            return "packet", {**header, "opcode": ACK, "psn": psn, "syndrome": syndrome}, None
+        response = self.responses[0]
+        offset = response["sent"] * mtu(self.qp)
+        header |= {"psn": response["psn"] + response["sent"] & MASK, "syndrome": NO_CREDITS}
+        if response["kind"] == ATOMIC:
+            return "packet", {**header, "opcode": ATOMIC_ACK, "swap_or_add": response["original"]}, None
+        left = response["length"] - offset
+        size = min(left, mtu(self.qp))
+        opcode = ((MIDDLE, LAST), (FIRST, ONLY))[response["sent"] == 0][left <= mtu(self.qp)]
+        packet = {**header, "opcode": opcode, "bytes": size}
+        if not size:
+            return "packet", packet, None
+        address = response["address"] + offset
+        check = {
+            "remote": 1,
+            "key": response["rkey"],
+            "domain": domain(self.qp),
+            "address": address,
+            "bytes": size,
+            "needs": {"remote_atomic": 0, "remote_read": 1, "remote_write": 0, "local_write": 0},
+        }
+        return "packet", {**packet, "source_address": address}, check
+
+    def sent(self):
+        """The packet of `next` has been sent. Returns what has been answered with it, if anything."""
+        self.marked = False
+        if not self.responses:
+            self.acknowledgement = None
+            return None
+        response = self.responses[0]
+        response["sent"] += 1
+        whole = response["kind"] == ATOMIC or response["sent"] * mtu(self.qp) >= response["length"]
+        return self.responses.popleft() if whole else None
+
+    def refused(self):
+        """The packet of `next` must not be sent. Returns what has been given up at once, if anything."""
+        response = self.responses[0]
+        psn = response["psn"] + response["sent"] & MASK
+        last = (response["sent"] + 1) * mtu(self.qp) >= response["length"]
+        given_up = None
+        if response["duplicate"] or last:
+            given_up = self.responses.popleft()
+        if not response["duplicate"]:
+            self.forgotten = len(self.responses)
+            self.open = False
+        self.acknowledgement = REMOTE_ACCESS, psn
+        return given_up
+
+
+class Bench:
+    """Drives the block cycle by cycle. The model takes the block's own order of events and predicts everything else."""
+
+    def __init__(self, dut, seed=0):
+        self.dut = dut
+        self.chance = random.Random(seed)
+        self.models = collections.defaultdict(lambda: None)
+        self.cycle_number = 0
+        self.answers = collections.deque()
+        self.controls = collections.deque()
+        # Chance that a packet's check is refused, and that the outputs are ready.
+        self.refusal = 0.0
+        self.transmit_ready = 1.0
+        self.fail_ready = 1.0
+        self.answer_valid = 1.0
+        self.answer_held = False
+        # Expected: the packets, the checks with their cycle and verdict, the pulses by cycle, failures.
+        self.packets = collections.deque()
+        self.checks = collections.deque()
+        self.grants = {}
+        self.table = None
+        self.failing = {}
+        self.failures = collections.deque()
+        self.pulses = collections.deque()
+        # What came.
+        self.sent = []
+        self.failed = []
+        self.events = collections.Counter()
+        self.expected_events = collections.Counter()
+        # READs and atomics not yet answered, by queue pair and whether duplicate.
+        self.waiting = collections.Counter()
+
+    async def start(self, queue_pairs=()):
+        dut = self.dut
+        cocotb.start_soon(Clock(dut.clk_i, 4, unit="ns").start())
+        dut.rst_ni.value = 0
+        for name in ("answer_valid_i", "control_valid_i", "transmit_ready_i", "fail_ready_i", "grant_i"):
+            getattr(dut, name).value = 0
+        for _ in range(3):
+            await FallingEdge(dut.clk_i)
+        dut.rst_ni.value = 1
+        while not int(dut.idle_o.value):
+            await FallingEdge(dut.clk_i)
+        for qp in queue_pairs:
+            self.control(qp, RECEIVE)
+        await self.drain()
+
+    def model(self, qp):
+        if self.models[qp] is None:
+            self.models[qp] = Model(qp)
+        return self.models[qp]
+
+    def control(self, qp, operation):
+        self.controls.append({"qp": qp, "operation": operation, "argument": 0})
+
+    def answer(self, qp, kind, psn=0, **fields):
+        """Queues an answer."""
+        base = {"kind": kind, "duplicate": 0, "psn": psn & MASK, "msn": 0, "syndrome": 0, "resource": 0}
+        base |= {"address": 0, "rkey": 0, "length": 0, "original": 0, "congestion": 0}
+        self.answers.append((qp, {**base, **fields}))
+        if kind in (READ, ATOMIC):
+            self.waiting[qp, bool(fields.get("duplicate"))] += 1
+
+    async def cycle(self):
+        dut, chance = self.dut, self.chance
+        # Inputs.
+        offer = bool(self.answers) and (self.answer_held or chance.random() < self.answer_valid)
+        dut.answer_valid_i.value = int(offer)
+        if offer:
+            dut.answer_qp_i.value = self.answers[0][0]
+            dut.answer_i.value = pack("answer_t", **self.answers[0][1])
+        dut.control_valid_i.value = int(bool(self.controls))
+        if self.controls:
+            dut.control_i.value = pack("control_t", **self.controls[0])
+        dut.transmit_ready_i.value = int(chance.random() < self.transmit_ready)
+        dut.fail_ready_i.value = int(chance.random() < self.fail_ready)
+        if self.table is None:
+            dut.table_data_i.value = chance.getrandbits(100)
+        else:
+            attributes = {"number": 0x400 + self.table, "path_mtu": path_mtu(self.table)}
+            dut.table_data_i.value = pack("queue_pair_t", domain=domain(self.table), **attributes)
+        grant = self.grants.pop(self.cycle_number, None)
+        verdict, target = grant or (chance.randrange(5), chance.randrange(4))
+        dut.grant_i.value = pack("access_grant_t", verdict=verdict, target=target)
+        await ReadOnly()
+
+        # Outputs, and what follows from them.
+        self.table = int(dut.table_index_o.value) if int(dut.table_read_o.value) else None
+        if int(dut.check_valid_o.value):
+            at, check, verdict, target = self.checks.popleft()
+            assert at == self.cycle_number
+            assert unpack("access_request_t", dut.check_o.value) == check
+            self.grants[self.cycle_number + 3] = verdict, target
+        assert not self.checks or self.checks[0][0] > self.cycle_number
+        if int(dut.answered_valid_o.value):
+            pulse = int(dut.answered_qp_o.value), bool(int(dut.answered_duplicate_o.value))
+            assert self.pulses.popleft() == (self.cycle_number, *pulse)
+            self.waiting[pulse] -= 1
+            assert self.waiting[pulse] >= 0
+        assert not self.pulses or self.pulses[0][0] > self.cycle_number
+        if int(dut.transmit_valid_o.value) and int(dut.transmit_ready_i.value):
+            packet = unpack("transmit_t", dut.transmit_o.value)
+            self.compare(packet, self.packets.popleft())
+            self.sent.append((self.cycle_number, packet))
+        if int(dut.fail_valid_o.value) and int(dut.fail_ready_i.value):
+            failed = int(dut.fail_o.value)
+            assert failed == self.failures.popleft()
+            self.failed.append(failed)
+        for name, value in unpack("responses_events_t", dut.events_o.value).items():
+            self.events[name] += value
+
+        # The event that the block chooses.
+        accepted = offer and int(dut.answer_ready_o.value)
+        chosen = [name for name in ("failure", "control", "answer", "turn") if int(getattr(dut, f"take_{name}").value)]
+        assert len(chosen) <= 1
+        qp = int(dut.qp0.value)
+        if "failure" in chosen:
+            refused = self.failing.pop(qp)
+            model = self.model(qp)
+            if not model.responses[0]["duplicate"]:
+                self.failures.append(qp)
+            # The pulse has come with the verdict.
+            model.refused()
+            assert refused
+        if "turn" in chosen:
+            self.turn(qp)
+        self.answer_held = offer and not accepted
+        if accepted:
+            qp, answer = self.answers.popleft()
+            self.expected_events["ack_deferred"] += self.model(qp).answer(answer)
+        if self.controls and int(dut.control_ready_o.value):
+            control = self.controls.popleft()
+            if control["operation"] in (RESET, RECEIVE, ERROR):
+                self.model(control["qp"]).control(control["operation"])
+        await FallingEdge(dut.clk_i)
+        self.cycle_number += 1
+
+    def turn(self, qp):
+        model = self.model(qp)
+        assert qp not in self.failing
+        what, packet, check = model.next()
+        grant_cycle = self.cycle_number + 6
+        if what == "forget":
+            model.forgotten -= 1
+            response = model.responses.popleft()
+            self.pulses.append((grant_cycle, qp, bool(response["duplicate"])))
+        if what != "packet":
+            return
+        verdict, target = 0, self.chance.randrange(4)
+        if check:
+            if self.chance.random() < self.refusal:
+                verdict = self.chance.randrange(1, 5)
+            self.checks.append((self.cycle_number + 3, check, verdict, target))
+            packet["target"] = target
+        if verdict == 0:
+            self.packets.append(packet)
+            answered = model.sent()
+            if answered:
+                self.pulses.append((grant_cycle, qp, bool(answered["duplicate"])))
+            return
+        self.failing[qp] = True
+        self.expected_events["sent_access_error"] += 1
+        self.expected_events[VIOLATIONS[verdict]] += 1
+        response = model.responses[0]
+        last = (response["sent"] + 1) * mtu(qp) >= response["length"]
+        if last or response["duplicate"]:
+            self.pulses.append((grant_cycle, qp, bool(response["duplicate"])))
+
+    def compare(self, packet, expected):
+        expected = dict(expected)
+        target = expected.pop("target", None)
+        if target is not None:
+            assert packet["source"] == {"retransmission": 0, "target": target}
+        if packet["opcode"] == MIDDLE:
+            expected.pop("msn"), expected.pop("syndrome")
+        for field, value in expected.items():
+            assert packet[field] == value, (field, packet, expected)
+        for field in ("acknowledge_request", "solicited", "keep"):
+            assert packet[field] == 0
+        if "bytes" not in expected:
+            assert packet["bytes"] == 0
+
+    async def drain(self, limit=5_000):
+        for _ in range(limit):
+            await self.cycle()
+            if not self.answers and not self.controls and int(self.dut.idle_o.value):
+                break
+        else:
+            raise AssertionError("still busy")
+        assert not self.packets and not self.checks and not self.pulses and not self.failing
+        assert not self.failures and not +self.waiting
+        assert not any(model.has_output() for model in self.models.values() if model)
+        assert self.events == self.expected_events, (self.events, self.expected_events)
+
+    def shape(self):
+        """What was sent since the last call: opcode, PSN, and of responses with payload its length."""
+        sent = [(packet["opcode"], packet["psn"], packet["bytes"]) for _, packet in self.sent]
+        self.sent.clear()
+        return sent
+
+
+@cocotb.test()
+async def an_acknowledgement_a_refusal_and_an_atomic_say_what_they_were_told(dut):
+    b = Bench(dut)
+    await b.start([5])
+    b.answer(5, ACKNOWLEDGE, 0xFFFFFF, msn=3)
+    await b.drain()
+    b.answer(5, REFUSE, 7, msn=4, syndrome=SEQUENCE_ERROR)
+    await b.drain()
+    b.answer(5, ATOMIC, 8, msn=5, original=0xFEDC_BA98_7654_3210)
+    await b.drain()
+    packets = [packet for _, packet in b.sent]
+    assert [(p["opcode"], p["psn"], p["syndrome"], p["msn"]) for p in packets] == [
+        (ACK, 0xFFFFFF, 0x1F, 3),
+        (ACK, 7, 0x60, 4),
+        (ATOMIC_ACK, 8, 0x1F, 5),
+    ]
+    assert packets[2]["swap_or_add"] == 0xFEDC_BA98_7654_3210
+
+
+@cocotb.test()
+async def a_read_is_cut_at_the_path_mtu(dut):
+    b = Bench(dut)
+    await b.start(range(5))
+    for qp in range(5):
+        size = mtu(qp)
+        for length, shape in (
+            (0, [(ONLY, 0)]),
+            (1, [(ONLY, 1)]),
+            (size, [(ONLY, size)]),
+            (size + 1, [(FIRST, size), (LAST, 1)]),
+            (3 * size - 1, [(FIRST, size), (MIDDLE, size), (LAST, size - 1)]),
+            (4 * size, [(FIRST, size), (MIDDLE, size), (MIDDLE, size), (LAST, size)]),
+        ):
+            b.answer(qp, READ, 0xFFFFFE, address=0xFFFF_0000_0123, rkey=0x1234_5678, length=length)
+            await b.drain()
+            got = b.shape()
+            assert [(opcode, size) for opcode, _, size in got] == shape
+            assert [psn for _, psn, _ in got] == [0xFFFFFE + i & MASK for i in range(len(shape))]
+    # The longest message of the specification, of which only the first packets are looked at.
+    b.answer(4, READ, 1, address=0x1000, rkey=1, length=1 << 31)
+    for _ in range(100):
+        await b.cycle()
+    assert b.shape()[0] == (FIRST, 1, 4096)
+    b.control(4, RESET)
+    await b.drain()
+
+
+async def stall(b, others):
+    """Fills the block with acknowledgements of other queue pairs, so that what follows has no turn yet."""
+    b.transmit_ready = 0.0
+    for qp in others:
+        b.answer(qp, ACKNOWLEDGE, 0)
+    for _ in range(100):
+        await b.cycle()
+
+
+async def release(b):
+    for _ in range(40):
+        await b.cycle()
+    b.transmit_ready = 1.0
+    await b.drain()
+    return b.shape()[16:]
+
+
+@cocotb.test()
+async def a_later_answer_speaks_for_an_earlier_one(dut):
+    b = Bench(dut)
+    others = range(100, 116)
+    await b.start([1, *others])
+
+    await stall(b, others)
+    for psn in (5, 6, 9):
+        b.answer(1, ACKNOWLEDGE, psn)
+    assert await release(b) == [(ACK, 9, 0)]
+    assert b.events["ack_deferred"] == 2
+
+    # A response acknowledges by itself; what follows it is acknowledged after it.
+    await stall(b, others)
+    b.answer(1, ACKNOWLEDGE, 10)
+    b.answer(1, READ, 11, length=1)
+    b.answer(1, ACKNOWLEDGE, 12)
+    b.answer(1, ATOMIC, 13, original=1)
+    b.answer(1, ACKNOWLEDGE, 14)
+    b.answer(1, REFUSE, 15, syndrome=SEQUENCE_ERROR)
+    assert await release(b) == [(ONLY, 11, 1), (ATOMIC_ACK, 13, 0), (ACK, 15, 0)]
+
+    # A duplicate neither hides a refusal nor takes an acknowledgement back; its response leaves before both.
+    await stall(b, others)
+    b.answer(1, REFUSE, 20, syndrome=0x2C)
+    b.answer(1, ACKNOWLEDGE, 19, duplicate=1)
+    b.answer(1, READ, 11, length=1, duplicate=1)
+    assert await release(b) == [(ONLY, 11, 1), (ACK, 20, 0)]
+    await stall(b, others)
+    b.answer(1, ACKNOWLEDGE, 20)
+    b.answer(1, ACKNOWLEDGE, 19, duplicate=1)
+    assert await release(b) == [(ACK, 20, 0)]
+
+    # The request that was refused has been carried out after all.
+    await stall(b, others)
+    b.answer(1, REFUSE, 21, syndrome=SEQUENCE_ERROR)
+    b.answer(1, ACKNOWLEDGE, 21)
+    b.transmit_ready = 1.0
+    assert await release(b) == [(ACK, 21, 0)]
+
+
+@cocotb.test()
+async def congestion_is_said_once_by_the_next_packet(dut):
+    b = Bench(dut)
+    await b.start([1, 2])
+    b.answer(1, NONE, 0, congestion=1)
+    await b.drain()
+    assert not b.sent
+    b.answer(1, ACKNOWLEDGE, 1)
+    await b.drain()
+    b.answer(1, ACKNOWLEDGE, 2)
+    b.answer(2, READ, 1, length=2 * mtu(2), congestion=1)
+    await b.drain()
+    marks = [(packet["qp"], packet["psn"]) for _, packet in b.sent if packet["backward_congestion"]]
+    assert marks == [(1, 1), (2, 1)]
+
+
+@cocotb.test()
+async def a_permission_that_goes_ends_the_connection_at_the_missing_packet(dut):
+    b = Bench(dut)
+    await b.start([1])
+    b.fail_ready = 0.0
+    b.answer(1, READ, 10, length=4 * mtu(1))
+    b.answer(1, READ, 14, length=1)
+    b.answer(1, ATOMIC, 15)
+    while len(b.sent) < 2:
+        await b.cycle()
+    b.refusal = 1.0
+    for _ in range(100):
+        await b.cycle()
+    assert int(dut.fail_valid_o.value)
+    packets = [(p["opcode"], p["psn"], p["syndrome"]) for _, p in b.sent]
+    assert packets[-1][0] == ACK and packets[-1][2] == REMOTE_ACCESS
+    assert packets[-1][1] == packets[-2][1] + 1
+    # What was under way to here does not hide the refusal, and is let go.
+    b.answer(1, ACKNOWLEDGE, 16)
+    b.answer(1, READ, 17, length=1)
+    b.fail_ready = 1.0
+    b.refusal = 0.0
+    b.sent.clear()
+    await b.drain()
+    assert b.failed == [1] and not b.sent
+    # A new connection works.
+    b.control(1, RECEIVE)
+    await b.drain()
+    b.answer(1, READ, 0, length=mtu(1) + 1)
+    await b.drain()
+    assert [opcode for opcode, _, _ in b.shape()] == [FIRST, LAST]
+
+
+@cocotb.test()
+async def a_duplicate_read_that_is_refused_is_only_given_up(dut):
+    b = Bench(dut)
+    await b.start([1])
+    b.refusal = 1.0
+    b.answer(1, READ, 10, length=4 * mtu(1), duplicate=1)
+    await b.drain()
+    b.answer(1, READ, 10, length=1, duplicate=1)
+    await b.drain()
+    assert b.shape() == [(ACK, 10, 0), (ACK, 10, 0)]
+    b.refusal = 0.0
+    b.answer(1, READ, 14, length=1)
+    await b.drain()
+    assert b.shape() == [(ONLY, 14, 1)] and not b.failed
+
+
+@cocotb.test()
+async def only_a_receiving_queue_pair_answers(dut):
+    b = Bench(dut)
+    await b.start()
+    # Every READ and atomic has its pulse all the same: `drain` looks.
+    for operation in (None, RESET, ERROR):
+        if operation is not None:
+            b.control(9, operation)
+            await b.drain()
+        for kind in (ACKNOWLEDGE, REFUSE, READ, ATOMIC):
+            b.answer(9, kind, 1, length=1, congestion=1)
+        await b.drain()
+        assert not b.shape()
+        for ignored in IGNORED:
+            b.control(9, ignored)
+        await b.drain()
+        b.answer(9, ACKNOWLEDGE, 1)
+        await b.drain()
+        assert not b.shape()
+    b.control(9, RECEIVE)
+    await b.drain()
+    b.answer(9, ACKNOWLEDGE, 1, msn=1)
+    await b.drain()
+    assert b.shape() == [(ACK, 1, 0)]
+    for operation in (RESET, ERROR, RECEIVE):
+        b.control(9, RECEIVE)
+        await b.drain()
+        b.transmit_ready = 0.0
+        for psn in range(RESOURCES):
+            b.answer(9, READ, 10 * psn, length=5 * mtu(9))
+        b.answer(9, ACKNOWLEDGE, 500, congestion=1)
+        for _ in range(300):
+            await b.cycle()
+        b.control(9, operation)
+        b.transmit_ready = 1.0
+        await b.drain()
+        # Only what had been cut off when the change came.
+        assert len(b.shape()) <= 16
+        b.answer(9, ACKNOWLEDGE, 501)
+        await b.drain()
+        assert b.shape() == ([(ACK, 501, 0)] if operation == RECEIVE else [])
+
+
+@cocotb.test()
+async def queue_pairs_and_kinds_take_turns(dut):
+    b = Bench(dut)
+    await b.start(range(1, 6))
+    for qp in range(1, 5):
+        b.answer(qp, READ, 0, length=20 * mtu(qp))
+    for _ in range(60):
+        await b.cycle()
+    b.answer(5, ACKNOWLEDGE, 1)
+    asked = b.cycle_number
+    await b.drain()
+    order = [packet["qp"] for _, packet in b.sent]
+    # Four READs go round in the middle of it.
+    without = [qp for qp in order if qp != 5][8:64]
+    assert all(len(set(without[i : i + 4])) == 4 for i in range(0, 56, 4)), without
+    # And the acknowledgement waits for one round, not for a READ.
+    assert next(cycle for cycle, packet in b.sent if packet["qp"] == 5) <= asked + 20
+
+
+@cocotb.test()
+async def latency_and_rates_are_as_written(dut):
+    b = Bench(dut)
+    await b.start(range(64))
+    b.answer(3, ACKNOWLEDGE, 1)
+    asked = b.cycle_number
+    await b.drain()
+    assert b.sent[0][0] - asked == 9
+    b.sent.clear()
+
+    # One queue pair: a packet of a READ every 7 cycles (from turn to turn), an answer every 2.
+    b.answer(3, READ, 1, length=40 * mtu(3))
+    await b.drain()
+    period = (b.sent[-1][0] - b.sent[0][0]) / 39
+    dut._log.info(f"READ packets of one queue pair: one in {period} cycles")
+    assert period <= 7
+    b.sent.clear()
+    began = b.cycle_number
+    for psn in range(100):
+        b.answer(3, ACKNOWLEDGE, psn)
+    while b.answers:
+        await b.cycle()
+    period = (b.cycle_number - began) / 100
+    dut._log.info(f"answers of one queue pair: one in {period} cycles")
+    assert period <= 3.24
+    await b.drain()
+
+    # 32 queue pairs, each answer a packet.
+    b.sent.clear()
+    began = b.cycle_number
+    for psn in range(30):
+        for qp in range(32):
+            b.answer(qp, ACKNOWLEDGE, psn)
+    while b.answers:
+        await b.cycle()
+    period = (b.cycle_number - began) / 960
+    rate = len(b.sent) / (b.cycle_number - began)
+    dut._log.info(f"answers of 32 queue pairs: one in {period} cycles; packets: {rate} a cycle")
+    assert period <= 3.0 and rate > 0.34
+    await b.drain()
+
+
+async def stress(b, steps, queue_pairs):
+    chance = b.chance
+    psn = collections.Counter()
+    rates = (1.0, 0.5, 0.1)
+    for step in range(steps):
+        if step % 200 == 0:
+            b.refusal = chance.choice((0.0, 0.0, 0.02, 0.1))
+            b.transmit_ready = chance.choice(rates)
+            b.fail_ready = chance.choice(rates)
+            b.answer_valid = chance.choice(rates)
+            few = chance.choice((1, 2, 4, len(queue_pairs)))
+            controls = chance.choice((0.0, 0.001, 0.01))
+            reads = chance.choice((0.05, 0.4))
+        if chance.random() < controls:
+            operation = chance.choice([RECEIVE] * 9 + [RESET, ERROR, *IGNORED])
+            b.control(queue_pairs[chance.randrange(few)], operation)
+        if len(b.answers) < 4:
+            qp = queue_pairs[chance.randrange(few)]
+            psn[qp] += 1
+            common = {
+                "msn": chance.getrandbits(24),
+                "congestion": int(chance.random() < 0.1),
+                "duplicate": int(chance.random() < 0.3),
+            }
+            if chance.random() < reads:
+                kind = chance.choice((READ, READ, ATOMIC))
+                if b.waiting[qp, bool(common["duplicate"])] < RESOURCES:
+                    size = mtu(qp)
+                    length = chance.choice((0, 1, size - 1, size, size + 1, chance.randrange(5 * size)))
+                    b.answer(
+                        qp,
+                        kind,
+                        psn[qp],
+                        address=chance.getrandbits(47),
+                        rkey=chance.getrandbits(32),
+                        length=length,
+                        original=chance.getrandbits(64),
+                        **common,
+                    )
+                    psn[qp] += 5
+            else:
+                kind = chance.choice((NONE, ACKNOWLEDGE, ACKNOWLEDGE, ACKNOWLEDGE, REFUSE))
+                at = psn[qp] - (chance.randrange(3) if common["duplicate"] else 0)
+                b.answer(qp, kind, at, syndrome=chance.choice((0x60, 0x61, 0x2C)), **common)
+        await b.cycle()
+        if step % 400 == 399:
+            for model in filter(None, list(b.models.values())):
+                if not model.open:
+                    b.control(model.qp, RECEIVE)
+    b.transmit_ready = b.fail_ready = b.answer_valid = 1.0
+    b.refusal = 0.0
+    await b.drain()
+
+
+@cocotb.test()
+async def any_mix_of_answers_and_changes_sends_what_the_soft_responder_sends(dut):
+    queue_pairs = [0, 1, 2, 3, 4, 511, 300, 77]
+    b = Bench(dut, 7)
+    await b.start(queue_pairs)
+    await stress(b, 30_000, queue_pairs)
+    dut._log.info(f"{len(b.sent)} packets, {len(b.failed)} failures, {dict(b.events)}")
+    assert len(b.sent) > 4_000 and len(b.failed) > 50
+
+
+def test_responses():
+    bench.run(
+        "responses",
+        ["weft_pkg.sv", "stream/fifo.sv", "stream/ram.sv", "rdma/scheduler.sv", "rdma/responses.sv"],
+        __file__,
+    )
