@@ -488,12 +488,6 @@ package weft_pkg;
     frame_bytes_t  snap;           // bytes kept of each frame
   } sniffer_config_t;
 
-  // Events of frame_check.
-  typedef struct packed {
-    logic frames_malformed;  // the UDP or ICMP checksum is wrong
-    logic drop_other_full;   // no room for one more frame that is not RoCE
-  } frame_check_events_t;
-
   // Events of arp.
   typedef struct packed {
     logic arp_replies;

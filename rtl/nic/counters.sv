@@ -1,23 +1,112 @@
 // Counts events in 64 bits each.
-module counters
-  import weft_pkg::*;
-#(
-  parameter int unsigned N = 128
+//
+// Each event has a small counter in front of a RAM. A scan visits one event a cycle and adds what its small counter holds
+// to the RAM, which takes `N` cycles for all: a small counter can hold that many pulses, so none is lost.
+//
+// A read returns when the scan has come to the counter: all pulses up to then are in the value.
+//
+// Latency of a read: 3 to N + 2 cycles. Throughput: all events every cycle. The first N cycles after reset begin at zero. A
+// simulator may skip cycles in which there is neither an event nor a read.
+module counters #(
+  parameter int unsigned N = 128,  // at least 4
+  localparam int unsigned IndexBits = $clog2(N)
 ) (
-  input  logic clk_i,
-  input  logic rst_ni,
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
   // One-cycle pulses; any number of them in the same cycle.
   input  logic         [N-1:0] events_i,
-  // The value of a counter follows within 8 cycles... of a read; nothing is counted twice or lost.
+  // One read at a time: the next is taken when the value has been given.
   input  logic                 read_valid_i,
   output logic                 read_ready_o,
-  input  logic [$clog2(N)-1:0] read_index_i,
+  input  logic [IndexBits-1:0] read_index_i,
   output logic                 value_valid_o,
   output logic          [63:0] value_o
 );
 
-  assign read_ready_o = 1'b1;
-  assign value_valid_o = 1'b0;
-  assign value_o = '0;
+  localparam int unsigned FrontBits = $clog2(N + 1);
+
+  typedef logic [IndexBits-1:0] index_t;
+  typedef logic [FrontBits-1:0] front_t;
+
+  front_t [N-1:0] front_q;
+  index_t         index_q;
+  logic           fresh_q;  // the RAM's words have no value yet
+
+  index_t         index_1_q;
+  front_t         front_1_q;
+  logic           fresh_1_q;
+  logic           scan_1_q;
+  index_t         index_2_q;
+  logic           scan_2_q;
+  logic    [63:0] sum_2_q;
+  logic    [63:0] word;
+  logic           reading_q;
+  index_t         read_index_q;
+
+  ram #(
+    .T(logic [63:0]),
+    .Depth(2 ** IndexBits)
+  ) u_values (
+    .clk_i,
+    .write_i(scan_2_q),
+    .write_address_i(index_2_q),
+    .write_data_i(sum_2_q),
+    .read_i(1'b1),
+    .read_address_i(index_q),
+    .read_data_o(word)
+  );
+
+  always_ff @(posedge clk_i) begin
+    index_1_q <= index_q;
+    front_1_q <= front_q[index_q];
+    fresh_1_q <= fresh_q;
+    index_2_q <= index_1_q;
+    sum_2_q   <= (fresh_1_q ? '0 : word) + 64'(front_1_q);
+    if (read_valid_i && read_ready_o) read_index_q <= read_index_i;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      index_q   <= '0;
+      fresh_q   <= 1'b1;
+      scan_1_q  <= 1'b0;
+      scan_2_q  <= 1'b0;
+      reading_q <= 1'b0;
+      front_q   <= '0;
+    end else begin
+      scan_1_q <= 1'b1;
+      scan_2_q <= scan_1_q;
+      index_q  <= index_q == index_t'(N - 1) ? '0 : index_q + 1'b1;
+      if (index_q == index_t'(N - 1)) fresh_q <= 1'b0;
+      if (read_valid_i && read_ready_o) begin
+        reading_q <= 1'b1;
+      end else if (value_valid_o) begin
+        reading_q <= 1'b0;
+      end
+      if (events_i != '0) begin
+        for (int unsigned i = 0; i < N; i++) begin
+          if (events_i[i]) front_q[i] <= front_q[i] + 1'b1;
+        end
+      end
+      front_q[index_q] <= front_t'(events_i[index_q]);
+    end
+  end
+
+  // The value must have been scanned after the read came: its scan began with the read or later.
+  logic asked_1_q;
+  logic asked_2_q;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      asked_1_q <= 1'b0;
+      asked_2_q <= 1'b0;
+    end else begin
+      asked_1_q <= reading_q && index_q == read_index_q;
+      asked_2_q <= asked_1_q && reading_q;
+    end
+  end
+
+  assign read_ready_o = !reading_q;
+  assign value_valid_o = reading_q && asked_2_q;
+  assign value_o = sum_2_q;
 
 endmodule

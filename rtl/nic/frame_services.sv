@@ -1,4 +1,9 @@
-// What a port does with frames that are not RoCE, and the datagrams and host frames that it sends.
+// What a port does with frames that are not RoCE: ARP, echo, datagrams to engines, all else to the host; and the datagrams and
+// host frames that it sends.
+//
+// Latency, throughput and order: as its parts say. Frames of one class stay in order, different classes overtake each other.
+// Stalls: the receive path's buffer while an ARP or echo answer cannot leave; hosts and engines that are slow lose frames, which are counted, and
+// hold up nothing.
 module frame_services
   import weft_pkg::*;
 (
@@ -12,9 +17,9 @@ module frame_services
   input  logic                      other_valid_i,
   output logic                      other_ready_o,
   input  beat_t                     other_i,
-  // Valid with the first beat: 0 ARP, 1 echo request, 2 datagram, 3 for the host.
-  input  logic                [1:0] other_class_i,
-  input  cycles_t                   other_timestamp_i,
+  // verilator lint_off UNUSEDSIGNAL
+  input  other_frame_t              other_info_i,  // the rest is read in the frame
+  // verilator lint_on UNUSEDSIGNAL
   output logic                      to_host_valid_o,
   input  logic                      to_host_ready_i,
   output beat_t                     to_host_o,
@@ -56,7 +61,6 @@ module frame_services
   output logic                      host_valid_o,
   input  logic                      host_ready_i,
   output beat_t                     host_o,
-  output frame_check_events_t       check_events_o,
   output arp_events_t               arp_events_o,
   output icmp_echo_events_t         echo_events_o,
   output udp_sockets_events_t       socket_events_o,
@@ -65,36 +69,214 @@ module frame_services
   output logic                      idle_o
 );
 
-  assign other_ready_o = 1'b1;
-  assign to_host_valid_o = 1'b0;
-  assign to_host_o = '0;
-  assign to_host_bytes_o = '0;
-  assign to_host_timestamp_o = '0;
-  assign from_host_ready_o = 1'b1;
-  assign datagram_received_valid_o = 1'b0;
-  assign datagram_received_o = '0;
-  assign payload_received_valid_o = 1'b0;
-  assign payload_received_o = '0;
-  assign datagram_send_ready_o = 1'b1;
-  assign payload_send_ready_o = 1'b1;
-  assign neighbour_ready_o = 1'b1;
-  assign socket_ready_o = 1'b1;
-  assign socket_done_o = 1'b0;
-  assign socket_refused_o = 1'b0;
-  assign control_valid_o = 1'b0;
-  assign control_o = '0;
-  assign datagram_valid_o = 1'b0;
-  assign datagram_o = '0;
-  assign datagram_stamp_o = 1'b0;
-  assign datagram_tag_o = '0;
-  assign host_valid_o = 1'b0;
-  assign host_o = '0;
-  assign check_events_o = '0;
-  assign arp_events_o = '0;
-  assign echo_events_o = '0;
-  assign socket_events_o = '0;
-  assign datagram_events_o = '0;
-  assign host_events_o = '0;
-  assign idle_o = 1'b1;
+  typedef struct packed {
+    beat_t   beat;
+    cycles_t timestamp;
+  } stamped_t;
+
+  // Each class to its block.
+  logic arp_ready;
+  logic echo_ready;
+  logic sockets_ready;
+  logic straight_ready;
+
+  always_comb begin
+    unique case (other_info_i.kind)
+      OtherArp:      other_ready_o = arp_ready;
+      OtherEcho:     other_ready_o = echo_ready;
+      OtherDatagram: other_ready_o = sockets_ready;
+      default:       other_ready_o = straight_ready;
+    endcase
+  end
+
+  logic          lookup_valid;
+  logic          lookup_ready;
+  ipv4_address_t lookup;
+  logic          result_valid;
+  logic          result_ready;
+  logic          result_hit;
+  mac_address_t  result_mac;
+  logic          arp_valid;
+  logic          arp_out_ready;
+  beat_t         arp_beat;
+  logic          arp_idle;
+
+  arp u_arp (
+    .clk_i,
+    .rst_ni,
+    .now_i,
+    .hardware_i,
+    .address_i,
+    .age_limit_i,
+    .frame_valid_i(other_valid_i && other_info_i.kind == OtherArp),
+    .frame_ready_o(arp_ready),
+    .frame_i(other_i),
+    .out_valid_o(arp_valid),
+    .out_ready_i(arp_out_ready),
+    .out_o(arp_beat),
+    .lookup_valid_i(lookup_valid),
+    .lookup_ready_o(lookup_ready),
+    .lookup_i(lookup),
+    .result_valid_o(result_valid),
+    .result_ready_i(result_ready),
+    .result_hit_o(result_hit),
+    .result_mac_o(result_mac),
+    .entry_valid_i(neighbour_valid_i),
+    .entry_ready_o(neighbour_ready_o),
+    .entry_address_i(neighbour_address_i),
+    .entry_mac_i(neighbour_mac_i),
+    .events_o(arp_events_o),
+    .idle_o(arp_idle)
+  );
+
+  logic  echo_valid;
+  logic  echo_out_ready;
+  beat_t echo_beat;
+  logic  echo_idle;
+
+  icmp_echo u_echo (
+    .clk_i,
+    .rst_ni,
+    .hardware_i,
+    .frame_valid_i(other_valid_i && other_info_i.kind == OtherEcho),
+    .frame_ready_o(echo_ready),
+    .frame_i(other_i),
+    .out_valid_o(echo_valid),
+    .out_ready_i(echo_out_ready),
+    .out_o(echo_beat),
+    .events_o(echo_events_o),
+    .idle_o(echo_idle)
+  );
+
+  logic unused_control_last;
+  logic unused_control_grant;
+
+  arbiter #(
+    .T(beat_t),
+    .N(2)
+  ) u_control (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i({echo_valid, arp_valid}),
+    .in_ready_o({echo_out_ready, arp_out_ready}),
+    .in_i({echo_beat, arp_beat}),
+    .in_last_i({echo_beat.last, arp_beat.last}),
+    .out_valid_o(control_valid_o),
+    .out_ready_i(control_ready_i),
+    .out_o(control_o),
+    .out_last_o(unused_control_last),
+    .grant_o(unused_control_grant)
+  );
+
+  stamped_t closed;  // to ports that no engine has opened
+  logic     closed_valid;
+  logic     closed_ready;
+  logic     sockets_idle;
+
+  udp_sockets u_sockets (
+    .clk_i,
+    .rst_ni,
+    .frame_valid_i(other_valid_i && other_info_i.kind == OtherDatagram),
+    .frame_ready_o(sockets_ready),
+    .frame_i(other_i),
+    .frame_timestamp_i(other_info_i.timestamp),
+    .host_valid_o(closed_valid),
+    .host_ready_i(closed_ready),
+    .host_o(closed.beat),
+    .host_timestamp_o(closed.timestamp),
+    .datagram_valid_o(datagram_received_valid_o),
+    .datagram_ready_i(datagram_received_ready_i),
+    .datagram_o(datagram_received_o),
+    .payload_valid_o(payload_received_valid_o),
+    .payload_ready_i(payload_received_ready_i),
+    .payload_o(payload_received_o),
+    .entry_valid_i(socket_valid_i),
+    .entry_ready_o(socket_ready_o),
+    .entry_i(socket_i),
+    .entry_done_o(socket_done_o),
+    .entry_refused_o(socket_refused_o),
+    .events_o(socket_events_o),
+    .idle_o(sockets_idle)
+  );
+
+  stamped_t straight;
+  stamped_t up;
+  logic     up_valid;
+  logic     up_ready;
+  logic     unused_up_last;
+  logic     unused_up_grant;
+  logic     host_idle;
+  assign straight = '{beat: other_i, timestamp: other_info_i.timestamp};
+
+  arbiter #(
+    .T(stamped_t),
+    .N(2)
+  ) u_up (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i({other_valid_i && other_info_i.kind == OtherHost, closed_valid}),
+    .in_ready_o({straight_ready, closed_ready}),
+    .in_i({straight, closed}),
+    .in_last_i({straight.beat.last, closed.beat.last}),
+    .out_valid_o(up_valid),
+    .out_ready_i(up_ready),
+    .out_o(up),
+    .out_last_o(unused_up_last),
+    .grant_o(unused_up_grant)
+  );
+
+  host_frames u_host (
+    .clk_i,
+    .rst_ni,
+    .frame_valid_i(up_valid),
+    .frame_ready_o(up_ready),
+    .frame_i(up.beat),
+    .frame_timestamp_i(up.timestamp),
+    .to_host_valid_o,
+    .to_host_ready_i,
+    .to_host_o,
+    .to_host_bytes_o,
+    .to_host_timestamp_o,
+    .from_host_valid_i,
+    .from_host_ready_o,
+    .from_host_i,
+    .out_valid_o(host_valid_o),
+    .out_ready_i(host_ready_i),
+    .out_o(host_o),
+    .events_o(host_events_o),
+    .idle_o(host_idle)
+  );
+
+  logic datagram_idle;
+
+  datagram_transmit u_datagram (
+    .clk_i,
+    .rst_ni,
+    .hardware_i,
+    .address_i,
+    .datagram_valid_i(datagram_send_valid_i),
+    .datagram_ready_o(datagram_send_ready_o),
+    .datagram_i(datagram_send_i),
+    .payload_valid_i(payload_send_valid_i),
+    .payload_ready_o(payload_send_ready_o),
+    .payload_i(payload_send_i),
+    .lookup_valid_o(lookup_valid),
+    .lookup_ready_i(lookup_ready),
+    .lookup_o(lookup),
+    .result_valid_i(result_valid),
+    .result_ready_o(result_ready),
+    .result_hit_i(result_hit),
+    .result_mac_i(result_mac),
+    .out_valid_o(datagram_valid_o),
+    .out_ready_i(datagram_ready_i),
+    .out_o(datagram_o),
+    .out_stamp_o(datagram_stamp_o),
+    .out_tag_o(datagram_tag_o),
+    .events_o(datagram_events_o),
+    .idle_o(datagram_idle)
+  );
+
+  assign idle_o = !other_valid_i && arp_idle && echo_idle && sockets_idle && host_idle
+      && datagram_idle && !from_host_valid_i;
 
 endmodule

@@ -1,0 +1,94 @@
+// Sums the 16-bit words of a frame's chosen bytes in one's complement (RFC 1071).
+//
+// Latency: 5 cycles from the last beat to the result. Throughput: one beat every cycle. Never stalls.
+module beat_sum
+  import weft_pkg::*;
+(
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+  input  logic                 valid_i,
+  input  logic                 first_i,
+  input  logic                 last_i,
+  input  logic [BeatBits-1:0]  data_i,
+  // Bytes that count.
+  input  logic [BeatBytes-1:0] mask_i,
+  // Added once, valid with the first beat.
+  input  logic [19:0]          seed_i,
+  output logic                 result_valid_o,
+  output logic [15:0]          result_o
+);
+
+  // A layer of four-way sums, twice, then the accumulator; each adder has a cycle with at most one other before it.
+  logic        valid_1_q;
+  logic        first_1_q;
+  logic        last_1_q;
+  logic [17:0] sums_1_q[8];
+  logic [19:0] seed_1_q;
+  logic        valid_2_q;
+  logic        first_2_q;
+  logic        last_2_q;
+  logic [19:0] sums_2_q[2];
+  logic [19:0] seed_2_q;
+  logic        last_3_q;
+  // 32 words in each of 256 beats, and the seed.
+  logic [30:0] total_3_q;
+  logic        last_4_q;
+  logic [16:0] folded_4_q;
+  logic        last_5_q;
+  logic [15:0] folded_5_q;
+
+  function automatic logic [17:0] four(logic [63:0] data, logic [7:0] mask);
+    logic [17:0] sum = '0;
+    for (int unsigned word = 0; word < 4; word++) begin
+      sum += {2'b0, data[16*word+:8] & {8{mask[2*word]}}, data[16*word+8+:8] & {8{mask[2*word+1]}}};
+    end
+    return sum;
+  endfunction
+
+  always_ff @(posedge clk_i) begin
+    if (valid_i) begin
+      for (int unsigned group = 0; group < 8; group++) begin
+        sums_1_q[group] <= four(data_i[64*group+:64], mask_i[8*group+:8]);
+      end
+      seed_1_q  <= seed_i;
+      first_1_q <= first_i;
+    end
+    if (valid_1_q) begin
+      for (int unsigned half = 0; half < 2; half++) begin
+        sums_2_q[half] <= (20'(sums_1_q[4*half]) + 20'(sums_1_q[4*half+1]))
+            + (20'(sums_1_q[4*half+2]) + 20'(sums_1_q[4*half+3]));
+      end
+      seed_2_q  <= seed_1_q;
+      first_2_q <= first_1_q;
+    end
+    if (valid_2_q) begin
+      total_3_q <= (31'(sums_2_q[0]) + 31'(sums_2_q[1])) + (first_2_q ? 31'(seed_2_q) : total_3_q);
+    end
+    folded_4_q <= 17'(total_3_q[15:0]) + 17'(total_3_q[30:16]);
+    folded_5_q <= folded_4_q[15:0] + 16'(folded_4_q[16]);
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      valid_1_q <= 1'b0;
+      valid_2_q <= 1'b0;
+      last_1_q  <= 1'b0;
+      last_2_q  <= 1'b0;
+      last_3_q  <= 1'b0;
+      last_4_q  <= 1'b0;
+      last_5_q  <= 1'b0;
+    end else begin
+      valid_1_q <= valid_i;
+      valid_2_q <= valid_1_q;
+      last_1_q  <= valid_i && last_i;
+      last_2_q  <= last_1_q;
+      last_3_q  <= last_2_q;
+      last_4_q  <= last_3_q;
+      last_5_q  <= last_4_q;
+    end
+  end
+
+  assign result_valid_o = last_5_q;
+  assign result_o = folded_5_q;
+
+endmodule
