@@ -1,0 +1,153 @@
+// Puts headers and payload together to frames, in which the place of the ICRC is zeros.
+//
+// The payload's beats come aligned: the first byte lies where it lies in its beat of the frame, and all other bytes are
+// zeros. A frame begins only when its whole payload is there, so that it never has to wait within.
+//
+// Latency: 0 cycles. Throughput: one beat every cycle, with none between frames. Order: kept. Stalls: while there is no
+// `room_i`, and between frames while a payload is not complete.
+module frame_builder
+  import weft_pkg::*;
+  import transmit_pkg::*;
+(
+  input  logic                clk_i,
+  input  logic                rst_ni,
+  // This NIC's addresses.
+  input  mac_address_t        hardware_i,
+  input  ipv4_address_t       address_i,
+  input  logic                header_valid_i,
+  output logic                header_ready_o,
+  input  header_t             header_i,
+  // The front of the payloads is the front of a complete one, if a frame is not under way.
+  input  logic                payload_complete_i,
+  output logic                payload_begin_o,
+  // What is at the front.
+  input  logic                payload_valid_i,
+  output logic                payload_ready_o,
+  input  logic [BeatBits-1:0] payload_i,
+  input  logic                payload_last_i,
+  input  logic                room_i,
+  output logic                beat_valid_o,
+  output beat_t               beat_o,
+  // The ICRC of the beat's frame begins in the beat before the last.
+  output logic                straddles_o,
+  // It begins in this beat, which is not the last.
+  output logic                straddled_o
+);
+
+  localparam int unsigned FixedBytes = 54;  // Ethernet, IPv4, UDP, BTH
+  // Extended headers in the first beat.
+  localparam int unsigned NearBits = BeatBits - 8 * FixedBytes;
+
+  typedef logic [8*FixedBytes-1:0] fixed_t;
+
+  function automatic fixed_t wire_order(fixed_t value);
+    fixed_t result;
+    for (int unsigned i = 0; i < FixedBytes; i++) begin
+      result[8*i+:8] = value[8*(FixedBytes-1-i)+:8];
+    end
+    return result;
+  endfunction
+
+  logic       first_q;
+  logic       second_q;
+  logic [6:0] left_q;   // beats behind this one, unless it is the first
+  logic       ended_q;  // no more payload, unless this is the first
+  logic [6:0] left;
+  logic       last;
+  logic       go;
+  logic       with_payload;
+
+  assign left = first_q ? header_i.beats : left_q;
+  assign last = left == '0;
+  assign go = header_valid_i && room_i
+      && (!first_q || !header_i.packet.has_payload || payload_complete_i);
+  assign with_payload = header_i.packet.has_payload
+      && (first_q ? !header_i.packet.second : !ended_q);
+
+  assign header_ready_o = go && last;
+  assign payload_begin_o = go && first_q && header_i.packet.has_payload;
+  assign payload_ready_o = go && with_payload;
+  assign beat_valid_o = go;
+  assign straddles_o = header_i.empty == 6'd62;
+  assign straddled_o = straddles_o && left == 7'd1;
+
+  always_ff @(posedge clk_i) begin
+    if (go) begin
+      left_q <= left - 1'b1;
+      ended_q <= with_payload ? payload_last_i : (!first_q && ended_q);
+      second_q <= first_q;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) first_q <= 1'b1;
+    else if (go) first_q <= last;
+  end
+
+  logic [15:0] checksum;
+  logic [15:0] total_bytes;
+  logic [15:0] udp_bytes;
+  fixed_t      fixed;
+
+  assign checksum = ~(header_i.sum[15:0] + 16'(header_i.sum[16]));
+  assign total_bytes = 16'(header_i.total_bytes);
+  assign udp_bytes = 16'(header_i.total_bytes - 13'd20);
+
+  always_comb begin
+    fixed = wire_order({
+      header_i.destination_mac,
+      hardware_i,
+      16'h0800,               // IPv4
+      16'h4500,               // header of five words, no type of service
+      total_bytes,
+      16'h0000,               // identification: a packet that must not be fragmented needs none
+      16'h4000,               // do not fragment
+      8'd64,                  // time to live
+      8'd17,                  // UDP
+      checksum,
+      address_i,
+      header_i.destination,
+      header_i.source_port,
+      16'd4791,               // RoCE v2
+      udp_bytes,
+      16'h0000,               // no checksum
+      header_i.packet.opcode,
+      header_i.packet.solicited,
+      1'b1,                   // migration: migrated
+      header_i.packet.pad,
+      4'd0,                   // version
+      16'hffff,               // partition key
+      1'b0,
+      header_i.packet.backward_congestion,
+      6'd0,
+      header_i.destination_qp,
+      header_i.packet.acknowledge_request,
+      7'd0,
+      header_i.packet.psn
+    });
+  end
+
+  always_comb begin
+    beat_o = '0;
+    if (go) begin
+      beat_o.last = last;
+      if (last) beat_o.empty = header_i.empty;
+      if (with_payload) beat_o.data = payload_i;
+      if (first_q) begin
+        beat_o.data |= {header_i.packet.extension[NearBits-1:0], fixed};
+      end else if (second_q) begin
+        beat_o.data |= BeatBits'(header_i.packet.extension[8*ExtensionBytes-1:NearBits]);
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni && go && with_payload) begin
+      assert (payload_valid_i) else $error("a frame began without its payload");
+    end
+    if (rst_ni && go && last && header_i.packet.has_payload) begin
+      assert (with_payload ? payload_last_i : ended_q) else $error("payload behind the frame");
+    end
+  end
+
+endmodule

@@ -1,0 +1,78 @@
+// A deep FIFO in block RAM that an element passes in one cycle when nothing is before it.
+//
+// Latency: 1 cycle while the RAM is empty, else 2 behind the element before. Throughput: one element every cycle. Order:
+// first in, first out. Stalls: its input when the RAM holds `Depth` elements; one more may lie at the output.
+module bypass_fifo #(
+  parameter type         T     = logic [7:0],
+  parameter int unsigned Depth = 128  // a power of two
+) (
+  input  logic clk_i,
+  input  logic rst_ni,
+  input  logic in_valid_i,
+  output logic in_ready_o,
+  input  T     in_i,
+  output logic out_valid_o,
+  input  logic out_ready_i,
+  output T     out_o,
+  output logic empty_o
+);
+
+  localparam int unsigned IndexBits = $clog2(Depth);
+
+  logic [IndexBits:0] head_q;
+  logic [IndexBits:0] tail_q;
+  logic [IndexBits:0] level;
+  logic               free;
+  logic               bypass;
+  logic               write;
+  logic               read;
+  logic               out_valid_q;
+  // The element at the output came through the RAM.
+  logic               stored_q;
+  T                   bypass_q;
+  T                   stored;
+
+  assign level = tail_q - head_q;
+  assign in_ready_o = !level[IndexBits];
+  assign out_valid_o = out_valid_q;
+  assign out_o = stored_q ? stored : bypass_q;
+  assign empty_o = !out_valid_q && level == '0;
+  assign free = !out_valid_q || out_ready_i;
+  assign bypass = free && level == '0 && in_valid_i;
+  assign write = in_valid_i && in_ready_o && !bypass;
+  assign read = free && level != '0;
+
+  ram #(
+    .T    (T),
+    .Depth(Depth)
+  ) i_ram (
+    .clk_i,
+    .write_i        (write),
+    .write_address_i(tail_q[IndexBits-1:0]),
+    .write_data_i   (in_i),
+    .read_i         (read),
+    .read_address_i (head_q[IndexBits-1:0]),
+    .read_data_o    (stored)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (bypass) bypass_q <= in_i;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      head_q      <= '0;
+      tail_q      <= '0;
+      out_valid_q <= 1'b0;
+      stored_q    <= 1'b0;
+    end else begin
+      if (write) tail_q <= tail_q + 1'b1;
+      if (read) head_q <= head_q + 1'b1;
+      if (free) begin
+        out_valid_q <= read || bypass;
+        stored_q    <= read;
+      end
+    end
+  end
+
+endmodule
