@@ -11,7 +11,6 @@ package events_pkg;
     placement_events_t         placement;
     memory_events_t            memory;
     transmit_path_events_t     transmit_path;
-    frame_check_events_t       frame_check;
     arp_events_t               arp;
     icmp_echo_events_t         icmp_echo;
     udp_sockets_events_t       udp_sockets;

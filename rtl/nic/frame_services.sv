@@ -17,9 +17,9 @@ module frame_services
   input  logic                      other_valid_i,
   output logic                      other_ready_o,
   input  beat_t                     other_i,
-  // verilator lint_off UNUSEDSIGNAL
-  input  other_frame_t              other_info_i,  // the rest is read in the frame
-  // verilator lint_on UNUSEDSIGNAL
+  // Of `other_frame_t`, valid with every beat.
+  input  other_class_e              other_class_i,
+  input  cycles_t                   other_timestamp_i,
   output logic                      to_host_valid_o,
   input  logic                      to_host_ready_i,
   output beat_t                     to_host_o,
@@ -81,7 +81,7 @@ module frame_services
   logic straight_ready;
 
   always_comb begin
-    unique case (other_info_i.kind)
+    unique case (other_class_i)
       OtherArp:      other_ready_o = arp_ready;
       OtherEcho:     other_ready_o = echo_ready;
       OtherDatagram: other_ready_o = sockets_ready;
@@ -108,7 +108,7 @@ module frame_services
     .hardware_i,
     .address_i,
     .age_limit_i,
-    .frame_valid_i(other_valid_i && other_info_i.kind == OtherArp),
+    .frame_valid_i(other_valid_i && other_class_i == OtherArp),
     .frame_ready_o(arp_ready),
     .frame_i(other_i),
     .out_valid_o(arp_valid),
@@ -138,7 +138,7 @@ module frame_services
     .clk_i,
     .rst_ni,
     .hardware_i,
-    .frame_valid_i(other_valid_i && other_info_i.kind == OtherEcho),
+    .frame_valid_i(other_valid_i && other_class_i == OtherEcho),
     .frame_ready_o(echo_ready),
     .frame_i(other_i),
     .out_valid_o(echo_valid),
@@ -176,10 +176,10 @@ module frame_services
   udp_sockets u_sockets (
     .clk_i,
     .rst_ni,
-    .frame_valid_i(other_valid_i && other_info_i.kind == OtherDatagram),
+    .frame_valid_i(other_valid_i && other_class_i == OtherDatagram),
     .frame_ready_o(sockets_ready),
     .frame_i(other_i),
-    .frame_timestamp_i(other_info_i.timestamp),
+    .frame_timestamp_i(other_timestamp_i),
     .host_valid_o(closed_valid),
     .host_ready_i(closed_ready),
     .host_o(closed.beat),
@@ -206,7 +206,7 @@ module frame_services
   logic     unused_up_last;
   logic     unused_up_grant;
   logic     host_idle;
-  assign straight = '{beat: other_i, timestamp: other_info_i.timestamp};
+  assign straight = '{beat: other_i, timestamp: other_timestamp_i};
 
   arbiter #(
     .T(stamped_t),
@@ -214,7 +214,7 @@ module frame_services
   ) u_up (
     .clk_i,
     .rst_ni,
-    .in_valid_i({other_valid_i && other_info_i.kind == OtherHost, closed_valid}),
+    .in_valid_i({other_valid_i && other_class_i == OtherHost, closed_valid}),
     .in_ready_o({straight_ready, closed_ready}),
     .in_i({straight, closed}),
     .in_last_i({straight.beat.last, closed.beat.last}),

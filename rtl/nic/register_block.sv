@@ -1,8 +1,15 @@
-// The driver's registers, behind AXI4-Lite.
+// The driver's registers, behind AXI4-Lite: turns its mailboxes into the streams that tables and state machines take.
+//
+// The registers are those of registers.rdl. A mailbox's command is offered from the cycle after the driver wrote `go`, and its bit
+// in `status` is set until it has been taken, or, where there is an answer, until that has come. One command at a
+// time is under way for each mailbox; `go` is ignored while it is.
+//
+// Latency: 3 cycles from the address and data of a write to a command. Throughput: one access every cycle. Order: accesses in
+// order, mailboxes independent of each other. Stalls: never because of a mailbox.
 module register_block
   import weft_pkg::*;
 #(
-  // Words of state that a query of a queue pair returns.
+  // Words of state that a query of a queue pair returns; at most 16.
   parameter int unsigned QueryWords = 16,
   parameter int unsigned Counters = 128
 ) (
@@ -72,33 +79,199 @@ module register_block
   input  logic                          idle_i
 );
 
-  assign axil_awready_o = 1'b1;
-  assign axil_wready_o = 1'b1;
-  assign axil_bvalid_o = 1'b0;
-  assign axil_bresp_o = '0;
-  assign axil_arready_o = 1'b1;
-  assign axil_rvalid_o = 1'b0;
-  assign axil_rdata_o = '0;
-  assign axil_rresp_o = '0;
-  assign hardware_o = '0;
-  assign address_o = '0;
-  assign age_limit_o = '0;
-  assign sniffer_o = '0;
-  assign table_write_valid_o = 1'b0;
-  assign table_write_o = '0;
-  assign region_write_valid_o = 1'b0;
-  assign region_write_index_o = '0;
-  assign region_write_o = '0;
-  assign control_valid_o = 1'b0;
-  assign control_o = '0;
-  assign neighbour_valid_o = 1'b0;
-  assign neighbour_address_o = '0;
-  assign neighbour_mac_o = '0;
-  assign socket_valid_o = 1'b0;
-  assign socket_o = '0;
-  assign query_valid_o = 1'b0;
-  assign query_qp_o = '0;
-  assign counter_valid_o = 1'b0;
-  assign counter_index_o = '0;
+  weft_registers_pkg::weft_registers__in_t  in;
+  weft_registers_pkg::weft_registers__out_t out;
+
+  weft_registers u_registers (
+    .clk(clk_i),
+    .rst_n(rst_ni),
+    .s_axil_awready(axil_awready_o),
+    .s_axil_awvalid(axil_awvalid_i),
+    .s_axil_awaddr(axil_awaddr_i),
+    .s_axil_awprot(axil_awprot_i),
+    .s_axil_wready(axil_wready_o),
+    .s_axil_wvalid(axil_wvalid_i),
+    .s_axil_wdata(axil_wdata_i),
+    .s_axil_wstrb(axil_wstrb_i),
+    .s_axil_bready(axil_bready_i),
+    .s_axil_bvalid(axil_bvalid_o),
+    .s_axil_bresp(axil_bresp_o),
+    .s_axil_arready(axil_arready_o),
+    .s_axil_arvalid(axil_arvalid_i),
+    .s_axil_araddr(axil_araddr_i),
+    .s_axil_arprot(axil_arprot_i),
+    .s_axil_rready(axil_rready_i),
+    .s_axil_rvalid(axil_rvalid_o),
+    .s_axil_rdata(axil_rdata_o),
+    .s_axil_rresp(axil_rresp_o),
+    .hwif_in(in),
+    .hwif_out(out)
+  );
+
+  // The mailboxes. `offered` is the valid of a stream, `busy` stays until there is an answer.
+  typedef enum logic [2:0] {
+    QueuePair,
+    Region,
+    Control,
+    Neighbour,
+    Socket,
+    Query,
+    Counter
+  } mailbox_e;
+
+  localparam int unsigned Mailboxes = 7;
+  localparam logic [Mailboxes-1:0] Answers = 7'b111_0100;
+
+  logic [Mailboxes-1:0] go;
+  logic [Mailboxes-1:0] taken;
+  logic [Mailboxes-1:0] answered;
+  logic [Mailboxes-1:0] offered_q;
+  logic [Mailboxes-1:0] busy_q;
+  logic                 refused_q;
+
+  always_comb begin
+    go[QueuePair] = out.queue_pair.command.go.value;
+    go[Region] = out.region.command.go.value;
+    go[Control] = out.control.command.go.value;
+    go[Neighbour] = out.neighbour.mac_high.go.value;
+    go[Socket] = out.socket.go.value;
+    go[Query] = out.query.command.go.value;
+    go[Counter] = out.counter.command.go.value;
+    taken[QueuePair] = table_write_ready_i;
+    taken[Region] = region_write_ready_i;
+    taken[Control] = control_ready_i;
+    taken[Neighbour] = neighbour_ready_i;
+    taken[Socket] = socket_ready_i;
+    taken[Query] = query_ready_i;
+    taken[Counter] = counter_ready_i;
+    // Those without an answer are done when they are taken.
+    answered = offered_q & taken & ~Answers;
+    answered[Control] = control_done_i;
+    answered[Socket] = socket_done_i;
+    answered[Query] = query_done_i;
+    answered[Counter] = counter_done_i;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      offered_q <= '0;
+      busy_q    <= '0;
+      refused_q <= 1'b0;
+    end else begin
+      offered_q <= (offered_q & ~taken) | (go & ~busy_q);
+      busy_q    <= (busy_q & ~answered) | (go & ~busy_q);
+      if (busy_q[Socket] && socket_done_i) refused_q <= socket_refused_i;
+    end
+  end
+
+  assign table_write_valid_o = offered_q[QueuePair];
+  assign table_write_o = '{
+      number: out.queue_pair.own_qp.qpn.value,
+      destination_qp: out.queue_pair.destination_qp.qpn.value,
+      destination: out.queue_pair.destination.address.value,
+      destination_mac: {
+        out.queue_pair.destination_mac_high.address.value, out.queue_pair.destination_mac_low.address.value
+      },
+      source_port: out.queue_pair.port.source_port.value,
+      domain: out.queue_pair.port.domain.value,
+      path_mtu: out.queue_pair.attributes.path_mtu.value,
+      max_dest_rd_atomic: out.queue_pair.attributes.max_dest_rd_atomic.value,
+      max_rd_atomic: out.queue_pair.attributes.max_rd_atomic.value,
+      min_rnr_timer: out.queue_pair.attributes.min_rnr_timer.value,
+      timeout: out.queue_pair.attributes.timeout.value,
+      retry_count: out.queue_pair.attributes.retry_count.value,
+      rnr_retry: out.queue_pair.attributes.rnr_retry.value,
+      engine: out.queue_pair.attributes.engine.value
+  };
+
+  assign region_write_valid_o = offered_q[Region];
+  assign region_write_index_o = region_index_t'(out.region.index.index.value);
+  assign region_write_o = '{
+      valid: out.region.attributes.valid.value,
+      lkey: out.region.lkey.key.value,
+      rkey: out.region.rkey.key.value,
+      domain: out.region.attributes.domain.value,
+      base: {out.region.base_high.address.value, out.region.base_low.address.value},
+      length: {out.region.length_high.bytes.value, out.region.length_low.bytes.value},
+      access: access_t'(out.region.attributes.access.value),
+      target: target_e'(out.region.attributes.target.value),
+      write_through: out.region.attributes.write_through.value,
+      rpc: out.region.attributes.rpc.value,
+      slot: out.region.attributes.slot.value
+  };
+
+  assign control_valid_o = offered_q[Control];
+  assign control_o = '{
+      operation: control_e'(out.control.command.operation.value),
+      qp: qp_index_t'(out.control.command.qp.value),
+      argument: out.control.argument.argument.value
+  };
+
+  assign neighbour_valid_o = offered_q[Neighbour];
+  assign neighbour_address_o = out.neighbour.address.address.value;
+  assign neighbour_mac_o = {out.neighbour.mac_high.address.value, out.neighbour.mac_low.address.value};
+
+  assign socket_valid_o = offered_q[Socket];
+  assign socket_o = '{
+      valid: out.socket.valid.value,
+      port: out.socket.port.value,
+      slot: out.socket.slot.value,
+      socket: out.socket.socket.value
+  };
+
+  assign query_valid_o = offered_q[Query];
+  assign query_qp_o = qp_index_t'(out.query.command.qp.value);
+  assign counter_valid_o = offered_q[Counter];
+  assign counter_index_o = ($clog2(Counters))'(out.counter.command.index.value);
+
+  assign hardware_o = {out.hardware_high.address.value, out.hardware_low.address.value};
+  assign address_o = out.ipv4.address.value;
+  assign age_limit_o = {out.neighbour_age.units.value, 16'h0};
+  assign sniffer_o = '{
+      receive: out.sniffer.filter.receive.value,
+      transmit: out.sniffer.filter.transmit.value,
+      roce_only: out.sniffer.filter.roce_only.value,
+      match_qp: out.sniffer.filter.match_qp.value,
+      qp: out.sniffer.qp.qpn.value,
+      match_address: out.sniffer.filter.match_address.value,
+      address: out.sniffer.address.address.value,
+      snap: out.sniffer.snap.bytes.value
+  };
+
+  // Answers, and what the driver reads.
+  logic       [15:0] now_high_q;
+  logic       [63:0] counter_q;
+  logic [15:0][31:0] state_q;
+
+  always_ff @(posedge clk_i) begin
+    if (out.now_low.cycles.swacc) now_high_q <= now_i[47:32];
+    if (busy_q[Counter] && counter_done_i) counter_q <= counter_value_i;
+    if (busy_q[Query] && query_done_i) state_q <= 512'(query_state_i);
+  end
+
+  always_comb begin
+    in.status.idle.next = idle_i && busy_q == '0;
+    in.status.queue_pair_busy.next = busy_q[QueuePair];
+    in.status.region_busy.next = busy_q[Region];
+    in.status.control_busy.next = busy_q[Control];
+    in.status.neighbour_busy.next = busy_q[Neighbour];
+    in.status.socket_busy.next = busy_q[Socket];
+    in.status.query_busy.next = busy_q[Query];
+    in.status.counter_busy.next = busy_q[Counter];
+    in.status.socket_refused.next = refused_q;
+    in.tables.queue_pairs.next = 16'(QueuePairs);
+    in.tables.regions.next = 16'(Regions);
+    in.depths.send.next = 16'(SendQueueDepth);
+    in.depths.receive.next = 16'(ReceiveQueueDepth);
+    in.limits.responder_resources.next = 16'(ResponderResources);
+    in.limits.window.next = 16'(WindowPackets);
+    in.statistics.counters.next = 16'(Counters);
+    in.statistics.query_words.next = 16'(QueryWords);
+    in.now_low.cycles.next = now_i[31:0];
+    in.now_high.cycles.next = now_high_q;
+    in.counter.low.value.next = counter_q[31:0];
+    in.counter.high.value.next = counter_q[63:32];
+    for (int unsigned i = 0; i < 16; i++) in.query.state[i].value.next = state_q[i];
+  end
 
 endmodule

@@ -535,7 +535,6 @@ module weft_nic
     .host_valid_o       (host_valid),
     .host_ready_i       (host_ready),
     .host_o             (host),
-    .check_events_o     (events.frame_check),
     .arp_events_o       (events.arp),
     .echo_events_o      (events.icmp_echo),
     .socket_events_o    (events.udp_sockets),
