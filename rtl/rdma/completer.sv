@@ -1,0 +1,212 @@
+// Completes work requests in the order in which they were posted.
+//
+// An advance says how far a send queue has come. The completer walks the queue from its oldest request on and makes a
+// completion of each that has ended, if it is signaled or did not succeed.
+// Latency: 4 cycles from an advance to its first completion. Throughput: one advance takes 1 cycle and one more for each
+// request looked at; an advance that ends where a request ends looks at no further one. Order: that of advances.
+// Stalls: its input while it walks, and two advances ahead; the walk while completions are not taken.
+//
+// It owns the heads of the queues. After reset they are cleared, one a cycle, until `ready_o`.
+module completer
+  import weft_pkg::*;
+(
+  input  logic         clk_i,
+  input  logic         rst_ni,
+  output logic         ready_o,
+
+  input  logic         advance_valid_i,
+  output logic         advance_ready_o,
+  input  qp_index_t    advance_qp_i,
+  // AdvanceFlush with StatusSuccess forgets all requests without completions: the queue pair was reset.
+  input  advance_t     advance_i,
+
+  output logic         head_write_o,
+  output qp_index_t    head_index_o,
+  output send_serial_t head_o,
+
+  // Read ports of the send queue: 1 cycle.
+  output logic         tail_read_o,
+  output qp_index_t    tail_index_o,
+  input  send_serial_t tail_i,
+  output logic         end_read_o,
+  output qp_index_t    end_index_o,
+  output send_serial_t end_serial_o,
+  input  send_end_t    end_i,
+
+  output logic         completion_valid_o,
+  input  logic         completion_ready_i,
+  output completion_t  completion_o,
+
+  // A queue was forgotten: a pulse.
+  output logic         forgotten_o,
+  output logic         idle_o
+);
+
+  localparam int unsigned IndexBits = $bits(qp_index_t);
+  localparam int unsigned CompletionDepth = 32;
+
+  // The next head to clear; the highest bit says that all are cleared.
+  logic [IndexBits:0] clear_q;
+
+  assign ready_o = clear_q[IndexBits];
+
+  // The next advance, whose queue's ends have just been read.
+  logic         next_valid_q;
+  qp_index_t    next_qp_q;
+  advance_t     next_q;
+  send_serial_t next_head;
+  // The advance that is being carried out: looks at the request `serial`, whose data is there if `look`.
+  logic         walk_valid_q;
+  logic         look_q;
+  logic         fault_shown_q;
+  qp_index_t    walk_qp_q;
+  advance_t     walk_q;
+  send_serial_t serial_q;
+  send_serial_t tail_q;
+
+  logic         accept;
+  logic         step;
+  logic         load;
+  logic         ended;
+  logic         takes;
+  logic         last;
+  logic         forget;
+  logic         push;
+  logic         room;
+  send_serial_t following;
+  completion_t  completion;
+  logic [5:0]   level;
+  logic         completion_valid;
+
+  // An advance of the queue pair whose head is about to be written must wait for that.
+  assign accept = advance_valid_i && advance_ready_o;
+  assign advance_ready_o = ready_o && (!next_valid_q || load)
+      && !(next_valid_q && next_qp_q == advance_qp_i)
+      && !(walk_valid_q && walk_qp_q == advance_qp_i);
+  assign tail_read_o = accept;
+  assign tail_index_o = advance_qp_i;
+
+  assign forget = walk_q.kind == AdvanceFlush && walk_q.status == StatusSuccess;
+  // Whether the request has ended successfully.
+  assign ended = !psn_before(walk_q.psn, end_i.limit) && walk_q.kind != AdvanceFlush && !fault_shown_q;
+  assign takes = ended || walk_q.kind inside {AdvanceFault, AdvanceFlush};
+  assign following = serial_q + 1'b1;
+
+  // The walk: the first request is read, then each is looked at while the one behind it is read.
+  always_comb begin
+    push = 1'b0;
+    last = 1'b0;
+    if (walk_valid_q && !look_q) begin
+      last = forget || serial_q == tail_q || walk_q.kind == AdvanceNone;
+    end else if (walk_valid_q) begin
+      push = takes && !(ended && !end_i.signaled);
+      last = !takes || following == tail_q || (walk_q.kind == AdvanceTo && end_i.limit == walk_q.psn);
+    end
+  end
+
+  assign room = !level[5] && level[4:0] != 5'd31;
+  assign step = walk_valid_q && (!look_q || room);
+  assign load = next_valid_q && (!walk_valid_q || (step && last));
+  assign end_read_o = step && !last;
+  assign end_index_o = walk_qp_q;
+  assign end_serial_o = look_q ? following : serial_q;
+
+  assign head_write_o = !ready_o || (step && last);
+  assign head_index_o = ready_o ? walk_qp_q : clear_q[IndexBits-1:0];
+  always_comb begin
+    if (!ready_o) head_o = '0;
+    else if (!look_q) head_o = forget ? tail_q : serial_q;
+    else head_o = takes ? following : serial_q;
+  end
+  assign forgotten_o = step && !look_q && forget;
+
+  always_comb begin
+    completion = '0;
+    completion.qp = walk_qp_q;
+    completion.id = end_i.id;
+    // ibv_wc_opcode has the numbers of operation_e.
+    completion.opcode = {5'd0, end_i.operation};
+    completion.bytes = end_i.operation inside {OperationRead, OperationCompareSwap, OperationFetchAdd} ? end_i.length : '0;
+    if (ended) begin
+      completion.status = StatusSuccess;
+    end else if (walk_q.kind == AdvanceFault && !fault_shown_q) begin
+      completion.status = walk_q.status;
+      completion.vendor_error = walk_q.vendor_error;
+    end else begin
+      completion.status = StatusFlushed;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (accept) begin
+      next_qp_q <= advance_qp_i;
+      next_q <= advance_i;
+    end
+    if (load) begin
+      walk_qp_q <= next_qp_q;
+      walk_q <= next_q;
+      serial_q <= next_head;
+      tail_q <= tail_i;
+    end else if (step && look_q && !last) begin
+      serial_q <= following;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      clear_q       <= '0;
+      next_valid_q  <= 1'b0;
+      walk_valid_q  <= 1'b0;
+      look_q        <= 1'b0;
+      fault_shown_q <= 1'b0;
+    end else begin
+      if (!ready_o) clear_q <= clear_q + 1'b1;
+      if (accept) next_valid_q <= 1'b1;
+      else if (load) next_valid_q <= 1'b0;
+      if (load) begin
+        walk_valid_q  <= 1'b1;
+        look_q        <= 1'b0;
+        fault_shown_q <= 1'b0;
+      end else if (step) begin
+        walk_valid_q <= !last;
+        look_q       <= !last;
+        if (look_q && !ended) fault_shown_q <= 1'b1;
+      end
+    end
+  end
+
+  ram #(
+    .T    (send_serial_t),
+    .Depth(QueuePairs)
+  ) u_heads (
+    .clk_i,
+    .write_i        (head_write_o),
+    .write_address_i(head_index_o),
+    .write_data_i   (head_o),
+    .read_i         (accept),
+    .read_address_i (advance_qp_i),
+    .read_data_o    (next_head)
+  );
+
+  fifo #(
+    .T    (completion_t),
+    .Depth(CompletionDepth)
+  ) u_completions (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (push && step),
+    // `room` looks at the level.
+    // verilator lint_off PINCONNECTEMPTY
+    .in_ready_o (),
+    // verilator lint_on PINCONNECTEMPTY
+    .in_i       (completion),
+    .out_valid_o(completion_valid),
+    .out_ready_i(completion_ready_i),
+    .out_o      (completion_o),
+    .level_o    (level)
+  );
+
+  assign completion_valid_o = completion_valid;
+  assign idle_o = ready_o && !advance_valid_i && !next_valid_q && !walk_valid_q && !completion_valid;
+
+endmodule

@@ -1,0 +1,1588 @@
+// The requester of all queue pairs: makes request packets from work requests, and judges the answers.
+//
+// One pipeline of seven stages takes every event of a queue pair: a turn to send, a response or acknowledgement, a time-out,
+// a command, a question. Everything that was posted lies in the send queue in the order of its PSNs. A cursor stands at the
+// next packet to send. Going back N is moving the cursor back to the oldest packet that is not acknowledged. Which
+// request that is in is not known then: the cursor's serial number becomes that of the oldest request which has not completed
+// (`resync`), and the next turns skip those that end before the cursor. So an acknowledgement that overtakes
+// the cursor needs no search either.
+//
+// Latency: 8 cycles from an event to its packet, verdict and activation. Throughput: one event a cycle; events of one queue
+// pair follow each other every 8 cycles, since an event waits while another one of its queue pair is in the pipeline. Order:
+// headers keep theirs, and so do verdicts; of one queue pair all events do. Commands go first, then questions and
+// time-outs; headers and turns alternate.
+// Stalls: all inputs while the verdicts of what is in flight might find no place, turns also for the packets; never the
+// region check. After reset the states are cleared, one a cycle, until `ready_o`.
+//
+// What is sent again from the host's memory comes from the retransmission buffer (BALBOA 4.2): a first transmission keeps a
+// copy in the slot of its queue pair and PSN. The window keeps PSNs with payload distinct modulo the number of slots.
+//
+// Sources: InfiniBand volume 1, clauses 9.7.5 (responses), 9.7.6 (retries), 9.7.8 (ordering, READ resources), 9.9.2 (faults).
+module requester
+  import weft_pkg::*;
+#(
+  parameter logic [15:0] PartitionKey        = 16'hffff,
+  parameter int unsigned AcknowledgeInterval = 16,
+  parameter bit          AdditiveIncrease    = 1'b0,
+  parameter int unsigned WindowLimit         = WindowPackets
+) (
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+  output logic                 ready_o,
+  input  cycles_t              now_i,
+
+  // Events.
+  input  logic                 turn_valid_i,
+  output logic                 turn_ready_o,
+  input  qp_index_t            turn_i,
+  input  logic                 header_valid_i,
+  output logic                 header_ready_o,
+  // Responses have none of a request's headers.
+  // verilator lint_off UNUSEDSIGNAL
+  input  roce_header_t         header_i,
+  // verilator lint_on UNUSEDSIGNAL
+  input  logic                 expired_valid_i,
+  output logic                 expired_ready_o,
+  input  qp_index_t            expired_i,
+  // ControlReset, ControlSend or ControlError; done is a pulse when its effect is there.
+  input  logic                 command_valid_i,
+  output logic                 command_ready_o,
+  input  control_t             command_i,
+  output logic                 command_done_o,
+  input  logic                 query_valid_i,
+  input  qp_index_t            query_index_i,
+  output logic                 query_done_o,
+  output requester_query_t     query_o,
+
+  // Reads: 1 cycle.
+  output logic                 table_read_o,
+  output qp_index_t            table_index_o,
+  // The rest is the responder's and the transmit path's.
+  // verilator lint_off UNUSEDSIGNAL
+  input  queue_pair_t          table_data_i,
+  // verilator lint_on UNUSEDSIGNAL
+  output logic                 ends_read_o,
+  output qp_index_t            ends_index_o,
+  input  send_serial_t         ends_head_i,
+  // Whether the queue is open matters to posts.
+  // verilator lint_off UNUSEDSIGNAL
+  input  send_tail_t           ends_tail_i,
+  // verilator lint_on UNUSEDSIGNAL
+  output logic                 plan_read_o,
+  output qp_index_t            plan_index_o,
+  output send_serial_t         plan_serial_o,
+  input  send_plan_t           plan_i,
+  output logic                 wait_read_o,
+  output send_serial_t         wait_serial_o,
+  input  send_wait_t           wait_i,
+  output logic                 wire_read_o,
+  output qp_index_t            wire_index_o,
+  output send_serial_t         wire_serial_o,
+  input  send_wire_t           wire_i,
+
+  // The region table: the grant three cycles after the request.
+  output logic                 check_valid_o,
+  output access_request_t      check_o,
+  // A requester calls no engine.
+  // verilator lint_off UNUSEDSIGNAL
+  input  access_grant_t        grant_i,
+  // verilator lint_on UNUSEDSIGNAL
+
+  // Effects.
+  output logic                 activate_valid_o,
+  output qp_index_t            activate_o,
+  output logic                 timer_set_o,
+  output qp_index_t            timer_index_o,
+  output logic                 timer_armed_o,
+  output cycles_t              timer_deadline_o,
+  output logic                 verdict_valid_o,
+  input  logic                 verdict_ready_i,
+  output placement_t           verdict_o,
+  output logic                 transmit_valid_o,
+  input  logic                 transmit_ready_i,
+  output transmit_t            transmit_o,
+  output logic                 fail_valid_o,
+  input  logic                 fail_ready_i,
+  output qp_index_t            fail_o,
+
+  output request_side_events_t events_o,
+  output logic                 idle_o
+);
+
+  localparam int unsigned IndexBits = $bits(qp_index_t);
+  // The value of `rnr_retry` that means "no limit".
+  localparam logic [2:0] RnrRetryWithoutLimit = 3'd7;
+  localparam logic [7:0] OpcodeCongestion = 8'h81;
+
+  typedef enum logic [1:0] {
+    WaitNothing,
+    WaitAcknowledgement,
+    WaitReceiverReady
+  } wait_e;
+
+  typedef enum logic [2:0] {
+    EventTurn,
+    EventHeader,
+    EventTimeOut,
+    EventCommand,
+    EventQuery
+  } event_e;
+
+  // What is known of one queue pair.
+  typedef struct packed {
+    requester_state_e state;
+    // The next packet to send, and the request that it belongs to: exactly, or if `resync` that one or an earlier one.
+    psn_t             cursor;
+    send_serial_t     cursor_serial;
+    logic             resync;
+    // The cursor stands behind the first packet of its request.
+    logic             begun;
+    // The oldest PSN that is not acknowledged.
+    psn_t             unacknowledged;
+    // One past the highest PSN ever sent.
+    psn_t             sent;
+    // READs and atomics that have been sent and not completed: how many, where the ring of them begins, and of the oldest
+    // the serial number and the PSN of the response that is due.
+    logic [4:0]       awaited;
+    resource_index_t  awaited_first;
+    send_serial_t     response_serial;
+    psn_t             response;
+    // The missing response for which the requester has gone back already.
+    logic             implied_valid;
+    psn_t             implied;
+    logic [2:0]       retries;
+    logic [2:0]       rnr_retries;
+    wait_e            timer;
+    cycles_t          deadline;
+    // Packets since one asked for an acknowledgement.
+    logic [6:0]       since_request;
+    // The request at the cursor cannot be made. Its first PSN; it fails when all before it have completed.
+    logic             failed;
+    psn_t             failed_first;
+    logic [6:0]       window;
+    logic [7:0]       window_acknowledged;
+  } state_t;
+
+  // One of the awaited.
+  typedef struct packed {
+    send_serial_t serial;
+    psn_t         first;
+  } awaited_t;
+
+  // What of a header goes along.
+  typedef struct packed {
+    logic        notification;
+    logic        acknowledge;
+    logic        atomic;
+    logic [1:0]  congestion;
+    logic        backward;
+    psn_t        psn;
+    logic [7:0]  syndrome;
+    logic [6:0]  offset;
+    logic [12:0] bytes;
+  } answer_header_t;
+
+  // What of the attributes goes along.
+  typedef struct packed {
+    logic [15:0] domain;
+    logic [2:0]  path_mtu;
+    logic [4:0]  max_rd_atomic;
+    logic [4:0]  timeout;
+    logic [2:0]  retry_count;
+    logic [2:0]  rnr_retry;
+  } attributes_t;
+
+  // The next state to clear; the highest bit says that all are cleared.
+  logic [IndexBits:0] clear_q;
+
+  assign ready_o = clear_q[IndexBits];
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) clear_q <= '0;
+    else if (!ready_o) clear_q <= clear_q + 1'b1;
+  end
+
+  // Stage 0: one event whose queue pair is not in the pipeline enters it; its state, attributes and queue ends are read.
+
+  localparam int unsigned Stages = 7;
+  localparam int unsigned OutputDepth = 32;
+  // Places that must be free before an event enters: its own and one for each event in flight.
+  localparam int unsigned Reserve = Stages + 1;
+
+  logic [Stages:1]         valid_q;
+  qp_index_t [Stages:1]    qp_q;
+  logic [5:0]              verdict_level;
+  logic [5:0]              transmit_level;
+  logic [5:0]              fail_level;
+  logic                    room;
+  logic                    transmit_room;
+  event_e                  event1_q;
+  logic                    query_wanted_q;
+  logic                    query_busy_q;
+  qp_index_t               query_index_q;
+  logic                    header_turn_q;
+  qp_index_t               header_qp;
+  logic                    header_free;
+  logic                    turn_free;
+  logic                    expired_free;
+  logic                    command_free;
+  logic                    query_free;
+  logic                    enter;
+  event_e                  enter_event;
+  qp_index_t               enter_qp;
+
+  // No event of this queue pair is in the pipeline.
+  function automatic logic free(qp_index_t qp, logic [Stages:1] valids, qp_index_t [Stages:1] qps);
+    free = 1'b1;
+    for (int stage = 1; stage <= Stages; stage++) begin
+      if (valids[stage] && qps[stage] == qp) free = 1'b0;
+    end
+  endfunction
+
+  assign header_qp = header_i.destination_qp[IndexBits-1:0];
+  assign room = ready_o && verdict_level < 6'(OutputDepth - Reserve) && fail_level < 6'(OutputDepth - Reserve);
+  assign transmit_room = transmit_level < 6'(OutputDepth - Reserve);
+  assign command_free = command_valid_i && room && free(command_i.qp, valid_q, qp_q);
+  assign query_free = query_wanted_q && room && free(query_index_q, valid_q, qp_q);
+  assign expired_free = expired_valid_i && room && free(expired_i, valid_q, qp_q);
+  assign header_free = header_valid_i && room && free(header_qp, valid_q, qp_q);
+  assign turn_free = turn_valid_i && room && transmit_room && free(turn_i, valid_q, qp_q);
+
+  always_comb begin
+    enter = 1'b1;
+    enter_event = EventCommand;
+    enter_qp = command_i.qp;
+    if (command_free) begin
+      // As above.
+    end else if (query_free) begin
+      enter_event = EventQuery;
+      enter_qp = query_index_q;
+    end else if (expired_free) begin
+      enter_event = EventTimeOut;
+      enter_qp = expired_i;
+    end else if (header_free && (header_turn_q || !turn_free)) begin
+      enter_event = EventHeader;
+      enter_qp = header_qp;
+    end else if (turn_free) begin
+      enter_event = EventTurn;
+      enter_qp = turn_i;
+    end else begin
+      enter = 1'b0;
+    end
+  end
+
+  assign command_ready_o = enter && enter_event == EventCommand;
+  assign expired_ready_o = enter && enter_event == EventTimeOut;
+  assign header_ready_o = enter && enter_event == EventHeader;
+  assign turn_ready_o = enter && enter_event == EventTurn;
+
+  assign table_read_o = enter;
+  assign table_index_o = enter_qp;
+  assign ends_read_o = enter;
+  assign ends_index_o = enter_qp;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      valid_q        <= '0;
+      header_turn_q  <= 1'b0;
+      query_wanted_q <= 1'b0;
+      query_busy_q   <= 1'b0;
+    end else begin
+      // A question ends in stage 1.
+      valid_q <= {valid_q[Stages-1:2], valid_q[1] && event1_q != EventQuery, enter};
+      if (enter) header_turn_q <= enter_event != EventHeader;
+      if (query_valid_i && !query_busy_q && !query_done_o) begin
+        query_wanted_q <= 1'b1;
+        query_busy_q   <= 1'b1;
+      end else begin
+        if (enter && enter_event == EventQuery) query_wanted_q <= 1'b0;
+        if (query_done_o) query_busy_q <= 1'b0;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (query_valid_i && !query_busy_q) query_index_q <= query_index_i;
+    if (enter) qp_q[1] <= enter_qp;
+    for (int stage = 2; stage <= Stages; stage++) begin
+      if (valid_q[stage-1]) qp_q[stage] <= qp_q[stage-1];
+    end
+  end
+
+  function automatic state_t cleared();
+    cleared = '0;
+    cleared.window = 7'(WindowLimit);
+  endfunction
+
+  state_t   state1;
+  state_t   state_write;
+  awaited_t awaited2;
+  logic     write7;
+
+  ram #(
+    .T    (state_t),
+    .Depth(QueuePairs)
+  ) u_states (
+    .clk_i,
+    .write_i        (write7 || !ready_o),
+    .write_address_i(ready_o ? qp_q[7] : clear_q[IndexBits-1:0]),
+    .write_data_i   (ready_o ? state_write : cleared()),
+    .read_i         (enter),
+    .read_address_i (enter_qp),
+    .read_data_o    (state1)
+  );
+
+  // The original values of atomics need no place in the pipeline: it never stalls.
+  logic [2:0]  step_q;
+  (* ram_style = "distributed" *)
+  logic [63:0] original[8];
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) step_q <= '0;
+    else step_q <= step_q + 1'b1;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (header_ready_o) original[step_q] <= header_i.swap_or_add;
+  end
+
+  // Stage 1: the state is there. Distances from the oldest unacknowledged PSN are taken, the request is read: the one
+  // at the cursor for a turn, that of the oldest response due for a header.
+
+  control_t       command1_q;
+  answer_header_t header1_q;
+  qpn_t           destination1_q;
+  logic [15:0]    partition1_q;
+  ipv4_address_t  source1_q;
+  send_serial_t   serial1;
+  // Only the sign matters.
+  // verilator lint_off UNUSEDSIGNAL
+  send_serial_t   lag1;
+  // verilator lint_on UNUSEDSIGNAL
+
+  always_ff @(posedge clk_i) begin
+    if (enter) begin
+      event1_q <= enter_event;
+      command1_q <= command_i;
+    end
+    if (header_ready_o) begin
+      header1_q.notification <= header_i.opcode == OpcodeCongestion;
+      header1_q.acknowledge <= header_i.opcode == Acknowledge;
+      header1_q.atomic <= header_i.opcode == AtomicAcknowledge;
+      header1_q.congestion <= header_i.opcode == OpcodeCongestion ? 2'd1
+          : {1'b0, header_i.forward_congestion} + {1'b0, header_i.backward_congestion};
+      header1_q.backward <= header_i.backward_congestion || header_i.opcode == OpcodeCongestion;
+      header1_q.psn <= header_i.psn;
+      header1_q.syndrome <= header_i.syndrome;
+      header1_q.offset <= header_i.opcode == AtomicAcknowledge ? 7'd127 : header_i.payload_offset;
+      header1_q.bytes <= header_i.opcode == AtomicAcknowledge ? 13'd8 : header_i.payload_bytes;
+      destination1_q <= header_i.destination_qp;
+      partition1_q <= header_i.partition_key;
+      source1_q <= header_i.source;
+    end
+  end
+
+  assign lag1 = ends_head_i - state1.cursor_serial;
+  // A head that has moved on is a better place to look from; what lies before it may be gone.
+  assign serial1 = state1.resync && !lag1[$bits(send_serial_t)-1] ? ends_head_i : state1.cursor_serial;
+
+  assign plan_read_o = valid_q[1];
+  assign plan_index_o = qp_q[1];
+  assign plan_serial_o = event1_q == EventTurn ? serial1 : state1.response_serial;
+  assign wait_read_o = valid_q[1];
+  assign wait_serial_o = event1_q == EventTurn ? serial1 + 1'b1 : serial1;
+
+  // Refusals that need no look at PSNs, in their order.
+  logic unknown1;
+  logic partition1;
+  logic wrong_state1;
+  logic wrong_source1;
+
+  assign unknown1 = table_data_i.number == '0 || table_data_i.number != destination1_q;
+  // Keys match if their low 15 bits do and one of the two is a full member's (clause 10.9.3).
+  assign partition1 = !header1_q.notification
+      && (partition1_q[14:0] != PartitionKey[14:0] || !(partition1_q[15] || PartitionKey[15]));
+  assign wrong_state1 = !header1_q.notification && state1.state != RequesterReady;
+  assign wrong_source1 = table_data_i.destination != source1_q;
+
+  logic query_done_q;
+
+  assign query_done_o = query_done_q;
+
+  always_ff @(posedge clk_i) begin
+    query_done_q <= rst_ni && valid_q[1] && event1_q == EventQuery;
+    if (valid_q[1] && event1_q == EventQuery) begin
+      query_o.state <= state1.state;
+      query_o.next_psn <= state1.state == RequesterReady ? state1.cursor : ends_tail_i.next_psn;
+      query_o.queued <= ends_tail_i.tail - ends_head_i;
+      query_o.window <= state1.window;
+    end
+  end
+
+  logic            ring_write7;
+  resource_index_t ring_place7;
+  awaited_t        ring_data7;
+
+  ram #(
+    .T    (awaited_t),
+    .Depth(QueuePairs * ResponderResources)
+  ) u_awaited (
+    .clk_i,
+    .write_i        (ring_write7),
+    .write_address_i({qp_q[7], ring_place7}),
+    .write_data_i   (ring_data7),
+    .read_i         (valid_q[1]),
+    .read_address_i ({qp_q[1], resource_index_t'(state1.awaited_first + 1'b1)}),
+    .read_data_o    (awaited2)
+  );
+
+  // What goes through all stages from the second on.
+  typedef struct packed {
+    event_e         kind;
+    control_t       command;
+    answer_header_t header;
+    attributes_t    attributes;
+    state_t         state;
+    send_serial_t   head;
+    send_serial_t   tail;
+    send_serial_t   serial;
+  } common_t;
+
+  common_t common2_q;
+  common_t common3_q;
+  common_t common4_q;
+  common_t common5_q;
+  common_t common6_q;
+  // What a stage does not look at any more falls away in synthesis.
+  // verilator lint_off UNUSEDSIGNAL
+  common_t common7_q;
+  // verilator lint_on UNUSEDSIGNAL
+
+  typedef struct packed {
+    // Distances from the oldest PSN that is not acknowledged.
+    psn_t psn;
+    psn_t sent;
+    psn_t response;
+    psn_t cursor;
+    psn_t failed;
+    psn_t implied;
+  } distances_t;
+
+  distances_t distances2_q;
+  distances_t distances3_q;
+  distances_t distances4_q;
+  // What a stage does not look at any more falls away in synthesis.
+  // verilator lint_off UNUSEDSIGNAL
+  distances_t distances5_q;
+  // verilator lint_on UNUSEDSIGNAL
+  logic       live2_q;
+  logic       unknown2_q;
+  logic       partition2_q;
+  logic       wrong_state2_q;
+  logic       wrong_source2_q;
+  logic       exists2_q;
+  logic       sent_before2_q;
+  logic       response_before2_q;
+  logic       expired2_q;
+  psn_t       base2_q;
+
+  always_ff @(posedge clk_i) begin
+    if (valid_q[1]) begin
+      common2_q.kind <= event1_q;
+      common2_q.command <= command1_q;
+      common2_q.header <= header1_q;
+      common2_q.attributes <= '{
+          domain: table_data_i.domain,
+          path_mtu: table_data_i.path_mtu,
+          max_rd_atomic: table_data_i.max_rd_atomic,
+          timeout: table_data_i.timeout,
+          retry_count: table_data_i.retry_count,
+          rnr_retry: table_data_i.rnr_retry
+      };
+      common2_q.state <= state1;
+      common2_q.head <= ends_head_i;
+      common2_q.tail <= ends_tail_i.tail;
+      common2_q.serial <= serial1;
+      distances2_q <= '{
+          psn: header1_q.psn - state1.unacknowledged,
+          sent: state1.sent - state1.unacknowledged,
+          response: state1.response - state1.unacknowledged,
+          cursor: state1.cursor - state1.unacknowledged,
+          failed: state1.failed_first - state1.unacknowledged,
+          implied: state1.implied - state1.unacknowledged
+      };
+      unknown2_q <= event1_q == EventHeader && unknown1;
+      partition2_q <= event1_q == EventHeader && !unknown1 && partition1;
+      wrong_state2_q <= event1_q == EventHeader && !unknown1 && !partition1 && wrong_state1;
+      wrong_source2_q <= event1_q == EventHeader && !unknown1 && !partition1 && !wrong_state1 && wrong_source1;
+      live2_q <= event1_q == EventHeader && !unknown1 && !partition1 && !wrong_state1 && !wrong_source1;
+      exists2_q <= serial1 != ends_tail_i.tail;
+      // A packet that has been sent before is sent again; a READ or atomic then is awaited already.
+      sent_before2_q <= psn_before(state1.cursor, state1.sent);
+      response_before2_q <= state1.awaited != '0 && psn_before(state1.response, state1.cursor);
+      expired2_q <= event1_q == EventTimeOut && state1.timer != WaitNothing && state1.deadline <= now_i;
+      base2_q <= event1_q == EventTurn ? state1.cursor : state1.response;
+    end
+  end
+
+  // Stage 2: the request is there. May the packet at the cursor be sent? What kind of answer is it?
+
+  psn_t        to_limit2;
+  psn_t        packet2;
+  logic [31:0] offset2;
+  logic        has_response2;
+  logic        skip2;
+  logic        may_send2;
+  logic        ready2;
+  logic        fenced2;
+  logic        full2;
+  logic        in_range2;
+  logic        stale2;
+  logic        ghost2;
+  logic        known2;
+  logic        reserved2;
+  logic        answered2;
+  psn_t        end2;
+  logic        missing2;
+  logic        due2;
+  logic        expected2;
+  logic        gap2;
+  logic        misplaced2;
+  logic [28:0] rnr_interval2;
+
+  function automatic logic responds(operation_e operation);
+    return operation inside {OperationRead, OperationCompareSwap, OperationFetchAdd};
+  endfunction
+
+  // Cycles of 4 ns that a requester waits after a receiver-not-ready NAK (clause 9.7.5.2.8, table 45): the table is in tens
+  // of microseconds.
+  function automatic logic [28:0] rnr_cycles(logic [4:0] code);
+    logic [16:0] tens;
+    unique case (code)
+      5'd0: tens = 17'd65536;
+      5'd1: tens = 17'd1;
+      5'd2: tens = 17'd2;
+      5'd3: tens = 17'd3;
+      5'd4: tens = 17'd4;
+      5'd5: tens = 17'd6;
+      5'd6: tens = 17'd8;
+      5'd7: tens = 17'd12;
+      5'd8: tens = 17'd16;
+      5'd9: tens = 17'd24;
+      5'd10: tens = 17'd32;
+      5'd11: tens = 17'd48;
+      5'd12: tens = 17'd64;
+      5'd13: tens = 17'd96;
+      5'd14: tens = 17'd128;
+      5'd15: tens = 17'd192;
+      5'd16: tens = 17'd256;
+      5'd17: tens = 17'd384;
+      5'd18: tens = 17'd512;
+      5'd19: tens = 17'd768;
+      5'd20: tens = 17'd1024;
+      5'd21: tens = 17'd1536;
+      5'd22: tens = 17'd2048;
+      5'd23: tens = 17'd3072;
+      5'd24: tens = 17'd4096;
+      5'd25: tens = 17'd6144;
+      5'd26: tens = 17'd8192;
+      5'd27: tens = 17'd12288;
+      5'd28: tens = 17'd16384;
+      5'd29: tens = 17'd24576;
+      5'd30: tens = 17'd32768;
+      default: tens = 17'd49152;
+    endcase
+    return 29'(tens * 29'd2500);
+  endfunction
+
+  assign has_response2 = responds(plan_i.operation);
+  assign to_limit2 = plan_i.limit - base2_q;
+  assign packet2 = base2_q - plan_i.first;
+  always_comb begin
+    unique case (common2_q.attributes.path_mtu)
+      3'd1: offset2 = {packet2, 8'd0};
+      3'd2: offset2 = {packet2[22:0], 9'd0};
+      3'd3: offset2 = {packet2[21:0], 10'd0};
+      3'd4: offset2 = {packet2[20:0], 11'd0};
+      default: offset2 = {packet2[19:0], 12'd0};
+    endcase
+  end
+
+  // The request lies before the cursor.
+  assign skip2 = to_limit2 == '0 || to_limit2[23];
+  // A request that waits behind a fence, or for a responder resource, waits before its first packet.
+  assign fenced2 = base2_q == plan_i.first && plan_i.fence && response_before2_q;
+  assign full2 = has_response2 && !sent_before2_q && common2_q.state.awaited >= common2_q.attributes.max_rd_atomic;
+  assign may_send2 = common2_q.state.state == RequesterReady && common2_q.state.timer != WaitReceiverReady
+      && !common2_q.state.failed && exists2_q;
+  assign ready2 = may_send2 && !(common2_q.state.resync && skip2)
+      && distances2_q.cursor < 24'(common2_q.state.window) && !fenced2 && !full2;
+
+  assign stale2 = live2_q && !common2_q.header.notification && distances2_q.psn[23];
+  assign ghost2 = live2_q && !common2_q.header.notification && !distances2_q.psn[23]
+      && distances2_q.psn >= distances2_q.sent;
+  assign in_range2 = live2_q && !common2_q.header.notification && !distances2_q.psn[23]
+      && distances2_q.psn < distances2_q.sent;
+  assign known2 = common2_q.header.syndrome[7:5] inside {3'b000, SyndromeRnrPrefix}
+      || (common2_q.header.syndrome[7:5] == 3'b011 && common2_q.header.syndrome[4:0] <= 5'd4);
+  assign reserved2 = common2_q.header.syndrome == SyndromeInvalidReadRequest;
+  assign answered2 = in_range2 && common2_q.header.acknowledge && known2 && !reserved2;
+  // A negative acknowledgement says that everything before its PSN was carried out.
+  assign end2 = common2_q.header.syndrome[7:5] == 3'b000 ? distances2_q.psn + 1'b1 : distances2_q.psn;
+  assign due2 = common2_q.state.awaited != '0;
+  assign missing2 = due2 && distances2_q.response < end2;
+  assign expected2 = in_range2 && !common2_q.header.acknowledge && due2 && distances2_q.psn == distances2_q.response;
+  assign gap2 = in_range2 && !common2_q.header.acknowledge && due2 && distances2_q.psn > distances2_q.response;
+  assign misplaced2 = in_range2 && (common2_q.header.acknowledge ? !known2
+      : !(due2 && distances2_q.psn >= distances2_q.response));
+  assign rnr_interval2 = rnr_cycles(common2_q.header.syndrome[4:0]);
+
+  send_plan_t  plan3_q;
+  send_plan_t  plan4_q;
+  // What a stage does not look at any more falls away in synthesis.
+  // verilator lint_off UNUSEDSIGNAL
+  send_plan_t  plan5_q;
+  // verilator lint_on UNUSEDSIGNAL
+  send_wait_t  wait3_q;
+  awaited_t    awaited3_q;
+  logic        go3_q;
+  logic        skip3_q;
+  logic        settled3_q;
+  logic        last3_q;
+  logic        first3_q;
+  logic        has_response3_q;
+  logic        sent_before3_q;
+  logic        response_before3_q;
+  logic        at_head3_q;
+  logic [31:0] offset3_q;
+  logic        live3_q;
+  logic        answered3_q;
+  logic        missing3_q;
+  logic        expected3_q;
+  logic        gap3_q;
+  logic        expired3_q;
+  psn_t        end3_q;
+  logic        exists3_q;
+  cycles_t     interval3_q;
+
+  always_ff @(posedge clk_i) begin
+    if (valid_q[2]) begin
+      common3_q <= common2_q;
+      distances3_q <= distances2_q;
+      plan3_q <= plan_i;
+      wait3_q <= wait_i;
+      awaited3_q <= awaited2;
+      go3_q <= common2_q.kind == EventTurn && ready2;
+      skip3_q <= common2_q.kind == EventTurn && may_send2 && common2_q.state.resync && skip2;
+      // The search has reached the end of the queue.
+      settled3_q <= common2_q.kind == EventTurn && common2_q.state.state == RequesterReady && common2_q.state.resync
+          && !exists2_q;
+      last3_q <= to_limit2 == 24'd1;
+      first3_q <= base2_q == plan_i.first;
+      has_response3_q <= has_response2;
+      sent_before3_q <= sent_before2_q;
+      response_before3_q <= response_before2_q;
+      // All requests before this one are acknowledged.
+      at_head3_q <= distances2_q.cursor <= packet2;
+      offset3_q <= offset2;
+      live3_q <= live2_q;
+      answered3_q <= answered2;
+      missing3_q <= missing2;
+      expected3_q <= expected2;
+      gap3_q <= gap2;
+      expired3_q <= expired2_q;
+      end3_q <= end2;
+      exists3_q <= exists2_q;
+      // 4.096 us times two to the power of the code, in cycles of 4 ns (clause 9.9.2.1.2).
+      interval3_q <= answered2 && common2_q.header.syndrome[7:5] == SyndromeRnrPrefix ? 48'(rnr_interval2)
+          : 48'd1024 << common2_q.attributes.timeout;
+    end
+  end
+
+  // Stage 3: the memory of the packet; how far an answer goes; faults of a response.
+
+  logic [63:0] address3;
+  logic [31:0] rest3;
+  logic [12:0] mtu3;
+  logic [12:0] part3;
+  logic [31:0] needed3;
+  logic        stopped3;
+  logic        bad_response3;
+  logic        bad_length3;
+  logic        check3;
+  psn_t        advance3;
+
+  assign mtu3 = 13'd128 << common3_q.attributes.path_mtu;
+  assign address3 = plan3_q.local_address + 64'(offset3_q);
+  assign rest3 = plan3_q.length - offset3_q;
+  assign part3 = rest3 > 32'(mtu3) ? mtu3 : rest3[12:0];
+  // A READ that is sent needs memory for all that is still to come.
+  assign needed3 = go3_q && has_response3_q ? rest3 : 32'(part3);
+  // The failure of the request at the cursor comes first.
+  assign stopped3 = common3_q.state.failed && distances3_q.failed <= distances3_q.psn;
+  assign bad_response3 = common3_q.header.atomic != (plan3_q.operation != OperationRead);
+  assign bad_length3 = part3 != common3_q.header.bytes;
+  assign check3 = (go3_q || (expected3_q && !stopped3 && !bad_response3 && !bad_length3)) && needed3 != '0;
+  always_comb begin
+    advance3 = '0;
+    if (answered3_q) advance3 = missing3_q ? distances3_q.response : end3_q;
+    // If it is good, a response acknowledges all before it and itself (clause 9.7.5.1.3).
+    else if (expected3_q) advance3 = distances3_q.psn + 1'b1;
+    else if (gap3_q) advance3 = distances3_q.response;
+  end
+
+  access_request_t check4_q;
+  logic            check_valid4_q;
+  logic            check_valid5_q;
+  logic            check_valid6_q;
+  logic            check_valid7_q;
+
+  assign check_valid_o = check_valid4_q;
+  assign check_o = check4_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      check_valid4_q <= 1'b0;
+    end else begin
+      check_valid4_q <= valid_q[3] && check3;
+    end
+    check_valid5_q <= check_valid4_q;
+    check_valid6_q <= check_valid5_q;
+    check_valid7_q <= check_valid6_q;
+    if (valid_q[3]) begin
+      check4_q <= '{
+          remote: 1'b0,
+          key: plan3_q.lkey,
+          domain: common3_q.attributes.domain,
+          address: address3,
+          bytes: needed3,
+          needs: '{local_write: !go3_q || has_response3_q, default: 1'b0}
+      };
+    end
+  end
+
+  // What a packet carries, from stage 4 on.
+  typedef struct packed {
+    logic        go;
+    logic        again;
+    logic        last;
+    logic        first;
+    logic        has_response;
+    logic        new_awaited;
+    logic        at_head;
+    logic        request;        // for an acknowledgement
+    logic        more;           // another packet may follow
+    psn_t        next_cursor;
+    psn_t        next_sent;
+    logic [31:0] offset;
+    logic [47:0] address;
+    logic [12:0] bytes;
+    logic [31:0] length;         // of the RETH
+    operation_e  operation;
+    logic        has_immediate;
+    logic        solicited;
+    psn_t        plan_first;
+  } packet_t;
+
+  packet_t     packet4_q;
+  packet_t     packet5_q;
+  packet_t     packet6_q;
+  // What a stage does not look at any more falls away in synthesis.
+  // verilator lint_off UNUSEDSIGNAL
+  packet_t     packet7_q;
+  // verilator lint_on UNUSEDSIGNAL
+  psn_t        next_cursor3;
+
+  assign next_cursor3 = has_response3_q ? plan3_q.limit : common3_q.state.cursor + 1'b1;
+
+  // What has been found out about an answer or a time-out, from stage 4 on.
+  typedef struct packed {
+    logic       live;
+    logic       answered;
+    logic       missing;
+    logic       expected;
+    logic       gap;
+    logic       stopped;
+    logic       bad_response;
+    logic       bad_length;
+    logic       pop;             // the response is the last of its request
+    logic       expired;
+    logic       skip;
+    logic       settled;
+    logic       exists;
+    logic       response_before;
+    psn_t       advance;
+    psn_t       awaited_distance;
+    awaited_t   awaited;
+    send_wait_t waits;
+    cycles_t    deadline;
+  } finding_t;
+
+  finding_t finding4_q;
+  finding_t finding5_q;
+  finding_t finding6_q;
+  // What a stage does not look at any more falls away in synthesis.
+  // verilator lint_off UNUSEDSIGNAL
+  finding_t finding7_q;
+  // verilator lint_on UNUSEDSIGNAL
+
+  always_ff @(posedge clk_i) begin
+    if (valid_q[3]) begin
+      common4_q <= common3_q;
+      distances4_q <= distances3_q;
+      plan4_q <= plan3_q;
+      packet4_q <= '{
+          go: go3_q,
+          again: sent_before3_q,
+          last: last3_q,
+          first: first3_q,
+          has_response: has_response3_q,
+          new_awaited: has_response3_q && !sent_before3_q,
+          at_head: at_head3_q,
+          request: 1'b0,
+          more: 1'b0,
+          next_cursor: next_cursor3,
+          next_sent: psn_before(common3_q.state.sent, next_cursor3) ? next_cursor3 : common3_q.state.sent,
+          offset: offset3_q,
+          address: address3[47:0],
+          bytes: part3,
+          length: plan3_q.operation == OperationRead ? rest3 : plan3_q.length,
+          operation: plan3_q.operation,
+          has_immediate: plan3_q.has_immediate && last3_q,
+          solicited: plan3_q.solicited && (last3_q || has_response3_q),
+          plan_first: plan3_q.first
+      };
+      finding4_q <= '{
+          live: live3_q,
+          answered: answered3_q,
+          missing: missing3_q,
+          expected: expected3_q,
+          gap: gap3_q,
+          stopped: expected3_q && stopped3,
+          bad_response: bad_response3,
+          bad_length: bad_length3,
+          pop: last3_q,
+          expired: expired3_q,
+          skip: skip3_q,
+          settled: settled3_q,
+          exists: exists3_q,
+          response_before: response_before3_q,
+          advance: advance3,
+          awaited_distance: awaited3_q.first - common3_q.state.unacknowledged,
+          awaited: awaited3_q,
+          waits: wait3_q,
+          deadline: now_i + interval3_q
+      };
+    end
+  end
+
+  // Stage 4: comparisons. For a packet: where the cursor is afterwards.
+
+  logic       advances5_q;
+  logic       reaches_failed5_q;
+  logic       behind5_q;
+  logic       beyond5_q;
+  logic       implied_same5_q;
+  psn_t       cursor_distance5_q;
+  logic       response_before_next5_q;
+  logic       next_before_sent5_q;
+  logic [4:0] next_awaited5_q;
+  psn_t       next_response4;
+  logic [6:0] interval4;
+  logic [6:0] interval5_q;
+
+  assign next_response4 = common4_q.state.awaited == '0 ? common4_q.state.cursor : common4_q.state.response;
+  // Four times in a window, so that one that is halved on its way does not leave the requester waiting for an
+  // acknowledgement that nobody was asked for.
+  always_comb begin
+    interval4 = {2'd0, common4_q.state.window[6:2]};
+    if (interval4 > 7'(AcknowledgeInterval)) interval4 = 7'(AcknowledgeInterval);
+    if (interval4 == '0) interval4 = 7'd1;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (valid_q[4]) begin
+      common5_q <= common4_q;
+      distances5_q <= distances4_q;
+      plan5_q <= plan4_q;
+      packet5_q <= packet4_q;
+      finding5_q <= finding4_q;
+      advances5_q <= finding4_q.advance != '0;
+      reaches_failed5_q <= common4_q.state.failed && finding4_q.advance != '0
+          && distances4_q.failed <= finding4_q.advance;
+      behind5_q <= distances4_q.cursor < finding4_q.advance;
+      beyond5_q <= distances4_q.cursor > finding4_q.advance;
+      implied_same5_q <= common4_q.state.implied_valid && distances4_q.implied == finding4_q.advance;
+      cursor_distance5_q <= packet4_q.next_cursor - common4_q.state.unacknowledged;
+      response_before_next5_q <= psn_before(next_response4, packet4_q.next_cursor);
+      next_before_sent5_q <= psn_before(packet4_q.next_cursor, common4_q.state.sent);
+      next_awaited5_q <= common4_q.state.awaited + 5'(packet4_q.new_awaited);
+      interval5_q <= interval4;
+    end
+  end
+
+  // Stage 5: decisions. May another packet follow this one, and does this one ask for an acknowledgement?
+
+  logic         ends5;
+  send_serial_t next_serial5;
+  logic         more5;
+  logic [6:0]   since5;
+  logic         request5;
+  logic         header_fault5;
+  logic         go_back5;
+  logic         refused5;
+  logic         sequence5;
+  logic         rnr5;
+  logic         retry5;
+  logic         exceeded5;
+  logic         rnr_exceeded5;
+  logic [2:0]   retries5;
+  logic [2:0]   rnr_retries5;
+  logic         answer5;
+
+  assign ends5 = packet5_q.last || packet5_q.has_response;
+  assign next_serial5 = ends5 ? common5_q.serial + 1'b1 : common5_q.serial;
+  assign more5 = next_serial5 != common5_q.tail && cursor_distance5_q < 24'(common5_q.state.window)
+      && !(ends5 && finding5_q.waits.fence && next_awaited5_q != '0 && response_before_next5_q)
+      && !(ends5 && finding5_q.waits.has_response && !next_before_sent5_q
+           && next_awaited5_q >= common5_q.attributes.max_rd_atomic);
+  assign since5 = common5_q.state.since_request + 1'b1;
+  assign request5 = (ends5 && plan5_q.signaled) || since5 >= interval5_q || !more5;
+
+  assign retries5 = advances5_q ? common5_q.attributes.retry_count : common5_q.state.retries;
+  assign rnr_retries5 = advances5_q ? common5_q.attributes.rnr_retry : common5_q.state.rnr_retries;
+  // The syndrome counts, unless a response before it is missing or the request at the cursor fails now.
+  assign answer5 = finding5_q.answered && !finding5_q.missing && !reaches_failed5_q;
+  assign go_back5 = ((finding5_q.answered && finding5_q.missing) || finding5_q.gap) && !reaches_failed5_q
+      && !implied_same5_q;
+  assign sequence5 = answer5 && common5_q.header.syndrome == SyndromeSequenceError;
+  assign rnr5 = answer5 && common5_q.header.syndrome[7:5] == SyndromeRnrPrefix;
+  assign refused5 = answer5 && common5_q.header.syndrome[7:5] == 3'b011 && !sequence5;
+  assign retry5 = go_back5 || sequence5 || (finding5_q.expired && common5_q.state.timer == WaitAcknowledgement);
+  assign exceeded5 = retry5 && retries5 == '0;
+  assign rnr_exceeded5 = rnr5 && common5_q.attributes.rnr_retry != RnrRetryWithoutLimit && rnr_retries5 == '0;
+  assign header_fault5 = reaches_failed5_q && !finding5_q.expected;
+
+  typedef struct packed {
+    logic         fault;           // whatever the region check says
+    status_e      status;
+    logic [7:0]   vendor_error;
+    logic         own;             // the fault lies in the response itself, which then does not count
+    logic         advances;
+    logic         rewind;
+    logic         beyond;
+    logic         go_back;
+    logic         retry;           // and it is allowed
+    logic         gap;
+    logic         time_out;
+    logic         rnr;             // and it is allowed
+    logic [2:0]   retries;
+    logic [2:0]   rnr_retries;
+    psn_t         unacknowledged;
+    psn_t         cursor_distance;
+    send_serial_t next_serial;
+    logic [6:0]   since;
+    logic [4:0]   next_awaited;
+  } decision_t;
+
+  decision_t decision5;
+  decision_t decision6_q;
+  // What a stage does not look at any more falls away in synthesis.
+  // verilator lint_off UNUSEDSIGNAL
+  decision_t decision7_q;
+  // verilator lint_on UNUSEDSIGNAL
+
+  always_comb begin
+    decision5 = '0;
+    decision5.status = StatusLocalProtection;
+    if (finding5_q.expected) begin
+      decision5.own = finding5_q.stopped || finding5_q.bad_response || finding5_q.bad_length;
+      decision5.fault = decision5.own || reaches_failed5_q;
+      if (!finding5_q.stopped) begin
+        if (finding5_q.bad_response) decision5.status = StatusBadResponse;
+        else if (finding5_q.bad_length) decision5.status = StatusLocalLength;
+      end
+    end else if (header_fault5) begin
+      decision5.fault = 1'b1;
+    end else if (exceeded5) begin
+      decision5.fault = 1'b1;
+      decision5.status = StatusRetryExceeded;
+    end else if (rnr_exceeded5) begin
+      decision5.fault = 1'b1;
+      decision5.status = StatusRnrRetryExceeded;
+      decision5.vendor_error = common5_q.header.syndrome;
+    end else if (refused5) begin
+      decision5.fault = 1'b1;
+      decision5.vendor_error = common5_q.header.syndrome;
+      unique case (common5_q.header.syndrome)
+        SyndromeInvalidRequest: decision5.status = StatusRemoteInvalid;
+        SyndromeRemoteAccess: decision5.status = StatusRemoteAccess;
+        default: decision5.status = StatusRemoteOperation;
+      endcase
+    end
+    decision5.advances = advances5_q;
+    decision5.go_back = go_back5;
+    decision5.retry = retry5 && !exceeded5;
+    decision5.gap = decision5.retry && common5_q.kind == EventHeader;
+    decision5.time_out = decision5.retry && common5_q.kind == EventTimeOut;
+    decision5.rnr = rnr5 && !rnr_exceeded5;
+    decision5.rewind = behind5_q || decision5.retry || decision5.rnr;
+    decision5.beyond = beyond5_q;
+    decision5.retries = decision5.retry ? retries5 - 1'b1 : retries5;
+    decision5.rnr_retries = decision5.rnr && common5_q.attributes.rnr_retry != RnrRetryWithoutLimit
+        ? rnr_retries5 - 1'b1 : rnr_retries5;
+    decision5.unacknowledged = common5_q.state.unacknowledged + finding5_q.advance;
+    // Of a cursor that does not move, from the new oldest PSN.
+    decision5.cursor_distance = distances5_q.cursor - finding5_q.advance;
+    decision5.next_serial = next_serial5;
+    decision5.since = since5;
+    decision5.next_awaited = next_awaited5_q;
+  end
+
+  // Parts that only go to headers are read late, so that they do not lie in flip-flops before.
+  assign wire_read_o = valid_q[5] && packet5_q.go;
+  assign wire_index_o = qp_q[5];
+  assign wire_serial_o = common5_q.serial;
+
+  always_ff @(posedge clk_i) begin
+    if (valid_q[5]) begin
+      common6_q <= common5_q;
+      packet6_q <= packet5_q;
+      packet6_q.request <= request5;
+      packet6_q.more <= more5;
+      finding6_q <= finding5_q;
+      decision6_q <= decision5;
+    end
+  end
+
+  // Stage 6: the state afterwards, unless the region check refuses.
+
+  state_t     next6;
+  state_t     next7_q;
+  logic       waiting6;       // behind a fence, or for a responder resource, as far as known now
+  logic       candidate6;
+  logic       candidate7_q;
+  logic       timer_set6;
+  logic       timer_set7_q;
+  advance_t   advance6;
+  advance_t   advance7_q;
+  logic [6:0] window6;
+  logic [7:0] window_acknowledged6;
+  // What a stage does not look at any more falls away in synthesis.
+  // verilator lint_off UNUSEDSIGNAL
+  send_wire_t wire7_q;
+  // verilator lint_on UNUSEDSIGNAL
+  logic [63:0] remote7_q;
+
+  congestion #(
+    .AdditiveIncrease(AdditiveIncrease),
+    .Limit           (WindowLimit)
+  ) u_congestion (
+    .window_i      (common6_q.state.window),
+    .acknowledged_i(common6_q.state.window_acknowledged),
+    .mark_i        (finding6_q.live && common6_q.header.backward),
+    .packets_i     (finding6_q.advance > 24'd64 ? 7'd64 : finding6_q.advance[6:0]),
+    .gap_i         (decision6_q.gap),
+    .time_out_i    (decision6_q.time_out),
+    .window_o      (window6),
+    .acknowledged_o(window_acknowledged6)
+  );
+
+  always_comb begin
+    next6 = common6_q.state;
+    timer_set6 = 1'b0;
+    advance6 = '{kind: AdvanceNone, psn: decision6_q.unacknowledged, status: decision6_q.status,
+                 vendor_error: decision6_q.vendor_error};
+    waiting6 = 1'b0;
+    unique case (common6_q.kind)
+      EventTurn: begin
+        if (common6_q.state.state == RequesterError && common6_q.head != common6_q.tail) begin
+          advance6.kind = AdvanceFlush;
+          advance6.status = StatusFlushed;
+        end
+        if (packet6_q.go) begin
+          next6.cursor = packet6_q.next_cursor;
+          next6.cursor_serial = decision6_q.next_serial;
+          next6.resync = 1'b0;
+          next6.begun = !(packet6_q.last || packet6_q.has_response);
+          next6.sent = packet6_q.next_sent;
+          if (packet6_q.new_awaited) begin
+            next6.awaited = decision6_q.next_awaited;
+            if (common6_q.state.awaited == '0) begin
+              next6.response_serial = common6_q.serial;
+              next6.response = common6_q.state.cursor;
+            end
+          end
+          next6.since_request = packet6_q.request ? '0 : decision6_q.since;
+          if (common6_q.state.timer == WaitNothing && common6_q.attributes.timeout != '0) begin
+            timer_set6 = 1'b1;
+            next6.timer = WaitAcknowledgement;
+            next6.deadline = finding6_q.deadline;
+          end
+        end else if (finding6_q.skip) begin
+          next6.cursor_serial = common6_q.serial + 1'b1;
+        end else if (finding6_q.settled) begin
+          next6.cursor_serial = common6_q.serial;
+          next6.resync = 1'b0;
+          next6.begun = 1'b0;
+        end
+      end
+      EventHeader, EventTimeOut: begin
+        next6.window = finding6_q.live || common6_q.kind == EventTimeOut ? window6 : common6_q.state.window;
+        if (finding6_q.live || common6_q.kind == EventTimeOut) next6.window_acknowledged = window_acknowledged6;
+        next6.unacknowledged = decision6_q.unacknowledged;
+        next6.retries = decision6_q.retries;
+        next6.rnr_retries = decision6_q.rnr_retries;
+        // The ring of what is awaited.
+        if (finding6_q.expected) begin
+          next6.response = common6_q.state.response + 1'b1;
+          if (finding6_q.pop) begin
+            next6.awaited = common6_q.state.awaited - 1'b1;
+            next6.awaited_first = common6_q.state.awaited_first + 1'b1;
+            next6.response_serial = finding6_q.awaited.serial;
+            next6.response = finding6_q.awaited.first;
+          end
+        end
+        if (decision6_q.go_back) begin
+          next6.implied_valid = 1'b1;
+          next6.implied = decision6_q.unacknowledged;
+        end
+        if (decision6_q.rewind) begin
+          next6.cursor = decision6_q.unacknowledged;
+          next6.cursor_serial = common6_q.head;
+          next6.resync = 1'b1;
+          next6.failed = 1'b0;
+          // The first packet that is sent again asks for an acknowledgement: perhaps all that is missing is one.
+          next6.since_request = 7'(WindowLimit);
+        end
+        if (common6_q.kind == EventTimeOut) begin
+          // The scanner offers a deadline until it is changed, and may have offered one that has changed meanwhile.
+          timer_set6 = 1'b1;
+          if (finding6_q.expired) begin
+            next6.timer = WaitNothing;
+            if (common6_q.state.timer == WaitAcknowledgement) next6.implied_valid = 1'b0;
+          end
+        end else if (decision6_q.rnr) begin
+          timer_set6 = 1'b1;
+          next6.timer = WaitReceiverReady;
+          next6.deadline = finding6_q.deadline;
+        end else if (decision6_q.retry) begin
+          timer_set6 = 1'b1;
+          next6.timer = WaitNothing;
+        end else if (decision6_q.advances) begin
+          timer_set6 = 1'b1;
+          next6.timer = decision6_q.beyond && common6_q.attributes.timeout != '0 ? WaitAcknowledgement : WaitNothing;
+          next6.deadline = finding6_q.deadline;
+        end
+        if (decision6_q.advances) advance6.kind = AdvanceTo;
+        if (decision6_q.fault) begin
+          advance6.kind = AdvanceFault;
+          if (decision6_q.own) advance6.psn = decision6_q.unacknowledged - 1'b1;
+        end
+        // The request at the cursor, and what it may wait for: the oldest response due has changed with this one.
+        waiting6 = !next6.resync && !next6.begun
+            && ((finding6_q.waits.fence && next6.awaited != '0
+                 && (finding6_q.expected && finding6_q.pop ? psn_before(next6.response, next6.cursor)
+                     : finding6_q.response_before))
+                || (finding6_q.waits.has_response && !psn_before(next6.cursor, next6.sent)
+                    && next6.awaited >= common6_q.attributes.max_rd_atomic));
+      end
+      EventCommand: begin
+        timer_set6 = 1'b1;
+        next6.timer = WaitNothing;
+        next6.awaited = '0;
+        next6.failed = 1'b0;
+        next6.resync = 1'b0;
+        next6.begun = 1'b0;
+        unique case (common6_q.command.operation)
+          ControlSend: begin
+            next6 = cleared();
+            next6.state = RequesterReady;
+            next6.cursor = common6_q.command.argument;
+            next6.cursor_serial = common6_q.head;
+            next6.unacknowledged = common6_q.command.argument;
+            next6.sent = common6_q.command.argument;
+            next6.retries = common6_q.attributes.retry_count;
+            next6.rnr_retries = common6_q.attributes.rnr_retry;
+            // Something may have been posted already.
+            next6.resync = 1'b1;
+          end
+          ControlReset: begin
+            next6.state = RequesterReset;
+            advance6.kind = AdvanceFlush;
+            advance6.status = StatusSuccess;
+          end
+          default: begin
+            next6.state = RequesterError;
+            if (common6_q.state.state == RequesterReady) begin
+              advance6.kind = AdvanceFlush;
+              advance6.status = StatusFlushed;
+            end
+          end
+        endcase
+      end
+      default: ;
+    endcase
+    // Whether a turn makes sense now, but for the window. After going back it does as long as there are requests.
+    candidate6 = next6.state == RequesterReady && !next6.failed && next6.timer != WaitReceiverReady && !waiting6
+        && (next6.resync ? next6.cursor_serial != common6_q.tail : finding6_q.exists);
+    if (common6_q.kind == EventTurn) begin
+      candidate6 = (packet6_q.go && packet6_q.more)
+          || (finding6_q.skip && next6.cursor_serial != common6_q.tail);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (valid_q[6]) begin
+      common7_q <= common6_q;
+      packet7_q <= packet6_q;
+      finding7_q <= finding6_q;
+      decision7_q <= decision6_q;
+      next7_q <= next6;
+      candidate7_q <= candidate6;
+      timer_set7_q <= timer_set6;
+      advance7_q <= advance6;
+      if (packet6_q.go) begin
+        wire7_q <= wire_i;
+        remote7_q <= wire_i.remote_address + 64'(packet6_q.offset);
+      end
+    end
+  end
+
+  // Stage 7: the grant is there. All effects.
+
+  logic     denied7;
+  logic     fault7;
+  logic     sends7;
+  logic     retreat7;
+  logic     window_open7;
+  advance_t outcome7;
+
+  assign denied7 = check_valid7_q && grant_i.verdict != AccessGranted;
+  assign fault7 = (common7_q.kind inside {EventHeader, EventTimeOut} && decision7_q.fault)
+      || (denied7 && (finding7_q.expected || packet7_q.at_head));
+  assign sends7 = common7_q.kind == EventTurn && packet7_q.go && !denied7;
+  // The request at the cursor has to wait for its failure.
+  assign retreat7 = common7_q.kind == EventTurn && denied7;
+  assign write7 = valid_q[7];
+
+  always_comb begin
+    state_write = retreat7 ? common7_q.state : next7_q;
+    if (retreat7) begin
+      state_write.failed = 1'b1;
+      state_write.failed_first = packet7_q.plan_first;
+    end
+    if (fault7) begin
+      state_write.state = RequesterError;
+      state_write.awaited = '0;
+      state_write.timer = WaitNothing;
+      state_write.failed = 1'b0;
+      state_write.resync = 1'b0;
+      state_write.begun = 1'b0;
+    end
+  end
+
+  always_comb begin
+    outcome7 = advance7_q;
+    if (denied7) begin
+      outcome7.status = StatusLocalProtection;
+      outcome7.vendor_error = '0;
+      if (finding7_q.expected) begin
+        outcome7.kind = AdvanceFault;
+        outcome7.psn = next7_q.unacknowledged - 1'b1;
+      end else if (packet7_q.at_head) begin
+        outcome7.kind = AdvanceFault;
+        outcome7.psn = common7_q.state.unacknowledged;
+      end
+    end
+  end
+
+  assign ring_write7 = valid_q[7] && sends7 && packet7_q.new_awaited;
+  assign ring_place7 = common7_q.state.awaited_first + common7_q.state.awaited[3:0];
+  assign ring_data7 = '{serial: common7_q.serial, first: packet7_q.plan_first};
+
+  // The window counts from the new oldest PSN; after going back nothing is outstanding.
+  assign window_open7 = next7_q.resync || decision7_q.cursor_distance < 24'(next7_q.window);
+
+  logic      activate_q;
+  qp_index_t activate_qp_q;
+  logic      timer_set_q;
+  qp_index_t timer_qp_q;
+  logic      timer_armed_q;
+  cycles_t   timer_deadline_q;
+  logic      command_done_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      activate_q     <= 1'b0;
+      timer_set_q    <= 1'b0;
+      command_done_q <= 1'b0;
+    end else begin
+      activate_q <= valid_q[7] && candidate7_q && !fault7 && !retreat7
+          && (common7_q.kind == EventTurn || window_open7);
+      timer_set_q <= valid_q[7] && ((timer_set7_q && !retreat7) || fault7);
+      command_done_q <= valid_q[7] && common7_q.kind == EventCommand;
+    end
+    if (valid_q[7]) begin
+      activate_qp_q <= qp_q[7];
+      timer_qp_q <= qp_q[7];
+      timer_armed_q <= next7_q.timer != WaitNothing && !fault7;
+      timer_deadline_q <= next7_q.deadline;
+    end
+  end
+
+  assign activate_valid_o = activate_q;
+  assign activate_o = activate_qp_q;
+  assign timer_set_o = timer_set_q;
+  assign timer_index_o = timer_qp_q;
+  assign timer_armed_o = timer_armed_q;
+  assign timer_deadline_o = timer_deadline_q;
+  assign command_done_o = command_done_q;
+
+  // Verdicts: what the requester decides of a placement.
+
+  typedef struct packed {
+    qp_index_t      qp;
+    logic           packet;
+    logic           place;
+    target_e        target;
+    logic           write_through;
+    address_t       address;
+    payload_bytes_t bytes;
+    logic [6:0]     offset;
+    logic [63:0]    original;
+    advance_t       advance;
+  } verdict_t;
+
+  verdict_t verdict_in;
+  verdict_t verdict_out;
+  logic     verdict_push;
+
+  assign verdict_push = valid_q[7] && (common7_q.kind == EventHeader || outcome7.kind != AdvanceNone);
+  assign verdict_in = '{
+      qp: qp_q[7],
+      packet: common7_q.kind == EventHeader,
+      place: finding7_q.expected && check_valid7_q && !denied7 && !decision7_q.own,
+      target: grant_i.target,
+      write_through: grant_i.write_through,
+      address: packet7_q.address,
+      bytes: common7_q.header.bytes,
+      offset: common7_q.header.offset,
+      original: original[step_q - 3'(Stages)],
+      advance: outcome7
+  };
+
+  fifo #(
+    .T    (verdict_t),
+    .Depth(OutputDepth)
+  ) u_verdicts (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (verdict_push),
+    // Events only enter while there is room for all in flight.
+    // verilator lint_off PINCONNECTEMPTY
+    .in_ready_o (),
+    // verilator lint_on PINCONNECTEMPTY
+    .in_i       (verdict_in),
+    .out_valid_o(verdict_valid_o),
+    .out_ready_i(verdict_ready_i),
+    .out_o      (verdict_out),
+    .level_o    (verdict_level)
+  );
+
+  always_comb begin
+    verdict_o = '0;
+    verdict_o.packet = verdict_out.packet;
+    verdict_o.place = verdict_out.place ? PlaceWrite : PlaceNothing;
+    verdict_o.target = verdict_out.target;
+    verdict_o.write_through = verdict_out.write_through;
+    verdict_o.address = verdict_out.address;
+    verdict_o.bytes = verdict_out.bytes;
+    verdict_o.offset = verdict_out.offset;
+    verdict_o.swap_or_add = verdict_out.original;
+    verdict_o.consequence.qp = verdict_out.qp;
+    verdict_o.consequence.advance = verdict_out.advance;
+  end
+
+  // Packets to send.
+
+  typedef struct packed {
+    qp_index_t      qp;
+    opcode_e        opcode;
+    psn_t           psn;
+    logic           request;
+    logic           solicited;
+    logic [63:0]    remote_address;
+    logic [31:0]    rkey;
+    logic [31:0]    length;
+    logic [63:0]    swap_or_add;
+    logic [63:0]    compare;
+    payload_bytes_t bytes;
+    logic           again;
+    target_e        target;
+    address_t       address;
+  } outgoing_t;
+
+  outgoing_t outgoing_in;
+  outgoing_t outgoing_out;
+  opcode_e   opcode7;
+  logic      payload7;
+
+  always_comb begin
+    unique case (packet7_q.operation)
+      OperationSend:
+        unique case ({packet7_q.first, packet7_q.last})
+          2'b11: opcode7 = packet7_q.has_immediate ? SendOnlyImmediate : SendOnly;
+          2'b10: opcode7 = SendFirst;
+          2'b01: opcode7 = packet7_q.has_immediate ? SendLastImmediate : SendLast;
+          default: opcode7 = SendMiddle;
+        endcase
+      OperationWrite:
+        unique case ({packet7_q.first, packet7_q.last})
+          2'b11: opcode7 = packet7_q.has_immediate ? WriteOnlyImmediate : WriteOnly;
+          2'b10: opcode7 = WriteFirst;
+          2'b01: opcode7 = packet7_q.has_immediate ? WriteLastImmediate : WriteLast;
+          default: opcode7 = WriteMiddle;
+        endcase
+      OperationRead: opcode7 = ReadRequest;
+      OperationCompareSwap: opcode7 = CompareSwap;
+      default: opcode7 = FetchAdd;
+    endcase
+  end
+
+  assign payload7 = !packet7_q.has_response && packet7_q.bytes != '0;
+  assign outgoing_in = '{
+      qp: qp_q[7],
+      opcode: opcode7,
+      psn: common7_q.state.cursor,
+      request: packet7_q.request,
+      solicited: packet7_q.solicited,
+      remote_address: remote7_q,
+      rkey: wire7_q.rkey,
+      length: packet7_q.length,
+      swap_or_add: wire7_q.swap_or_add,
+      compare: packet7_q.operation == OperationCompareSwap ? wire7_q.compare : '0,
+      bytes: payload7 ? packet7_q.bytes : '0,
+      again: packet7_q.again,
+      target: payload7 ? grant_i.target : TargetRegister,
+      address: packet7_q.address
+  };
+
+  fifo #(
+    .T    (outgoing_t),
+    .Depth(OutputDepth)
+  ) u_outgoing (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (valid_q[7] && sends7),
+    // verilator lint_off PINCONNECTEMPTY
+    .in_ready_o (),
+    // verilator lint_on PINCONNECTEMPTY
+    .in_i       (outgoing_in),
+    .out_valid_o(transmit_valid_o),
+    .out_ready_i(transmit_ready_i),
+    .out_o      (outgoing_out),
+    .level_o    (transmit_level)
+  );
+
+  logic     from_host;
+  address_t slot;
+
+  assign from_host = outgoing_out.bytes != '0 && outgoing_out.target == TargetHost;
+  assign slot = 48'({outgoing_out.qp, outgoing_out.psn[$clog2(WindowPackets)-1:0]})
+      << $clog2(RetransmissionSlotBytes);
+
+  always_comb begin
+    transmit_o = '0;
+    transmit_o.qp = outgoing_out.qp;
+    transmit_o.opcode = outgoing_out.opcode;
+    transmit_o.psn = outgoing_out.psn;
+    transmit_o.acknowledge_request = outgoing_out.request;
+    transmit_o.solicited = outgoing_out.solicited;
+    transmit_o.remote_address = outgoing_out.remote_address;
+    transmit_o.rkey = outgoing_out.rkey;
+    transmit_o.length = outgoing_out.length;
+    transmit_o.swap_or_add = outgoing_out.swap_or_add;
+    transmit_o.compare = outgoing_out.compare;
+    transmit_o.immediate = outgoing_out.swap_or_add[31:0];
+    transmit_o.bytes = outgoing_out.bytes;
+    transmit_o.source.retransmission = from_host && outgoing_out.again;
+    transmit_o.source.target = outgoing_out.target;
+    transmit_o.source_address = from_host && outgoing_out.again
+        ? slot | 48'(outgoing_out.address[$clog2(BeatBytes)-1:0]) : outgoing_out.address;
+    transmit_o.keep = from_host && !outgoing_out.again;
+    transmit_o.keep_address = slot;
+  end
+
+  fifo #(
+    .T    (qp_index_t),
+    .Depth(OutputDepth)
+  ) u_fails (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (valid_q[7] && fault7),
+    // verilator lint_off PINCONNECTEMPTY
+    .in_ready_o (),
+    // verilator lint_on PINCONNECTEMPTY
+    .in_i       (qp_q[7]),
+    .out_valid_o(fail_valid_o),
+    .out_ready_i(fail_ready_i),
+    .out_o      (fail_o),
+    .level_o    (fail_level)
+  );
+
+  // Events, counted where they are known.
+  request_side_events_t events_q;
+
+  assign events_o = events_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      events_q <= '0;
+    end else begin
+      events_q <= '0;
+      if (valid_q[2]) begin
+        events_q.drop_unknown_queue_pair <= unknown2_q;
+        events_q.drop_partition_key <= partition2_q;
+        events_q.drop_wrong_state <= wrong_state2_q;
+        events_q.drop_wrong_source <= wrong_source2_q;
+        events_q.congestion_marks <= live2_q ? common2_q.header.congestion : 2'd0;
+        events_q.drop_stale_response <= stale2;
+        events_q.drop_ghost_response <= ghost2;
+        events_q.drop_malformed <= misplaced2;
+        events_q.drop_reserved_syndrome <= in_range2 && common2_q.header.acknowledge && reserved2;
+      end
+      if (valid_q[5]) begin
+        events_q.rcvd_rnr_err <= rnr5;
+        events_q.rcvd_seq_err <= sequence5;
+        events_q.rcvd_invalid_request <= refused5 && common5_q.header.syndrome == SyndromeInvalidRequest;
+        events_q.rcvd_access_error <= refused5 && common5_q.header.syndrome == SyndromeRemoteAccess;
+        events_q.rcvd_operational_error <= refused5 && common5_q.header.syndrome == SyndromeRemoteOperational;
+        events_q.implied_nak_seq_err <= go_back5;
+        events_q.ack_timeout <= finding5_q.expired && common5_q.state.timer == WaitAcknowledgement;
+        events_q.retry_exceeded_err <= exceeded5;
+        events_q.retry_rnr_exceeded_err <= rnr_exceeded5;
+        events_q.completer_retry_err <= decision5.retry || decision5.rnr;
+      end
+      if (valid_q[7]) events_q.send_err <= denied7;
+    end
+  end
+
+  assign idle_o = ready_o && valid_q == '0 && !turn_valid_i && !header_valid_i && !expired_valid_i && !command_valid_i
+      && !query_valid_i && !query_busy_q && !verdict_valid_o && !transmit_valid_o && !fail_valid_o && !activate_q
+      && !timer_set_q;
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni && valid_q[7]) begin
+      assert (!verdict_level[5] && !transmit_level[5] && !fail_level[5]) else $error("no room for an effect");
+      assert (common7_q.state.awaited <= 5'(ResponderResources)) else $error("more is awaited than is allowed");
+      if (common7_q.state.state == RequesterReady) begin
+        assert (!psn_before(common7_q.state.cursor, common7_q.state.unacknowledged))
+          else $error("the cursor lies before what is acknowledged");
+        assert (!psn_before(common7_q.state.sent, common7_q.state.cursor))
+          else $error("the cursor lies behind all that was sent");
+      end
+    end
+  end
+
+endmodule
