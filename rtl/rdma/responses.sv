@@ -196,6 +196,10 @@ module responses
   logic may_write1;
   assign may_write1 = cleared && !valid2_q;
 
+  // Failures are rare: all turns wait for them, so that nothing overtakes a refusal.
+  logic turn_allowed;
+  assign turn_allowed = turn_valid && cleared && room && !failure_valid && !writing(turn) && !checking(turn);
+
   assign take_failure = failure_valid && may_write1 && failure_free && !writing(failure.qp);
   // What was failing must not reach into the time after the change, so all of it is waited for.
   assign take_control = control_valid_i && control_matters && may_write1 && !failure_valid
@@ -204,10 +208,6 @@ module responses
                        && !writing(answer_qp_i) && !(was_answer_q && turn_allowed);
   assign take_turn = turn_allowed && !take_failure && !take_control && !take_answer;
   assign take = take_failure || take_control || take_answer || take_turn;
-
-  // Failures are rare: all turns wait for them, so that nothing overtakes a refusal.
-  logic turn_allowed;
-  assign turn_allowed = turn_valid && cleared && room && !failure_valid && !writing(turn) && !checking(turn);
 
   assign answer_ready_o = take_answer || !answer_matters;
   assign control_ready_o = take_control || !control_matters;

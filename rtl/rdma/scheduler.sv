@@ -5,7 +5,7 @@
 // activation in the cycle in which the same queue pair takes its turn counts as after it, so no wake-up is lost.
 // Stalls: input b while input a is used, and until `ready_o`; input a never, since the line has room for all.
 //
-// After reset a counter clears the flags, one a cycle: `ready_o` is low for `QueuePairs` cycles and nobody may
+// After reset a counter clears the flags, eight a cycle: `ready_o` is low for `QueuePairs` / 8 cycles and nobody may
 // activate meanwhile. (RAM contents at power-on would be right only once, not after a later reset.)
 module scheduler
   import weft_pkg::*;
@@ -28,29 +28,34 @@ module scheduler
   localparam int unsigned IndexBits = $bits(qp_index_t);
 
   // A queue pair is in line if its two flags differ: joining the line turns one over, leaving it the other, so each RAM
-  // has one writer.
+  // has one writer. Eight flags to a word, since narrow RAMs waste LUTs; each writer reads the word that it changes.
+  localparam int unsigned Words = QueuePairs / 8;
   (* ram_style = "distributed" *)
-  logic joined[QueuePairs];
+  logic [7:0] joined[Words];
   (* ram_style = "distributed" *)
-  logic left[QueuePairs];
+  logic [7:0] left[Words];
 
-  // The entry to clear next; the highest bit says that all are cleared.
-  logic [IndexBits:0] clear_q;
-  logic [IndexBits:0] level;
+  // The word to clear next; the highest bit says that all are cleared.
+  logic [IndexBits-3:0] clear_q;
+  logic [IndexBits:0]   level;
 
-  logic      activate;
-  qp_index_t index;
-  logic      leave;
-  logic      in_line;
-  logic      join_line;
+  logic       activate;
+  qp_index_t  index;
+  logic       leave;
+  logic [7:0] joined_word;
+  logic [7:0] left_word;
+  logic       in_line;
+  logic       join_line;
 
-  assign ready_o = clear_q[IndexBits];
+  assign ready_o = clear_q[IndexBits-3];
   assign activate_b_ready_o = ready_o && !activate_a_valid_i;
   assign activate = ready_o && (activate_a_valid_i || activate_b_valid_i);
   assign index = activate_a_valid_i ? activate_a_i : activate_b_i;
 
   assign leave = turn_valid_o && turn_ready_i;
-  assign in_line = joined[index] != left[index] && !(leave && turn_o == index);
+  assign joined_word = joined[index[IndexBits-1:3]];
+  assign left_word = left[index[IndexBits-1:3]];
+  assign in_line = joined_word[index[2:0]] != left_word[index[2:0]] && !(leave && turn_o == index);
   assign join_line = activate && !in_line;
   assign idle_o = ready_o && !turn_valid_o;
 
@@ -80,13 +85,13 @@ module scheduler
   end
 
   always_ff @(posedge clk_i) begin
-    if (!ready_o) joined[clear_q[IndexBits-1:0]] <= 1'b0;
-    else if (join_line) joined[index] <= !joined[index];
+    if (!ready_o) joined[clear_q[IndexBits-4:0]] <= '0;
+    else if (join_line) joined[index[IndexBits-1:3]] <= joined_word ^ (8'd1 << index[2:0]);
   end
 
   always_ff @(posedge clk_i) begin
-    if (!ready_o) left[clear_q[IndexBits-1:0]] <= 1'b0;
-    else if (leave) left[turn_o] <= !left[turn_o];
+    if (!ready_o) left[clear_q[IndexBits-4:0]] <= '0;
+    else if (leave) left[turn_o[IndexBits-1:3]] <= left[turn_o[IndexBits-1:3]] ^ (8'd1 << turn_o[2:0]);
   end
 
   always_ff @(posedge clk_i) begin

@@ -682,7 +682,7 @@ async def stress(b, steps, queue_pairs):
                 at = psn[qp] - (chance.randrange(3) if common["duplicate"] else 0)
                 b.answer(qp, kind, at, syndrome=chance.choice((0x60, 0x61, 0x2C)), **common)
         await b.cycle()
-        if step % 400 == 399:
+        if step % 100 == 99:
             for model in filter(None, list(b.models.values())):
                 if not model.open:
                     b.control(model.qp, RECEIVE)
@@ -698,7 +698,7 @@ async def any_mix_of_answers_and_changes_sends_what_the_soft_responder_sends(dut
     await b.start(queue_pairs)
     await stress(b, 30_000, queue_pairs)
     dut._log.info(f"{len(b.sent)} packets, {len(b.failed)} failures, {dict(b.events)}")
-    assert len(b.sent) > 4_000 and len(b.failed) > 50
+    assert len(b.sent) > 4_000 and len(b.failed) > 30
 
 
 def test_responses():

@@ -6,7 +6,7 @@
 //
 // A simulator that skips idle cycles learns from `earliest_o` how far time may jump: it is the earliest armed deadline,
 // `earliest_valid_o` while nothing was set since the scanner began its last whole round. If `armed_o` is low there is none.
-// After reset all are disarmed, one a cycle: until `ready_o`, after `QueuePairs` cycles, none may be set.
+// After reset all are disarmed, eight a cycle: until `ready_o`, after `QueuePairs` / 8 cycles, none may be set.
 module timers
   import weft_pkg::*;
 (
@@ -29,28 +29,33 @@ module timers
 
   localparam int unsigned IndexBits = $bits(qp_index_t);
 
-  // The entry to disarm next; the highest bit says that all are.
-  logic [IndexBits:0] clear_q;
+  // The word to clear next; the highest bit says that all are.
+  logic [IndexBits-3:0] clear_q;
 
-  assign ready_o = clear_q[IndexBits];
+  assign ready_o = clear_q[IndexBits-3];
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) clear_q <= '0;
     else if (!ready_o) clear_q <= clear_q + 1'b1;
   end
 
-  // Which are armed, and how many.
+  // Which are armed, eight to a word, since narrow RAMs waste LUTs; and how many.
   (* ram_style = "distributed" *)
-  logic armed[QueuePairs];
+  logic [7:0]         armed[QueuePairs / 8];
   logic [IndexBits:0] count_q;
+  logic [7:0]         set_word;
+  logic [7:0]         set_bit;
+  logic [7:0]         scan_word;
   logic               was_armed;
 
-  assign was_armed = armed[set_index_i];
+  assign set_word = armed[set_index_i[IndexBits-1:3]];
+  assign set_bit = 8'd1 << set_index_i[2:0];
+  assign was_armed = set_word[set_index_i[2:0]];
   assign armed_o = count_q != '0;
 
   always_ff @(posedge clk_i) begin
-    if (!ready_o) armed[clear_q[IndexBits-1:0]] <= 1'b0;
-    else if (set_i) armed[set_index_i] <= set_armed_i;
+    if (!ready_o) armed[clear_q[IndexBits-4:0]] <= '0;
+    else if (set_i) armed[set_index_i[IndexBits-1:3]] <= set_armed_i ? set_word | set_bit : set_word & ~set_bit;
   end
 
   always_ff @(posedge clk_i) begin
@@ -71,6 +76,7 @@ module timers
   logic      expired_valid_q;
   qp_index_t expired_q;
 
+  assign scan_word = armed[scan_q[IndexBits-1:3]];
   assign stall = expired_valid_q && !expired_ready_i;
   assign expired_valid_o = expired_valid_q;
   assign expired_o = expired_q;
@@ -91,7 +97,7 @@ module timers
   always_ff @(posedge clk_i) begin
     if (!stall) begin
       read_index_q <= scan_q;
-      read_armed_q <= armed[scan_q];
+      read_armed_q <= scan_word[scan_q[2:0]];
       expired_q <= read_index_q;
     end
   end
