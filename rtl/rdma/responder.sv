@@ -1,6 +1,24 @@
-// Skeleton: the ports are final, the function follows.
+// The receiving half of the responder: decides about each request packet whether it is carried out, refused, answered again
+// or dropped, and keeps the state of all queue pairs as receivers (InfiniBand volume 1, clauses 9.7.4 and 9.7.5).
+//
+// Latency: a verdict follows its header after 7 cycles; a change of state counts for all packets that are accepted from the
+// second cycle after it was taken on. Throughput: one packet a cycle of different queue pairs, one in 7 cycles of the same.
+// Ordering: verdicts are in the order of the headers; what concerns one queue pair is in the order in which it was accepted.
+// Stalls headers: while the output is full, while the queue pair of the next has another packet in the pipeline, for up
+// to 22 cycles to look up a duplicate READ or atomic, while more than 8 queue pairs wait to be flushed, and in the first
+// `QueuePairs` cycles after reset, in which all queue pairs are put into state RESET.
+//
+// Stages, with an interlock instead of forwarding:
+//   0  accept; read state, attributes, answered READs
+//   1  compare PSN, source, state; read or write the ring of receive requests
+//   2  ask for access; look up a duplicate (waits)
+//   3  what can be said without the grant
+//   4  the state that follows an accepted packet
+//   5  the grant is there: decide
+//   6  write the state back; verdict into the output queue
 module responder
   import weft_pkg::*;
+  import responder_pkg::*;
 #(
   // Payload bytes that may be on their way to the host; 0: any number.
   parameter int unsigned HostCreditBytes = 32768,
@@ -11,7 +29,8 @@ module responder
   input  logic               clk_i,
   input  logic               rst_ni,
 
-  // From the driver. Done is a pulse when all later packets meet the new state.
+  // From the driver. Done is a pulse when all later packets meet the new state; a change of access is followed by a marker
+  // among the verdicts too.
   input  logic               control_valid_i,
   output logic               control_ready_o,
   input  control_t           control_i,
@@ -40,7 +59,9 @@ module responder
   // The table of queue pairs: data one cycle after read.
   output logic               table_read_o,
   output qp_index_t          table_index_o,
+  /* verilator lint_off UNUSEDSIGNAL */  // what only the sending side needs
   input  queue_pair_t        table_data_i,
+  /* verilator lint_on UNUSEDSIGNAL */
   // The region table: the grant three cycles after the request.
   output logic               check_valid_o,
   output access_request_t    check_o,
@@ -51,11 +72,14 @@ module responder
   input  payload_bytes_t     credit_return_i,
   // One call has left the queue of calls: a pulse.
   input  logic               rpc_free_i,
-  // A READ or atomic has been answered completely, or its answer given up: a pulse.
+  // The answer to a READ or atomic has been sent, given up or forgotten: a pulse.
   input  logic               answered_valid_i,
   input  qp_index_t          answered_qp_i,
   input  logic               answered_duplicate_i,
 
+  // An AnswerAcknowledge that is a `duplicate` takes the place of no refusal that is due. Any other answer whose
+  // `syndrome` is SyndromeSequenceError, though no refusal, is of a packet with a gap behind it: if a refusal is still
+  // due, it becomes one of the packet after it.
   output logic               verdict_valid_o,
   input  logic               verdict_ready_i,
   output placement_t         verdict_o,
@@ -70,30 +94,1017 @@ module responder
   output logic               idle_o
 );
 
-  assign control_ready_o = 1'b0;
-  assign control_done_o = 1'b0;
-  assign permission_ready_o = 1'b0;
-  assign fail_ready_o = 1'b0;
-  assign fail_valid_o = 1'b0;
-  assign fail_o = '0;
-  assign receive_ready_o = 1'b0;
-  assign header_ready_o = 1'b0;
-  assign table_read_o = 1'b0;
-  assign table_index_o = '0;
-  assign check_valid_o = 1'b0;
-  assign check_o = '0;
-  assign verdict_valid_o = 1'b0;
-  assign verdict_o = '0;
-  assign query_done_o = 1'b0;
-  assign query_o = '0;
-  assign events_o = '0;
-  assign idle_o = 1'b1;
+  localparam int unsigned VerdictDepth = 16;
+  localparam int unsigned ListDepth = 16;
 
-  logic unused;
-  assign unused = ^{clk_i, rst_ni, control_valid_i, control_i, permission_valid_i, permission_qp_i,
-                    permission_access_i, fail_valid_i, fail_i, fail_ready_i, receive_valid_i, receive_i,
-                    header_valid_i, header_i, table_data_i, grant_i, credit_return_valid_i,
-                    credit_return_i, rpc_free_i, answered_valid_i, answered_qp_i, answered_duplicate_i,
-                    verdict_ready_i, query_valid_i, query_index_i};
+  // What has been read in the cycle before.
+  state_t    read_state;
+  answered_t read_answered;
+  receive_t  read_receive;
+
+  logic      s1_valid_q;
+  logic      s2_valid_q;
+  logic      s3_valid_q;
+  logic      s4_valid_q;
+  logic      s5_valid_q;
+  logic      s6_valid_q;
+  event_t    s1_event_q;
+  work_t     s3_q;
+  work_t     s4_q;
+  work_t     s5_q;
+  /* verilator lint_off UNUSEDSIGNAL */  // what earlier stages have used up
+  work_t     s6_q;
+  /* verilator lint_on UNUSEDSIGNAL */
+  qp_index_t s2_qp;
+
+  // Stage 2 waits for the lookup of a duplicate; so do those before it.
+  logic      wait_lookup;
+  // Stage 6 has a RESET that must wait until the receive requests are flushed.
+  logic      s6_again;
+
+  // Stage 0.
+
+  // The queue pair to put into state RESET next; the highest bit says that all are.
+  logic [$clog2(QueuePairs):0]   clear_q;
+  logic                          ready;
+  // Verdicts in the output queue, and places for those in the pipeline.
+  logic [$clog2(VerdictDepth):0] reserved_q;
+  logic                          open;
+  logic                          quiet;
+  logic                          side_valid;
+  logic                          side_ready;
+  event_t                        side;
+  qp_index_t                     header_qp;
+  logic                          accept;
+  event_t                        accepted;
+  logic [$clog2(ListDepth):0]    flush_level;
+  logic [$clog2(ListDepth):0]    fail_level;
+  logic                          flush_valid;
+  qp_index_t                     flush_qp;
+  logic                          flush_new;
+  logic                          posted;
+  logic                          intake_idle;
+
+  assign ready = clear_q[$clog2(QueuePairs)];
+  // Everything in the pipeline could still add to the lists.
+  assign quiet = ready && flush_level <= 5'd8;
+
+  responder_intake u_intake (
+    .clk_i,
+    .rst_ni,
+    .quiet_i      (quiet),
+    .permission_valid_i,
+    .permission_ready_o,
+    .permission_qp_i,
+    .permission_access_i,
+    .control_valid_i,
+    .control_ready_o,
+    .control_i,
+    .control_done_i (s6_valid_q && s6_q.change.control && !s6_again),
+    .control_again_i(s6_valid_q && s6_again),
+    .fail_valid_i,
+    .fail_ready_o,
+    .fail_i,
+    .flush_valid_i(flush_valid),
+    .flush_i      (flush_qp),
+    .flushed_i    (s6_valid_q && s6_q.change.kind == EventFlush),
+    .query_valid_i,
+    .query_i      (query_index_i),
+    .query_done_i (query_done_o),
+    .post_valid_i (receive_valid_i),
+    .post_i       (receive_i.qp),
+    .posted_i     (posted),
+    .event_valid_o(side_valid),
+    .event_ready_i(side_ready),
+    .event_o      (side),
+    .idle_o       (intake_idle)
+  );
+
+  function automatic logic same(logic valid, qp_index_t one, qp_index_t other);
+    return valid && one == other;
+  endfunction
+
+  function automatic logic in_flight(qp_index_t qp, logic [6:1] valid, qp_index_t [6:1] stages);
+    logic result = 1'b0;
+    for (int unsigned stage = 1; stage <= 6; stage++) result |= same(valid[stage], qp, stages[stage]);
+    return result;
+  endfunction
+
+  logic [6:1]      stage_valid;
+  qp_index_t [6:1] stage_qp;
+
+  assign stage_valid = {s6_valid_q, s5_valid_q, s4_valid_q, s3_valid_q, s2_valid_q, s1_valid_q};
+  assign stage_qp = {s6_q.change.qp, s5_q.change.qp, s4_q.change.qp, s3_q.change.qp, s2_qp, s1_event_q.qp};
+  assign header_qp = header_i.destination_qp[$bits(qp_index_t)-1:0];
+  assign open = ready && !wait_lookup && reserved_q < 5'(VerdictDepth);
+  assign side_ready = open && !in_flight(side.qp, stage_valid, stage_qp);
+  assign header_ready_o = open && !(side_valid && side_ready) && quiet && fail_level <= 5'd8
+                          && !in_flight(header_qp, stage_valid, stage_qp);
+  assign accept = (side_valid && side_ready) || (header_valid_i && header_ready_o);
+
+  always_comb begin
+    accepted = side;
+    if (!(side_valid && side_ready)) begin
+      accepted = '{kind: EventHeader, control: 1'b0, qp: header_qp, argument: '0};
+    end
+  end
+
+  assign table_read_o = accept;
+  assign table_index_o = accepted.qp;
+
+  responder_answered u_answered (
+    .clk_i,
+    .rst_ni,
+    .pulse_i          (answered_valid_i),
+    .pulse_qp_i       (answered_qp_i),
+    .pulse_duplicate_i(answered_duplicate_i),
+    .read_i           (accept),
+    .read_qp_i        (accepted.qp),
+    .read_data_o      (read_answered)
+  );
+
+  state_t write_state;
+
+  ram #(
+    .T    (state_t),
+    .Depth(QueuePairs)
+  ) u_state (
+    .clk_i,
+    .write_i        (!ready || s6_valid_q),
+    .write_address_i(ready ? s6_q.change.qp : clear_q[$clog2(QueuePairs)-1:0]),
+    .write_data_i   (ready ? write_state : '0),
+    .read_i         (accept),
+    .read_address_i (accepted.qp),
+    .read_data_o    (read_state)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) clear_q <= '0;
+    else if (!ready) clear_q <= clear_q + 1'b1;
+  end
+
+  // Stage 1.
+
+  roce_header_t   s1_header_q;
+  logic           s1_packet;
+  meaning_t       s1_meaning;
+  outcome_e       s1_outcome;
+  logic           s1_turn;
+  logic           s1_lookup;
+  psn_t           s1_distance;
+  logic           s1_same_partition;
+  receive_count_t s1_receives;
+  logic           s1_post;
+  answered_t      s1_waiting;
+
+  assign s1_packet = s1_event_q.kind == EventHeader;
+  assign s1_meaning = meaning(s1_header_q.opcode);
+  assign s1_distance = s1_header_q.psn - read_state.expected;
+  // Keys match if their low 15 bits do and at least one has full membership (clause 10.9.3).
+  assign s1_same_partition = s1_header_q.partition_key[14:0] == PartitionKey[14:0]
+                             && (s1_header_q.partition_key[15] || PartitionKey[15]);
+
+  always_comb begin
+    s1_outcome = OutcomeNone;
+    s1_turn = 1'b0;
+    s1_lookup = 1'b0;
+    if (!s1_packet) s1_outcome = OutcomeNone;
+    else if (!s1_meaning.known) s1_outcome = OutcomeMalformed;
+    // The lowest numbers are the specification's own.
+    else if (table_data_i.number != s1_header_q.destination_qp
+             || s1_header_q.destination_qp[23:$bits(qp_index_t)] == '0) s1_outcome = OutcomeUnknownQueuePair;
+    else if (!s1_same_partition) s1_outcome = OutcomePartition;
+    else if (read_state.state != ResponderReady) s1_outcome = OutcomeState;
+    else if (table_data_i.destination != s1_header_q.source) s1_outcome = OutcomeSource;
+    else if (s1_distance == '0) s1_turn = 1'b1;
+    else if (!s1_distance[23]) s1_outcome = OutcomeAhead;
+    else if (s1_meaning.read || s1_meaning.atomic) s1_lookup = 1'b1;
+    else s1_outcome = OutcomeDuplicate;
+  end
+
+  // Answers of an earlier connection that came late count as none.
+  function automatic resource_count_t waiting(resource_count_t issued, resource_count_t answered);
+    resource_count_t difference = issued - answered;
+    return difference > resource_count_t'(ResponderResources) ? '0 : difference;
+  endfunction
+
+  assign s1_waiting.originals = waiting(read_state.issued.originals, read_answered.originals);
+  assign s1_waiting.duplicates = waiting(read_state.issued.duplicates, read_answered.duplicates);
+  assign s1_receives = read_state.tail - read_state.head;
+  assign s1_post = read_state.state != ResponderReset && !s1_receives[ReceiveBits];
+  assign posted = s1_valid_q && s1_event_q.kind == EventPost && !wait_lookup;
+  assign receive_ready_o = posted;
+
+  ram #(
+    .T    (receive_t),
+    .Depth(QueuePairs * ReceiveQueueDepth),
+    .Style("ultra")
+  ) u_receives (
+    .clk_i,
+    .write_i        (posted && s1_post),
+    .write_address_i({s1_event_q.qp, read_state.tail[ReceiveBits-1:0]}),
+    .write_data_i   ('{id: receive_i.id, address: receive_i.address, length: receive_i.length, lkey: receive_i.lkey}),
+    .read_i         (s1_valid_q && !wait_lookup),
+    .read_address_i ({s1_event_q.qp, read_state.head[ReceiveBits-1:0]}),
+    .read_data_o    (read_receive)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (!wait_lookup && accept) begin
+      s1_event_q <= accepted;
+      if (accepted.kind == EventHeader) s1_header_q <= header_i;
+    end
+  end
+
+  // Stage 2.
+
+  event_t          s2_event_q;
+  /* verilator lint_off UNUSEDSIGNAL */  // what stage 1 has used up, and what only responses have
+  roce_header_t    s2_header_q;
+  /* verilator lint_on UNUSEDSIGNAL */
+  meaning_t        s2_meaning_q;
+  state_t          s2_state_q;
+  outcome_e        s2_outcome_q;
+  logic            s2_turn_q;
+  logic            s2_lookup_q;
+  psn_t            s2_distance_q;
+  logic            s2_empty_q;
+  answered_t       s2_waiting_q;
+  logic [15:0]     s2_domain_q;
+  logic [2:0]      s2_path_mtu_q;
+  resource_count_t s2_resources_q;
+  logic [4:0]      s2_rnr_timer_q;
+  // Where the next packet of a message goes; the highest bit says that it is behind the end of the address space.
+  logic [64:0]     s2_next_q;
+  logic [31:0]     s2_rest_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!wait_lookup && s1_valid_q) begin
+      s2_event_q     <= s1_event_q;
+      s2_state_q     <= read_state;
+      s2_outcome_q   <= s1_outcome;
+      s2_turn_q      <= s1_turn;
+      s2_lookup_q    <= s1_lookup;
+      if (s1_event_q.kind == EventReceive) s2_state_q.issued <= read_answered;
+      if (posted) begin
+        if (s1_post) s2_state_q.tail <= read_state.tail + 1'b1;
+        else s2_event_q.kind <= EventDropped;
+      end
+      s2_empty_q     <= s1_receives == '0;
+      s2_meaning_q   <= s1_packet ? s1_meaning : '0;
+      if (s1_packet) begin
+        s2_header_q    <= s1_header_q;
+        s2_distance_q  <= s1_distance;
+        s2_waiting_q   <= s1_waiting;
+        s2_domain_q    <= table_data_i.domain;
+        s2_path_mtu_q  <= table_data_i.path_mtu;
+        s2_resources_q <= table_data_i.max_dest_rd_atomic;
+        s2_rnr_timer_q <= table_data_i.min_rnr_timer;
+        s2_next_q      <= {1'b0, read_state.address} + 65'(read_state.done);
+        s2_rest_q      <= read_state.length - read_state.done;
+      end
+    end
+  end
+
+  logic            lookup_done;
+  logic            lookup_found;
+  resource_index_t lookup_resource;
+  resource_count_t lookup_newer;
+  logic            lookup_same_first;
+  logic            lookup_single;
+  logic            save;
+  saved_t          saved;
+
+  assign s2_qp = s2_event_q.qp;
+  assign wait_lookup = s2_valid_q && s2_lookup_q && !lookup_done;
+
+  responder_lookup u_lookup (
+    .clk_i,
+    .rst_ni,
+    .save_i         (save),
+    .save_qp_i      (s6_q.change.qp),
+    .save_resource_i(s6_q.state.resource),
+    .save_data_i    (saved),
+    .start_i        (s2_valid_q && s2_lookup_q),
+    .qp_i           (s2_event_q.qp),
+    .resource_i     (s2_state_q.resource),
+    .saved_i        (s2_state_q.saved),
+    .psn_i          (s2_header_q.psn),
+    .atomic_i       (s2_meaning_q.atomic),
+    .address_i      (s2_header_q.address),
+    .rkey_i         (s2_header_q.rkey),
+    .length_i       (s2_header_q.length),
+    .path_mtu_i     (s2_path_mtu_q),
+    .done_o         (lookup_done),
+    .found_o        (lookup_found),
+    .resource_o     (lookup_resource),
+    .newer_o        (lookup_newer),
+    .same_first_o   (lookup_same_first),
+    .single_o       (lookup_single)
+  );
+
+  // The sizes of a path MTU of code 1 to 5 are 256 to 4096 bytes.
+  payload_bytes_t s2_mtu;
+  assign s2_mtu = 13'd128 << s2_path_mtu_q;
+
+  // A duplicate that waits for its answer already is not taken again. The answer that is under way may have lost its
+  // first packet, so that a duplicate of it has a point, unless the answer is that one packet.
+  logic s2_busy_original;
+  logic s2_busy_duplicate;
+  logic s2_one_response;
+
+  assign s2_one_response = s2_meaning_q.atomic || s2_header_q.length <= 32'(s2_mtu);
+  assign s2_busy_original = lookup_newer < s2_waiting_q.originals && lookup_same_first
+                            && (lookup_single || lookup_newer + 1'b1 != s2_waiting_q.originals);
+  assign s2_busy_duplicate = s2_waiting_q.duplicates != '0 && s2_state_q.duplicate == s2_header_q.psn
+                             && (s2_one_response || s2_waiting_q.duplicates != resource_count_t'(1));
+
+  outcome_e s2_outcome;
+
+  always_comb begin
+    s2_outcome = s2_outcome_q;
+    if (s2_lookup_q) begin
+      if (!lookup_found) s2_outcome = OutcomeUnknownDuplicate;
+      else if (s2_waiting_q.duplicates >= s2_resources_q || s2_busy_original || s2_busy_duplicate)
+        s2_outcome = OutcomeBusy;
+      else s2_outcome = OutcomeAgain;
+    end
+  end
+
+  access_t     s2_needs;
+  logic [31:0] s2_check_bytes;
+  logic [63:0] s2_address;
+
+  always_comb begin
+    s2_needs = '0;
+    s2_needs.local_write = s2_meaning_q.send;
+    s2_needs.remote_write = s2_meaning_q.write;
+    s2_needs.remote_read = s2_meaning_q.read;
+    s2_needs.remote_atomic = s2_meaning_q.atomic;
+    // The whole range of a WRITE is checked at once, so that no part of one that leaves its region lands; then each
+    // packet again, since what was allowed may not be any more.
+    if (s2_meaning_q.atomic) s2_check_bytes = 32'd8;
+    else if (s2_meaning_q.send || !s2_meaning_q.starts) s2_check_bytes = 32'(s2_header_q.payload_bytes);
+    else s2_check_bytes = s2_header_q.length;
+    if (!s2_meaning_q.starts) s2_address = s2_next_q[63:0];
+    else if (s2_meaning_q.send) s2_address = read_receive.address;
+    else s2_address = s2_header_q.address;
+  end
+
+  assign check_valid_o = s2_valid_q && s2_turn_q;
+
+  always_comb begin
+    check_o = '{
+        remote: !s2_meaning_q.send,
+        key: s2_header_q.rkey,
+        domain: s2_domain_q,
+        address: s2_address,
+        bytes: s2_check_bytes,
+        needs: s2_needs
+    };
+    if (!s2_meaning_q.starts) check_o.key = s2_state_q.key;
+    else if (s2_meaning_q.send) check_o.key = read_receive.lkey;
+  end
+
+  logic           s2_length_zero;
+  payload_bytes_t s2_payload;
+  logic           s2_full;
+  logic           s2_over;
+  logic [31:0]    s2_rest;
+  psn_t           s2_packets;
+  logic [31:0]    s2_tail;
+
+  assign s2_payload = s2_header_q.payload_bytes;
+  assign s2_full = s2_payload == s2_mtu;
+  assign s2_over = s2_payload > s2_mtu;
+  assign s2_length_zero = s2_header_q.length == '0;
+  // Bytes that are still to come, this packet's among them.
+  assign s2_rest = !s2_meaning_q.starts ? s2_rest_q : s2_meaning_q.send ? read_receive.length : s2_header_q.length;
+  assign s2_packets = psn_t'((s2_header_q.length >> 7) >> s2_path_mtu_q);
+  assign s2_tail = s2_header_q.length & (32'(s2_mtu) - 1'b1);
+
+  // Facts about a packet whose turn it is.
+  typedef struct packed {
+    logic invalid_order;
+    logic invalid_payload;
+    logic short_of_rest;
+    logic is_rest;
+    logic beyond_rest;
+    logic too_long;
+    logic no_resource;
+    logic misaligned;
+    logic overflow;
+    logic has_payload;
+    logic length_zero;
+    logic partial;        // a READ whose last response is not full
+    psn_t full;           // packets of a READ that are
+  } facts_t;
+
+  facts_t s2_facts;
+
+  always_comb begin
+    s2_facts.invalid_order = s2_meaning_q.starts != (s2_state_q.inbound == InboundIdle)
+                             || (!s2_meaning_q.starts
+                                 && s2_state_q.inbound != (s2_meaning_q.send ? InboundSend : InboundWrite));
+    // A FIRST or MIDDLE packet is full, a LAST one holds something, and none holds more than the path carries.
+    s2_facts.invalid_payload = s2_meaning_q.ends ? s2_over || (s2_payload == '0 && !s2_meaning_q.starts) : !s2_full;
+    s2_facts.short_of_rest = 32'(s2_payload) < s2_rest;
+    s2_facts.is_rest = 32'(s2_payload) == s2_rest;
+    s2_facts.beyond_rest = 32'(s2_payload) > s2_rest;
+    s2_facts.too_long = s2_header_q.length[31] && s2_header_q.length[30:0] != '0;
+    s2_facts.no_resource = s2_waiting_q.originals >= s2_resources_q;
+    s2_facts.misaligned = s2_header_q.address[2:0] != '0;
+    s2_facts.overflow = s2_next_q[64] && !s2_meaning_q.starts;
+    s2_facts.has_payload = s2_payload != '0;
+    s2_facts.length_zero = s2_length_zero;
+    s2_facts.partial = s2_tail != '0;
+    s2_facts.full = s2_packets;
+  end
+
+  // Stage 3.
+
+  facts_t s3_facts_q;
+  psn_t   s3_distance_q;
+
+  always_ff @(posedge clk_i) begin
+    if (s2_valid_q && !wait_lookup) begin
+      s3_facts_q    <= s2_facts;
+      s3_distance_q <= s2_distance_q;
+      s3_q.change   <= s2_event_q;
+      s3_q.meaning  <= s2_meaning_q;
+      s3_q.outcome  <= s2_outcome;
+      s3_q.turn     <= s2_turn_q;
+      s3_q.allowed  <= (s2_needs & {s2_state_q.access.remote_atomic, s2_state_q.access.remote_read,
+                                    s2_state_q.access.remote_write, 1'b1}) != '0;
+      s3_q.empty    <= s2_empty_q;
+      s3_q.fetch_add           <= s2_header_q.opcode == FetchAdd;
+      s3_q.acknowledge_request <= s2_header_q.acknowledge_request;
+      s3_q.congestion          <= s2_header_q.forward_congestion;
+      s3_q.backward_congestion <= s2_header_q.backward_congestion;
+      s3_q.rnr_timer <= s2_rnr_timer_q;
+      s3_q.resources <= s2_resources_q;
+      s3_q.bytes     <= s2_payload;
+      s3_q.offset    <= s2_header_q.payload_offset;
+      s3_q.address   <= s2_address[47:0];
+      s3_q.first     <= s2_meaning_q.read ? s2_header_q.address
+                        : s2_meaning_q.atomic ? s2_header_q.swap_or_add : read_receive.id;
+      s3_q.second    <= s2_meaning_q.read ? {s2_header_q.rkey, s2_header_q.length}
+                        : s2_meaning_q.atomic ? s2_header_q.compare : 64'(s2_header_q.immediate);
+      s3_q.resource  <= s2_lookup_q ? lookup_resource : s2_state_q.resource;
+      s3_q.psn       <= s2_lookup_q ? s2_header_q.psn : s2_state_q.expected - psn_t'(s2_outcome_q == OutcomeDuplicate);
+      s3_q.state     <= s2_state_q;
+      // Later stages find these.
+      s3_q.check        <= 1'b0;
+      s3_q.silent       <= 1'b0;
+      s3_q.refuse_after <= 1'b0;
+      s3_q.done         <= '0;
+      s3_q.packets      <= '0;
+      s3_q.expected     <= '0;
+      s3_q.dropped      <= '0;
+      if (s2_turn_q && s2_meaning_q.starts) begin
+        s3_q.state.address <= s2_address;
+        s3_q.state.key     <= s2_meaning_q.send ? read_receive.lkey : s2_header_q.rkey;
+        s3_q.state.length  <= s2_meaning_q.send ? read_receive.length : s2_header_q.length;
+        s3_q.state.done    <= '0;
+      end
+    end
+  end
+
+  outcome_e s3_outcome;
+  logic     s3_check;
+  logic     s3_refuse_after;
+  logic     s3_not_fit;
+
+  always_comb begin
+    s3_outcome = s3_q.outcome;
+    s3_check = 1'b1;
+    s3_refuse_after = 1'b0;
+    s3_not_fit = s3_q.meaning.ends ? !s3_facts_q.is_rest : !s3_facts_q.short_of_rest;
+    if (s3_q.turn) begin
+      if (s3_facts_q.invalid_order) begin
+        s3_outcome = OutcomeInvalid;
+      end else if (s3_q.meaning.send) begin
+        s3_check = s3_facts_q.has_payload;
+        if (s3_facts_q.invalid_payload) s3_outcome = OutcomeInvalid;
+        else if (s3_q.empty) s3_outcome = OutcomeNotReady;
+        else if (s3_facts_q.beyond_rest) s3_outcome = OutcomeLength;
+        else if (s3_facts_q.has_payload && s3_facts_q.overflow) s3_outcome = OutcomeProtection;
+      end else if (s3_q.meaning.write && s3_q.meaning.starts) begin
+        s3_refuse_after = s3_facts_q.invalid_payload || s3_not_fit || s3_facts_q.too_long;
+        if (!s3_facts_q.length_zero && !s3_q.allowed) s3_outcome = OutcomeForbidden;
+      end else if (s3_q.meaning.write) begin
+        if (s3_facts_q.invalid_payload || s3_not_fit) s3_outcome = OutcomeInvalid;
+        else if (!s3_q.allowed) s3_outcome = OutcomeForbidden;
+      end else if (s3_q.meaning.read) begin
+        s3_check = !s3_facts_q.length_zero;
+        if (s3_facts_q.no_resource || s3_facts_q.too_long) s3_outcome = OutcomeInvalid;
+        else if (!s3_facts_q.length_zero && !s3_q.allowed) s3_outcome = OutcomeForbidden;
+      end else begin
+        if (s3_facts_q.no_resource) s3_outcome = OutcomeInvalid;
+        else if (!s3_q.allowed) s3_outcome = OutcomeForbidden;
+        else if (s3_facts_q.misaligned) s3_outcome = OutcomeInvalid;
+      end
+    end
+  end
+
+  psn_t s3_packets;
+
+  always_comb begin
+    s3_packets = psn_t'(1);
+    if (s3_q.meaning.read && !s3_facts_q.length_zero) s3_packets = s3_facts_q.full + psn_t'(s3_facts_q.partial);
+  end
+
+  // Stage 4.
+
+  psn_t s4_dropped;
+
+  always_ff @(posedge clk_i) begin
+    if (s3_valid_q) begin
+      s4_q <= s3_q;
+      s4_q.outcome <= s3_outcome;
+      s4_q.check <= s3_check;
+      s4_q.silent <= s3_q.meaning.write && s3_q.meaning.starts && s3_facts_q.length_zero;
+      s4_q.refuse_after <= s3_refuse_after;
+      s4_q.packets <= s3_packets;
+      // How far behind `expected` the gap goes if this packet is dropped.
+      s4_q.dropped <= s3_distance_q + 1'b1;
+      s4_q.done <= s3_q.state.done + 32'(s3_q.bytes);
+    end
+  end
+
+  always_comb begin
+    s4_dropped = s4_q.dropped > s4_q.state.dropped ? s4_q.dropped : s4_q.state.dropped;
+    if (s4_q.turn) s4_dropped = s4_q.state.dropped > s4_q.packets ? s4_q.state.dropped - s4_q.packets : '0;
+  end
+
+  // Stage 5.
+
+  logic     s5_granted;
+  logic     s5_call;
+  logic     s5_takes_receive;
+  logic     s5_to_host;
+  logic     s5_host_enough;
+  logic     s5_rpc_enough;
+  outcome_e s5_outcome;
+  logic     s5_check_failed;
+
+  always_ff @(posedge clk_i) begin
+    if (s4_valid_q) begin
+      s5_q <= s4_q;
+      s5_q.expected <= s4_q.state.expected + s4_q.packets;
+      s5_q.dropped <= s4_dropped;
+    end
+  end
+
+  assign s5_granted = s5_q.check && grant_i.verdict == AccessGranted && (!s5_q.silent || s5_q.allowed);
+  assign s5_call = s5_q.meaning.write && s5_q.meaning.ends && s5_granted && grant_i.rpc;
+  // Immediate data of a call goes to the engine.
+  assign s5_takes_receive = s5_q.meaning.ends
+                            && (s5_q.meaning.send || (s5_q.meaning.write && s5_q.meaning.immediate && !s5_call));
+  assign s5_to_host = (s5_q.meaning.send || s5_q.meaning.write) && s5_q.bytes != '0 && grant_i.target == TargetHost;
+  assign s5_check_failed = s5_q.check && !s5_q.silent && grant_i.verdict != AccessGranted;
+
+  always_comb begin
+    s5_outcome = s5_q.outcome;
+    if (s5_q.turn && s5_q.outcome == OutcomeNone) begin
+      if (s5_check_failed) s5_outcome = s5_q.meaning.send ? OutcomeProtection : OutcomeAccess;
+      else if (s5_q.refuse_after) s5_outcome = OutcomeInvalid;
+      else if (s5_takes_receive && s5_q.empty) s5_outcome = OutcomeNotReady;
+      else if (s5_call && !s5_rpc_enough) s5_outcome = OutcomeNoCall;
+      else if (s5_to_host && !s5_host_enough) s5_outcome = OutcomeNoCredit;
+      else s5_outcome = OutcomeAccept;
+    end
+  end
+
+  responder_credits #(
+    .HostCreditBytes(HostCreditBytes),
+    .RpcCredits     (RpcCredits)
+  ) u_credits (
+    .clk_i,
+    .rst_ni,
+    .host_bytes_i       (s5_q.bytes),
+    .host_enough_o      (s5_host_enough),
+    .host_spend_i       (s5_valid_q && s5_outcome == OutcomeAccept && s5_to_host),
+    .host_return_valid_i(credit_return_valid_i),
+    .host_return_i      (credit_return_i),
+    .rpc_enough_o       (s5_rpc_enough),
+    .rpc_spend_i        (s5_valid_q && s5_outcome == OutcomeAccept && s5_call),
+    .rpc_return_i       (rpc_free_i)
+  );
+
+  // Stage 6.
+
+  access_grant_t s6_grant_q;
+  logic          s6_call_q;
+  logic          s6_takes_receive_q;
+  logic          s6_check_failed_q;
+
+  always_ff @(posedge clk_i) begin
+    if (s5_valid_q) begin
+      s6_q <= s5_q;
+      s6_q.outcome <= s5_outcome;
+      s6_grant_q <= grant_i;
+      s6_call_q <= s5_call;
+      s6_takes_receive_q <= s5_takes_receive;
+      s6_check_failed_q <= s5_check_failed && s5_q.turn && s5_q.outcome == OutcomeNone;
+    end
+  end
+
+  logic s6_packet;
+  logic s6_accept;
+  logic s6_response;
+  logic s6_reached;
+  logic s6_refused;
+  logic s6_flush;
+  logic s6_queued;
+  logic s6_left;
+
+  assign s6_packet = s6_q.change.kind == EventHeader;
+  assign s6_accept = s6_q.outcome == OutcomeAccept;
+  assign s6_response = s6_q.meaning.read || s6_q.meaning.atomic;
+  // It has passed the checks of the queue pair as a whole.
+  assign s6_reached = s6_packet && s6_q.outcome > OutcomeSource;
+  assign s6_again = s6_q.change.kind == EventReset && s6_q.state.state == ResponderError && !s6_q.empty;
+  assign s6_flush = s6_q.change.kind == EventFlush && s6_q.state.state == ResponderError && !s6_q.empty;
+
+  always_comb begin
+    unique case (s6_q.outcome)
+      OutcomeInvalid, OutcomeForbidden, OutcomeLength, OutcomeProtection, OutcomeAccess: s6_refused = 1'b1;
+      default: s6_refused = 1'b0;
+    endcase
+  end
+
+  // The answer.
+
+  verdict_t verdict;
+  logic     s6_report;
+
+  assign s6_report = s6_q.outcome == OutcomeAhead && !s6_q.state.gap_reported;
+
+  always_comb begin
+    verdict = '{
+        packet: s6_packet,
+        place: PlaceNothing,
+        target: s6_grant_q.target,
+        write_through: s6_grant_q.write_through,
+        address: s6_q.address,
+        bytes: s6_q.bytes,
+        offset: s6_q.offset,
+        first: s6_q.first,
+        second: s6_q.second,
+        base: s6_q.state.address,
+        length: s6_q.meaning.send ? s6_q.done : s6_q.state.length,
+        snoop: 1'b0,
+        qp: s6_q.change.qp,
+        complete: s6_flush,
+        status: StatusFlushed,
+        write: s6_q.meaning.write,
+        immediate: s6_q.meaning.immediate,
+        call: 1'b0,
+        slot: s6_grant_q.slot,
+        answer: AnswerNone,
+        duplicate: 1'b0,
+        psn: s6_q.psn,
+        msn: s6_q.state.msn,
+        syndrome: SyndromeAck,
+        resource: s6_q.resource,
+        congestion: s6_q.state.marked || s6_q.congestion,
+        marker: s6_q.change.kind == EventAccess
+    };
+    unique case (s6_q.outcome)
+      OutcomeAhead: begin
+        if (s6_report) verdict.answer = AnswerRefuse;
+        verdict.syndrome = SyndromeSequenceError;
+      end
+      OutcomeDuplicate: begin
+        verdict.answer = AnswerAcknowledge;
+        verdict.duplicate = 1'b1;
+      end
+      OutcomeAgain: begin
+        verdict.answer = s6_q.meaning.read ? AnswerRead : AnswerAtomic;
+        verdict.duplicate = 1'b1;
+      end
+      OutcomeNotReady: begin
+        verdict.answer = AnswerRefuse;
+        verdict.syndrome = {SyndromeRnrPrefix, s6_q.rnr_timer};
+      end
+      OutcomeInvalid, OutcomeForbidden: begin
+        verdict.answer = AnswerRefuse;
+        verdict.syndrome = SyndromeInvalidRequest;
+      end
+      OutcomeAccess: begin
+        verdict.answer = AnswerRefuse;
+        verdict.syndrome = SyndromeRemoteAccess;
+      end
+      OutcomeLength: begin
+        verdict.answer = AnswerRefuse;
+        verdict.syndrome = SyndromeInvalidRequest;
+        verdict.complete = 1'b1;
+        verdict.status = StatusLocalLength;
+      end
+      OutcomeProtection: begin
+        verdict.answer = AnswerRefuse;
+        verdict.syndrome = SyndromeRemoteOperational;
+        verdict.complete = 1'b1;
+        verdict.status = StatusLocalProtection;
+      end
+      OutcomeAccept: begin
+        if (s6_q.meaning.ends) verdict.msn = s6_q.state.msn + 1'b1;
+        if (s6_q.meaning.read) verdict.answer = AnswerRead;
+        else if (s6_q.meaning.atomic) verdict.answer = AnswerAtomic;
+        else if (s6_q.acknowledge_request) verdict.answer = AnswerAcknowledge;
+        if (s6_q.state.gap_reported && s6_q.dropped != '0) verdict.syndrome = SyndromeSequenceError;
+        if (s6_q.meaning.atomic) verdict.place = s6_q.fetch_add ? PlaceFetchAdd : PlaceCompareSwap;
+        else if (!s6_q.meaning.read && s6_q.bytes != '0) verdict.place = PlaceWrite;
+        verdict.snoop = s6_q.meaning.write && s6_q.bytes != '0 && s6_grant_q.rpc;
+        verdict.call = s6_call_q;
+        verdict.complete = s6_takes_receive_q;
+        verdict.status = StatusSuccess;
+      end
+      default: ;
+    endcase
+  end
+
+  // The state that follows.
+
+  always_comb begin
+    write_state = s6_q.state;
+    if (s6_reached) begin
+      write_state.marked = verdict.congestion && verdict.answer == AnswerNone;
+    end
+    unique case (s6_q.outcome)
+      OutcomeAhead: begin
+        write_state.dropped = s6_q.dropped;
+        write_state.gap_reported = 1'b1;
+      end
+      OutcomeAgain: begin
+        write_state.issued.duplicates = s6_q.state.issued.duplicates + 1'b1;
+        write_state.duplicate = s6_q.psn;
+      end
+      OutcomeNotReady: write_state.gap_reported = 1'b1;
+      OutcomeAccept: begin
+        write_state.expected = s6_q.expected;
+        write_state.dropped = s6_q.dropped;
+        write_state.gap_reported = 1'b0;
+        write_state.msn = verdict.msn;
+        write_state.done = s6_q.done;
+        if (s6_q.meaning.ends) write_state.inbound = InboundIdle;
+        else write_state.inbound = s6_q.meaning.send ? InboundSend : InboundWrite;
+        if (s6_response) begin
+          write_state.resource = s6_q.state.resource + 1'b1;
+          if (s6_q.state.saved < s6_q.resources) write_state.saved = s6_q.state.saved + 1'b1;
+          write_state.issued.originals = s6_q.state.issued.originals + 1'b1;
+        end
+      end
+      default: ;
+    endcase
+    if (verdict.complete) write_state.head = s6_q.state.head + 1'b1;
+    if (s6_refused) write_state.state = ResponderError;
+    unique case (s6_q.change.kind)
+      EventReset:
+      if (!s6_again) begin
+        write_state.state = ResponderReset;
+        write_state.access = '0;
+        write_state.head = s6_q.state.tail;
+      end
+      EventInit:
+      if (s6_q.state.state == ResponderReset || s6_q.state.state == ResponderInit) begin
+        write_state.state = ResponderInit;
+        write_state.access = access_t'(s6_q.change.argument[$bits(access_t)-1:0]);
+      end
+      EventReceive:
+      if (s6_q.state.state == ResponderInit) begin
+        write_state.state = ResponderReady;
+        write_state.expected = s6_q.change.argument;
+        write_state.dropped = '0;
+        write_state.gap_reported = 1'b0;
+        write_state.marked = 1'b0;
+        write_state.msn = '0;
+        write_state.inbound = InboundIdle;
+        write_state.saved = '0;
+      end
+      EventAccess:
+      if (s6_q.state.state == ResponderInit || s6_q.state.state == ResponderReady) begin
+        write_state.access = access_t'(s6_q.change.argument[$bits(access_t)-1:0]);
+      end
+      EventError: write_state.state = ResponderError;
+      EventFail: if (s6_q.state.state == ResponderReady) write_state.state = ResponderError;
+      default: ;
+    endcase
+  end
+
+  assign save = s6_valid_q && s6_accept && s6_response;
+  assign saved = '{
+      first: s6_q.state.expected,
+      packets: s6_q.packets,
+      atomic: s6_q.meaning.atomic,
+      address: s6_q.first,
+      rkey: s6_q.second[63:32],
+      length: s6_q.second[31:0]
+  };
+
+  // What leaves.
+
+  logic     queue_ready;
+  logic     out_valid;
+  verdict_t out;
+  logic [$clog2(VerdictDepth):0] level;
+  logic     pop;
+
+  assign s6_queued = s6_packet || s6_flush || verdict.marker;
+
+  fifo #(
+    .T    (verdict_t),
+    .Depth(VerdictDepth)
+  ) u_verdicts (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (s6_valid_q && s6_queued),
+    .in_ready_o (queue_ready),
+    .in_i       (verdict),
+    .out_valid_o(out_valid),
+    .out_ready_i(verdict_ready_i),
+    .out_o      (out),
+    .level_o    (level)
+  );
+
+  assign verdict_valid_o = out_valid;
+  assign pop = out_valid && verdict_ready_i;
+
+  always_comb begin
+    verdict_o = '0;
+    verdict_o.packet = out.packet;
+    verdict_o.place = out.place;
+    verdict_o.target = out.target;
+    verdict_o.write_through = out.write_through;
+    verdict_o.address = out.address;
+    verdict_o.bytes = out.bytes;
+    verdict_o.offset = out.offset;
+    verdict_o.swap_or_add = out.first;
+    verdict_o.compare = out.second;
+    verdict_o.snoop = out.snoop;
+    verdict_o.consequence.qp = out.qp;
+    verdict_o.consequence.complete = out.complete;
+    verdict_o.consequence.completion = '{
+        qp: out.qp,
+        id: out.first,
+        status: out.status,
+        opcode: {7'h40, out.write},  // IBV_WC_RECV, IBV_WC_RECV_RDMA_WITH_IMM
+        bytes: out.length,
+        has_immediate: out.immediate,
+        immediate: out.second[31:0],
+        vendor_error: '0
+    };
+    verdict_o.consequence.call = out.call;
+    verdict_o.consequence.rpc = '{
+        slot: out.slot,
+        qp: out.qp,
+        target: out.target,
+        address: out.base,
+        length: out.length,
+        has_immediate: out.immediate,
+        immediate: out.second[31:0]
+    };
+    verdict_o.consequence.answer = '{
+        kind: out.answer,
+        duplicate: out.duplicate,
+        psn: out.psn,
+        msn: out.msn,
+        syndrome: out.syndrome,
+        resource: out.resource,
+        address: out.first,
+        rkey: out.second[63:32],
+        length: out.second[31:0],
+        original: '0,
+        congestion: out.congestion
+    };
+    verdict_o.consequence.marker = out.marker;
+  end
+
+  logic fail_room;
+  logic flush_room;
+
+  fifo #(
+    .T    (qp_index_t),
+    .Depth(ListDepth)
+  ) u_fails (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (s6_valid_q && s6_refused),
+    .in_ready_o (fail_room),
+    .in_i       (s6_q.change.qp),
+    .out_valid_o(fail_valid_o),
+    .out_ready_i(fail_ready_i),
+    .out_o      (fail_o),
+    .level_o    (fail_level)
+  );
+
+  // Queue pairs in ERROR that have receive requests. One comes in here when it enters ERROR and with every receive request
+  // that is posted in ERROR, and leaves when it has none.
+  assign s6_left = write_state.state == ResponderError && write_state.head != write_state.tail;
+  assign flush_new = s6_valid_q && s6_left && s6_q.change.kind != EventFlush
+                     && (s6_q.state.state != ResponderError || s6_q.change.kind == EventPost);
+
+  fifo #(
+    .T    (qp_index_t),
+    .Depth(ListDepth)
+  ) u_flushes (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (flush_new),
+    .in_ready_o (flush_room),
+    .in_i       (s6_q.change.qp),
+    .out_valid_o(flush_valid),
+    .out_ready_i(s6_valid_q && s6_q.change.kind == EventFlush && !s6_left),
+    .out_o      (flush_qp),
+    .level_o    (flush_level)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (s6_valid_q && s6_q.change.kind == EventQuery) begin
+      query_o <= '{
+          state: s6_q.state.state,
+          access: s6_q.state.access,
+          expected: s6_q.state.expected,
+          receives: s6_q.state.tail - s6_q.state.head
+      };
+    end
+  end
+
+  responder_events_t events_d;
+  responder_events_t events_q;
+
+  always_comb begin
+    events_d = '0;
+    events_d.rcvd_pkts = s6_packet;
+    events_d.duplicate_request = s6_q.outcome inside {OutcomeDuplicate, OutcomeAgain, OutcomeUnknownDuplicate,
+                                                      OutcomeBusy};
+    events_d.out_of_seq_request = s6_q.outcome == OutcomeAhead;
+    events_d.send_rnr_err = s6_q.outcome == OutcomeNotReady;
+    events_d.rdma_recvs = s6_accept && s6_q.meaning.send && s6_q.meaning.ends;
+    events_d.sent_invalid_request = s6_q.outcome inside {OutcomeInvalid, OutcomeForbidden, OutcomeLength};
+    events_d.sent_access_error = s6_q.outcome == OutcomeAccess;
+    events_d.sent_operational_error = s6_q.outcome == OutcomeProtection;
+    events_d.violation_key = s6_check_failed_q && s6_grant_q.verdict == AccessUnknownKey;
+    events_d.violation_domain = s6_check_failed_q && s6_grant_q.verdict == AccessWrongDomain;
+    events_d.violation_bounds = s6_check_failed_q && s6_grant_q.verdict == AccessOutOfBounds;
+    events_d.violation_permission = (s6_check_failed_q && s6_grant_q.verdict == AccessForbidden)
+                                    || s6_q.outcome == OutcomeForbidden;
+    events_d.rpc_calls = s6_accept && s6_call_q;
+    if (s6_reached) events_d.congestion_marks = 2'(s6_q.congestion) + 2'(s6_q.backward_congestion);
+    events_d.drop_unknown_queue_pair = s6_q.outcome == OutcomeUnknownQueuePair;
+    events_d.drop_wrong_source = s6_q.outcome == OutcomeSource;
+    events_d.drop_wrong_state = s6_q.outcome == OutcomeState;
+    events_d.drop_partition_key = s6_q.outcome == OutcomePartition;
+    events_d.drop_malformed = s6_q.outcome == OutcomeMalformed;
+    events_d.drop_out_of_sequence = s6_q.outcome == OutcomeAhead && s6_q.state.gap_reported;
+    events_d.drop_unknown_duplicate = s6_q.outcome == OutcomeUnknownDuplicate;
+    events_d.drop_duplicate_busy = s6_q.outcome == OutcomeBusy;
+    events_d.drop_no_credit = s6_q.outcome == OutcomeNoCredit;
+    events_d.drop_rpc_queue_full = s6_q.outcome == OutcomeNoCall;
+    events_d.drop_receive_request = s6_q.change.kind == EventDropped;
+  end
+
+  assign events_o = events_q;
+  assign idle_o = ready && intake_idle && stage_valid == '0 && !out_valid && !fail_valid_o && !flush_valid;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      s1_valid_q     <= 1'b0;
+      s2_valid_q     <= 1'b0;
+      s3_valid_q     <= 1'b0;
+      s4_valid_q     <= 1'b0;
+      s5_valid_q     <= 1'b0;
+      s6_valid_q     <= 1'b0;
+      reserved_q     <= '0;
+      events_q       <= '0;
+      control_done_o <= 1'b0;
+      query_done_o   <= 1'b0;
+    end else begin
+      if (!wait_lookup) begin
+        s1_valid_q <= accept;
+        s2_valid_q <= s1_valid_q;
+      end
+      s3_valid_q     <= s2_valid_q && !wait_lookup;
+      s4_valid_q     <= s3_valid_q;
+      s5_valid_q     <= s4_valid_q;
+      s6_valid_q     <= s5_valid_q;
+      reserved_q     <= reserved_q + 5'(accept) - 5'(pop) - 5'(s6_valid_q && !s6_queued);
+      events_q       <= s6_valid_q ? events_d : '0;
+      control_done_o <= s6_valid_q && s6_q.change.control && !s6_again;
+      query_done_o   <= s6_valid_q && s6_q.change.kind == EventQuery;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      assert (!(s6_valid_q && s6_queued) || queue_ready) else $error("a verdict without a place");
+      assert (!(s6_valid_q && s6_refused) || fail_room) else $error("a refusal without a place");
+      assert (!flush_new || flush_room) else $error("a flush without a place");
+      assert (!(s6_valid_q && s6_packet) || s6_q.outcome != OutcomeNone) else $error("a packet without an outcome");
+      assert (!(s6_valid_q && verdict.complete) || !s6_q.empty) else $error("a completion without a receive request");
+      assert (reserved_q >= level && reserved_q <= 5'(VerdictDepth)) else $error("more verdicts than places");
+    end
+  end
 
 endmodule

@@ -1,0 +1,81 @@
+// Counts, for each queue pair, the READs and atomics that have been answered.
+//
+// Latency: a pulse counts in reads from the third cycle on; a read takes 1 cycle. Throughput: one pulse and one read a cycle.
+// Never stalls. Counts are never reset, and undefined at first: only differences mean something.
+module responder_answered
+  import weft_pkg::*;
+  import responder_pkg::*;
+(
+  input  logic      clk_i,
+  input  logic      rst_ni,
+  input  logic      pulse_i,
+  input  qp_index_t pulse_qp_i,
+  input  logic      pulse_duplicate_i,
+  input  logic      read_i,
+  input  qp_index_t read_qp_i,
+  output answered_t read_data_o
+);
+
+  logic      pulse_q;
+  qp_index_t qp_q;
+  logic      duplicate_q;
+  answered_t held;
+  answered_t old;
+  answered_t after;
+  // What was written last, which a read in the same cycle did not see.
+  logic      last_q;
+  qp_index_t last_qp_q;
+  answered_t last_after_q;
+
+  assign old = last_q && last_qp_q == qp_q ? last_after_q : held;
+
+  always_comb begin
+    after = old;
+    if (duplicate_q) after.duplicates = old.duplicates + 1'b1;
+    else after.originals = old.originals + 1'b1;
+  end
+
+  ram #(
+    .T    (answered_t),
+    .Depth(QueuePairs)
+  ) u_count (
+    .clk_i,
+    .write_i        (pulse_q),
+    .write_address_i(qp_q),
+    .write_data_i   (after),
+    .read_i         (pulse_i),
+    .read_address_i (pulse_qp_i),
+    .read_data_o    (held)
+  );
+
+  ram #(
+    .T    (answered_t),
+    .Depth(QueuePairs)
+  ) u_copy (
+    .clk_i,
+    .write_i        (pulse_q),
+    .write_address_i(qp_q),
+    .write_data_i   (after),
+    .read_i         (read_i),
+    .read_address_i (read_qp_i),
+    .read_data_o
+  );
+
+  always_ff @(posedge clk_i) begin
+    qp_q <= pulse_qp_i;
+    duplicate_q <= pulse_duplicate_i;
+    last_qp_q <= qp_q;
+    last_after_q <= after;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      pulse_q <= 1'b0;
+      last_q  <= 1'b0;
+    end else begin
+      pulse_q <= pulse_i;
+      last_q  <= pulse_q;
+    end
+  end
+
+endmodule
