@@ -356,6 +356,7 @@ module transport
   placement_t     requester_verdict;
   logic           credit_return_valid;
   payload_bytes_t credit_return;
+  logic           credit_return_requester;
   logic           answered_valid;
   qp_index_t      answered_qp;
   logic           answered_duplicate;
@@ -419,7 +420,8 @@ module transport
     .check_valid_o        (check_valid[0]),
     .check_o              (check[0]),
     .grant_i              (grant[0]),
-    .credit_return_valid_i(credit_return_valid),
+    // What the requester writes to the host has been asked for: it takes no credit.
+    .credit_return_valid_i(credit_return_valid && !credit_return_requester),
     .credit_return_i      (credit_return),
     .rpc_free_i           (call_valid_o && call_ready_i),
     .answered_valid_i     (answered_valid),
@@ -513,6 +515,7 @@ module transport
     .marker_qp_o,
     .credit_return_valid_o(credit_return_valid),
     .credit_return_o      (credit_return),
+    .credit_return_requester_o(credit_return_requester),
     .events_o             (placement_events_o),
     .idle_o               (placement_idle)
   );

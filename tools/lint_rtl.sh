@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Holds the gateware to its style: verible (format and lint rules), Verilator's lint with warnings as errors, and elaboration by
+# yosys. With --fix, formats instead of complaining.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+mapfile -t sources < <(grep -v -e '^//' -e '^$' rtl/weft.f | sed 's,^,rtl/,')
+mapfile -t own < <(git ls-files 'rtl/*.sv' | grep -v /generated/)
+
+format=(.venv/bin/verible-verilog-format --column_limit 120
+    --formal_parameters_indentation=indent --named_parameter_indentation=indent
+    --named_port_indentation=indent --port_declarations_indentation=indent)
+if [[ ${1:-} == --fix ]]; then
+    "${format[@]}" --inplace "${own[@]}"
+else
+    "${format[@]}" --verify "${own[@]}" || {
+        echo "the format differs: run tools/lint_rtl.sh --fix" >&2
+        exit 1
+    }
+fi
+
+.venv/bin/verible-verilog-lint --rules_config rtl/verible.rules "${own[@]}"
+
+# Every source of the library is in the file list.
+missing=$(comm -23 <(git ls-files 'rtl/*.sv' | grep -v -e /formal/ -e /testing/ | sort) <(printf '%s\n' "${sources[@]}" | sort))
+[[ -z $missing ]] || { echo "not in rtl/weft.f: $missing" >&2; exit 1; }
+
+.venv/bin/verilator --lint-only -Wall --top-module weft_nic rtl/verilator.vlt "${sources[@]}"
+echo "verilator: no warnings"
+
+.venv/bin/yosys -q -p "read_slang --threads 1 --top weft_nic ${sources[*]}; hierarchy -check -top weft_nic"
+echo "yosys: elaborated"
