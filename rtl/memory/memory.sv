@@ -6,7 +6,7 @@
 //
 // Latency: a write to registers or on-chip memory is visible 2 cycles after its last beat is taken (`written_o` in the same
 // cycle); one to AXI4 offers a beat 1 cycle after it came and is written 1 cycle after the answer. A read of registers or
-// on-chip memory takes 6 cycles, one of AXI4 offers its address after 2 and passes a beat on 3 cycles after it came.
+// on-chip memory takes 5 cycles, one of AXI4 offers its address after 2 and passes a beat on 3 cycles after it came.
 // Throughput: a beat every cycle in each direction at once; a 64-byte command every cycle.
 // Order: reads in the order of commands, writes too. A write of more than one beat is not atomic to reads.
 // Stalls: writes with the AXI4 data channel of their target; reads when their consumer or the copy to the

@@ -6,7 +6,7 @@
 // consequences. An atomic waits until all writes before it are visible and holds up what is behind it until it has read
 // its word; the results of atomics are kept for duplicates by queue pair and responder resource.
 //
-// Latency: 6 cycles from verdict and frame to the beat of a 64-byte write at the memory port; 1 cycle from `written_i` to
+// Latency: 5 cycles from verdict and frame to the beat of a 64-byte write at the memory port; 1 cycle from `written_i` to
 // the consequence; 2 cycles from a verdict with nothing to write to its consequence; an atomic takes the word's read and
 // 5 cycles more. Throughput: a frame's beat every cycle with no cycle between frames, a verdict every cycle.
 // Stalls: verdicts while an atomic is under way, while 512 packets wait for their turn, or when memory takes no more
