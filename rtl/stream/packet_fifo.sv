@@ -10,9 +10,8 @@
 // Stalls: never its input.
 module packet_fifo #(
   parameter type         T     = logic [7:0],
-  parameter int unsigned Depth = 1024,  // elements; a power of two
-  // "block" or "ultra".
-  parameter              Style = "block"
+  // Elements; a power of two.
+  parameter int unsigned Depth = 1024
 ) (
   input  logic                   clk_i,
   input  logic                   rst_ni,
@@ -39,13 +38,12 @@ module packet_fifo #(
   // One bit more than an index tells a full memory from an empty one.
   typedef logic [IndexBits:0] pointer_t;
 
-  pointer_t tail_q;          // next to write
-  pointer_t start_q;         // first of the packet that is being written
-  pointer_t fetch_q;         // next to read
-  pointer_t front_q;         // next to come out
-  logic     lost_q;          // the packet that is being written has been given up
-  pointer_t verdict_tail_q;  // packets judged ...
-  pointer_t verdict_head_q;  // ... and of these, gone
+  // Elements: next to write, first of the packet that is being written, next to read, next to come out.
+  pointer_t tail_q, start_q, fetch_q, front_q;
+  // The packet that is being written has been given up.
+  logic lost_q;
+  // Packets judged, and those of them that are gone.
+  pointer_t verdict_tail_q, verdict_head_q;
 
   // Write side.
 
@@ -81,8 +79,7 @@ module packet_fifo #(
 
   ram #(
     .T    (logic [$bits(T):0]),
-    .Depth(Depth),
-    .Style(Style)
+    .Depth(Depth)
   ) i_elements (
     .clk_i,
     .write_i        (in_valid_i && !full),
@@ -124,8 +121,7 @@ module packet_fifo #(
     if (!rst_ni) begin
       written_q <= '0;
     end else begin
-      written_q <= written_q + (IndexBits + 1)'(in_valid_i && in_last_i && !lost)
-                   - (IndexBits + 1)'(verdict_valid_i);
+      written_q <= written_q + (IndexBits + 1)'(in_valid_i && in_last_i && !lost) - (IndexBits + 1)'(verdict_valid_i);
       assert (!verdict_valid_i || written_q != '0)
       else $error("a verdict without a packet");
       assert (level_o <= (IndexBits + 1)'(Depth))

@@ -6,24 +6,24 @@
 module frame_classifier
   import weft_pkg::*;
 (
-  input  mac_address_t         hardware_i,
-  input  ipv4_address_t        address_i,
-  input  logic [BeatBits-1:0]  data_i,
+  input  mac_address_t                 hardware_i,
+  input  ipv4_address_t                address_i,
+  input  logic          [BeatBits-1:0] data_i,
   // For another station.
-  output logic                 for_others_o,
-  output logic                 arp_o,
-  output logic                 ipv4_o,
+  output logic                         for_others_o,
+  output logic                         arp_o,
+  output logic                         ipv4_o,
   // IPv4 with options.
-  output logic                 options_o,
+  output logic                         options_o,
   // A whole ICMP message; a whole UDP datagram.
-  output logic                 icmp_o,
-  output logic                 udp_o,
+  output logic                         icmp_o,
+  output logic                         udp_o,
   // A UDP datagram to this port's RoCE v2.
-  output logic                 roce_o,
+  output logic                         roce_o,
   // What it is if it is not RoCE.
-  output other_class_e         kind_o,
+  output other_class_e                 kind_o,
   // Wrong in itself, whatever its length.
-  output logic                 malformed_o
+  output logic                         malformed_o
 );
 
   localparam logic [15:0] EtherTypeIpv4 = 16'h0800;
@@ -48,9 +48,13 @@ module frame_classifier
 
   // ARP: Ethernet and IPv4 addresses, request or reply.
   logic arp_served;
+  logic [47:0] arp_types;
+  logic [15:0] arp_operation;
   assign arp_o = at16(data_i, 12) == EtherTypeArp;
-  assign arp_served = {at32(data_i, 14), at16(data_i, 18)} == {16'd1, EtherTypeIpv4, 8'd6, 8'd4}
-                      && (at16(data_i, 20) == 16'd1 || at16(data_i, 20) == 16'd2);
+  assign arp_types = {at32(data_i, 14), at16(data_i, 18)};
+  assign arp_operation = at16(data_i, 20);
+  assign arp_served = arp_types == {16'd1, EtherTypeIpv4, 8'd6, 8'd4}
+                      && (arp_operation == 16'd1 || arp_operation == 16'd2);
 
   // IPv4.
   logic [3:0] version, header_words;
@@ -80,7 +84,6 @@ module frame_classifier
     else if (udp_o && ours && !roce_port) kind_o = OtherDatagram;
   end
 
-  assign malformed_o = (ipv4_o && (version != 4'd4 || header_words < 4'd5 || reserved))
-                       || (icmp_o && echo_bad);
+  assign malformed_o = (ipv4_o && (version != 4'd4 || header_words < 4'd5 || reserved)) || (icmp_o && echo_bad);
 
 endmodule

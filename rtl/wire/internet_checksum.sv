@@ -15,9 +15,9 @@ module internet_checksum
   input  logic                 clk_i,
   input  logic                 valid_i,
   input  logic                 first_i,
-  input  logic [BeatBits-1:0]  data_i,
+  input  logic [ BeatBits-1:0] data_i,
   input  logic [BeatBytes-1:0] mask_i,
-  input  logic [16:0]          seed_i,
+  input  logic [         16:0] seed_i,
   output logic                 good_o
 );
 

@@ -21,32 +21,32 @@ module receive_path
   // A longer frame is malformed. A multiple of the beat.
   parameter int unsigned FrameBytesMax = 9216
 ) (
-  input  logic clk_i,
-  input  logic rst_ni,
-  input  cycles_t              now_i,
+  input  logic                                 clk_i,
+  input  logic                                 rst_ni,
+  input  cycles_t                              now_i,
   // Addresses of this port.
-  input  mac_address_t         hardware_i,
-  input  ipv4_address_t        address_i,
+  input  mac_address_t                         hardware_i,
+  input  ipv4_address_t                        address_i,
   // Frames without frame check sequence. All beats but the last are full. `error` belongs to the last beat.
-  input  logic                 rx_valid_i,
-  input  logic [BeatBits-1:0]  rx_data_i,
-  input  logic [BeatBytes-1:0] rx_keep_i,
-  input  logic                 rx_last_i,
-  input  logic                 rx_error_i,
+  input  logic                                 rx_valid_i,
+  input  logic                 [ BeatBits-1:0] rx_data_i,
+  input  logic                 [BeatBytes-1:0] rx_keep_i,
+  input  logic                                 rx_last_i,
+  input  logic                                 rx_error_i,
   // RoCE packets: headers, and whole frames in the same order.
-  output logic                 header_valid_o,
-  input  logic                 header_ready_i,
-  output roce_header_t         header_o,
-  output logic                 frame_valid_o,
-  input  logic                 frame_ready_i,
-  output beat_t                frame_o,
+  output logic                                 header_valid_o,
+  input  logic                                 header_ready_i,
+  output roce_header_t                         header_o,
+  output logic                                 frame_valid_o,
+  input  logic                                 frame_ready_i,
+  output beat_t                                frame_o,
   // Other frames. `info` is valid with every beat of its frame.
-  output logic                 other_valid_o,
-  input  logic                 other_ready_i,
-  output beat_t                other_o,
-  output other_frame_t         other_info_o,
-  output receive_path_events_t events_o,
-  output logic                 idle_o
+  output logic                                 other_valid_o,
+  input  logic                                 other_ready_i,
+  output beat_t                                other_o,
+  output other_frame_t                         other_info_o,
+  output receive_path_events_t                 events_o,
+  output logic                                 idle_o
 );
 
   localparam int unsigned BeatsMax = FrameBytesMax / BeatBytes;
@@ -80,26 +80,41 @@ module receive_path
 
   // The checksum to verify is IPv4's with its options, or else UDP's or ICMP's: the host gets what has options, and checks
   // what is inside. Counted from the frame's first byte.
-  logic        rx_options, rx_udp;
-  logic [15:0] rx_end;
+  logic rx_options, rx_udp;
+  logic [15:0] rx_total_bytes, rx_udp_bytes, rx_begin, rx_covered, rx_end;
   assign rx_options = rx_data_i[8*Ipv4At+:4] != 4'd5;
   assign rx_udp = rx_data_i[8*(Ipv4At+9)+:8] == 8'd17;
-  assign rx_end = (rx_options ? 16'({rx_data_i[8*Ipv4At+:4], 2'b00})
-                   : rx_udp ? at16(rx_data_i, UdpAt + 4) : at16(rx_data_i, Ipv4At + 2))
-                  + (!rx_options && rx_udp ? 16'(UdpAt) : 16'(Ipv4At));
+  assign rx_total_bytes = at16(rx_data_i, Ipv4At + 2);
+  assign rx_udp_bytes = at16(rx_data_i, UdpAt + 4);
+  always_comb begin
+    rx_begin   = 16'(Ipv4At);
+    rx_covered = rx_total_bytes;
+    if (rx_options) begin
+      rx_covered = 16'({rx_data_i[8*Ipv4At+:4], 2'b00});
+    end else if (rx_udp) begin
+      rx_begin   = 16'(UdpAt);
+      rx_covered = rx_udp_bytes;
+    end
+  end
+  assign rx_end = rx_begin + rx_covered;
 
-  logic                 valid_q, first_q, last_q, error_q;
-  logic [BeatBits-1:0]  data_q;
-  logic [5:0]           empty_q;
-  logic [IndexBits-1:0] index_q;   // of the beat in its frame; stays at BeatsMax
-  logic [15:0]          rest_q;    // bytes from this beat on that the checksum covers
-  logic [BeatBytes-1:0] mask_q;    // those in this beat
-  cycles_t              stamp_q;
+  logic valid_q, first_q, last_q, error_q;
+  logic [BeatBits-1:0] data_q;
+  logic [5:0] empty_q;
+  // Of the beat in its frame; stays at BeatsMax.
+  logic [IndexBits-1:0] index_q;
+  // Bytes from this beat on that the checksum covers, and those in this beat.
+  logic [15:0] rest_q;
+  logic [BeatBytes-1:0] mask_q;
+  cycles_t stamp_q;
 
-  logic [15:0]          rx_rest;
+  logic [15:0] rx_rest;
   logic [BeatBytes-1:0] rx_mask;
-  assign rx_rest = rx_first_q ? rx_end
-                   : rest_q[15:6] == '0 ? '0 : {rest_q[15:6] - 10'd1, rest_q[5:0]};
+  always_comb begin
+    if (rx_first_q) rx_rest = rx_end;
+    else if (rest_q[15:6] == '0) rx_rest = '0;
+    else rx_rest = {rest_q[15:6] - 10'd1, rest_q[5:0]};
+  end
   always_comb begin
     for (int unsigned place = 0; place < BeatBytes; place++) begin
       rx_mask[place] = rx_rest[15:6] != '0 || 6'(place) < rx_rest[5:0];
@@ -131,7 +146,7 @@ module receive_path
 
   // Stage A: what the frame is, and into which buffer it goes.
 
-  logic        for_others, arp, ipv4, options, icmp, udp, roce_first, malformed_first;
+  logic for_others, arp, ipv4, options, icmp, udp, roce_first, malformed_first;
   other_class_e kind;
   frame_classifier i_classifier (
     .hardware_i,
@@ -149,10 +164,10 @@ module receive_path
   );
 
   // What the first beat says, until the next frame's.
-  logic          for_others_q, arp_q, ipv4_q, icmp_q, udp_q, roce_q, malformed_q, summed_q, plain_q;
+  logic for_others_q, arp_q, ipv4_q, icmp_q, udp_q, roce_q, malformed_q, summed_q, plain_q;
   other_class_e  kind_q;
   logic [3:0]    header_words_q;
-  logic [15:0]   total_bytes_q, udp_bytes_q, source_port_q, destination_port_q;
+  logic [15:0] total_bytes_q, udp_bytes_q, source_port_q, destination_port_q;
   mac_address_t  source_mac_q;
   ipv4_address_t source_q;
   always_ff @(posedge clk_i) begin
@@ -186,10 +201,10 @@ module receive_path
 
   // Stage B, the cycle after a frame's last beat: its length is known.
 
-  logic         b_ends_q, b_error_q, b_oversized_q, b_roce_lost_q, b_other_lost_q;
+  logic b_ends_q, b_error_q, b_oversized_q, b_roce_lost_q, b_other_lost_q;
   frame_bytes_t b_bytes_q;
   cycles_t      b_stamp_q;
-  logic         roce_lost, other_lost, roce_full, other_full;
+  logic roce_lost, other_lost, roce_full, other_full;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) b_ends_q <= 1'b0;
@@ -205,8 +220,8 @@ module receive_path
   end
 
   roce_packet_t packet;
-  logic         packet_malformed, has_payload;
-  logic [5:0]   overhead;
+  logic packet_malformed, has_payload;
+  logic [5:0] overhead;
   roce_fields i_fields (
     .clk_i,
     .valid_i      (valid_q),
@@ -221,7 +236,7 @@ module receive_path
 
   // Bytes that the headers say there are, without Ethernet's.
   logic [16:0] udp_total, payload_bytes;
-  logic        truncated, ip_malformed;
+  logic truncated, ip_malformed, malformed, icrc_wrong, roce_malformed;
   assign udp_total = 17'(udp_bytes_q) + 17'd20;
   assign payload_bytes = 17'(udp_bytes_q) - 17'(overhead);
   assign truncated = 17'(b_bytes_q) < 17'(total_bytes_q) + 17'(Ipv4At);
@@ -229,6 +244,12 @@ module receive_path
       b_bytes_q < 14'd34 || 16'({header_words_q, 2'b00}) > total_bytes_q || truncated
       || ((icmp_q || udp_q) && total_bytes_q < 16'd28)
       || (udp_q && (udp_bytes_q < 16'd8 || udp_total > 17'(total_bytes_q)));
+
+  assign malformed = b_oversized_q || malformed_q || (arp_q && b_bytes_q < 14'd42) || (ipv4_q && ip_malformed);
+  // The ICRC covers IPv4's length, so a datagram that does not fill its packet cannot have been sent so.
+  assign icrc_wrong = udp_bytes_q < 16'd24 || udp_total != 17'(total_bytes_q);
+  // The upper bits of the payload's length hold its sign, and what no header can say.
+  assign roce_malformed = packet_malformed || payload_bytes[16:13] != '0 || (!has_payload && payload_bytes[12:0] != '0);
 
   // Stages C and D: what has become of the frame waits for its checksums.
   typedef struct packed {
@@ -245,25 +266,21 @@ module receive_path
     logic other_lost;
   } outcome_t;
   outcome_t b_outcome, c_outcome_q, d_outcome_q;
-  logic     c_valid_q, d_valid_q;
+  logic c_valid_q, d_valid_q;
 
   assign b_outcome = '{
-      error:          b_error_q,
-      headless:       b_bytes_q < 14'd14,
-      for_others:     for_others_q,
-      malformed:      b_oversized_q || malformed_q || (arp_q && b_bytes_q < 14'd42)
-                      || (ipv4_q && ip_malformed),
-      summed:         summed_q,
-      plain:          plain_q,
-      roce:           roce_q,
-      // The ICRC covers IPv4's length, so a datagram that does not fill its packet cannot have been sent so.
-      icrc_wrong:     udp_bytes_q < 16'd24 || udp_total != 17'(total_bytes_q),
-      // Of the payload's length, the sign and what no header can say are in the upper bits.
-      roce_malformed: packet_malformed || payload_bytes[16:13] != '0
-                      || (!has_payload && payload_bytes[12:0] != '0),
-      roce_lost:      b_roce_lost_q,
-      other_lost:     b_other_lost_q
-  };
+          error: b_error_q,
+          headless: b_bytes_q < 14'd14,
+          for_others: for_others_q,
+          malformed: malformed,
+          summed: summed_q,
+          plain: plain_q,
+          roce: roce_q,
+          icrc_wrong: icrc_wrong,
+          roce_malformed: roce_malformed,
+          roce_lost: b_roce_lost_q,
+          other_lost: b_other_lost_q
+      };
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -294,7 +311,7 @@ module receive_path
   );
 
   // IPv4's header without options: ten words.
-  logic        b_first_q, c_first_q;
+  logic b_first_q, c_first_q;
   logic [16:0] b_pairs_q[5];
   logic [18:0] c_sum_q;
   logic [16:0] d_sum_q;
@@ -307,17 +324,16 @@ module receive_path
       end
     end
     if (b_first_q) begin
-      c_sum_q <= 19'(b_pairs_q[0]) + 19'(b_pairs_q[1]) + 19'(b_pairs_q[2]) + 19'(b_pairs_q[3])
-                 + 19'(b_pairs_q[4]);
+      c_sum_q <= 19'(b_pairs_q[0]) + 19'(b_pairs_q[1]) + 19'(b_pairs_q[2]) + 19'(b_pairs_q[3]) + 19'(b_pairs_q[4]);
     end
     if (c_first_q) d_sum_q <= 17'(c_sum_q[15:0]) + 17'(c_sum_q[18:16]);
   end
 
   // The ICRC ends where the datagram does; Ethernet's padding may follow, even in further beats.
   beat_t icrc_beat;
-  logic  unused_crc_valid;
-  logic  [31:0] unused_crc;
-  logic  icrc_valid, icrc_checked, icrc_good, icrc_good_q, icrc_right;
+  logic unused_crc_valid;
+  logic [31:0] unused_crc;
+  logic icrc_valid, icrc_checked, icrc_good, icrc_good_q, icrc_right;
   assign icrc_valid = valid_q && (first_q || rest_q != '0);
   assign icrc_beat.last = last_q || rest_q <= 16'(BeatBytes);
   assign icrc_beat.empty = rest_q <= 16'(BeatBytes) ? -rest_q[5:0] : '0;
@@ -342,9 +358,8 @@ module receive_path
   // The verdict; the first reason that applies is counted.
 
   receive_path_events_t events_d, events_q;
-  logic                 roce_verdict_q, other_verdict_q, other_good, other_good_q, checksum_wrong;
-  assign checksum_wrong = (d_outcome_q.summed && !sum_good)
-                          || (d_outcome_q.plain && d_sum_q != 17'h0_ffff);
+  logic roce_verdict_q, other_verdict_q, other_good, other_good_q, checksum_wrong;
+  assign checksum_wrong = (d_outcome_q.summed && !sum_good) || (d_outcome_q.plain && d_sum_q != 17'h0_ffff);
   always_comb begin
     events_d   = '0;
     other_good = 1'b0;
@@ -373,8 +388,7 @@ module receive_path
     end else begin
       events_q        <= events_d;
       roce_verdict_q  <= d_valid_q && d_outcome_q.roce && !d_outcome_q.roce_lost;
-      other_verdict_q <= d_valid_q && !d_outcome_q.roce && !d_outcome_q.for_others
-                         && !d_outcome_q.other_lost;
+      other_verdict_q <= d_valid_q && !d_outcome_q.roce && !d_outcome_q.for_others && !d_outcome_q.other_lost;
       other_good_q    <= other_good;
     end
   end
@@ -383,16 +397,16 @@ module receive_path
   // RoCE packets: their beats, and their headers.
 
   logic [$clog2(RoceBeats):0] unused_frames_level;
-  logic                       unused_headers_in_lost, unused_headers_out_last;
+  logic unused_headers_in_lost, unused_headers_out_last;
 
   typedef struct packed {
     roce_packet_t packet;
     logic [12:0]  payload_bytes;
   } roce_entry_t;
 
-  roce_entry_t                  entry, front;
+  roce_entry_t entry, front;
   logic [$clog2(RocePackets):0] roce_level;
-  logic                         frames_empty, headers_empty;
+  logic frames_empty, headers_empty;
 
   packet_fifo #(
     .T    (logic [$bits(beat_t)-2:0]),
@@ -440,37 +454,41 @@ module receive_path
   assign roce_full = roce_level >= ($clog2(RocePackets) + 1)'(RocePackets - 1);
 
   logic [223:0] extended;
+  logic [ 63:0] swap_or_add;
+  logic [ 31:0] immediate;
   assign extended = front.packet.extended;
+  assign swap_or_add = front.packet.original ? extended[191:128] : extended[127:64];
+  assign immediate = front.packet.far_immediate ? extended[95:64] : extended[223:192];
   assign header_o = '{
-      opcode:              front.packet.opcode,
-      solicited:           front.packet.solicited,
-      acknowledge_request: front.packet.acknowledge_request,
-      forward_congestion:  front.packet.forward_congestion,
-      backward_congestion: front.packet.backward_congestion,
-      partition_key:       front.packet.partition_key,
-      destination_qp:      front.packet.destination_qp,
-      psn:                 front.packet.psn,
-      source:              front.packet.source,
-      address:             extended[223:160],
-      rkey:                extended[159:128],
-      length:              extended[127:96],
-      swap_or_add:         front.packet.original ? extended[191:128] : extended[127:64],
-      compare:             extended[63:0],
-      immediate:           front.packet.far_immediate ? extended[95:64] : extended[223:192],
-      syndrome:            extended[223:216],
-      msn:                 extended[215:192],
-      payload_offset:      7'd54 + 7'({front.packet.words, 2'b00}),
-      payload_bytes:       front.payload_bytes
-  };
+          opcode: front.packet.opcode,
+          solicited: front.packet.solicited,
+          acknowledge_request: front.packet.acknowledge_request,
+          forward_congestion: front.packet.forward_congestion,
+          backward_congestion: front.packet.backward_congestion,
+          partition_key: front.packet.partition_key,
+          destination_qp: front.packet.destination_qp,
+          psn: front.packet.psn,
+          source: front.packet.source,
+          address: extended[223:160],
+          rkey: extended[159:128],
+          length: extended[127:96],
+          swap_or_add: swap_or_add,
+          compare: extended[63:0],
+          immediate: immediate,
+          syndrome: extended[223:216],
+          msn: extended[215:192],
+          payload_offset: 7'd54 + 7'({front.packet.words, 2'b00}),
+          payload_bytes: front.payload_bytes
+      };
 
   // Other frames: their beats, and what is known about each.
 
   logic [$clog2(OtherBeats):0] unused_others_level;
-  logic                        unused_infos_in_lost, unused_infos_out_last;
+  logic unused_infos_in_lost, unused_infos_out_last;
 
-  other_frame_t                 info;
-  logic [$clog2(OtherFrames):0] other_level;
-  logic                         others_empty, infos_empty, info_valid, other_valid, other_taken;
+  other_frame_t                         info;
+  logic         [$clog2(OtherFrames):0] other_level;
+  logic others_empty, infos_empty, info_valid, other_valid, other_taken;
 
   packet_fifo #(
     .T    (logic [$bits(beat_t)-2:0]),
@@ -494,15 +512,15 @@ module receive_path
   );
 
   assign info = '{
-      kind:             kind_q,
-      bytes:            b_bytes_q,
-      timestamp:        b_stamp_q,
-      source_mac:       source_mac_q,
-      source:           source_q,
-      source_port:      source_port_q,
-      destination_port: destination_port_q,
-      payload_bytes:    frame_bytes_t'(udp_bytes_q) - 14'd8
-  };
+          kind: kind_q,
+          bytes: b_bytes_q,
+          timestamp: b_stamp_q,
+          source_mac: source_mac_q,
+          source: source_q,
+          source_port: source_port_q,
+          destination_port: destination_port_q,
+          payload_bytes: frame_bytes_t'(udp_bytes_q) - 14'd8
+      };
   packet_fifo #(
     .T    (other_frame_t),
     .Depth(OtherFrames)

@@ -5,25 +5,25 @@
 module roce_fields
   import weft_pkg::*;
 (
-  input  logic                clk_i,
-  input  logic                valid_i,
-  input  logic                first_i,
+  input  logic                        clk_i,
+  input  logic                        valid_i,
+  input  logic                        first_i,
   // The beat is its frame's second.
-  input  logic                second_i,
-  input  logic [BeatBits-1:0] data_i,
-  output roce_packet_t        packet_o,
+  input  logic                        second_i,
+  input  logic         [BeatBits-1:0] data_i,
+  output roce_packet_t                packet_o,
   // Not a packet of the reliable connection, or another version, or a syndrome that is reserved.
-  output logic                malformed_o,
-  output logic                has_payload_o,
+  output logic                        malformed_o,
+  output logic                        has_payload_o,
   // Bytes of a UDP datagram that are not payload: of UDP, BTH, extended headers, pad, ICRC.
-  output logic [5:0]          overhead_o
+  output logic         [         5:0] overhead_o
 );
 
   localparam int unsigned BthAt = 42;
   localparam int unsigned ExtendedAt = 54;
 
   logic [7:0] opcode;
-  logic       reth, atomic, aeth, original, immediate, payload;
+  logic reth, atomic, aeth, original, immediate, payload;
   assign opcode = data_i[8*BthAt+:8];
   always_comb begin
     reth      = 1'b0;
@@ -56,7 +56,7 @@ module roce_fields
   assign syndrome = data_i[8*ExtendedAt+:8];
   assign syndrome_known = syndrome[7:6] == 2'b00 || (syndrome[7:5] == 3'b011 && syndrome[4:0] <= 5'd4);
 
-  logic       solicited, unused_migration;
+  logic solicited, unused_migration;
   logic [1:0] pad;
   logic [3:0] version;
   assign {solicited, unused_migration, pad, version} = data_i[8*(BthAt+1)+:8];
@@ -70,8 +70,7 @@ module roce_fields
       packet_o.forward_congestion <= data_i[8*(BthAt+4)+7] || data_i[8*15+:2] == 2'b11;
       packet_o.backward_congestion <= data_i[8*(BthAt+4)+6];
       packet_o.partition_key <= {data_i[8*(BthAt+2)+:8], data_i[8*(BthAt+3)+:8]};
-      packet_o.destination_qp <=
-          {data_i[8*(BthAt+5)+:8], data_i[8*(BthAt+6)+:8], data_i[8*(BthAt+7)+:8]};
+      packet_o.destination_qp <= {data_i[8*(BthAt+5)+:8], data_i[8*(BthAt+6)+:8], data_i[8*(BthAt+7)+:8]};
       packet_o.psn <= {data_i[8*(BthAt+9)+:8], data_i[8*(BthAt+10)+:8], data_i[8*(BthAt+11)+:8]};
       packet_o.source <= {data_i[8*26+:8], data_i[8*27+:8], data_i[8*28+:8], data_i[8*29+:8]};
       packet_o.words <= words;
