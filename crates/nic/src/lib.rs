@@ -12,6 +12,7 @@
 
 mod card;
 mod counters;
+mod driver;
 mod egress;
 mod neighbours;
 mod replies;
@@ -19,6 +20,7 @@ mod slot;
 mod soft;
 
 pub use card::{Card, CardConfig};
+pub use driver::RdmaDriver;
 pub use egress::Egress;
 pub use soft::{SoftNic, SoftNicConfig};
 

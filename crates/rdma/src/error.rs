@@ -1,5 +1,7 @@
 //! What a caller of this crate can do wrong.
 
+use std::net::Ipv4Addr;
+
 use thiserror::Error;
 
 use crate::{QueuePairNumber, QueuePairState};
@@ -53,6 +55,9 @@ pub enum ApiError {
     /// No region has those keys.
     #[error("no region has these keys")]
     UnknownRegion,
+    /// The hardware address of the peer is not known to a NIC that needs it when a queue pair is connected.
+    #[error("no hardware address is known for {0}")]
+    UnknownNeighbour(Ipv4Addr),
     /// The region runs over the end of the 64-bit address space.
     #[error("a region of {length} bytes at {address:#x} leaves the address space")]
     RegionWraps {

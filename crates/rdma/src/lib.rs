@@ -95,6 +95,7 @@ mod congestion;
 mod counters;
 mod error;
 mod memory;
+mod numbers;
 mod psn;
 mod queue_pair;
 mod region;
@@ -109,9 +110,10 @@ pub use congestion::{AdditiveIncrease, CongestionControl, CongestionControlFacto
 pub use counters::Counters;
 pub use error::ApiError;
 pub use memory::{FlatMemory, MemoryFault, RegionMemory};
+pub use numbers::{KeyNumbers, QueuePairNumbers};
 pub use queue_pair::{
     Modify, PathMtu, QueuePairAttributes, QueuePairInformation, QueuePairNumber, QueuePairState,
-    ReadyToReceive, ReadyToSend, local_ack_timeout, rnr_timer,
+    ReadyToReceive, ReadyToSend, local_ack_timeout, rnr_timer, source_port,
 };
 pub use region::{AccessFlags, ProtectionDomain, Region, RegionKeys, Target};
 pub use rpc::RpcWrite;

@@ -6,6 +6,7 @@
 
 use crate::ApiError;
 use crate::memory::{MemoryFault, RegionMemory};
+use crate::numbers::KeyNumbers;
 
 /// Which memory a region lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -165,41 +166,31 @@ struct Slot {
     rkey: u32,
 }
 
-/// All regions of one NIC.
-///
-/// A key is `tag << index_bits | index`: the index finds the region without a search, and the tag, drawn
-/// anew for every registration, keeps a key of an earlier registration from opening a later one.
+/// All regions of one NIC, by the indices in their keys.
 #[derive(Debug)]
 pub(crate) struct RegionTable {
     slots: Vec<Slot>,
-    free: Vec<u32>,
-    index_bits: u32,
-    tags: u64,
+    numbers: KeyNumbers,
 }
 
 impl RegionTable {
     pub(crate) fn new(capacity: usize, seed: u64) -> Self {
-        let index_bits = usize::BITS - capacity.saturating_sub(1).leading_zeros();
-        let free = (0..capacity as u32).rev().collect();
-        Self { slots: vec![Slot::default(); capacity], free, index_bits, tags: seed }
+        Self { slots: vec![Slot::default(); capacity], numbers: KeyNumbers::new(capacity, seed) }
     }
 
     pub(crate) fn register(&mut self, region: Region) -> Result<RegionKeys, ApiError> {
         if region.address.checked_add(region.length).is_none() {
             return Err(ApiError::RegionWraps { address: region.address, length: region.length });
         }
-        let index = self.free.pop().ok_or(ApiError::TooManyRegions(self.slots.len()))?;
-        let old = self.slots[index as usize];
-        let lkey = self.draw_key(index, old.lkey);
-        let rkey = self.draw_key(index, old.rkey);
-        self.slots[index as usize] = Slot { region: Some(region), lkey, rkey };
-        Ok(RegionKeys { lkey, rkey })
+        let keys = self.numbers.allocate().ok_or(ApiError::TooManyRegions(self.slots.len()))?;
+        let RegionKeys { lkey, rkey } = keys;
+        self.slots[self.numbers.index(rkey)] = Slot { region: Some(region), lkey, rkey };
+        Ok(keys)
     }
 
     pub(crate) fn deregister(&mut self, keys: RegionKeys) -> Result<Region, ApiError> {
-        let index = self.index(keys.rkey);
         let region = self.by_keys(keys)?.take().expect("by_keys finds registered regions");
-        self.free.push(index as u32);
+        self.numbers.release(keys);
         Ok(region)
     }
 
@@ -212,43 +203,24 @@ impl RegionTable {
     /// Checks an access by a peer, whose key is an rkey.
     #[inline]
     pub(crate) fn check_remote(&self, request: Request) -> Result<Grant, Violation> {
-        let slot = self.slots.get(self.index(request.key)).filter(|slot| slot.rkey == request.key);
+        let slot = self.slots.get(self.numbers.index(request.key)).filter(|slot| slot.rkey == request.key);
         check(slot, request)
     }
 
     /// Checks an access by the owner, whose key is an lkey.
     #[inline]
     pub(crate) fn check_local(&self, request: Request) -> Result<Grant, Violation> {
-        let slot = self.slots.get(self.index(request.key)).filter(|slot| slot.lkey == request.key);
+        let slot = self.slots.get(self.numbers.index(request.key)).filter(|slot| slot.lkey == request.key);
         check(slot, request)
     }
 
     fn by_keys(&mut self, keys: RegionKeys) -> Result<&mut Option<Region>, ApiError> {
-        let index = self.index(keys.rkey);
+        let index = self.numbers.index(keys.rkey);
         self.slots
             .get_mut(index)
             .filter(|slot| slot.region.is_some() && slot.lkey == keys.lkey && slot.rkey == keys.rkey)
             .map(|slot| &mut slot.region)
             .ok_or(ApiError::UnknownRegion)
-    }
-
-    fn index(&self, key: u32) -> usize {
-        (key & ((1 << self.index_bits) - 1)) as usize
-    }
-
-    /// A key for `index` that differs from the one before.
-    fn draw_key(&mut self, index: u32, before: u32) -> u32 {
-        loop {
-            // The splitmix64 generator: one addition, two multiplications, well mixed.
-            self.tags = self.tags.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut word = self.tags;
-            word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            let key = ((word >> 32) as u32) << self.index_bits | index;
-            if key != before {
-                return key;
-            }
-        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::completion::{Completion, CompletionQueue};
 use crate::congestion::{CongestionControlFactory, FixedWindow};
 use crate::counters::Counters;
 use crate::memory::RegionMemory;
+use crate::numbers::QueuePairNumbers;
 use crate::queue_pair::{
     Modify, QueuePair, QueuePairAttributes, QueuePairInformation, QueuePairNumber, ReadyToReceive,
     ReadyToSend,
@@ -89,21 +90,13 @@ pub struct Transmit {
     pub queue_pair: QueuePairNumber,
 }
 
-/// A place for a queue pair. `generation` makes the numbers of queue pairs that follow each other in one place
-/// differ, so that packets of an earlier connection do not reach a later one.
-#[derive(Debug)]
-struct Slot {
-    queue_pair: Option<QueuePair>,
-    generation: u32,
-}
-
 /// The transport of one NIC. The crate's documentation has the contract.
 #[derive(Debug)]
 pub struct Transport {
     config: Config,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    index_bits: u32,
+    /// By the indices in their numbers.
+    slots: Vec<Option<QueuePair>>,
+    numbers: QueuePairNumbers,
     arbiter: Arbiter,
     /// The queue pair whose turn it is, which is not in the arbiter's line, and the packets that are left of it.
     turn: Option<(usize, u32)>,
@@ -123,9 +116,8 @@ impl Transport {
         assert!(config.burst_packets > 0, "a turn of at least one packet");
         let queue_pairs = config.max_queue_pairs;
         Self {
-            slots: (0..queue_pairs).map(|_| Slot { queue_pair: None, generation: 0 }).collect(),
-            free: (0..queue_pairs as u32).rev().collect(),
-            index_bits: usize::BITS - (queue_pairs - 1).leading_zeros(),
+            slots: (0..queue_pairs).map(|_| None).collect(),
+            numbers: QueuePairNumbers::new(queue_pairs),
             arbiter: Arbiter::new(queue_pairs),
             turn: None,
             timers: Timers::new(queue_pairs),
@@ -153,17 +145,10 @@ impl Transport {
         let depth = u64::from(self.config.max_queue_depth);
         at_most("max_send_wr", attributes.max_send_wr.into(), depth)?;
         at_most("max_recv_wr", attributes.max_recv_wr.into(), depth)?;
-        let index = self.free.pop().ok_or(ApiError::TooManyQueuePairs(self.slots.len()))?;
-        let slot = &mut self.slots[index as usize];
-        // Numbers 0 and 1 are the specification's own, so the first generation is 1, or 2 if the index has no bits.
-        let generations = (MASK_24 >> self.index_bits) + 1;
-        let least = if self.index_bits == 0 { 2 } else { 1 };
-        slot.generation = (slot.generation + 1) % generations;
-        slot.generation = slot.generation.max(least);
-        let number = QueuePairNumber(slot.generation << self.index_bits | index);
+        let number = self.numbers.allocate().ok_or(ApiError::TooManyQueuePairs(self.slots.len()))?;
         let window = self.config.window_packets;
         let congestion = (self.config.congestion_control)(window);
-        slot.queue_pair = Some(QueuePair::new(number, attributes, congestion, window));
+        self.slots[self.numbers.index(number)] = Some(QueuePair::new(number, attributes, congestion, window));
         Ok(number)
     }
 
@@ -191,7 +176,7 @@ impl Transport {
             Modify::Reset | Modify::Init { .. } | Modify::Access(_) | Modify::Error => {}
         }
         let Self { config, slots, shared, .. } = self;
-        let queue_pair = slots[index].queue_pair.as_mut().expect("found above");
+        let queue_pair = slots[index].as_mut().expect("found above");
         queue_pair.modify(change, || (config.congestion_control)(config.window_packets), shared)?;
         self.settle(index);
         Ok(())
@@ -219,10 +204,10 @@ impl Transport {
     /// The queue pair does not exist.
     pub fn destroy_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), ApiError> {
         let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
-        let mut queue_pair = self.slots[index].queue_pair.take().expect("found above");
+        let mut queue_pair = self.slots[index].take().expect("found above");
         queue_pair.reset(&mut self.shared);
         self.timers.set(index, None);
-        self.free.push(index as u32);
+        self.numbers.release(number);
         Ok(())
     }
 
@@ -232,7 +217,7 @@ impl Transport {
     /// The queue pair does not exist.
     pub fn query_queue_pair(&self, number: QueuePairNumber) -> Result<QueuePairInformation, ApiError> {
         let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
-        Ok(self.slots[index].queue_pair.as_ref().expect("found above").information())
+        Ok(self.slots[index].as_ref().expect("found above").information())
     }
 
     /// Registers a region.
@@ -271,7 +256,7 @@ impl Transport {
         request: WorkRequest,
     ) -> Result<(), ApiError> {
         let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
-        let queue_pair = self.slots[index].queue_pair.as_mut().expect("found above");
+        let queue_pair = self.slots[index].as_mut().expect("found above");
         queue_pair.post_send(request, &mut self.shared)?;
         self.settle(index);
         Ok(())
@@ -283,7 +268,7 @@ impl Transport {
     /// The queue pair does not exist or is in RESET, or a queue is full.
     pub fn post_receive(&mut self, number: QueuePairNumber, request: ReceiveRequest) -> Result<(), ApiError> {
         let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
-        self.slots[index].queue_pair.as_mut().expect("found above").post_receive(request, &mut self.shared)
+        self.slots[index].as_mut().expect("found above").post_receive(request, &mut self.shared)
     }
 
     /// Takes a packet that came from `source` and whose ICRC is right.
@@ -296,11 +281,11 @@ impl Transport {
     ) {
         let counters = &mut self.shared.counters;
         counters.rcvd_pkts += 1;
-        let Some(index) = find(&self.slots, self.index_bits, QueuePairNumber(packet.bth.destination)) else {
+        let Some(index) = find(&self.slots, &self.numbers, QueuePairNumber(packet.bth.destination)) else {
             counters.drop_unknown_queue_pair += 1;
             return;
         };
-        let queue_pair = self.slots[index].queue_pair.as_mut().expect("found above");
+        let queue_pair = self.slots[index].as_mut().expect("found above");
         if !same_partition(packet.bth.partition_key, self.config.partition_key) {
             counters.drop_partition_key += 1;
             return;
@@ -315,7 +300,7 @@ impl Transport {
             self.shared.counters.drop_unknown_queue_pair += 1;
             return;
         };
-        let queue_pair = self.slots[index].queue_pair.as_mut().expect("found above");
+        let queue_pair = self.slots[index].as_mut().expect("found above");
         if queue_pair.destination() != source {
             self.shared.counters.drop_wrong_source += 1;
             return;
@@ -337,7 +322,7 @@ impl Transport {
                 Some(turn) => turn,
                 None => (self.arbiter.next()?, self.config.burst_packets),
             };
-            let Some(queue_pair) = self.slots[index].queue_pair.as_mut() else { continue };
+            let Some(queue_pair) = self.slots[index].as_mut() else { continue };
             let sent = queue_pair.transmit(now, &mut self.shared, memory, out);
             let transmit = Transmit {
                 destination: queue_pair.destination(),
@@ -364,7 +349,7 @@ impl Transport {
     /// Handles all deadlines up to `now`.
     pub fn handle_deadline(&mut self, now: Instant) {
         while let Some(index) = self.timers.expired(now) {
-            let queue_pair = self.slots[index].queue_pair.as_mut().expect("a timer belongs to a queue pair");
+            let queue_pair = self.slots[index].as_mut().expect("a timer belongs to a queue pair");
             queue_pair.handle_deadline(now, &mut self.shared);
             self.settle(index);
         }
@@ -393,13 +378,13 @@ impl Transport {
     }
 
     fn find(&self, number: QueuePairNumber) -> Option<usize> {
-        find(&self.slots, self.index_bits, number)
+        find(&self.slots, &self.numbers, number)
     }
 
     /// Brings the timer and the turn of a queue pair in line with what it wants after a change.
     #[inline]
     fn settle(&mut self, index: usize) {
-        let Some(queue_pair) = &self.slots[index].queue_pair else { return };
+        let Some(queue_pair) = &self.slots[index] else { return };
         self.timers.set(index, queue_pair.deadline());
         let has_turn = self.turn.is_some_and(|(turn, _)| turn == index);
         if !has_turn && queue_pair.wants_to_send() {
@@ -410,10 +395,9 @@ impl Transport {
 
 /// The place of a queue pair, from its number alone.
 #[inline]
-fn find(slots: &[Slot], index_bits: u32, number: QueuePairNumber) -> Option<usize> {
-    let index = (number.0 & ((1 << index_bits) - 1)) as usize;
-    let slot = slots.get(index)?;
-    slot.queue_pair.as_ref().filter(|queue_pair| queue_pair.number() == number).map(|_| index)
+fn find(slots: &[Option<QueuePair>], numbers: &QueuePairNumbers, number: QueuePairNumber) -> Option<usize> {
+    let index = numbers.index(number);
+    slots.get(index)?.as_ref().filter(|queue_pair| queue_pair.number() == number).map(|_| index)
 }
 
 /// Two partition keys match if their low 15 bits do and at least one has full membership (clause 10.9.3).

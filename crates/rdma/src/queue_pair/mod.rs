@@ -35,6 +35,14 @@ impl fmt::Display for QueuePairNumber {
     }
 }
 
+/// The UDP source port of a connection, which switches hash to spread connections over paths: from the dynamic range,
+/// constant for a connection, as Linux derives it from both queue-pair numbers.
+pub fn source_port(number: QueuePairNumber, destination: QueuePairNumber) -> u16 {
+    let product = u64::from(number.0) * u64::from(destination.0);
+    let folded = (product ^ (product >> 20) ^ (product >> 40)) as u16;
+    0xc000 | (folded & 0x3fff)
+}
+
 /// What requester and responder know of their queue pair and its peer.
 #[derive(Clone, Copy, Debug)]
 struct Setup {
@@ -135,12 +143,8 @@ impl QueuePair {
         self.setup.destination
     }
 
-    /// The UDP source port, which switches hash to spread connections over paths: from the dynamic range,
-    /// constant for a connection, as Linux derives it from both queue-pair numbers.
     pub(crate) fn source_port(&self) -> u16 {
-        let product = u64::from(self.setup.number.0) * u64::from(self.setup.destination_qp.0);
-        let folded = (product ^ (product >> 20) ^ (product >> 40)) as u16;
-        0xc000 | (folded & 0x3fff)
+        source_port(self.setup.number, self.setup.destination_qp)
     }
 
     pub(crate) fn information(&self) -> QueuePairInformation {
