@@ -2,8 +2,8 @@
 //
 // Latency of a read: 1 cycle; the output holds its value until the next read of the port. Throughput: one read a cycle and
 // port, one write a cycle. A read in the cycle of a write returns the old attributes, one in the next cycle the new ones.
-// Never stalls. An entry whose `number` is 0 is no queue pair. After reset the table is cleared, one entry a cycle: until
-// `ready_o`, after `QueuePairs` cycles, it must not be written or read.
+// Never stalls. An entry whose `number` is 0 is no queue pair, and its other attributes mean nothing. After reset all
+// numbers are cleared, one a cycle: until `ready_o`, after `QueuePairs` cycles, the table must not be written or read.
 module queue_pair_table
   import weft_pkg::*;
 #(
@@ -31,7 +31,11 @@ module queue_pair_table
   assign ready_o = clear_q[IndexBits];
   assign write = !ready_o || write_i;
   assign write_index = ready_o ? write_index_i : clear_q[IndexBits-1:0];
-  assign write_data = ready_o ? write_data_i : '0;
+
+  always_comb begin
+    write_data = write_data_i;
+    if (!ready_o) write_data.number = '0;
+  end
 
   for (genvar p = 0; p < ReadPorts; p++) begin : g_port
     ram #(

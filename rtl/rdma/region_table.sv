@@ -43,7 +43,12 @@ module region_table
   assign write_ready_o = ready_o && !permission_i;
   assign write = !ready_o || (write_i && write_ready_o);
   assign write_index = ready_o ? write_index_i : clear_q[IndexBits-1:0];
-  assign write_data = ready_o ? write_data_i : '0;
+
+  always_comb begin
+    write_data = write_data_i;
+    if (!ready_o) write_data.valid = 1'b0;
+  end
+
   assign access_write = write || permission_i;
   assign access_index = permission_i ? permission_index_i : write_index;
   assign access_data = permission_i ? permission_access_i : write_data.access;

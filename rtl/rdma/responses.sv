@@ -204,8 +204,9 @@ module responses
   // What was failing must not reach into the time after the change, so all of it is waited for.
   assign take_control = control_valid_i && control_matters && may_write1 && !failure_valid
                         && !writing(control_i.qp) && !checking(control_i.qp);
+  // Every other event can be a turn. Whether the turn is held up is not asked: that would be a long path.
   assign take_answer = answer_valid_i && answer_matters && may_write1 && !take_failure && !take_control
-                       && !writing(answer_qp_i) && !(was_answer_q && turn_allowed);
+                       && !writing(answer_qp_i) && !(was_answer_q && turn_valid && room);
   assign take_turn = turn_allowed && !take_failure && !take_control && !take_answer;
   assign take = take_failure || take_control || take_answer || take_turn;
 
@@ -246,6 +247,7 @@ module responses
   entry_t    push_entry;
   logic      deferred;
   logic      late;
+  logic      active1;
   logic      drop1;
   logic      respond1;
   logic      acknowledge1;
@@ -372,6 +374,12 @@ module responses
       };
     end
   end
+
+  // There is something to send after the change. As `changed` says too, but known earlier.
+  assign active1 = event1_q == EventFailure || state.count != '0
+                   || (event1_q == EventAnswer
+                       && (state.pending != PendingNone || push
+                           || (state.open && answer_q.kind inside {AnswerAcknowledge, AnswerRefuse})));
 
   assign drop1 = state.forgotten != '0;
   assign respond1 = state.forgotten == '0 && state.count != '0;
@@ -548,8 +556,8 @@ module responses
     .clk_i,
     .rst_ni,
     .ready_o           (scheduler_ready),
-    .activate_a_valid_i(cleared && state_write && (state_written.count != '0
-                                                   || state_written.pending != PendingNone)),
+    .activate_a_valid_i((write1 && active1)
+                        || (valid3_q && (after.count != '0 || after.pending != PendingNone))),
     .activate_a_i      (state_write_qp),
     .activate_b_valid_i(1'b0),
     .activate_b_ready_o(unused_ready),
@@ -737,6 +745,8 @@ module responses
     if (rst_ni) begin
       assert (!(write1 && push && state.count[RingBits])) else $error("more answers than resources");
       assert (!(write1 && valid3_q)) else $error("two events write the state");
+      assert (!write1 || active1 == (changed.count != '0 || changed.pending != PendingNone))
+      else $error("what is to be sent is not what is said");
       assert (failures_ready || !fail) else $error("more failures than stages");
       assert (used_q >= out_level) else $error("packets without room");
       assert (!cleared || scheduler_ready) else $error("the scheduler is not ready");

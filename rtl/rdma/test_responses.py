@@ -643,7 +643,7 @@ async def stress(b, steps, queue_pairs):
     rates = (1.0, 0.5, 0.1)
     for step in range(steps):
         if step % 200 == 0:
-            b.refusal = chance.choice((0.0, 0.0, 0.02, 0.1))
+            b.refusal = chance.choice((0.0, 0.05, 0.3))
             b.transmit_ready = chance.choice(rates)
             b.fail_ready = chance.choice(rates)
             b.answer_valid = chance.choice(rates)
