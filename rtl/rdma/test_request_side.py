@@ -1,6 +1,7 @@
 """request_side: the golden conversations of the soft transport, and random traffic against a model of the peer."""
 
 import itertools
+import os
 import pathlib
 import random
 import re
@@ -12,6 +13,8 @@ import bench
 from request_side_bench import EVENTS, LKEY, Bench, Region
 from structs import constant
 
+# In the environment: the module was built with a small window that grows and shrinks.
+SMALL_WINDOW = "WEFT_SMALL_WINDOW"
 SCRIPTS = pathlib.Path(__file__).parents[2] / "crates/rdma/tests/scripts"
 SOURCES = [
     "weft_pkg.sv",
@@ -265,6 +268,8 @@ async def conversations_of_the_soft_transport(dut):
         " read_acknowledges_earlier_writes atomic_duplicate nak_sequence_go_back_n time_out_go_back_n"
         " lost_acknowledgement retry_exceeded_flush access_violation invalid_requests local_errors psn_wrap fence"
     ).split()
+    if SMALL_WINDOW in os.environ:
+        names = ["window"]
     for index, name in enumerate(names):
         surroundings = Bench(dut)
         await surroundings.start(clock=index == 0)
@@ -272,5 +277,596 @@ async def conversations_of_the_soft_transport(dut):
         await Script(name, surroundings).play()
 
 
+MASK = (1 << 24) - 1
+HOST, CARD = LKEY, LKEY + 1
+
+
+def after(a, b):
+    """How far a lies behind b in the circle of PSNs: negative if before."""
+    return ((a - b + (1 << 23)) & MASK) - (1 << 23)
+
+
+class Peer:
+    """One queue pair's other end, and what is known of the requests that were posted."""
+
+    def __init__(self, surroundings, chance, qp, psn, mtu):
+        self.bench, self.chance, self.qp, self.mtu = surroundings, chance, qp, mtu
+        self.expected = self.next = psn
+        self.reported = self.waiting = False
+        self.requests, self.packets, self.sent = [], {}, set()
+        self.outcomes, self.placed = {}, {}
+        self.completed = []
+        self.outgoing = deque()
+        self.incoming = deque()
+        self.failed = False
+        self.unacknowledged = psn
+        self.lossy = 0.0
+
+    def post(self, **request):
+        chance = self.chance
+        operation = request.get("operation", chance.choice([0, 1, 1, 1, 2, 3, 4]))
+        length = 8 if operation > 2 else chance.choice([0, 1, self.mtu, self.mtu + 1, chance.randrange(5 * self.mtu)])
+        number = len(self.requests)
+        values = dict(
+            qp=self.qp,
+            id=self.qp << 32 | number,
+            operation=operation,
+            signaled=chance.random() < 0.5 or number % 8 == 0,
+            fence=chance.random() < 0.1,
+            solicited=chance.random() < 0.2,
+            has_immediate=operation < 2 and chance.random() < 0.3,
+            immediate=chance.getrandbits(32),
+            local_address=chance.randrange(1 << 18),
+            length=length,
+            lkey=chance.choice([HOST, CARD]),
+            remote_address=chance.getrandbits(60) & ~7,
+            rkey=chance.getrandbits(32),
+            swap_or_add=chance.getrandbits(64),
+            compare=chance.getrandbits(64),
+        )
+        values.update(request)
+        length = values["length"]
+        packets = max(1, -(-length // self.mtu))
+        values["first"] = self.next
+        values["packets"] = packets
+        self.requests.append(values)
+        for packet in range(packets):
+            self.packets[(self.next + packet) & MASK] = (values, packet)
+        self.next = (self.next + packets) & MASK
+        self.bench.posts.append({k: v for k, v in values.items() if k not in ("first", "packets")})
+
+    def outstanding(self):
+        return len(self.requests) - (self.completed[-1] + 1 if self.completed else 0)
+
+    def check(self, packet):
+        """A packet must be exactly what the request with this PSN asks for."""
+        psn = packet["psn"]
+        request, number = self.packets[psn]
+        assert request["lkey"] in (HOST, CARD), "a request without memory is not sent"
+        operation, length, packets = request["operation"], request["length"], request["packets"]
+        first, last = number == 0, number + 1 == packets
+        again = psn in self.sent
+        rest = length - number * self.mtu
+        if operation < 2:
+            base = 6 * operation
+            immediate = request["has_immediate"] and last
+            kind = 4 if first and last else 0 if first else 2 if last else 1
+            assert packet["opcode"] == base + kind + immediate
+            assert packet["bytes"] == min(rest, self.mtu)
+            if immediate:
+                assert packet["immediate"] == request["immediate"]
+            if operation == 1 and first:
+                assert packet["length"] == length
+            assert packet["solicited"] == (request["solicited"] and last)
+            self.sent.add(psn)
+        else:
+            assert packet["opcode"] == {2: 0x0C, 3: 0x13, 4: 0x14}[operation]
+            assert packet["bytes"] == 0 and not packet["keep"]
+            last = True
+            for response in range(number, packets):
+                self.sent.add((request["first"] + response) & MASK)
+            if operation == 2:
+                assert packet["length"] == rest
+            else:
+                assert packet["swap_or_add"] == request["swap_or_add"]
+                assert packet["compare"] == (request["compare"] if operation == 3 else 0)
+        if operation == 1 and first or operation > 1:
+            assert packet["remote_address"] == request["remote_address"] + number * self.mtu
+            assert packet["rkey"] == request["rkey"]
+        if packet["bytes"]:
+            address = request["local_address"] + number * self.mtu
+            slot = (self.qp << 6 | psn & 63) << 13
+            host = request["lkey"] == HOST
+            assert packet["source"]["retransmission"] == (host and again)
+            assert packet["keep"] == (host and not again)
+            assert packet["keep_address"] == slot
+            assert packet["source_address"] == (slot | address & 63 if host and again else address)
+            assert packet["source"]["target"] == (3 if host else 2)
+        assert last and request["signaled"] <= packet["acknowledge_request"] or not last
+        if operation < 2 or not again:
+            limit = 2 if SMALL_WINDOW in os.environ else 64
+            assert after(psn, self.unacknowledged) < limit, "more packets than the window allows"
+        return request, number
+
+    def receive(self, packet):
+        request, number = self.packets[packet["psn"]]
+        psn = packet["psn"]
+        distance = after(psn, self.expected)
+        if distance > 0:
+            if not self.reported and not self.waiting:
+                self.reported = True
+                self.answer(0x11, self.expected, syndrome=0x60)
+            return
+        if distance < 0:
+            if request["operation"] == 2:
+                self.respond(request, number)
+            elif request["operation"] > 2:
+                self.answer(0x12, psn, swap_or_add=self.outcomes[psn])
+            else:
+                self.answer(0x11, (self.expected - 1) & MASK, syndrome=0x1F)
+            return
+        if request["operation"] == 0 and number == 0 and self.chance.random() < self.lossy:
+            self.waiting = True
+            self.answer(0x11, psn, syndrome=0x21)
+            return
+        self.reported = self.waiting = False
+        operation = request["operation"]
+        self.expected = (psn + (request["packets"] - number if operation == 2 else 1)) & MASK
+        if operation == 2:
+            self.respond(request, number)
+        elif operation > 2:
+            self.outcomes[psn] = self.chance.getrandbits(64)
+            self.answer(0x12, psn, swap_or_add=self.outcomes[psn])
+        elif packet["acknowledge_request"]:
+            # A later acknowledgement takes the place of an earlier one that is still waiting.
+            if self.outgoing and self.outgoing[-1][0] == 0x11 and self.outgoing[-1][2].get("syndrome") == 0x1F:
+                self.outgoing.pop()
+            self.answer(0x11, psn, syndrome=0x1F)
+
+    def respond(self, request, number):
+        packets = request["packets"]
+        for packet in range(number, packets):
+            opcode = 0x10 if packets - number == 1 else 0x0D if packet == number else 0x0F if packet + 1 == packets else 0x0E
+            length = max(0, min(self.mtu, request["length"] - packet * self.mtu))
+            self.answer(opcode, (request["first"] + packet) & MASK, payload_bytes=length)
+
+    def answer(self, opcode, psn, **values):
+        self.outgoing.append((opcode, psn, values))
+
+    def place(self, header, verdict):
+        """A verdict about an answer of this peer: data goes where it belongs."""
+        advance = verdict["consequence"]["advance"]
+        if verdict["place"]:
+            assert verdict["place"] == 1
+            request, number = self.packets[header["psn"]]
+            assert header["psn"] not in self.placed, "a response counts once"
+            self.placed[header["psn"]] = True
+            assert verdict["address"] == request["local_address"] + number * self.mtu
+            assert verdict["target"] == (3 if request["lkey"] == HOST else 2)
+            if header["opcode"] == 0x12:
+                assert verdict["offset"] == 127 and verdict["bytes"] == 8
+                assert verdict["swap_or_add"] == header["swap_or_add"]
+            else:
+                assert verdict["bytes"] == header["payload_bytes"] and verdict["offset"] == 58
+        if advance["kind"] == 1:
+            assert after(advance["psn"], self.unacknowledged) > 0
+            assert after(advance["psn"], self.expected) <= 0, "acknowledged what the peer does not have"
+            self.unacknowledged = advance["psn"]
+
+    def complete(self, completion):
+        index = completion["id"] & 0xFFFFFFFF
+        request = self.requests[index]
+        following = self.completed[-1] + 1 if self.completed else 0
+        assert index >= following
+        assert completion["opcode"] == request["operation"]
+        assert completion["bytes"] == (request["length"] if request["operation"] > 1 else 0)
+        if completion["status"] == 0:
+            assert not self.failed and request["signaled"]
+            assert all(not skipped["signaled"] for skipped in self.requests[following:index])
+        elif self.failed:
+            assert completion["status"] == 5 and index == following
+        else:
+            assert all(not skipped["signaled"] for skipped in self.requests[following:index])
+            self.failed = completion["status"]
+        if request["operation"] > 1 and completion["status"] == 0 and request["length"]:
+            for packet in range(request["packets"]):
+                assert (request["first"] + packet) & MASK in self.placed, "complete before the data is there"
+        self.completed.append(index)
+
+
+class Wire:
+    """Carries packets between request_side and its peers, loses some of both."""
+
+    def __init__(self, surroundings, peers, chance):
+        self.bench, self.peers, self.chance = surroundings, peers, chance
+        self.loss = 0.0
+        self.under_judgement = deque()
+        self.completions_seen = self.verdicts_seen = self.headers_seen = 0
+        self.delay = 20
+        surroundings.on_transmit = self.transmit
+
+    def transmit(self, packet):
+        peer = self.peers[packet["qp"]]
+        peer.check(packet)
+        if self.chance.random() >= self.loss:
+            peer.incoming.append((self.bench.cycle_count + self.delay, packet))
+
+    def step(self):
+        bench_ = self.bench
+        for peer in self.peers.values():
+            peer.lossy = 2 * self.loss
+            while peer.incoming and peer.incoming[0][0] <= bench_.cycle_count:
+                peer.receive(peer.incoming.popleft()[1])
+            if peer.outgoing and len(bench_.headers) < 8 and self.chance.random() < 0.5:
+                opcode, psn, values = peer.outgoing.popleft()
+                copies = 0 if self.chance.random() < self.loss else 2 if self.chance.random() < self.loss else 1
+                for _ in range(copies):
+                    bench_.header(peer.qp, opcode, psn, **values)
+                    self.under_judgement.append((peer, dict(opcode=opcode, psn=psn) | values))
+        for verdict in bench_.verdicts[self.verdicts_seen :]:
+            if verdict["packet"]:
+                peer, header = self.under_judgement.popleft()
+                assert verdict["consequence"]["qp"] == peer.qp, "verdicts out of order"
+                peer.place(header, verdict)
+        self.verdicts_seen = len(bench_.verdicts)
+        for completion in bench_.completions[self.completions_seen :]:
+            self.peers[completion["qp"]].complete(completion)
+        self.completions_seen = len(bench_.completions)
+
+    def quiet(self):
+        return not any(peer.incoming or peer.outgoing for peer in self.peers.values()) and not self.under_judgement
+
+
+async def exchange(surroundings, wire, limit):
+    """Runs until all is said, letting time pass when only a deadline is left."""
+    for _ in range(limit):
+        await surroundings.cycle()
+        wire.step()
+        if wire.quiet() and not surroundings.busy():
+            if all(not peer.requests or peer.outstanding() == 0 or not any(
+                request["signaled"] for request in peer.requests[peer.completed[-1] + 1 if peer.completed else 0 :]
+            ) for peer in wire.peers.values()) and not int(surroundings.dut.armed_o.value):
+                return
+            assert await surroundings.pass_time(), "waits for nothing"
+    raise AssertionError("the exchange does not end")
+
+
+@cocotb.test()
+async def everything_arrives_once_whatever_is_lost(dut):
+    for seed, stall in ((1, 0.0), (2, 0.4)):
+        chance = random.Random(seed)
+        surroundings = Bench(dut, seed=seed, stall=stall)
+        await surroundings.start(clock=seed == 1)
+        surroundings.regions = {HOST: Region(), CARD: Region(target=2)}
+        peers = {}
+        wire = Wire(surroundings, peers, chance)
+        for qp in (0, 5, 6, 311, 511):
+            psn = chance.choice([0, MASK - 5, chance.getrandbits(24)])
+            mtu = chance.choice([256, 512])
+            await surroundings.connect(
+                qp, psn, path_mtu=MTUS[mtu], timeout=1, max_rd_atomic=chance.choice([1, 2, 16]), rnr_retry=7
+            )
+            peers[qp] = Peer(surroundings, chance, qp, psn, mtu)
+        for phase in range(4 if SMALL_WINDOW in os.environ else 8):
+            wire.loss = (0.0, 0.02, 0.1, 0.0)[phase % 4]
+            for _ in range(150):
+                peer = chance.choice(list(peers.values()))
+                # What was not signaled is known to be complete only by what is behind it.
+                if peer.outstanding() < 56 and not peer.failed:
+                    peer.post()
+            await exchange(surroundings, wire, 40_000)
+        for peer in peers.values():
+            assert not peer.failed, STATUSES[peer.failed]
+            query = None
+            peer.bench.queries.append(peer.qp)
+            while peer.bench.queries:
+                await peer.bench.cycle()
+            query = peer.bench.answers[-1]
+            assert query["queued"] == 0 and query["next_psn"] == peer.next
+        assert surroundings.counters["implied_nak_seq_err"] and surroundings.counters["rcvd_seq_err"]
+        assert surroundings.counters["ack_timeout"] and surroundings.counters["rcvd_rnr_err"]
+        dut._log.info("%s", dict(surroundings.counters))
+
+
+@cocotb.test()
+async def failures_keep_the_order_and_a_reset_starts_afresh(dut):
+    chance = random.Random(7)
+    surroundings = Bench(dut, seed=7, stall=0.2)
+    await surroundings.start()
+    surroundings.regions = {HOST: Region(), CARD: Region(target=2)}
+    peers = {}
+    wire = Wire(surroundings, peers, chance)
+    ends = Counter()
+    for phase in range(12):
+        for qp in (0, 77, 100, 510):
+            peer = peers.get(qp)
+            if peer is None or peer.failed or chance.random() < 0.2:
+                if peer:
+                    await surroundings.control("ControlReset", qp)
+                    assert (await surroundings.query(qp))["queued"] == 0
+                psn = chance.getrandbits(24)
+                await surroundings.connect(qp, psn, timeout=1, retry_count=chance.choice([2, 7]), rnr_retry=2)
+                peers[qp] = Peer(surroundings, chance, qp, psn, 256)
+        wire.loss = (0.0, 0.05, 0.3)[phase % 3]
+        bad = chance.choice([*peers, None, None])
+        for count in range(40):
+            peer = chance.choice(list(peers.values()))
+            if peer.outstanding() < 56:
+                if peer.qp == bad and count > 20:
+                    peer.post(lkey=0x99, length=chance.choice([8, 400]), operation=chance.choice([0, 1, 2]))
+                    bad = None
+                else:
+                    peer.post()
+        surroundings.failed.clear()
+        await exchange(surroundings, wire, 60_000)
+        for peer in peers.values():
+            if peer.failed:
+                ends[peer.failed] += 1
+                assert surroundings.failed.count(peer.qp) == 1
+                assert peer.completed[-1] + 1 == len(peer.requests), "all are flushed"
+            else:
+                assert peer.qp not in surroundings.failed
+                assert all(request["lkey"] in (HOST, CARD) for request in peer.requests)
+    dut._log.info("ends: %s", dict(ends))
+    assert ends[4] > 2 and ends[12] + ends[13] > 2
+
+
+@cocotb.test()
+async def small_writes_over_many_queue_pairs_at_line_rate(dut):
+    surroundings = Bench(dut)
+    await surroundings.start()
+    queue_pairs = list(range(32))
+    for qp in queue_pairs:
+        await surroundings.connect(qp, 1000 * qp, path_mtu=5)
+    acknowledgements = deque()
+
+    def transmit(packet):
+        if packet["acknowledge_request"]:
+            acknowledgements.append((surroundings.cycle_count + 100, packet["qp"], packet["psn"]))
+
+    surroundings.on_transmit = transmit
+    posted = 0
+    began = surroundings.cycle_count
+    while surroundings.cycle_count < began + 2_000:
+        if len(surroundings.posts) < 4:
+            surroundings.posts.append(
+                dict(qp=posted % 32, id=posted, operation=1, signaled=1, length=64, lkey=LKEY, local_address=64 * posted)
+            )
+            posted += 1
+        while acknowledgements and acknowledgements[0][0] <= surroundings.cycle_count:
+            _, qp, psn = acknowledgements.popleft()
+            surroundings.header(qp, 0x11, psn, syndrome=0x1F)
+        await surroundings.cycle()
+        assert len(surroundings.headers) < 16, "acknowledgements pile up"
+    cycles = [packet["cycle"] for packet in surroundings.transmitted]
+    interval = (cycles[-1] - cycles[200]) / (len(cycles) - 201)
+    dut._log.info("a packet every %.2f cycles, the first after %d", interval, cycles[0] - began)
+    assert interval <= 3.05
+    assert cycles[0] - began <= 14
+    assert len(surroundings.completions) > 500
+    assert surroundings.counters["post_overflow"] == 0
+
+
+@cocotb.test()
+async def one_queue_pair_alone_is_fast(dut):
+    surroundings = Bench(dut)
+    await surroundings.start()
+    await surroundings.connect(9, 0, path_mtu=5)
+    for number in range(40):
+        surroundings.posts.append(
+            dict(qp=9, id=number, operation=1, signaled=0, length=4096, lkey=LKEY, local_address=4096 * (number % 16))
+        )
+    await surroundings.settle()
+    cycles = [packet["cycle"] for packet in surroundings.transmitted]
+    interval = (cycles[-1] - cycles[0]) / (len(cycles) - 1)
+    dut._log.info("one queue pair: a packet every %.2f cycles", interval)
+    assert interval <= 12
+
+
+@cocotb.test()
+async def headers_that_mean_nothing_change_nothing(dut):
+    surroundings = Bench(dut)
+    await surroundings.start()
+    await surroundings.connect(4, 50)
+    surroundings.table[7] = dict(surroundings.table[4], number=0x207)
+    write = dict(qp=4, id=1, operation=1, signaled=1, length=8, lkey=LKEY)
+    read = dict(qp=4, id=2, operation=2, signaled=1, length=300, lkey=LKEY)
+    surroundings.posts.extend([write, read])
+    await surroundings.settle()
+    before = await surroundings.query(4)
+    acknowledge = dict(opcode=0x11, psn=50, syndrome=0x1F)
+    kinds = [
+        ("drop_unknown_queue_pair", dict(acknowledge, destination_qp=0x404)),
+        ("drop_unknown_queue_pair", dict(acknowledge, destination_qp=0x20A)),
+        ("drop_partition_key", dict(acknowledge, partition_key=0x7FFE)),
+        ("drop_wrong_state", dict(acknowledge, destination_qp=0x207)),
+        ("drop_wrong_source", dict(acknowledge, source=0x0A000003)),
+        ("drop_ghost_response", dict(acknowledge, psn=53)),
+        ("drop_ghost_response", dict(acknowledge, psn=(50 + (1 << 22)) & MASK)),
+        ("drop_stale_response", dict(acknowledge, psn=49)),
+        ("drop_stale_response", dict(acknowledge, psn=(50 - (1 << 23)) & MASK)),
+        ("drop_reserved_syndrome", dict(acknowledge, syndrome=0x64)),
+        ("drop_malformed", dict(acknowledge, syndrome=0x65)),
+        ("drop_malformed", dict(acknowledge, syndrome=0x80)),
+        ("drop_malformed", dict(acknowledge, syndrome=0x40)),
+        # A response in the place of the WRITE.
+        ("drop_malformed", dict(opcode=0x10, psn=50, payload_bytes=8)),
+        ("drop_malformed", dict(opcode=0x12, psn=50)),
+    ]
+    expected = Counter()
+    for counter, header in kinds:
+        surroundings.header(4, header.pop("opcode"), header.pop("psn"), **header)
+        expected[counter] += 1
+    await surroundings.settle()
+    assert expected == surroundings.counters
+    assert len(surroundings.verdicts) == len(kinds)
+    for verdict in surroundings.verdicts:
+        assert verdict["packet"] and not verdict["place"] and not verdict["consequence"]["advance"]["kind"]
+    assert await surroundings.query(4) == before
+    assert len(surroundings.transmitted) == 2 and not surroundings.completions
+    # The good ones still work. A limited member of the partition is as good as a full one.
+    surroundings.header(4, 0x11, 50, syndrome=0x1F, partition_key=0x7FFF)
+    surroundings.header(4, 0x0D, 51, payload_bytes=256)
+    surroundings.header(4, 0x0F, 52, payload_bytes=44)
+    await surroundings.settle()
+    assert [completion["status"] for completion in surroundings.completions] == [0, 0]
+    # Congestion marks count in both directions; a notification needs no state.
+    surroundings.header(4, 0x11, 52, syndrome=0x1F, forward_congestion=1, backward_congestion=1)
+    surroundings.header(7, 0x81, 0)
+    surroundings.header(7, 0x81, 0, source=1)
+    await surroundings.settle()
+    assert surroundings.counters["congestion_marks"] == 3
+    assert surroundings.counters["drop_wrong_source"] == 2
+
+
+@cocotb.test()
+async def wrong_responses_and_refusals_end_the_queue_pair(dut):
+    surroundings = Bench(dut, seed=3, stall=0.2)
+    await surroundings.start()
+    surroundings.regions[LKEY + 1] = Region()
+    cases = [
+        # What answers the READ with PSN 11, and how it ends.
+        (dict(opcode=0x12, psn=11), 7, 0, {}),
+        (dict(opcode=0x10, psn=11, payload_bytes=9), 1, 0, {}),
+        (dict(opcode=0x10, psn=11, payload_bytes=0), 1, 0, {}),
+        (dict(opcode=0x11, psn=11, syndrome=0x61), 9, 0x61, {"rcvd_invalid_request": 1}),
+        (dict(opcode=0x11, psn=11, syndrome=0x62), 10, 0x62, {"rcvd_access_error": 1}),
+        (dict(opcode=0x11, psn=11, syndrome=0x63), 11, 0x63, {"rcvd_operational_error": 1}),
+        # Its memory is taken away meanwhile.
+        (dict(opcode=0x10, psn=11, payload_bytes=8), 4, 0, {"send_err": 1}),
+    ]
+    for index, (header, status, vendor, counters) in enumerate(cases):
+        qp = 20 + index
+        surroundings.counters.clear()
+        surroundings.completions.clear()
+        surroundings.failed.clear()
+        surroundings.verdicts.clear()
+        surroundings.regions[LKEY] = Region()
+        await surroundings.connect(qp, 10)
+        surroundings.posts.append(dict(qp=qp, id=1, operation=1, signaled=1, length=8, lkey=LKEY))
+        surroundings.posts.append(dict(qp=qp, id=2, operation=2, signaled=0, length=8, lkey=LKEY))
+        surroundings.posts.append(dict(qp=qp, id=3, operation=1, signaled=0, length=8, lkey=LKEY))
+        await surroundings.settle()
+        if status == 4:
+            del surroundings.regions[LKEY]
+        surroundings.header(qp, header.pop("opcode"), header.pop("psn"), **header)
+        await surroundings.settle()
+        ended = [(c["id"], c["status"], c["vendor_error"]) for c in surroundings.completions]
+        assert ended == [(1, 0, 0), (2, status, vendor), (3, 5, 0)], ended
+        assert surroundings.failed == [qp]
+        assert dict(surroundings.counters) == counters
+        assert not any(verdict["place"] for verdict in surroundings.verdicts)
+        # What is posted in ERROR is flushed, and answers are dropped.
+        surroundings.posts.append(dict(qp=qp, id=4, operation=0, signaled=0, length=600, lkey=0))
+        surroundings.header(qp, 0x11, 11, syndrome=0x1F)
+        await surroundings.settle()
+        assert [(c["id"], c["status"]) for c in surroundings.completions[3:]] == [(4, 5)]
+        assert surroundings.counters["drop_wrong_state"] == 1
+        query = await surroundings.query(qp)
+        assert (query["state"], query["next_psn"], query["queued"]) == (2, 16, 0)
+        assert not int(dut.armed_o.value)
+    # A failure of the responder, or the driver's wish, flushes too, without telling the responder.
+    surroundings.failed.clear()
+    for qp, way in ((40, "fail"), (41, "ControlError")):
+        await surroundings.connect(qp, 10)
+        surroundings.completions.clear()
+        for number in range(3):
+            surroundings.posts.append(dict(qp=qp, id=number, operation=1, signaled=0, length=8, lkey=LKEY + 1))
+        await surroundings.settle()
+        if way == "fail":
+            surroundings.fails.append(qp)
+        else:
+            await surroundings.control(way, qp)
+        await surroundings.settle()
+        assert [(c["id"], c["status"]) for c in surroundings.completions] == [(0, 5), (1, 5), (2, 5)]
+        assert not surroundings.failed
+    # Reset forgets without completions; the queue pair starts afresh.
+    surroundings.completions.clear()
+    await surroundings.connect(42, 10)
+    for number in range(20):
+        surroundings.posts.append(dict(qp=42, id=number, operation=1, signaled=1, length=300, lkey=LKEY + 1))
+    while surroundings.posts:
+        await surroundings.cycle()
+    await surroundings.control("ControlReset", 42)
+    await surroundings.settle()
+    assert not surroundings.completions and (await surroundings.query(42))["queued"] == 0
+    surroundings.posts.append(dict(qp=42, id=7, operation=1, signaled=1, length=8, lkey=LKEY + 1))
+    await surroundings.settle()
+    assert surroundings.counters["post_wrong_state"] == 1
+    surroundings.transmitted.clear()
+    await surroundings.control("ControlSend", 42, 777)
+    surroundings.posts.append(dict(qp=42, id=8, operation=1, signaled=1, length=8, lkey=LKEY + 1))
+    await surroundings.settle()
+    assert [packet["psn"] for packet in surroundings.transmitted] == [777]
+    surroundings.header(42, 0x11, 777, syndrome=0x1F)
+    await surroundings.settle()
+    assert [(c["id"], c["status"]) for c in surroundings.completions] == [(8, 0)]
+
+
+@cocotb.test()
+async def posts_that_can_not_be_carried_out_are_dropped(dut):
+    surroundings = Bench(dut)
+    await surroundings.start()
+    await surroundings.connect(1, 0, max_rd_atomic=0, path_mtu=1)
+    bad = [
+        dict(operation=3, length=4),
+        dict(operation=4, length=16),
+        dict(operation=2, length=8),
+        dict(operation=1, length=(1 << 31) + 1),
+        dict(operation=1, length=(1 << 30) + 1),
+    ]
+    for request in bad:
+        surroundings.posts.append(dict(qp=1, id=1, signaled=1, lkey=LKEY) | request)
+    await surroundings.settle()
+    assert dict(surroundings.counters) == {"post_invalid": len(bad)}
+    depth = constant("SendQueueDepth")
+    for number in range(depth + 2):
+        surroundings.posts.append(dict(qp=1, id=number, operation=1, signaled=1, lkey=LKEY, length=8))
+    await surroundings.settle()
+    assert surroundings.counters["post_overflow"] == 2
+    assert len(surroundings.transmitted) == depth
+    surroundings.header(1, 0x11, depth - 1, syndrome=0x1F)
+    await surroundings.settle()
+    assert [completion["id"] for completion in surroundings.completions] == list(range(depth))
+
+
+@cocotb.test()
+async def codes_stand_for_the_times_of_the_specification(dut):
+    surroundings = Bench(dut)
+    await surroundings.start()
+    tens = [
+        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072,
+        4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+    ]  # fmt: skip
+    for code in range(32):
+        qp = 64 + code
+        await surroundings.connect(qp, 0, timeout=code)
+        surroundings.posts.append(dict(qp=qp, id=1, operation=0, signaled=1, lkey=LKEY, length=8))
+        sent = surroundings.now
+        await surroundings.settle()
+        # A look at the earliest deadline takes a round of the scanner.
+        for wait in (1024 << code if code else None, tens[code] * 2500):
+            if wait is not None and code in (0, 1, 12, 14, 31):
+                while not int(dut.earliest_valid_o.value):
+                    await surroundings.cycle()
+                late = int(dut.earliest_o.value) - sent - wait
+                assert 0 <= late < 20, (code, late)
+            elif wait is not None:
+                late = int(dut.u_timers.set_deadline_i.value) - sent - wait
+                assert 0 <= late < 20, (code, late)
+            else:
+                assert not int(dut.armed_o.value)
+            surroundings.header(qp, 0x11, 0, syndrome=0x20 | code)
+            sent = surroundings.now
+            await surroundings.settle()
+        await surroundings.control("ControlReset", qp)
+
+
 def test_request_side():
     bench.run("request_side", SOURCES, __file__)
+
+
+def test_request_side_with_a_small_window(monkeypatch):
+    monkeypatch.setenv(SMALL_WINDOW, "1")
+    monkeypatch.setenv("COCOTB_TEST_FILTER", "conversations|everything")
+    bench.run("request_side", SOURCES, __file__, {"WindowLimit": 2, "AdditiveIncrease": 1})
