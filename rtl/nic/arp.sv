@@ -26,7 +26,7 @@ module arp
   input  logic          frame_valid_i,
   output logic          frame_ready_o,
   // verilator lint_off UNUSEDSIGNAL
-  input  beat_t         frame_i,  // all is in the first beat, whatever its length
+  input  beat_t         frame_i,          // all is in the first beat, whatever its length
   // verilator lint_on UNUSEDSIGNAL
   // Requests and replies to send.
   output logic          out_valid_o,
@@ -58,10 +58,10 @@ module arp
   typedef struct packed {
     logic          valid;
     logic          by_hand;
-    logic          known;  // otherwise it was asked for
+    logic          known;    // otherwise it was asked for
     ipv4_address_t address;
     mac_address_t  mac;
-    cycles_t       since;  // asked or learned
+    cycles_t       since;    // asked or learned
   } entry_t;
 
   typedef entry_t [Ways-1:0] set_t;
@@ -99,42 +99,51 @@ module arp
     return {half(data, at), half(data, at + 2)};
   endfunction
 
-  state_e        state_q;
-  job_e          job_q;
-  set_index_t    index_q;
-  ipv4_address_t address_q;
-  mac_address_t  mac_q;
-  logic          request_q;
-  way_t          way_q;
-  logic          hit_q;
+  state_e              state_q;
+  job_e                job_q;
+  set_index_t          index_q;
+  ipv4_address_t       address_q;
+  mac_address_t        mac_q;
+  logic                request_q;
+  way_t                way_q;
+  logic                hit_q;
   // verilator lint_off UNUSEDSIGNAL
-  entry_t        found_q;  // of which the address has been compared
+  entry_t              found_q;  // of which the address has been compared
   // verilator lint_on UNUSEDSIGNAL
-  cycles_t       elapsed_q;
-  way_t          victim_q;
-  logic          result_valid_q;
-  logic          result_hit_q;
-  mac_address_t  result_mac_q;
+  cycles_t             elapsed_q;
+  way_t                victim_q;
+  logic                result_valid_q;
+  logic                result_hit_q;
+  mac_address_t        result_mac_q;
   // A frame has one beat; what follows it is not looked at.
-  logic          rest_q;
+  logic                rest_q;
 
-  logic          packet_ready;
-  logic          packet_valid;
-  packet_t       packet;
-  packet_t       packet_out;
-  logic          free;
-  logic          frame_ours;
-  logic [2:0]    unused_level;
+  logic                packet_ready;
+  logic                packet_valid;
+  packet_t             packet;
+  packet_t             packet_out;
+  logic                free;
+  logic                frame_ours;
+  logic          [2:0] unused_level;
 
   // Choice of the next job.
   assign free = state_q == Idle && packet_ready;
   assign entry_ready_o = free;
   assign frame_ready_o = rest_q || (free && !entry_valid_i);
-  assign lookup_ready_o = free && !entry_valid_i && !(frame_valid_i && !rest_q)
-      && (!result_valid_q || result_ready_i);
-  assign frame_ours = half(frame_i.data, 12) == 16'h0806 && word(frame_i.data, 14) == 32'h0001_0800
-      && half(frame_i.data, 18) == 16'h0604 && word(frame_i.data, 38) == address_i
-      && (half(frame_i.data, 20) == 16'd1 || half(frame_i.data, 20) == 16'd2);
+  assign lookup_ready_o = free && !entry_valid_i && !(frame_valid_i && !rest_q) && (!result_valid_q || result_ready_i);
+  assign frame_ours = half(
+      frame_i.data, 12
+  ) == 16'h0806 && word(
+      frame_i.data, 14
+  ) == 32'h0001_0800 && half(
+      frame_i.data, 18
+  ) == 16'h0604 && word(
+      frame_i.data, 38
+  ) == address_i && (half(
+      frame_i.data, 20
+  ) == 16'd1 || half(
+      frame_i.data, 20
+  ) == 16'd2);
 
   logic          start;
   job_e          job;
@@ -207,9 +216,8 @@ module arp
   logic   ask;
   logic   store;
 
-  assign known = hit_q && found_q.known
-      && (found_q.by_hand || age_limit_i == '0 || elapsed_q <= age_limit_i);
-  assign ask = !known && (!hit_q || found_q.known || elapsed_q >= cycles_t'(RequestInterval));
+  assign known = hit_q && found_q.known && (found_q.by_hand || age_limit_i == '0 || elapsed_q <= age_limit_i);
+  assign ask   = !known && (!hit_q || found_q.known || elapsed_q >= cycles_t'(RequestInterval));
 
   always_comb begin
     entry = '{
@@ -279,7 +287,7 @@ module arp
           state_q <= Match;
         end
         Match: state_q <= Age;
-        Age:   state_q <= Act;
+        Age: state_q <= Act;
         Act: begin
           state_q <= Idle;
           if (store && !hit_q) victim_q <= victim_q + 1'b1;
@@ -291,8 +299,8 @@ module arp
   end
 
   assign result_valid_o = result_valid_q;
-  assign result_hit_o = result_hit_q;
-  assign result_mac_o = result_mac_q;
+  assign result_hit_o   = result_hit_q;
+  assign result_mac_o   = result_mac_q;
 
   // Packets to send.
 
@@ -330,16 +338,14 @@ module arp
     for (int unsigned i = 0; i < 60; i++) out_o.data[8*i+:8] = frame[8*(59-i)+:8];
   end
 
-  assign events_o = '{
-      arp_replies: packet_valid && job_q == Learn,
-      arp_requests: packet_valid && job_q == Look
-  };
+  assign events_o = '{arp_replies: packet_valid && job_q == Learn, arp_requests: packet_valid && job_q == Look};
   assign idle_o = state_q == Idle && !out_valid_o && !result_valid_q && !frame_valid_i && !lookup_valid_i
       && !entry_valid_i;
 
   always_ff @(posedge clk_i) begin
-    if (rst_ni) assert (!packet_valid || packet_ready)
-    else $error("a packet without a place");
+    if (rst_ni)
+      assert (!packet_valid || packet_ready)
+      else $error("a packet without a place");
   end
 
 endmodule

@@ -9,25 +9,25 @@ module beat_sum
   input  logic                 valid_i,
   input  logic                 first_i,
   input  logic                 last_i,
-  input  logic [BeatBits-1:0]  data_i,
+  input  logic [ BeatBits-1:0] data_i,
   // Bytes that count.
   input  logic [BeatBytes-1:0] mask_i,
   // Added once, valid with the first beat.
-  input  logic [19:0]          seed_i,
+  input  logic [         19:0] seed_i,
   output logic                 result_valid_o,
-  output logic [15:0]          result_o
+  output logic [         15:0] result_o
 );
 
   // A layer of four-way sums, twice, then the accumulator; each adder has a cycle with at most one other before it.
   logic        valid_1_q;
   logic        first_1_q;
   logic        last_1_q;
-  logic [17:0] sums_1_q[8];
+  logic [17:0] sums_1_q   [8];
   logic [19:0] seed_1_q;
   logic        valid_2_q;
   logic        first_2_q;
   logic        last_2_q;
-  logic [19:0] sums_2_q[2];
+  logic [19:0] sums_2_q   [2];
   logic [19:0] seed_2_q;
   logic        last_3_q;
   // 32 words in each of 256 beats, and the seed.

@@ -14,13 +14,13 @@ module counters #(
   input  logic                 clk_i,
   input  logic                 rst_ni,
   // One-cycle pulses; any number of them in the same cycle.
-  input  logic         [N-1:0] events_i,
+  input  logic [        N-1:0] events_i,
   // One read at a time: the next is taken when the value has been given.
   input  logic                 read_valid_i,
   output logic                 read_ready_o,
   input  logic [IndexBits-1:0] read_index_i,
   output logic                 value_valid_o,
-  output logic          [63:0] value_o
+  output logic [         63:0] value_o
 );
 
   localparam int unsigned FrontBits = $clog2(N + 1);
@@ -38,8 +38,8 @@ module counters #(
   logic           scan_1_q;
   index_t         index_2_q;
   logic           scan_2_q;
-  logic    [63:0] sum_2_q;
-  logic    [63:0] word;
+  logic   [ 63:0] sum_2_q;
+  logic   [ 63:0] word;
   logic           reading_q;
   index_t         read_index_q;
 

@@ -8,33 +8,33 @@
 module datagram_transmit
   import weft_pkg::*;
 (
-  input  logic                      clk_i,
-  input  logic                      rst_ni,
-  input  mac_address_t              hardware_i,
-  input  ipv4_address_t             address_i,
-  input  logic                      datagram_valid_i,
-  output logic                      datagram_ready_o,
-  input  datagram_send_t            datagram_i,
+  input  logic                            clk_i,
+  input  logic                            rst_ni,
+  input  mac_address_t                    hardware_i,
+  input  ipv4_address_t                   address_i,
+  input  logic                            datagram_valid_i,
+  output logic                            datagram_ready_o,
+  input  datagram_send_t                  datagram_i,
   // Payload of the datagrams, each from byte 0 of a beat; none for an empty one.
-  input  logic                      payload_valid_i,
-  output logic                      payload_ready_o,
-  input  beat_t                     payload_i,
+  input  logic                            payload_valid_i,
+  output logic                            payload_ready_o,
+  input  beat_t                           payload_i,
   // To the neighbour table of `arp`.
-  output logic                      lookup_valid_o,
-  input  logic                      lookup_ready_i,
-  output ipv4_address_t             lookup_o,
-  input  logic                      result_valid_i,
-  output logic                      result_ready_o,
-  input  logic                      result_hit_i,
-  input  mac_address_t              result_mac_i,
-  output logic                      out_valid_o,
-  input  logic                      out_ready_i,
-  output beat_t                     out_o,
+  output logic                            lookup_valid_o,
+  input  logic                            lookup_ready_i,
+  output ipv4_address_t                   lookup_o,
+  input  logic                            result_valid_i,
+  output logic                            result_ready_o,
+  input  logic                            result_hit_i,
+  input  mac_address_t                    result_mac_i,
+  output logic                            out_valid_o,
+  input  logic                            out_ready_i,
+  output beat_t                           out_o,
   // Valid with the first beat: tell when the frame leaves.
-  output logic                      out_stamp_o,
-  output logic                [7:0] out_tag_o,
-  output datagram_transmit_events_t events_o,
-  output logic                      idle_o
+  output logic                            out_stamp_o,
+  output logic                      [7:0] out_tag_o,
+  output datagram_transmit_events_t       events_o,
+  output logic                            idle_o
 );
 
   localparam int unsigned HeaderBytes = 42;
@@ -58,31 +58,31 @@ module datagram_transmit
     logic [15:0]  udp_checksum;
   } verdict_t;
 
-  state_e         state_q;
-  datagram_send_t header_q;
-  logic           first_q;
-  logic           asked_q;
-  logic           told_q;
-  logic           hit_q;
-  mac_address_t   mac_q;
-  logic           summed_q;
-  logic    [15:0] sum_q;
-  logic    [17:0] source_sum_q;
-  logic    [17:0] destination_sum_q;
-  logic    [18:0] port_sum_q;
-  logic    [18:0] length_sum_q;
-  logic    [19:0] udp_seed_q;
-  logic    [19:0] ip_sum_q;
+  state_e                state_q;
+  datagram_send_t        header_q;
+  logic                  first_q;
+  logic                  asked_q;
+  logic                  told_q;
+  logic                  hit_q;
+  mac_address_t          mac_q;
+  logic                  summed_q;
+  logic           [15:0] sum_q;
+  logic           [17:0] source_sum_q;
+  logic           [17:0] destination_sum_q;
+  logic           [18:0] port_sum_q;
+  logic           [18:0] length_sum_q;
+  logic           [19:0] udp_seed_q;
+  logic           [19:0] ip_sum_q;
 
-  logic           buffer_ready;
-  logic           in_valid;
-  beat_t          in_beat;
-  logic           take;
-  logic           sum_valid;
-  logic    [15:0] sum;
-  logic           judge;
-  verdict_t       verdict;
-  logic    [15:0] udp_length;
+  logic                  buffer_ready;
+  logic                  in_valid;
+  beat_t                 in_beat;
+  logic                  take;
+  logic                  sum_valid;
+  logic           [15:0] sum;
+  logic                  judge;
+  verdict_t              verdict;
+  logic           [15:0] udp_length;
 
   assign datagram_ready_o = state_q == Idle;
   assign udp_length = 16'(header_q.bytes) + 16'd8;
@@ -95,9 +95,9 @@ module datagram_transmit
   // The payload. An empty datagram has a beat in the buffer all the same.
   always_comb begin
     in_valid = state_q == Payload && (payload_valid_i || header_q.bytes == '0);
-    in_beat = payload_i;
+    in_beat  = payload_i;
     if (header_q.bytes == '0) begin
-      in_beat.last = 1'b1;
+      in_beat.last  = 1'b1;
       in_beat.empty = '0;
     end
   end
@@ -222,19 +222,19 @@ module datagram_transmit
   );
 
   // The headers go in front: the payload moves up by 42 bytes.
-  logic [8*HeaderBytes-1:0] header;   // first byte on the left
-  logic [8*HeaderBytes-1:0] front;
-  logic [8*HeaderBytes-1:0] rest_q;
-  logic                     out_first_q;
-  logic                     flush_q;
-  frame_bytes_t             left;
-  frame_bytes_t             left_q;
-  logic                     ends;
-  logic                     step;
-  logic                     out_valid_q;
-  beat_t                    out_q;
-  logic                     out_stamp_q;
-  logic               [7:0] out_tag_q;
+  logic         [8*HeaderBytes-1:0] header;  // first byte on the left
+  logic         [8*HeaderBytes-1:0] front;
+  logic         [8*HeaderBytes-1:0] rest_q;
+  logic                             out_first_q;
+  logic                             flush_q;
+  frame_bytes_t                     left;
+  frame_bytes_t                     left_q;
+  logic                             ends;
+  logic                             step;
+  logic                             out_valid_q;
+  beat_t                            out_q;
+  logic                             out_stamp_q;
+  logic         [              7:0] out_tag_q;
 
   assign header = {
     wait_verdict.mac,

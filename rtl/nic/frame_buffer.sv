@@ -58,18 +58,18 @@ module frame_buffer
   position_t start_q;
   logic      dropping_q;
 
-  logic full;
-  logic ends_ready;
-  logic room;
-  logic taken;
-  logic in_last;
+  logic      full;
+  logic      ends_ready;
+  logic      room;
+  logic      taken;
+  logic      in_last;
 
-  end_t end_in;
+  end_t      end_in;
   assign end_in = '{info: in_info_i, behind: tail_q + 1'b1};
 
   // Whether there is room for this beat, and for the entry of its frame.
-  assign full = (tail_q - head_q) == position_t'(Beats);
-  assign room = !full && ends_ready;
+  assign full   = (tail_q - head_q) == position_t'(Beats);
+  assign room   = !full && ends_ready;
 
   if (Stall) begin : g_stall
     // The frame fills the buffer alone: it would wait for ever.
@@ -159,8 +159,8 @@ module frame_buffer
 
   // The oldest frame is read beat by beat. Its entry leaves with its last beat, since it holds what comes with the
   // frame; so the first beat of the next one is read a cycle later.
-  assign read = ended_valid && judged_valid && judged.good && (!out_valid_q || (out_ready_i && out_more_q));
-  assign skip = ended_valid && judged_valid && !judged.good;
+  assign read  = ended_valid && judged_valid && judged.good && (!out_valid_q || (out_ready_i && out_more_q));
+  assign skip  = ended_valid && judged_valid && !judged.good;
   assign leave = skip || (out_valid_q && out_ready_i && !out_more_q);
 
   always_ff @(posedge clk_i) begin

@@ -39,18 +39,18 @@ module host_frames
   } info_t;
 
   // Of the frame that comes in: time stamp, and bytes before this beat.
-  logic         first_q;
-  cycles_t      timestamp_q;
-  frame_bytes_t before_q;
-  info_t        info;
-  info_t        out_info;
-  logic         to_kept;
-  logic         to_dropped;
-  logic         to_idle;
-  logic         from_kept;
-  logic         from_dropped;
-  logic         from_idle;
-  logic   [2:0] unused;
+  logic               first_q;
+  cycles_t            timestamp_q;
+  frame_bytes_t       before_q;
+  info_t              info;
+  info_t              out_info;
+  logic               to_kept;
+  logic               to_dropped;
+  logic               to_idle;
+  logic               from_kept;
+  logic               from_dropped;
+  logic               from_idle;
+  logic         [2:0] unused;
 
   assign info.timestamp = first_q ? frame_timestamp_i : timestamp_q;
   assign info.bytes = (first_q ? '0 : before_q) + frame_bytes_t'(BeatBytes) - frame_bytes_t'(frame_i.empty);
@@ -118,11 +118,11 @@ module host_frames
   );
 
   assign events_o = '{
-      frames_to_host: to_kept,
-      frames_from_host: from_kept,
-      drop_host_queue_full: to_dropped,
-      drop_host_frame_size: from_dropped
-  };
+          frames_to_host: to_kept,
+          frames_from_host: from_kept,
+          drop_host_queue_full: to_dropped,
+          drop_host_frame_size: from_dropped
+      };
   assign idle_o = to_idle && from_idle && first_q;
 
 endmodule

@@ -38,22 +38,21 @@ module icmp_echo
   endfunction
 
   // `checksum` of data in which `old_word` becomes `new_word`.
-  function automatic logic [15:0] updated(logic [15:0] checksum, logic [15:0] old_word,
-                                          logic [15:0] new_word);
+  function automatic logic [15:0] updated(logic [15:0] checksum, logic [15:0] old_word, logic [15:0] new_word);
     return ~add(add(~checksum, ~old_word), new_word);
   endfunction
 
-  logic                first_q;
+  logic                 first_q;
   // Nothing more of this frame belongs to the packet.
-  logic                behind_q;
+  logic                 behind_q;
   // Bytes of the packet from this beat on.
-  logic         [16:0] left_q;
-  logic         [16:0] left;
-  logic                ends;
-  logic                take;
-  logic                out_valid_q;
-  beat_t               out_q;
-  logic [BeatBits-1:0] turned;
+  logic  [        16:0] left_q;
+  logic  [        16:0] left;
+  logic                 ends;
+  logic                 take;
+  logic                 out_valid_q;
+  beat_t                out_q;
+  logic  [BeatBits-1:0] turned;
 
   assign frame_ready_o = !out_valid_q || out_ready_i;
   assign take = frame_valid_i && frame_ready_o;
@@ -65,20 +64,19 @@ module icmp_echo
     turned[47:0] = frame_i.data[95:48];
     for (int unsigned i = 0; i < 6; i++) turned[48+8*i+:8] = hardware_i[8*(5-i)+:8];
     turned[8*22+:8] = TimeToLive;
-    turned[8*24+:16] = swap(updated(half(frame_i.data, 24), half(frame_i.data, 22),
-                                    {TimeToLive, frame_i.data[8*23+:8]}));
+    turned[8*24+:16] =
+        swap(updated(half(frame_i.data, 24), half(frame_i.data, 22), {TimeToLive, frame_i.data[8*23+:8]}));
     turned[8*26+:32] = frame_i.data[8*30+:32];
     turned[8*30+:32] = frame_i.data[8*26+:32];
     turned[8*34+:8] = 8'd0;
-    turned[8*36+:16] = swap(updated(half(frame_i.data, 36), half(frame_i.data, 34),
-                                    {8'd0, frame_i.data[8*35+:8]}));
+    turned[8*36+:16] = swap(updated(half(frame_i.data, 36), half(frame_i.data, 34), {8'd0, frame_i.data[8*35+:8]}));
   end
 
   always_ff @(posedge clk_i) begin
     if (take && !behind_q) begin
-      left_q     <= left - 17'd64;
-      out_q.data <= first_q ? turned : frame_i.data;
-      out_q.last <= ends;
+      left_q      <= left - 17'd64;
+      out_q.data  <= first_q ? turned : frame_i.data;
+      out_q.last  <= ends;
       out_q.empty <= !ends ? '0 : (left <= 17'd64) ? 6'(17'd64 - left) : frame_i.empty;
     end
   end
@@ -91,8 +89,8 @@ module icmp_echo
     end else begin
       if (out_ready_i) out_valid_q <= 1'b0;
       if (take) begin
-        first_q     <= frame_i.last;
-        behind_q    <= !frame_i.last && (behind_q || ends);
+        first_q  <= frame_i.last;
+        behind_q <= !frame_i.last && (behind_q || ends);
         if (!behind_q) out_valid_q <= 1'b1;
       end
     end

@@ -11,72 +11,72 @@ module register_block
 #(
   // Words of state that a query of a queue pair returns; at most 16.
   parameter int unsigned QueryWords = 16,
-  parameter int unsigned Counters = 128
+  parameter int unsigned Counters   = 128
 ) (
-  input  logic clk_i,
-  input  logic rst_ni,
-  input  cycles_t                       now_i,
+  input  logic                                   clk_i,
+  input  logic                                   rst_ni,
+  input  cycles_t                                now_i,
   // AXI4-Lite.
-  input  logic                          axil_awvalid_i,
-  output logic                          axil_awready_o,
-  input  logic                   [11:0] axil_awaddr_i,
-  input  logic                    [2:0] axil_awprot_i,
-  input  logic                          axil_wvalid_i,
-  output logic                          axil_wready_o,
-  input  logic                   [31:0] axil_wdata_i,
-  input  logic                    [3:0] axil_wstrb_i,
-  output logic                          axil_bvalid_o,
-  input  logic                          axil_bready_i,
-  output logic                    [1:0] axil_bresp_o,
-  input  logic                          axil_arvalid_i,
-  output logic                          axil_arready_o,
-  input  logic                   [11:0] axil_araddr_i,
-  input  logic                    [2:0] axil_arprot_i,
-  output logic                          axil_rvalid_o,
-  input  logic                          axil_rready_i,
-  output logic                   [31:0] axil_rdata_o,
-  output logic                    [1:0] axil_rresp_o,
+  input  logic                                   axil_awvalid_i,
+  output logic                                   axil_awready_o,
+  input  logic            [                11:0] axil_awaddr_i,
+  input  logic            [                 2:0] axil_awprot_i,
+  input  logic                                   axil_wvalid_i,
+  output logic                                   axil_wready_o,
+  input  logic            [                31:0] axil_wdata_i,
+  input  logic            [                 3:0] axil_wstrb_i,
+  output logic                                   axil_bvalid_o,
+  input  logic                                   axil_bready_i,
+  output logic            [                 1:0] axil_bresp_o,
+  input  logic                                   axil_arvalid_i,
+  output logic                                   axil_arready_o,
+  input  logic            [                11:0] axil_araddr_i,
+  input  logic            [                 2:0] axil_arprot_i,
+  output logic                                   axil_rvalid_o,
+  input  logic                                   axil_rready_i,
+  output logic            [                31:0] axil_rdata_o,
+  output logic            [                 1:0] axil_rresp_o,
   // Of the port.
-  output mac_address_t                  hardware_o,
-  output ipv4_address_t                 address_o,
-  output cycles_t                       age_limit_o,
-  output sniffer_config_t               sniffer_o,
+  output mac_address_t                           hardware_o,
+  output ipv4_address_t                          address_o,
+  output cycles_t                                age_limit_o,
+  output sniffer_config_t                        sniffer_o,
   // Attributes of queue pairs.
-  output logic                          table_write_valid_o,
-  input  logic                          table_write_ready_i,
-  output queue_pair_t                   table_write_o,
+  output logic                                   table_write_valid_o,
+  input  logic                                   table_write_ready_i,
+  output queue_pair_t                            table_write_o,
   // Memory regions.
-  output logic                          region_write_valid_o,
-  input  logic                          region_write_ready_i,
-  output region_index_t                 region_write_index_o,
-  output region_t                       region_write_o,
+  output logic                                   region_write_valid_o,
+  input  logic                                   region_write_ready_i,
+  output region_index_t                          region_write_index_o,
+  output region_t                                region_write_o,
   // Control of queue pairs; `done` is one cycle long and follows each operation.
-  output logic                          control_valid_o,
-  input  logic                          control_ready_i,
-  output control_t                      control_o,
-  input  logic                          control_done_i,
-  output logic                          neighbour_valid_o,
-  input  logic                          neighbour_ready_i,
-  output ipv4_address_t                 neighbour_address_o,
-  output mac_address_t                  neighbour_mac_o,
-  output logic                          socket_valid_o,
-  input  logic                          socket_ready_i,
-  output socket_entry_t                 socket_o,
-  input  logic                          socket_done_i,
-  input  logic                          socket_refused_i,
+  output logic                                   control_valid_o,
+  input  logic                                   control_ready_i,
+  output control_t                               control_o,
+  input  logic                                   control_done_i,
+  output logic                                   neighbour_valid_o,
+  input  logic                                   neighbour_ready_i,
+  output ipv4_address_t                          neighbour_address_o,
+  output mac_address_t                           neighbour_mac_o,
+  output logic                                   socket_valid_o,
+  input  logic                                   socket_ready_i,
+  output socket_entry_t                          socket_o,
+  input  logic                                   socket_done_i,
+  input  logic                                   socket_refused_i,
   // State of a queue pair, requester and responder as the integration lays it out.
-  output logic                          query_valid_o,
-  input  logic                          query_ready_i,
-  output qp_index_t                     query_qp_o,
-  input  logic                          query_done_i,
-  input  logic      [32*QueryWords-1:0] query_state_i,
-  output logic                          counter_valid_o,
-  input  logic                          counter_ready_i,
-  output logic [$clog2(Counters)-1:0]   counter_index_o,
-  input  logic                          counter_done_i,
-  input  logic                   [63:0] counter_value_i,
+  output logic                                   query_valid_o,
+  input  logic                                   query_ready_i,
+  output qp_index_t                              query_qp_o,
+  input  logic                                   query_done_i,
+  input  logic            [   32*QueryWords-1:0] query_state_i,
+  output logic                                   counter_valid_o,
+  input  logic                                   counter_ready_i,
+  output logic            [$clog2(Counters)-1:0] counter_index_o,
+  input  logic                                   counter_done_i,
+  input  logic            [                63:0] counter_value_i,
   // All blocks are idle.
-  input  logic                          idle_i
+  input  logic                                   idle_i
 );
 
   weft_registers_pkg::weft_registers__in_t  in;
@@ -166,46 +166,46 @@ module register_block
 
   assign table_write_valid_o = offered_q[QueuePair];
   assign table_write_o = '{
-      number: out.queue_pair.own_qp.qpn.value,
-      destination_qp: out.queue_pair.destination_qp.qpn.value,
-      destination: out.queue_pair.destination.address.value,
-      destination_mac: {
-        out.queue_pair.destination_mac_high.address.value, out.queue_pair.destination_mac_low.address.value
-      },
-      source_port: out.queue_pair.port.source_port.value,
-      domain: out.queue_pair.port.domain.value,
-      path_mtu: out.queue_pair.attributes.path_mtu.value,
-      max_dest_rd_atomic: out.queue_pair.attributes.max_dest_rd_atomic.value,
-      max_rd_atomic: out.queue_pair.attributes.max_rd_atomic.value,
-      min_rnr_timer: out.queue_pair.attributes.min_rnr_timer.value,
-      timeout: out.queue_pair.attributes.timeout.value,
-      retry_count: out.queue_pair.attributes.retry_count.value,
-      rnr_retry: out.queue_pair.attributes.rnr_retry.value,
-      engine: out.queue_pair.attributes.engine.value
-  };
+          number: out.queue_pair.own_qp.qpn.value,
+          destination_qp: out.queue_pair.destination_qp.qpn.value,
+          destination: out.queue_pair.destination.address.value,
+          destination_mac: {
+            out.queue_pair.destination_mac_high.address.value, out.queue_pair.destination_mac_low.address.value
+          },
+          source_port: out.queue_pair.port.source_port.value,
+          domain: out.queue_pair.port.domain.value,
+          path_mtu: out.queue_pair.attributes.path_mtu.value,
+          max_dest_rd_atomic: out.queue_pair.attributes.max_dest_rd_atomic.value,
+          max_rd_atomic: out.queue_pair.attributes.max_rd_atomic.value,
+          min_rnr_timer: out.queue_pair.attributes.min_rnr_timer.value,
+          timeout: out.queue_pair.attributes.timeout.value,
+          retry_count: out.queue_pair.attributes.retry_count.value,
+          rnr_retry: out.queue_pair.attributes.rnr_retry.value,
+          engine: out.queue_pair.attributes.engine.value
+      };
 
   assign region_write_valid_o = offered_q[Region];
   assign region_write_index_o = region_index_t'(out.region.index.index.value);
   assign region_write_o = '{
-      valid: out.region.attributes.valid.value,
-      lkey: out.region.lkey.key.value,
-      rkey: out.region.rkey.key.value,
-      domain: out.region.attributes.domain.value,
-      base: {out.region.base_high.address.value, out.region.base_low.address.value},
-      length: {out.region.length_high.bytes.value, out.region.length_low.bytes.value},
-      access: access_t'(out.region.attributes.access.value),
-      target: target_e'(out.region.attributes.target.value),
-      write_through: out.region.attributes.write_through.value,
-      rpc: out.region.attributes.rpc.value,
-      slot: out.region.attributes.slot.value
-  };
+          valid: out.region.attributes.valid.value,
+          lkey: out.region.lkey.key.value,
+          rkey: out.region.rkey.key.value,
+          domain: out.region.attributes.domain.value,
+          base: {out.region.base_high.address.value, out.region.base_low.address.value},
+          length: {out.region.length_high.bytes.value, out.region.length_low.bytes.value},
+          access : access_t'(out.region.attributes.access.value),
+          target: target_e'(out.region.attributes.target.value),
+          write_through: out.region.attributes.write_through.value,
+          rpc: out.region.attributes.rpc.value,
+          slot: out.region.attributes.slot.value
+      };
 
   assign control_valid_o = offered_q[Control];
   assign control_o = '{
-      operation: control_e'(out.control.command.operation.value),
-      qp: qp_index_t'(out.control.command.qp.value),
-      argument: out.control.argument.argument.value
-  };
+          operation: control_e'(out.control.command.operation.value),
+          qp: qp_index_t'(out.control.command.qp.value),
+          argument: out.control.argument.argument.value
+      };
 
   assign neighbour_valid_o = offered_q[Neighbour];
   assign neighbour_address_o = out.neighbour.address.address.value;
@@ -213,11 +213,11 @@ module register_block
 
   assign socket_valid_o = offered_q[Socket];
   assign socket_o = '{
-      valid: out.socket.valid.value,
-      port: out.socket.port.value,
-      slot: out.socket.slot.value,
-      socket: out.socket.socket.value
-  };
+          valid: out.socket.valid.value,
+          port: out.socket.port.value,
+          slot: out.socket.slot.value,
+          socket: out.socket.socket.value
+      };
 
   assign query_valid_o = offered_q[Query];
   assign query_qp_o = qp_index_t'(out.query.command.qp.value);
@@ -228,19 +228,19 @@ module register_block
   assign address_o = out.ipv4.address.value;
   assign age_limit_o = {out.neighbour_age.units.value, 16'h0};
   assign sniffer_o = '{
-      receive: out.sniffer.filter.receive.value,
-      transmit: out.sniffer.filter.transmit.value,
-      roce_only: out.sniffer.filter.roce_only.value,
-      match_qp: out.sniffer.filter.match_qp.value,
-      qp: out.sniffer.qp.qpn.value,
-      match_address: out.sniffer.filter.match_address.value,
-      address: out.sniffer.address.address.value,
-      snap: out.sniffer.snap.bytes.value
-  };
+          receive: out.sniffer.filter.receive.value,
+          transmit: out.sniffer.filter.transmit.value,
+          roce_only: out.sniffer.filter.roce_only.value,
+          match_qp: out.sniffer.filter.match_qp.value,
+          qp: out.sniffer.qp.qpn.value,
+          match_address: out.sniffer.filter.match_address.value,
+          address: out.sniffer.address.address.value,
+          snap: out.sniffer.snap.bytes.value
+      };
 
   // Answers, and what the driver reads.
-  logic       [15:0] now_high_q;
-  logic       [63:0] counter_q;
+  logic [15:0]       now_high_q;
+  logic [63:0]       counter_q;
   logic [15:0][31:0] state_q;
 
   always_ff @(posedge clk_i) begin

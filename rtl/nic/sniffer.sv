@@ -44,12 +44,12 @@ module sniffer
 
   typedef logic [BlockBits-1:0] block_bytes_t;
 
-  item_t      receive_item;
-  item_t      transmit_item;
-  logic [1:0] item_valid;
-  logic [1:0] item_ready;
-  logic [1:0] tap_idle;
-  sniffer_events_t events;
+  item_t                 receive_item;
+  item_t                 transmit_item;
+  logic            [1:0] item_valid;
+  logic            [1:0] item_ready;
+  logic            [1:0] tap_idle;
+  sniffer_events_t       events;
 
   sniffer_tap u_receive (
     .clk_i,
@@ -115,26 +115,26 @@ module sniffer
   );
 
   // The header goes in front: the frame moves up by 28 bytes; behind it, padding to 4 bytes and the tail.
-  logic                     first_q;
-  logic                     flush_q;
-  logic                     out_valid_q;
-  beat_t                    out_q;
-  logic [8*HeaderBytes-1:0] rest_q;
-  logic [8*HeaderBytes-1:0] header;
-  logic [8*HeaderBytes-1:0] front;
-  logic      [BeatBits-1:0] data;
-  logic      [BeatBits-1:0] finished;
-  block_bytes_t             padded;
-  block_bytes_t             total;
+  logic                             first_q;
+  logic                             flush_q;
+  logic                             out_valid_q;
+  beat_t                            out_q;
+  logic         [8*HeaderBytes-1:0] rest_q;
+  logic         [8*HeaderBytes-1:0] header;
+  logic         [8*HeaderBytes-1:0] front;
+  logic         [     BeatBits-1:0] data;
+  logic         [     BeatBits-1:0] finished;
+  block_bytes_t                     padded;
+  block_bytes_t                     total;
   // Bytes of this block from this beat on: all, and those in front of the padding.
-  block_bytes_t             left;
-  block_bytes_t             left_q;
-  block_bytes_t             body;
-  block_bytes_t             body_q;
-  block_bytes_t             total_q;
-  logic                     transmit_q;
-  logic                     ends;
-  logic                     step;
+  block_bytes_t                     left;
+  block_bytes_t                     left_q;
+  block_bytes_t                     body;
+  block_bytes_t                     body_q;
+  block_bytes_t                     total_q;
+  logic                             transmit_q;
+  logic                             ends;
+  logic                             step;
 
   assign padded = (block_bytes_t'(in.captured) + block_bytes_t'(3)) & ~block_bytes_t'(3);
   assign total = first_q ? padded + block_bytes_t'(HeaderBytes + 4 * TailWords) : total_q;
@@ -172,7 +172,7 @@ module sniffer
         finished[32*i+8*j+:8] = block_bytes_t'(4 * i + j) < body ? data[32*i+8*j+:8] : '0;
       end
       if (5'(i) < words_left && behind < 5'(TailWords)) begin
-        finished[32*i+:32] = tail[2'(TailWords - 1) - behind[1:0]];
+        finished[32*i+:32] = tail[2'(TailWords-1)-behind[1:0]];
       end
     end
   end
@@ -208,7 +208,6 @@ module sniffer
   assign out_valid_o = out_valid_q;
   assign out_o = out_q;
   assign events_o = events;
-  assign idle_o = &tap_idle && !out_valid_q && !flush_q && first_q && !receive_valid_i
-      && !transmit_valid_i;
+  assign idle_o = &tap_idle && !out_valid_q && !flush_q && first_q && !receive_valid_i && !transmit_valid_i;
 
 endmodule

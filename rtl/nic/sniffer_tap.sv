@@ -11,7 +11,7 @@ module sniffer_tap
   // Both hold from the first beat of a frame to its last, or what is stored of it is cut or not.
   input  logic            enable_i,
   // verilator lint_off UNUSEDSIGNAL
-  input  sniffer_config_t config_i,  // its directions are `enable_i`
+  input  sniffer_config_t config_i,         // its directions are `enable_i`
   // verilator lint_on UNUSEDSIGNAL
   input  logic            valid_i,
   input  beat_t           beat_i,
@@ -49,13 +49,16 @@ module sniffer_tap
   logic match;
 
   assign ipv4 = half(beat_i.data, 12) == 16'h0800;
-  assign roce = ipv4 && beat_i.data[8*14+:8] == 8'h45 && beat_i.data[8*23+:8] == 8'd17
-      && half(beat_i.data, 36) == PortRoce;
-  assign match = (!config_i.roce_only || roce)
-      && (!config_i.match_qp
-          || (roce && {beat_i.data[8*47+:8], half(beat_i.data, 48)} == config_i.qp))
-      && (!config_i.match_address || (ipv4 && (word(beat_i.data, 26) == config_i.address
-          || word(beat_i.data, 30) == config_i.address)));
+  assign roce = ipv4 && beat_i.data[8*14+:8] == 8'h45 && beat_i.data[8*23+:8] == 8'd17 && half(
+      beat_i.data, 36
+  ) == PortRoce;
+  assign match = (!config_i.roce_only || roce) && (!config_i.match_qp || (roce && {beat_i.data[8*47+:8], half(
+      beat_i.data, 48
+  )} == config_i.qp)) && (!config_i.match_address || (ipv4 && (word(
+      beat_i.data, 26
+  ) == config_i.address || word(
+      beat_i.data, 30
+  ) == config_i.address)));
 
   logic         first_q;
   logic         enabled_q;
@@ -83,10 +86,10 @@ module sniffer_tap
 
   assign enabled = first_q ? enable_i : enabled_q;
   assign matched = first_q ? match : matched_q;
-  assign ahead = first_q ? '0 : before_q;
-  assign whole = ahead + frame_bytes_t'(BeatBytes) - frame_bytes_t'(beat_i.empty);
+  assign ahead   = first_q ? '0 : before_q;
+  assign whole   = ahead + frame_bytes_t'(BeatBytes) - frame_bytes_t'(beat_i.empty);
   assign reaches = config_i.snap != '0 && ahead + frame_bytes_t'(BeatBytes) >= config_i.snap;
-  assign write = valid_i && enabled && matched && (first_q || !cut_q);
+  assign write   = valid_i && enabled && matched && (first_q || !cut_q);
 
   always_comb begin
     stored = beat_i;
@@ -102,8 +105,8 @@ module sniffer_tap
       if (write && stored.last) held_q <= kept;
       if (first_q) timestamp_q <= now_i;
       if (beat_i.last) begin
-        record_q.original <= whole;
-        record_q.captured <= (config_i.snap != '0 && whole > config_i.snap) ? config_i.snap : whole;
+        record_q.original  <= whole;
+        record_q.captured  <= (config_i.snap != '0 && whole > config_i.snap) ? config_i.snap : whole;
         record_q.timestamp <= first_q ? now_i : timestamp_q;
       end
     end

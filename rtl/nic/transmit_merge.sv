@@ -10,51 +10,51 @@
 module transmit_merge
   import weft_pkg::*;
 (
-  input  logic                    clk_i,
-  input  logic                    rst_ni,
-  input  cycles_t                 now_i,
-  input  logic                    roce_valid_i,
-  output logic                    roce_ready_o,
-  input  beat_t                   roce_i,
+  input  logic                                   clk_i,
+  input  logic                                   rst_ni,
+  input  cycles_t                                now_i,
+  input  logic                                   roce_valid_i,
+  output logic                                   roce_ready_o,
+  input  beat_t                                  roce_i,
   // Answers of ARP and ICMP.
-  input  logic                    control_valid_i,
-  output logic                    control_ready_o,
-  input  beat_t                   control_i,
-  input  logic                    datagram_valid_i,
-  output logic                    datagram_ready_o,
-  input  beat_t                   datagram_i,
+  input  logic                                   control_valid_i,
+  output logic                                   control_ready_o,
+  input  beat_t                                  control_i,
+  input  logic                                   datagram_valid_i,
+  output logic                                   datagram_ready_o,
+  input  beat_t                                  datagram_i,
   // Valid with the first beat.
-  input  logic                    datagram_stamp_i,
-  input  logic              [7:0] datagram_tag_i,
-  input  logic                    host_valid_i,
-  output logic                    host_ready_o,
-  input  beat_t                   host_i,
-  output logic                    mac_valid_o,
-  input  logic                    mac_ready_i,
-  output logic     [BeatBits-1:0] mac_data_o,
-  output logic    [BeatBytes-1:0] mac_keep_o,
-  output logic                    mac_last_o,
+  input  logic                                   datagram_stamp_i,
+  input  logic                   [          7:0] datagram_tag_i,
+  input  logic                                   host_valid_i,
+  output logic                                   host_ready_o,
+  input  beat_t                                  host_i,
+  output logic                                   mac_valid_o,
+  input  logic                                   mac_ready_i,
+  output logic                   [ BeatBits-1:0] mac_data_o,
+  output logic                   [BeatBytes-1:0] mac_keep_o,
+  output logic                                   mac_last_o,
   // When the first beat of a marked datagram left. Nobody holds it back: it is valid for one cycle.
-  output logic                    stamp_valid_o,
-  output logic              [7:0] stamp_tag_o,
-  output cycles_t                 stamp_o,
-  output transmit_merge_events_t  events_o,
-  output logic                    idle_o
+  output logic                                   stamp_valid_o,
+  output logic                   [          7:0] stamp_tag_o,
+  output cycles_t                                stamp_o,
+  output transmit_merge_events_t                 events_o,
+  output logic                                   idle_o
 );
 
   localparam int unsigned FrameBytesMin = 60;
 
-  logic  rest_valid;
-  logic  rest_ready;
-  logic  rest_last;
+  logic rest_valid;
+  logic rest_ready;
+  logic rest_last;
   beat_t rest;
-  logic  [1:0] rest_grant;
-  logic  in_valid;
-  logic  in_ready;
-  logic  in_last;
-  logic  unused_last;
+  logic [1:0] rest_grant;
+  logic in_valid;
+  logic in_ready;
+  logic in_last;
+  logic unused_last;
   beat_t in;
-  logic  in_grant;
+  logic in_grant;
 
   arbiter #(
     .T(beat_t),
@@ -93,11 +93,11 @@ module transmit_merge
   logic                 first_q;
   logic                 valid_q;
   logic                 last_q;
-  logic [BeatBits-1:0]  data_q;
+  logic [ BeatBits-1:0] data_q;
   logic [BeatBytes-1:0] keep_q;
   logic                 stamp_q;
-  logic           [7:0] tag_q;
-  logic           [6:0] bytes;
+  logic [          7:0] tag_q;
+  logic [          6:0] bytes;
   logic                 short_frame;
 
   assign in_last = in.last;

@@ -1,7 +1,7 @@
 // Gives the datagrams that arrive to who has opened their port: an engine, or else the host.
 //
-// The table of open ports is a hash table in RAM: 64 sets of four, searched at once. Ports that follow each other fall into
-// different sets, so that any 256 consecutive ports fit, and of others at least any four. An engine gets the payload from byte 0
+// The table of open ports is a hash table in RAM: 64 sets of four, searched at once. The hash is the port modulo 64, so that any
+// 256 consecutive ports fit, and whoever chooses ports knows which share a set. An engine gets the payload from byte 0
 // of a beat on, with the sender's address and the time at which the frame came in (detPU, 4.1.2 and 4.3.1); the host gets
 // the frame as it is.
 //
@@ -51,43 +51,39 @@ module udp_sockets
 
   typedef enum logic [2:0] {
     Clear,
-    Idle,      // the first beat of a frame is at the input, or an entry
+    Idle,    // the first beat of a frame is at the input, or an entry
     Match,
-    Host,      // the frame passes to the host
-    Engine,    // the payload passes to the buffer
-    Flush,     // its last bytes
-    Skip,      // what lies behind the datagram
+    Host,    // the frame passes to the host
+    Engine,  // the payload passes to the buffer
+    Flush,   // its last bytes
+    Skip,    // what lies behind the datagram
     Enter
   } state_e;
-
-  function automatic set_index_t set_of(logic [15:0] port);
-    return set_index_t'(port) ^ set_index_t'(port >> 8);
-  endfunction
 
   function automatic logic [15:0] half(logic [BeatBits-1:0] data, int unsigned at);
     return {data[8*at+:8], data[8*at+8+:8]};
   endfunction
 
-  state_e        state_q;
-  logic          entering;
-  logic          entering_q;
-  set_index_t    index_q;
-  set_t          read_set;
-  set_t          write_set;
-  logic          write;
-  logic          start;
-  logic   [15:0] port;
+  state_e               state_q;
+  logic                 entering;
+  logic                 entering_q;
+  set_index_t           index_q;
+  set_t                 read_set;
+  set_t                 write_set;
+  logic                 write;
+  logic                 start;
+  logic          [15:0] port;
 
-  logic          hit;
-  way_t          hit_way;
-  logic          room;
-  way_t          room_way;
+  logic                 hit;
+  way_t                 hit_way;
+  logic                 room;
+  way_t                 room_way;
   // verilator lint_off UNUSEDSIGNAL
-  socket_entry_t found_q;  // of which the port has been compared
+  socket_entry_t        found_q;  // of which the port has been compared
   // verilator lint_on UNUSEDSIGNAL
-  logic          hit_q;
-  way_t          way_q;
-  logic          room_q;
+  logic                 hit_q;
+  way_t                 way_q;
+  logic                 room_q;
 
   assign entering = state_q == Idle ? entry_valid_i : entering_q;
   assign port = entering ? entry_i.port : half(frame_i.data, 36);
@@ -102,7 +98,7 @@ module udp_sockets
     .write_address_i(index_q),
     .write_data_i(write_set),
     .read_i(start),
-    .read_address_i(set_of(port)),
+    .read_address_i(set_index_t'(port)),
     .read_data_o(read_set)
   );
 
@@ -139,18 +135,18 @@ module udp_sockets
   assign entry_refused_o = state_q == Enter && entry_i.valid && !hit_q && !room_q;
 
   // Payload: the beats move down by the headers' 42 bytes.
-  logic [8*RestBytes-1:0] rest_q;
-  frame_bytes_t           left_q;  // payload bytes from the next beat to the buffer on
-  logic                   first_q;
-  datagram_received_t     info_q;
-  logic                   buffer_valid;
-  beat_t                  buffer_beat;
-  logic                   take;
-  logic                   kept;
-  logic                   dropped;
-  logic                   unused_ready;
-  logic                   unused_verdict;
-  logic                   buffer_idle;
+  logic               [8*RestBytes-1:0] rest_q;
+  frame_bytes_t                         left_q;  // payload bytes from the next beat to the buffer on
+  logic                                 first_q;
+  datagram_received_t                   info_q;
+  logic                                 buffer_valid;
+  beat_t                                buffer_beat;
+  logic                                 take;
+  logic                                 kept;
+  logic                                 dropped;
+  logic                                 unused_ready;
+  logic                                 unused_verdict;
+  logic                                 buffer_idle;
 
   assign host_valid_o = state_q == Host && frame_valid_i;
   assign host_o = frame_i;
@@ -181,7 +177,7 @@ module udp_sockets
     buffer_beat.data = {frame_i.data[8*HeaderBytes-1:0], rest_q};
     if (state_q == Flush) buffer_beat.data = BeatBits'(rest_q);
     if (first_q) buffer_beat.data = BeatBits'(frame_i.data[BeatBits-1:8*HeaderBytes]);
-    buffer_beat.last = ends || state_q == Flush;
+    buffer_beat.last  = ends || state_q == Flush;
     buffer_beat.empty = buffer_beat.last ? 6'(7'd64 - 7'(left)) : '0;
     // An empty datagram has a beat in the buffer, which does not come out.
     if (left == '0) buffer_beat.empty = '0;
@@ -234,7 +230,7 @@ module udp_sockets
         end
         Idle:
         if (start) begin
-          index_q    <= set_of(port);
+          index_q    <= set_index_t'(port);
           entering_q <= entry_valid_i;
           state_q    <= Match;
         end
@@ -308,6 +304,6 @@ module udp_sockets
   end
 
   assign events_o = '{datagrams_received: kept, drop_datagram_queue_full: dropped};
-  assign idle_o = state_q == Idle && !frame_valid_i && !entry_valid_i && buffer_idle;
+  assign idle_o   = state_q == Idle && !frame_valid_i && !entry_valid_i && buffer_idle;
 
 endmodule
