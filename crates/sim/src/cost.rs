@@ -1,4 +1,5 @@
-//! What work costs: three profiles of NICs, every constant with its source.
+//! What work costs: three profiles of NICs, and what lies around a fourth that takes its own time; every constant with its
+//! source.
 //!
 //! A profile turns what a NIC has done ([`weft_nic::Work`]) into the time that it took. It says when the answer is
 //! ready (latency) and when the next work may begin (occupancy), so that a NIC with too much to do falls behind as a real
@@ -88,7 +89,7 @@ impl Figure {
 /// A kind of NIC, by what its work costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostProfile {
-    /// `fpga`, `cores` or `host-card`.
+    /// `fpga`, `cores`, `host-card` or `gateware`.
     pub name: &'static str,
     /// What the figures stand on, for whoever reads a result that was made with them.
     pub basis: &'static str,
@@ -132,6 +133,16 @@ pub enum Execution {
         message: Figure,
         /// To send a frame out.
         frame_send: Figure,
+    },
+    /// Gateware that is computed cycle by cycle: it takes its own time, and nothing is charged for its work. What is not
+    /// computed is the memory around it.
+    Clocked {
+        /// One clock cycle.
+        cycle: Figure,
+        /// A read of the host's memory, from its address to its first word.
+        host_read: Figure,
+        /// A write to the host's memory, from its last word to where the host sees it.
+        host_write: Figure,
     },
 }
 
@@ -185,6 +196,15 @@ const QDMA: BusCost = BusCost {
 const RECEIVE_BUFFER: Figure =
     Figure { name: "receive buffer", value: 1 << 20, unit: Unit::Bytes, source: ESTIMATE };
 
+/// High-bandwidth memory on the card.
+const HBM: MemoryCost = MemoryCost {
+    read: Figure::time("memory read", 376_000, NIC_KV_5_8_MEMORY),
+    write: Figure::time("memory write", 384_000, NIC_KV_5_8_MEMORY),
+    // Of reads, rounded up; that of writes is 125 ps: 32 bytes, one beat of an HBM channel, per 4 ns cycle.
+    byte: Figure::time("memory byte, per channel", 130, NIC_KV_5_4),
+    channels: Figure::count("memory channels", 4, "estimate; the card has 32"),
+};
+
 /// Memory behind a cache hierarchy.
 const DRAM: MemoryCost = MemoryCost {
     read: Figure::time("memory read", 100_000, "estimate: a DRAM access that misses the caches"),
@@ -213,13 +233,7 @@ impl CostProfile {
         },
         burst_frames: Figure::count("frames taken together", 1, "a pipeline takes them as they come"),
         receive_buffer_bytes: RECEIVE_BUFFER,
-        memory: MemoryCost {
-            read: Figure::time("memory read", 376_000, NIC_KV_5_8_MEMORY),
-            write: Figure::time("memory write", 384_000, NIC_KV_5_8_MEMORY),
-            // Of reads, rounded up; that of writes is 125 ps: 32 bytes, one beat of an HBM channel, per 4 ns cycle.
-            byte: Figure::time("memory byte, per channel", 130, NIC_KV_5_4),
-            channels: Figure::count("memory channels", 4, "estimate; the card has 32"),
-        },
+        memory: HBM,
         wire_bus: None,
         host_bus: Some(QDMA),
     };
@@ -280,10 +294,32 @@ impl CostProfile {
         host_bus: None,
     };
 
-    /// All profiles.
+    /// The gateware, computed cycle by cycle. No constant stands for its pipeline or its MAC: a frame leaves when the
+    /// gateware has given its last beat, and is with it when its last bit has arrived.
+    pub const GATEWARE: Self = Self {
+        name: "gateware",
+        basis: "the SystemVerilog itself, cycle by cycle; memory and PCIe as others have measured them; no serial transceivers",
+        receive: &[],
+        transmit: &[],
+        execution: Execution::Clocked {
+            cycle: Figure::time("clock cycle", 4_000, DESIGN),
+            host_read: Figure::time("host memory, read", 560_000, NIC_KV_5_2),
+            host_write: Figure::time("host memory, write", 288_000, NIC_KV_5_2),
+        },
+        burst_frames: Figure::count("frames taken together", 1, "a pipeline takes them as they come"),
+        receive_buffer_bytes: RECEIVE_BUFFER,
+        memory: HBM,
+        wire_bus: None,
+        host_bus: Some(QDMA),
+    };
+
+    /// All profiles that a user may choose for a NIC in software.
     pub const ALL: [Self; 3] = [Self::FPGA, Self::CORES, Self::HOST_CARD];
 
-    /// The profile of this name.
+    /// All profiles that the table shows.
+    const TABLE: [Self; 4] = [Self::FPGA, Self::CORES, Self::HOST_CARD, Self::GATEWARE];
+
+    /// The profile of this name, of those that a user may choose.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.name == name)
     }
@@ -299,6 +335,9 @@ impl CostProfile {
             }
             Execution::Cores { threads, frame_receive, message, frame_send } => {
                 add("work", &[threads, frame_receive, message, frame_send]);
+            }
+            Execution::Clocked { cycle, host_read, host_write } => {
+                add("work", &[cycle, host_read, host_write])
             }
         }
         add("work", &[self.burst_frames, self.receive_buffer_bytes]);
@@ -323,7 +362,7 @@ pub(crate) fn total(figures: &[Figure]) -> Duration {
 /// All profiles as one Markdown table, and the published measurements that their sums are checked against.
 pub fn cost_table_markdown() -> String {
     let mut table = String::from("| profile | part | constant | value | source |\n|---|---|---|---:|---|\n");
-    for profile in CostProfile::ALL {
+    for profile in CostProfile::TABLE {
         for (part, figure) in profile.figures() {
             let (name, amount, source) = (figure.name, figure.amount(), figure.source);
             // Writing to a String cannot fail.
@@ -331,7 +370,7 @@ pub fn cost_table_markdown() -> String {
         }
     }
     table.push('\n');
-    for profile in CostProfile::ALL {
+    for profile in CostProfile::TABLE {
         let _ = writeln!(table, "- `{}`: {}.", profile.name, profile.basis);
     }
     table
@@ -446,5 +485,9 @@ mod tests {
                 .all(|line| matches!(line.matches('|').count(), 5 | 6))
         );
         assert_eq!(CostProfile::named("soft"), None);
+        assert_eq!(CostProfile::named("gateware"), None);
+        for (_, figure) in CostProfile::GATEWARE.figures() {
+            assert!(table.contains(figure.source), "{}", figure.name);
+        }
     }
 }

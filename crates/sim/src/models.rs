@@ -137,6 +137,8 @@ impl ProcessorModel {
                 let done = (at + shared.max(one.min(all + waiting))).max(accessed);
                 Charge { done, free }
             }
+            // What comes out of it comes out when it is time.
+            Execution::Clocked { .. } => Charge { done: at, free: at },
         }
     }
 }
@@ -207,6 +209,14 @@ mod tests {
         assert_eq!(many, Charge { done: Instant::from_ps(2 * 222_840), free: Instant::from_ps(2 * 222_840) });
         assert_eq!(processor.charge(at(7), &Batch::default()), Charge { done: at(7), free: at(7) });
     }
+
+    #[test]
+    fn what_takes_its_own_time_is_not_charged() {
+        let mut processor = ProcessorModel::new(&CostProfile::GATEWARE);
+        let batch = Batch { bytes_received: 4_096, bytes_sent: 4_096, ..Batch::default() };
+        assert_eq!(processor.charge(at(3), &batch), Charge { done: at(3), free: at(3) });
+    }
+
     #[test]
     fn cores_cannot_outrun_their_memory() {
         let mut processor = ProcessorModel::new(&CostProfile::CORES);

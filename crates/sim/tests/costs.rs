@@ -6,7 +6,8 @@ use weft_sim::cost_table_markdown;
 
 const INTRODUCTION: &str = "# What simulated work costs
 
-The simulator charges a NIC for its work by a cost profile. Every constant and where it comes from:
+The simulator charges a NIC for its work by a cost profile. The gateware is computed cycle by cycle and takes its own
+time; only what lies around it has constants. Every constant and where it comes from:
 
 ";
 
