@@ -72,7 +72,7 @@ module responder
   input  payload_bytes_t     credit_return_i,
   // One call has left the queue of calls: a pulse.
   input  logic               rpc_free_i,
-  // The answer to a READ or atomic has been sent, given up or forgotten: a pulse.
+  // The answer to a READ or atomic has been sent, given up or forgotten: a pulse, exactly one for each.
   input  logic               answered_valid_i,
   input  qp_index_t          answered_qp_i,
   input  logic               answered_duplicate_i,
@@ -215,6 +215,8 @@ module responder
   responder_answered u_answered (
     .clk_i,
     .rst_ni,
+    .clear_i          (!ready),
+    .clear_qp_i       (clear_q[$clog2(QueuePairs)-1:0]),
     .pulse_i          (answered_valid_i),
     .pulse_qp_i       (answered_qp_i),
     .pulse_duplicate_i(answered_duplicate_i),
@@ -282,14 +284,8 @@ module responder
     else s1_outcome = OutcomeDuplicate;
   end
 
-  // Answers of an earlier connection that came late count as none.
-  function automatic resource_count_t waiting(resource_count_t issued, resource_count_t answered);
-    resource_count_t difference = issued - answered;
-    return difference > resource_count_t'(ResponderResources) ? '0 : difference;
-  endfunction
-
-  assign s1_waiting.originals = waiting(read_state.issued.originals, read_answered.originals);
-  assign s1_waiting.duplicates = waiting(read_state.issued.duplicates, read_answered.duplicates);
+  assign s1_waiting.originals = read_state.issued.originals - read_answered.originals;
+  assign s1_waiting.duplicates = read_state.issued.duplicates - read_answered.duplicates;
   assign s1_receives = read_state.tail - read_state.head;
   assign s1_post = read_state.state != ResponderReset && !s1_receives[ReceiveBits];
   assign posted = s1_valid_q && s1_event_q.kind == EventPost && !wait_lookup;
@@ -345,7 +341,6 @@ module responder
       s2_outcome_q   <= s1_outcome;
       s2_turn_q      <= s1_turn;
       s2_lookup_q    <= s1_lookup;
-      if (s1_event_q.kind == EventReceive) s2_state_q.issued <= read_answered;
       if (posted) begin
         if (s1_post) s2_state_q.tail <= read_state.tail + 1'b1;
         else s2_event_q.kind <= EventDropped;
@@ -483,23 +478,6 @@ module responder
   assign s2_packets = psn_t'((s2_header_q.length >> 7) >> s2_path_mtu_q);
   assign s2_tail = s2_header_q.length & (32'(s2_mtu) - 1'b1);
 
-  // Facts about a packet whose turn it is.
-  typedef struct packed {
-    logic invalid_order;
-    logic invalid_payload;
-    logic short_of_rest;
-    logic is_rest;
-    logic beyond_rest;
-    logic too_long;
-    logic no_resource;
-    logic misaligned;
-    logic overflow;
-    logic has_payload;
-    logic length_zero;
-    logic partial;        // a READ whose last response is not full
-    psn_t full;           // packets of a READ that are
-  } facts_t;
-
   facts_t s2_facts;
 
   always_comb begin
@@ -573,39 +551,14 @@ module responder
   outcome_e s3_outcome;
   logic     s3_check;
   logic     s3_refuse_after;
-  logic     s3_not_fit;
 
-  always_comb begin
-    s3_outcome = s3_q.outcome;
-    s3_check = 1'b1;
-    s3_refuse_after = 1'b0;
-    s3_not_fit = s3_q.meaning.ends ? !s3_facts_q.is_rest : !s3_facts_q.short_of_rest;
-    if (s3_q.turn) begin
-      if (s3_facts_q.invalid_order) begin
-        s3_outcome = OutcomeInvalid;
-      end else if (s3_q.meaning.send) begin
-        s3_check = s3_facts_q.has_payload;
-        if (s3_facts_q.invalid_payload) s3_outcome = OutcomeInvalid;
-        else if (s3_q.empty) s3_outcome = OutcomeNotReady;
-        else if (s3_facts_q.beyond_rest) s3_outcome = OutcomeLength;
-        else if (s3_facts_q.has_payload && s3_facts_q.overflow) s3_outcome = OutcomeProtection;
-      end else if (s3_q.meaning.write && s3_q.meaning.starts) begin
-        s3_refuse_after = s3_facts_q.invalid_payload || s3_not_fit || s3_facts_q.too_long;
-        if (!s3_facts_q.length_zero && !s3_q.allowed) s3_outcome = OutcomeForbidden;
-      end else if (s3_q.meaning.write) begin
-        if (s3_facts_q.invalid_payload || s3_not_fit) s3_outcome = OutcomeInvalid;
-        else if (!s3_q.allowed) s3_outcome = OutcomeForbidden;
-      end else if (s3_q.meaning.read) begin
-        s3_check = !s3_facts_q.length_zero;
-        if (s3_facts_q.no_resource || s3_facts_q.too_long) s3_outcome = OutcomeInvalid;
-        else if (!s3_facts_q.length_zero && !s3_q.allowed) s3_outcome = OutcomeForbidden;
-      end else begin
-        if (s3_facts_q.no_resource) s3_outcome = OutcomeInvalid;
-        else if (!s3_q.allowed) s3_outcome = OutcomeForbidden;
-        else if (s3_facts_q.misaligned) s3_outcome = OutcomeInvalid;
-      end
-    end
-  end
+  responder_judge u_judge (
+    .work_i        (s3_q),
+    .facts_i       (s3_facts_q),
+    .outcome_o     (s3_outcome),
+    .check_o       (s3_check),
+    .refuse_after_o(s3_refuse_after)
+  );
 
   psn_t s3_packets;
 
@@ -710,276 +663,48 @@ module responder
     end
   end
 
-  logic s6_packet;
-  logic s6_accept;
-  logic s6_response;
-  logic s6_reached;
-  logic s6_refused;
-  logic s6_flush;
-  logic s6_queued;
-  logic s6_left;
-
-  assign s6_packet = s6_q.change.kind == EventHeader;
-  assign s6_accept = s6_q.outcome == OutcomeAccept;
-  assign s6_response = s6_q.meaning.read || s6_q.meaning.atomic;
-  // It has passed the checks of the queue pair as a whole.
-  assign s6_reached = s6_packet && s6_q.outcome > OutcomeSource;
-  assign s6_again = s6_q.change.kind == EventReset && s6_q.state.state == ResponderError && !s6_q.empty;
-  assign s6_flush = s6_q.change.kind == EventFlush && s6_q.state.state == ResponderError && !s6_q.empty;
-
-  always_comb begin
-    unique case (s6_q.outcome)
-      OutcomeInvalid, OutcomeForbidden, OutcomeLength, OutcomeProtection, OutcomeAccess: s6_refused = 1'b1;
-      default: s6_refused = 1'b0;
-    endcase
-  end
-
-  // The answer.
-
   verdict_t verdict;
-  logic     s6_report;
+  logic     s6_save;
+  logic     s6_refused;
+  logic     s6_queued;
+  logic     s6_left;
 
-  assign s6_report = s6_q.outcome == OutcomeAhead && !s6_q.state.gap_reported;
+  responder_conclude u_conclude (
+    .work_i         (s6_q),
+    .grant_i        (s6_grant_q),
+    .call_i         (s6_call_q),
+    .takes_receive_i(s6_takes_receive_q),
+    .verdict_o      (verdict),
+    .queued_o       (s6_queued),
+    .state_o        (write_state),
+    .save_o         (s6_save),
+    .saved_o        (saved),
+    .refused_o      (s6_refused),
+    .again_o        (s6_again),
+    .left_o         (s6_left)
+  );
 
-  always_comb begin
-    verdict = '{
-        packet: s6_packet,
-        place: PlaceNothing,
-        target: s6_grant_q.target,
-        write_through: s6_grant_q.write_through,
-        address: s6_q.address,
-        bytes: s6_q.bytes,
-        offset: s6_q.offset,
-        first: s6_q.first,
-        second: s6_q.second,
-        base: s6_q.state.address,
-        length: s6_q.meaning.send ? s6_q.done : s6_q.state.length,
-        snoop: 1'b0,
-        qp: s6_q.change.qp,
-        complete: s6_flush,
-        status: StatusFlushed,
-        write: s6_q.meaning.write,
-        immediate: s6_q.meaning.immediate,
-        call: 1'b0,
-        slot: s6_grant_q.slot,
-        answer: AnswerNone,
-        duplicate: 1'b0,
-        psn: s6_q.psn,
-        msn: s6_q.state.msn,
-        syndrome: SyndromeAck,
-        resource: s6_q.resource,
-        congestion: s6_q.state.marked || s6_q.congestion,
-        marker: s6_q.change.kind == EventAccess
-    };
-    unique case (s6_q.outcome)
-      OutcomeAhead: begin
-        if (s6_report) verdict.answer = AnswerRefuse;
-        verdict.syndrome = SyndromeSequenceError;
-      end
-      OutcomeDuplicate: begin
-        verdict.answer = AnswerAcknowledge;
-        verdict.duplicate = 1'b1;
-      end
-      OutcomeAgain: begin
-        verdict.answer = s6_q.meaning.read ? AnswerRead : AnswerAtomic;
-        verdict.duplicate = 1'b1;
-      end
-      OutcomeNotReady: begin
-        verdict.answer = AnswerRefuse;
-        verdict.syndrome = {SyndromeRnrPrefix, s6_q.rnr_timer};
-      end
-      OutcomeInvalid, OutcomeForbidden: begin
-        verdict.answer = AnswerRefuse;
-        verdict.syndrome = SyndromeInvalidRequest;
-      end
-      OutcomeAccess: begin
-        verdict.answer = AnswerRefuse;
-        verdict.syndrome = SyndromeRemoteAccess;
-      end
-      OutcomeLength: begin
-        verdict.answer = AnswerRefuse;
-        verdict.syndrome = SyndromeInvalidRequest;
-        verdict.complete = 1'b1;
-        verdict.status = StatusLocalLength;
-      end
-      OutcomeProtection: begin
-        verdict.answer = AnswerRefuse;
-        verdict.syndrome = SyndromeRemoteOperational;
-        verdict.complete = 1'b1;
-        verdict.status = StatusLocalProtection;
-      end
-      OutcomeAccept: begin
-        if (s6_q.meaning.ends) verdict.msn = s6_q.state.msn + 1'b1;
-        if (s6_q.meaning.read) verdict.answer = AnswerRead;
-        else if (s6_q.meaning.atomic) verdict.answer = AnswerAtomic;
-        else if (s6_q.acknowledge_request) verdict.answer = AnswerAcknowledge;
-        if (s6_q.state.gap_reported && s6_q.dropped != '0) verdict.syndrome = SyndromeSequenceError;
-        if (s6_q.meaning.atomic) verdict.place = s6_q.fetch_add ? PlaceFetchAdd : PlaceCompareSwap;
-        else if (!s6_q.meaning.read && s6_q.bytes != '0) verdict.place = PlaceWrite;
-        verdict.snoop = s6_q.meaning.write && s6_q.bytes != '0 && s6_grant_q.rpc;
-        verdict.call = s6_call_q;
-        verdict.complete = s6_takes_receive_q;
-        verdict.status = StatusSuccess;
-      end
-      default: ;
-    endcase
-  end
-
-  // The state that follows.
-
-  always_comb begin
-    write_state = s6_q.state;
-    if (s6_reached) begin
-      write_state.marked = verdict.congestion && verdict.answer == AnswerNone;
-    end
-    unique case (s6_q.outcome)
-      OutcomeAhead: begin
-        write_state.dropped = s6_q.dropped;
-        write_state.gap_reported = 1'b1;
-      end
-      OutcomeAgain: begin
-        write_state.issued.duplicates = s6_q.state.issued.duplicates + 1'b1;
-        write_state.duplicate = s6_q.psn;
-      end
-      OutcomeNotReady: write_state.gap_reported = 1'b1;
-      OutcomeAccept: begin
-        write_state.expected = s6_q.expected;
-        write_state.dropped = s6_q.dropped;
-        write_state.gap_reported = 1'b0;
-        write_state.msn = verdict.msn;
-        write_state.done = s6_q.done;
-        if (s6_q.meaning.ends) write_state.inbound = InboundIdle;
-        else write_state.inbound = s6_q.meaning.send ? InboundSend : InboundWrite;
-        if (s6_response) begin
-          write_state.resource = s6_q.state.resource + 1'b1;
-          if (s6_q.state.saved < s6_q.resources) write_state.saved = s6_q.state.saved + 1'b1;
-          write_state.issued.originals = s6_q.state.issued.originals + 1'b1;
-        end
-      end
-      default: ;
-    endcase
-    if (verdict.complete) write_state.head = s6_q.state.head + 1'b1;
-    if (s6_refused) write_state.state = ResponderError;
-    unique case (s6_q.change.kind)
-      EventReset:
-      if (!s6_again) begin
-        write_state.state = ResponderReset;
-        write_state.access = '0;
-        write_state.head = s6_q.state.tail;
-      end
-      EventInit:
-      if (s6_q.state.state == ResponderReset || s6_q.state.state == ResponderInit) begin
-        write_state.state = ResponderInit;
-        write_state.access = access_t'(s6_q.change.argument[$bits(access_t)-1:0]);
-      end
-      EventReceive:
-      if (s6_q.state.state == ResponderInit) begin
-        write_state.state = ResponderReady;
-        write_state.expected = s6_q.change.argument;
-        write_state.dropped = '0;
-        write_state.gap_reported = 1'b0;
-        write_state.marked = 1'b0;
-        write_state.msn = '0;
-        write_state.inbound = InboundIdle;
-        write_state.saved = '0;
-      end
-      EventAccess:
-      if (s6_q.state.state == ResponderInit || s6_q.state.state == ResponderReady) begin
-        write_state.access = access_t'(s6_q.change.argument[$bits(access_t)-1:0]);
-      end
-      EventError: write_state.state = ResponderError;
-      EventFail: if (s6_q.state.state == ResponderReady) write_state.state = ResponderError;
-      default: ;
-    endcase
-  end
-
-  assign save = s6_valid_q && s6_accept && s6_response;
-  assign saved = '{
-      first: s6_q.state.expected,
-      packets: s6_q.packets,
-      atomic: s6_q.meaning.atomic,
-      address: s6_q.first,
-      rkey: s6_q.second[63:32],
-      length: s6_q.second[31:0]
-  };
+  assign save = s6_valid_q && s6_save;
 
   // What leaves.
 
-  logic     queue_ready;
-  logic     out_valid;
-  verdict_t out;
   logic [$clog2(VerdictDepth):0] level;
-  logic     pop;
+  logic                          pop;
 
-  assign s6_queued = s6_packet || s6_flush || verdict.marker;
-
-  fifo #(
-    .T    (verdict_t),
+  responder_output #(
     .Depth(VerdictDepth)
-  ) u_verdicts (
+  ) u_output (
     .clk_i,
     .rst_ni,
-    .in_valid_i (s6_valid_q && s6_queued),
-    .in_ready_o (queue_ready),
-    .in_i       (verdict),
-    .out_valid_o(out_valid),
-    .out_ready_i(verdict_ready_i),
-    .out_o      (out),
-    .level_o    (level)
+    .verdict_valid_i(s6_valid_q && s6_queued),
+    .verdict_i      (verdict),
+    .verdict_valid_o,
+    .verdict_ready_i,
+    .verdict_o,
+    .level_o        (level)
   );
 
-  assign verdict_valid_o = out_valid;
-  assign pop = out_valid && verdict_ready_i;
-
-  always_comb begin
-    verdict_o = '0;
-    verdict_o.packet = out.packet;
-    verdict_o.place = out.place;
-    verdict_o.target = out.target;
-    verdict_o.write_through = out.write_through;
-    verdict_o.address = out.address;
-    verdict_o.bytes = out.bytes;
-    verdict_o.offset = out.offset;
-    verdict_o.swap_or_add = out.first;
-    verdict_o.compare = out.second;
-    verdict_o.snoop = out.snoop;
-    verdict_o.consequence.qp = out.qp;
-    verdict_o.consequence.complete = out.complete;
-    verdict_o.consequence.completion = '{
-        qp: out.qp,
-        id: out.first,
-        status: out.status,
-        opcode: {7'h40, out.write},  // IBV_WC_RECV, IBV_WC_RECV_RDMA_WITH_IMM
-        bytes: out.length,
-        has_immediate: out.immediate,
-        immediate: out.second[31:0],
-        vendor_error: '0
-    };
-    verdict_o.consequence.call = out.call;
-    verdict_o.consequence.rpc = '{
-        slot: out.slot,
-        qp: out.qp,
-        target: out.target,
-        address: out.base,
-        length: out.length,
-        has_immediate: out.immediate,
-        immediate: out.second[31:0]
-    };
-    verdict_o.consequence.answer = '{
-        kind: out.answer,
-        duplicate: out.duplicate,
-        psn: out.psn,
-        msn: out.msn,
-        syndrome: out.syndrome,
-        resource: out.resource,
-        address: out.first,
-        rkey: out.second[63:32],
-        length: out.second[31:0],
-        original: '0,
-        congestion: out.congestion
-    };
-    verdict_o.consequence.marker = out.marker;
-  end
+  assign pop = verdict_valid_o && verdict_ready_i;
 
   logic fail_room;
   logic flush_room;
@@ -1001,7 +726,6 @@ module responder
 
   // Queue pairs in ERROR that have receive requests. One comes in here when it enters ERROR and with every receive request
   // that is posted in ERROR, and leaves when it has none.
-  assign s6_left = write_state.state == ResponderError && write_state.head != write_state.tail;
   assign flush_new = s6_valid_q && s6_left && s6_q.change.kind != EventFlush
                      && (s6_q.state.state != ResponderError || s6_q.change.kind == EventPost);
 
@@ -1031,42 +755,18 @@ module responder
     end
   end
 
-  responder_events_t events_d;
-  responder_events_t events_q;
+  responder_events u_events (
+    .clk_i,
+    .rst_ni,
+    .valid_i       (s6_valid_q),
+    .work_i        (s6_q),
+    .grant_i       (s6_grant_q),
+    .call_i        (s6_call_q),
+    .check_failed_i(s6_check_failed_q),
+    .events_o
+  );
 
-  always_comb begin
-    events_d = '0;
-    events_d.rcvd_pkts = s6_packet;
-    events_d.duplicate_request = s6_q.outcome inside {OutcomeDuplicate, OutcomeAgain, OutcomeUnknownDuplicate,
-                                                      OutcomeBusy};
-    events_d.out_of_seq_request = s6_q.outcome == OutcomeAhead;
-    events_d.send_rnr_err = s6_q.outcome == OutcomeNotReady;
-    events_d.rdma_recvs = s6_accept && s6_q.meaning.send && s6_q.meaning.ends;
-    events_d.sent_invalid_request = s6_q.outcome inside {OutcomeInvalid, OutcomeForbidden, OutcomeLength};
-    events_d.sent_access_error = s6_q.outcome == OutcomeAccess;
-    events_d.sent_operational_error = s6_q.outcome == OutcomeProtection;
-    events_d.violation_key = s6_check_failed_q && s6_grant_q.verdict == AccessUnknownKey;
-    events_d.violation_domain = s6_check_failed_q && s6_grant_q.verdict == AccessWrongDomain;
-    events_d.violation_bounds = s6_check_failed_q && s6_grant_q.verdict == AccessOutOfBounds;
-    events_d.violation_permission = (s6_check_failed_q && s6_grant_q.verdict == AccessForbidden)
-                                    || s6_q.outcome == OutcomeForbidden;
-    events_d.rpc_calls = s6_accept && s6_call_q;
-    if (s6_reached) events_d.congestion_marks = 2'(s6_q.congestion) + 2'(s6_q.backward_congestion);
-    events_d.drop_unknown_queue_pair = s6_q.outcome == OutcomeUnknownQueuePair;
-    events_d.drop_wrong_source = s6_q.outcome == OutcomeSource;
-    events_d.drop_wrong_state = s6_q.outcome == OutcomeState;
-    events_d.drop_partition_key = s6_q.outcome == OutcomePartition;
-    events_d.drop_malformed = s6_q.outcome == OutcomeMalformed;
-    events_d.drop_out_of_sequence = s6_q.outcome == OutcomeAhead && s6_q.state.gap_reported;
-    events_d.drop_unknown_duplicate = s6_q.outcome == OutcomeUnknownDuplicate;
-    events_d.drop_duplicate_busy = s6_q.outcome == OutcomeBusy;
-    events_d.drop_no_credit = s6_q.outcome == OutcomeNoCredit;
-    events_d.drop_rpc_queue_full = s6_q.outcome == OutcomeNoCall;
-    events_d.drop_receive_request = s6_q.change.kind == EventDropped;
-  end
-
-  assign events_o = events_q;
-  assign idle_o = ready && intake_idle && stage_valid == '0 && !out_valid && !fail_valid_o && !flush_valid;
+  assign idle_o = ready && intake_idle && stage_valid == '0 && !verdict_valid_o && !fail_valid_o && !flush_valid;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -1077,7 +777,6 @@ module responder
       s5_valid_q     <= 1'b0;
       s6_valid_q     <= 1'b0;
       reserved_q     <= '0;
-      events_q       <= '0;
       control_done_o <= 1'b0;
       query_done_o   <= 1'b0;
     end else begin
@@ -1090,7 +789,6 @@ module responder
       s5_valid_q     <= s4_valid_q;
       s6_valid_q     <= s5_valid_q;
       reserved_q     <= reserved_q + 5'(accept) - 5'(pop) - 5'(s6_valid_q && !s6_queued);
-      events_q       <= s6_valid_q ? events_d : '0;
       control_done_o <= s6_valid_q && s6_q.change.control && !s6_again;
       query_done_o   <= s6_valid_q && s6_q.change.kind == EventQuery;
     end
@@ -1098,10 +796,9 @@ module responder
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (!(s6_valid_q && s6_queued) || queue_ready) else $error("a verdict without a place");
       assert (!(s6_valid_q && s6_refused) || fail_room) else $error("a refusal without a place");
       assert (!flush_new || flush_room) else $error("a flush without a place");
-      assert (!(s6_valid_q && s6_packet) || s6_q.outcome != OutcomeNone) else $error("a packet without an outcome");
+      assert (!(s6_valid_q && s6_q.change.kind == EventHeader) || s6_q.outcome != OutcomeNone) else $error("a packet without an outcome");
       assert (!(s6_valid_q && verdict.complete) || !s6_q.empty) else $error("a completion without a receive request");
       assert (reserved_q >= level && reserved_q <= 5'(VerdictDepth)) else $error("more verdicts than places");
     end

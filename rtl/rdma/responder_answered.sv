@@ -1,13 +1,16 @@
 // Counts, for each queue pair, the READs and atomics that have been answered.
 //
 // Latency: a pulse counts in reads from the third cycle on; a read takes 1 cycle. Throughput: one pulse and one read a cycle.
-// Never stalls. Counts are never reset, and undefined at first: only differences mean something.
+// Never stalls. Counts go round: only differences mean something. They are cleared from outside after
+// reset, one a cycle, with no pulses.
 module responder_answered
   import weft_pkg::*;
   import responder_pkg::*;
 (
   input  logic      clk_i,
   input  logic      rst_ni,
+  input  logic      clear_i,
+  input  qp_index_t clear_qp_i,
   input  logic      pulse_i,
   input  qp_index_t pulse_qp_i,
   input  logic      pulse_duplicate_i,
@@ -40,9 +43,9 @@ module responder_answered
     .Depth(QueuePairs)
   ) u_count (
     .clk_i,
-    .write_i        (pulse_q),
-    .write_address_i(qp_q),
-    .write_data_i   (after),
+    .write_i        (clear_i || pulse_q),
+    .write_address_i(clear_i ? clear_qp_i : qp_q),
+    .write_data_i   (clear_i ? '0 : after),
     .read_i         (pulse_i),
     .read_address_i (pulse_qp_i),
     .read_data_o    (held)
@@ -53,9 +56,9 @@ module responder_answered
     .Depth(QueuePairs)
   ) u_copy (
     .clk_i,
-    .write_i        (pulse_q),
-    .write_address_i(qp_q),
-    .write_data_i   (after),
+    .write_i        (clear_i || pulse_q),
+    .write_address_i(clear_i ? clear_qp_i : qp_q),
+    .write_data_i   (clear_i ? '0 : after),
     .read_i         (read_i),
     .read_address_i (read_qp_i),
     .read_data_o

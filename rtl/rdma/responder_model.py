@@ -117,7 +117,6 @@ class Model:
             pair.expected = pair.dropped = ROUND + argument
             pair.msn, pair.inbound, pair.gap_reported, pair.marked = 0, None, False, False
             pair.saved = []
-            pair.originals = pair.duplicates = 0
         elif operation == "Access":
             if pair.state in (INIT, READY):
                 pair.access = argument & 15

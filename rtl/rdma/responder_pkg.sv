@@ -223,4 +223,21 @@ package responder_pkg;
     state_t          state;
   } work_t;
 
+  // Facts about a packet whose turn it is.
+  typedef struct packed {
+    logic invalid_order;
+    logic invalid_payload;
+    logic short_of_rest;
+    logic is_rest;
+    logic beyond_rest;
+    logic too_long;
+    logic no_resource;
+    logic misaligned;
+    logic overflow;
+    logic has_payload;
+    logic length_zero;
+    logic partial;        // a READ whose last response is not full
+    psn_t full;           // packets of a READ that are
+  } facts_t;
+
 endpackage

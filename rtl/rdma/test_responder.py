@@ -15,7 +15,8 @@ from structs import constant, pack, unpack, width
 
 SOURCES = [
     "stream/ram.sv", "stream/fifo.sv", "rdma/responder_pkg.sv", "rdma/responder_intake.sv", "rdma/responder_credits.sv",
-    "rdma/responder_answered.sv", "rdma/responder_lookup.sv", "rdma/responder.sv",
+    "rdma/responder_answered.sv", "rdma/responder_lookup.sv", "rdma/responder_judge.sv", "rdma/responder_conclude.sv",
+    "rdma/responder_output.sv", "rdma/responder_events.sv", "rdma/responder.sv",
 ]
 HOST_CREDITS = 2048
 RPC_CREDITS = 2
@@ -868,8 +869,6 @@ class Traffic:
         what = chance.random()
         if pair.state != model.READY and what < 0.8:
             if len(harness.controls) < 4:
-                harness.owed = [owed for owed in harness.owed if owed[0] != index]
-                harness.answered = deque(owed for owed in harness.answered if owed[0] != index)
                 psn = chance.choice((0, 0xFFFFF0, 0x7FFFF8, chance.getrandbits(24)))
                 harness.controls.extend([("Reset", index, 0), ("Init", index, self.access()), ("Receive", index, psn)])
             return

@@ -1,0 +1,224 @@
+// What follows from a packet's outcome or from a change of state: the verdict, and the state of the queue pair.
+//
+// Combinational: the last stage of the responder.
+module responder_conclude
+  import weft_pkg::*;
+  import responder_pkg::*;
+(
+  /* verilator lint_off UNUSEDSIGNAL */  // what earlier stages have used up
+  input  work_t         work_i,
+  // Of an accepted packet.
+  input  access_grant_t grant_i,
+  /* verilator lint_on UNUSEDSIGNAL */
+  input  logic          call_i,
+  input  logic          takes_receive_i,
+
+  output verdict_t      verdict_o,
+  // There is something to tell.
+  output logic          queued_o,
+  output state_t        state_o,
+  // The READ or atomic is to be kept for its duplicates.
+  output logic          save_o,
+  output saved_t        saved_o,
+  // The queue pair enters ERROR because of this packet.
+  output logic          refused_o,
+  // This is a RESET that must wait until the receive requests are flushed.
+  output logic          again_o,
+  // Receive requests are left to flush.
+  output logic          left_o
+);
+
+  logic packet;
+  logic accept;
+  logic response;
+  logic reached;
+  logic marked;
+  logic flush;
+
+  assign packet = work_i.change.kind == EventHeader;
+  assign accept = work_i.outcome == OutcomeAccept;
+  assign response = work_i.meaning.read || work_i.meaning.atomic;
+  // It has passed the checks of the queue pair as a whole.
+  assign reached = packet && work_i.outcome > OutcomeSource;
+  assign marked = work_i.state.marked || work_i.congestion;
+  assign again_o = work_i.change.kind == EventReset && work_i.state.state == ResponderError && !work_i.empty;
+  assign flush = work_i.change.kind == EventFlush && work_i.state.state == ResponderError && !work_i.empty;
+
+  always_comb begin
+    unique case (work_i.outcome)
+      OutcomeInvalid, OutcomeForbidden, OutcomeLength, OutcomeProtection, OutcomeAccess: refused_o = 1'b1;
+      default: refused_o = 1'b0;
+    endcase
+  end
+
+  // The verdict.
+
+  logic report;
+
+  assign report = work_i.outcome == OutcomeAhead && !work_i.state.gap_reported;
+
+  always_comb begin
+    verdict_o = '{
+        packet: packet,
+        place: PlaceNothing,
+        target: grant_i.target,
+        write_through: grant_i.write_through,
+        address: work_i.address,
+        bytes: work_i.bytes,
+        offset: work_i.offset,
+        first: work_i.first,
+        second: work_i.second,
+        base: work_i.state.address,
+        length: work_i.meaning.send ? work_i.done : work_i.state.length,
+        snoop: 1'b0,
+        qp: work_i.change.qp,
+        complete: flush,
+        status: StatusFlushed,
+        write: work_i.meaning.write,
+        immediate: work_i.meaning.immediate,
+        call: 1'b0,
+        slot: grant_i.slot,
+        answer: AnswerNone,
+        duplicate: 1'b0,
+        psn: work_i.psn,
+        msn: work_i.state.msn,
+        syndrome: SyndromeAck,
+        resource: work_i.resource,
+        congestion: 1'b0,
+        marker: work_i.change.kind == EventAccess
+    };
+    unique case (work_i.outcome)
+      OutcomeAhead: begin
+        if (report) verdict_o.answer = AnswerRefuse;
+        verdict_o.syndrome = SyndromeSequenceError;
+      end
+      OutcomeDuplicate: begin
+        verdict_o.answer = AnswerAcknowledge;
+        verdict_o.duplicate = 1'b1;
+      end
+      OutcomeAgain: begin
+        verdict_o.answer = work_i.meaning.read ? AnswerRead : AnswerAtomic;
+        verdict_o.duplicate = 1'b1;
+      end
+      OutcomeNotReady: begin
+        verdict_o.answer = AnswerRefuse;
+        verdict_o.syndrome = {SyndromeRnrPrefix, work_i.rnr_timer};
+      end
+      OutcomeInvalid, OutcomeForbidden: begin
+        verdict_o.answer = AnswerRefuse;
+        verdict_o.syndrome = SyndromeInvalidRequest;
+      end
+      OutcomeAccess: begin
+        verdict_o.answer = AnswerRefuse;
+        verdict_o.syndrome = SyndromeRemoteAccess;
+      end
+      OutcomeLength: begin
+        verdict_o.answer = AnswerRefuse;
+        verdict_o.syndrome = SyndromeInvalidRequest;
+        verdict_o.complete = 1'b1;
+        verdict_o.status = StatusLocalLength;
+      end
+      OutcomeProtection: begin
+        verdict_o.answer = AnswerRefuse;
+        verdict_o.syndrome = SyndromeRemoteOperational;
+        verdict_o.complete = 1'b1;
+        verdict_o.status = StatusLocalProtection;
+      end
+      OutcomeAccept: begin
+        if (work_i.meaning.ends) verdict_o.msn = work_i.state.msn + 1'b1;
+        if (work_i.meaning.read) verdict_o.answer = AnswerRead;
+        else if (work_i.meaning.atomic) verdict_o.answer = AnswerAtomic;
+        else if (work_i.acknowledge_request) verdict_o.answer = AnswerAcknowledge;
+        if (work_i.state.gap_reported && work_i.dropped != '0) verdict_o.syndrome = SyndromeSequenceError;
+        if (work_i.meaning.atomic) verdict_o.place = work_i.fetch_add ? PlaceFetchAdd : PlaceCompareSwap;
+        else if (!work_i.meaning.read && work_i.bytes != '0) verdict_o.place = PlaceWrite;
+        verdict_o.snoop = work_i.meaning.write && work_i.bytes != '0 && grant_i.rpc;
+        verdict_o.call = call_i;
+        verdict_o.complete = takes_receive_i;
+        verdict_o.status = StatusSuccess;
+      end
+      default: ;
+    endcase
+    verdict_o.congestion = marked && verdict_o.answer != AnswerNone;
+  end
+
+  // The state that follows.
+
+  always_comb begin
+    state_o = work_i.state;
+    if (reached) state_o.marked = marked && verdict_o.answer == AnswerNone;
+    unique case (work_i.outcome)
+      OutcomeAhead: begin
+        state_o.dropped = work_i.dropped;
+        state_o.gap_reported = 1'b1;
+      end
+      OutcomeAgain: begin
+        state_o.issued.duplicates = work_i.state.issued.duplicates + 1'b1;
+        state_o.duplicate = work_i.psn;
+      end
+      OutcomeNotReady: state_o.gap_reported = 1'b1;
+      OutcomeAccept: begin
+        state_o.expected = work_i.expected;
+        state_o.dropped = work_i.dropped;
+        state_o.gap_reported = 1'b0;
+        state_o.msn = verdict_o.msn;
+        state_o.done = work_i.done;
+        if (work_i.meaning.ends) state_o.inbound = InboundIdle;
+        else state_o.inbound = work_i.meaning.send ? InboundSend : InboundWrite;
+        if (response) begin
+          state_o.resource = work_i.state.resource + 1'b1;
+          if (work_i.state.saved < work_i.resources) state_o.saved = work_i.state.saved + 1'b1;
+          state_o.issued.originals = work_i.state.issued.originals + 1'b1;
+        end
+      end
+      default: ;
+    endcase
+    if (verdict_o.complete) state_o.head = work_i.state.head + 1'b1;
+    if (refused_o) state_o.state = ResponderError;
+    unique case (work_i.change.kind)
+      EventReset:
+      if (!again_o) begin
+        state_o.state = ResponderReset;
+        state_o.access = '0;
+        state_o.head = work_i.state.tail;
+      end
+      EventInit:
+      if (work_i.state.state == ResponderReset || work_i.state.state == ResponderInit) begin
+        state_o.state = ResponderInit;
+        state_o.access = access_t'(work_i.change.argument[$bits(access_t)-1:0]);
+      end
+      EventReceive:
+      if (work_i.state.state == ResponderInit) begin
+        state_o.state = ResponderReady;
+        state_o.expected = work_i.change.argument;
+        state_o.dropped = '0;
+        state_o.gap_reported = 1'b0;
+        state_o.marked = 1'b0;
+        state_o.msn = '0;
+        state_o.inbound = InboundIdle;
+        state_o.saved = '0;
+      end
+      EventAccess:
+      if (work_i.state.state == ResponderInit || work_i.state.state == ResponderReady) begin
+        state_o.access = access_t'(work_i.change.argument[$bits(access_t)-1:0]);
+      end
+      EventError: state_o.state = ResponderError;
+      EventFail: if (work_i.state.state == ResponderReady) state_o.state = ResponderError;
+      default: ;
+    endcase
+  end
+
+  assign save_o = accept && response;
+  assign saved_o = '{
+      first: work_i.state.expected,
+      packets: work_i.packets,
+      atomic: work_i.meaning.atomic,
+      address: work_i.first,
+      rkey: work_i.second[63:32],
+      length: work_i.second[31:0]
+  };
+
+  assign queued_o = packet || flush || verdict_o.marker;
+  assign left_o = state_o.state == ResponderError && state_o.head != state_o.tail;
+
+endmodule

@@ -1,0 +1,69 @@
+// Counts: what happened to a packet, and why it was dropped.
+//
+// Latency: 1 cycle.
+module responder_events
+  import weft_pkg::*;
+  import responder_pkg::*;
+(
+  input  logic              clk_i,
+  input  logic              rst_ni,
+  input  logic              valid_i,
+  /* verilator lint_off UNUSEDSIGNAL */  // only the reasons count here
+  input  work_t             work_i,
+  input  access_grant_t     grant_i,
+  /* verilator lint_on UNUSEDSIGNAL */
+  input  logic              call_i,
+  // The grant is a refusal, and the reason for the outcome.
+  input  logic              check_failed_i,
+  output responder_events_t events_o
+);
+
+  responder_events_t events_d;
+  responder_events_t events_q;
+  logic              packet;
+  logic              accept;
+  logic              reached;
+
+  assign packet = work_i.change.kind == EventHeader;
+  assign accept = work_i.outcome == OutcomeAccept;
+  // It has passed the checks of the queue pair as a whole.
+  assign reached = packet && work_i.outcome > OutcomeSource;
+  assign events_o = events_q;
+
+  always_comb begin
+    events_d = '0;
+    events_d.rcvd_pkts = packet;
+    events_d.duplicate_request = work_i.outcome inside {OutcomeDuplicate, OutcomeAgain, OutcomeUnknownDuplicate,
+                                                      OutcomeBusy};
+    events_d.out_of_seq_request = work_i.outcome == OutcomeAhead;
+    events_d.send_rnr_err = work_i.outcome == OutcomeNotReady;
+    events_d.rdma_recvs = accept && work_i.meaning.send && work_i.meaning.ends;
+    events_d.sent_invalid_request = work_i.outcome inside {OutcomeInvalid, OutcomeForbidden, OutcomeLength};
+    events_d.sent_access_error = work_i.outcome == OutcomeAccess;
+    events_d.sent_operational_error = work_i.outcome == OutcomeProtection;
+    events_d.violation_key = check_failed_i && grant_i.verdict == AccessUnknownKey;
+    events_d.violation_domain = check_failed_i && grant_i.verdict == AccessWrongDomain;
+    events_d.violation_bounds = check_failed_i && grant_i.verdict == AccessOutOfBounds;
+    events_d.violation_permission = (check_failed_i && grant_i.verdict == AccessForbidden)
+                                    || work_i.outcome == OutcomeForbidden;
+    events_d.rpc_calls = accept && call_i;
+    if (reached) events_d.congestion_marks = 2'(work_i.congestion) + 2'(work_i.backward_congestion);
+    events_d.drop_unknown_queue_pair = work_i.outcome == OutcomeUnknownQueuePair;
+    events_d.drop_wrong_source = work_i.outcome == OutcomeSource;
+    events_d.drop_wrong_state = work_i.outcome == OutcomeState;
+    events_d.drop_partition_key = work_i.outcome == OutcomePartition;
+    events_d.drop_malformed = work_i.outcome == OutcomeMalformed;
+    events_d.drop_out_of_sequence = work_i.outcome == OutcomeAhead && work_i.state.gap_reported;
+    events_d.drop_unknown_duplicate = work_i.outcome == OutcomeUnknownDuplicate;
+    events_d.drop_duplicate_busy = work_i.outcome == OutcomeBusy;
+    events_d.drop_no_credit = work_i.outcome == OutcomeNoCredit;
+    events_d.drop_rpc_queue_full = work_i.outcome == OutcomeNoCall;
+    events_d.drop_receive_request = work_i.change.kind == EventDropped;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) events_q <= '0;
+    else events_q <= valid_i ? events_d : '0;
+  end
+
+endmodule
