@@ -1,7 +1,7 @@
 // One port of `region_table`: a replica of the regions and the pipeline that checks against it.
 //
-// Latency: a request of cycle t is answered in cycle t+3. Throughput: one a cycle. Never stalls. A request sees what was
-// written before its cycle.
+// Latency: a request of cycle t is answered in cycle t+3. Throughput: one a cycle. Never stalls. A request sees what
+// was written before its cycle.
 module region_check
   import weft_pkg::*;
 (

@@ -1,12 +1,12 @@
-// The memory regions, and the check of each access against them: key, protection domain, bounds, permission, in this order
-// (InfiniBand volume 1, clauses 10.6 and 9.7.4.1.5). The first that fails is the verdict.
+// The memory regions, and the check of each access against them: key, protection domain, bounds, permission, in this
+// order (InfiniBand volume 1, clauses 10.6 and 9.7.4.1.5). The first that fails is the verdict.
 //
 // Latency: a request of cycle t is answered in cycle t+3. Throughput: one check a cycle and port. Order: kept. Never
 // stalls a check. An address that does not fit in 48 bits is out of bounds.
 //
 // A change of permission of cycle t is in force for all requests from cycle t+1 on; one in cycle t still meets the old
-// permission. So is a write of a region, which waits (`write_ready_o`) in a cycle with a change of permission, because both
-// write the permissions. After reset all regions are made invalid, one a cycle: until `ready_o`, after `Regions`
+// permission. So is a write of a region, which waits (`write_ready_o`) in a cycle with a change of permission, because
+// both write the permissions. After reset all regions are made invalid, one a cycle: until `ready_o`, after `Regions`
 // cycles, there must be no change of permission, and every check finds no region.
 module region_table
   import weft_pkg::*;

@@ -1,25 +1,27 @@
 // The sending half of the responder: what the peers are due, queue pair by queue pair.
 //
-// The responses to READs and atomics leave first, in the order of the answers; then the one acknowledgement or refusal that may be
-// pending. An acknowledgement speaks for everything before it, so a later one takes the place of an earlier one and a
-// response that of all of them (InfiniBand volume 1, clauses 9.7.5.1.2 and 9.7.5.1.3): that is all the coalescing there is.
-// Each turn of a queue pair makes one packet, so that queue pairs and kinds of answers interleave.
-// A READ is cut at the path MTU, and each of its packets is checked again, since the permission may have
-// gone meanwhile: then the peer is told at the packet that is missing, and unless the READ was a duplicate, for which the
+// The responses to READs and atomics leave first, in the order of the answers; then the one acknowledgement or refusal
+// that may be pending. An acknowledgement speaks for everything before it, so a later one takes the place of an earlier
+// one and a response that of all of them (InfiniBand volume 1, clauses 9.7.5.1.2 and 9.7.5.1.3): that is all the
+// coalescing there is. Each turn of a queue pair makes one packet, so queue pairs and kinds of answers interleave.
+// A READ is cut at the path MTU, and each of its packets is checked again, since the permission may have gone
+// meanwhile: then the peer is told at the packet that is missing, and unless the READ was a duplicate, for which the
 // requester may no longer wait, the queue pair fails.
 //
 // Which answers count: those from ControlReceive to ControlReset, ControlError or failure. Others are taken and
-// forgotten, with their pulse of `answered_*`. AnswerNone only notes congestion. An acknowledgement that comes late, for
-// a PSN before the pending one, changes nothing: so a duplicate does not hide a refusal.
+// forgotten, with their pulse of `answered_*`. AnswerNone only notes congestion. An acknowledgement of a duplicate does
+// not hide a refusal, and none that comes late, for a PSN before the pending one, changes anything. An answer other
+// than a refusal whose syndrome is SyndromeSequenceError is of a request with a gap behind it: a refusal that is still
+// due then becomes one of the packet after that request.
 //
-// Latency: 9 cycles from an answer to its (first) packet if nothing else happens. Throughput: one event (answer or packet) a cycle for
-// different queue pairs; of one queue pair an answer every 2 cycles, a packet every 7. Stalls: an answer waits only for events of
-// its queue pair under way and for a share of the pipeline (half of it, if packets want the other half), never for
+// Latency: 9 cycles from an answer to its (first) packet if nothing else happens. Throughput: one event (answer or
+// packet) a cycle for different queue pairs; of one queue pair an answer every 2 cycles, a packet every 7. Stalls: an
+// answer waits for events of its queue pair under way, and every other cycle for packets; never for
 // `transmit_ready_i` or `fail_ready_i`. After reset the state is cleared, one queue pair a cycle.
 //
-// Pipeline: 0 choose an event; 1 state read, answers change and write it; turns: 2 oldest answer read, 3 cut off a packet,
-// write the state, ask for the check, 6 the grant: packet or failure. An event waits in front while one of its queue pair
-// has not written the state (stages 1 to 3); turns also wait for the grant of the packet before.
+// Pipeline: 0 choose an event; 1 state read, answers change and write it; turns: 2 oldest answer read, 3 cut off a
+// packet, write the state, ask for the check, 6 the grant: packet or failure. An event waits in front while one of its
+// queue pair has not written the state (stages 1 to 3); turns also wait for the grant of the packet before.
 module responses
   import weft_pkg::*;
 (
@@ -95,6 +97,8 @@ module responses
     pending_e            pending;
     psn_t                psn;
     logic [7:0]          syndrome;
+    // The refusal is of the packet after the last response to an original.
+    logic                follow;
     psn_t                msn;
     // A request met congestion, which the next packet says.
     logic                marked;
@@ -247,6 +251,7 @@ module responses
   entry_t    push_entry;
   logic      deferred;
   logic      late;
+  logic      gap;
   logic      active1;
   logic      drop1;
   logic      respond1;
@@ -294,7 +299,9 @@ module responses
   end
 
   assign write1 = valid1_q && event1_q != EventTurn;
-  assign late = state.pending != PendingNone && psn_before(answer_q.psn, state.psn);
+  assign late = (state.pending != PendingNone && psn_before(answer_q.psn, state.psn))
+                || (state.pending == PendingRefuse && answer_q.duplicate);
+  assign gap = state.pending == PendingRefuse && answer_q.syndrome == SyndromeSequenceError;
 
   always_comb begin
     changed = state;
@@ -305,6 +312,7 @@ module responses
         changed.pending = PendingRefuse;
         changed.psn = answer_q.psn;
         changed.syndrome = SyndromeRemoteAccess;
+        changed.follow = 1'b0;
         // The packet was not sent, so the mark that it carried has not been either.
         changed.marked = state.marked || answer_q.congestion;
         if (!answer_q.duplicate) begin
@@ -331,8 +339,10 @@ module responses
         unique case (answer_q.kind)
           AnswerAcknowledge: begin
             if (state.open && !late) begin
-              changed.pending = PendingAcknowledge;
-              changed.psn = answer_q.psn;
+              changed.pending = gap ? PendingRefuse : PendingAcknowledge;
+              changed.psn = gap ? answer_q.psn + 1'b1 : answer_q.psn;
+              changed.syndrome = SyndromeSequenceError;
+              changed.follow = 1'b0;
               deferred = state.pending == PendingAcknowledge && !answer_q.duplicate;
             end
           end
@@ -341,6 +351,7 @@ module responses
               changed.pending = PendingRefuse;
               changed.psn = answer_q.psn;
               changed.syndrome = answer_q.syndrome;
+              changed.follow = 1'b0;
             end
           end
           AnswerRead, AnswerAtomic: begin
@@ -349,7 +360,11 @@ module responses
             if (!state.open) begin
               changed.forgotten = state.forgotten + 1'b1;
             end else if (!answer_q.duplicate) begin
-              changed.pending = PendingNone;
+              // How many packets the response has is known when it has been cut.
+              changed.pending = gap ? PendingRefuse : PendingNone;
+              changed.psn = answer_q.psn;
+              changed.syndrome = SyndromeSequenceError;
+              changed.follow = gap;
               deferred = state.pending == PendingAcknowledge;
             end
           end
@@ -486,6 +501,7 @@ module responses
       after.offset = state3_q.offset + 32'(mtu3_q);
       after.next = psn3_q + 1'b1;
     end
+    if (respond3_q && last3 && state3_q.follow && !entry3_q.duplicate) after.psn = psn3_q + 1'b1;
     if (acknowledge3_q) after.pending = PendingNone;
     if (acknowledge3_q || respond3_q) after.marked = 1'b0;
   end
@@ -571,7 +587,8 @@ module responses
   // Stages 4 to 6: waiting for the grant.
 
   packet_t packet4_q, packet5_q, packet6_q;
-  // A packet is to be sent; its payload is checked; it comes from the ring, is the last of its answer, which is a duplicate.
+  // A packet is to be sent; its payload is checked; it comes from the ring, is the last of its answer, which is a
+  // duplicate.
   typedef struct packed {
     logic send;
     logic checked;

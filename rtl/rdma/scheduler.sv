@@ -1,7 +1,7 @@
 // Whose turn it is: round robin over the queue pairs that have something to do, each at most once in line.
 //
-// Latency: a queue pair that is activated while nobody is in line has its turn in the next cycle. Throughput: one activation
-// and one turn every cycle. Order: first activated, first served; who is in line already keeps its place. An
+// Latency: a queue pair that is activated while nobody is in line has its turn in the next cycle. Throughput: one
+// activation and one turn every cycle. Order: first activated, first served; who is in line already keeps its place. An
 // activation in the cycle in which the same queue pair takes its turn counts as after it, so no wake-up is lost.
 // Stalls: input b while input a is used, and until `ready_o`; input a never, since the line has room for all.
 //
@@ -59,8 +59,8 @@ module scheduler
   assign join_line = activate && !in_line;
   assign idle_o = ready_o && !turn_valid_o;
 
-  // The line. One bit more than an index tells a full line from an empty one. Who leaves a full line may join it in the same
-  // cycle, in the place that it leaves; `fifo` would not take that.
+  // The line. One bit more than an index tells a full line from an empty one. Who leaves a full line may join it in the
+  // same cycle, in the place that it leaves; `fifo` would not take that.
   (* ram_style = "distributed" *)
   qp_index_t          line[QueuePairs];
   logic [IndexBits:0] head_q;

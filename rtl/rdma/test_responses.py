@@ -77,6 +77,11 @@ class Model:
         self.open = operation == RECEIVE
         self.msn = 0
 
+    def gap(self, answer):
+        """A refusal is due, and behind the request that is answered there is a gap."""
+        refusal = self.acknowledgement is not None and self.acknowledgement[0] != NO_CREDITS
+        return refusal and answer["syndrome"] == SEQUENCE_ERROR
+
     def answer(self, answer):
         """Returns whether an acknowledgement was merged."""
         kind = answer["kind"]
@@ -91,9 +96,18 @@ class Model:
                 self.forgotten += 1
             elif not answer["duplicate"]:
                 merged = self.acknowledgement is not None and self.acknowledgement[0] == NO_CREDITS
-                self.acknowledgement = None
+                packets = max(1, -(-answer["length"] // mtu(self.qp))) if kind == READ else 1
+                after = SEQUENCE_ERROR, answer["psn"] + packets & MASK
+                self.acknowledgement = after if self.gap(answer) else None
         elif kind == ACKNOWLEDGE and self.open:
-            if self.acknowledgement is None or not before(answer["psn"], self.acknowledgement[1]):
+            refusal = self.acknowledgement is not None and self.acknowledgement[0] != NO_CREDITS
+            if self.acknowledgement is not None and before(answer["psn"], self.acknowledgement[1]):
+                pass
+            elif refusal and answer["duplicate"]:
+                pass
+            elif self.gap(answer):
+                self.acknowledgement = SEQUENCE_ERROR, answer["psn"] + 1 & MASK
+            else:
                 merged = (
                     self.acknowledgement is not None
                     and self.acknowledgement[0] == NO_CREDITS
@@ -460,12 +474,27 @@ async def a_later_answer_speaks_for_an_earlier_one(dut):
     b.answer(1, ACKNOWLEDGE, 19, duplicate=1)
     assert await release(b) == [(ACK, 20, 0)]
 
+    # A request has filled the front of a gap: the refusal becomes one of what is missing behind it.
+    await stall(b, others)
+    b.answer(1, REFUSE, 30, syndrome=0x2C)
+    b.answer(1, ACKNOWLEDGE, 30, syndrome=SEQUENCE_ERROR)
+    assert await release(b) == [(ACK, 31, 0)]
+    await stall(b, others)
+    b.answer(1, REFUSE, 31, syndrome=SEQUENCE_ERROR)
+    b.answer(1, READ, 31, length=mtu(1) + 1, syndrome=SEQUENCE_ERROR)
+    b.answer(1, ACKNOWLEDGE, 32, duplicate=1)
+    b.answer(1, READ, 3, length=1, duplicate=1)
+    assert await release(b) == [(FIRST, 31, mtu(1)), (LAST, 32, 1), (ONLY, 3, 1), (ACK, 33, 0)]
+    await stall(b, others)
+    b.answer(1, ACKNOWLEDGE, 33, syndrome=SEQUENCE_ERROR)
+    assert await release(b) == [(ACK, 33, 0)]
+
     # The request that was refused has been carried out after all.
     await stall(b, others)
-    b.answer(1, REFUSE, 21, syndrome=SEQUENCE_ERROR)
-    b.answer(1, ACKNOWLEDGE, 21)
-    b.transmit_ready = 1.0
-    assert await release(b) == [(ACK, 21, 0)]
+    b.answer(1, REFUSE, 34, syndrome=SEQUENCE_ERROR)
+    b.answer(1, ACKNOWLEDGE, 34)
+    assert await release(b) == [(ACK, 34, 0)]
+    assert b.sent == []
 
 
 @cocotb.test()
@@ -665,6 +694,7 @@ async def stress(b, steps, queue_pairs):
                 kind = chance.choice((READ, READ, ATOMIC))
                 if b.waiting[qp, bool(common["duplicate"])] < RESOURCES:
                     size = mtu(qp)
+                    common["syndrome"] = chance.choice((NO_CREDITS, SEQUENCE_ERROR))
                     length = chance.choice((0, 1, size - 1, size, size + 1, chance.randrange(5 * size)))
                     b.answer(
                         qp,
@@ -680,7 +710,8 @@ async def stress(b, steps, queue_pairs):
             else:
                 kind = chance.choice((NONE, ACKNOWLEDGE, ACKNOWLEDGE, ACKNOWLEDGE, REFUSE))
                 at = psn[qp] - (chance.randrange(3) if common["duplicate"] else 0)
-                b.answer(qp, kind, at, syndrome=chance.choice((0x60, 0x61, 0x2C)), **common)
+                syndromes = (0x60, 0x61, 0x2C) if kind == REFUSE else (NO_CREDITS, SEQUENCE_ERROR)
+                b.answer(qp, kind, at, syndrome=chance.choice(syndromes), **common)
         await b.cycle()
         if step % 100 == 99:
             for model in filter(None, list(b.models.values())):
@@ -696,9 +727,9 @@ async def any_mix_of_answers_and_changes_sends_what_the_soft_responder_sends(dut
     queue_pairs = [0, 1, 2, 3, 4, 511, 300, 77]
     b = Bench(dut, 7)
     await b.start(queue_pairs)
-    await stress(b, 30_000, queue_pairs)
+    await stress(b, 20_000, queue_pairs)
     dut._log.info(f"{len(b.sent)} packets, {len(b.failed)} failures, {dict(b.events)}")
-    assert len(b.sent) > 4_000 and len(b.failed) > 30
+    assert len(b.sent) > 2_000 and len(b.failed) > 30
 
 
 def test_responses():
