@@ -554,45 +554,42 @@ module requester
     return operation inside {OperationRead, OperationCompareSwap, OperationFetchAdd};
   endfunction
 
-  // Cycles of 4 ns that a requester waits after a receiver-not-ready NAK (clause 9.7.5.2.8, table 45): the table is in tens
-  // of microseconds.
+  // Cycles of 4 ns that a requester waits after a receiver-not-ready NAK (clause 9.7.5.2.8, table 45).
   function automatic logic [28:0] rnr_cycles(logic [4:0] code);
-    logic [16:0] tens;
     unique case (code)
-      5'd0: tens = 17'd65536;
-      5'd1: tens = 17'd1;
-      5'd2: tens = 17'd2;
-      5'd3: tens = 17'd3;
-      5'd4: tens = 17'd4;
-      5'd5: tens = 17'd6;
-      5'd6: tens = 17'd8;
-      5'd7: tens = 17'd12;
-      5'd8: tens = 17'd16;
-      5'd9: tens = 17'd24;
-      5'd10: tens = 17'd32;
-      5'd11: tens = 17'd48;
-      5'd12: tens = 17'd64;
-      5'd13: tens = 17'd96;
-      5'd14: tens = 17'd128;
-      5'd15: tens = 17'd192;
-      5'd16: tens = 17'd256;
-      5'd17: tens = 17'd384;
-      5'd18: tens = 17'd512;
-      5'd19: tens = 17'd768;
-      5'd20: tens = 17'd1024;
-      5'd21: tens = 17'd1536;
-      5'd22: tens = 17'd2048;
-      5'd23: tens = 17'd3072;
-      5'd24: tens = 17'd4096;
-      5'd25: tens = 17'd6144;
-      5'd26: tens = 17'd8192;
-      5'd27: tens = 17'd12288;
-      5'd28: tens = 17'd16384;
-      5'd29: tens = 17'd24576;
-      5'd30: tens = 17'd32768;
-      default: tens = 17'd49152;
+      5'd0: return 29'd163840000;
+      5'd1: return 29'd2500;
+      5'd2: return 29'd5000;
+      5'd3: return 29'd7500;
+      5'd4: return 29'd10000;
+      5'd5: return 29'd15000;
+      5'd6: return 29'd20000;
+      5'd7: return 29'd30000;
+      5'd8: return 29'd40000;
+      5'd9: return 29'd60000;
+      5'd10: return 29'd80000;
+      5'd11: return 29'd120000;
+      5'd12: return 29'd160000;
+      5'd13: return 29'd240000;
+      5'd14: return 29'd320000;
+      5'd15: return 29'd480000;
+      5'd16: return 29'd640000;
+      5'd17: return 29'd960000;
+      5'd18: return 29'd1280000;
+      5'd19: return 29'd1920000;
+      5'd20: return 29'd2560000;
+      5'd21: return 29'd3840000;
+      5'd22: return 29'd5120000;
+      5'd23: return 29'd7680000;
+      5'd24: return 29'd10240000;
+      5'd25: return 29'd15360000;
+      5'd26: return 29'd20480000;
+      5'd27: return 29'd30720000;
+      5'd28: return 29'd40960000;
+      5'd29: return 29'd61440000;
+      5'd30: return 29'd81920000;
+      default: return 29'd122880000;
     endcase
-    return 29'(tens * 29'd2500);
   endfunction
 
   assign has_response2 = responds(plan_i.operation);
@@ -715,14 +712,14 @@ module requester
   assign mtu3 = 13'd128 << common3_q.attributes.path_mtu;
   assign address3 = plan3_q.local_address + 64'(offset3_q);
   assign rest3 = plan3_q.length - offset3_q;
-  assign part3 = rest3 > 32'(mtu3) ? mtu3 : rest3[12:0];
+  assign part3 = last3_q ? rest3[12:0] : mtu3;
   // A READ that is sent needs memory for all that is still to come.
   assign needed3 = go3_q && has_response3_q ? rest3 : 32'(part3);
   // The failure of the request at the cursor comes first.
   assign stopped3 = common3_q.state.failed && distances3_q.failed <= distances3_q.psn;
   assign bad_response3 = common3_q.header.atomic != (plan3_q.operation != OperationRead);
   assign bad_length3 = part3 != common3_q.header.bytes;
-  assign check3 = (go3_q || (expected3_q && !stopped3 && !bad_response3 && !bad_length3)) && needed3 != '0;
+  assign check3 = (go3_q || (expected3_q && !stopped3 && !bad_response3 && !bad_length3)) && plan3_q.length != '0;
   always_comb begin
     advance3 = '0;
     if (answered3_q) advance3 = missing3_q ? distances3_q.response : end3_q;
@@ -812,7 +809,6 @@ module requester
     logic       exists;
     logic       response_before;
     psn_t       advance;
-    psn_t       awaited_distance;
     awaited_t   awaited;
     send_wait_t waits;
     cycles_t    deadline;
@@ -868,7 +864,6 @@ module requester
           exists: exists3_q,
           response_before: response_before3_q,
           advance: advance3,
-          awaited_distance: awaited3_q.first - common3_q.state.unacknowledged,
           awaited: awaited3_q,
           waits: wait3_q,
           deadline: now_i + interval3_q
@@ -1182,9 +1177,9 @@ module requester
         // The request at the cursor, and what it may wait for: the oldest response due has changed with this one.
         waiting6 = !next6.resync && !next6.begun
             && ((finding6_q.waits.fence && next6.awaited != '0
-                 && (finding6_q.expected && finding6_q.pop ? psn_before(next6.response, next6.cursor)
-                     : finding6_q.response_before))
-                || (finding6_q.waits.has_response && !psn_before(next6.cursor, next6.sent)
+                 && (finding6_q.expected && finding6_q.pop
+                     ? psn_before(finding6_q.awaited.first, common6_q.state.cursor) : finding6_q.response_before))
+                || (finding6_q.waits.has_response && !psn_before(common6_q.state.cursor, common6_q.state.sent)
                     && next6.awaited >= common6_q.attributes.max_rd_atomic));
       end
       EventCommand: begin
