@@ -2,8 +2,9 @@
 //
 // Latency of a read: 1 cycle; the output holds its value until the next read of the port. Throughput: one read a cycle
 // and port, one write a cycle. A read in the cycle of a write returns the old attributes, one in the next cycle the new
-// ones. Never stalls. An entry whose `number` is 0 is no queue pair, and its other attributes mean nothing. After reset all
-// numbers are cleared, one a cycle: until `ready_o`, after `QueuePairs` cycles, the table must not be written or read.
+// ones. Never stalls. An entry whose `number` is 0 is no queue pair, and its other attributes mean nothing. After reset
+// all numbers are cleared, one a cycle: until `ready_o`, after `QueuePairs` cycles, the table must not be written or
+// read.
 module queue_pair_table
   import weft_pkg::*;
 #(
