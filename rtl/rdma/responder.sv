@@ -5,10 +5,10 @@
 // accepted from the second cycle after it was taken on, if none of its queue pair is in the pipeline, otherwise up to 6
 // cycles later. Throughput: one packet a cycle of different queue pairs, one in 7 cycles of the same; one receive request
 // in 3 cycles, one control in 9.
-// Ordering: verdicts are in the order of the headers; what concerns one queue pair is in the order in which it was accepted. A
-// RESET waits until receive requests that an earlier fault has flushed are told.
+// Ordering: verdicts are in the order of the headers; what concerns one queue pair is in the order in which it was
+// accepted. A RESET waits until the receive requests that a fault has flushed are told.
 // Stalls headers: while the output is full, while the queue pair of the next has another packet in the pipeline, for up
-// to 22 cycles to look up a duplicate READ or atomic, while more than 8 queue pairs wait to be flushed, and in the first
+// to 20 cycles to look up a duplicate READ or atomic, while more than 8 queue pairs wait to be flushed, and in the first
 // `QueuePairs` cycles after reset, in which all queue pairs are put into state RESET.
 //
 // Stages, with an interlock instead of forwarding:
@@ -801,7 +801,8 @@ module responder
     if (rst_ni) begin
       assert (!(s6_valid_q && s6_refused) || fail_room) else $error("a refusal without a place");
       assert (!flush_new || flush_room) else $error("a flush without a place");
-      assert (!(s6_valid_q && s6_q.change.kind == EventHeader) || s6_q.outcome != OutcomeNone) else $error("a packet without an outcome");
+      assert (!(s6_valid_q && s6_q.change.kind == EventHeader) || s6_q.outcome != OutcomeNone)
+      else $error("a packet without an outcome");
       assert (!(s6_valid_q && verdict.complete) || !s6_q.empty) else $error("a completion without a receive request");
       assert (reserved_q >= level && reserved_q <= 5'(VerdictDepth)) else $error("more verdicts than places");
     end

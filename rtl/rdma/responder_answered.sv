@@ -1,6 +1,7 @@
 // Counts, for each queue pair, the READs and atomics that have been answered.
 //
-// Latency: a pulse counts in reads from the third cycle on; a read takes 1 cycle. Throughput: one pulse and one read a cycle.
+// Latency: a pulse counts in reads from the second cycle after it on; a read takes 1 cycle. Throughput: one pulse and one
+// read a cycle.
 // Never stalls. Counts go round: only differences mean something. They are cleared from outside after
 // reset, one a cycle, with no pulses.
 module responder_answered

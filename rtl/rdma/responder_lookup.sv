@@ -1,7 +1,7 @@
 // Keeps what the responder needs to answer duplicate READs and atomics, and finds it again (clause 9.7.4.2).
 //
-// The resources of a queue pair are searched from the newest to the oldest. Latency: 3 cycles if there is none, otherwise 3 and
-// the number of resources searched, then 3 more when one is found; at most 22. Throughput: one search at a time, one
+// The resources of a queue pair are searched from the newest to the oldest. Latency: 1 cycle and the number of resources
+// searched, and 3 more when one is found; at most 20. Throughput: one search at a time, one
 // resource kept a cycle. A search holds `start_i` and its inputs until `done_o`, which is a pulse.
 module responder_lookup
   import weft_pkg::*;

@@ -1,6 +1,7 @@
 // Holds verdicts until the placement block takes them, and spells them out.
 //
-// Latency: 1 cycle. Throughput: one a cycle. Order: kept. Stalls never: the responder has set a place aside for each verdict.
+// Latency: 1 cycle. Throughput: one a cycle. Order: kept. Never stalls: the responder has set a place aside for each
+// verdict.
 module responder_output
   import weft_pkg::*;
   import responder_pkg::*;

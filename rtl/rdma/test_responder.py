@@ -931,7 +931,8 @@ class Traffic:
             if opcode > 12 and chance.random() < 0.03:
                 address += 4
             if chance.random() < 0.02:
-                address = chance.choice((region.base + region.length - 8 * chance.randrange(2), region.base - 8, (1 << 64) - 8))
+                end = region.base + region.length
+                address = chance.choice((end, end - 8, region.base - 8, (1 << 64) - 8))
         if noise < 0.02:
             fields["payload_bytes"] = chance.choice((0, 1, 255, 257))
         elif noise < 0.03:
