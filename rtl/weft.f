@@ -46,6 +46,8 @@ rdma/region_table.sv
 rdma/request_control.sv
 rdma/request_side.sv
 rdma/requester.sv
+rdma/requester_packets.sv
+rdma/requester_verdicts.sv
 rdma/responder.sv
 rdma/responder_answered.sv
 rdma/responder_credits.sv

@@ -744,4 +744,36 @@ package weft_pkg;
     logic has_response;
   } send_wait_t;
 
+  // What the requester decides of a placement.
+  typedef struct packed {
+    qp_index_t      qp;
+    logic           packet;
+    logic           place;
+    target_e        target;
+    logic           write_through;
+    address_t       address;
+    payload_bytes_t bytes;
+    logic [6:0]     offset;
+    logic [63:0]    original;
+    advance_t       advance;
+  } requester_verdict_t;
+
+  // What the requester decides of a packet to send.
+  typedef struct packed {
+    qp_index_t      qp;
+    opcode_e        opcode;
+    psn_t           psn;
+    logic           request;
+    logic           solicited;
+    logic [63:0]    remote_address;
+    logic [31:0]    rkey;
+    logic [31:0]    length;
+    logic [63:0]    swap_or_add;
+    logic [63:0]    compare;
+    payload_bytes_t bytes;
+    logic           again;
+    target_e        target;
+    address_t       address;
+  } requester_packet_t;
+
 endpackage

@@ -10,15 +10,15 @@
 module completer
   import weft_pkg::*;
 (
-  input  logic         clk_i,
-  input  logic         rst_ni,
-  output logic         ready_o,
+  input  logic clk_i,
+  input  logic rst_ni,
+  output logic ready_o,
 
-  input  logic         advance_valid_i,
-  output logic         advance_ready_o,
-  input  qp_index_t    advance_qp_i,
+  input  logic      advance_valid_i,
+  output logic      advance_ready_o,
+  input  qp_index_t advance_qp_i,
   // AdvanceFlush with StatusSuccess forgets all requests without completions: the queue pair was reset.
-  input  advance_t     advance_i,
+  input  advance_t  advance_i,
 
   output logic         head_write_o,
   output qp_index_t    head_index_o,
@@ -33,13 +33,13 @@ module completer
   output send_serial_t end_serial_o,
   input  send_end_t    end_i,
 
-  output logic         completion_valid_o,
-  input  logic         completion_ready_i,
-  output completion_t  completion_o,
+  output logic        completion_valid_o,
+  input  logic        completion_ready_i,
+  output completion_t completion_o,
 
   // A queue was forgotten: a pulse.
-  output logic         forgotten_o,
-  output logic         idle_o
+  output logic forgotten_o,
+  output logic idle_o
 );
 
   localparam int unsigned IndexBits = $bits(qp_index_t);
@@ -51,32 +51,32 @@ module completer
   assign ready_o = clear_q[IndexBits];
 
   // The next advance, whose queue's ends have just been read.
-  logic         next_valid_q;
-  qp_index_t    next_qp_q;
-  advance_t     next_q;
-  send_serial_t next_head;
+  logic               next_valid_q;
+  qp_index_t          next_qp_q;
+  advance_t           next_q;
+  send_serial_t       next_head;
   // The advance that is being carried out: looks at the request `serial`, whose data is there if `look`.
-  logic         walk_valid_q;
-  logic         look_q;
-  logic         fault_shown_q;
-  qp_index_t    walk_qp_q;
-  advance_t     walk_q;
-  send_serial_t serial_q;
-  send_serial_t tail_q;
+  logic               walk_valid_q;
+  logic               look_q;
+  logic               fault_shown_q;
+  qp_index_t          walk_qp_q;
+  advance_t           walk_q;
+  send_serial_t       serial_q;
+  send_serial_t       tail_q;
 
-  logic         accept;
-  logic         step;
-  logic         load;
-  logic         ended;
-  logic         takes;
-  logic         last;
-  logic         forget;
-  logic         push;
-  logic         room;
-  send_serial_t following;
-  completion_t  completion;
-  logic [5:0]   level;
-  logic         completion_valid;
+  logic               accept;
+  logic               step;
+  logic               load;
+  logic               ended;
+  logic               takes;
+  logic               last;
+  logic               forget;
+  logic               push;
+  logic               room;
+  send_serial_t       following;
+  completion_t        completion;
+  logic         [5:0] level;
+  logic               completion_valid;
 
   // An advance of the queue pair whose head is about to be written must wait for that.
   assign accept = advance_valid_i && advance_ready_o;
@@ -126,7 +126,7 @@ module completer
     completion.id = end_i.id;
     // ibv_wc_opcode has the numbers of operation_e.
     completion.opcode = {5'd0, end_i.operation};
-    completion.bytes = end_i.operation inside {OperationRead, OperationCompareSwap, OperationFetchAdd} ? end_i.length : '0;
+    if (!(end_i.operation inside {OperationSend, OperationWrite})) completion.bytes = end_i.length;
     if (ended) begin
       completion.status = StatusSuccess;
     end else if (walk_q.kind == AdvanceFault && !fault_shown_q) begin

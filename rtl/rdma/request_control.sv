@@ -7,9 +7,9 @@
 module request_control
   import weft_pkg::*;
 (
-  input  logic      clk_i,
-  input  logic      rst_ni,
-  input  logic      ready_i,
+  input logic clk_i,
+  input logic rst_ni,
+  input logic ready_i,
 
   input  logic      control_valid_i,
   output logic      control_ready_o,
@@ -19,14 +19,14 @@ module request_control
   output logic      fail_ready_o,
   input  qp_index_t fail_i,
 
-  output logic      queue_valid_o,
-  input  logic      queue_ready_i,
-  output logic      requester_valid_o,
-  input  logic      requester_ready_i,
-  input  logic      requester_done_i,
-  output control_t  command_o,
-  input  logic      forgotten_i,
-  output logic      idle_o
+  output logic     queue_valid_o,
+  input  logic     queue_ready_i,
+  output logic     requester_valid_o,
+  input  logic     requester_ready_i,
+  input  logic     requester_done_i,
+  output control_t command_o,
+  input  logic     forgotten_i,
+  output logic     idle_o
 );
 
   typedef enum logic [2:0] {
@@ -80,14 +80,16 @@ module request_control
   always_ff @(posedge clk_i) begin
     if (take) begin
       by_driver_q <= !fail_valid_i;
-      command_q <= fail_valid_i ? '{operation: ControlError, qp: fail_i, argument: '0} : control_i;
+      command_q   <= fail_valid_i ? '{operation: ControlError, qp: fail_i, argument: '0} : control_i;
     end
   end
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (!(forgotten_i && !(step_q inside {StepEffect, StepForget}))) else $error("nobody asked to forget");
-      assert (!(forgotten_i && step_q == StepEffect)) else $error("forgotten before the requester was done");
+      assert (!(forgotten_i && !(step_q inside {StepEffect, StepForget})))
+      else $error("nobody asked to forget");
+      assert (!(forgotten_i && step_q == StepEffect))
+      else $error("forgotten before the requester was done");
     end
   end
 

@@ -9,147 +9,147 @@
 module request_side
   import weft_pkg::*;
 #(
-  parameter logic [15:0] PartitionKey        = 16'hffff,
+  parameter logic        [15:0] PartitionKey        = 16'hffff,
   // Packets after which an acknowledgement is asked for.
-  parameter int unsigned AcknowledgeInterval = 16,
+  parameter int unsigned        AcknowledgeInterval = 16,
   // 0: always the whole window; 1: additive increase, multiplicative decrease.
-  parameter bit          AdditiveIncrease    = 1'b0,
+  parameter bit                 AdditiveIncrease    = 1'b0,
   // Packets that a queue pair may have outstanding: 1 to WindowPackets.
-  parameter int unsigned WindowLimit         = WindowPackets
+  parameter int unsigned        WindowLimit         = WindowPackets
 ) (
-  input  logic                 clk_i,
-  input  logic                 rst_ni,
-  input  cycles_t              now_i,
+  input logic    clk_i,
+  input logic    rst_ni,
+  input cycles_t now_i,
 
-  input  logic                 post_valid_i,
-  output logic                 post_ready_o,
-  input  work_request_t        post_i,
+  input  logic          post_valid_i,
+  output logic          post_ready_o,
+  input  work_request_t post_i,
   // From the driver. Done is a pulse when all that comes later meets the new state.
-  input  logic                 control_valid_i,
-  output logic                 control_ready_o,
-  input  control_t             control_i,
-  output logic                 control_done_o,
+  input  logic          control_valid_i,
+  output logic          control_ready_o,
+  input  control_t      control_i,
+  output logic          control_done_o,
   // The responder refused a request: this queue pair enters ERROR.
-  input  logic                 fail_valid_i,
-  output logic                 fail_ready_o,
-  input  qp_index_t            fail_i,
+  input  logic          fail_valid_i,
+  output logic          fail_ready_o,
+  input  qp_index_t     fail_i,
   // A request of ours failed: the responder of this queue pair must enter ERROR.
-  output logic                 fail_valid_o,
-  input  logic                 fail_ready_i,
-  output qp_index_t            fail_o,
+  output logic          fail_valid_o,
+  input  logic          fail_ready_i,
+  output qp_index_t     fail_o,
 
-  input  logic                 header_valid_i,
-  output logic                 header_ready_o,
-  input  roce_header_t         header_i,
+  input  logic         header_valid_i,
+  output logic         header_ready_o,
+  input  roce_header_t header_i,
 
   // The table of queue pairs: data one cycle after read. One port for packets, one for posts.
-  output logic                 table_read_o,
-  output qp_index_t            table_index_o,
-  input  queue_pair_t          table_data_i,
-  output logic                 post_table_read_o,
-  output qp_index_t            post_table_index_o,
-  input  queue_pair_t          post_table_data_i,
+  output logic            table_read_o,
+  output qp_index_t       table_index_o,
+  input  queue_pair_t     table_data_i,
+  output logic            post_table_read_o,
+  output qp_index_t       post_table_index_o,
+  input  queue_pair_t     post_table_data_i,
   // The region table: the grant three cycles after the request.
-  output logic                 check_valid_o,
-  output access_request_t      check_o,
-  input  access_grant_t        grant_i,
+  output logic            check_valid_o,
+  output access_request_t check_o,
+  input  access_grant_t   grant_i,
 
-  output logic                 verdict_valid_o,
-  input  logic                 verdict_ready_i,
-  output placement_t           verdict_o,
+  output logic       verdict_valid_o,
+  input  logic       verdict_ready_i,
+  output placement_t verdict_o,
   // Comes back from the placement when all before it is visible.
-  input  logic                 advance_valid_i,
-  output logic                 advance_ready_o,
-  input  qp_index_t            advance_qp_i,
-  input  advance_t             advance_i,
+  input  logic       advance_valid_i,
+  output logic       advance_ready_o,
+  input  qp_index_t  advance_qp_i,
+  input  advance_t   advance_i,
 
-  output logic                 transmit_valid_o,
-  input  logic                 transmit_ready_i,
-  output transmit_t            transmit_o,
-  output logic                 completion_valid_o,
-  input  logic                 completion_ready_i,
-  output completion_t          completion_o,
+  output logic        transmit_valid_o,
+  input  logic        transmit_ready_i,
+  output transmit_t   transmit_o,
+  output logic        completion_valid_o,
+  input  logic        completion_ready_i,
+  output completion_t completion_o,
 
   // The earliest deadline, for a simulator that skips idle cycles: see `timers`.
-  output logic                 armed_o,
-  output logic                 earliest_valid_o,
-  output cycles_t              earliest_o,
+  output logic    armed_o,
+  output logic    earliest_valid_o,
+  output cycles_t earliest_o,
 
   // Valid may be a pulse or held until done; the answer holds until the next query.
-  input  logic                 query_valid_i,
-  input  qp_index_t            query_index_i,
-  output logic                 query_done_o,
-  output requester_query_t     query_o,
+  input  logic             query_valid_i,
+  input  qp_index_t        query_index_i,
+  output logic             query_done_o,
+  output requester_query_t query_o,
 
   output request_side_events_t events_o,
   // Nothing inside: no request, packet or event. Timers may run.
   output logic                 idle_o
 );
 
-  logic         queue_ready;
-  logic         requester_ready;
-  logic         completer_ready;
-  logic         scheduler_ready;
-  logic         timers_ready;
-  logic         ready;
-  logic         queue_idle;
-  logic         requester_idle;
-  logic         completer_idle;
-  logic         scheduler_idle;
-  logic         control_idle;
+  logic                 queue_ready;
+  logic                 requester_ready;
+  logic                 completer_ready;
+  logic                 scheduler_ready;
+  logic                 timers_ready;
+  logic                 ready;
+  logic                 queue_idle;
+  logic                 requester_idle;
+  logic                 completer_idle;
+  logic                 scheduler_idle;
+  logic                 control_idle;
 
-  control_t     command;
-  logic         queue_command_valid;
-  logic         queue_command_ready;
-  logic         command_valid;
-  logic         command_ready;
-  logic         command_done;
-  logic         forgotten;
-  logic         post_activate_valid;
-  logic         post_activate_ready;
-  qp_index_t    post_activate;
-  logic         activate_valid;
-  qp_index_t    activate;
-  logic         turn_valid;
-  logic         turn_ready;
-  qp_index_t    turn;
-  logic         timer_set;
-  qp_index_t    timer_index;
-  logic         timer_armed;
-  cycles_t      timer_deadline;
-  logic         expired_valid;
-  logic         expired_ready;
-  qp_index_t    expired;
-  logic         head_write;
-  qp_index_t    head_index;
-  send_serial_t head;
-  logic         ends_read;
-  qp_index_t    ends_index;
-  send_serial_t ends_head;
-  send_tail_t   ends_tail;
-  logic         plan_read;
-  qp_index_t    plan_index;
-  send_serial_t plan_serial;
-  send_plan_t   plan;
-  logic         wait_read;
-  send_serial_t wait_serial;
-  send_wait_t   waits;
-  logic         wire_read;
-  qp_index_t    wire_index;
-  send_serial_t wire_serial;
-  send_wire_t   wires;
-  logic         tail_read;
-  qp_index_t    tail_index;
-  send_serial_t tail;
-  logic         end_read;
-  qp_index_t    end_index;
-  send_serial_t end_serial;
-  send_end_t    ends;
-  logic         rdma_sends;
-  logic         post_overflow;
-  logic         post_invalid;
-  logic         post_wrong_state;
-  logic         post_ready;
+  control_t             command;
+  logic                 queue_command_valid;
+  logic                 queue_command_ready;
+  logic                 command_valid;
+  logic                 command_ready;
+  logic                 command_done;
+  logic                 forgotten;
+  logic                 post_activate_valid;
+  logic                 post_activate_ready;
+  qp_index_t            post_activate;
+  logic                 activate_valid;
+  qp_index_t            activate;
+  logic                 turn_valid;
+  logic                 turn_ready;
+  qp_index_t            turn;
+  logic                 timer_set;
+  qp_index_t            timer_index;
+  logic                 timer_armed;
+  cycles_t              timer_deadline;
+  logic                 expired_valid;
+  logic                 expired_ready;
+  qp_index_t            expired;
+  logic                 head_write;
+  qp_index_t            head_index;
+  send_serial_t         head;
+  logic                 ends_read;
+  qp_index_t            ends_index;
+  send_serial_t         ends_head;
+  send_tail_t           ends_tail;
+  logic                 plan_read;
+  qp_index_t            plan_index;
+  send_serial_t         plan_serial;
+  send_plan_t           plan;
+  logic                 wait_read;
+  send_serial_t         wait_serial;
+  send_wait_t           waits;
+  logic                 wire_read;
+  qp_index_t            wire_index;
+  send_serial_t         wire_serial;
+  send_wire_t           wires;
+  logic                 tail_read;
+  qp_index_t            tail_index;
+  send_serial_t         tail;
+  logic                 end_read;
+  qp_index_t            end_index;
+  send_serial_t         end_serial;
+  send_end_t            ends;
+  logic                 rdma_sends;
+  logic                 post_overflow;
+  logic                 post_invalid;
+  logic                 post_wrong_state;
+  logic                 post_ready;
 
   request_side_events_t requester_events;
 
@@ -252,15 +252,15 @@ module request_side
   timers u_timers (
     .clk_i,
     .rst_ni,
-    .ready_o         (timers_ready),
+    .ready_o        (timers_ready),
     .now_i,
-    .set_i           (timer_set),
-    .set_index_i     (timer_index),
-    .set_armed_i     (timer_armed),
-    .set_deadline_i  (timer_deadline),
-    .expired_valid_o (expired_valid),
-    .expired_ready_i (expired_ready),
-    .expired_o       (expired),
+    .set_i          (timer_set),
+    .set_index_i    (timer_index),
+    .set_armed_i    (timer_armed),
+    .set_deadline_i (timer_deadline),
+    .expired_valid_o(expired_valid),
+    .expired_ready_i(expired_ready),
+    .expired_o      (expired),
     .armed_o,
     .earliest_valid_o,
     .earliest_o
@@ -336,26 +336,26 @@ module request_side
   completer u_completer (
     .clk_i,
     .rst_ni,
-    .ready_o           (completer_ready),
+    .ready_o     (completer_ready),
     .advance_valid_i,
     .advance_ready_o,
     .advance_qp_i,
     .advance_i,
-    .head_write_o      (head_write),
-    .head_index_o      (head_index),
-    .head_o            (head),
-    .tail_read_o       (tail_read),
-    .tail_index_o      (tail_index),
-    .tail_i            (tail),
-    .end_read_o        (end_read),
-    .end_index_o       (end_index),
-    .end_serial_o      (end_serial),
-    .end_i             (ends),
+    .head_write_o(head_write),
+    .head_index_o(head_index),
+    .head_o      (head),
+    .tail_read_o (tail_read),
+    .tail_index_o(tail_index),
+    .tail_i      (tail),
+    .end_read_o  (end_read),
+    .end_index_o (end_index),
+    .end_serial_o(end_serial),
+    .end_i       (ends),
     .completion_valid_o,
     .completion_ready_i,
     .completion_o,
-    .forgotten_o       (forgotten),
-    .idle_o            (completer_idle)
+    .forgotten_o (forgotten),
+    .idle_o      (completer_idle)
   );
 
 endmodule

@@ -21,89 +21,89 @@
 module requester
   import weft_pkg::*;
 #(
-  parameter logic [15:0] PartitionKey        = 16'hffff,
-  parameter int unsigned AcknowledgeInterval = 16,
-  parameter bit          AdditiveIncrease    = 1'b0,
-  parameter int unsigned WindowLimit         = WindowPackets
+  parameter logic        [15:0] PartitionKey        = 16'hffff,
+  parameter int unsigned        AcknowledgeInterval = 16,
+  parameter bit                 AdditiveIncrease    = 1'b0,
+  parameter int unsigned        WindowLimit         = WindowPackets
 ) (
-  input  logic                 clk_i,
-  input  logic                 rst_ni,
-  output logic                 ready_o,
-  input  cycles_t              now_i,
+  input  logic    clk_i,
+  input  logic    rst_ni,
+  output logic    ready_o,
+  input  cycles_t now_i,
 
   // Events.
-  input  logic                 turn_valid_i,
-  output logic                 turn_ready_o,
-  input  qp_index_t            turn_i,
-  input  logic                 header_valid_i,
-  output logic                 header_ready_o,
+  input  logic             turn_valid_i,
+  output logic             turn_ready_o,
+  input  qp_index_t        turn_i,
+  input  logic             header_valid_i,
+  output logic             header_ready_o,
   // Responses have none of a request's headers.
   // verilator lint_off UNUSEDSIGNAL
-  input  roce_header_t         header_i,
+  input  roce_header_t     header_i,
   // verilator lint_on UNUSEDSIGNAL
-  input  logic                 expired_valid_i,
-  output logic                 expired_ready_o,
-  input  qp_index_t            expired_i,
+  input  logic             expired_valid_i,
+  output logic             expired_ready_o,
+  input  qp_index_t        expired_i,
   // ControlReset, ControlSend or ControlError; done is a pulse when its effect is there.
-  input  logic                 command_valid_i,
-  output logic                 command_ready_o,
-  input  control_t             command_i,
-  output logic                 command_done_o,
-  input  logic                 query_valid_i,
-  input  qp_index_t            query_index_i,
-  output logic                 query_done_o,
-  output requester_query_t     query_o,
+  input  logic             command_valid_i,
+  output logic             command_ready_o,
+  input  control_t         command_i,
+  output logic             command_done_o,
+  input  logic             query_valid_i,
+  input  qp_index_t        query_index_i,
+  output logic             query_done_o,
+  output requester_query_t query_o,
 
   // Reads: 1 cycle.
-  output logic                 table_read_o,
-  output qp_index_t            table_index_o,
+  output logic         table_read_o,
+  output qp_index_t    table_index_o,
   // The rest is the responder's and the transmit path's.
   // verilator lint_off UNUSEDSIGNAL
-  input  queue_pair_t          table_data_i,
+  input  queue_pair_t  table_data_i,
   // verilator lint_on UNUSEDSIGNAL
-  output logic                 ends_read_o,
-  output qp_index_t            ends_index_o,
-  input  send_serial_t         ends_head_i,
+  output logic         ends_read_o,
+  output qp_index_t    ends_index_o,
+  input  send_serial_t ends_head_i,
   // Whether the queue is open matters to posts.
   // verilator lint_off UNUSEDSIGNAL
-  input  send_tail_t           ends_tail_i,
+  input  send_tail_t   ends_tail_i,
   // verilator lint_on UNUSEDSIGNAL
-  output logic                 plan_read_o,
-  output qp_index_t            plan_index_o,
-  output send_serial_t         plan_serial_o,
-  input  send_plan_t           plan_i,
-  output logic                 wait_read_o,
-  output send_serial_t         wait_serial_o,
-  input  send_wait_t           wait_i,
-  output logic                 wire_read_o,
-  output qp_index_t            wire_index_o,
-  output send_serial_t         wire_serial_o,
-  input  send_wire_t           wire_i,
+  output logic         plan_read_o,
+  output qp_index_t    plan_index_o,
+  output send_serial_t plan_serial_o,
+  input  send_plan_t   plan_i,
+  output logic         wait_read_o,
+  output send_serial_t wait_serial_o,
+  input  send_wait_t   wait_i,
+  output logic         wire_read_o,
+  output qp_index_t    wire_index_o,
+  output send_serial_t wire_serial_o,
+  input  send_wire_t   wire_i,
 
   // The region table: the grant three cycles after the request.
-  output logic                 check_valid_o,
-  output access_request_t      check_o,
+  output logic            check_valid_o,
+  output access_request_t check_o,
   // A requester calls no engine.
   // verilator lint_off UNUSEDSIGNAL
-  input  access_grant_t        grant_i,
+  input  access_grant_t   grant_i,
   // verilator lint_on UNUSEDSIGNAL
 
   // Effects.
-  output logic                 activate_valid_o,
-  output qp_index_t            activate_o,
-  output logic                 timer_set_o,
-  output qp_index_t            timer_index_o,
-  output logic                 timer_armed_o,
-  output cycles_t              timer_deadline_o,
-  output logic                 verdict_valid_o,
-  input  logic                 verdict_ready_i,
-  output placement_t           verdict_o,
-  output logic                 transmit_valid_o,
-  input  logic                 transmit_ready_i,
-  output transmit_t            transmit_o,
-  output logic                 fail_valid_o,
-  input  logic                 fail_ready_i,
-  output qp_index_t            fail_o,
+  output logic       activate_valid_o,
+  output qp_index_t  activate_o,
+  output logic       timer_set_o,
+  output qp_index_t  timer_index_o,
+  output logic       timer_armed_o,
+  output cycles_t    timer_deadline_o,
+  output logic       verdict_valid_o,
+  input  logic       verdict_ready_i,
+  output placement_t verdict_o,
+  output logic       transmit_valid_o,
+  input  logic       transmit_ready_i,
+  output transmit_t  transmit_o,
+  output logic       fail_valid_o,
+  input  logic       fail_ready_i,
+  output qp_index_t  fail_o,
 
   output request_side_events_t events_o,
   output logic                 idle_o
@@ -209,27 +209,27 @@ module requester
   // Places that must be free before an event enters: its own and one for each event in flight.
   localparam int unsigned Reserve = Stages + 1;
 
-  logic [Stages:1]         valid_q;
-  qp_index_t [Stages:1]    qp_q;
-  logic [5:0]              verdict_level;
-  logic [5:0]              transmit_level;
-  logic [5:0]              fail_level;
-  logic                    room;
-  logic                    transmit_room;
-  event_e                  event1_q;
-  logic                    query_wanted_q;
-  logic                    query_busy_q;
-  qp_index_t               query_index_q;
-  logic                    header_turn_q;
-  qp_index_t               header_qp;
-  logic                    header_free;
-  logic                    turn_free;
-  logic                    expired_free;
-  logic                    command_free;
-  logic                    query_free;
-  logic                    enter;
-  event_e                  enter_event;
-  qp_index_t               enter_qp;
+  logic      [Stages:1] valid_q;
+  qp_index_t [Stages:1] qp_q;
+  logic      [     5:0] verdict_level;
+  logic      [     5:0] transmit_level;
+  logic      [     5:0] fail_level;
+  logic                 room;
+  logic                 transmit_room;
+  event_e               event1_q;
+  logic                 query_wanted_q;
+  logic                 query_busy_q;
+  qp_index_t            query_index_q;
+  logic                 header_turn_q;
+  qp_index_t            header_qp;
+  logic                 header_free;
+  logic                 turn_free;
+  logic                 expired_free;
+  logic                 command_free;
+  logic                 query_free;
+  logic                 enter;
+  event_e               enter_event;
+  qp_index_t            enter_qp;
 
   // No event of this queue pair is in the pipeline.
   function automatic logic free(qp_index_t qp, logic [Stages:1] valids, qp_index_t [Stages:1] qps);
@@ -333,7 +333,7 @@ module requester
   );
 
   // The original values of atomics need no place in the pipeline: it never stalls.
-  logic [2:0]  step_q;
+  logic [ 2:0] step_q;
   (* ram_style = "distributed" *)
   logic [63:0] original[8];
 
@@ -349,20 +349,20 @@ module requester
   // Stage 1: the state is there. Distances from the oldest unacknowledged PSN are taken, the request is read: the one
   // at the cursor for a turn, that of the oldest response due for a header.
 
-  control_t       command1_q;
-  answer_header_t header1_q;
-  qpn_t           destination1_q;
-  logic [15:0]    partition1_q;
-  ipv4_address_t  source1_q;
-  send_serial_t   serial1;
+  control_t              command1_q;
+  answer_header_t        header1_q;
+  qpn_t                  destination1_q;
+  logic           [15:0] partition1_q;
+  ipv4_address_t         source1_q;
+  send_serial_t          serial1;
   // Only the sign matters.
   // verilator lint_off UNUSEDSIGNAL
-  send_serial_t   lag1;
+  send_serial_t          lag1;
   // verilator lint_on UNUSEDSIGNAL
 
   always_ff @(posedge clk_i) begin
     if (enter) begin
-      event1_q <= enter_event;
+      event1_q   <= enter_event;
       command1_q <= command_i;
     end
     if (header_ready_o) begin
@@ -634,33 +634,33 @@ module requester
       : !(due2 && distances2_q.psn >= distances2_q.response));
   assign rnr_interval2 = rnr_cycles(common2_q.header.syndrome[4:0]);
 
-  send_plan_t  plan3_q;
-  send_plan_t  plan4_q;
+  send_plan_t        plan3_q;
+  send_plan_t        plan4_q;
   // What a stage does not look at any more falls away in synthesis.
   // verilator lint_off UNUSEDSIGNAL
-  send_plan_t  plan5_q;
+  send_plan_t        plan5_q;
   // verilator lint_on UNUSEDSIGNAL
-  send_wait_t  wait3_q;
-  awaited_t    awaited3_q;
-  logic        go3_q;
-  logic        skip3_q;
-  logic        settled3_q;
-  logic        last3_q;
-  logic        first3_q;
-  logic        has_response3_q;
-  logic        sent_before3_q;
-  logic        response_before3_q;
-  logic        at_head3_q;
-  logic [31:0] offset3_q;
-  logic        live3_q;
-  logic        answered3_q;
-  logic        missing3_q;
-  logic        expected3_q;
-  logic        gap3_q;
-  logic        expired3_q;
-  psn_t        end3_q;
-  logic        exists3_q;
-  cycles_t     interval3_q;
+  send_wait_t        wait3_q;
+  awaited_t          awaited3_q;
+  logic              go3_q;
+  logic              skip3_q;
+  logic              settled3_q;
+  logic              last3_q;
+  logic              first3_q;
+  logic              has_response3_q;
+  logic              sent_before3_q;
+  logic              response_before3_q;
+  logic              at_head3_q;
+  logic       [31:0] offset3_q;
+  logic              live3_q;
+  logic              answered3_q;
+  logic              missing3_q;
+  logic              expected3_q;
+  logic              gap3_q;
+  logic              expired3_q;
+  psn_t              end3_q;
+  logic              exists3_q;
+  cycles_t           interval3_q;
 
   always_ff @(posedge clk_i) begin
     if (valid_q[2]) begin
@@ -781,14 +781,14 @@ module requester
     psn_t        plan_first;
   } packet_t;
 
-  packet_t     packet4_q;
-  packet_t     packet5_q;
-  packet_t     packet6_q;
+  packet_t packet4_q;
+  packet_t packet5_q;
+  packet_t packet6_q;
   // What a stage does not look at any more falls away in synthesis.
   // verilator lint_off UNUSEDSIGNAL
-  packet_t     packet7_q;
+  packet_t packet7_q;
   // verilator lint_on UNUSEDSIGNAL
-  psn_t        next_cursor3;
+  psn_t    next_cursor3;
 
   assign next_cursor3 = has_response3_q ? plan3_q.limit : common3_q.state.cursor + 1'b1;
 
@@ -802,7 +802,7 @@ module requester
     logic       stopped;
     logic       bad_response;
     logic       bad_length;
-    logic       pop;             // the response is the last of its request
+    logic       pop;              // the response is the last of its request
     logic       expired;
     logic       skip;
     logic       settled;
@@ -918,22 +918,22 @@ module requester
 
   // Stage 5: decisions. May another packet follow this one, and does this one ask for an acknowledgement?
 
-  logic         ends5;
-  send_serial_t next_serial5;
-  logic         more5;
-  logic [6:0]   since5;
-  logic         request5;
-  logic         header_fault5;
-  logic         go_back5;
-  logic         refused5;
-  logic         sequence5;
-  logic         rnr5;
-  logic         retry5;
-  logic         exceeded5;
-  logic         rnr_exceeded5;
-  logic [2:0]   retries5;
-  logic [2:0]   rnr_retries5;
-  logic         answer5;
+  logic               ends5;
+  send_serial_t       next_serial5;
+  logic               more5;
+  logic         [6:0] since5;
+  logic               request5;
+  logic               header_fault5;
+  logic               go_back5;
+  logic               refused5;
+  logic               sequence5;
+  logic               rnr5;
+  logic               retry5;
+  logic               exceeded5;
+  logic               rnr_exceeded5;
+  logic         [2:0] retries5;
+  logic         [2:0] rnr_retries5;
+  logic               answer5;
 
   assign ends5 = packet5_q.last || packet5_q.has_response;
   assign next_serial5 = ends5 ? common5_q.serial + 1'b1 : common5_q.serial;
@@ -959,18 +959,18 @@ module requester
   assign header_fault5 = reaches_failed5_q && !finding5_q.expected;
 
   typedef struct packed {
-    logic         fault;           // whatever the region check says
+    logic         fault;            // whatever the region check says
     status_e      status;
     logic [7:0]   vendor_error;
-    logic         own;             // the fault lies in the response itself, which then does not count
+    logic         own;              // the fault lies in the response itself, which then does not count
     logic         advances;
     logic         rewind;
     logic         beyond;
     logic         go_back;
-    logic         retry;           // and it is allowed
+    logic         retry;            // and it is allowed
     logic         gap;
     logic         time_out;
-    logic         rnr;             // and it is allowed
+    logic         rnr;              // and it is allowed
     logic [2:0]   retries;
     logic [2:0]   rnr_retries;
     psn_t         unacknowledged;
@@ -991,7 +991,7 @@ module requester
     decision5 = '0;
     decision5.status = StatusLocalProtection;
     if (finding5_q.expected) begin
-      decision5.own = finding5_q.stopped || finding5_q.bad_response || finding5_q.bad_length;
+      decision5.own   = finding5_q.stopped || finding5_q.bad_response || finding5_q.bad_length;
       decision5.fault = decision5.own || reaches_failed5_q;
       if (!finding5_q.stopped) begin
         if (finding5_q.bad_response) decision5.status = StatusBadResponse;
@@ -1000,7 +1000,7 @@ module requester
     end else if (header_fault5) begin
       decision5.fault = 1'b1;
     end else if (exceeded5) begin
-      decision5.fault = 1'b1;
+      decision5.fault  = 1'b1;
       decision5.status = StatusRetryExceeded;
     end else if (rnr_exceeded5) begin
       decision5.fault = 1'b1;
@@ -1035,8 +1035,8 @@ module requester
   end
 
   // Parts that only go to headers are read late, so that they do not lie in flip-flops before.
-  assign wire_read_o = valid_q[5] && packet5_q.go;
-  assign wire_index_o = qp_q[5];
+  assign wire_read_o   = valid_q[5] && packet5_q.go;
+  assign wire_index_o  = qp_q[5];
   assign wire_serial_o = common5_q.serial;
 
   always_ff @(posedge clk_i) begin
@@ -1052,22 +1052,22 @@ module requester
 
   // Stage 6: the state afterwards, unless the region check refuses.
 
-  state_t     next6;
-  state_t     next7_q;
-  logic       waiting6;       // behind a fence, or for a responder resource, as far as known now
-  logic       candidate6;
-  logic       candidate7_q;
-  logic       timer_set6;
-  logic       timer_set7_q;
-  advance_t   advance6;
-  advance_t   advance7_q;
-  logic [6:0] window6;
-  logic [7:0] window_acknowledged6;
+  state_t            next6;
+  state_t            next7_q;
+  logic              waiting6;  // behind a fence, or for a responder resource, as far as known now
+  logic              candidate6;
+  logic              candidate7_q;
+  logic              timer_set6;
+  logic              timer_set7_q;
+  advance_t          advance6;
+  advance_t          advance7_q;
+  logic       [ 6:0] window6;
+  logic       [ 7:0] window_acknowledged6;
   // What a stage does not look at any more falls away in synthesis.
   // verilator lint_off UNUSEDSIGNAL
-  send_wire_t wire7_q;
+  send_wire_t        wire7_q;
   // verilator lint_on UNUSEDSIGNAL
-  logic [63:0] remote7_q;
+  logic       [63:0] remote7_q;
 
   congestion #(
     .AdditiveIncrease(AdditiveIncrease),
@@ -1086,13 +1086,17 @@ module requester
   always_comb begin
     next6 = common6_q.state;
     timer_set6 = 1'b0;
-    advance6 = '{kind: AdvanceNone, psn: decision6_q.unacknowledged, status: decision6_q.status,
-                 vendor_error: decision6_q.vendor_error};
+    advance6 = '{
+        kind: AdvanceNone,
+        psn: decision6_q.unacknowledged,
+        status: decision6_q.status,
+        vendor_error: decision6_q.vendor_error
+    };
     waiting6 = 1'b0;
     unique case (common6_q.kind)
       EventTurn: begin
         if (common6_q.state.state == RequesterError && common6_q.head != common6_q.tail) begin
-          advance6.kind = AdvanceFlush;
+          advance6.kind   = AdvanceFlush;
           advance6.status = StatusFlushed;
         end
         if (packet6_q.go) begin
@@ -1162,7 +1166,7 @@ module requester
           next6.timer = WaitReceiverReady;
           next6.deadline = finding6_q.deadline;
         end else if (decision6_q.retry) begin
-          timer_set6 = 1'b1;
+          timer_set6  = 1'b1;
           next6.timer = WaitNothing;
         end else if (decision6_q.advances) begin
           timer_set6 = 1'b1;
@@ -1178,9 +1182,9 @@ module requester
         waiting6 = !next6.resync && !next6.begun
             && ((finding6_q.waits.fence && next6.awaited != '0
                  && (finding6_q.expected && finding6_q.pop
-                     ? psn_before(finding6_q.awaited.first, common6_q.state.cursor) : finding6_q.response_before))
-                || (finding6_q.waits.has_response && !psn_before(common6_q.state.cursor, common6_q.state.sent)
-                    && next6.awaited >= common6_q.attributes.max_rd_atomic));
+                     ? psn_before(finding6_q.awaited.first, common6_q.state.cursor) : finding6_q.response_before)) ||
+            (finding6_q.waits.has_response && !psn_before(common6_q.state.cursor, common6_q.state.sent) &&
+             next6.awaited >= common6_q.attributes.max_rd_atomic));
       end
       EventCommand: begin
         timer_set6 = 1'b1;
@@ -1210,7 +1214,7 @@ module requester
           default: begin
             next6.state = RequesterError;
             if (common6_q.state.state == RequesterReady) begin
-              advance6.kind = AdvanceFlush;
+              advance6.kind   = AdvanceFlush;
               advance6.status = StatusFlushed;
             end
           end
@@ -1222,8 +1226,7 @@ module requester
     candidate6 = next6.state == RequesterReady && !next6.failed && next6.timer != WaitReceiverReady && !waiting6
         && (next6.resync ? next6.cursor_serial != common6_q.tail : finding6_q.exists);
     if (common6_q.kind == EventTurn) begin
-      candidate6 = (packet6_q.go && packet6_q.more)
-          || (finding6_q.skip && next6.cursor_serial != common6_q.tail);
+      candidate6 = (packet6_q.go && packet6_q.more) || (finding6_q.skip && next6.cursor_serial != common6_q.tail);
     end
   end
 
@@ -1238,7 +1241,7 @@ module requester
       timer_set7_q <= timer_set6;
       advance7_q <= advance6;
       if (packet6_q.go) begin
-        wire7_q <= wire_i;
+        wire7_q   <= wire_i;
         remote7_q <= wire_i.remote_address + 64'(packet6_q.offset);
       end
     end
@@ -1268,12 +1271,12 @@ module requester
       state_write.failed_first = packet7_q.plan_first;
     end
     if (fault7) begin
-      state_write.state = RequesterError;
+      state_write.state   = RequesterError;
       state_write.awaited = '0;
-      state_write.timer = WaitNothing;
-      state_write.failed = 1'b0;
-      state_write.resync = 1'b0;
-      state_write.begun = 1'b0;
+      state_write.timer   = WaitNothing;
+      state_write.failed  = 1'b0;
+      state_write.resync  = 1'b0;
+      state_write.begun   = 1'b0;
     end
   end
 
@@ -1284,17 +1287,17 @@ module requester
       outcome7.vendor_error = '0;
       if (finding7_q.expected) begin
         outcome7.kind = AdvanceFault;
-        outcome7.psn = next7_q.unacknowledged - 1'b1;
+        outcome7.psn  = next7_q.unacknowledged - 1'b1;
       end else if (packet7_q.at_head) begin
         outcome7.kind = AdvanceFault;
-        outcome7.psn = common7_q.state.unacknowledged;
+        outcome7.psn  = common7_q.state.unacknowledged;
       end
     end
   end
 
-  assign ring_write7 = valid_q[7] && sends7 && packet7_q.new_awaited;
-  assign ring_place7 = common7_q.state.awaited_first + common7_q.state.awaited[3:0];
-  assign ring_data7 = '{serial: common7_q.serial, first: packet7_q.plan_first};
+  assign ring_write7  = valid_q[7] && sends7 && packet7_q.new_awaited;
+  assign ring_place7  = common7_q.state.awaited_first + common7_q.state.awaited[3:0];
+  assign ring_data7   = '{serial: common7_q.serial, first: packet7_q.plan_first};
 
   // The window counts from the new oldest PSN; after going back nothing is outstanding.
   assign window_open7 = next7_q.resync || decision7_q.cursor_distance < 24'(next7_q.window);
@@ -1313,8 +1316,7 @@ module requester
       timer_set_q    <= 1'b0;
       command_done_q <= 1'b0;
     end else begin
-      activate_q <= valid_q[7] && candidate7_q && !fault7 && !retreat7
-          && (common7_q.kind == EventTurn || window_open7);
+      activate_q <= valid_q[7] && candidate7_q && !fault7 && !retreat7 && (common7_q.kind == EventTurn || window_open7);
       timer_set_q <= valid_q[7] && ((timer_set7_q && !retreat7) || fault7);
       command_done_q <= valid_q[7] && common7_q.kind == EventCommand;
     end
@@ -1334,111 +1336,62 @@ module requester
   assign timer_deadline_o = timer_deadline_q;
   assign command_done_o = command_done_q;
 
-  // Verdicts: what the requester decides of a placement.
+  // Verdicts.
 
-  typedef struct packed {
-    qp_index_t      qp;
-    logic           packet;
-    logic           place;
-    target_e        target;
-    logic           write_through;
-    address_t       address;
-    payload_bytes_t bytes;
-    logic [6:0]     offset;
-    logic [63:0]    original;
-    advance_t       advance;
-  } verdict_t;
-
-  verdict_t verdict_in;
-  verdict_t verdict_out;
-  logic     verdict_push;
+  requester_verdict_t verdict_in;
+  logic               verdict_push;
 
   assign verdict_push = valid_q[7] && (common7_q.kind == EventHeader || outcome7.kind != AdvanceNone);
   assign verdict_in = '{
-      qp: qp_q[7],
-      packet: common7_q.kind == EventHeader,
-      place: finding7_q.expected && check_valid7_q && !denied7 && !decision7_q.own,
-      target: grant_i.target,
-      write_through: grant_i.write_through,
-      address: packet7_q.address,
-      bytes: common7_q.header.bytes,
-      offset: common7_q.header.offset,
-      original: original[step_q - 3'(Stages)],
-      advance: outcome7
-  };
+          qp: qp_q[7],
+          packet: common7_q.kind == EventHeader,
+          place: finding7_q.expected && check_valid7_q && !denied7 && !decision7_q.own,
+          target: grant_i.target,
+          write_through: grant_i.write_through,
+          address: packet7_q.address,
+          bytes: common7_q.header.bytes,
+          offset: common7_q.header.offset,
+          original: original[step_q-3'(Stages)],
+          advance: outcome7
+      };
 
-  fifo #(
-    .T    (verdict_t),
-    .Depth(OutputDepth)
-  ) u_verdicts (
+  requester_verdicts u_verdicts (
     .clk_i,
     .rst_ni,
-    .in_valid_i (verdict_push),
-    // Events only enter while there is room for all in flight.
-    // verilator lint_off PINCONNECTEMPTY
-    .in_ready_o (),
-    // verilator lint_on PINCONNECTEMPTY
-    .in_i       (verdict_in),
-    .out_valid_o(verdict_valid_o),
-    .out_ready_i(verdict_ready_i),
-    .out_o      (verdict_out),
-    .level_o    (verdict_level)
+    .push_i(verdict_push),
+    .push_data_i(verdict_in),
+    .level_o(verdict_level),
+    .verdict_valid_o,
+    .verdict_ready_i,
+    .verdict_o
   );
-
-  always_comb begin
-    verdict_o = '0;
-    verdict_o.packet = verdict_out.packet;
-    verdict_o.place = verdict_out.place ? PlaceWrite : PlaceNothing;
-    verdict_o.target = verdict_out.target;
-    verdict_o.write_through = verdict_out.write_through;
-    verdict_o.address = verdict_out.address;
-    verdict_o.bytes = verdict_out.bytes;
-    verdict_o.offset = verdict_out.offset;
-    verdict_o.swap_or_add = verdict_out.original;
-    verdict_o.consequence.qp = verdict_out.qp;
-    verdict_o.consequence.advance = verdict_out.advance;
-  end
 
   // Packets to send.
 
-  typedef struct packed {
-    qp_index_t      qp;
-    opcode_e        opcode;
-    psn_t           psn;
-    logic           request;
-    logic           solicited;
-    logic [63:0]    remote_address;
-    logic [31:0]    rkey;
-    logic [31:0]    length;
-    logic [63:0]    swap_or_add;
-    logic [63:0]    compare;
-    payload_bytes_t bytes;
-    logic           again;
-    target_e        target;
-    address_t       address;
-  } outgoing_t;
-
-  outgoing_t outgoing_in;
-  outgoing_t outgoing_out;
-  opcode_e   opcode7;
-  logic      payload7;
+  requester_packet_t outgoing_in;
+  opcode_e           opcode7;
+  logic              payload7;
 
   always_comb begin
     unique case (packet7_q.operation)
       OperationSend:
-        unique case ({packet7_q.first, packet7_q.last})
-          2'b11: opcode7 = packet7_q.has_immediate ? SendOnlyImmediate : SendOnly;
-          2'b10: opcode7 = SendFirst;
-          2'b01: opcode7 = packet7_q.has_immediate ? SendLastImmediate : SendLast;
-          default: opcode7 = SendMiddle;
-        endcase
+      unique case ({
+        packet7_q.first, packet7_q.last
+      })
+        2'b11:   opcode7 = packet7_q.has_immediate ? SendOnlyImmediate : SendOnly;
+        2'b10:   opcode7 = SendFirst;
+        2'b01:   opcode7 = packet7_q.has_immediate ? SendLastImmediate : SendLast;
+        default: opcode7 = SendMiddle;
+      endcase
       OperationWrite:
-        unique case ({packet7_q.first, packet7_q.last})
-          2'b11: opcode7 = packet7_q.has_immediate ? WriteOnlyImmediate : WriteOnly;
-          2'b10: opcode7 = WriteFirst;
-          2'b01: opcode7 = packet7_q.has_immediate ? WriteLastImmediate : WriteLast;
-          default: opcode7 = WriteMiddle;
-        endcase
+      unique case ({
+        packet7_q.first, packet7_q.last
+      })
+        2'b11:   opcode7 = packet7_q.has_immediate ? WriteOnlyImmediate : WriteOnly;
+        2'b10:   opcode7 = WriteFirst;
+        2'b01:   opcode7 = packet7_q.has_immediate ? WriteLastImmediate : WriteLast;
+        default: opcode7 = WriteMiddle;
+      endcase
       OperationRead: opcode7 = ReadRequest;
       OperationCompareSwap: opcode7 = CompareSwap;
       default: opcode7 = FetchAdd;
@@ -1447,67 +1400,32 @@ module requester
 
   assign payload7 = !packet7_q.has_response && packet7_q.bytes != '0;
   assign outgoing_in = '{
-      qp: qp_q[7],
-      opcode: opcode7,
-      psn: common7_q.state.cursor,
-      request: packet7_q.request,
-      solicited: packet7_q.solicited,
-      remote_address: remote7_q,
-      rkey: wire7_q.rkey,
-      length: packet7_q.length,
-      swap_or_add: wire7_q.swap_or_add,
-      compare: packet7_q.operation == OperationCompareSwap ? wire7_q.compare : '0,
-      bytes: payload7 ? packet7_q.bytes : '0,
-      again: packet7_q.again,
-      target: payload7 ? grant_i.target : TargetRegister,
-      address: packet7_q.address
-  };
+          qp: qp_q[7],
+          opcode: opcode7,
+          psn: common7_q.state.cursor,
+          request: packet7_q.request,
+          solicited: packet7_q.solicited,
+          remote_address: remote7_q,
+          rkey: wire7_q.rkey,
+          length: packet7_q.length,
+          swap_or_add: wire7_q.swap_or_add,
+          compare: packet7_q.operation == OperationCompareSwap ? wire7_q.compare : '0,
+          bytes: payload7 ? packet7_q.bytes : '0,
+          again: packet7_q.again,
+          target: payload7 ? grant_i.target : TargetRegister,
+          address: packet7_q.address
+      };
 
-  fifo #(
-    .T    (outgoing_t),
-    .Depth(OutputDepth)
-  ) u_outgoing (
+  requester_packets u_packets (
     .clk_i,
     .rst_ni,
-    .in_valid_i (valid_q[7] && sends7),
-    // verilator lint_off PINCONNECTEMPTY
-    .in_ready_o (),
-    // verilator lint_on PINCONNECTEMPTY
-    .in_i       (outgoing_in),
-    .out_valid_o(transmit_valid_o),
-    .out_ready_i(transmit_ready_i),
-    .out_o      (outgoing_out),
-    .level_o    (transmit_level)
+    .push_i(valid_q[7] && sends7),
+    .push_data_i(outgoing_in),
+    .level_o(transmit_level),
+    .transmit_valid_o,
+    .transmit_ready_i,
+    .transmit_o
   );
-
-  logic     from_host;
-  address_t slot;
-
-  assign from_host = outgoing_out.bytes != '0 && outgoing_out.target == TargetHost;
-  assign slot = 48'({outgoing_out.qp, outgoing_out.psn[$clog2(WindowPackets)-1:0]})
-      << $clog2(RetransmissionSlotBytes);
-
-  always_comb begin
-    transmit_o = '0;
-    transmit_o.qp = outgoing_out.qp;
-    transmit_o.opcode = outgoing_out.opcode;
-    transmit_o.psn = outgoing_out.psn;
-    transmit_o.acknowledge_request = outgoing_out.request;
-    transmit_o.solicited = outgoing_out.solicited;
-    transmit_o.remote_address = outgoing_out.remote_address;
-    transmit_o.rkey = outgoing_out.rkey;
-    transmit_o.length = outgoing_out.length;
-    transmit_o.swap_or_add = outgoing_out.swap_or_add;
-    transmit_o.compare = outgoing_out.compare;
-    transmit_o.immediate = outgoing_out.swap_or_add[31:0];
-    transmit_o.bytes = outgoing_out.bytes;
-    transmit_o.source.retransmission = from_host && outgoing_out.again;
-    transmit_o.source.target = outgoing_out.target;
-    transmit_o.source_address = from_host && outgoing_out.again
-        ? slot | 48'(outgoing_out.address[$clog2(BeatBytes)-1:0]) : outgoing_out.address;
-    transmit_o.keep = from_host && !outgoing_out.again;
-    transmit_o.keep_address = slot;
-  end
 
   fifo #(
     .T    (qp_index_t),
@@ -1569,13 +1487,15 @@ module requester
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && valid_q[7]) begin
-      assert (!verdict_level[5] && !transmit_level[5] && !fail_level[5]) else $error("no room for an effect");
-      assert (common7_q.state.awaited <= 5'(ResponderResources)) else $error("more is awaited than is allowed");
+      assert (!verdict_level[5] && !transmit_level[5] && !fail_level[5])
+      else $error("no room for an effect");
+      assert (common7_q.state.awaited <= 5'(ResponderResources))
+      else $error("more is awaited than is allowed");
       if (common7_q.state.state == RequesterReady) begin
         assert (!psn_before(common7_q.state.cursor, common7_q.state.unacknowledged))
-          else $error("the cursor lies before what is acknowledged");
+        else $error("the cursor lies before what is acknowledged");
         assert (!psn_before(common7_q.state.sent, common7_q.state.cursor))
-          else $error("the cursor lies behind all that was sent");
+        else $error("the cursor lies behind all that was sent");
       end
     end
   end

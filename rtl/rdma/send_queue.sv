@@ -11,9 +11,9 @@
 module send_queue
   import weft_pkg::*;
 (
-  input  logic          clk_i,
-  input  logic          rst_ni,
-  output logic          ready_o,
+  input  logic clk_i,
+  input  logic rst_ni,
+  output logic ready_o,
 
   input  logic          post_valid_i,
   output logic          post_ready_o,
@@ -26,51 +26,51 @@ module send_queue
   // verilator lint_on UNUSEDSIGNAL
 
   // Opens a queue with the next PSN (ControlSend), opens it as it is (ControlError), or closes it (ControlReset).
-  input  logic          command_valid_i,
-  output logic          command_ready_o,
-  input  control_t      command_i,
+  input  logic     command_valid_i,
+  output logic     command_ready_o,
+  input  control_t command_i,
 
-  output logic          activate_valid_o,
-  input  logic          activate_ready_i,
-  output qp_index_t     activate_o,
+  output logic      activate_valid_o,
+  input  logic      activate_ready_i,
+  output qp_index_t activate_o,
 
   // From the completer: the oldest request of a queue that has not completed.
-  input  logic          head_write_i,
-  input  qp_index_t     head_index_i,
-  input  send_serial_t  head_i,
+  input logic         head_write_i,
+  input qp_index_t    head_index_i,
+  input send_serial_t head_i,
 
   // Read ports of the requester. Ends of the queue:
-  input  logic          ends_read_i,
-  input  qp_index_t     ends_index_i,
-  output send_serial_t  ends_head_o,
-  output send_tail_t    ends_tail_o,
+  input  logic         ends_read_i,
+  input  qp_index_t    ends_index_i,
+  output send_serial_t ends_head_o,
+  output send_tail_t   ends_tail_o,
   // One request:
-  input  logic          plan_read_i,
-  input  qp_index_t     plan_index_i,
-  input  send_serial_t  plan_serial_i,
-  output send_plan_t    plan_o,
-  input  logic          wait_read_i,
-  input  send_serial_t  wait_serial_i,  // of queue pair `plan_index_i`
-  output send_wait_t    wait_o,
-  input  logic          wire_read_i,
-  input  qp_index_t     wire_index_i,
-  input  send_serial_t  wire_serial_i,
-  output send_wire_t    wire_o,
+  input  logic         plan_read_i,
+  input  qp_index_t    plan_index_i,
+  input  send_serial_t plan_serial_i,
+  output send_plan_t   plan_o,
+  input  logic         wait_read_i,
+  input  send_serial_t wait_serial_i,  // of queue pair `plan_index_i`
+  output send_wait_t   wait_o,
+  input  logic         wire_read_i,
+  input  qp_index_t    wire_index_i,
+  input  send_serial_t wire_serial_i,
+  output send_wire_t   wire_o,
 
   // Read ports of the completer.
-  input  logic          tail_read_i,
-  input  qp_index_t     tail_index_i,
-  output send_serial_t  tail_o,
-  input  logic          end_read_i,
-  input  qp_index_t     end_index_i,
-  input  send_serial_t  end_serial_i,
-  output send_end_t     end_o,
+  input  logic         tail_read_i,
+  input  qp_index_t    tail_index_i,
+  output send_serial_t tail_o,
+  input  logic         end_read_i,
+  input  qp_index_t    end_index_i,
+  input  send_serial_t end_serial_i,
+  output send_end_t    end_o,
 
-  output logic          rdma_sends_o,
-  output logic          post_overflow_o,
-  output logic          post_invalid_o,
-  output logic          post_wrong_state_o,
-  output logic          idle_o
+  output logic rdma_sends_o,
+  output logic post_overflow_o,
+  output logic post_invalid_o,
+  output logic post_wrong_state_o,
+  output logic idle_o
 );
 
   localparam int unsigned IndexBits = $bits(qp_index_t);
@@ -87,23 +87,23 @@ module send_queue
   } step_e;
 
   // The next tail to clear; the highest bit says that all are cleared.
-  logic [IndexBits:0] clear_q;
-  step_e              step_q;
-  step_e              step_d;
+  logic         [IndexBits:0] clear_q;
+  step_e                      step_q;
+  step_e                      step_d;
 
-  send_tail_t         tail;
-  send_serial_t       head;
-  psn_t               packets_q;
-  logic               overflow_q;
-  logic               invalid_q;
-  logic               activate_valid_q;
-  qp_index_t          activate_q;
+  send_tail_t                 tail;
+  send_serial_t               head;
+  psn_t                       packets_q;
+  logic                       overflow_q;
+  logic                       invalid_q;
+  logic                       activate_valid_q;
+  qp_index_t                  activate_q;
 
-  logic               read;
-  logic               write;
-  logic               finish;
-  qp_index_t          read_index;
-  psn_t               limit;
+  logic                       read;
+  logic                       write;
+  logic                       finish;
+  qp_index_t                  read_index;
+  psn_t                       limit;
 
   assign ready_o = clear_q[IndexBits];
   assign idle_o = ready_o && step_q == StepRead && !post_valid_i && !command_valid_i && !activate_valid_q;
@@ -284,7 +284,7 @@ module send_queue
   // The highest bit of a serial number is not part of the place.
   // verilator lint_off UNUSEDSIGNAL
   function automatic place_t place(qp_index_t qp, send_serial_t serial);
-  // verilator lint_on UNUSEDSIGNAL
+    // verilator lint_on UNUSEDSIGNAL
     return {qp, serial[$clog2(SendQueueDepth)-1:0]};
   endfunction
 
@@ -296,30 +296,30 @@ module send_queue
 
   assign write_place = place(post_i.qp, tail.tail);
   assign write_plan = '{
-      operation: post_i.operation,
-      signaled: post_i.signaled,
-      fence: post_i.fence,
-      solicited: post_i.solicited,
-      has_immediate: post_i.has_immediate,
-      local_address: post_i.local_address,
-      length: post_i.length,
-      lkey: post_i.lkey,
-      first: tail.next_psn,
-      limit: limit
-  };
+          operation: post_i.operation,
+          signaled: post_i.signaled,
+          fence: post_i.fence,
+          solicited: post_i.solicited,
+          has_immediate: post_i.has_immediate,
+          local_address: post_i.local_address,
+          length: post_i.length,
+          lkey: post_i.lkey,
+          first: tail.next_psn,
+          limit: limit
+      };
   assign write_wire = '{
-      remote_address: post_i.remote_address,
-      rkey: post_i.rkey,
-      swap_or_add: atomic ? post_i.swap_or_add : {32'd0, post_i.immediate},
-      compare: post_i.compare
-  };
+          remote_address: post_i.remote_address,
+          rkey: post_i.rkey,
+          swap_or_add: atomic ? post_i.swap_or_add : {32'd0, post_i.immediate},
+          compare: post_i.compare
+      };
   assign write_end = '{
-      id: post_i.id,
-      operation: post_i.operation,
-      signaled: post_i.signaled,
-      length: post_i.length,
-      limit: limit
-  };
+          id: post_i.id,
+          operation: post_i.operation,
+          signaled: post_i.signaled,
+          length: post_i.length,
+          limit: limit
+      };
   assign write_wait = '{fence: post_i.fence, has_response: has_response};
 
   ram #(
@@ -379,8 +379,10 @@ module send_queue
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (!command_ready_o || command_valid_i) else $error("a command was taken back");
-      assert (!post_ready_o || post_valid_i) else $error("a post was taken back");
+      assert (!command_ready_o || command_valid_i)
+      else $error("a command was taken back");
+      assert (!post_ready_o || post_valid_i)
+      else $error("a post was taken back");
     end
   end
 

@@ -26,6 +26,8 @@ SOURCES = [
     "rdma/congestion.sv",
     "rdma/completer.sv",
     "rdma/request_control.sv",
+    "rdma/requester_packets.sv",
+    "rdma/requester_verdicts.sv",
     "rdma/requester.sv",
     "rdma/request_side.sv",
 ]
