@@ -4,17 +4,17 @@
 module axi_bursts
   import weft_pkg::*;
 (
-  input  logic         clk_i,
-  input  logic         rst_ni,
-  input  logic         command_valid_i,
-  output logic         command_ready_o,
-  input  logic [41:0]  command_word_i,   // address / 64
-  input  logic [6:0]   command_beats_i,  // less one; up to 64
-  output logic         burst_valid_o,
-  input  logic         burst_ready_i,
-  output axi_address_t burst_o,
+  input  logic                clk_i,
+  input  logic                rst_ni,
+  input  logic                command_valid_i,
+  output logic                command_ready_o,
+  input  logic         [41:0] command_word_i,   // address / 64
+  input  logic         [ 6:0] command_beats_i,  // less one; up to 64
+  output logic                burst_valid_o,
+  input  logic                burst_ready_i,
+  output axi_address_t        burst_o,
   // The last burst of its transfer.
-  output logic         burst_last_o
+  output logic                burst_last_o
 );
 
   logic       second_q;
@@ -30,10 +30,10 @@ module axi_bursts
   always_comb begin
     if (second_q) begin
       burst_o.address = {command_word_i[41:6] + 36'd1, 12'd0};
-      burst_o.length = 8'(end_word[5:0]);
+      burst_o.length  = 8'(end_word[5:0]);
     end else begin
       burst_o.address = {command_word_i, 6'd0};
-      burst_o.length = crosses ? 8'(~command_word_i[5:0]) & 8'h3f : 8'(command_beats_i);
+      burst_o.length  = crosses ? 8'(~command_word_i[5:0]) & 8'h3f : 8'(command_beats_i);
     end
   end
 

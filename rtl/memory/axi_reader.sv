@@ -9,54 +9,54 @@
 module axi_reader
   import weft_pkg::*;
 (
-  input  logic                clk_i,
-  input  logic                rst_ni,
+  input logic clk_i,
+  input logic rst_ni,
 
   input  logic                command_valid_i,
   output logic                command_ready_o,
-  input  logic [41:0]         command_word_i,   // address / 64
-  input  logic [6:0]          command_beats_i,  // less one; up to 64
+  input  logic [        41:0] command_word_i,   // address / 64
+  input  logic [         6:0] command_beats_i,  // less one; up to 64
   output logic                beat_valid_o,
   input  logic                beat_ready_i,
   output logic [BeatBits-1:0] beat_o,
 
   // One word at a time.
-  input  logic                word_valid_i,
-  output logic                word_ready_o,
-  input  logic [44:0]         word_index_i,  // address / 8
-  output logic                word_data_valid_o,
-  output logic [63:0]         word_data_o,
+  input  logic        word_valid_i,
+  output logic        word_ready_o,
+  input  logic [44:0] word_index_i,       // address / 8
+  output logic        word_data_valid_o,
+  output logic [63:0] word_data_o,
 
-  output logic                fault_o,
-  output logic                idle_o,
+  output logic fault_o,
+  output logic idle_o,
 
-  output logic                ar_valid_o,
-  input  logic                ar_ready_i,
-  output axi_address_t        ar_o,
-  input  logic                r_valid_i,
-  output logic                r_ready_o,
-  input  axi_read_t           r_i
+  output logic         ar_valid_o,
+  input  logic         ar_ready_i,
+  output axi_address_t ar_o,
+  input  logic         r_valid_i,
+  output logic         r_ready_o,
+  input  axi_read_t    r_i
 );
 
   localparam int unsigned FifoBeats = 512;
 
-  logic         burst_valid;
-  logic         burst_ready;
-  axi_address_t burst;
-  logic         burst_last;
+  logic               burst_valid;
+  logic               burst_ready;
+  axi_address_t       burst;
+  logic               burst_last;
   // Beats that the FIFO can take beyond those that have been asked for.
-  logic [9:0]   free_q;
-  logic         address_free;
-  logic         take_word;
-  logic         take_burst;
-  logic         under_way_ready;
-  logic         under_way_valid;
-  logic         under_way_word;
-  logic [8:0]   under_way_level;
-  logic [2:0]   word_index_q;
-  logic         take_beat;
-  logic         fifo_ready;
-  logic         fifo_empty;
+  logic         [9:0] free_q;
+  logic               address_free;
+  logic               take_word;
+  logic               take_burst;
+  logic               under_way_ready;
+  logic               under_way_valid;
+  logic               under_way_word;
+  logic         [8:0] under_way_level;
+  logic         [2:0] word_index_q;
+  logic               take_beat;
+  logic               fifo_ready;
+  logic               fifo_empty;
 
   axi_bursts i_bursts (
     .clk_i,

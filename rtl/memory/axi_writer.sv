@@ -7,33 +7,33 @@
 module axi_writer
   import weft_pkg::*;
 (
-  input  logic         clk_i,
-  input  logic         rst_ni,
+  input logic clk_i,
+  input logic rst_ni,
 
-  input  logic         command_valid_i,
-  output logic         command_ready_o,
-  input  logic [41:0]  command_word_i,   // address / 64
-  input  logic [6:0]   command_beats_i,  // less one; up to 64
+  input  logic        command_valid_i,
+  output logic        command_ready_o,
+  input  logic [41:0] command_word_i,   // address / 64
+  input  logic [ 6:0] command_beats_i,  // less one; up to 64
 
   // The beats of the commands.
-  input  logic         beat_valid_i,
-  output logic         beat_ready_o,
-  input  write_beat_t  beat_i,
-  input  logic [5:0]   beat_word_i,  // bits 11:6 of its address
+  input  logic              beat_valid_i,
+  output logic              beat_ready_o,
+  input  write_beat_t       beat_i,
+  input  logic        [5:0] beat_word_i,   // bits 11:6 of its address
 
   // One pulse for each command, when the memory has answered all its bursts.
-  output logic         done_o,
-  output logic         fault_o,
-  output logic         idle_o,
+  output logic done_o,
+  output logic fault_o,
+  output logic idle_o,
 
-  output logic         aw_valid_o,
-  input  logic         aw_ready_i,
-  output axi_address_t aw_o,
-  output logic         w_valid_o,
-  input  logic         w_ready_i,
-  output write_beat_t  w_o,
-  input  logic         b_valid_i,
-  input  logic [1:0]   b_response_i
+  output logic               aw_valid_o,
+  input  logic               aw_ready_i,
+  output axi_address_t       aw_o,
+  output logic               w_valid_o,
+  input  logic               w_ready_i,
+  output write_beat_t        w_o,
+  input  logic               b_valid_i,
+  input  logic         [1:0] b_response_i
 );
 
   typedef struct packed {
@@ -41,18 +41,18 @@ module axi_writer
     logic [6:0]  beats;
   } command_t;
 
-  command_t     command;
-  logic         command_valid;
-  logic         command_ready;
-  logic [4:0]   command_level;
-  logic         burst_valid;
-  logic         burst_ready;
-  axi_address_t burst;
-  logic         burst_last;
-  logic         unanswered_ready;
-  logic         unanswered_valid;
-  logic         unanswered_last;
-  logic [8:0]   unanswered_level;
+  command_t           command;
+  logic               command_valid;
+  logic               command_ready;
+  logic         [4:0] command_level;
+  logic               burst_valid;
+  logic               burst_ready;
+  axi_address_t       burst;
+  logic               burst_last;
+  logic               unanswered_ready;
+  logic               unanswered_valid;
+  logic               unanswered_last;
+  logic         [8:0] unanswered_level;
 
   fifo #(
     .T    (command_t),

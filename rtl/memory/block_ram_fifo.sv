@@ -4,7 +4,7 @@
 // holds `Depth` elements; one more may lie at the output.
 module block_ram_fifo #(
   parameter type         T     = logic [7:0],
-  parameter int unsigned Depth = 512  // a power of two
+  parameter int unsigned Depth = 512           // a power of two
 ) (
   input  logic clk_i,
   input  logic rst_ni,

@@ -8,35 +8,35 @@
 module local_memory
   import weft_pkg::*;
 #(
-  parameter  int unsigned OnChipBytes = 262_144,
+  parameter int unsigned OnChipBytes = 262_144,
   localparam int unsigned RowBits = $clog2(OnChipBytes / BeatBytes)
 ) (
-  input  logic                     clk_i,
-  input  logic                     rst_ni,
+  input logic clk_i,
+  input logic rst_ni,
 
-  input  logic                     write_i,
-  input  logic                     write_on_chip_i,  // otherwise the register file
-  input  logic [RowBits-1:0]       write_row_i,
-  input  logic [BeatBytes-1:0]     write_strobe_i,
-  input  logic [BeatBits-1:0]      write_data_i,
+  input logic                 write_i,
+  input logic                 write_on_chip_i,  // otherwise the register file
+  input logic [  RowBits-1:0] write_row_i,
+  input logic [BeatBytes-1:0] write_strobe_i,
+  input logic [ BeatBits-1:0] write_data_i,
 
-  input  logic                     command_valid_i,
-  output logic                     command_ready_o,
-  input  logic                     command_outside_i,  // reads as zero
-  input  logic                     command_on_chip_i,
-  input  logic [RowBits-1:0]       command_row_i,
-  input  logic [6:0]               command_beats_i,  // less one
-  output logic                     beat_valid_o,
-  input  logic                     beat_ready_i,
-  output logic [BeatBits-1:0]      beat_o,
+  input  logic                command_valid_i,
+  output logic                command_ready_o,
+  input  logic                command_outside_i,  // reads as zero
+  input  logic                command_on_chip_i,
+  input  logic [ RowBits-1:0] command_row_i,
+  input  logic [         6:0] command_beats_i,    // less one
+  output logic                beat_valid_o,
+  input  logic                beat_ready_i,
+  output logic [BeatBits-1:0] beat_o,
 
   // One word, always taken at once.
-  input  logic                     word_i,
-  input  logic                     word_outside_i,
-  input  logic                     word_on_chip_i,
-  input  logic [RowBits+2:0]       word_index_i,
-  output logic                     word_data_valid_o,
-  output logic [63:0]              word_data_o,
+  input  logic               word_i,
+  input  logic               word_outside_i,
+  input  logic               word_on_chip_i,
+  input  logic [RowBits+2:0] word_index_i,
+  output logic               word_data_valid_o,
+  output logic [       63:0] word_data_o,
 
   output logic [7:0][BeatBits-1:0] registers_o,
   output logic                     idle_o
@@ -52,19 +52,19 @@ module local_memory
     logic [2:0] word_index;
   } read_t;
 
-  logic [6:0]          index_q;
+  logic  [         6:0] index_q;
   // Beats that the FIFO can take beyond those that are being read.
-  logic [4:0]          free_q;
-  logic                issue;
-  logic                issue_last;
-  logic                on_chip;
-  logic [RowBits-1:0]  row;
-  read_t [1:0]         reads_q;
-  logic [BeatBits-1:0] on_chip_row;
-  logic [BeatBits-1:0] register_row;
-  logic [BeatBits-1:0] data;
-  logic                fifo_ready;
-  logic [4:0]          fifo_level;
+  logic  [         4:0] free_q;
+  logic                 issue;
+  logic                 issue_last;
+  logic                 on_chip;
+  logic  [ RowBits-1:0] row;
+  read_t [         1:0] reads_q;
+  logic  [BeatBits-1:0] on_chip_row;
+  logic  [BeatBits-1:0] register_row;
+  logic  [BeatBits-1:0] data;
+  logic                 fifo_ready;
+  logic  [         4:0] fifo_level;
 
   assign issue = command_valid_i && !word_i && free_q != '0;
   assign issue_last = index_q == command_beats_i;

@@ -17,8 +17,8 @@ module memory
 #(
   parameter int unsigned OnChipBytes = 262_144
 ) (
-  input  logic           clk_i,
-  input  logic           rst_ni,
+  input logic clk_i,
+  input logic rst_ni,
 
   // Writes.
   input  logic           write_valid_i,
@@ -31,69 +31,69 @@ module memory
   output logic           written_o,
 
   // Reads for transmit.
-  input  logic           read_valid_i,
-  output logic           read_ready_o,
-  input  read_command_t  read_i,
-  output logic           data_valid_o,
-  input  logic           data_ready_i,
-  output beat_t          data_o,
+  input  logic          read_valid_i,
+  output logic          read_ready_o,
+  input  read_command_t read_i,
+  output logic          data_valid_o,
+  input  logic          data_ready_i,
+  output beat_t         data_o,
 
   // Reads of one word for atomics, one at a time. The answer is a pulse.
-  input  logic           word_valid_i,
-  output logic           word_ready_o,
-  input  target_e        word_target_i,
-  input  address_t       word_address_i,  // a multiple of 8
-  output logic           word_data_valid_o,
-  output logic [63:0]    word_data_o,
+  input  logic            word_valid_i,
+  output logic            word_ready_o,
+  input  target_e         word_target_i,
+  input  address_t        word_address_i,     // a multiple of 8
+  output logic            word_data_valid_o,
+  output logic     [63:0] word_data_o,
 
   // The register file: row n holds bytes 64n to 64n + 63.
   output logic [7:0][BeatBits-1:0] registers_o,
 
   // AXI4 masters.
-  output logic           hbm_aw_valid_o,
-  input  logic           hbm_aw_ready_i,
-  output axi_address_t   hbm_aw_o,
-  output logic           hbm_w_valid_o,
-  input  logic           hbm_w_ready_i,
-  output write_beat_t    hbm_w_o,
-  input  logic           hbm_b_valid_i,
-  input  logic [1:0]     hbm_b_response_i,
-  output logic           hbm_ar_valid_o,
-  input  logic           hbm_ar_ready_i,
-  output axi_address_t   hbm_ar_o,
-  input  logic           hbm_r_valid_i,
-  output logic           hbm_r_ready_o,
-  input  axi_read_t      hbm_r_i,
+  output logic               hbm_aw_valid_o,
+  input  logic               hbm_aw_ready_i,
+  output axi_address_t       hbm_aw_o,
+  output logic               hbm_w_valid_o,
+  input  logic               hbm_w_ready_i,
+  output write_beat_t        hbm_w_o,
+  input  logic               hbm_b_valid_i,
+  input  logic         [1:0] hbm_b_response_i,
+  output logic               hbm_ar_valid_o,
+  input  logic               hbm_ar_ready_i,
+  output axi_address_t       hbm_ar_o,
+  input  logic               hbm_r_valid_i,
+  output logic               hbm_r_ready_o,
+  input  axi_read_t          hbm_r_i,
 
-  output logic           host_aw_valid_o,
-  input  logic           host_aw_ready_i,
-  output axi_address_t   host_aw_o,
-  output logic           host_w_valid_o,
-  input  logic           host_w_ready_i,
-  output write_beat_t    host_w_o,
-  input  logic           host_b_valid_i,
-  input  logic [1:0]     host_b_response_i,
-  output logic           host_ar_valid_o,
-  input  logic           host_ar_ready_i,
-  output axi_address_t   host_ar_o,
-  input  logic           host_r_valid_i,
-  output logic           host_r_ready_o,
-  input  axi_read_t      host_r_i,
+  output logic               host_aw_valid_o,
+  input  logic               host_aw_ready_i,
+  output axi_address_t       host_aw_o,
+  output logic               host_w_valid_o,
+  input  logic               host_w_ready_i,
+  output write_beat_t        host_w_o,
+  input  logic               host_b_valid_i,
+  input  logic         [1:0] host_b_response_i,
+  output logic               host_ar_valid_o,
+  input  logic               host_ar_ready_i,
+  output axi_address_t       host_ar_o,
+  input  logic               host_r_valid_i,
+  output logic               host_r_ready_o,
+  input  axi_read_t          host_r_i,
 
-  output logic           retransmission_aw_valid_o,
-  input  logic           retransmission_aw_ready_i,
-  output axi_address_t   retransmission_aw_o,
-  output logic           retransmission_w_valid_o,
-  input  logic           retransmission_w_ready_i,
-  output write_beat_t    retransmission_w_o,
-  input  logic           retransmission_b_valid_i,
-  input  logic [1:0]     retransmission_b_response_i,
-  output logic           retransmission_ar_valid_o,
-  input  logic           retransmission_ar_ready_i,
-  output axi_address_t   retransmission_ar_o,
-  input  logic           retransmission_r_valid_i,
-  output logic           retransmission_r_ready_o,
-  input  axi_read_t      retransmission_r_i,
+  output logic               retransmission_aw_valid_o,
+  input  logic               retransmission_aw_ready_i,
+  output axi_address_t       retransmission_aw_o,
+  output logic               retransmission_w_valid_o,
+  input  logic               retransmission_w_ready_i,
+  output write_beat_t        retransmission_w_o,
+  input  logic               retransmission_b_valid_i,
+  input  logic         [1:0] retransmission_b_response_i,
+  output logic               retransmission_ar_valid_o,
+  input  logic               retransmission_ar_ready_i,
+  output axi_address_t       retransmission_ar_o,
+  input  logic               retransmission_r_valid_i,
+  output logic               retransmission_r_ready_o,
+  input  axi_read_t          retransmission_r_i,
 
   output memory_events_t events_o,
   // No command, beat or burst is under way.
@@ -104,31 +104,31 @@ module memory
 
   // Writes.
 
-  logic                 local_write;
-  logic                 local_write_on_chip;
-  logic [RowBits-1:0]   local_write_row;
-  logic [BeatBytes-1:0] local_write_strobe;
-  logic [BeatBits-1:0]  local_write_data;
-  logic [41:0]          write_word;
-  logic [6:0]           write_beats;
-  write_beat_t          write_beat;
-  logic [5:0]           write_beat_word;
-  logic                 write_fault;
-  logic                 write_idle;
-  logic                 hbm_write_valid;
-  logic                 hbm_write_ready;
-  logic                 hbm_write_beat_valid;
-  logic                 hbm_write_beat_ready;
-  logic                 hbm_write_done;
-  logic                 hbm_write_fault;
-  logic                 hbm_write_idle;
-  logic                 host_write_valid;
-  logic                 host_write_ready;
-  logic                 host_write_beat_valid;
-  logic                 host_write_beat_ready;
-  logic                 host_write_done;
-  logic                 host_write_fault;
-  logic                 host_write_idle;
+  logic                        local_write;
+  logic                        local_write_on_chip;
+  logic        [  RowBits-1:0] local_write_row;
+  logic        [BeatBytes-1:0] local_write_strobe;
+  logic        [ BeatBits-1:0] local_write_data;
+  logic        [         41:0] write_word;
+  logic        [          6:0] write_beats;
+  write_beat_t                 write_beat;
+  logic        [          5:0] write_beat_word;
+  logic                        write_fault;
+  logic                        write_idle;
+  logic                        hbm_write_valid;
+  logic                        hbm_write_ready;
+  logic                        hbm_write_beat_valid;
+  logic                        hbm_write_beat_ready;
+  logic                        hbm_write_done;
+  logic                        hbm_write_fault;
+  logic                        hbm_write_idle;
+  logic                        host_write_valid;
+  logic                        host_write_ready;
+  logic                        host_write_beat_valid;
+  logic                        host_write_beat_ready;
+  logic                        host_write_done;
+  logic                        host_write_fault;
+  logic                        host_write_idle;
 
   memory_write #(
     .OnChipBytes(OnChipBytes)
@@ -215,56 +215,56 @@ module memory
 
   // Reads.
 
-  logic                local_command_valid;
-  logic                local_command_ready;
-  logic                local_command_outside;
-  logic                local_command_on_chip;
-  logic [RowBits-1:0]  local_command_row;
-  logic [6:0]          local_command_beats;
-  logic                local_beat_valid;
-  logic                local_beat_ready;
-  logic [BeatBits-1:0] local_beat;
-  logic                local_idle;
-  logic                hbm_command_valid;
-  logic                hbm_command_ready;
-  logic [41:0]         hbm_command_word;
-  logic [6:0]          hbm_command_beats;
-  logic                hbm_beat_valid;
-  logic                hbm_beat_ready;
-  logic [BeatBits-1:0] hbm_beat;
-  logic                hbm_read_fault;
-  logic                hbm_read_idle;
-  logic                host_command_valid;
-  logic                host_command_ready;
-  logic [41:0]         host_command_word;
-  logic [6:0]          host_command_beats;
-  logic                host_beat_valid;
-  logic                host_beat_ready;
-  logic [BeatBits-1:0] host_beat;
-  logic                host_read_fault;
-  logic                host_read_idle;
-  logic                retransmission_command_valid;
-  logic                retransmission_command_ready;
-  logic [41:0]         retransmission_command_word;
-  logic [6:0]          retransmission_command_beats;
-  logic                retransmission_beat_valid;
-  logic                retransmission_beat_ready;
-  logic [BeatBits-1:0] retransmission_beat;
-  logic                retransmission_read_fault;
-  logic                retransmission_read_idle;
-  logic                copy_command_valid;
-  logic                copy_command_ready;
-  logic [41:0]         copy_command_word;
-  logic [6:0]          copy_command_beats;
-  logic                copy_valid;
-  logic                copy_ready;
-  write_beat_t         copy_beat;
-  logic [5:0]          copy_word;
-  logic                copy_done;
-  logic                copy_fault;
-  logic                copy_idle;
-  logic                read_fault;
-  logic                read_idle;
+  logic                       local_command_valid;
+  logic                       local_command_ready;
+  logic                       local_command_outside;
+  logic                       local_command_on_chip;
+  logic        [ RowBits-1:0] local_command_row;
+  logic        [         6:0] local_command_beats;
+  logic                       local_beat_valid;
+  logic                       local_beat_ready;
+  logic        [BeatBits-1:0] local_beat;
+  logic                       local_idle;
+  logic                       hbm_command_valid;
+  logic                       hbm_command_ready;
+  logic        [        41:0] hbm_command_word;
+  logic        [         6:0] hbm_command_beats;
+  logic                       hbm_beat_valid;
+  logic                       hbm_beat_ready;
+  logic        [BeatBits-1:0] hbm_beat;
+  logic                       hbm_read_fault;
+  logic                       hbm_read_idle;
+  logic                       host_command_valid;
+  logic                       host_command_ready;
+  logic        [        41:0] host_command_word;
+  logic        [         6:0] host_command_beats;
+  logic                       host_beat_valid;
+  logic                       host_beat_ready;
+  logic        [BeatBits-1:0] host_beat;
+  logic                       host_read_fault;
+  logic                       host_read_idle;
+  logic                       retransmission_command_valid;
+  logic                       retransmission_command_ready;
+  logic        [        41:0] retransmission_command_word;
+  logic        [         6:0] retransmission_command_beats;
+  logic                       retransmission_beat_valid;
+  logic                       retransmission_beat_ready;
+  logic        [BeatBits-1:0] retransmission_beat;
+  logic                       retransmission_read_fault;
+  logic                       retransmission_read_idle;
+  logic                       copy_command_valid;
+  logic                       copy_command_ready;
+  logic        [        41:0] copy_command_word;
+  logic        [         6:0] copy_command_beats;
+  logic                       copy_valid;
+  logic                       copy_ready;
+  write_beat_t                copy_beat;
+  logic        [         5:0] copy_word;
+  logic                       copy_done;
+  logic                       copy_fault;
+  logic                       copy_idle;
+  logic                       read_fault;
+  logic                       read_idle;
 
   memory_read #(
     .OnChipBytes(OnChipBytes)

@@ -6,10 +6,10 @@ module memory_bounds
 #(
   parameter int unsigned OnChipBytes = 262_144  // a power of two, 8,192 or more
 ) (
-  input  target_e    target_i,
-  input  transfer_t  transfer_i,
-  output logic       outside_o,
-  output logic [6:0] beats_o  // less one
+  input  target_e         target_i,
+  input  transfer_t       transfer_i,
+  output logic            outside_o,
+  output logic      [6:0] beats_o      // less one
 );
 
   localparam int unsigned RegisterBits = $clog2(512);
@@ -17,9 +17,9 @@ module memory_bounds
 
   // Of the last byte, counted from the beat in which the first lies.
   /* verilator lint_off UNUSEDSIGNAL */  // its place in the last beat
-  logic [12:0]         end_byte;
+  logic [        12:0] end_byte;
   /* verilator lint_on UNUSEDSIGNAL */
-  logic [OnChipBits:0] past;      // the byte behind the last
+  logic [OnChipBits:0] past;  // the byte behind the last
 
   assign end_byte = 13'(transfer_i.address[5:0]) + transfer_i.bytes - 13'd1;
   assign beats_o = end_byte[12:6];

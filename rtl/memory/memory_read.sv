@@ -9,66 +9,66 @@
 module memory_read
   import weft_pkg::*;
 #(
-  parameter  int unsigned OnChipBytes = 262_144,
+  parameter int unsigned OnChipBytes = 262_144,
   localparam int unsigned RowBits = $clog2(OnChipBytes / BeatBytes)
 ) (
-  input  logic                clk_i,
-  input  logic                rst_ni,
+  input logic clk_i,
+  input logic rst_ni,
 
-  input  logic                read_valid_i,
-  output logic                read_ready_o,
-  input  read_command_t       read_i,
-  output logic                data_valid_o,
-  input  logic                data_ready_i,
-  output beat_t               data_o,
+  input  logic          read_valid_i,
+  output logic          read_ready_o,
+  input  read_command_t read_i,
+  output logic          data_valid_o,
+  input  logic          data_ready_i,
+  output beat_t         data_o,
 
   output logic                local_command_valid_o,
   input  logic                local_command_ready_i,
   output logic                local_command_outside_o,
   output logic                local_command_on_chip_o,
-  output logic [RowBits-1:0]  local_command_row_o,
-  output logic [6:0]          local_command_beats_o,
+  output logic [ RowBits-1:0] local_command_row_o,
+  output logic [         6:0] local_command_beats_o,
   input  logic                local_beat_valid_i,
   output logic                local_beat_ready_o,
   input  logic [BeatBits-1:0] local_beat_i,
 
   output logic                hbm_command_valid_o,
   input  logic                hbm_command_ready_i,
-  output logic [41:0]         hbm_command_word_o,
-  output logic [6:0]          hbm_command_beats_o,
+  output logic [        41:0] hbm_command_word_o,
+  output logic [         6:0] hbm_command_beats_o,
   input  logic                hbm_beat_valid_i,
   output logic                hbm_beat_ready_o,
   input  logic [BeatBits-1:0] hbm_beat_i,
 
   output logic                host_command_valid_o,
   input  logic                host_command_ready_i,
-  output logic [41:0]         host_command_word_o,
-  output logic [6:0]          host_command_beats_o,
+  output logic [        41:0] host_command_word_o,
+  output logic [         6:0] host_command_beats_o,
   input  logic                host_beat_valid_i,
   output logic                host_beat_ready_o,
   input  logic [BeatBits-1:0] host_beat_i,
 
   output logic                retransmission_command_valid_o,
   input  logic                retransmission_command_ready_i,
-  output logic [41:0]         retransmission_command_word_o,
-  output logic [6:0]          retransmission_command_beats_o,
+  output logic [        41:0] retransmission_command_word_o,
+  output logic [         6:0] retransmission_command_beats_o,
   input  logic                retransmission_beat_valid_i,
   output logic                retransmission_beat_ready_o,
   input  logic [BeatBits-1:0] retransmission_beat_i,
 
   // The copies, to the writer of the retransmission buffer.
-  output logic                copy_command_valid_o,
-  input  logic                copy_command_ready_i,
-  output logic [41:0]         copy_command_word_o,
-  output logic [6:0]          copy_command_beats_o,
-  output logic                copy_valid_o,
-  input  logic                copy_ready_i,
-  output write_beat_t         copy_o,
-  output logic [5:0]          copy_word_o,
-  input  logic                copy_done_i,
+  output logic               copy_command_valid_o,
+  input  logic               copy_command_ready_i,
+  output logic        [41:0] copy_command_word_o,
+  output logic        [ 6:0] copy_command_beats_o,
+  output logic               copy_valid_o,
+  input  logic               copy_ready_i,
+  output write_beat_t        copy_o,
+  output logic        [ 5:0] copy_word_o,
+  input  logic               copy_done_i,
 
-  output logic                fault_o,
-  output logic                idle_o
+  output logic fault_o,
+  output logic idle_o
 );
 
   localparam int unsigned CommandDepth = 32;
@@ -82,10 +82,10 @@ module memory_read
   } source_e;
 
   typedef struct packed {
-    source_e               source;
-    logic [6:0]            beats;
-    logic                  keep;
-    logic [47-SlotBits:0]  slot;
+    source_e              source;
+    logic [6:0]           beats;
+    logic                 keep;
+    logic [47-SlotBits:0] slot;
   } order_t;
 
   typedef struct packed {
@@ -110,32 +110,32 @@ module memory_read
 
   // Commands.
 
-  source_e                 source;
-  logic                    outside;
-  logic [6:0]              beats;
-  command_t                command;
-  logic                    source_ready;
-  logic                    take;
-  logic                    local_ready;
-  logic                    hbm_ready;
-  logic                    host_ready;
-  logic                    retransmission_ready;
-  logic [3:0][5:0]         levels;
-  local_command_t          local_command;
-  command_t                hbm_command;
-  command_t                host_command;
-  retransmission_command_t retransmission_command;
-  logic                    retransmission_valid;
-  logic                    copied;
-  copies_t                 copies_begun_q;
-  copies_t                 copies_done_q;
-  copies_t                 copies_ahead;
+  source_e                            source;
+  logic                               outside;
+  logic                    [6:0]      beats;
+  command_t                           command;
+  logic                               source_ready;
+  logic                               take;
+  logic                               local_ready;
+  logic                               hbm_ready;
+  logic                               host_ready;
+  logic                               retransmission_ready;
+  logic                    [3:0][5:0] levels;
+  local_command_t                     local_command;
+  command_t                           hbm_command;
+  command_t                           host_command;
+  retransmission_command_t            retransmission_command;
+  logic                               retransmission_valid;
+  logic                               copied;
+  copies_t                            copies_begun_q;
+  copies_t                            copies_done_q;
+  copies_t                            copies_ahead;
 
-  order_t                  order;
-  logic                    order_in_ready;
-  logic                    order_valid;
-  logic                    order_ready;
-  logic                    order_empty;
+  order_t                             order;
+  logic                               order_in_ready;
+  logic                               order_valid;
+  logic                               order_ready;
+  logic                               order_empty;
 
   memory_bounds #(
     .OnChipBytes(OnChipBytes)
@@ -215,7 +215,7 @@ module memory_read
     .out_o      (hbm_command),
     .level_o    (levels[1])
   );
-  assign hbm_command_word_o = hbm_command.word;
+  assign hbm_command_word_o  = hbm_command.word;
   assign hbm_command_beats_o = hbm_command.beats;
 
   fifo #(
@@ -232,7 +232,7 @@ module memory_read
     .out_o      (host_command),
     .level_o    (levels[2])
   );
-  assign host_command_word_o = host_command.word;
+  assign host_command_word_o  = host_command.word;
   assign host_command_beats_o = host_command.beats;
 
   fifo #(
@@ -269,19 +269,19 @@ module memory_read
 
   // Data.
 
-  logic [6:0]           index_q;
-  logic                 first;
-  logic                 last;
-  logic                 source_valid;
-  logic [BeatBits-1:0]  source_beat;
-  logic                 free;
-  logic                 load;
+  logic [         6:0] index_q;
+  logic                first;
+  logic                last;
+  logic                source_valid;
+  logic [BeatBits-1:0] source_beat;
+  logic                free;
+  logic                load;
   // The beat that goes out, to the reader and to the copy.
-  logic                 data_pending_q;
-  logic                 copy_pending_q;
-  logic                 last_q;
-  logic [5:0]           copy_word_q;
-  logic [BeatBits-1:0]  beat_q;
+  logic                data_pending_q;
+  logic                copy_pending_q;
+  logic                last_q;
+  logic [         5:0] copy_word_q;
+  logic [BeatBits-1:0] beat_q;
 
   always_comb begin
     unique case (order.source)

@@ -10,45 +10,45 @@
 module memory_write
   import weft_pkg::*;
 #(
-  parameter  int unsigned OnChipBytes = 262_144,
+  parameter int unsigned OnChipBytes = 262_144,
   localparam int unsigned RowBits = $clog2(OnChipBytes / BeatBytes)
 ) (
-  input  logic                 clk_i,
-  input  logic                 rst_ni,
+  input logic clk_i,
+  input logic rst_ni,
 
-  input  logic                 write_valid_i,
-  output logic                 write_ready_o,
-  input  write_command_t       write_i,
-  input  logic                 write_data_valid_i,
-  output logic                 write_data_ready_o,
-  input  write_beat_t          write_data_i,
-  output logic                 written_o,
+  input  logic           write_valid_i,
+  output logic           write_ready_o,
+  input  write_command_t write_i,
+  input  logic           write_data_valid_i,
+  output logic           write_data_ready_o,
+  input  write_beat_t    write_data_i,
+  output logic           written_o,
 
   // To the local memory.
   output logic                 local_write_o,
   output logic                 local_on_chip_o,
-  output logic [RowBits-1:0]   local_row_o,
+  output logic [  RowBits-1:0] local_row_o,
   output logic [BeatBytes-1:0] local_strobe_o,
-  output logic [BeatBits-1:0]  local_data_o,
+  output logic [ BeatBits-1:0] local_data_o,
 
   // To the AXI4 writers, which share the command and the beat.
-  output logic [41:0]          command_word_o,
-  output logic [6:0]           command_beats_o,
-  output write_beat_t          beat_o,
-  output logic [5:0]           beat_word_o,
-  output logic                 hbm_command_valid_o,
-  input  logic                 hbm_command_ready_i,
-  output logic                 hbm_beat_valid_o,
-  input  logic                 hbm_beat_ready_i,
-  input  logic                 hbm_done_i,
-  output logic                 host_command_valid_o,
-  input  logic                 host_command_ready_i,
-  output logic                 host_beat_valid_o,
-  input  logic                 host_beat_ready_i,
-  input  logic                 host_done_i,
+  output logic        [41:0] command_word_o,
+  output logic        [ 6:0] command_beats_o,
+  output write_beat_t        beat_o,
+  output logic        [ 5:0] beat_word_o,
+  output logic               hbm_command_valid_o,
+  input  logic               hbm_command_ready_i,
+  output logic               hbm_beat_valid_o,
+  input  logic               hbm_beat_ready_i,
+  input  logic               hbm_done_i,
+  output logic               host_command_valid_o,
+  input  logic               host_command_ready_i,
+  output logic               host_beat_valid_o,
+  input  logic               host_beat_ready_i,
+  input  logic               host_done_i,
 
-  output logic                 fault_o,
-  output logic                 idle_o
+  output logic fault_o,
+  output logic idle_o
 );
 
   localparam int unsigned UnansweredDepth = 256;
@@ -65,30 +65,30 @@ module memory_write
   } answers_t;
 
   // The command whose beats come in.
-  logic               current_valid_q;
-  places_t            current_places_q;
-  logic               current_on_chip_q;
-  logic [RowBits-1:0] current_word_q;
+  logic                      current_valid_q;
+  places_t                   current_places_q;
+  logic                      current_on_chip_q;
+  logic        [RowBits-1:0] current_word_q;
   // The beat that goes out.
-  logic               beat_valid_q;
-  write_beat_t        beat_q;
-  answers_t           beat_answers_q;
-  places_t            beat_pending_q;
-  logic               beat_on_chip_q;
-  logic [RowBits-1:0] beat_word_q;
+  logic                      beat_valid_q;
+  write_beat_t               beat_q;
+  answers_t                  beat_answers_q;
+  places_t                   beat_pending_q;
+  logic                      beat_on_chip_q;
+  logic        [RowBits-1:0] beat_word_q;
 
-  logic               outside;
-  places_t            places;
-  logic               take_command;
-  logic               take_beat;
-  logic               beat_done;
-  logic               push;
-  answers_t           answers;
-  logic               answers_valid;
-  logic               answers_ready;
-  logic [8:0]         answers_level;
-  logic [8:0]         hbm_done_q;
-  logic [8:0]         host_done_q;
+  logic                      outside;
+  places_t                   places;
+  logic                      take_command;
+  logic                      take_beat;
+  logic                      beat_done;
+  logic                      push;
+  answers_t                  answers;
+  logic                      answers_valid;
+  logic                      answers_ready;
+  logic        [        8:0] answers_level;
+  logic        [        8:0] hbm_done_q;
+  logic        [        8:0] host_done_q;
 
   // Commands.
 

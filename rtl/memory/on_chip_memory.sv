@@ -9,18 +9,18 @@ module on_chip_memory
   // "block" or "ultra".
   parameter              Style = "ultra"
 ) (
-  input  logic                                 clk_i,
-  input  logic                                 write_i,
-  input  logic [$clog2(Bytes/BeatBytes)-1:0]   write_row_i,
-  input  logic [BeatBytes-1:0]                 write_strobe_i,
-  input  logic [BeatBits-1:0]                  write_data_i,
-  input  logic                                 read_i,
-  input  logic [$clog2(Bytes/BeatBytes)-1:0]   read_row_i,
-  output logic [BeatBits-1:0]                  read_data_o
+  input  logic                               clk_i,
+  input  logic                               write_i,
+  input  logic [$clog2(Bytes/BeatBytes)-1:0] write_row_i,
+  input  logic [              BeatBytes-1:0] write_strobe_i,
+  input  logic [               BeatBits-1:0] write_data_i,
+  input  logic                               read_i,
+  input  logic [$clog2(Bytes/BeatBytes)-1:0] read_row_i,
+  output logic [               BeatBits-1:0] read_data_o
 );
 
   (* ram_style = Style *)
-  logic [BeatBits-1:0] memory[Bytes/BeatBytes];
+  logic [BeatBits-1:0] memory [Bytes/BeatBytes];
   // UltraRAM is fast only with its output register.
   logic [BeatBits-1:0] row_q;
   logic                read_q;

@@ -5,13 +5,13 @@
 module register_file
   import weft_pkg::*;
 (
-  input  logic                     clk_i,
-  input  logic                     write_i,
-  input  logic [2:0]               write_row_i,
-  input  logic [BeatBytes-1:0]     write_strobe_i,
-  input  logic [BeatBits-1:0]      write_data_i,
+  input  logic                               clk_i,
+  input  logic                               write_i,
+  input  logic [          2:0]               write_row_i,
+  input  logic [BeatBytes-1:0]               write_strobe_i,
+  input  logic [ BeatBits-1:0]               write_data_i,
   // Row n holds bytes 64n to 64n + 63.
-  output logic [7:0][BeatBits-1:0] registers_o
+  output logic [          7:0][BeatBits-1:0] registers_o
 );
 
   for (genvar row = 0; row < 8; row++) begin : gen_rows

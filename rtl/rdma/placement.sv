@@ -20,74 +20,74 @@
 module placement
   import weft_pkg::*;
 (
-  input  logic              clk_i,
-  input  logic              rst_ni,
+  input logic clk_i,
+  input logic rst_ni,
 
   // Whose the next packet is, one bit for each header: 0 the responder's, 1 the requester's.
-  input  logic              order_valid_i,
-  output logic              order_ready_o,
-  input  logic              order_requester_i,
+  input  logic order_valid_i,
+  output logic order_ready_o,
+  input  logic order_requester_i,
 
-  input  logic              responder_valid_i,
-  output logic              responder_ready_o,
-  input  placement_t        responder_i,
-  input  logic              requester_valid_i,
-  output logic              requester_ready_o,
+  input  logic       responder_valid_i,
+  output logic       responder_ready_o,
+  input  placement_t responder_i,
+  input  logic       requester_valid_i,
+  output logic       requester_ready_o,
   /* verilator lint_off UNUSEDSIGNAL */  // what only the responder decides
-  input  placement_t        requester_i,
+  input  placement_t requester_i,
   /* verilator lint_on UNUSEDSIGNAL */
 
   // Whole frames from Ethernet byte 0, one for each verdict with a packet, in the order of the order bits.
-  input  logic              frame_valid_i,
-  output logic              frame_ready_o,
+  input  logic  frame_valid_i,
+  output logic  frame_ready_o,
   /* verilator lint_off UNUSEDSIGNAL */  // the verdict says where the payload ends
-  input  beat_t             frame_i,
+  input  beat_t frame_i,
   /* verilator lint_on UNUSEDSIGNAL */
 
   // Memory.
-  output logic              write_valid_o,
-  input  logic              write_ready_i,
-  output write_command_t    write_o,
-  output logic              write_data_valid_o,
-  input  logic              write_data_ready_i,
-  output write_beat_t       write_data_o,
-  input  logic              written_i,
-  output logic              word_valid_o,
-  input  logic              word_ready_i,
-  output target_e           word_target_o,
-  output address_t          word_address_o,
-  input  logic              word_data_valid_i,
-  input  logic [63:0]       word_data_i,
+  output logic                  write_valid_o,
+  input  logic                  write_ready_i,
+  output write_command_t        write_o,
+  output logic                  write_data_valid_o,
+  input  logic                  write_data_ready_i,
+  output write_beat_t           write_data_o,
+  input  logic                  written_i,
+  output logic                  word_valid_o,
+  input  logic                  word_ready_i,
+  output target_e               word_target_o,
+  output address_t              word_address_o,
+  input  logic                  word_data_valid_i,
+  input  logic           [63:0] word_data_i,
 
   // The writes into an engine's region, beat by beat, before the call.
   output logic              snoop_valid_o,
   input  logic              snoop_ready_i,
   output write_beat_t       snoop_o,
   output address_t          snoop_address_o,  // of the beat's byte 0: a multiple of 64
-  output logic [3:0]        snoop_slot_o,
+  output logic        [3:0] snoop_slot_o,
 
   // Consequences.
-  output logic              completion_valid_o,
-  input  logic              completion_ready_i,
-  output completion_t       completion_o,
-  output logic              call_valid_o,
-  input  logic              call_ready_i,
-  output rpc_call_t         call_o,
-  output logic              answer_valid_o,
-  input  logic              answer_ready_i,
-  output qp_index_t         answer_qp_o,
-  output answer_t           answer_o,
-  output logic              advance_valid_o,
-  input  logic              advance_ready_i,
-  output qp_index_t         advance_qp_o,
-  output advance_t          advance_o,
-  output logic              marker_o,
-  output qp_index_t         marker_qp_o,
+  output logic        completion_valid_o,
+  input  logic        completion_ready_i,
+  output completion_t completion_o,
+  output logic        call_valid_o,
+  input  logic        call_ready_i,
+  output rpc_call_t   call_o,
+  output logic        answer_valid_o,
+  input  logic        answer_ready_i,
+  output qp_index_t   answer_qp_o,
+  output answer_t     answer_o,
+  output logic        advance_valid_o,
+  input  logic        advance_ready_i,
+  output qp_index_t   advance_qp_o,
+  output advance_t    advance_o,
+  output logic        marker_o,
+  output qp_index_t   marker_qp_o,
 
   // Bytes of a write to the host whose consequences have been passed on, and who decided it.
-  output logic              credit_return_valid_o,
-  output payload_bytes_t    credit_return_o,
-  output logic              credit_return_requester_o,
+  output logic           credit_return_valid_o,
+  output payload_bytes_t credit_return_o,
+  output logic           credit_return_requester_o,
 
   output placement_events_t events_o,
   output logic              idle_o
@@ -107,15 +107,15 @@ module placement
   } control_t;
 
   typedef struct packed {
-    logic [5:0]     from;
-    logic [5:0]     to;
-    payload_bytes_t bytes;
+    logic [5:0] from;
+    logic [5:0]       to;
+    payload_bytes_t   bytes;
   } run_t;
 
   typedef struct packed {
     logic        snoop;
     logic [3:0]  slot;
-    logic [41:0] word;  // address / 64
+    logic [41:0] word;   // address / 64
   } snoop_t;
 
   typedef enum logic [2:0] {
@@ -130,20 +130,20 @@ module placement
 
   // The verdict whose turn it is.
 
-  logic           from_requester;
-  logic           verdict_valid;
-  logic           verdict_packet;
-  place_e         place;
-  target_e        target;
-  logic           write_through;
-  address_t       address;
-  payload_bytes_t bytes;
-  logic [6:0]     offset;
-  logic [63:0]    value;
-  consequence_t   consequence;
-  state_e         state_q;
-  logic           room;
-  logic           take;
+  logic                  from_requester;
+  logic                  verdict_valid;
+  logic                  verdict_packet;
+  place_e                place;
+  target_e               target;
+  logic                  write_through;
+  address_t              address;
+  payload_bytes_t        bytes;
+  logic           [ 6:0] offset;
+  logic           [63:0] value;
+  consequence_t          consequence;
+  state_e                state_q;
+  logic                  room;
+  logic                  take;
 
   // While an atomic is under way, its verdict stays at the head of the responder's.
   assign from_requester = state_q == StateIdle && !(responder_valid_i && !responder_i.packet)
@@ -176,12 +176,12 @@ module placement
   logic        equal_q;
   logic [63:0] kept;
   // Writes that have been taken and are not visible.
-  logic [9:0]  unwritten_q;
+  logic [ 9:0] unwritten_q;
 
   assign atomic = place == PlaceFetchAdd || place == PlaceCompareSwap;
   // A duplicate, which is answered as the original was.
   assign recall = !from_requester && place == PlaceNothing && responder_i.consequence.answer.kind == AnswerAtomic;
-  assign word = atomic || offset == OffsetOfWord;
+  assign word   = atomic || offset == OffsetOfWord;
   assign writes = place == PlaceWrite || place == PlaceFetchAdd || (place == PlaceCompareSwap && equal_q);
 
   always_comb begin
@@ -194,8 +194,7 @@ module placement
   assign word_valid_o = state_q == StateRead;
   assign word_target_o = responder_i.target;
   assign word_address_o = responder_i.address;
-  assign take = verdict_valid && room
-      && (state_q == StateFinish || (state_q == StateIdle && !atomic && !recall));
+  assign take = verdict_valid && room && (state_q == StateFinish || (state_q == StateIdle && !atomic && !recall));
 
   ram #(
     .T    (logic [63:0]),
@@ -243,23 +242,23 @@ module placement
 
   // Taking a verdict: into four queues at once.
 
-  logic     controls_ready;
-  logic     runs_ready;
-  logic     writes_ready;
-  logic     snoops_ready;
-  logic     retire_ready;
-  control_t control_in;
-  control_t control;
-  logic     control_valid;
-  logic     control_ready;
-  run_t     run;
-  logic     run_valid;
-  logic     run_ready;
-  snoop_t   snoop;
-  logic     snoop_valid;
-  logic     snoop_pop;
-  logic     retire_idle;
-  logic [3:0][$clog2(QueueDepth):0] levels;
+  logic                                 controls_ready;
+  logic                                 runs_ready;
+  logic                                 writes_ready;
+  logic                                 snoops_ready;
+  logic                                 retire_ready;
+  control_t                             control_in;
+  control_t                             control;
+  logic                                 control_valid;
+  logic                                 control_ready;
+  run_t                                 run;
+  logic                                 run_valid;
+  logic                                 run_ready;
+  snoop_t                               snoop;
+  logic                                 snoop_valid;
+  logic                                 snoop_pop;
+  logic                                 retire_idle;
+  logic     [3:0][$clog2(QueueDepth):0] levels;
 
   assign room = controls_ready && runs_ready && writes_ready && snoops_ready && retire_ready;
 
@@ -269,13 +268,13 @@ module placement
   assign last_byte = 13'(offset) + bytes - 13'd1;
 
   assign control_in = '{
-      word: writes && word,
-      value: value,
-      frame: verdict_packet,
-      move: writes && !word,
-      first: offset[6],
-      last: last_byte[12:6]
-  };
+          word: writes && word,
+          value: value,
+          frame: verdict_packet,
+          move: writes && !word,
+          first: offset[6],
+          last: last_byte[12:6]
+      };
 
   fifo #(
     .T    (control_t),
@@ -387,12 +386,12 @@ module placement
 
   // Frames to memory.
 
-  logic                 payload_valid;
-  logic                 payload_ready;
-  logic [BeatBits-1:0]  payload;
-  logic                 aligned_valid;
-  logic                 aligned_ready;
-  write_beat_t          aligned;
+  logic                       payload_valid;
+  logic                       payload_ready;
+  logic        [BeatBits-1:0] payload;
+  logic                       aligned_valid;
+  logic                       aligned_ready;
+  write_beat_t                aligned;
 
   placement_frames i_frames (
     .clk_i,

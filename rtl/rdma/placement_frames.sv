@@ -5,19 +5,19 @@
 module placement_frames
   import weft_pkg::*;
 (
-  input  logic                clk_i,
-  input  logic                rst_ni,
+  input logic clk_i,
+  input logic rst_ni,
 
-  input  logic                control_valid_i,
-  output logic                control_ready_o,
+  input  logic        control_valid_i,
+  output logic        control_ready_o,
   // A word that comes from the verdict, in a beat of its own before the frame.
-  input  logic                control_word_i,
-  input  logic [63:0]         control_value_i,
+  input  logic        control_word_i,
+  input  logic [63:0] control_value_i,
   // There is a frame, and its beats from `first` to `last` hold payload if `move`.
-  input  logic                control_frame_i,
-  input  logic                control_move_i,
-  input  logic                control_first_i,
-  input  logic [6:0]          control_last_i,
+  input  logic        control_frame_i,
+  input  logic        control_move_i,
+  input  logic        control_first_i,
+  input  logic [ 6:0] control_last_i,
 
   input  logic                frame_valid_i,
   output logic                frame_ready_o,

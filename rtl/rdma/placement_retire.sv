@@ -6,18 +6,18 @@
 module placement_retire
   import weft_pkg::*;
 (
-  input  logic           clk_i,
-  input  logic           rst_ni,
+  input logic clk_i,
+  input logic rst_ni,
 
   input  logic           in_valid_i,
   output logic           in_ready_o,
-  input  logic           in_writes_i,     // waits for one `written_i`
-  input  logic           in_credit_i,     // a write to the host
-  input  logic           in_requester_i,  // decided by the requester
+  input  logic           in_writes_i,      // waits for one `written_i`
+  input  logic           in_credit_i,      // a write to the host
+  input  logic           in_requester_i,   // decided by the requester
   input  payload_bytes_t in_bytes_i,
   input  consequence_t   in_consequence_i,
 
-  input  logic           written_i,
+  input logic written_i,
 
   output logic           completion_valid_o,
   input  logic           completion_ready_i,
@@ -39,7 +39,7 @@ module placement_retire
   output payload_bytes_t credit_return_o,
   output logic           credit_return_requester_o,
 
-  output logic           idle_o
+  output logic idle_o
 );
 
   localparam int unsigned Depth = 512;
@@ -59,17 +59,17 @@ module placement_retire
     logic advance;
   } consumers_t;
 
-  retire_t    head;
-  logic       head_valid;
-  logic       empty;
+  retire_t          head;
+  logic             head_valid;
+  logic             empty;
   // Writes that are visible and whose consequences have not been passed on. Those that are not behind `Depth` packets
   // are in flight outside.
-  logic [9:0] written_q;
-  logic       turn;
-  logic       retire;
-  consumers_t due;
-  consumers_t taken_q;
-  consumers_t takes;
+  logic       [9:0] written_q;
+  logic             turn;
+  logic             retire;
+  consumers_t       due;
+  consumers_t       taken_q;
+  consumers_t       takes;
 
   block_ram_fifo #(
     .T    (retire_t),
@@ -88,17 +88,17 @@ module placement_retire
 
   assign turn = head_valid && (!head.writes || written_q != '0);
   assign due = '{
-      completion: head.consequence.complete,
-      call: head.consequence.call,
-      answer: head.consequence.answer.kind != AnswerNone,
-      advance: head.consequence.advance.kind != AdvanceNone
-  };
+          completion: head.consequence.complete,
+          call: head.consequence.call,
+          answer: head.consequence.answer.kind != AnswerNone,
+          advance: head.consequence.advance.kind != AdvanceNone
+      };
   assign takes = '{
-      completion: completion_ready_i,
-      call: call_ready_i,
-      answer: answer_ready_i,
-      advance: advance_ready_i
-  };
+          completion: completion_ready_i,
+          call: call_ready_i,
+          answer: answer_ready_i,
+          advance: advance_ready_i
+      };
   assign retire = turn && (due & ~taken_q & ~takes) == '0;
 
   assign completion_valid_o = turn && due.completion && !taken_q.completion;
