@@ -50,9 +50,13 @@ rdma/requester_packets.sv
 rdma/requester_verdicts.sv
 rdma/responder.sv
 rdma/responder_answered.sv
+rdma/responder_conclude.sv
 rdma/responder_credits.sv
+rdma/responder_events.sv
 rdma/responder_intake.sv
+rdma/responder_judge.sv
 rdma/responder_lookup.sv
+rdma/responder_output.sv
 rdma/responses.sv
 rdma/scheduler.sv
 rdma/send_queue.sv

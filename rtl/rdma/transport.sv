@@ -267,29 +267,32 @@ module transport
     end
   end
 
-  // Faults: what one half of a queue pair learns, the other must know. There is at most one of each source for a queue pair
-  // until it is reset, so these queues cannot fill.
+  // Faults: what one part of a queue pair finds, the others must know: the requester's go to the responder, the responder's to
+  // the requester, those of the responses to both. There is at most one of each source for a queue pair until it
+  // is reset, so these queues cannot fill.
 
+  localparam int unsigned Faults = 3;
   localparam int unsigned Requester = 0;
-  localparam int unsigned Responses = 1;
+  localparam int unsigned Responder = 1;
+  localparam int unsigned Responses = 2;
 
-  logic      [1:0] fault_valid;
-  logic      [1:0] fault_ready;
-  qp_index_t [1:0] fault;
-  logic      [1:0] held_valid;
-  logic      [1:0] held_ready;
-  qp_index_t [1:0] held;
-  logic            to_responder_valid;
-  logic            to_responder_ready;
-  qp_index_t       to_responder;
-  logic            refused_valid;
-  logic            refused_ready;
-  qp_index_t       refused;
-  logic            to_requester_valid;
-  logic            to_requester_ready;
-  qp_index_t       to_requester;
+  logic      [Faults-1:0] fault_valid;
+  logic      [Faults-1:0] fault_ready;
+  qp_index_t [Faults-1:0] fault;
+  logic      [Faults-1:0] held_valid;
+  logic      [Faults-1:0] held_ready;
+  qp_index_t [Faults-1:0] held;
+  // Copies of the responses' faults: 0 for the responder, 1 for the requester.
+  logic      [1:0]        copy_valid;
+  logic      [1:0]        copy_ready;
+  logic                   to_responder_valid;
+  logic                   to_responder_ready;
+  qp_index_t              to_responder;
+  logic                   to_requester_valid;
+  logic                   to_requester_ready;
+  qp_index_t              to_requester;
 
-  for (genvar source = 0; source < 2; source++) begin : gen_faults
+  for (genvar source = 0; source < Faults; source++) begin : gen_faults
     fifo #(
       .T    (qp_index_t),
       .Depth(QueuePairs)
@@ -306,15 +309,26 @@ module transport
     );
   end
 
+  broadcast #(
+    .N(2)
+  ) u_copies (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (held_valid[Responses]),
+    .in_ready_o (held_ready[Responses]),
+    .out_valid_o(copy_valid),
+    .out_ready_i(copy_ready)
+  );
+
   arbiter #(
     .T(qp_index_t),
     .N(2)
   ) u_to_responder (
     .clk_i,
     .rst_ni,
-    .in_valid_i (held_valid),
-    .in_ready_o (held_ready),
-    .in_i       (held),
+    .in_valid_i ({copy_valid[0], held_valid[Requester]}),
+    .in_ready_o ({copy_ready[0], held_ready[Requester]}),
+    .in_i       ({held[Responses], held[Requester]}),
     .in_last_i  ('1),
     .out_valid_o(to_responder_valid),
     .out_ready_i(to_responder_ready),
@@ -323,19 +337,21 @@ module transport
     .grant_o    ()
   );
 
-  fifo #(
-    .T    (qp_index_t),
-    .Depth(QueuePairs)
+  arbiter #(
+    .T(qp_index_t),
+    .N(2)
   ) u_to_requester (
     .clk_i,
     .rst_ni,
-    .in_valid_i (refused_valid),
-    .in_ready_o (refused_ready),
-    .in_i       (refused),
+    .in_valid_i ({copy_valid[1], held_valid[Responder]}),
+    .in_ready_o ({copy_ready[1], held_ready[Responder]}),
+    .in_i       ({held[Responses], held[Responder]}),
+    .in_last_i  ('1),
     .out_valid_o(to_requester_valid),
     .out_ready_i(to_requester_ready),
     .out_o      (to_requester),
-    .level_o    ()
+    .out_last_o (),
+    .grant_o    ()
   );
 
   // Receiving.
@@ -405,9 +421,9 @@ module transport
     .fail_valid_i         (to_responder_valid),
     .fail_ready_o         (to_responder_ready),
     .fail_i               (to_responder),
-    .fail_valid_o         (refused_valid),
-    .fail_ready_i         (refused_ready),
-    .fail_o               (refused),
+    .fail_valid_o         (fault_valid[Responder]),
+    .fail_ready_i         (fault_ready[Responder]),
+    .fail_o               (fault[Responder]),
     .receive_valid_i      (receive_post_valid_i),
     .receive_ready_o      (receive_post_ready_o),
     .receive_i            (receive_post_i),
@@ -766,7 +782,7 @@ module transport
 
   assign idle_o = table_ready && regions_ready && responder_idle && placement_idle && memory_idle
                 && request_side_idle && responses_idle && transmit_path_idle && router_idle
-                && !header_valid_i && !receive_valid_i && !order_valid && held_valid == '0 && !to_requester_valid
+                && !header_valid_i && !receive_valid_i && !order_valid && held_valid == '0
                 && !control_valid_i && !control_pending_q && !query_pending_q;
 
 endmodule
