@@ -4,7 +4,7 @@ import io
 import struct
 
 import cocotb
-from cocotb.triggers import FallingEdge
+from cocotb.triggers import FallingEdge, ReadOnly
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import RawPcapNgReader
@@ -60,6 +60,7 @@ class Tap(Bench):
                 while self.chance.random() >= rate:
                     await FallingEdge(self.dut.clk_i)
                 valid.value, data.value = 1, beat
+                await ReadOnly()
                 first = first or int(self.dut.now_i.value)
                 await FallingEdge(self.dut.clk_i)
                 valid.value = 0
