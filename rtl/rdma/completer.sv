@@ -111,12 +111,12 @@ module completer
   assign end_index_o = walk_qp_q;
   assign end_serial_o = look_q ? following : serial_q;
 
-  assign head_write_o = !ready_o || (step && last);
+  // With each request, since a driver may post another one as soon as it sees the completion.
+  assign head_write_o = !ready_o || (step && (look_q ? takes : forget));
   assign head_index_o = ready_o ? walk_qp_q : clear_q[IndexBits-1:0];
   always_comb begin
     if (!ready_o) head_o = '0;
-    else if (!look_q) head_o = forget ? tail_q : serial_q;
-    else head_o = takes ? following : serial_q;
+    else head_o = look_q ? following : tail_q;
   end
   assign forgotten_o = step && !look_q && forget;
 

@@ -833,6 +833,44 @@ async def posts_that_can_not_be_carried_out_are_dropped(dut):
 
 
 @cocotb.test()
+async def places_that_are_used_again_do_not_confuse_going_back(dut):
+    """After going back, the search for the cursor's request meets places that new requests have taken."""
+    surroundings = Bench(dut)
+    await surroundings.start()
+    await surroundings.connect(3, 0)
+    depth = constant("SendQueueDepth")
+
+    def post(number):
+        surroundings.posts.append(
+            dict(qp=3, id=number, operation=1, signaled=1, lkey=LKEY, length=8, local_address=64 * number)
+        )
+
+    for number in range(depth):
+        post(number)
+    await surroundings.settle()
+    assert len(surroundings.transmitted) == depth
+    # The peer asks to wait from the first on, then it turns out to have taken most of them.
+    surroundings.header(3, 0x11, 0, syndrome=0x2C)
+    await surroundings.settle()
+    surroundings.transmitted.clear()
+    surroundings.header(3, 0x11, 49, syndrome=0x1F)
+    posted = depth
+    for _ in range(1_500):
+        await surroundings.cycle()
+        while posted < depth + len(surroundings.completions):
+            post(posted)
+            posted += 1
+    assert [completion["id"] for completion in surroundings.completions] == list(range(50))
+    assert [packet["psn"] for packet in surroundings.transmitted] == list(range(50, depth + 50))
+    for packet in surroundings.transmitted:
+        again = packet["psn"] < depth
+        assert packet["bytes"] == 8 and packet["opcode"] == 0x0A
+        assert packet["source"]["retransmission"] == again
+        if not again:
+            assert packet["source_address"] == 64 * packet["psn"]
+
+
+@cocotb.test()
 async def codes_stand_for_the_times_of_the_specification(dut):
     surroundings = Bench(dut)
     await surroundings.start()
