@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use weft_bench::rdma::NicModel;
 use weft_bench::result::World;
 use weft_bench::workload::{MIN_VALUE_BYTES, Workload};
 use weft_kv::ReadPolicy;
@@ -18,12 +19,24 @@ const VALUE_BYTES_MAX: usize = 1_024;
 /// The most records: with long values each node's table takes several times as many kilobytes.
 const RECORDS_MAX: u64 = 1_000_000;
 
-/// The only NIC that there is; the gateware twin is known by name and refused.
+/// The NIC of whatever needs engines, which the gateware does not have: known by name and refused.
 pub(crate) fn nic(name: &str) -> Result<String, String> {
     match name {
         "soft" => Ok(name.to_owned()),
-        "rtl" => Err("the gateware NIC `rtl` is planned and not there yet; choose soft".into()),
+        "rtl" => {
+            Err("the gateware NIC `rtl` hosts no engines yet, and serves `weft bench rdma` only; choose soft"
+                .into())
+        }
         _ => Err(format!("there is no NIC `{name}`; choose soft")),
+    }
+}
+
+/// The NIC of a bench that needs no engines.
+pub(crate) fn rdma_nic(name: &str) -> Result<NicModel, String> {
+    match name {
+        "soft" => Ok(NicModel::Soft),
+        "rtl" => Ok(NicModel::Rtl),
+        _ => Err(format!("there is no NIC `{name}`; choose soft or rtl (the gateware, cycle by cycle)")),
     }
 }
 
@@ -195,7 +208,9 @@ mod tests {
 
     #[test]
     fn the_gateware_twin_is_named_honestly() {
-        assert!(nic("rtl").unwrap_err().contains("not there yet"));
+        assert!(nic("rtl").unwrap_err().contains("no engines yet"));
+        assert_eq!(rdma_nic("rtl"), Ok(NicModel::Rtl));
+        assert!(rdma_nic("fpga").unwrap_err().contains("soft or rtl"));
         assert!(nic("fpga").unwrap_err().contains("no NIC"));
     }
 }

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
-use weft_nic::{Card, CardConfig};
+use weft_nic::{CardConfig, RdmaDriver};
 use weft_rdma::{
     AccessFlags, LocalBuffer, Modify, ProtectionDomain, QueuePairAttributes, QueuePairNumber, ReadyToReceive,
     ReadyToSend, ReceiveRequest, Region,
@@ -37,6 +37,15 @@ impl Engine for NoEngine {
 pub(super) enum Side {
     Client,
     Server,
+}
+
+impl Side {
+    pub(super) const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
 }
 
 /// What one side tells the other out of band, as perftest does over TCP.
@@ -108,18 +117,17 @@ pub(super) fn card_config(load: &Load) -> CardConfig {
 }
 
 /// Creates queue pairs and registers the memory.
-pub(super) fn open(card: &mut Card<NoEngine>, load: &Load, side: Side, address: Ipv4Addr) -> Local {
-    let transport = card.transport();
+pub(super) fn open(driver: &mut impl RdmaDriver, load: &Load, side: Side, address: Ipv4Addr) -> Local {
     let bytes = payload::memory_bytes(load);
     let region = Region { target: payload::TARGET, ..Region::host(0, bytes, AccessFlags::ALL) };
-    let keys = transport.register_region(region).expect("the configuration has room for it");
+    let keys = driver.register_region(region).expect("the configuration has room for it");
     let queue_pairs = (0..load.queue_pairs).map(|place| {
         let attributes = QueuePairAttributes {
             domain: ProtectionDomain(0),
             max_send_wr: load.depth,
             max_recv_wr: load.receive_depth(),
         };
-        let number = transport.create_queue_pair(attributes).expect("the configuration has room for it");
+        let number = driver.create_queue_pair(attributes).expect("the configuration has room for it");
         let psn = payload::draw(load.seed, side as u64, place.into()) as u32 & 0xff_ffff;
         (number.0, psn)
     });
@@ -129,7 +137,7 @@ pub(super) fn open(card: &mut Card<NoEngine>, load: &Load, side: Side, address: 
 
 /// Connects every queue pair with its peer, place by place. `None` if the peer has not as many.
 pub(super) fn connect(
-    card: &mut Card<NoEngine>,
+    driver: &mut impl RdmaDriver,
     load: &Load,
     local: &Local,
     remote: &Introduction,
@@ -158,7 +166,7 @@ pub(super) fn connect(
             }),
         ];
         for change in changes {
-            card.transport().modify_queue_pair(QueuePairNumber(number), change).ok()?;
+            driver.modify_queue_pair(QueuePairNumber(number), change).ok()?;
         }
     }
     let working = (0..load.busy).map(|flow| QueuePairNumber(queue_pairs[load.place(flow)].0)).collect();

@@ -16,13 +16,15 @@ mod real;
 mod server;
 mod simulated;
 
-use std::io;
 use std::process::Command;
+use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use weft_gateware::RtlNic;
 use weft_net::BindError;
 use weft_net::process::{ProcessError, own_executable};
+use weft_nic::SoftNic;
 use weft_sim::{CostProfile, FaultPlan, PlanError};
 use weft_time::Duration;
 
@@ -34,6 +36,7 @@ use crate::histogram::{Latencies, Summary};
 use crate::perftest::{Bandwidth, Parameters, bandwidth_test};
 use crate::progress::Progress;
 use crate::result::World;
+use connection::NoEngine;
 use load::{Load, Tuning};
 
 /// The hidden subcommand with which a bench starts its server: it calls [`child_main`] with the arguments that follow.
@@ -48,11 +51,33 @@ const LATENCY_MESSAGES: u64 = 2_000;
 /// Every so many messages all bytes of one are compared at once, where that takes time from what is measured.
 const COMPARE_EVERY: u64 = 1_021;
 
+/// Which NIC a bench measures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NicModel {
+    /// In software, at the pace of a cost profile.
+    #[default]
+    Soft,
+    /// The gateware, cycle by cycle; `sim` only.
+    Rtl,
+}
+
+impl fmt::Display for NicModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Soft => "soft",
+            Self::Rtl => "rtl",
+        })
+    }
+}
+
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RdmaBench {
     /// In virtual time, or between two processes.
     pub world: World,
+    /// Which NIC.
+    pub nic: NicModel,
     /// The verb under test.
     pub operation: RdmaOperation,
     /// Bytes of a message; 8 for atomics.
@@ -70,7 +95,7 @@ pub struct RdmaBench {
     pub tx_depth: Option<u32>,
     /// Decides payloads, keys, PSNs and, in `sim`, the run.
     pub seed: u64,
-    /// The cost profile; `sim` only.
+    /// The cost profile; of the soft NIC in `sim` only.
     pub profile: String,
     /// What goes wrong between the machines `client` and `server`; `sim` only.
     pub faults: Option<FaultPlan>,
@@ -81,6 +106,7 @@ impl Default for RdmaBench {
     fn default() -> Self {
         Self {
             world: World::Sim,
+            nic: NicModel::Soft,
             operation: RdmaOperation::Write,
             size_bytes: 65_536,
             queue_pairs: 1,
@@ -140,6 +166,9 @@ pub enum RdmaError {
     /// No such profile.
     #[error("unknown cost profile `{0}`; known are fpga, cores, host-card")]
     UnknownProfile(String),
+    /// The gateware outside the simulator.
+    #[error("the gateware is computed in the simulator only: choose the world sim or the NIC soft")]
+    GatewareInNet,
     /// Faults in a world that has none.
     #[error("faults are injected in the simulator only: choose the world sim or no faults")]
     FaultsInNet,
@@ -347,6 +376,9 @@ impl RdmaBench {
     /// The first that is wrong; nothing has been done.
     pub fn check(&self) -> Result<(), RdmaError> {
         self.load().check()?;
+        if self.world == World::Net && self.nic == NicModel::Rtl {
+            return Err(RdmaError::GatewareInNet);
+        }
         if self.world == World::Net && self.faults.is_some() {
             return Err(RdmaError::FaultsInNet);
         }
@@ -394,6 +426,9 @@ impl RdmaBench {
     }
 
     fn cost_profile(&self) -> Result<CostProfile, RdmaError> {
+        if self.nic == NicModel::Rtl {
+            return Ok(CostProfile::GATEWARE);
+        }
         CostProfile::named(&self.profile).ok_or_else(|| RdmaError::UnknownProfile(self.profile.clone()))
     }
 
@@ -401,7 +436,11 @@ impl RdmaBench {
         let (load, profile) = (self.load(), self.cost_profile()?);
         let total = if let Amount::Messages(messages) = self.amount { messages } else { 0 };
         let mut progress = Progress::new("rdma", total);
-        let outcome = simulated::run(&load, &profile, self.faults.as_ref(), &mut progress)?;
+        let run = match self.nic {
+            NicModel::Soft => simulated::run::<SoftNic<NoEngine>>,
+            NicModel::Rtl => simulated::run::<RtlNic>,
+        };
+        let outcome = run(&load, &profile, self.faults.as_ref(), &mut progress)?;
         drop(progress);
         let limit = simulated::limit(&load);
         let measurement = outcome.measurement;
@@ -522,7 +561,7 @@ impl RdmaBench {
             rounds,
             log_hash: figures.log_hash,
             world: self.world,
-            nic: "soft".into(),
+            nic: self.nic.to_string(),
             machine: figures.machine,
             seed: self.seed,
             replay: self.command(load),
@@ -539,7 +578,9 @@ impl RdmaBench {
             Amount::Messages(messages) => command += &format!(" --iterations {messages}"),
             Amount::Time(time) => command += &format!(" --duration-ms {}", time.as_ns() / 1_000_000),
         }
-        if self.world == World::Sim {
+        if self.nic != NicModel::Soft {
+            command += &format!(" --nic {}", self.nic);
+        } else if self.world == World::Sim {
             command += &format!(" --profile {}", self.profile);
         }
         if self.faults.is_some() {

@@ -6,7 +6,7 @@
 //! message costs one word per packet, which does not slow down what is measured.
 
 use serde::{Deserialize, Serialize};
-use weft_rdma::{Completion, CompletionOpcode, CompletionStatus, FlatMemory, Target, WorkRequest};
+use weft_rdma::{Completion, CompletionOpcode, CompletionStatus, RegionMemory, Target, WorkRequest};
 
 use super::load::{Load, RdmaOperation};
 
@@ -123,15 +123,18 @@ impl Pattern {
             let bytes = mix(key.wrapping_add(index as u64)).to_le_bytes();
             word.copy_from_slice(&bytes[..word.len()]);
         }
-        self.write_stamps(message, buffer);
-    }
-
-    /// Writes what tells a message from the one before it in the same buffer.
-    fn write_stamps(&self, message: MessageId, buffer: &mut [u8]) {
         for offset in self.packets() {
             let length = self.stamp_length(offset);
             let stamp = self.stamp(message, offset);
             buffer[offset as usize..][..length].copy_from_slice(&stamp[..length]);
+        }
+    }
+
+    /// Writes what tells a message from the one before it in the same buffer.
+    fn write_stamps(&self, message: MessageId, memory: &mut dyn RegionMemory, address: u64) {
+        for offset in self.packets() {
+            let length = self.stamp_length(offset);
+            Self::store(memory, address + offset, &self.stamp(message, offset)[..length]);
         }
     }
 
@@ -149,20 +152,24 @@ impl Pattern {
         *expected == buffer
     }
 
-    fn buffer<'a>(&self, memory: &'a FlatMemory, address: u64) -> &'a [u8] {
-        &memory.image(TARGET)[address as usize..][..self.load.size as usize]
+    fn buffer<'a>(&self, memory: &'a mut dyn RegionMemory, address: u64) -> &'a [u8] {
+        memory
+            .read(TARGET, address, self.load.size as usize)
+            .expect("the memory is as large as the load needs")
     }
 
-    fn buffer_mut<'a>(&self, memory: &'a mut FlatMemory, address: u64) -> &'a mut [u8] {
-        &mut memory.image_mut(TARGET)[address as usize..][..self.load.size as usize]
+    fn store(memory: &mut dyn RegionMemory, address: u64, bytes: &[u8]) {
+        memory.write(TARGET, address, bytes).expect("the memory is as large as the load needs");
     }
 
     /// Fills every buffer of every queue pair with the message whose number is the buffer's place.
-    fn fill_all(&self, memory: &mut FlatMemory) {
+    fn fill_all(&self, memory: &mut dyn RegionMemory) {
+        let mut buffer = vec![0; self.load.size as usize];
         for flow in 0..self.load.busy {
             for number in 0..u64::from(self.load.depth) {
                 let message = MessageId { flow, number };
-                self.fill(message, self.buffer_mut(memory, self.address(message)));
+                self.fill(message, &mut buffer);
+                Self::store(memory, self.address(message), &buffer);
             }
         }
     }
@@ -198,7 +205,7 @@ pub(super) struct ClientMemory {
 }
 
 impl ClientMemory {
-    pub(super) fn new(load: Load, memory: &mut FlatMemory) -> Self {
+    pub(super) fn new(load: Load, memory: &mut dyn RegionMemory) -> Self {
         let pattern = Pattern { load };
         if !load.operation.is_atomic() {
             pattern.fill_all(memory);
@@ -221,22 +228,22 @@ impl ClientMemory {
     }
 
     /// Makes the buffer of a request ready: what is sent gets its stamps, and what is read into holds wrong ones.
-    pub(super) fn prepare(&self, memory: &mut FlatMemory, request: &WorkRequest) {
+    pub(super) fn prepare(&self, memory: &mut dyn RegionMemory, request: &WorkRequest) {
         let message = MessageId::of_tag(request.id);
-        let buffer = self.pattern.buffer_mut(memory, request.local.address);
+        let address = request.local.address;
         match self.pattern.load.operation {
             RdmaOperation::Read => {
                 // The server's buffers do not change, and the next message to use this one expects the same bytes.
                 let number = self.pattern.slot(message.number);
-                self.pattern.write_stamps(MessageId { number: !number, ..message }, buffer);
+                self.pattern.write_stamps(MessageId { number: !number, ..message }, memory, address);
             }
-            RdmaOperation::FetchAdd | RdmaOperation::CmpSwap => buffer.fill(0xff),
-            _ => self.pattern.write_stamps(message, buffer),
+            RdmaOperation::FetchAdd | RdmaOperation::CmpSwap => Pattern::store(memory, address, &[0xff; 8]),
+            _ => self.pattern.write_stamps(message, memory, address),
         }
     }
 
     /// A request, and with it all before it on its queue pair, has completed: looks at what has come back.
-    pub(super) fn complete(&mut self, memory: &FlatMemory, completion: &Completion) {
+    pub(super) fn complete(&mut self, memory: &mut dyn RegionMemory, completion: &Completion) {
         let last = MessageId::of_tag(completion.id);
         let first = std::mem::replace(&mut self.seen[last.flow as usize], last.number + 1);
         let Self { pattern, expected, verification, .. } = self;
@@ -278,7 +285,7 @@ pub(super) struct ServerMemory {
 }
 
 impl ServerMemory {
-    pub(super) fn new(load: Load, memory: &mut FlatMemory) -> Self {
+    pub(super) fn new(load: Load, memory: &mut dyn RegionMemory) -> Self {
         let pattern = Pattern { load };
         if load.operation == RdmaOperation::Read {
             pattern.fill_all(memory);
@@ -292,7 +299,7 @@ impl ServerMemory {
 
     /// A receive request has completed: looks at what it holds. Its tag is the message that it must hold, because the messages
     /// of a queue pair arrive in order and each once.
-    pub(super) fn complete(&mut self, memory: &FlatMemory, completion: &Completion) {
+    pub(super) fn complete(&mut self, memory: &mut dyn RegionMemory, completion: &Completion) {
         let message = MessageId::of_tag(completion.id);
         let Self { pattern, expected, verification } = self;
         if completion.status != CompletionStatus::Success {
@@ -321,7 +328,7 @@ impl ServerMemory {
     }
 
     /// All is over; the client has sent so many messages on each queue pair. Compares all that must have stayed.
-    pub(super) fn finish(mut self, memory: &FlatMemory, sent: &[u64]) -> Verification {
+    pub(super) fn finish(mut self, memory: &mut dyn RegionMemory, sent: &[u64]) -> Verification {
         let Self { pattern, expected, verification } = &mut self;
         let depth = u64::from(pattern.load.depth);
         for (flow, &sent) in (0..).zip(sent) {

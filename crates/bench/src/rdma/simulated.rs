@@ -2,10 +2,11 @@
 
 use std::net::Ipv4Addr;
 
-use weft_nic::{HostCommand, HostEvent, Nic, SoftNic, SoftNicConfig, Work};
+use weft_gateware::{Latency, RtlNic, RtlNicConfig};
+use weft_nic::{HostCommand, HostEvent, Nic, RdmaDriver, SoftNic, SoftNicConfig, Work};
 use weft_sim::{
-    Commands, CostProfile, FaultPlan, Host, LinkConfig, NicMachine, NoCrashes, PortConfig, SwitchConfig,
-    World,
+    Commands, CostProfile, Execution, FaultPlan, Figure, Host, LinkConfig, NicMachine, NoCrashes, PortConfig,
+    SwitchConfig, World,
 };
 use weft_time::{Duration, Instant};
 use weft_wire::ethernet::{self, Ethernet, MacAddress};
@@ -39,11 +40,53 @@ pub(super) struct Outcome {
     pub(super) log_hash: String,
 }
 
-/// A soft NIC whose host's memory is looked after: what a real host does to its buffers before it posts and after a
+/// A NIC that can be measured.
+pub(super) trait Candidate: Nic + RdmaDriver + Sized {
+    /// The NIC of one side, which knows where the other is.
+    fn build(load: &Load, profile: &CostProfile, side: Side) -> Self;
+}
+
+impl Candidate for SoftNic<NoEngine> {
+    fn build(load: &Load, _: &CostProfile, side: Side) -> Self {
+        let card = card_config(load);
+        let config = SoftNicConfig { hardware: hardware(side), address: address(side), card };
+        let mut nic = SoftNic::new(config, Vec::new());
+        nic.add_neighbour(address(side.other()), hardware(side.other()));
+        nic
+    }
+}
+
+impl Candidate for RtlNic {
+    /// # Panics
+    /// If the profile is not that of a clocked NIC.
+    fn build(load: &Load, profile: &CostProfile, side: Side) -> Self {
+        let Execution::Clocked { cycle, host_read, host_write } = profile.execution else {
+            panic!("{} does not say what lies around the gateware", profile.name)
+        };
+        let cycles = |figure: Figure| figure.value.div_ceil(cycle.value);
+        let latency = |read, write| Latency { read_cycles: cycles(read), write_cycles: cycles(write) };
+        let card = card_config(load);
+        let mut nic = Self::new(&RtlNicConfig {
+            hardware: hardware(side),
+            address: address(side),
+            transport: card.transport,
+            region_bytes: card.region_bytes,
+            bits_per_s: LinkConfig::default().bits_per_s,
+            hbm: latency(profile.memory.read, profile.memory.write),
+            host: latency(host_read, host_write),
+            pressure: None,
+            power_on_seed: 0,
+        });
+        nic.add_neighbour(address(side.other()), hardware(side.other()));
+        nic
+    }
+}
+
+/// A NIC whose host's memory is looked after: what a real host does to its buffers before it posts and after a
 /// completion. It takes no virtual time, as all that a host does for itself.
 #[derive(Debug)]
-struct HostedNic {
-    nic: SoftNic<NoEngine>,
+struct HostedNic<N> {
+    nic: N,
     memory: HostMemory,
 }
 
@@ -53,14 +96,14 @@ enum HostMemory {
     Server(ServerMemory),
 }
 
-impl Nic for HostedNic {
+impl<N: Nic + RdmaDriver> Nic for HostedNic<N> {
     fn receive_frame(&mut self, now: Instant, frame: &[u8]) {
         self.nic.receive_frame(now, frame);
     }
 
     fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
         if let (HostMemory::Client(memory), HostCommand::PostSend(_, request)) = (&self.memory, &command) {
-            memory.prepare(self.nic.card_mut().region_memory(), request);
+            memory.prepare(self.nic.memory(), request);
         }
         self.nic.submit(now, command);
     }
@@ -80,7 +123,7 @@ impl Nic for HostedNic {
     fn poll_host(&mut self) -> Option<HostEvent> {
         let event = self.nic.poll_host()?;
         if let HostEvent::Completion(completion) = &event {
-            let bytes = self.nic.card_mut().region_memory();
+            let bytes = self.nic.memory();
             match &mut self.memory {
                 HostMemory::Client(memory) => memory.complete(bytes, completion),
                 HostMemory::Server(memory) => memory.complete(bytes, completion),
@@ -149,23 +192,15 @@ fn address(side: Side) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, 1 + side as u8)
 }
 
-fn nic(load: &Load, side: Side) -> SoftNic<NoEngine> {
-    let card = card_config(load);
-    let config = SoftNicConfig { hardware: hardware(side), address: address(side), card };
-    let mut nic = SoftNic::new(config, Vec::new());
-    let other = if side == Side::Client { Side::Server } else { Side::Client };
-    nic.add_neighbour(address(other), hardware(other));
-    nic
-}
-
 /// Both NICs, connected.
-fn connected(load: &Load) -> ((SoftNic<NoEngine>, Connection), (SoftNic<NoEngine>, Connection)) {
-    let (mut client, mut server) = (nic(load, Side::Client), nic(load, Side::Server));
-    let here = open(client.card_mut(), load, Side::Client, address(Side::Client));
-    let there = open(server.card_mut(), load, Side::Server, address(Side::Server));
+fn connected<N: Candidate>(load: &Load, profile: &CostProfile) -> ((N, Connection), (N, Connection)) {
+    let mut client = N::build(load, profile, Side::Client);
+    let mut server = N::build(load, profile, Side::Server);
+    let here = open(&mut client, load, Side::Client, address(Side::Client));
+    let there = open(&mut server, load, Side::Server, address(Side::Server));
     let both = (
-        connect(client.card_mut(), load, &here, &there.introduction),
-        connect(server.card_mut(), load, &there, &here.introduction),
+        connect(&mut client, load, &here, &there.introduction),
+        connect(&mut server, load, &there, &here.introduction),
     );
     let (Some(client_connection), Some(server_connection)) = both else {
         unreachable!("both sides have the same number of queue pairs")
@@ -174,21 +209,22 @@ fn connected(load: &Load) -> ((SoftNic<NoEngine>, Connection), (SoftNic<NoEngine
 }
 
 /// Runs `load` between the machines `client` and `server`.
-pub(super) fn run(
+pub(super) fn run<N: Candidate>(
     load: &Load,
     profile: &CostProfile,
     faults: Option<&FaultPlan>,
     progress: &mut Progress,
 ) -> Result<Outcome, RdmaError> {
-    let ((mut client_nic, client_connection), (mut server_nic, server_connection)) = connected(load);
+    let ((mut client_nic, client_connection), (mut server_nic, server_connection)) =
+        connected::<N>(load, profile);
     let client = Client::new(*load, client_connection);
     let server = Server::new(*load, server_connection);
     for (queue_pair, request) in server.first_requests() {
-        let posted = server_nic.card_mut().transport().post_receive(queue_pair, request);
+        let posted = server_nic.post_receive(queue_pair, request);
         posted.expect("the queue is as deep as there are requests");
     }
-    let client_memory = ClientMemory::new(*load, client_nic.card_mut().region_memory());
-    let server_memory = ServerMemory::new(*load, server_nic.card_mut().region_memory());
+    let client_memory = ClientMemory::new(*load, client_nic.memory());
+    let server_memory = ServerMemory::new(*load, server_nic.memory());
     let client_nic = HostedNic { nic: client_nic, memory: HostMemory::Client(client_memory) };
     let server_nic = HostedNic { nic: server_nic, memory: HostMemory::Server(server_memory) };
 
@@ -229,9 +265,9 @@ pub(super) fn run(
 }
 
 /// Takes the machines apart and compares what they hold.
-fn finish(
-    client: NicMachine<HostedNic, Program>,
-    server: NicMachine<HostedNic, Program>,
+fn finish<N: Candidate>(
+    client: NicMachine<HostedNic<N>, Program>,
+    server: NicMachine<HostedNic<N>, Program>,
     log_hash: String,
 ) -> Result<Outcome, RdmaError> {
     let (client_nic, client) = client.into_parts();
@@ -246,7 +282,7 @@ fn finish(
     };
     let measurement = client.finish().map_err(RdmaError::Failed)?;
     server.finish(&measurement.sent).map_err(RdmaError::Failed)?;
-    let mut verification = server_memory.finish(server_nic.nic.card_mut().region_memory(), &measurement.sent);
+    let mut verification = server_memory.finish(server_nic.nic.memory(), &measurement.sent);
     verification.merge(client_memory.verification());
     Ok(Outcome { measurement, verification, log_hash })
 }

@@ -73,6 +73,26 @@ fn a_dead_link_is_an_error() {
     assert!(error.to_string().contains("IBV_WC_RETRY_EXC_ERR") && !error.is_usage(), "{error}");
 }
 
+/// The gateware does what the soft NIC does, in its own time.
+#[test]
+fn the_gateware_carries_every_operation() {
+    for operation in RdmaOperation::ALL {
+        for faults in [None, Some(loss(0.01))] {
+            let bench = RdmaBench {
+                nic: NicModel::Rtl,
+                queue_pairs: 3,
+                amount: Amount::Messages(100),
+                faults,
+                ..small(operation)
+            };
+            let result = bench.run().unwrap();
+            assert_eq!(result.checked, DataChecked::Verified, "{operation}: {:?}", result.verification);
+            assert_eq!((result.nic.as_str(), result.latency.operations), ("rtl", LATENCY_MESSAGES));
+            assert_eq!(bench.run().unwrap(), result, "{operation}: a seed decides a run");
+        }
+    }
+}
+
 #[test]
 fn large_writes_fill_the_wire() {
     let bench = RdmaBench { amount: Amount::Time(Duration::from_us(500)), ..RdmaBench::default() };
@@ -112,23 +132,23 @@ fn wrong_bytes_are_noticed() {
     let load = RdmaBench { tx_depth: Some(2), ..small(RdmaOperation::Write) }.load();
     let mut sent = FlatMemory::new(payload::memory_bytes(&load) as usize);
     ClientMemory::new(load, &mut sent);
-    let finish = |memory: &FlatMemory, load, sent: &[u64]| {
+    let finish = |memory: &mut FlatMemory, load, sent: &[u64]| {
         ServerMemory::new(load, &mut FlatMemory::new(1 << 20)).finish(memory, sent)
     };
-    assert_eq!(finish(&sent, load, &[2]).mismatches, 0);
-    assert_eq!(finish(&sent, load, &[3]).mismatches, 1, "the buffer of message 2 holds message 0");
-    assert_eq!(finish(&sent, load, &[1]).mismatches, 1, "message 1 was never sent");
+    assert_eq!(finish(&mut sent, load, &[2]).mismatches, 0);
+    assert_eq!(finish(&mut sent, load, &[3]).mismatches, 1, "the buffer of message 2 holds message 0");
+    assert_eq!(finish(&mut sent, load, &[1]).mismatches, 1, "message 1 was never sent");
     let last = ClientMemory::address(&load, MessageId { flow: 0, number: 1 }) as usize + 3_000;
     sent.image_mut(TARGET)[last] ^= 1;
-    let verification = finish(&sent, load, &[2]);
+    let verification = finish(&mut sent, load, &[2]);
     assert_eq!((verification.mismatches, verification.messages), (1, 2));
     assert!(verification.first.unwrap().contains("number: 1"));
 
     let load = small(RdmaOperation::FetchAdd).load();
     let mut words = FlatMemory::new(1 << 12);
     words.image_mut(TARGET)[0] = 9;
-    assert_eq!(finish(&words, load, &[9]).mismatches, 0);
-    assert_eq!(finish(&words, load, &[8]).mismatches, 1);
+    assert_eq!(finish(&mut words, load, &[9]).mismatches, 0);
+    assert_eq!(finish(&mut words, load, &[8]).mismatches, 1);
 }
 
 #[test]
@@ -147,6 +167,7 @@ fn wrong_options_are_one_clear_line() {
         (RdmaBench { size_bytes: 1 << 30, ..good() }, "buffers"),
         (RdmaBench { amount: Amount::Messages(0), ..good() }, "nothing to do"),
         (RdmaBench { profile: "asic".into(), ..good() }, "profile `asic`"),
+        (RdmaBench { world: World::Net, nic: NicModel::Rtl, ..good() }, "the simulator only"),
         (RdmaBench { world: World::Net, faults: Some(loss(0.1)), ..good() }, "simulator only"),
     ];
     for (bench, part) in wrong {

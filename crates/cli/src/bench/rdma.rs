@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use weft_bench::rdma::{Amount, DataChecked, RdmaBench, RdmaError, RdmaOperation};
+use weft_bench::rdma::{Amount, DataChecked, NicModel, RdmaBench, RdmaError, RdmaOperation};
 use weft_bench::result::World;
 use weft_time::Duration;
 
@@ -32,9 +32,9 @@ struct RdmaOptions {
     /// Virtual time (sim) or two real processes over loopback (net)
     #[arg(long, value_name = "sim|net", default_value = "sim", value_parser = parse::world)]
     world: World,
-    /// Which NIC
-    #[arg(long, value_name = "soft", default_value = "soft", value_parser = parse::nic)]
-    nic: String,
+    /// Which NIC: in software, or the gateware cycle by cycle (sim only)
+    #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::rdma_nic)]
+    nic: NicModel,
     /// write, write_imm, send, send_imm, read, fetch_add or cmp_swap
     #[arg(long = "op", value_name = "VERB", default_value_t = RdmaOperation::Write)]
     operation: RdmaOperation,
@@ -99,9 +99,15 @@ impl RdmaOptions {
         if self.world == World::Net && self.profile.is_some() {
             return Err(Failure::new("--profile is for the simulator; leave it out or choose --world sim"));
         }
+        if self.nic == NicModel::Rtl && self.profile.is_some() {
+            return Err(Failure::new(
+                "the gateware takes its own time; leave --profile out or choose --nic soft",
+            ));
+        }
         let default = RdmaBench::default();
         let bench = RdmaBench {
             world: self.world,
+            nic: self.nic,
             operation: self.operation,
             size_bytes: self.size(),
             queue_pairs: self.qps,
@@ -139,7 +145,7 @@ impl RdmaOptions {
         } = self;
         let line = CommandLine::new("weft bench rdma")
             .option("--world", world)
-            .unless("soft", "--nic", nic)
+            .unless(NicModel::Soft, "--nic", *nic)
             .option("--op", operation)
             .option("--size", self.size())
             .unless(1, "--qps", *qps)
@@ -178,6 +184,7 @@ mod tests {
         for line in [
             "rdma --world sim --op fetch_add --size 8 --qps 500 --busy-qps 32 --mtu 256 --tx-depth 9 --iterations 12 \
              --seed 3 --profile cores --faults plan.toml",
+            "rdma --world sim --nic rtl --op write --size 64 --iterations 9 --seed 7",
             "rdma --world net --op read --size 64 --duration-ms 20 --seed 7",
         ] {
             assert_eq!(parse(line).command().to_string(), format!("weft bench {line}"));

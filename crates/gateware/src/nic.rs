@@ -1,0 +1,611 @@
+//! The gateware as a NIC, with its driver.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use weft_nic::{HostCommand, HostEvent, Nic, RdmaDriver, Work};
+use weft_rdma::{
+    AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, KeyNumbers, Modify, PathMtu,
+    QueuePairAttributes, QueuePairInformation, QueuePairNumber, QueuePairNumbers, QueuePairState,
+    ReceiveRequest, Region, RegionKeys, RegionMemory, WorkRequest,
+};
+use weft_time::Instant;
+use weft_wire::ethernet::MacAddress;
+
+use crate::axi::{Latency, Pressure};
+use crate::board::{Board, BoardConfig};
+use crate::queue_pair::{QueuePair, REPLY_TAG};
+use crate::registers::Registers;
+use crate::{CYCLE, package};
+
+/// Address bits of the gateware's memories.
+const ADDRESS_BITS: u32 = 48;
+
+/// The most that a peer may do at a time, in READs and atomics.
+const RESOURCES: u64 = package::RESPONDER_RESOURCES;
+
+/// How a gateware NIC is built.
+#[derive(Clone, Debug)]
+pub struct RtlNicConfig {
+    /// Hardware address of the port.
+    pub hardware: MacAddress,
+    /// IPv4 address of the port.
+    pub address: Ipv4Addr,
+    /// The transport's limits, as far as the driver decides them: queue pairs, regions, depths of queues and the seed of the keys.
+    /// The window, the acknowledgement interval and the queue of calls are the gateware's own.
+    pub transport: weft_rdma::Config,
+    /// Bytes of host memory, and of HBM.
+    pub region_bytes: usize,
+    /// Rate of the link, in bits per second.
+    pub bits_per_s: u64,
+    /// Latency of HBM, and of the retransmission buffer, which lies there.
+    pub hbm: Latency,
+    /// Latency of the host's memory as the card sees it, over PCIe.
+    pub host: Latency,
+    /// Random back-pressure on the ports.
+    pub pressure: Option<Pressure>,
+    /// What storage that reset leaves alone holds: zeros for 0, otherwise bits that follow from this seed.
+    pub power_on_seed: u32,
+}
+
+/// The Verilated gateware behind [`Nic`], and its driver behind [`RdmaDriver`].
+///
+/// What differs from the soft NIC:
+/// - The driver resolves a peer's hardware address when a queue pair is told its peer, so the neighbour must be entered before
+///   ([`RtlNic::add_neighbour`]).
+/// - A request that does not ask for a completion leaves the send queue, as the driver counts, when a later one completes.
+/// - No engine is attached: [`HostCommand::Call`] finds none.
+#[derive(Debug)]
+pub struct RtlNic {
+    // Reading a counter takes clock cycles, and `Nic::counters` does not change the NIC.
+    card: RefCell<Card>,
+    driver: Driver,
+    events: VecDeque<HostEvent>,
+    frames_sent: u64,
+}
+
+/// The board and its clock.
+#[derive(Debug)]
+struct Card {
+    board: Board,
+    /// The next cycle to compute; while the card is idle, the first that could be.
+    cycle: u64,
+}
+
+impl Card {
+    /// The registers, for a driver's call: time stands still at the last cycle that was computed.
+    fn registers(&mut self) -> Registers<'_> {
+        Registers::new(&mut self.board, self.cycle.saturating_sub(1))
+    }
+}
+
+/// What the driver keeps in the host's memory.
+#[derive(Debug)]
+struct Driver {
+    config: weft_rdma::Config,
+    numbers: QueuePairNumbers,
+    /// By the indices in their numbers.
+    queue_pairs: Vec<Option<QueuePair>>,
+    /// Which generation of requests the next queue pair of a place begins with.
+    generations: Vec<u32>,
+    keys: KeyNumbers,
+    regions: Vec<Option<(RegionKeys, Region)>>,
+    neighbours: BTreeMap<Ipv4Addr, MacAddress>,
+    /// Requests that will have a completion.
+    reserved: usize,
+    messages_without_engine: u64,
+}
+
+impl RtlNic {
+    /// A NIC that has just been reset, and its driver loaded.
+    ///
+    /// # Panics
+    /// If `config` asks for more than the gateware has: queue pairs, regions, or READs and atomics.
+    pub fn new(config: &RtlNicConfig) -> Self {
+        let transport = config.transport.clone();
+        assert!(
+            transport.max_queue_pairs as u64 <= package::QUEUE_PAIRS,
+            "{} queue pairs",
+            package::QUEUE_PAIRS
+        );
+        assert!(transport.max_regions as u64 <= package::REGIONS, "{} regions", package::REGIONS);
+        assert!(u64::from(transport.max_rd_atomic) <= RESOURCES, "{RESOURCES} READs and atomics");
+        let board = Board::new(&BoardConfig {
+            bits_per_s: config.bits_per_s,
+            region_bytes: config.region_bytes,
+            hbm: config.hbm,
+            host: config.host,
+            pressure: config.pressure,
+            power_on_seed: config.power_on_seed,
+        });
+        let mut card = Card { board, cycle: 0 };
+        // The tables clear themselves, an entry a cycle.
+        for _ in 0..package::QUEUE_PAIRS.max(package::REGIONS) + 16 {
+            card.board.tick(0);
+        }
+        card.registers().check_identity();
+        card.registers().set_port(config.hardware, config.address);
+        let index_bits = |places: u64| places.ilog2();
+        let mut keys = KeyNumbers::with_index_bits(
+            transport.max_regions,
+            index_bits(package::REGIONS),
+            transport.key_seed,
+        );
+        // The soft card's first region is its own, so that a twin's first region for users has the same keys.
+        keys.allocate().expect("a card has room for a region");
+        let places = transport.max_queue_pairs;
+        Self {
+            card: RefCell::new(card),
+            driver: Driver {
+                numbers: QueuePairNumbers::with_index_bits(places, index_bits(package::QUEUE_PAIRS)),
+                queue_pairs: (0..places).map(|_| None).collect(),
+                generations: vec![0; places],
+                regions: (0..keys.places()).map(|_| None).collect(),
+                keys,
+                neighbours: BTreeMap::new(),
+                reserved: 0,
+                messages_without_engine: 0,
+                config: transport,
+            },
+            events: VecDeque::new(),
+            frames_sent: 0,
+        }
+    }
+
+    /// Enters a neighbour by hand, as an operator does who does not want the first packet to wait for ARP.
+    pub fn add_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
+        self.driver.neighbours.insert(address, hardware);
+        self.card.get_mut().registers().write_neighbour(address, hardware);
+    }
+
+    /// Clock cycles that were computed so far: all in which something could happen.
+    pub fn cycles_run(&self) -> u64 {
+        self.card.borrow().board.ticks()
+    }
+
+    /// The next frame that the sniffer has captured, as blocks of pcapng.
+    pub fn poll_sniffed(&mut self) -> Option<Vec<u8>> {
+        self.card.get_mut().board.sniffed.pop_front()
+    }
+
+    /// The next call of an engine by a WRITE into an RPC region.
+    pub fn poll_call(&mut self) -> Option<package::RpcCall> {
+        self.card.get_mut().board.calls.pop_front()
+    }
+
+    /// Begins to write a waveform of all signals to an FST file.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or the crate was built without the feature `fst`.
+    pub fn begin_waveform(&mut self, path: &Path) -> io::Result<()> {
+        self.card.get_mut().board.model().begin_trace(path)
+    }
+
+    /// Ends the waveform, if there is one.
+    pub fn end_waveform(&mut self) {
+        self.card.get_mut().board.model().end_trace();
+    }
+
+    /// The clock may have stood still: the next cycle is not before `now`.
+    fn wake(&mut self, now: Instant) {
+        let card = self.card.get_mut();
+        if !card.board.is_busy() {
+            card.cycle = card.cycle.max(now.as_ps().div_ceil(CYCLE.as_ps()));
+        }
+    }
+
+    /// Passes on what the last cycles have brought.
+    fn collect(&mut self) {
+        let Card { board, .. } = self.card.get_mut();
+        while let Some(completion) = board.completions.pop_front() {
+            let index = usize::from(completion.qp);
+            let Some(queue_pair) = self.driver.queue_pairs.get_mut(index).and_then(Option::as_mut) else {
+                continue;
+            };
+            let Some(ended) = queue_pair.complete(&completion) else { continue };
+            self.driver.reserved -= ended.requests;
+            self.events.extend(ended.completion.map(HostEvent::Completion));
+            refill(queue_pair, board);
+        }
+        self.events.extend(board.host_frames.drain(..).map(HostEvent::Frame));
+    }
+
+    /// Waits, with the cycle counter standing still, until the gateware has taken all posts.
+    fn flush_posts(&mut self) {
+        let Card { board, cycle } = self.card.get_mut();
+        // A queue pair never has more posts than it has room for, so they cannot wait long.
+        for _ in 0..1_000_000 {
+            if board.posts_are_taken() {
+                return;
+            }
+            board.tick(cycle.saturating_sub(1));
+        }
+        panic!("gateware: a post is not taken");
+    }
+
+    /// Carries out a control operation behind all earlier posts.
+    fn control(&mut self, number: QueuePairNumber, operation: u64, argument: u32) {
+        self.flush_posts();
+        let index = self.driver.numbers.index(number) as u16;
+        let control = package::Control { operation: operation as u8, qp: index, argument };
+        self.card.get_mut().registers().control(&control);
+        self.collect();
+    }
+
+    /// Writes the attributes of a queue pair, as far as they are known.
+    fn write_attributes(&mut self, number: QueuePairNumber) -> Result<(), ApiError> {
+        let index = self.driver.find(number)?;
+        let queue_pair = self.driver.queue_pairs[index].as_ref().expect("found above");
+        let mut entry = package::QueuePair {
+            number: number.0,
+            domain: queue_pair.attributes.domain.0 as u16,
+            path_mtu: PathMtu::Bytes1024 as u8,
+            ..package::QueuePair::default()
+        };
+        if let Some(path) = &queue_pair.receive {
+            let neighbour = self.driver.neighbours.get(&path.destination);
+            let MacAddress(station) = neighbour.ok_or(ApiError::UnknownNeighbour(path.destination))?;
+            entry.destination_qp = path.destination_qp_num.0;
+            entry.destination = path.destination.to_bits();
+            entry.destination_mac = station.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            entry.source_port = weft_rdma::source_port(number, path.destination_qp_num);
+            entry.path_mtu = path.path_mtu as u8;
+            entry.max_dest_rd_atomic = path.max_dest_rd_atomic;
+            entry.min_rnr_timer = path.min_rnr_timer;
+        }
+        if let Some(limits) = &queue_pair.send {
+            entry.max_rd_atomic = limits.max_rd_atomic;
+            entry.timeout = limits.timeout;
+            entry.retry_count = limits.retry_cnt;
+            entry.rnr_retry = limits.rnr_retry;
+        }
+        self.card.get_mut().registers().write_queue_pair(&entry);
+        Ok(())
+    }
+
+    fn write_region(&mut self, index: usize) {
+        let entry = match &self.driver.regions[index] {
+            None => package::Region::default(),
+            Some((keys, region)) => package::Region {
+                valid: true,
+                lkey: keys.lkey,
+                rkey: keys.rkey,
+                domain: region.domain.0 as u16,
+                base: region.address,
+                length: region.length,
+                access: access(region.access),
+                target: region.target as u8,
+                write_through: region.write_through,
+                rpc: region.rpc.is_some(),
+                slot: region.rpc.unwrap_or_default(),
+            },
+        };
+        self.card.get_mut().registers().write_region(index as u16, &entry);
+    }
+
+    /// Brings the driver's idea of a queue pair's state in line with the gateware, which may have ended it.
+    fn refresh_state(&mut self, index: usize) -> (package::ResponderQuery, package::RequesterQuery) {
+        let (responder, requester) = self.card.get_mut().registers().query(index as u16);
+        self.collect();
+        let failed = u64::from(responder.state) == package::RESPONDER_ERROR
+            || u64::from(requester.state) == package::REQUESTER_ERROR;
+        if let Some(queue_pair) = self.driver.queue_pairs[index].as_mut().filter(|_| failed) {
+            queue_pair.state = QueuePairState::Error;
+        }
+        (responder, requester)
+    }
+
+    fn post_send(&mut self, number: QueuePairNumber, request: WorkRequest) -> Result<(), ApiError> {
+        let index = self.driver.find(number)?;
+        let Driver { queue_pairs, config, reserved, .. } = &mut self.driver;
+        let queue_pair = queue_pairs[index].as_mut().expect("found above");
+        queue_pair.post_send(request, || reserve(reserved, config))?;
+        refill(queue_pair, &mut self.card.get_mut().board);
+        Ok(())
+    }
+
+    fn queue_receive(&mut self, number: QueuePairNumber, request: ReceiveRequest) -> Result<(), ApiError> {
+        let index = self.driver.find(number)?;
+        let Driver { queue_pairs, config, reserved, .. } = &mut self.driver;
+        let queue_pair = queue_pairs[index].as_mut().expect("found above");
+        queue_pair.post_receive(request, || reserve(reserved, config))?;
+        refill(queue_pair, &mut self.card.get_mut().board);
+        Ok(())
+    }
+
+    fn refuse(&mut self, queue_pair: QueuePairNumber, id: u64, opcode: CompletionOpcode, error: &ApiError) {
+        let status = match error {
+            ApiError::MessageTooLong(_) | ApiError::AtomicLength(_) => CompletionStatus::LocalLengthError,
+            _ => CompletionStatus::LocalQueuePairOperationError,
+        };
+        let completion =
+            Completion { id, status, opcode, bytes: 0, immediate: None, queue_pair, vendor_error: 0 };
+        self.events.push_back(HostEvent::Completion(completion));
+    }
+}
+
+impl Driver {
+    fn find(&self, number: QueuePairNumber) -> Result<usize, ApiError> {
+        let index = self.numbers.index(number);
+        let found = self.queue_pairs.get(index).and_then(Option::as_ref);
+        found.filter(|known| known.number == number).map(|_| index).ok_or(ApiError::UnknownQueuePair(number))
+    }
+
+    fn find_region(&self, keys: RegionKeys) -> Result<usize, ApiError> {
+        let index = self.keys.index(keys.rkey);
+        let found = self.regions.get(index).and_then(Option::as_ref);
+        found.filter(|(known, _)| *known == keys).map(|_| index).ok_or(ApiError::UnknownRegion)
+    }
+}
+
+/// Sets the place of a completion aside, in the driver's books.
+fn reserve(reserved: &mut usize, config: &weft_rdma::Config) -> Result<(), ApiError> {
+    if *reserved >= config.completion_queue_depth {
+        return Err(ApiError::CompletionQueueFull);
+    }
+    *reserved += 1;
+    Ok(())
+}
+
+/// Gives the gateware what it has room for.
+fn refill(queue_pair: &mut QueuePair, board: &mut Board) {
+    while let Some(request) = queue_pair.next_send() {
+        board.post(request);
+    }
+    while let Some(request) = queue_pair.next_receive() {
+        board.post_receive(request);
+    }
+}
+
+/// The bits of `ibv_access_flags` are those of the struct.
+fn access(flags: AccessFlags) -> package::Access {
+    package::Access::from_bits(flags.bits().into())
+}
+
+fn at_most(attribute: &'static str, value: u64, limit: u64) -> Result<(), ApiError> {
+    if value > limit { Err(ApiError::AttributeOutOfRange { attribute, value, limit }) } else { Ok(()) }
+}
+
+impl Nic for RtlNic {
+    fn receive_frame(&mut self, now: Instant, frame: &[u8]) {
+        self.wake(now);
+        self.card.get_mut().board.receive(frame);
+    }
+
+    fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
+        self.wake(now);
+        match command {
+            // They are for engines, and there are none.
+            HostCommand::Reset | HostCommand::Configure(_) => {}
+            HostCommand::Call { .. } => self.driver.messages_without_engine += 1,
+            HostCommand::Transmit(frame) => self.card.get_mut().board.transmit(frame),
+            HostCommand::PostSend(queue_pair, request) => {
+                let opcode = request.operation.completion_opcode();
+                let id = request.id;
+                let posted = if id & REPLY_TAG == 0 {
+                    self.post_send(queue_pair, request)
+                } else {
+                    Err(ApiError::UnknownQueuePair(queue_pair))
+                };
+                if let Err(error) = posted {
+                    self.refuse(queue_pair, id, opcode, &error);
+                }
+            }
+            HostCommand::PostReceive(queue_pair, request) => {
+                let id = request.id;
+                if let Err(error) = self.queue_receive(queue_pair, request) {
+                    self.refuse(queue_pair, id, CompletionOpcode::Receive, &error);
+                }
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let card = self.card.borrow();
+        let cycle = if card.board.is_busy() { card.cycle } else { card.board.timer()?.max(card.cycle) };
+        Some(Instant::ZERO + CYCLE * cycle)
+    }
+
+    fn handle_deadline(&mut self, now: Instant) {
+        while let Some(at) = self.next_deadline().filter(|at| *at <= now) {
+            let card = self.card.get_mut();
+            card.cycle = at.as_ps() / CYCLE.as_ps();
+            card.board.tick(card.cycle);
+            card.cycle += 1;
+            self.collect();
+        }
+    }
+
+    fn poll_frame(&mut self, _now: Instant, frame: &mut Vec<u8>) -> bool {
+        let Some(bytes) = self.card.get_mut().board.poll_frame() else { return false };
+        frame.extend_from_slice(&bytes);
+        self.frames_sent += 1;
+        true
+    }
+
+    fn poll_host(&mut self) -> Option<HostEvent> {
+        self.events.pop_front()
+    }
+
+    fn take_work(&mut self) -> Work {
+        Work::default()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut card = self.card.borrow_mut();
+        let mut counters: Vec<(&'static str, u64)> = Vec::new();
+        let mut add =
+            |name: &'static str, value: u64| match counters.iter_mut().find(|(known, _)| *known == name) {
+                // The same drop cause in two blocks, or an event that can happen twice in a cycle.
+                Some((_, sum)) => *sum += value,
+                None => counters.push((name, value)),
+            };
+        add("frames_sent", self.frames_sent);
+        add("messages_without_engine", self.driver.messages_without_engine);
+        add("mac_receive_overflow", card.board.receive_overflows);
+        for (index, name) in (0..).zip(package::COUNTERS) {
+            add(name, card.registers().counter(index));
+        }
+        counters
+    }
+}
+
+impl RdmaDriver for RtlNic {
+    fn create_queue_pair(&mut self, attributes: QueuePairAttributes) -> Result<QueuePairNumber, ApiError> {
+        let Driver { config, numbers, queue_pairs, generations, .. } = &mut self.driver;
+        let depth = u64::from(config.max_queue_depth);
+        at_most("max_send_wr", attributes.max_send_wr.into(), depth)?;
+        at_most("max_recv_wr", attributes.max_recv_wr.into(), depth)?;
+        at_most("domain", attributes.domain.0.into(), u16::MAX.into())?;
+        let number = numbers.allocate().ok_or(ApiError::TooManyQueuePairs(numbers.places()))?;
+        let index = numbers.index(number);
+        queue_pairs[index] = Some(QueuePair::new(number, attributes, generations[index]));
+        self.write_attributes(number)?;
+        self.control(number, package::CONTROL_RESET, 0);
+        Ok(number)
+    }
+
+    fn modify_queue_pair(&mut self, number: QueuePairNumber, change: Modify) -> Result<(), ApiError> {
+        use QueuePairState::{Error, Init, ReadyToReceive, ReadyToSend, Reset};
+        let index = self.driver.find(number)?;
+        let psn_max = u64::from(weft_wire::roce::MASK_24);
+        let resources = self.driver.config.max_rd_atomic.into();
+        match change {
+            Modify::ReadyToReceive(path) => {
+                at_most("rq_psn", path.rq_psn.into(), psn_max)?;
+                at_most("dest_qp_num", path.destination_qp_num.0.into(), psn_max)?;
+                at_most("min_rnr_timer", path.min_rnr_timer.into(), 31)?;
+                at_most("max_dest_rd_atomic", path.max_dest_rd_atomic.into(), resources)?;
+            }
+            Modify::ReadyToSend(limits) => {
+                at_most("sq_psn", limits.sq_psn.into(), psn_max)?;
+                at_most("timeout", limits.timeout.into(), 31)?;
+                at_most("retry_cnt", limits.retry_cnt.into(), 7)?;
+                at_most("rnr_retry", limits.rnr_retry.into(), 7)?;
+                at_most("max_rd_atomic", limits.max_rd_atomic.into(), resources)?;
+            }
+            Modify::Reset | Modify::Init { .. } | Modify::Access(_) | Modify::Error => {}
+        }
+        // The gateware may have ended the queue pair without a completion that says so.
+        let known = self.driver.queue_pairs[index].as_ref().expect("found above").state;
+        if matches!(known, ReadyToReceive | ReadyToSend) {
+            self.refresh_state(index);
+        }
+        let queue_pair = self.driver.queue_pairs[index].as_mut().expect("found above");
+        match (change, queue_pair.state) {
+            (Modify::Reset, _) => {
+                self.driver.reserved -= queue_pair.clear();
+                queue_pair.state = Reset;
+                self.control(number, package::CONTROL_RESET, 0);
+            }
+            (Modify::Error, _) => {
+                queue_pair.state = Error;
+                self.control(number, package::CONTROL_ERROR, 0);
+            }
+            (Modify::Init { access }, Reset | Init) => {
+                (queue_pair.state, queue_pair.access) = (Init, access);
+                (queue_pair.receive, queue_pair.send) = (None, None);
+                self.control(number, package::CONTROL_INIT, access.bits().into());
+            }
+            (Modify::Access(access), Init | ReadyToReceive | ReadyToSend) => {
+                queue_pair.access = access;
+                self.control(number, package::CONTROL_ACCESS, access.bits().into());
+            }
+            (Modify::ReadyToReceive(path), Init) => {
+                queue_pair.receive = Some(path);
+                if let Err(error) = self.write_attributes(number) {
+                    self.driver.queue_pairs[index].as_mut().expect("found above").receive = None;
+                    return Err(error);
+                }
+                self.driver.queue_pairs[index].as_mut().expect("found above").state = ReadyToReceive;
+                self.control(number, package::CONTROL_RECEIVE, path.rq_psn);
+            }
+            (Modify::ReadyToSend(limits), ReadyToReceive) => {
+                queue_pair.send = Some(limits);
+                queue_pair.state = ReadyToSend;
+                self.write_attributes(number)?;
+                self.control(number, package::CONTROL_SEND, limits.sq_psn);
+            }
+            _ => return Err(queue_pair.wrong_state()),
+        }
+        Ok(())
+    }
+
+    fn destroy_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), ApiError> {
+        let index = self.driver.find(number)?;
+        // First, so that nothing that waits is handed to a queue pair that has been reset.
+        let queue_pair = self.driver.queue_pairs[index].as_mut().expect("found above");
+        self.driver.reserved -= queue_pair.clear();
+        self.control(number, package::CONTROL_RESET, 0);
+        let queue_pair = self.driver.queue_pairs[index].take().expect("found above");
+        self.driver.generations[index] = queue_pair.next_generation();
+        // A number of generation 0, which no queue pair has.
+        let nobody = package::QueuePair { number: index as u32, ..package::QueuePair::default() };
+        self.card.get_mut().registers().write_queue_pair(&nobody);
+        self.driver.numbers.release(number);
+        Ok(())
+    }
+
+    fn query_queue_pair(&mut self, number: QueuePairNumber) -> Result<QueuePairInformation, ApiError> {
+        let index = self.driver.find(number)?;
+        let (responder, requester) = self.refresh_state(index);
+        let queue_pair = self.driver.queue_pairs[index].as_ref().expect("found above");
+        let path = queue_pair.receive;
+        Ok(QueuePairInformation {
+            state: queue_pair.state,
+            attributes: queue_pair.attributes,
+            access: queue_pair.access,
+            destination: path.map_or(Ipv4Addr::UNSPECIFIED, |path| path.destination),
+            destination_qp_num: path.map_or(QueuePairNumber(0), |path| path.destination_qp_num),
+            path_mtu_bytes: path.map_or(PathMtu::Bytes1024, |path| path.path_mtu).bytes(),
+            sq_psn: requester.next_psn,
+            rq_psn: responder.expected,
+            send_queued: queue_pair.send_queued(),
+            receive_queued: queue_pair.receive_queued(),
+            window: requester.window.into(),
+        })
+    }
+
+    fn post_receive(&mut self, number: QueuePairNumber, request: ReceiveRequest) -> Result<(), ApiError> {
+        self.queue_receive(number, request)?;
+        self.flush_posts();
+        Ok(())
+    }
+
+    fn register_region(&mut self, region: Region) -> Result<RegionKeys, ApiError> {
+        let wraps = ApiError::RegionWraps { address: region.address, length: region.length };
+        let end = region.address.checked_add(region.length).ok_or(wraps)?;
+        at_most("region end", end, 1 << ADDRESS_BITS)?;
+        at_most("domain", region.domain.0.into(), u16::MAX.into())?;
+        at_most("slot", region.rpc.unwrap_or_default().into(), 15)?;
+        let keys = self.driver.keys.allocate().ok_or(ApiError::TooManyRegions(self.driver.keys.places()))?;
+        let index = self.driver.keys.index(keys.rkey);
+        self.driver.regions[index] = Some((keys, region));
+        self.write_region(index);
+        Ok(keys)
+    }
+
+    fn modify_region(&mut self, keys: RegionKeys, access: AccessFlags) -> Result<(), ApiError> {
+        let index = self.driver.find_region(keys)?;
+        if let Some((_, region)) = &mut self.driver.regions[index] {
+            region.access = access;
+        }
+        self.write_region(index);
+        Ok(())
+    }
+
+    fn deregister_region(&mut self, keys: RegionKeys) -> Result<Region, ApiError> {
+        let index = self.driver.find_region(keys)?;
+        let (_, region) = self.driver.regions[index].take().expect("found above");
+        self.write_region(index);
+        self.driver.keys.release(keys);
+        Ok(region)
+    }
+
+    fn memory(&mut self) -> &mut dyn RegionMemory {
+        &mut self.card.get_mut().board
+    }
+}

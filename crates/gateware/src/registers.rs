@@ -1,0 +1,167 @@
+//! The driver's side of the registers, `rtl/nic/registers.rdl`.
+//!
+//! Each function fills a mailbox, writes `go` and waits until the gateware has done what it says. The clock ticks meanwhile,
+//! with the cycle counter standing still.
+
+use std::net::Ipv4Addr;
+
+use weft_wire::ethernet::MacAddress;
+
+use crate::board::Board;
+use crate::package::{Control, QueuePair, Region, RequesterQuery, ResponderQuery};
+
+include!(concat!(env!("OUT_DIR"), "/register_map.rs"));
+
+/// `WEFT`.
+const MAGIC: u32 = 0x5745_4654;
+
+/// The major version of the map that this driver speaks.
+const VERSION_MAJOR: u32 = 1;
+
+/// The highest bit of a command has its effect.
+const GO: u32 = 1 << 31;
+
+/// The word of a query's answer at which the requester's begins.
+const REQUESTER_WORD: u32 = 8;
+
+/// A board whose time stands still.
+#[derive(Debug)]
+pub(crate) struct Registers<'a> {
+    board: &'a mut Board,
+    cycle: u64,
+}
+
+impl<'a> Registers<'a> {
+    pub(crate) const fn new(board: &'a mut Board, cycle: u64) -> Self {
+        Self { board, cycle }
+    }
+
+    /// # Panics
+    /// If the gateware refuses: the driver knows the map, so one of them has a mistake.
+    fn write(&mut self, offset: u32, value: u32) {
+        let response = self.board.write_register(self.cycle, offset, value);
+        assert_eq!(response, 0, "gateware: the register at {offset:#x} cannot be written");
+    }
+
+    /// # Panics
+    /// As [`Registers::write`].
+    fn read(&mut self, offset: u32) -> u32 {
+        let accessed = self.board.read_register(self.cycle, offset);
+        assert_eq!(accessed.response, 0, "gateware: the register at {offset:#x} cannot be read");
+        accessed.value
+    }
+
+    /// Writes a command and waits until its mailbox is free again.
+    fn command(&mut self, offset: u32, value: u32, busy: u32) {
+        self.write(offset, value | GO);
+        // Far more than any command takes.
+        for _ in 0..10_000 {
+            if self.read(offset::STATUS) >> busy & 1 == 0 {
+                return;
+            }
+        }
+        panic!("gateware: the command at {offset:#x} does not end");
+    }
+
+    /// Looks whether this is the card that the driver is for.
+    ///
+    /// # Panics
+    /// If it is another one.
+    pub(crate) fn check_identity(&mut self) {
+        assert_eq!(self.read(offset::IDENTIFICATION), MAGIC, "gateware: this is another card");
+        let major = self.read(offset::VERSION) >> shift::VERSION_MAJOR;
+        assert_eq!(major, VERSION_MAJOR, "gateware: the registers have another version");
+    }
+
+    /// Gives the port its addresses.
+    pub(crate) fn set_port(&mut self, hardware: MacAddress, address: Ipv4Addr) {
+        let station = station(hardware);
+        self.write(offset::HARDWARE_LOW, station as u32);
+        self.write(offset::HARDWARE_HIGH, (station >> 32) as u32);
+        self.write(offset::IPV4, address.to_bits());
+    }
+
+    /// Enters a neighbour that is not forgotten.
+    pub(crate) fn write_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
+        let station = station(hardware);
+        self.write(offset::NEIGHBOUR_ADDRESS, address.to_bits());
+        self.write(offset::NEIGHBOUR_MAC_LOW, station as u32);
+        self.command(offset::NEIGHBOUR_MAC_HIGH, (station >> 32) as u32, shift::STATUS_NEIGHBOUR_BUSY);
+    }
+
+    /// Writes the attributes of the queue pair whose index is in its number.
+    pub(crate) fn write_queue_pair(&mut self, entry: &QueuePair) {
+        self.write(offset::QUEUE_PAIR_OWN_QP, entry.number);
+        self.write(offset::QUEUE_PAIR_DESTINATION_QP, entry.destination_qp);
+        self.write(offset::QUEUE_PAIR_DESTINATION, entry.destination);
+        self.write(offset::QUEUE_PAIR_DESTINATION_MAC_LOW, entry.destination_mac as u32);
+        self.write(offset::QUEUE_PAIR_DESTINATION_MAC_HIGH, (entry.destination_mac >> 32) as u32);
+        let port = u32::from(entry.source_port) << shift::QUEUE_PAIR_PORT_SOURCE_PORT
+            | u32::from(entry.domain) << shift::QUEUE_PAIR_PORT_DOMAIN;
+        self.write(offset::QUEUE_PAIR_PORT, port);
+        let attributes = u32::from(entry.path_mtu) << shift::QUEUE_PAIR_ATTRIBUTES_PATH_MTU
+            | u32::from(entry.max_dest_rd_atomic) << shift::QUEUE_PAIR_ATTRIBUTES_MAX_DEST_RD_ATOMIC
+            | u32::from(entry.max_rd_atomic) << shift::QUEUE_PAIR_ATTRIBUTES_MAX_RD_ATOMIC
+            | u32::from(entry.min_rnr_timer) << shift::QUEUE_PAIR_ATTRIBUTES_MIN_RNR_TIMER
+            | u32::from(entry.timeout) << shift::QUEUE_PAIR_ATTRIBUTES_TIMEOUT
+            | u32::from(entry.retry_count) << shift::QUEUE_PAIR_ATTRIBUTES_RETRY_COUNT
+            | u32::from(entry.rnr_retry) << shift::QUEUE_PAIR_ATTRIBUTES_RNR_RETRY
+            | u32::from(entry.engine) << shift::QUEUE_PAIR_ATTRIBUTES_ENGINE;
+        self.write(offset::QUEUE_PAIR_ATTRIBUTES, attributes);
+        self.command(offset::QUEUE_PAIR_COMMAND, 0, shift::STATUS_QUEUE_PAIR_BUSY);
+    }
+
+    /// Writes a region, or takes it away if it is not valid.
+    pub(crate) fn write_region(&mut self, index: u16, entry: &Region) {
+        self.write(offset::REGION_INDEX, index.into());
+        self.write(offset::REGION_LKEY, entry.lkey);
+        self.write(offset::REGION_RKEY, entry.rkey);
+        self.write(offset::REGION_BASE_LOW, entry.base as u32);
+        self.write(offset::REGION_BASE_HIGH, (entry.base >> 32) as u32);
+        self.write(offset::REGION_LENGTH_LOW, entry.length as u32);
+        self.write(offset::REGION_LENGTH_HIGH, (entry.length >> 32) as u32);
+        let attributes = u32::from(entry.domain) << shift::REGION_ATTRIBUTES_DOMAIN
+            | u32::from(entry.valid) << shift::REGION_ATTRIBUTES_VALID
+            | (entry.access.to_bits() as u32) << shift::REGION_ATTRIBUTES_ACCESS
+            | u32::from(entry.target) << shift::REGION_ATTRIBUTES_TARGET
+            | u32::from(entry.write_through) << shift::REGION_ATTRIBUTES_WRITE_THROUGH
+            | u32::from(entry.rpc) << shift::REGION_ATTRIBUTES_RPC
+            | u32::from(entry.slot) << shift::REGION_ATTRIBUTES_SLOT;
+        self.write(offset::REGION_ATTRIBUTES, attributes);
+        self.command(offset::REGION_COMMAND, 0, shift::STATUS_REGION_BUSY);
+    }
+
+    /// Changes the state of a queue pair.
+    pub(crate) fn control(&mut self, control: &Control) {
+        self.write(offset::CONTROL_ARGUMENT, control.argument);
+        let command = u32::from(control.qp) << shift::CONTROL_COMMAND_QP
+            | u32::from(control.operation) << shift::CONTROL_COMMAND_OPERATION;
+        self.command(offset::CONTROL_COMMAND, command, shift::STATUS_CONTROL_BUSY);
+    }
+
+    /// What the gateware knows of a queue pair.
+    pub(crate) fn query(&mut self, index: u16) -> (ResponderQuery, RequesterQuery) {
+        self.command(
+            offset::QUERY_COMMAND,
+            u32::from(index) << shift::QUERY_COMMAND_QP,
+            shift::STATUS_QUERY_BUSY,
+        );
+        let mut words = |first: u32| [0, 1].map(|word| self.read(offset::QUERY_STATE + 4 * (first + word)));
+        let (responder, requester) = (words(0), words(REQUESTER_WORD));
+        (ResponderQuery::unpack(&responder), RequesterQuery::unpack(&requester))
+    }
+
+    /// The counter of this number.
+    pub(crate) fn counter(&mut self, index: u32) -> u64 {
+        self.command(
+            offset::COUNTER_COMMAND,
+            index << shift::COUNTER_COMMAND_INDEX,
+            shift::STATUS_COUNTER_BUSY,
+        );
+        u64::from(self.read(offset::COUNTER_HIGH)) << 32 | u64::from(self.read(offset::COUNTER_LOW))
+    }
+}
+
+fn station(hardware: MacAddress) -> u64 {
+    hardware.0.iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
