@@ -28,7 +28,7 @@ BEGIN, END = "<!-- synthesis: begin -->", "<!-- synthesis: end -->"
 
 CARRY = {"CARRY4", "CARRY8"}
 MULTIPLEXERS = {"MUXF7", "MUXF8", "MUXF9"}
-SEQUENTIAL = ("FD", "RAMB", "URAM", "DSP", "SRL")
+SEQUENTIAL = ("FD", "RAMB", "URAM", "DSP", "SRL16", "SRLC")
 # Distributed RAM: written on the clock edge, read like a LUT. LUTs that one cell takes.
 DISTRIBUTED = {"RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM256X1D": 8, "RAM32M": 4, "RAM64M": 4, "RAM32M16": 8,
                "RAM64M8": 8, "RAM32X1S": 1, "RAM64X1S": 1, "RAM128X1S": 2, "RAM256X1S": 4, "RAM512X1S": 8}
@@ -54,13 +54,19 @@ def levels(module):
             if bit not in names or len(name) < len(names[bit]):
                 names[bit] = name
 
-    def inputs(cell):
+    def inputs(cell, output):
+        """The inputs that `output` follows at once. Of a distributed RAM that is the address of that read port alone."""
         for port, bits in cell["connections"].items():
             if cell["port_directions"][port] != "input":
                 continue
-            if cell["type"] in DISTRIBUTED and not port.startswith(("A", "DPRA")):
+            if cell["type"] in DISTRIBUTED and not port.startswith(read_address(output)):
                 continue
             yield from ((port, bit) for bit in bits if isinstance(bit, int))
+
+    def read_address(output):
+        if output.startswith("DO"):
+            return f"ADDR{output[2]}"
+        return "DPRA" if output == "DPO" else "A"
 
     sys.setrecursionlimit(1_000_000)
 
@@ -68,13 +74,13 @@ def levels(module):
     def depth(bit):
         if bit not in drivers:
             return 0
-        name, _ = drivers[bit]
+        name, output = drivers[bit]
         cell = module["cells"][name]
         kind = cell["type"]
-        if kind.startswith(SEQUENTIAL) and kind not in DISTRIBUTED:
+        if kind.startswith(SEQUENTIAL):
             return 0
         below = 0
-        for port, source in inputs(cell):
+        for port, source in inputs(cell, output):
             through = depth(source)
             if kind in CARRY and port in ("CI", "CI_TOP", "CYINIT") and is_carry(source):
                 through -= 1
