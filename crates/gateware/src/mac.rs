@@ -166,8 +166,9 @@ impl TransmitMac {
     /// Whether the MAC takes a beat now: always within a frame.
     #[inline]
     pub(crate) fn is_ready(&mut self, now: Instant) -> bool {
-        while let Some((_, bytes)) = self.waiting.pop_front_if(|(begins, _)| *begins <= now) {
+        while let Some((_, bytes)) = self.waiting.front().filter(|(begins, _)| *begins <= now) {
             self.waiting_bytes -= bytes;
+            self.waiting.pop_front();
         }
         !self.sink.is_empty() || self.waiting_bytes < TRANSMIT_FIFO_BYTES
     }

@@ -51,8 +51,8 @@ struct Pair {
     now: Instant,
     /// When each frame arrives, and where.
     wire: VecDeque<(Instant, usize, Vec<u8>)>,
-    /// All that was sent: when, from where, what.
-    sent: Vec<(Instant, usize, Vec<u8>)>,
+    /// All that was sent.
+    sent: Vec<Sent>,
     events: [Vec<HostEvent>; 2],
     /// Every so many frames one is lost; 0: none.
     lose_every: usize,
@@ -100,8 +100,9 @@ impl Pair {
             if self.now > limit {
                 return false;
             }
-            while let Some((_, end, bytes)) = self.wire.pop_front_if(|(at, ..)| *at <= self.now) {
-                self.nics[end].receive_frame(self.now, &bytes);
+            while let Some((_, end, bytes)) = self.wire.front().filter(|(at, ..)| *at <= self.now) {
+                self.nics[*end].receive_frame(self.now, bytes);
+                self.wire.pop_front();
             }
         }
     }
@@ -349,8 +350,11 @@ fn error_flushes_what_waits_in_hardware_and_in_software() {
     assert_eq!(state, QueuePairState::Error);
 }
 
+/// When a frame was sent, from where, and what it was.
+type Sent = (Instant, usize, Vec<u8>);
+
 /// Everything that two NICs send in some time, with what is lost, back-pressure and random storage at power-on.
-fn busy_run(seed: u64) -> (Vec<(Instant, usize, Vec<u8>)>, [Vec<HostEvent>; 2], [u64; 2]) {
+fn busy_run(seed: u64) -> (Vec<Sent>, [Vec<HostEvent>; 2], [u64; 2]) {
     let mut pair = Pair::new(|config| {
         config.pressure = Some(Pressure { seed, stalls_of_256: 40 });
         config.power_on_seed = seed as u32;
