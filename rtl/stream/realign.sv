@@ -13,75 +13,98 @@
 // rotated beat and its upper ones from the next. Which two these are depends on the direction. When bytes move up, output
 // beat k is made of the input beats k-1 and k; when they move down, of k and k+1. The last three rotated beats are kept,
 // so that both kinds leave at the same place and no run has to wait for one of the other kind.
-module realign (
-  input  logic         clk_i,
-  input  logic         rst_ni,
-  input  logic         command_valid_i,
-  output logic         command_ready_o,
-  input  logic [5:0]   from_i,
-  input  logic [5:0]   to_i,
-  input  logic [12:0]  bytes_i,  // 1 to 8191
-  input  logic         in_valid_i,
-  output logic         in_ready_o,
-  input  logic [511:0] in_data_i,
-  output logic         out_valid_o,
-  input  logic         out_ready_i,
-  output logic [511:0] out_data_o,
-  output logic [63:0]  out_strobe_o,
-  output logic         out_last_o
+module realign #(
+  // Bytes of a beat; a power of four, from four on.
+  parameter int unsigned BeatBytes = weft_pkg::BeatBytes
+) (
+  input  logic                         clk_i,
+  input  logic                         rst_ni,
+  input  logic                         command_valid_i,
+  output logic                         command_ready_o,
+  input  logic [$clog2(BeatBytes)-1:0] from_i,
+  input  logic [$clog2(BeatBytes)-1:0] to_i,
+  input  logic [                 12:0] bytes_i,          // 1 to 8191
+  input  logic                         in_valid_i,
+  output logic                         in_ready_o,
+  input  logic [      8*BeatBytes-1:0] in_data_i,
+  output logic                         out_valid_o,
+  input  logic                         out_ready_i,
+  output logic [      8*BeatBytes-1:0] out_data_o,
+  output logic [        BeatBytes-1:0] out_strobe_o,
+  output logic                         out_last_o
 );
+
+  localparam int unsigned OffsetBits = $clog2(BeatBytes);
+  localparam int unsigned Bits = 8 * BeatBytes;
+  // Steps of a run, less one.
+  localparam int unsigned CountBits = 14 - OffsetBits;
+
+  typedef logic [OffsetBits-1:0] offset_t;
+  typedef logic [Bits-1:0] data_t;
+  typedef logic [1:0] select_t;
 
   // A run's command, as its beats need it. A run goes through in `max(n, m)` steps. In step k the run's input beat k, if
   // there is one, enters, and leads to output beat k, if there is one.
   typedef struct packed {
-    logic       up;          // bytes keep their place or move to higher offsets
-    logic [5:0] rotation;
-    logic [5:0] start;       // of the run in its first output beat
-    logic [5:0] stop;        // of the run in its last output beat: the last byte's place
-    logic       input_ends;  // one output beat more than input beats
-    logic       output_ends; // one input beat more than output beats
+    logic    up;           // bytes keep their place or move to higher offsets
+    offset_t rotation;
+    select_t sixteens;     // the rotation's digits
+    select_t fours;
+    select_t ones;
+    offset_t start;        // of the run in its first output beat
+    offset_t stop;         // of the run in its last output beat: the last byte's place
+    logic    input_ends;   // one output beat more than input beats
+    logic    output_ends;  // one input beat more than output beats
   } run_t;
 
   // What accompanies a beat through the rotator.
   typedef struct packed {
-    logic       first;
-    logic       last;       // of the output beats
-    logic       emits;      // there is an output beat
-    logic       needs_next; // which cannot leave before the next input beat has come
-    logic       up;
-    logic [5:0] rotation;
-    logic [5:0] start;
-    logic [5:0] stop;
+    logic    last;        // of the output beats
+    logic    emits;       // there is an output beat
+    logic    needs_next;  // which cannot leave before the next input beat has come
+    logic    up;
+    offset_t rotation;
+    select_t fours;
+    select_t ones;
+    offset_t start;       // of the run in the output beat
+    offset_t stop;
   } step_t;
 
   // The command: how many steps its run has.
 
-  // Where the last byte lies, counted from the first beat on.
+  // Where the last byte lies, counted from the first beat on: its place in that beat and how many borders are before.
+  logic [         12:0] end_bytes;
   /* verilator lint_off UNUSEDSIGNAL */  // the place in the last input beat
-  logic [13:0] input_span;
+  logic [ OffsetBits:0] input_end;
   /* verilator lint_on UNUSEDSIGNAL */
-  logic [13:0] output_span;
-  run_t        run_d;
-  run_t        run_q;
-  logic        run_valid_q;
-  logic        first_q;
-  logic [7:0]  left_q;  // steps behind this one
-  logic        step_valid;
-  logic        step_ready;
-  logic        step_has_input;
-  logic        step_ends;
+  logic [ OffsetBits:0] output_end;
+  logic [          5:0] rotation;
+  run_t                 run_d;
+  run_t                 run_q;
+  logic                 run_valid_q;
+  logic                 first_q;
+  logic [CountBits-1:0] left_q;  // steps behind this one
+  logic                 step_valid;
+  logic                 step_ready;
+  logic                 step_has_input;
+  logic                 step_ends;
 
-  assign input_span = 14'(from_i) + 14'(bytes_i) - 14'd1;
-  assign output_span = 14'(to_i) + 14'(bytes_i) - 14'd1;
+  assign rotation   = 6'(offset_t'(to_i - from_i));
+  assign end_bytes  = bytes_i - 13'd1;
+  assign input_end  = {1'b0, from_i} + {1'b0, end_bytes[OffsetBits-1:0]};
+  assign output_end = {1'b0, to_i} + {1'b0, end_bytes[OffsetBits-1:0]};
 
   always_comb begin
     run_d.up = to_i >= from_i;
-    run_d.rotation = to_i - from_i;
+    run_d.rotation = OffsetBits'(rotation);
+    run_d.sixteens = select_of(rotation[5:4]);
+    run_d.fours = select_of(rotation[3:2]);
+    run_d.ones = select_of(rotation[1:0]);
     run_d.start = to_i;
-    run_d.stop = output_span[5:0];
-    // The spans differ by less than a beat, so the counts of beats differ by one at most.
-    run_d.input_ends = run_d.up && input_span[6] != output_span[6];
-    run_d.output_ends = !run_d.up && input_span[6] != output_span[6];
+    run_d.stop = output_end[OffsetBits-1:0];
+    // The ends differ by less than a beat, so the counts of beats differ by one at most.
+    run_d.input_ends = output_end[OffsetBits] && !input_end[OffsetBits];
+    run_d.output_ends = input_end[OffsetBits] && !output_end[OffsetBits];
   end
 
   assign step_ends = left_q == '0;
@@ -92,12 +115,12 @@ module realign (
 
   always_ff @(posedge clk_i) begin
     if (command_valid_i && command_ready_o) begin
-      run_q <= run_d;
+      run_q   <= run_d;
       first_q <= 1'b1;
-      left_q <= run_d.up ? output_span[13:6] : input_span[13:6];
+      left_q  <= CountBits'(end_bytes[12:OffsetBits]) + CountBits'(input_end[OffsetBits] || output_end[OffsetBits]);
     end else if (step_valid && step_ready) begin
       first_q <= 1'b0;
-      left_q <= left_q - 1'b1;
+      left_q  <= left_q - 1'b1;
     end
   end
 
@@ -106,78 +129,91 @@ module realign (
     else if (command_ready_o) run_valid_q <= command_valid_i;
   end
 
-  // The rotator: by multiples of 4 bytes on the way into the first register, by the rest on the way into the second.
-
-  function automatic logic [511:0] rotate_by_words(logic [511:0] data, logic [3:0] words);
-    logic [511:0] coarse;
-    unique case (words[3:2])
-      2'd0: coarse = data;
-      2'd1: coarse = {data[383:0], data[511:384]};
-      2'd2: coarse = {data[255:0], data[511:256]};
-      2'd3: coarse = {data[127:0], data[511:128]};
-    endcase
-    unique case (words[1:0])
-      2'd0: return coarse;
-      2'd1: return {coarse[479:0], coarse[511:480]};
-      2'd2: return {coarse[447:0], coarse[511:448]};
-      2'd3: return {coarse[415:0], coarse[511:416]};
-    endcase
+  // The rotator: one digit of base 4 on the way into each register, so that no two choices lie behind each other. A choice
+  // among four is one LUT for a bit, if the mapper makes no part of it separately because two bits share that part. So a
+  // digit comes as `{digit[1] ~^ digit[0], digit[1]}`: the pairs that its lower bit chooses from are of shifts 0 and 3, and
+  // of 1 and 2, and no two places have such a pair in common.
+  function automatic select_t select_of(logic [1:0] digit);
+    return {digit[1] ~^ digit[0], digit[1]};
   endfunction
 
-  function automatic logic [511:0] rotate_by_bytes(logic [511:0] data, logic [1:0] bytes);
-    unique case (bytes)
-      2'd0: return data;
-      2'd1: return {data[503:0], data[511:504]};
-      2'd2: return {data[495:0], data[511:496]};
-      2'd3: return {data[487:0], data[511:488]};
-    endcase
+  // Bits that a digit of one stands for. A short beat has fewer digits; the others are 0 then, and this any that fits.
+  localparam int unsigned Ones = 8;
+  localparam int unsigned Fours = BeatBytes > 4 ? 4 * 8 : 8;
+  localparam int unsigned Sixteens = BeatBytes > 16 ? 16 * 8 : 8;
+
+  function automatic data_t rotate_sixteens(data_t data, select_t digit);
+    data_t outer = digit[0] ? {data[Bits-3*Sixteens-1:0], data[Bits-1:Bits-3*Sixteens]} : data;
+    data_t inner = digit[0] ? {data[Bits-2*Sixteens-1:0], data[Bits-1:Bits-2*Sixteens]}
+                            : {data[Bits-Sixteens-1:0], data[Bits-1:Bits-Sixteens]};
+    return digit[1] ? outer : inner;
   endfunction
 
-  step_t        step;
-  // Rotated by words; by words and bytes; and the two before.
-  step_t        turning_q;
-  step_t        next_q;
-  logic         turning_valid_q;
-  logic         next_valid_q;
-  logic         current_valid_q;
-  logic         turning_ready;
-  logic         next_ready;
-  logic         current_ready;
-  logic [511:0] turning_data_q;
-  logic [511:0] next_data_q;
-  logic [511:0] current_data_q;
-  logic [511:0] previous_data_q;
+  function automatic data_t rotate_fours(data_t data, select_t digit);
+    data_t outer = digit[0] ? {data[Bits-3*Fours-1:0], data[Bits-1:Bits-3*Fours]} : data;
+    data_t inner = digit[0] ? {data[Bits-2*Fours-1:0], data[Bits-1:Bits-2*Fours]}
+                            : {data[Bits-Fours-1:0], data[Bits-1:Bits-Fours]};
+    return digit[1] ? outer : inner;
+  endfunction
+
+  function automatic data_t rotate_ones(data_t data, select_t digit);
+    data_t outer = digit[0] ? {data[Bits-3*Ones-1:0], data[Bits-1:Bits-3*Ones]} : data;
+    data_t inner = digit[0] ? {data[Bits-2*Ones-1:0], data[Bits-1:Bits-2*Ones]}
+                            : {data[Bits-Ones-1:0], data[Bits-1:Bits-Ones]};
+    return digit[1] ? outer : inner;
+  endfunction
+
+  step_t step;
+  // Rotated by sixteens; by fours too; wholly; and the beat before that one.
+  step_t turning_q;
+  /* verilator lint_off UNUSEDSIGNAL */  // a digit that is behind it
+  step_t next_q;
+  /* verilator lint_on UNUSEDSIGNAL */
+  logic  turning_valid_q;
+  logic  next_valid_q;
+  logic  current_valid_q;
+  logic  turning_ready;
+  logic  next_ready;
+  logic  current_ready;
+  data_t turning_data_q;
+  data_t next_data_q;
+  data_t next_data;
+  data_t current_data_q;
+  data_t previous_data_q;
 
   always_comb begin
-    step.first = first_q;
     step.last = step_ends;
     step.emits = 1'b1;
     step.needs_next = !run_q.up && !step_ends;
     step.up = run_q.up;
     step.rotation = run_q.rotation;
-    step.start = run_q.start;
-    step.stop = run_q.stop;
+    step.fours = run_q.fours;
+    step.ones = run_q.ones;
     if (run_q.output_ends) begin
-      step.last = left_q == 8'd1;
+      step.last  = left_q == CountBits'(1);
       step.emits = !step_ends;
     end
+    step.start = first_q ? run_q.start : '0;
+    step.stop  = step.last ? run_q.stop : '1;
   end
 
   assign step_ready = !turning_valid_q || turning_ready;
   assign turning_ready = !next_valid_q || next_ready;
   assign next_ready = !current_valid_q || current_ready;
 
+  assign next_data = rotate_ones(next_data_q, next_q.ones);
+
   always_ff @(posedge clk_i) begin
     if (step_valid && step_ready) begin
       turning_q <= step;
-      turning_data_q <= rotate_by_words(in_data_i, run_q.rotation[5:2]);
+      turning_data_q <= rotate_sixteens(in_data_i, run_q.sixteens);
     end
     if (turning_valid_q && turning_ready) begin
       next_q <= turning_q;
-      next_data_q <= rotate_by_bytes(turning_data_q, turning_q.rotation[1:0]);
+      next_data_q <= rotate_fours(turning_data_q, turning_q.fours);
     end
     if (next_valid_q && next_ready) begin
-      current_data_q <= next_data_q;
+      current_data_q  <= next_data;
       previous_data_q <= current_data_q;
     end
   end
@@ -194,23 +230,14 @@ module realign (
     end
   end
 
-  // The output: three beats merged under masks that were made one cycle before.
+  // The output: three beats merged under masks that were made one cycle before, so that a bit takes one LUT of six inputs.
 
-  logic        last_q;
-  logic        emits_q;
-  logic        needs_next_q;
-  logic        up_q;
-  logic [63:0] lower_q;   // bytes below the rotation
-  logic [63:0] strobe_q;
-  logic [63:0] lower;
-  logic [63:0] strobe;
-
-  always_comb begin
-    lower = ~(64'hffff_ffff_ffff_ffff << next_q.rotation);
-    strobe = 64'hffff_ffff_ffff_ffff;
-    if (next_q.first) strobe &= 64'hffff_ffff_ffff_ffff << next_q.start;
-    if (next_q.last) strobe &= 64'hffff_ffff_ffff_ffff >> (6'd63 - next_q.stop);
-  end
+  logic                 last_q;
+  logic                 emits_q;
+  logic                 needs_next_q;
+  logic                 up_q;
+  logic [BeatBytes-1:0] lower_q;  // bytes below the rotation
+  logic [BeatBytes-1:0] strobe_q;  // none while there is no beat
 
   always_ff @(posedge clk_i) begin
     if (next_valid_q && next_ready) begin
@@ -218,9 +245,12 @@ module realign (
       emits_q <= next_q.emits;
       needs_next_q <= next_q.needs_next;
       up_q <= next_q.up;
-      lower_q <= lower;
-      strobe_q <= strobe;
+      for (int unsigned i = 0; i < BeatBytes; i++) begin
+        lower_q[i]  <= offset_t'(i) < next_q.rotation;
+        strobe_q[i] <= offset_t'(i) >= next_q.start && offset_t'(i) <= next_q.stop;
+      end
     end
+    if (next_ready && !next_valid_q) strobe_q <= '0;
   end
 
   assign out_valid_o = current_valid_q && emits_q && (next_valid_q || !needs_next_q);
@@ -229,21 +259,17 @@ module realign (
   assign out_last_o = last_q;
 
   always_comb begin
-    out_data_o = '0;
-    if (current_valid_q) begin
-      for (int unsigned i = 0; i < 64; i++) begin
-        if (strobe_q[i]) begin
-          if (lower_q[i]) out_data_o[8*i+:8] = up_q ? previous_data_q[8*i+:8] : current_data_q[8*i+:8];
-          else out_data_o[8*i+:8] = up_q ? current_data_q[8*i+:8] : next_data_q[8*i+:8];
-        end
+    for (int unsigned i = 0; i < BeatBytes; i++) begin
+      out_data_o[8*i+:8] = '0;
+      if (strobe_q[i]) begin
+        if (lower_q[i]) out_data_o[8*i+:8] = up_q ? previous_data_q[8*i+:8] : current_data_q[8*i+:8];
+        else out_data_o[8*i+:8] = up_q ? current_data_q[8*i+:8] : next_data[8*i+:8];
       end
     end
   end
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && command_valid_i) assert (bytes_i != '0);
-    // The beat that a step waits for is of the same run.
-    if (rst_ni && out_valid_o && needs_next_q) assert (!next_q.first);
   end
 
 endmodule

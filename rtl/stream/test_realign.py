@@ -133,4 +133,4 @@ async def random_waits_everywhere(dut):
 
 
 def test_realign():
-    bench.run("realign", ["stream/realign.sv"], __file__)
+    bench.run("realign", ["weft_pkg.sv", "stream/realign.sv"], __file__)
