@@ -38,13 +38,19 @@ def prove(sby):
 
 
 def plant(mutant, mutants):
-    """Copies the block's folder, plants the bug, and expects a counterexample."""
+    """Copies the folders of blocks, plants the bug, and expects a counterexample."""
     source = mutants.parent.parent
     name = f"mutant-{mutant['block']}-{mutant['name']}".replace(" ", "-")
-    copy = OUT / f"{name}-source" / "rtl" / source.relative_to(ROOT / "rtl")
-    shutil.rmtree(OUT / f"{name}-source", ignore_errors=True)
-    shutil.copytree(source, copy)
-    shutil.copy(ROOT / "rtl/weft_pkg.sv", OUT / f"{name}-source/rtl/weft_pkg.sv")
+    tree = OUT / f"{name}-source/rtl"
+    copy = tree / source.relative_to(ROOT / "rtl")
+    shutil.rmtree(tree.parent, ignore_errors=True)
+    # The proof may need blocks of other folders.
+    for file in (ROOT / "rtl").glob("**/*.sv"):
+        target = tree / file.relative_to(ROOT / "rtl")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, target)
+    for file in source.glob("formal/*.sby"):
+        shutil.copy(file, copy / "formal")
     block = copy / f"{mutant['block']}.sv"
     text = block.read_text()
     if text.count(mutant["replace"]) != 1:
