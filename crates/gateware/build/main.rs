@@ -50,12 +50,63 @@ fn build() -> Result<(), String> {
     rerun_if_changed(&header);
     write(&out.join("register_map.rs"), &register_map::rust(&read(&header)?)?)?;
 
-    let model = tool.verilate(TOP, &sources, &out.join("verilated"))?;
-    let ports = Ports::parse(&read(&model.header())?)?;
-    write(&out.join("ports.rs"), &ports.rust())?;
-    let memories = Ports::cpp_memories(&read(&model.root_header())?);
-    write(&out.join("ports.inc"), &(ports.cpp() + &memories))?;
-    model.compile(&manifest.join("cpp/model.cpp"), &out)
+    // The model takes minutes to compile and does not depend on Cargo's profile, so all profiles share one, by what it is made
+    // of. It is built beside its place and moved there when it is whole.
+    let shim = manifest.join("cpp/model.cpp");
+    let mut parts = vec![shim.clone(), list];
+    parts.extend(sources.iter().cloned());
+    parts.extend(["main.rs", "ports.rs", "verilator.rs"].map(|name| manifest.join("build").join(name)));
+    let kept = root.join("target/verilated").join(format!("{:016x}", digest(&parts)?));
+    if !kept.exists() {
+        let work = out.join("verilated");
+        remove(&work)?;
+        fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
+        let model = tool.verilate(TOP, &sources, &work.join("cpp"))?;
+        let ports = Ports::parse(&read(&model.header())?)?;
+        write(&work.join("ports.rs"), &ports.rust())?;
+        let memories = Ports::cpp_memories(&read(&model.root_header())?);
+        write(&work.join("ports.inc"), &(ports.cpp() + &memories))?;
+        model.compile(&shim, &work)?;
+        remove(&work.join("cpp"))?;
+        fs::create_dir_all(kept.parent().expect("it lies in a folder"))
+            .map_err(|error| format!("{}: {error}", kept.display()))?;
+        // Another build may have been faster: then its model stays.
+        if fs::rename(&work, &kept).is_err() && !kept.exists() {
+            return Err(format!("the model cannot be moved to {}", kept.display()));
+        }
+    }
+    write(&out.join("ports.rs"), &read(&kept.join("ports.rs"))?)?;
+    // A kept model that somebody removes is built again.
+    rerun_if_changed(&kept);
+    verilator::link(&kept);
+    Ok(())
+}
+
+/// What the files hold and what is asked of the tools, in one number (FNV-1a).
+fn digest(files: &[PathBuf]) -> Result<u64, String> {
+    let mut digest = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |bytes: &[u8]| {
+        for &byte in bytes {
+            digest = (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    };
+    for file in files {
+        add(read(file)?.as_bytes());
+    }
+    for variable in ["CARGO_FEATURE_FST", "TARGET", "CXX", "CXXFLAGS"] {
+        add(env::var(variable).unwrap_or_default().as_bytes());
+        add(b"|");
+    }
+    Ok(digest)
+}
+
+fn remove(folder: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("{}: {error}", folder.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The files of a list, one a line, each relative to the list. `+incdir+` and comments are for other tools.

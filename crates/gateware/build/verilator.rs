@@ -7,6 +7,20 @@ use std::{env, fs};
 
 use serde::Deserialize;
 
+/// What a model is compiled to, in the order in which it is linked: who uses comes before who is used.
+const LIBRARIES: [&str; 3] = ["weft_model", "weft_model_slow", "weft_verilated"];
+
+/// Tells Cargo to link the libraries that [`Model::compile`] has put in `folder`.
+pub(crate) fn link(folder: &Path) {
+    println!("cargo::rustc-link-search=native={}", folder.display());
+    for library in LIBRARIES {
+        println!("cargo::rustc-link-lib=static={library}");
+    }
+    for library in ["stdc++", "pthread", "atomic"] {
+        println!("cargo::rustc-link-lib={library}");
+    }
+}
+
 /// An installed Verilator.
 pub(crate) struct Verilator {
     /// What Verilator itself calls VERILATOR_ROOT.
@@ -43,12 +57,8 @@ impl Verilator {
         Some(Self { root })
     }
 
-    /// Turns `sources` with `top` as the top level into C++ in `folder`.
+    /// Turns `sources` with `top` as the top level into C++ in `folder`, which is empty.
     pub(crate) fn verilate(self, top: &str, sources: &[PathBuf], folder: &Path) -> Result<Model, String> {
-        // What an earlier version of the sources has left would be compiled too.
-        if folder.exists() {
-            fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        }
         let binary = self.root.join("bin/verilator_bin");
         let prefix = format!("V{top}");
         let mut command = Command::new(&binary);
@@ -97,31 +107,22 @@ impl Model {
         self.folder.join(format!("{}___024root.h", self.prefix))
     }
 
-    /// Compiles it together with `shim` and tells Cargo to link it.
+    /// Compiles it together with `shim`, which includes files of `out`, to the [`LIBRARIES`] in `out`.
     pub(crate) fn compile(&self, shim: &Path, out: &Path) -> Result<(), String> {
         let path = self.folder.join(format!("{}.json", self.prefix));
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let manifest: Manifest =
             serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         let list = |name: &str| manifest.sources.get(name).cloned().unwrap_or_default();
-        // Linked in the order of their names: who uses comes before who is used.
         let fast = [list("classes_fast"), list("support_fast"), vec![shim.to_owned()]].concat();
         let slow = [list("classes_slow"), list("support_slow")].concat();
-        for (name, files, optimisation) in
-            [("model", fast, 2), ("model_slow", slow, 0), ("verilated", list("global"), 2)]
-        {
-            if files.is_empty() {
-                continue;
-            }
+        let parts = [(fast, 2), (slow, 0), (list("global"), 2)];
+        for (name, (files, optimisation)) in LIBRARIES.into_iter().zip(parts) {
             // Never the optimisation of Cargo's profile: at -O0 the model takes twenty times as long.
             let mut build = self.compiler(out);
-            build.opt_level(optimisation).debug(false).files(files);
-            build
-                .try_compile(&format!("weft_{name}"))
-                .map_err(|error| format!("the C++ compiler: {error}"))?;
+            build.opt_level(optimisation).debug(false).files(files).out_dir(out).cargo_metadata(false);
+            build.try_compile(name).map_err(|error| format!("the C++ compiler: {error}"))?;
         }
-        println!("cargo::rustc-link-lib=pthread");
-        println!("cargo::rustc-link-lib=atomic");
         Ok(())
     }
 
