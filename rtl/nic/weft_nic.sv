@@ -118,6 +118,8 @@ module weft_nic
   output qp_index_t                marker_qp_o,
 
   output logic [7:0][BeatBits-1:0] registers_o,
+  // The oldest WRITE, SEND, READ response or atomic on its way into memory is visible there; for measuring latency.
+  output logic                     placed_o,
 
   output logic                     hbm_aw_valid_o,
   input  logic                     hbm_aw_ready_i,
@@ -414,6 +416,7 @@ module weft_nic
     .marker_o,
     .marker_qp_o,
     .registers_o,
+    .placed_o,
     .hbm_aw_valid_o,
     .hbm_aw_ready_i,
     .hbm_aw_o,

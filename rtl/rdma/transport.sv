@@ -91,6 +91,8 @@ module transport
   output qp_index_t                marker_qp_o,
 
   output logic [7:0][BeatBits-1:0] registers_o,
+  // The oldest WRITE, SEND, READ response or atomic on its way into memory is visible there; for measuring latency.
+  output logic                     placed_o,
 
   output logic                     hbm_aw_valid_o,
   input  logic                     hbm_aw_ready_i,
@@ -463,6 +465,7 @@ module transport
   logic           write_data_ready;
   write_beat_t    write_data;
   logic           written;
+  assign placed_o = written;
   logic           word_valid;
   logic           word_ready;
   target_e        word_target;
