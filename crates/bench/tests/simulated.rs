@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use weft_bench::kv::simulated::{BenchLimit, Campaign, ClusterParameters, SimulatedBench};
+use weft_bench::kv::simulated::{BenchLimit, Campaign, ClusterParameters, NodeNic, SimulatedBench};
 use weft_bench::load::Load;
 use weft_bench::result::Checked;
 use weft_bench::workload::Workload;
@@ -23,7 +23,7 @@ fn bench(seed: u64, workload: &str, plan: &str) -> SimulatedBench {
             load: Load::Closed { clients: 16 },
             reads: ReadPolicy::AnyReplica,
             seed,
-            profile: CostProfile::FPGA,
+            nic: NodeNic::Soft(CostProfile::FPGA),
             plan: FaultPlan::parse(plan).unwrap(),
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
@@ -74,7 +74,7 @@ fn campaign(nodes: usize, seeds: RangeInclusive<u64>) -> Campaign {
         seeds,
         kinds: FaultKinds::ALL,
         plan: None,
-        profile: CostProfile::FPGA,
+        nic: NodeNic::Soft(CostProfile::FPGA),
         #[cfg(feature = "planted-bugs")]
         planted_bug: None,
     }

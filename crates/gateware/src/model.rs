@@ -1,9 +1,14 @@
 //! One Verilated NIC: clock and ports.
 
 use std::ffi::{CStr, CString, c_char};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::ptr::NonNull;
+
+// A crate that is not named is not linked.
+#[cfg(feature = "fst")]
+use {libz_sys as _, lz4_sys as _};
 
 include!(concat!(env!("OUT_DIR"), "/ports.rs"));
 
@@ -91,6 +96,8 @@ impl Model {
         if !cfg!(feature = "fst") {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "built without the feature `fst`"));
         }
+        // Verilator's writer does not say that it cannot open a file.
+        File::create(path)?;
         let name = CString::new(path.as_os_str().as_encoded_bytes())?;
         // SAFETY: the instance lives, and the C++ side copies the name.
         if unsafe { weft_model_trace(self.instance.as_ptr(), name.as_ptr()) } {

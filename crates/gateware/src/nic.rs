@@ -64,7 +64,6 @@ pub struct RtlNic {
     card: RefCell<Card>,
     driver: Driver,
     events: VecDeque<HostEvent>,
-    frames_sent: u64,
 }
 
 /// The board and its clock.
@@ -151,7 +150,6 @@ impl RtlNic {
                 config: transport,
             },
             events: VecDeque::new(),
-            frames_sent: 0,
         }
     }
 
@@ -422,7 +420,6 @@ impl Nic for RtlNic {
     fn poll_frame(&mut self, _now: Instant, frame: &mut Vec<u8>) -> bool {
         let Some(bytes) = self.card.get_mut().board.poll_frame() else { return false };
         frame.extend_from_slice(&bytes);
-        self.frames_sent += 1;
         true
     }
 
@@ -443,7 +440,6 @@ impl Nic for RtlNic {
                 Some((_, sum)) => *sum += value,
                 None => counters.push((name, value)),
             };
-        add("frames_sent", self.frames_sent);
         add("messages_without_engine", self.driver.messages_without_engine);
         add("mac_receive_overflow", card.board.receive_overflows);
         for (index, name) in (0..).zip(package::COUNTERS) {

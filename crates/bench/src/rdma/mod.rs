@@ -48,6 +48,9 @@ const ROUNDS: usize = 5;
 /// Messages whose latency is measured.
 const LATENCY_MESSAGES: u64 = 2_000;
 
+/// The same for the gateware, where each takes a thousand cycles to compute and nothing but faults makes them differ.
+const LATENCY_MESSAGES_RTL: u64 = 200;
+
 /// Every so many messages all bytes of one are compared at once, where that takes time from what is measured.
 const COMPARE_EVERY: u64 = 1_021;
 
@@ -418,7 +421,10 @@ impl RdmaBench {
             mtu: self.mtu_bytes,
             depth: self.tx_depth.unwrap_or_else(|| tuning.default_depth(self.size_bytes)),
             amount: self.amount,
-            latency_messages: LATENCY_MESSAGES,
+            latency_messages: match self.nic {
+                NicModel::Soft => LATENCY_MESSAGES,
+                NicModel::Rtl => LATENCY_MESSAGES_RTL,
+            },
             compare_every: if self.world == World::Sim { 1 } else { COMPARE_EVERY },
             seed: self.seed,
             tuning,

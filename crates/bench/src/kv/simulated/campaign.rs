@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use weft_check::Options;
 use weft_kv::ReadPolicy;
-use weft_sim::{CostProfile, FaultKinds, FaultPlan, PlanShape};
+use weft_sim::{FaultKinds, FaultPlan, PlanShape};
 use weft_time::{Duration, Instant};
 
 use super::checked;
 use super::cluster::{Cluster, ClusterParameters, LEASE};
+use super::nodes::NodeNic;
 use crate::kv::Phase;
 use crate::load::{Limit, Load};
+use crate::rdma::NicModel;
 use crate::result::Checked;
 use crate::workload::{Distribution, Workload};
 
@@ -27,6 +29,8 @@ pub const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
 const CALM: Duration = Duration::from_ms(5);
 /// Clients of a campaign and what they ask for, over all of them.
 const LOAD: Load = Load::Open { clients: 24, operations_per_s: 60_000.0 };
+/// The same where every frame is computed cycle by cycle.
+const LOAD_RTL: Load = Load::Open { clients: 24, operations_per_s: 4_000.0 };
 /// Few records, so that clients meet; not so few that one bucket holds them all.
 const RECORDS: u64 = 64;
 /// Violations that are described; all are counted.
@@ -43,8 +47,8 @@ pub struct Campaign {
     pub kinds: FaultKinds,
     /// This plan in place of random ones.
     pub plan: Option<FaultPlan>,
-    /// What work costs a node.
-    pub profile: CostProfile,
+    /// What NIC the nodes have. With the gateware, which is computed cycle by cycle, clients ask for less.
+    pub nic: NodeNic,
     /// A bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_kv::PlantedBug>,
@@ -56,7 +60,9 @@ pub struct CampaignResult {
     /// `sim`: all times are virtual.
     pub world: &'static str,
     /// Which NIC.
-    pub nic: &'static str,
+    pub nic: NicModel,
+    /// Where the engines run: on the `nic`, or in software on the `host`.
+    pub engine_on: &'static str,
     /// Nodes of each cluster.
     pub nodes: u32,
     /// The first seed.
@@ -121,7 +127,8 @@ impl Campaign {
     ) -> Result<CampaignResult, weft_sim::PlanError> {
         let mut result = CampaignResult {
             world: "sim",
-            nic: "soft",
+            nic: self.nic.model(),
+            engine_on: self.nic.engine_on(),
             nodes: self.nodes as u32,
             seed: *self.seeds.start(),
             live_within_bound_ns: LIVE_WITHIN.as_ns(),
@@ -192,10 +199,10 @@ impl Campaign {
         let mut cluster = Cluster::new(&ClusterParameters {
             nodes: self.nodes,
             workload,
-            load: LOAD,
+            load: load(self.nic),
             reads: ReadPolicy::AnyReplica,
             seed,
-            profile: self.profile,
+            nic: self.nic,
             plan,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
@@ -255,6 +262,13 @@ impl Campaign {
             what: (!wrong.is_empty()).then(|| wrong.join("\n")),
             log_hash,
         })
+    }
+}
+
+const fn load(nic: NodeNic) -> Load {
+    match nic {
+        NodeNic::Soft(_) => LOAD,
+        NodeNic::Rtl => LOAD_RTL,
     }
 }
 

@@ -5,18 +5,17 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use weft_check::History;
-use weft_cluster::{Incarnation, Server, Service, ServiceParameters};
+use weft_cluster::{Server, Service, ServiceParameters};
 use weft_kv::{Kv, Parameters, ReadPolicy, Role};
 use weft_sim::{
-    CostProfile, Director, FaultPlan, LocalClock, MachineId, Machines, PlanError, PortConfig, Stream,
+    Director, FaultPlan, LocalClock, MachineId, Machines, PlanError, PortConfig, Stream,
     SwitchConfig, World,
 };
 use weft_time::{Duration, Instant};
 use weft_waist::{Memory, NodeId, NodeSet, View};
 
-use super::machines::{
-    ClientMachine, ClusterMachine, KV_SLOT, MembershipMachine, NodeMachine, Station, StatusChange, node,
-};
+use super::machines::{ClientMachine, ClusterMachine, KV_SLOT, MembershipMachine, Station, StatusChange};
+use super::nodes::{NodeBuilder, NodeMachine, NodeNic, NodeSoftware};
 use super::timeline::Turns;
 use crate::histogram::Recorder;
 use crate::kv::{Driver, DriverParameters, Phase};
@@ -50,8 +49,8 @@ pub struct ClusterParameters {
     pub reads: ReadPolicy,
     /// Decides everything.
     pub seed: u64,
-    /// What work costs a node.
-    pub profile: CostProfile,
+    /// What NIC the nodes have.
+    pub nic: NodeNic,
     /// What goes wrong.
     pub plan: FaultPlan,
     /// A bug to run with.
@@ -84,12 +83,8 @@ impl Cluster {
             .chain([Station::Membership])
             .chain((0..client_machines).map(|index| Station::Clients(index as u8)))
             .collect();
-        let director = ClusterDirector {
-            stations: stations.clone(),
-            engine,
-            profile: parameters.profile,
-            former: Rc::default(),
-        };
+        let builder = NodeBuilder { stations: stations.clone(), engine, nic: parameters.nic };
+        let director = ClusterDirector { builder, former: Rc::default() };
         let mut world = World::new(parameters.seed, SwitchConfig::default());
         let mut ids = Vec::new();
         for (index, &station) in stations.iter().enumerate() {
@@ -98,7 +93,7 @@ impl Cluster {
                 port.clock = clock(parameters.seed, index as u64);
             }
             let machine = match station {
-                Station::Node(id) => director.node(id, Incarnation::FIRST),
+                Station::Node(id) => director.node(id, 0),
                 Station::Membership => {
                     let service = Service::new(ServiceParameters::new(parameters.nodes, LEASE));
                     ClusterMachine::Membership(Box::new(MembershipMachine::new(Server::new(service))))
@@ -162,7 +157,7 @@ impl Cluster {
         let view = self.view();
         view.full.len() == self.nodes.len()
             && self.nodes.iter().all(|&id| {
-                self.node(id).is_some_and(|node| {
+                self.software(id).is_some_and(|node| {
                     let (engine, _) = engine(node);
                     let leased = self.world.local_now(id) < node.host().lease_until();
                     engine.role() == Role::Full
@@ -175,7 +170,7 @@ impl Cluster {
     /// The newest view and what each node makes of it, in words: why a cluster is not whole.
     pub(super) fn describe(&self) -> String {
         let view = self.view();
-        let nodes = self.nodes.iter().map(|&id| match self.node(id) {
+        let nodes = self.nodes.iter().map(|&id| match self.software(id) {
             None => format!("{} is down", self.world.name(id)),
             Some(node) => {
                 let (engine, _) = engine(node);
@@ -198,7 +193,7 @@ impl Cluster {
 
     /// Digests of what the nodes hold: equal if they hold the same.
     pub(super) fn digests(&self) -> Vec<u64> {
-        let running = self.nodes.iter().filter_map(|&id| self.node(id));
+        let running = self.nodes.iter().filter_map(|&id| self.software(id));
         running
             .map(|node| {
                 let (engine, memory) = engine(node);
@@ -228,15 +223,15 @@ impl Cluster {
         let clock = self.world.clock(id);
         let former = self.director.former.borrow();
         let former = former.get(&id).into_iter().flatten();
-        let current = self.node(id).into_iter().flat_map(|node| node.host().changes());
+        let current = self.software(id).into_iter().flat_map(|node| node.host().changes());
         former.chain(current).map(|change| StatusChange { at: clock.world(change.at), ..*change }).collect()
     }
 
     /// Counters of all nodes that run, added up by name.
-    pub(super) fn counters(&self) -> BTreeMap<&'static str, u64> {
+    pub(super) fn counters(&self) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
         for node in self.nodes.iter().filter_map(|&id| self.node(id)) {
-            for (name, count) in weft_nic::Nic::counters(node.nic()) {
+            for (name, count) in node.counters() {
                 *sums.entry(name).or_insert(0) += count;
             }
         }
@@ -266,6 +261,10 @@ impl Cluster {
         self.world.machine(id)?.node()
     }
 
+    fn software(&self, id: MachineId) -> Option<&NodeSoftware> {
+        self.node(id).map(NodeMachine::software)
+    }
+
     fn service(&self) -> &MembershipMachine {
         match self.world.machine(self.membership) {
             Some(ClusterMachine::Membership(machine)) => machine,
@@ -281,7 +280,7 @@ impl Cluster {
     }
 }
 
-fn engine(node: &NodeMachine) -> (&Kv, &Memory) {
+fn engine(node: &NodeSoftware) -> (&Kv, &Memory) {
     node.nic().card().engine(KV_SLOT)
 }
 
@@ -330,16 +329,14 @@ fn driver(parameters: &ClusterParameters, index: u32, machines: u32) -> Driver {
 
 /// Lets nodes crash as long as the data survives, and brings them back empty.
 struct ClusterDirector {
-    stations: Vec<Station>,
-    engine: Parameters,
-    profile: CostProfile,
+    builder: NodeBuilder,
     /// What crashed nodes had been.
     former: Rc<RefCell<BTreeMap<MachineId, Vec<StatusChange>>>>,
 }
 
 impl ClusterDirector {
-    fn node(&self, id: NodeId, incarnation: Incarnation) -> ClusterMachine {
-        ClusterMachine::Node(Box::new(node(id, &self.stations, &self.engine, &self.profile, incarnation)))
+    fn node(&self, id: NodeId, life: u32) -> ClusterMachine {
+        ClusterMachine::Node(Box::new(self.builder.build(id, life)))
     }
 }
 
@@ -353,7 +350,7 @@ impl Director<ClusterMachine> for ClusterDirector {
         });
         let Some(view) = view else { return false };
         machines.iter().filter_map(|(id, machine)| Some((id, machine.node()?))).any(|(id, node)| {
-            let (engine, _) = engine(node);
+            let (engine, _) = engine(node.software());
             let status = weft_waist::Engine::status(engine);
             id != victim
                 && view.full.contains(NodeId::new(id.index()).expect("nodes come first"))
@@ -364,16 +361,14 @@ impl Director<ClusterMachine> for ClusterDirector {
 
     fn crashed(&mut self, machine: MachineId, remains: ClusterMachine) {
         if let ClusterMachine::Node(node) = remains {
-            self.former.borrow_mut().entry(machine).or_default().extend(node.host().changes());
+            self.former.borrow_mut().entry(machine).or_default().extend(node.software().host().changes());
         }
     }
 
     fn restart(&mut self, machine: MachineId, life: u32, _: Instant) -> ClusterMachine {
-        let Station::Node(id) = self.stations[machine.index()] else {
+        let Station::Node(id) = self.builder.stations[machine.index()] else {
             unreachable!("only nodes crash");
         };
-        // Each life has room for incarnations of its own: a node that must rejoin takes the next one.
-        let incarnation = Incarnation::new(1 + (u64::from(life) << 32)).expect("a small number");
-        self.node(id, incarnation)
+        self.node(id, life)
     }
 }

@@ -1,23 +1,20 @@
-//! The machines of a simulated cluster: nodes, the membership service, and clients.
+//! The machines of a simulated cluster: the lease holders of nodes, the membership service, and clients.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use weft_cluster::{
     Action, Agent, AgentParameters, Incarnation, MEMBERSHIP_PORT, Membership, Phase, Reason, Server,
 };
-use weft_kv::{Kv, Parameters};
-use weft_nic::{CardConfig, Egress, HostCommand, HostEvent, SoftNic, SoftNicConfig};
-use weft_sim::{Commands, CostProfile, Host, Machine, NicMachine};
+use weft_nic::{Egress, HostCommand, HostEvent};
+use weft_sim::{Commands, Host, Machine};
 use weft_time::Instant;
-use weft_waist::{EngineStatus, Epoch, Memory, NODES_MAX, NodeId, View};
+use weft_waist::{EngineStatus, Epoch, NodeId, View};
 use weft_wire::datagram::{self, Datagram};
 use weft_wire::ethernet::MacAddress;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
+use super::nodes::{DATAGRAM_BYTES, NodeMachine};
 use crate::kv::Driver;
-
-/// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
-const DATAGRAM_BYTES: usize = 1_472;
 
 /// The UDP port of simulated clients.
 const CLIENT_PORT: u16 = 5_000;
@@ -72,13 +69,10 @@ pub(super) enum ClusterMachine {
     Clients(Box<ClientMachine>),
 }
 
-/// A node: NIC, engine and lease holder.
-pub(super) type NodeMachine = NicMachine<SoftNic<Kv>, LeaseHost>;
-
 impl ClusterMachine {
     fn inner(&self) -> &dyn Machine {
         match self {
-            Self::Node(machine) => &**machine,
+            Self::Node(machine) => machine.as_machine(),
             Self::Membership(machine) => &**machine,
             Self::Clients(machine) => &**machine,
         }
@@ -86,7 +80,7 @@ impl ClusterMachine {
 
     fn inner_mut(&mut self) -> &mut dyn Machine {
         match self {
-            Self::Node(machine) => &mut **machine,
+            Self::Node(machine) => machine.as_machine_mut(),
             Self::Membership(machine) => &mut **machine,
             Self::Clients(machine) => &mut **machine,
         }
@@ -115,36 +109,6 @@ impl Machine for ClusterMachine {
     }
 }
 
-/// Builds a node in one of its lives, empty.
-pub(super) fn node(
-    node: NodeId,
-    stations: &[Station],
-    parameters: &Parameters,
-    profile: &CostProfile,
-    incarnation: Incarnation,
-) -> NodeMachine {
-    let station = Station::Node(node);
-    let mut peers = [None; NODES_MAX];
-    for station in stations {
-        if let Station::Node(peer) = station {
-            peers[peer.index()] = Some(SocketAddrV4::new(station.address(), datagram::UDP_PORT));
-        }
-    }
-    let card = CardConfig {
-        peers,
-        datagram_bytes: DATAGRAM_BYTES,
-        transport: weft_rdma::Config { max_queue_pairs: 1, completion_queue_depth: 1, ..Default::default() },
-        region_bytes: 0,
-    };
-    let config = SoftNicConfig { hardware: station.hardware(), address: station.address(), card };
-    let engine = (Kv::new(parameters.clone()), Memory::new(parameters.memory_bytes()));
-    let mut nic = SoftNic::new(config, vec![engine]);
-    for neighbour in stations {
-        nic.add_neighbour(neighbour.address(), neighbour.hardware());
-    }
-    NicMachine::new(nic, LeaseHost::new(node, incarnation), profile)
-}
-
 /// A change of what a node is, on its own clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StatusChange {
@@ -165,7 +129,7 @@ pub(super) struct LeaseHost {
 }
 
 impl LeaseHost {
-    fn new(node: NodeId, incarnation: Incarnation) -> Self {
+    pub(super) fn new(node: NodeId, incarnation: Incarnation) -> Self {
         Self {
             agent: Agent::new(node, incarnation, AgentParameters::default()),
             status: EngineStatus::STARTING,

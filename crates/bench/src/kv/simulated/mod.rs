@@ -4,11 +4,13 @@ mod campaign;
 mod capture;
 mod cluster;
 mod machines;
+mod nodes;
 mod timeline;
 
 pub use campaign::{Campaign, CampaignResult, CampaignViolation, LIVE_WITHIN};
 pub use capture::CaptureWindow;
 pub use cluster::{ClusterParameters, LEASE};
+pub use nodes::NodeNic;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -87,7 +89,7 @@ pub struct SimulatedRun {
     /// Whether it is linearizable.
     pub report: Report,
     /// Counters of all nodes, added up.
-    pub counters: BTreeMap<&'static str, u64>,
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// No phase of a run may take longer than this, in virtual time.
@@ -155,7 +157,7 @@ impl SimulatedBench {
     }
 
     fn description(&self) -> Description {
-        let ClusterParameters { nodes, workload, load, reads, seed, profile, .. } = &self.cluster;
+        let ClusterParameters { nodes, workload, load, reads, seed, nic, .. } = &self.cluster;
         let load_name = match load {
             Load::Closed { .. } => json!("closed loop"),
             Load::Open { operations_per_s, .. } => json!(format!("open loop, {operations_per_s:.0} ops/s")),
@@ -167,19 +169,20 @@ impl SimulatedBench {
             ("value_bytes", json!(workload.value_bytes())),
             ("distribution", json!(workload.distribution().to_string())),
             ("reads", json!(reads_name(*reads))),
-            ("profile", json!(profile.name)),
+            ("engine_on", json!(nic.engine_on())),
+            ("profile", json!(nic.profile().name)),
             ("acknowledged", json!("by every live replica")),
         ];
         Description {
             world: World::Sim,
-            nic: "soft".into(),
+            nic: nic.model().to_string(),
             nodes: *nodes as u32,
             workload: workload.name().into(),
             seed: *seed,
             replay: self.replay.clone(),
             machine: Machine {
                 kind: MachineKind::Simulated,
-                description: format!("virtual time; cost profile `{}`: {}", profile.name, profile.basis),
+                description: format!("virtual time; {}", nic.basis()),
             },
             parameters: parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }
