@@ -559,7 +559,7 @@ package weft_pkg;
 
   // Events of responder.
   typedef struct packed {
-    logic       rcvd_pkts;              // requests only
+    logic       rcvd_pkts;              // requests; the others are request_side's
     logic       duplicate_request;
     logic       out_of_seq_request;
     logic       send_rnr_err;
@@ -651,6 +651,7 @@ package weft_pkg;
 
   // Events of request_side.
   typedef struct packed {
+    logic       rcvd_pkts;              // responses; the others are responder's
     logic       rcvd_rnr_err;
     logic       rcvd_seq_err;
     logic       retry_exceeded_err;
@@ -663,6 +664,10 @@ package weft_pkg;
     logic       rcvd_invalid_request;
     logic       rcvd_access_error;
     logic       rcvd_operational_error;
+    logic       violation_key;          // of the own user
+    logic       violation_domain;
+    logic       violation_bounds;
+    logic       violation_permission;
     logic [1:0] congestion_marks;       // a packet can have met congestion in both directions
     logic       drop_unknown_queue_pair;
     logic       drop_wrong_source;

@@ -1455,6 +1455,7 @@ module requester
     end else begin
       events_q <= '0;
       if (valid_q[2]) begin
+        events_q.rcvd_pkts <= common2_q.kind == EventHeader;
         events_q.drop_unknown_queue_pair <= unknown2_q;
         events_q.drop_partition_key <= partition2_q;
         events_q.drop_wrong_state <= wrong_state2_q;
@@ -1477,7 +1478,13 @@ module requester
         events_q.retry_rnr_exceeded_err <= rnr_exceeded5;
         events_q.completer_retry_err <= decision5.retry || decision5.rnr;
       end
-      if (valid_q[7]) events_q.send_err <= denied7;
+      if (valid_q[7] && denied7) begin
+        events_q.send_err <= 1'b1;
+        events_q.violation_key <= grant_i.verdict == AccessUnknownKey;
+        events_q.violation_domain <= grant_i.verdict == AccessWrongDomain;
+        events_q.violation_bounds <= grant_i.verdict == AccessOutOfBounds;
+        events_q.violation_permission <= grant_i.verdict == AccessForbidden;
+      end
     end
   end
 

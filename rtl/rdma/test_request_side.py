@@ -699,6 +699,7 @@ async def headers_that_mean_nothing_change_nothing(dut):
     for counter, header in kinds:
         surroundings.header(4, header.pop("opcode"), header.pop("psn"), **header)
         expected[counter] += 1
+        expected["rcvd_pkts"] += 1
     await surroundings.settle()
     assert expected == surroundings.counters
     assert len(surroundings.verdicts) == len(kinds)
@@ -735,7 +736,7 @@ async def wrong_responses_and_refusals_end_the_queue_pair(dut):
         (dict(opcode=0x11, psn=11, syndrome=0x62), 10, 0x62, {"rcvd_access_error": 1}),
         (dict(opcode=0x11, psn=11, syndrome=0x63), 11, 0x63, {"rcvd_operational_error": 1}),
         # Its memory is taken away meanwhile.
-        (dict(opcode=0x10, psn=11, payload_bytes=8), 4, 0, {"send_err": 1}),
+        (dict(opcode=0x10, psn=11, payload_bytes=8), 4, 0, {"send_err": 1, "violation_key": 1}),
     ]
     for index, (header, status, vendor, counters) in enumerate(cases):
         qp = 20 + index
@@ -756,7 +757,7 @@ async def wrong_responses_and_refusals_end_the_queue_pair(dut):
         ended = [(c["id"], c["status"], c["vendor_error"]) for c in surroundings.completions]
         assert ended == [(1, 0, 0), (2, status, vendor), (3, 5, 0)], ended
         assert surroundings.failed == [qp]
-        assert dict(surroundings.counters) == counters
+        assert dict(surroundings.counters) == {"rcvd_pkts": 1, **counters}
         assert not any(verdict["place"] for verdict in surroundings.verdicts)
         # What is posted in ERROR is flushed, and answers are dropped.
         surroundings.posts.append(dict(qp=qp, id=4, operation=0, signaled=0, length=600, lkey=0))
