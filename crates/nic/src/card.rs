@@ -58,6 +58,8 @@ pub struct Card<E> {
     rpc_bytes: Vec<u8>,
     counters: CardCounters,
     work: Work,
+    /// When the transport was served last.
+    served: Instant,
 }
 
 impl<E: Engine> Card<E> {
@@ -83,6 +85,7 @@ impl<E: Engine> Card<E> {
             host_events: VecDeque::new(),
             counters: CardCounters::default(),
             work: Work::default(),
+            served: Instant::ZERO,
         }
     }
 
@@ -103,6 +106,11 @@ impl<E: Engine> Card<E> {
     /// The memory behind the regions.
     pub fn region_memory(&mut self) -> &mut FlatMemory {
         &mut self.region_memory
+    }
+
+    /// Takes what a call of the driver has brought about, which takes no time.
+    pub(crate) fn serve_driver(&mut self) {
+        self.serve_transport(self.served);
     }
 
     /// Gives a queue pair to an engine: it may post on it, and its completions come back to it.
@@ -182,6 +190,8 @@ impl<E: Engine> Card<E> {
             }
             HostCommand::Transmit(_) => panic!("a card without a frame port cannot transmit frames"),
         }
+        // What is posted in ERROR completes at once.
+        self.serve_transport(now);
     }
 
     /// When [`Card::handle_deadline`] wants to be called.
@@ -356,6 +366,7 @@ impl<E: Engine> Card<E> {
 
     /// Takes what the transport has for engines and the host.
     fn serve_transport(&mut self, now: Instant) {
+        self.served = now;
         loop {
             if let Some(write) = self.transport.poll_rpc() {
                 self.call(now, write);

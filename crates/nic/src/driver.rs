@@ -87,7 +87,10 @@ impl<E: Engine> RdmaDriver for Card<E> {
     }
 
     fn modify_queue_pair(&mut self, number: QueuePairNumber, change: Modify) -> Result<(), ApiError> {
-        self.transport().modify_queue_pair(number, change)
+        let changed = self.transport().modify_queue_pair(number, change);
+        // Requests may have ended flushed.
+        self.serve_driver();
+        changed
     }
 
     fn destroy_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), ApiError> {
@@ -99,7 +102,9 @@ impl<E: Engine> RdmaDriver for Card<E> {
     }
 
     fn post_receive(&mut self, number: QueuePairNumber, request: ReceiveRequest) -> Result<(), ApiError> {
-        self.transport().post_receive(number, request)
+        let posted = self.transport().post_receive(number, request);
+        self.serve_driver();
+        posted
     }
 
     fn register_region(&mut self, region: Region) -> Result<RegionKeys, ApiError> {
