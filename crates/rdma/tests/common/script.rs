@@ -5,24 +5,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use weft_rdma::{
-    AccessFlags, CompletionStatus, Config, LocalBuffer, Modify, Operation, PathMtu, ReceiveRequest, Region,
-    RegionKeys, RemoteAddress, Target, WorkRequest,
+    AccessFlags, Config, LocalBuffer, Modify, Operation, PathMtu, ReceiveRequest, Region, RegionKeys,
+    RemoteAddress, Target, WorkRequest,
 };
 use weft_time::{Duration, Instant};
-use weft_wire::roce::{Opcode, Packet, Syndrome};
+use weft_wire::roce::Packet;
+
+#[path = "language.rs"]
+mod language;
 
 use crate::common::{Connection, Node, connected};
-
-/// What the wire does with a packet.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Lose,
-    Duplicate,
-    /// Arrives after everything else of its round.
-    Delay,
-}
-
-const NAMES: [char; 2] = ['A', 'B'];
+use language::{Fate, NAMES, Words, access, describe, describe_completion, number, target};
 
 /// The most rounds of one `run`: far more than any script needs.
 const ROUNDS_MAX: usize = 200;
@@ -45,68 +38,6 @@ pub fn replay(script: &str) -> String {
         }
     }
     out
-}
-
-/// A command: `[A|B] verb [operand ...] [key=value ...]`.
-struct Words<'a> {
-    side: usize,
-    verb: &'a str,
-    operands: Vec<&'a str>,
-    keys: BTreeMap<&'a str, &'a str>,
-}
-
-impl<'a> Words<'a> {
-    fn new(command: &'a str) -> Self {
-        let mut words = command.split_whitespace().peekable();
-        let side = match words.peek() {
-            Some(&"A") => Some(0),
-            Some(&"B") => Some(1),
-            _ => None,
-        };
-        if side.is_some() {
-            words.next();
-        }
-        let verb = words.next().expect("a command has a verb");
-        let (keys, operands): (Vec<_>, Vec<_>) = words.partition(|word| word.contains('='));
-        let keys = keys.into_iter().map(|word| word.split_once('=').unwrap()).collect();
-        Self { side: side.unwrap_or(0), verb, operands, keys }
-    }
-
-    fn number(&self, key: &str) -> Option<u64> {
-        self.keys.get(key).map(|text| number(text))
-    }
-
-    fn has(&self, word: &str) -> bool {
-        self.operands.contains(&word)
-    }
-}
-
-fn number(text: &str) -> u64 {
-    text.strip_prefix("0x")
-        .map_or_else(|| text.parse(), |digits| u64::from_str_radix(digits, 16))
-        .unwrap_or_else(|_| panic!("`{text}` is not a number"))
-}
-
-fn access(text: &str) -> AccessFlags {
-    text.split(',').fold(AccessFlags::LOCAL_WRITE, |flags, word| {
-        flags.with(match word {
-            "none" => AccessFlags::NONE,
-            "read" => AccessFlags::REMOTE_READ,
-            "write" => AccessFlags::REMOTE_WRITE,
-            "atomic" => AccessFlags::REMOTE_ATOMIC,
-            _ => panic!("unknown access `{word}`"),
-        })
-    })
-}
-
-fn target(text: &str) -> Target {
-    match text {
-        "register" => Target::Register,
-        "onchip" => Target::OnChip,
-        "hbm" => Target::Hbm,
-        "host" => Target::Host,
-        _ => panic!("unknown target `{text}`"),
-    }
 }
 
 struct Pair {
@@ -364,19 +295,7 @@ impl Pair {
             }
         }
         while let Some(completion) = node.transport.poll_completion() {
-            write!(out, "  {name} completes #{} {}", completion.id, completion.status.name()).unwrap();
-            if completion.status == CompletionStatus::Success {
-                write!(out, " {:?}", completion.opcode).unwrap();
-                if completion.bytes > 0 {
-                    write!(out, " {} bytes", completion.bytes).unwrap();
-                }
-                if let Some(value) = completion.immediate {
-                    write!(out, " immediate {value:#x}").unwrap();
-                }
-            } else if completion.vendor_error != 0 {
-                write!(out, " vendor_err {:#x}", completion.vendor_error).unwrap();
-            }
-            writeln!(out).unwrap();
+            writeln!(out, "  {name} completes {}", describe_completion(&completion)).unwrap();
         }
     }
 
@@ -395,54 +314,4 @@ impl Pair {
             .unwrap();
         }
     }
-}
-
-/// A packet in one line. Keys differ between builds of the tables and are left out.
-fn describe(packet: &Packet<'_>) -> String {
-    let mut line = format!("{} psn={}", name(packet.bth.opcode), packet.bth.psn);
-    if packet.bth.acknowledge {
-        line.push_str(" ack?");
-    }
-    if packet.bth.solicited {
-        line.push_str(" solicited");
-    }
-    if let Some(reth) = packet.reth {
-        write!(line, " at={:#x} length={}", reth.address, reth.length).unwrap();
-    }
-    if let Some(atomic) = packet.atomic {
-        write!(line, " at={:#x} operand={}", atomic.address, atomic.swap_or_add).unwrap();
-        if packet.bth.opcode == Opcode::CompareSwap {
-            write!(line, " if={}", atomic.compare).unwrap();
-        }
-    }
-    if let Some(value) = packet.immediate {
-        write!(line, " immediate={value:#x}").unwrap();
-    }
-    if let Some(original) = packet.atomic_ack {
-        write!(line, " original={original}").unwrap();
-    }
-    if let Some(aeth) = packet.aeth {
-        match aeth.syndrome {
-            Syndrome::Ack { .. } => {}
-            Syndrome::RnrNak { timer } => write!(line, " RNR timer={timer}").unwrap(),
-            Syndrome::Nak(code) => write!(line, " NAK {code:?}").unwrap(),
-        }
-        write!(line, " msn={}", aeth.msn).unwrap();
-    }
-    if !packet.payload.is_empty() {
-        write!(line, " payload={}", packet.payload.len()).unwrap();
-    }
-    line
-}
-
-/// The specification's spelling: `WRITE_LAST_WITH_IMMEDIATE`.
-fn name(opcode: Opcode) -> String {
-    let mut name = String::new();
-    for letter in format!("{opcode:?}").chars() {
-        if letter.is_uppercase() && !name.is_empty() {
-            name.push('_');
-        }
-        name.push(letter.to_ascii_uppercase());
-    }
-    name
 }

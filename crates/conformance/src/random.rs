@@ -1,0 +1,752 @@
+//! Random requests of all kinds over a wire that loses, duplicates, delays and corrupts.
+//!
+//! Each queue pair has memory of its own on both sides, so a model that carries out requests in the order in which they
+//! were posted knows all memory, every completion and every call of an engine in advance, whatever the wire does.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weft_rdma::{
+    AccessFlags, Completion, CompletionOpcode, CompletionStatus, LocalBuffer, Operation, PathMtu,
+    QueuePairNumber, QueuePairState, ReceiveRequest, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
+};
+use weft_time::{Duration, Instant};
+
+use crate::stage::Connection;
+use crate::twin::{Kind, MEMORY_BYTES, Options, Twin};
+
+/// The longest message, in bytes, and the size of each area of a queue pair's memory.
+const AREA_BYTES: u64 = 0x1400;
+
+/// Areas of a queue pair in host memory: what it sends from and lets be read, where answers go, where messages go, what the peer
+/// writes, reads and changes.
+const HOST_AREAS: u64 = 4;
+
+/// The most queue pairs: so many share 128 KiB of host memory.
+const QUEUE_PAIRS_MAX: usize = 6;
+
+/// Registers of each queue pair, in bytes.
+const REGISTER_BYTES: u64 = 64;
+
+/// Bytes of each place for a call, and places of a queue pair.
+const CALL_BYTES: u64 = 64;
+const CALL_PLACES: u64 = 16;
+
+/// Where windows lie in on-chip memory, which some write through to the same place of HBM, and where calls do.
+const ON_CHIP_AT: u64 = 0x8000;
+const CALLS_AT: u64 = 0x1_8000;
+
+/// Requests of one queue pair that may be outstanding.
+const OUTSTANDING_MAX: usize = 12;
+
+/// From one end of the wire to the other.
+const LATENCY: Duration = Duration::from_us(1);
+
+/// How far the two sides run before they see each other's frames: less than the latency.
+const QUANTUM: Duration = Duration::from_ns(200);
+
+/// A byte at 100 Gb/s.
+const PS_PER_BYTE: u64 = 80;
+
+/// What must never be counted, whatever the wire does.
+const FORBIDDEN: [&str; 22] = [
+    "retry_exceeded_err",
+    "retry_rnr_exceeded_err",
+    "send_err",
+    "sent_invalid_request",
+    "sent_access_error",
+    "sent_operational_error",
+    "rcvd_invalid_request",
+    "rcvd_access_error",
+    "rcvd_operational_error",
+    "violation_key",
+    "violation_domain",
+    "violation_bounds",
+    "violation_permission",
+    "drop_unknown_queue_pair",
+    "drop_wrong_source",
+    "drop_wrong_state",
+    "drop_partition_key",
+    "drop_malformed",
+    "drop_reserved_syndrome",
+    "roce_malformed",
+    "rpc_malformed",
+    "memory_fault",
+];
+
+/// What the wire does, in frames of a million.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Lost.
+    pub loss: u32,
+    /// Delivered twice, the second time later.
+    pub duplication: u32,
+    /// Delayed behind later frames.
+    pub reordering: u32,
+    /// One to three bits flipped.
+    pub corruption: u32,
+}
+
+/// A random run.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// Decides everything.
+    pub seed: u64,
+    /// Requests, over all queue pairs and both directions.
+    pub messages: usize,
+    /// Queue pairs of each side.
+    pub queue_pairs: usize,
+    /// What the wire does.
+    pub faults: Faults,
+    /// How the NICs are built.
+    pub options: Options,
+}
+
+/// What a run has seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Frames sent by both sides.
+    pub frames: u64,
+    /// Frames that the wire lost, duplicated, delayed, corrupted.
+    pub faults: [u64; 4],
+    /// Requests that have completed.
+    pub messages: usize,
+    /// Messages that a receive request has taken.
+    pub received: usize,
+    /// Calls of engines.
+    pub calls: usize,
+    /// When it ended, in the world's time.
+    pub end: Duration,
+    /// Counters of each side that are not zero.
+    pub counters: [Vec<(&'static str, u64)>; 2],
+}
+
+/// Random numbers.
+#[derive(Debug)]
+struct Chance(Xoshiro256PlusPlus);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0.next_u64() % limit.max(1)
+    }
+
+    fn happens(&mut self, of_a_million: u32) -> bool {
+        self.below(1_000_000) < of_a_million.into()
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+}
+
+/// A request that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    id: u64,
+    signaled: bool,
+    opcode: CompletionOpcode,
+    bytes: u32,
+}
+
+/// A message for a receive request.
+#[derive(Debug)]
+struct Message {
+    /// `None` for a WRITE with immediate, whose payload goes elsewhere.
+    content: Option<Vec<u8>>,
+    bytes: u32,
+    immediate: Option<u32>,
+}
+
+/// One direction of one connection: the requests of `side`.
+#[derive(Debug)]
+struct Flow {
+    side: usize,
+    index: usize,
+    queue_pair: QueuePairNumber,
+    left: usize,
+    pending: VecDeque<Pending>,
+    unsignaled: usize,
+    /// A READ since the last fence has read what a WRITE may change: were it read again, it would see the WRITE.
+    reads_window: bool,
+    calls: u64,
+    /// Messages without a receive request, and receive requests without a message.
+    messages: VecDeque<Message>,
+    receives: VecDeque<(u64, u64)>,
+    receives_posted: u64,
+    sends: u64,
+    /// What the peer's receive completions will be.
+    expected_receives: VecDeque<(u64, CompletionOpcode, u32, Option<u32>)>,
+    expected_calls: VecDeque<(u8, Vec<u8>)>,
+}
+
+/// What is open to the peer, of one queue pair of one side.
+#[derive(Clone, Copy, Debug)]
+struct Opened {
+    source: RegionKeys,
+    windows: [RegionKeys; 4],
+    calls: RegionKeys,
+}
+
+/// A frame on the wire: when it arrives, a number that tells equals apart, where, and its bytes.
+type Arrival = Reverse<(Instant, u64, usize, Vec<u8>)>;
+
+struct World {
+    run: Run,
+    twins: [Twin; 2],
+    chance: Chance,
+    now: Instant,
+    wire: BinaryHeap<Arrival>,
+    wire_free: [Instant; 2],
+    serial: u64,
+    flows: Vec<Flow>,
+    opened: [Vec<Opened>; 2],
+    own: [RegionKeys; 2],
+    queue_pairs: [Vec<QueuePairNumber>; 2],
+    /// What all memory must be in the end, by side and target.
+    model: [[Vec<u8>; 4]; 2],
+    next_id: u64,
+    next_host_turn: Instant,
+    report: Report,
+}
+
+/// Where a queue pair's area of host memory begins.
+const fn host_area(queue_pair: usize, area: u64) -> u64 {
+    (queue_pair as u64 * HOST_AREAS + area) * AREA_BYTES
+}
+
+/// Where a queue pair's window in a target begins, and its bytes.
+const fn window(queue_pair: usize, target: Target) -> (u64, u64) {
+    let place = queue_pair as u64;
+    match target {
+        Target::Register => (place * REGISTER_BYTES, REGISTER_BYTES),
+        Target::OnChip => (ON_CHIP_AT + place * AREA_BYTES, AREA_BYTES),
+        Target::Hbm => (place * AREA_BYTES, AREA_BYTES),
+        Target::Host => (host_area(queue_pair, 3), AREA_BYTES),
+    }
+}
+
+/// Bytes of a target that are looked at.
+const fn image_bytes(target: Target) -> usize {
+    match target {
+        Target::Register => 512,
+        Target::OnChip | Target::Hbm | Target::Host => MEMORY_BYTES,
+    }
+}
+
+/// Runs random requests between two NICs and compares what comes out with the model.
+///
+/// # Errors
+/// What was wrong: a completion, memory, a call, a counter, or that the run did not end.
+///
+/// # Panics
+/// If the NICs cannot be set up.
+pub fn check(kinds: [Kind; 2], run: &Run) -> Result<Report, String> {
+    assert!(run.queue_pairs <= QUEUE_PAIRS_MAX, "at most {QUEUE_PAIRS_MAX} queue pairs");
+    let mut world = World::new(kinds, run);
+    let context = |error| format!("{}-{} {run:?}: {error}", kinds[0].name(), kinds[1].name());
+    world.go().map_err(context)?;
+    world.compare().map_err(context)?;
+    Ok(world.report)
+}
+
+impl World {
+    fn new(kinds: [Kind; 2], run: &Run) -> Self {
+        let mut chance = Chance(Xoshiro256PlusPlus::seed_from_u64(run.seed));
+        let mut twins = [0, 1].map(|side| Twin::new(kinds[side], side, run.options));
+        let model = [0, 1].map(|_| Target::ALL.map(|target| vec![0; image_bytes(target)]));
+        let mut world_model: [[Vec<u8>; 4]; 2] = model;
+        let own = [0, 1].map(|side: usize| {
+            let all = Region::host(0, MEMORY_BYTES as u64, AccessFlags::LOCAL_WRITE);
+            twins[side].driver().register_region(all).expect("room")
+        });
+        let opened = [0, 1].map(|side: usize| {
+            let open = |twin: &mut Twin, queue_pair| open(twin, queue_pair);
+            (0..run.queue_pairs).map(|queue_pair| open(&mut twins[side], queue_pair)).collect()
+        });
+        for side in 0..2 {
+            for target in Target::ALL {
+                let image = &mut world_model[side][target as usize];
+                chance.0.fill_bytes(image);
+                twins[side].fill(target, 0, image);
+            }
+        }
+        let queue_pairs: [Vec<QueuePairNumber>; 2] = [0, 1].map(|side: usize| {
+            (0..run.queue_pairs).map(|_| twins[side].create_queue_pair().expect("room")).collect()
+        });
+        let mut flows = Vec::new();
+        let connections = queue_pairs[0].iter().zip(&queue_pairs[1]).map(|(one, other)| [*one, *other]);
+        for (index, ends) in connections.enumerate() {
+            let path_mtu = chance.pick(&PathMtu::ALL);
+            let connection = Connection {
+                path_mtu,
+                // Half of the connections wrap around.
+                psn: [0, 1].map(|_| {
+                    if chance.happens(500_000) {
+                        0xff_ffff - chance.below(300) as u32
+                    } else {
+                        chance.below(1 << 24) as u32
+                    }
+                }),
+                timeout: 7,
+                retry_cnt: 7,
+                rnr_retry: 7,
+                min_rnr_timer: 1,
+                rd_atomic: chance.pick(&[1, 2, 4, 16]),
+            };
+            for side in 0..2 {
+                let (receive, send) = connection.attributes(side, ends[1 - side]);
+                let number = ends[side];
+                twins[side].driver().connect(number, AccessFlags::ALL, receive, send).expect("legal");
+                let (ways, way) = (2 * run.queue_pairs, 2 * index + side);
+                let share = run.messages / ways + usize::from(way < run.messages % ways);
+                flows.push(Flow {
+                    side,
+                    index,
+                    queue_pair: number,
+                    left: share,
+                    pending: VecDeque::new(),
+                    unsignaled: 0,
+                    reads_window: false,
+                    calls: 0,
+                    messages: VecDeque::new(),
+                    receives: VecDeque::new(),
+                    receives_posted: 0,
+                    sends: 0,
+                    expected_receives: VecDeque::new(),
+                    expected_calls: VecDeque::new(),
+                });
+            }
+        }
+        Self {
+            run: *run,
+            twins,
+            chance,
+            now: Instant::ZERO,
+            wire: BinaryHeap::new(),
+            wire_free: [Instant::ZERO; 2],
+            serial: 0,
+            flows,
+            opened,
+            own,
+            queue_pairs,
+            model: world_model,
+            next_id: 1,
+            next_host_turn: Instant::ZERO,
+            report: Report::default(),
+        }
+    }
+
+    fn go(&mut self) -> Result<(), String> {
+        let mut idle_turns = 0;
+        loop {
+            if self.now >= self.next_host_turn {
+                self.host_turn();
+                self.next_host_turn = self.now + Duration::from_ns(100 + self.chance.below(1_500));
+            }
+            let before = self.report.messages + self.report.received;
+            self.step()?;
+            idle_turns =
+                if self.report.messages + self.report.received > before { 0 } else { idle_turns + 1 };
+            if idle_turns > 20_000_000 {
+                return Err(format!("nothing completes any more: {:?}", self.flows));
+            }
+            let is_done = self
+                .flows
+                .iter()
+                .all(|flow| flow.left == 0 && flow.pending.is_empty() && flow.expected_receives.is_empty());
+            if is_done && self.wire.is_empty() && !self.is_busy() {
+                break;
+            }
+        }
+        self.report.end = self.now.saturating_since(Instant::ZERO);
+        Ok(())
+    }
+
+    /// Whether a NIC does something that is not a timer.
+    fn is_busy(&mut self) -> bool {
+        let soon = self.now + QUANTUM;
+        self.twins.iter_mut().any(|twin| twin.next_deadline().is_some_and(|at| at <= soon))
+    }
+
+    /// Lets time pass up to the next thing that happens.
+    fn step(&mut self) -> Result<(), String> {
+        let soon = self.now + QUANTUM;
+        let mut next = Instant::FAR_FUTURE;
+        if self.flows.iter().any(|flow| flow.left > 0 || flow.sends > flow.receives_posted) {
+            next = self.next_host_turn;
+        }
+        if let Some(Reverse((at, ..))) = self.wire.peek() {
+            next = next.min(*at);
+        }
+        for twin in &mut self.twins {
+            if let Some(at) = twin.next_deadline() {
+                next = next.min(at.max(soon));
+            }
+        }
+        if next == Instant::FAR_FUTURE {
+            return Err(format!("nobody waits for anything: {:?}", self.flows));
+        }
+        self.now = self.now.max(next);
+        for side in 0..2 {
+            self.twins[side].advance(self.now);
+        }
+        while let Some(Reverse((at, ..))) = self.wire.peek()
+            && *at <= self.now
+        {
+            let Reverse((_, _, side, frame)) = self.wire.pop().expect("peeked");
+            self.twins[side].receive(self.now, &frame);
+        }
+        for side in 0..2 {
+            for frame in self.twins[side].take_frames() {
+                self.send(side, frame);
+            }
+            for completion in self.twins[side].take_completions() {
+                self.complete(side, &completion)?;
+            }
+            for call in self.twins[side].take_calls() {
+                self.take_call(side, &call)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_call(&mut self, side: usize, call: &crate::twin::Call) -> Result<(), String> {
+        let index = self.queue_pairs[side].iter().position(|number| *number == call.queue_pair);
+        let index = index.ok_or("a call over a queue pair that nobody has")?;
+        let flow = &mut self.flows[2 * index + 1 - side];
+        let expected = flow.expected_calls.pop_front();
+        if expected.as_ref() != Some(&(call.kind, call.payload.clone()))
+            || usize::from(call.slot) != index % 4
+        {
+            return Err(format!("a call {call:?} where {expected:?} was expected"));
+        }
+        self.report.calls += 1;
+        Ok(())
+    }
+
+    /// Puts a frame on the wire.
+    fn send(&mut self, side: usize, mut frame: Vec<u8>) {
+        self.report.frames += 1;
+        let bytes = frame.len() as u64 + 24;
+        let leaves = self.now.max(self.wire_free[side]);
+        self.wire_free[side] = leaves + Duration::from_ps(bytes * PS_PER_BYTE);
+        let mut arrives = self.wire_free[side] + LATENCY;
+        let faults = self.run.faults;
+        if self.chance.happens(faults.loss) {
+            self.report.faults[0] += 1;
+            return;
+        }
+        if self.chance.happens(faults.corruption) {
+            self.report.faults[3] += 1;
+            for _ in 0..=self.chance.below(3) {
+                let bit = self.chance.below(8 * frame.len() as u64);
+                frame[(bit / 8) as usize] ^= 1 << (bit % 8);
+            }
+        }
+        if self.chance.happens(faults.duplication) {
+            self.report.faults[1] += 1;
+            let later = arrives + Duration::from_ns(self.chance.below(5_000));
+            self.arrive(later, 1 - side, frame.clone());
+        }
+        if self.chance.happens(faults.reordering) {
+            self.report.faults[2] += 1;
+            arrives += Duration::from_ns(self.chance.below(3_000));
+        }
+        self.arrive(arrives, 1 - side, frame);
+    }
+
+    fn arrive(&mut self, at: Instant, side: usize, frame: Vec<u8>) {
+        self.serial += 1;
+        self.wire.push(Reverse((at, self.serial, side, frame)));
+    }
+
+    /// The hosts post what they like.
+    fn host_turn(&mut self) {
+        for flow in 0..self.flows.len() {
+            while self.flows[flow].left > 0
+                && self.flows[flow].pending.len() < OUTSTANDING_MAX
+                && self.chance.happens(400_000)
+            {
+                self.post(flow);
+            }
+            // Receive requests come late now and then, never in vain.
+            let state = &self.flows[flow];
+            if state.receives_posted < state.sends && self.chance.happens(700_000) {
+                self.post_receive(flow);
+            }
+        }
+    }
+
+    fn post_receive(&mut self, flow: usize) {
+        let id = self.id();
+        let state = &mut self.flows[flow];
+        let (side, index) = (1 - state.side, state.index);
+        let address = host_area(index, 2);
+        state.receives.push_back((id, address));
+        state.receives_posted += 1;
+        let local = LocalBuffer { address, length: AREA_BYTES as u32, lkey: self.own[side].lkey };
+        let number = self.queue_pairs[side][index];
+        self.twins[side].post_receive(number, ReceiveRequest { id, local }).expect("room for what is needed");
+        self.match_receives(flow);
+    }
+
+    /// What a message does to its receive request.
+    fn match_receives(&mut self, flow: usize) {
+        let state = &mut self.flows[flow];
+        while !state.messages.is_empty() && !state.receives.is_empty() {
+            let message = state.messages.pop_front().expect("not empty");
+            let (id, address) = state.receives.pop_front().expect("not empty");
+            let opcode = match &message.content {
+                Some(content) => {
+                    let start = address as usize;
+                    let image = &mut self.model[1 - state.side][Target::Host as usize];
+                    image[start..start + content.len()].copy_from_slice(content);
+                    CompletionOpcode::Receive
+                }
+                None => CompletionOpcode::ReceiveWriteWithImmediate,
+            };
+            state.expected_receives.push_back((id, opcode, message.bytes, message.immediate));
+        }
+    }
+
+    fn id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// A length: often short, often near a multiple of an MTU.
+    fn length(&mut self, limit: u64) -> u64 {
+        let length = match self.chance.below(8) {
+            0 => self.chance.below(4),
+            1..=3 => 64,
+            4 => self.chance.below(256),
+            5 => self.chance.pick(&[256, 512, 1_024, 2_048, 4_096]) + self.chance.below(3) - 1,
+            _ => self.chance.below(AREA_BYTES),
+        };
+        length.min(limit)
+    }
+
+    /// Posts a random request, and does in the model what it will do.
+    fn post(&mut self, flow: usize) {
+        let id = self.id();
+        let (side, index) = (self.flows[flow].side, self.flows[flow].index);
+        let opened = self.opened[1 - side][index];
+        let target = self.chance.pick(&Target::ALL);
+        let (base, bytes) = window(index, target);
+        let rkey = opened.windows[target as usize].rkey;
+        let mut fence = self.chance.happens(20_000);
+        let mut changes_window = false;
+        let (operation, local_at, length) = match self.chance.below(100) {
+            kind @ 0..=42 => {
+                let length = self.length(bytes);
+                let at = base + self.chance.below(bytes - length + 1);
+                let from = host_area(index, 0) + self.chance.below(AREA_BYTES - length + 1);
+                let immediate = (kind < 8).then(|| self.chance.0.next_u32());
+                let content = self.host(side, from, length);
+                self.store(1 - side, index, target, at, &content);
+                if immediate.is_some() {
+                    self.flows[flow].sends += 1;
+                    self.flows[flow].messages.push_back(Message {
+                        content: None,
+                        bytes: length as u32,
+                        immediate,
+                    });
+                }
+                changes_window = true;
+                let remote = RemoteAddress { address: at, rkey };
+                (Operation::Write { remote, immediate }, from, length)
+            }
+            43..=54 => {
+                let length = self.length(AREA_BYTES);
+                let from = host_area(index, 0) + self.chance.below(AREA_BYTES - length + 1);
+                let immediate = self.chance.happens(500_000).then(|| self.chance.0.next_u32());
+                let content = self.host(side, from, length);
+                self.flows[flow].sends += 1;
+                self.flows[flow].messages.push_back(Message {
+                    bytes: length as u32,
+                    content: Some(content),
+                    immediate,
+                });
+                (Operation::Send { immediate }, from, length)
+            }
+            kind @ 55..=79 => {
+                let of_window = kind < 62;
+                let (base, bytes, place, rkey) = if of_window {
+                    (base, bytes, target, rkey)
+                } else {
+                    (host_area(index, 0), AREA_BYTES, Target::Host, opened.source.rkey)
+                };
+                let length = self.length(bytes);
+                let at = base + self.chance.below(bytes - length + 1);
+                let to = host_area(index, 1) + self.chance.below(AREA_BYTES - length + 1);
+                self.flows[flow].reads_window |= of_window;
+                let content =
+                    self.model[1 - side][place as usize][at as usize..(at + length) as usize].to_vec();
+                self.model[side][Target::Host as usize][to as usize..(to + length) as usize]
+                    .copy_from_slice(&content);
+                (Operation::Read { remote: RemoteAddress { address: at, rkey } }, to, length)
+            }
+            kind @ 80..=94 => {
+                let at = base + 8 * self.chance.below(bytes / 8);
+                let to = host_area(index, 1) + self.chance.below(AREA_BYTES - 7);
+                let word = self.model[1 - side][target as usize][at as usize..at as usize + 8].to_vec();
+                let original = u64::from_le_bytes(word.as_slice().try_into().expect("8 bytes"));
+                let remote = RemoteAddress { address: at, rkey };
+                let (operation, new) = if kind < 88 {
+                    let add = self.chance.0.next_u64();
+                    (Operation::FetchAdd { remote, add }, Some(original.wrapping_add(add)))
+                } else {
+                    let compare =
+                        if self.chance.happens(500_000) { original } else { self.chance.0.next_u64() };
+                    let swap = self.chance.0.next_u64();
+                    let new = (original == compare).then_some(swap);
+                    (Operation::CompareSwap { remote, compare, swap }, new)
+                };
+                // A word that does not compare is not stored again, nor written through.
+                if let Some(new) = new {
+                    self.store(1 - side, index, target, at, &new.to_le_bytes());
+                }
+                self.model[side][Target::Host as usize][to as usize..to as usize + 8].copy_from_slice(&word);
+                changes_window = true;
+                (operation, to, 8)
+            }
+            _ => {
+                let place = self.flows[flow].calls % CALL_PLACES;
+                self.flows[flow].calls += 1;
+                let length = self.chance.below(CALL_BYTES + 1);
+                let at = CALLS_AT + (index as u64 * CALL_PLACES + place) * CALL_BYTES;
+                let from = host_area(index, 0) + self.chance.below(AREA_BYTES - length + 1);
+                let kind = self.chance.below(256) as u8;
+                let content = self.host(side, from, length);
+                let start = at as usize;
+                self.model[1 - side][Target::OnChip as usize][start..start + content.len()]
+                    .copy_from_slice(&content);
+                self.flows[flow].expected_calls.push_back((kind, content));
+                let remote = RemoteAddress { address: at, rkey: opened.calls.rkey };
+                (Operation::Write { remote, immediate: Some(kind.into()) }, from, length)
+            }
+        };
+        let state = &mut self.flows[flow];
+        fence |= changes_window && state.reads_window;
+        state.reads_window &= !fence;
+        state.left -= 1;
+        let signaled = state.left == 0 || state.unsignaled == 3 || self.chance.happens(700_000);
+        state.unsignaled = if signaled { 0 } else { state.unsignaled + 1 };
+        let opcode = operation.completion_opcode();
+        let received = match opcode {
+            CompletionOpcode::Read | CompletionOpcode::FetchAdd | CompletionOpcode::CompareSwap => {
+                length as u32
+            }
+            _ => 0,
+        };
+        state.pending.push_back(Pending { id, signaled, opcode, bytes: received });
+        let local = LocalBuffer { address: local_at, length: length as u32, lkey: self.own[side].lkey };
+        let mut request = WorkRequest::new(id, operation, local);
+        (request.signaled, request.fence) = (signaled, fence);
+        let number = state.queue_pair;
+        self.twins[side].post_send(self.now, number, request);
+        self.match_receives(flow);
+    }
+
+    /// Host memory of the model.
+    fn host(&self, side: usize, at: u64, length: u64) -> Vec<u8> {
+        self.model[side][Target::Host as usize][at as usize..(at + length) as usize].to_vec()
+    }
+
+    /// A store into a window, through which some write on to HBM.
+    fn store(&mut self, side: usize, index: usize, target: Target, at: u64, content: &[u8]) {
+        let range = at as usize..at as usize + content.len();
+        self.model[side][target as usize][range.clone()].copy_from_slice(content);
+        if writes_through(index, target) {
+            self.model[side][Target::Hbm as usize][range].copy_from_slice(content);
+        }
+    }
+
+    fn complete(&mut self, side: usize, completion: &Completion) -> Result<(), String> {
+        if completion.status != CompletionStatus::Success {
+            return Err(format!("{completion:?}"));
+        }
+        let index = self.queue_pairs[side].iter().position(|number| *number == completion.queue_pair);
+        let index = index.ok_or("a completion of a queue pair that nobody has")?;
+        if completion.opcode as u8 >= CompletionOpcode::Receive as u8 {
+            let expected = self.flows[2 * index + 1 - side].expected_receives.pop_front();
+            let found = (completion.id, completion.opcode, completion.bytes, completion.immediate);
+            if expected != Some(found) {
+                return Err(format!("{completion:?} where {expected:?} was expected"));
+            }
+            self.report.received += 1;
+            return Ok(());
+        }
+        let flow = &mut self.flows[2 * index + side];
+        while let Some(pending) = flow.pending.pop_front() {
+            self.report.messages += 1;
+            if pending.id == completion.id {
+                let same = pending.signaled
+                    && (pending.opcode, pending.bytes) == (completion.opcode, completion.bytes);
+                return if same { Ok(()) } else { Err(format!("{completion:?} for {pending:?}")) };
+            }
+            if pending.signaled {
+                return Err(format!("{completion:?} before that of {pending:?}"));
+            }
+        }
+        Err(format!("{completion:?} of nothing that is outstanding"))
+    }
+
+    /// Memory, calls, states and counters in the end.
+    fn compare(&mut self) -> Result<(), String> {
+        for side in 0..2 {
+            self.twins[side].settle(self.now);
+            for target in Target::ALL {
+                let image = self.twins[side].image(target, image_bytes(target));
+                let model = &self.model[side][target as usize];
+                if let Some(at) = image.iter().zip(model).position(|(one, other)| one != other) {
+                    let (found, expected) = (image[at], model[at]);
+                    return Err(format!(
+                        "side {side}, {target:?} at {at:#x}: {found:#x} in place of {expected:#x}"
+                    ));
+                }
+            }
+            for number in self.queue_pairs[side].clone() {
+                let information =
+                    self.twins[side].driver().query_queue_pair(number).map_err(|error| error.to_string())?;
+                if information.state != QueuePairState::ReadyToSend || information.receive_queued != 0 {
+                    return Err(format!("side {side}: {information:?}"));
+                }
+            }
+            let counters = self.twins[side].counters();
+            if let Some(wrong) = counters.iter().find(|(name, by)| *by > 0 && FORBIDDEN.contains(name)) {
+                return Err(format!("side {side} counted {wrong:?}: {counters:?}"));
+            }
+            self.report.counters[side] = counters.into_iter().filter(|(_, value)| *value > 0).collect();
+        }
+        match self.flows.iter().find(|flow| !flow.expected_calls.is_empty()) {
+            Some(flow) => Err(format!("calls are missing: {:?}", flow.expected_calls)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a window writes through to HBM.
+const fn writes_through(queue_pair: usize, target: Target) -> bool {
+    matches!(target, Target::OnChip) && queue_pair % 2 == 1
+}
+
+/// Registers what is open to the peer.
+fn open(twin: &mut Twin, queue_pair: usize) -> Opened {
+    let mut register = |region| twin.driver().register_region(region).expect("room");
+    let source = register(Region::host(host_area(queue_pair, 0), AREA_BYTES, AccessFlags::REMOTE_READ));
+    let windows = Target::ALL.map(|target| {
+        let (address, length) = window(queue_pair, target);
+        let write_through = writes_through(queue_pair, target);
+        register(Region { target, write_through, ..Region::host(address, length, AccessFlags::ALL) })
+    });
+    let length = CALL_PLACES * CALL_BYTES;
+    let calls = register(Region {
+        target: Target::OnChip,
+        rpc: Some((queue_pair % 4) as u8),
+        ..Region::host(CALLS_AT + queue_pair as u64 * length, length, AccessFlags::ALL)
+    });
+    Opened { source, windows, calls }
+}

@@ -1,0 +1,398 @@
+//! One NIC on a stage: soft or gateware, with the same names, numbers and keys.
+
+use std::net::Ipv4Addr;
+
+use weft_gateware::{Latency, Pressure, RtlNic, RtlNicConfig};
+use weft_nic::{Card, CardConfig, HostCommand, HostEvent, Nic, RdmaDriver, SoftNic, SoftNicConfig};
+use weft_rdma::{ApiError, Completion, QueuePairNumber, ReceiveRequest, Target, WorkRequest};
+use weft_time::{Duration, Instant};
+use weft_waist::{Caller, Engine, EngineStatus, Event, Io, Memory, NODES_MAX};
+use weft_wire::ethernet::MacAddress;
+
+/// Bytes behind host memory and HBM of a NIC on a stage.
+pub const MEMORY_BYTES: usize = 0x2_0000;
+
+/// Bytes of the gateware's register file.
+pub const REGISTER_BYTES: usize = 512;
+
+/// Engines of a NIC: they only take down how they are called.
+const SLOTS: u8 = 4;
+
+/// Bytes of an engine's memory, which nothing uses.
+const ENGINE_BYTES: usize = 64;
+
+/// A NIC whose next deadline is not within so much time is quiet: it waits for a timer, and not for its own clock.
+const QUIET: Duration = Duration::from_ns(64);
+
+/// Steps of [`QUIET`] in which a NIC must become quiet: more than any answer takes.
+const STEPS_MAX: usize = 1_000_000;
+
+/// What a NIC is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The reference, in software.
+    Soft,
+    /// The gateware, Verilated.
+    Rtl,
+}
+
+impl Kind {
+    /// Both kinds.
+    pub const ALL: [Self; 2] = [Self::Soft, Self::Rtl];
+
+    /// All pairs of a client and a server: alike, and mixed.
+    pub const PAIRS: [[Self; 2]; 4] =
+        [[Self::Soft, Self::Soft], [Self::Rtl, Self::Rtl], [Self::Soft, Self::Rtl], [Self::Rtl, Self::Soft]];
+
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Soft => "soft",
+            Self::Rtl => "rtl",
+        }
+    }
+}
+
+/// A call of an engine: what both kinds tell about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Which engine.
+    pub slot: u8,
+    /// The queue pair over which the call came.
+    pub queue_pair: QueuePairNumber,
+    /// The kind of the message: the immediate value or the first word.
+    pub kind: u8,
+    /// Its content.
+    pub payload: Vec<u8>,
+}
+
+/// How a NIC is built beyond what [`Twin::new`] gives all of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Random back-pressure on the gateware's ports.
+    pub pressure: Option<Pressure>,
+    /// What the gateware's storage that reset leaves alone holds.
+    pub power_on_seed: u32,
+}
+
+/// An engine that takes down its calls.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    calls: Vec<(QueuePairNumber, u8, Vec<u8>)>,
+}
+
+impl Engine for Recorder {
+    fn handle(&mut self, _now: Instant, event: Event<'_>, _io: &mut Io<'_>) {
+        if let Event::Call { caller: Caller::QueuePair(queue_pair), message, .. } = event {
+            self.calls.push((queue_pair, message.kind, message.payload.to_vec()));
+        }
+    }
+
+    fn status(&self) -> EngineStatus {
+        EngineStatus::STARTING
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+#[derive(Debug)]
+enum Device {
+    Soft(Box<SoftNic<Recorder>>),
+    Rtl(Box<RtlNic>),
+}
+
+/// A NIC and what it has told.
+#[derive(Debug)]
+pub struct Twin {
+    kind: Kind,
+    device: Device,
+    hardware: MacAddress,
+    address: Ipv4Addr,
+    now: Instant,
+    queue_pairs: Vec<QueuePairNumber>,
+    /// How many calls of each engine have been passed on, and how many could not be read.
+    calls_seen: [usize; SLOTS as usize],
+    calls_malformed: u64,
+    frames: Vec<Vec<u8>>,
+    completions: Vec<Completion>,
+    calls: Vec<Call>,
+    /// Frames that it did not take as its own.
+    pub host_frames: Vec<Vec<u8>>,
+}
+
+/// Hardware address of the NIC on one side.
+pub const fn hardware(side: usize) -> MacAddress {
+    MacAddress([2, 0, 0, 0, 0, 1 + side as u8])
+}
+
+/// IPv4 address of the NIC on one side.
+pub const fn address(side: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, 1 + side as u8)
+}
+
+/// The transport of both kinds: what the gateware fixes, the soft twin is configured to.
+pub fn transport() -> weft_rdma::Config {
+    weft_rdma::Config {
+        max_queue_pairs: 512,
+        max_regions: 1_024,
+        max_rd_atomic: 16,
+        window_packets: 64,
+        acknowledge_interval: 16,
+        burst_packets: 1,
+        key_seed: 7,
+        ..weft_rdma::Config::default()
+    }
+}
+
+impl Twin {
+    /// The NIC of one side, which knows the hardware address of the other.
+    pub fn new(kind: Kind, side: usize, options: Options) -> Self {
+        let mut twin = Self::at(kind, hardware(side), address(side), options);
+        twin.add_neighbour(address(1 - side), hardware(1 - side));
+        twin
+    }
+
+    /// A NIC with these addresses.
+    pub fn at(kind: Kind, hardware: MacAddress, address: Ipv4Addr, options: Options) -> Self {
+        let device = match kind {
+            Kind::Soft => {
+                let card = CardConfig {
+                    peers: [None; NODES_MAX],
+                    datagram_bytes: 1_472,
+                    transport: transport(),
+                    region_bytes: MEMORY_BYTES,
+                };
+                let config = SoftNicConfig { hardware, address, card };
+                let engines = (0..SLOTS).map(|_| (Recorder::default(), Memory::new(ENGINE_BYTES)));
+                Device::Soft(Box::new(SoftNic::new(config, engines.collect())))
+            }
+            Kind::Rtl => {
+                let nic = RtlNic::new(&RtlNicConfig {
+                    hardware,
+                    address,
+                    transport: transport(),
+                    region_bytes: MEMORY_BYTES,
+                    bits_per_s: 100_000_000_000,
+                    hbm: Latency { read_cycles: 40, write_cycles: 20 },
+                    host: Latency { read_cycles: 150, write_cycles: 60 },
+                    pressure: options.pressure,
+                    power_on_seed: options.power_on_seed,
+                });
+                Device::Rtl(Box::new(nic))
+            }
+        };
+        Self {
+            kind,
+            device,
+            hardware,
+            address,
+            now: Instant::ZERO,
+            queue_pairs: Vec::new(),
+            calls_seen: [0; SLOTS as usize],
+            calls_malformed: 0,
+            frames: Vec::new(),
+            completions: Vec::new(),
+            calls: Vec::new(),
+            host_frames: Vec::new(),
+        }
+    }
+
+    /// What it is made of.
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its hardware and IPv4 addresses.
+    pub const fn station(&self) -> (MacAddress, Ipv4Addr) {
+        (self.hardware, self.address)
+    }
+
+    fn nic(&mut self) -> &mut dyn Nic {
+        match &mut self.device {
+            Device::Soft(nic) => &mut **nic,
+            Device::Rtl(nic) => &mut **nic,
+        }
+    }
+
+    /// The management calls.
+    pub fn driver(&mut self) -> &mut dyn RdmaDriver {
+        match &mut self.device {
+            Device::Soft(nic) => &mut **nic,
+            Device::Rtl(nic) => &mut **nic,
+        }
+    }
+
+    /// Enters a neighbour by hand.
+    pub fn add_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
+        match &mut self.device {
+            Device::Soft(nic) => nic.add_neighbour(address, hardware),
+            Device::Rtl(nic) => nic.add_neighbour(address, hardware),
+        }
+    }
+
+    /// Creates a queue pair in state RESET.
+    ///
+    /// # Errors
+    /// As [`RdmaDriver::create_queue_pair`].
+    pub fn create_queue_pair(&mut self) -> Result<QueuePairNumber, ApiError> {
+        let number = self.driver().create_queue_pair(weft_rdma::QueuePairAttributes::default())?;
+        self.queue_pairs.push(number);
+        Ok(number)
+    }
+
+    /// All bytes of a memory from its start.
+    pub fn image(&mut self, target: Target, length: usize) -> Vec<u8> {
+        self.driver().memory().read(target, 0, length).expect("installed").to_vec()
+    }
+
+    /// Fills memory in.
+    pub fn fill(&mut self, target: Target, address: u64, bytes: &[u8]) {
+        self.driver().memory().write(target, address, bytes).expect("installed");
+    }
+
+    /// When it has got so far.
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// When it wants to be called again.
+    pub fn next_deadline(&mut self) -> Option<Instant> {
+        self.nic().next_deadline()
+    }
+
+    /// A frame arrives; it is not given time to act on it.
+    pub fn receive(&mut self, now: Instant, frame: &[u8]) {
+        self.now = self.now.max(now);
+        let now = self.now;
+        self.nic().receive_frame(now, frame);
+        self.collect();
+    }
+
+    /// Posts a work request; a refusal comes back as a completion.
+    pub fn post_send(&mut self, now: Instant, queue_pair: QueuePairNumber, request: WorkRequest) {
+        self.now = self.now.max(now);
+        let now = self.now;
+        self.nic().submit(now, HostCommand::PostSend(queue_pair, request));
+        self.collect();
+    }
+
+    /// Posts a receive request.
+    ///
+    /// # Errors
+    /// As [`RdmaDriver::post_receive`].
+    pub fn post_receive(
+        &mut self,
+        queue_pair: QueuePairNumber,
+        request: ReceiveRequest,
+    ) -> Result<(), ApiError> {
+        self.driver().post_receive(queue_pair, request)
+    }
+
+    /// Lets time pass until `now`.
+    pub fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        let now = self.now;
+        self.nic().handle_deadline(now);
+        self.collect();
+    }
+
+    /// Lets as much time pass as it takes until it is quiet or only waits for a timer.
+    ///
+    /// # Panics
+    /// If it never becomes quiet.
+    pub fn settle(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.collect();
+        for _ in 0..STEPS_MAX {
+            match self.next_deadline() {
+                Some(at) if at <= self.now + QUIET => self.advance(self.now + QUIET),
+                _ => return,
+            }
+        }
+        panic!("{}: never quiet", self.kind.name());
+    }
+
+    /// Takes all that has come out.
+    fn collect(&mut self) {
+        let now = self.now;
+        let mut frame = Vec::new();
+        while self.nic().poll_frame(now, &mut frame) {
+            self.frames.push(std::mem::take(&mut frame));
+        }
+        while let Some(event) = self.nic().poll_host() {
+            match event {
+                HostEvent::Completion(completion) => self.completions.push(completion),
+                HostEvent::Frame(frame) => self.host_frames.push(frame),
+                HostEvent::Status { .. } | HostEvent::Reply { .. } => {}
+            }
+        }
+        match &mut self.device {
+            Device::Soft(nic) => collect_soft(nic.card(), &mut self.calls_seen, &mut self.calls),
+            Device::Rtl(nic) => {
+                while let Some(call) = nic.poll_call() {
+                    let target = Target::ALL[usize::from(call.target)];
+                    let length = call.length as usize;
+                    let bytes = nic.memory().read(target, call.address, length).expect("written there");
+                    // As a card's engine slot reads a call (crates/nic/src/card.rs).
+                    let message = if call.has_immediate {
+                        Some((u64::from(call.immediate), bytes))
+                    } else {
+                        bytes.split_first_chunk().map(|(word, rest)| (u64::from_be_bytes(*word), rest))
+                    };
+                    let message = message.and_then(|(kind, rest)| Some((u8::try_from(kind).ok()?, rest)));
+                    let Some((kind, payload)) = message else {
+                        self.calls_malformed += 1;
+                        continue;
+                    };
+                    let number = self.queue_pairs.iter().find(|pair| pair.0 & 511 == u32::from(call.qp));
+                    let queue_pair = *number.expect("a call comes over a queue pair");
+                    self.calls.push(Call { slot: call.slot, queue_pair, kind, payload: payload.to_vec() });
+                }
+            }
+        }
+    }
+
+    /// Frames that it has sent.
+    pub fn take_frames(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.frames)
+    }
+
+    /// Requests that have ended.
+    pub fn take_completions(&mut self) -> Vec<Completion> {
+        std::mem::take(&mut self.completions)
+    }
+
+    /// Calls of engines.
+    pub fn take_calls(&mut self) -> Vec<Call> {
+        std::mem::take(&mut self.calls)
+    }
+
+    /// Named counters.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        match &self.device {
+            Device::Soft(nic) => nic.counters(),
+            Device::Rtl(nic) => {
+                let mut all = nic.counters();
+                all.push(("rpc_malformed", self.calls_malformed));
+                all
+            }
+        }
+    }
+
+    /// One counter; zero if this kind has none of that name.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters().iter().filter(|(known, _)| *known == name).map(|(_, value)| value).sum()
+    }
+}
+
+fn collect_soft(card: &Card<Recorder>, seen: &mut [usize; SLOTS as usize], calls: &mut Vec<Call>) {
+    for (slot, seen) in (0..SLOTS).zip(seen) {
+        let (engine, _) = card.engine(slot);
+        for (queue_pair, kind, payload) in &engine.calls[*seen..] {
+            calls.push(Call { slot, queue_pair: *queue_pair, kind: *kind, payload: payload.clone() });
+        }
+        *seen = engine.calls.len();
+    }
+}

@@ -1,0 +1,51 @@
+//! Every kind of bad packet, on both kinds of NIC.
+
+use weft_conformance::malformed::{CASES, suffer};
+use weft_conformance::rules::{is_exceptional, malformed_exception};
+use weft_conformance::twin::Kind;
+use weft_rdma::QueuePairState;
+
+fn check(kind: Kind) {
+    let mut failures = Vec::new();
+    for case in CASES {
+        let expected = suffer(case, Kind::Soft);
+        let found = if kind == Kind::Soft { expected.clone() } else { suffer(case, kind) };
+        let exception = malformed_exception(case.name, kind);
+        let counter = exception.map_or(case.counter, |exception| exception.counter);
+        let answer = exception.map_or(case.answer, |exception| exception.answer);
+        match (&expected, &found) {
+            (_, Err(error)) => failures.push(format!("{}: {error}", case.name)),
+            (_, Ok(found)) if found.answer() != answer => {
+                failures.push(format!("{}: answers `{}`, not `{answer}`", case.name, found.answer()));
+            }
+            (_, Ok(found)) if found.counter(counter) == 0 => {
+                failures.push(format!("{}: {counter} is not among {:?}", case.name, found.counters));
+            }
+            (_, Ok(found)) if exception.is_none() && case.fatal != (found.state == QueuePairState::Error) => {
+                failures.push(format!("{}: the queue pair is in {}", case.name, found.state));
+            }
+            (Ok(expected), Ok(found)) if !is_exceptional(case.name) && expected != found => {
+                failures.push(format!("{}:\n  {expected:?}\n  {found:?}", case.name));
+            }
+            _ => {}
+        }
+    }
+    assert!(failures.is_empty(), "{} of {} differ:\n{}", failures.len(), CASES.len(), failures.join("\n"));
+}
+
+#[test]
+fn soft_takes_every_bad_packet_as_the_rules_say() {
+    check(Kind::Soft);
+}
+
+#[test]
+fn rtl_takes_every_bad_packet_as_soft_does() {
+    check(Kind::Rtl);
+}
+
+#[test]
+fn there_are_enough_kinds_and_each_has_a_name() {
+    let names: std::collections::BTreeSet<_> = CASES.iter().map(|case| case.name).collect();
+    assert_eq!(names.len(), CASES.len());
+    assert!(CASES.len() >= 40);
+}

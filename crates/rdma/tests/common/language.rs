@@ -1,0 +1,149 @@
+//! The language of the conversations: commands as they are read, packets and completions as they are printed.
+//!
+//! The conformance suite speaks it too, between whole NICs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use weft_rdma::{AccessFlags, Completion, CompletionStatus, Target};
+use weft_wire::roce::{Opcode, Packet, Syndrome};
+
+/// A command: `[A|B] verb [operand ...] [key=value ...]`.
+pub struct Words<'a> {
+    pub side: usize,
+    pub verb: &'a str,
+    pub operands: Vec<&'a str>,
+    pub keys: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Words<'a> {
+    pub fn new(command: &'a str) -> Self {
+        let mut words = command.split_whitespace().peekable();
+        let side = match words.peek() {
+            Some(&"A") => Some(0),
+            Some(&"B") => Some(1),
+            _ => None,
+        };
+        if side.is_some() {
+            words.next();
+        }
+        let verb = words.next().expect("a command has a verb");
+        let (keys, operands): (Vec<_>, Vec<_>) = words.partition(|word| word.contains('='));
+        let keys = keys.into_iter().map(|word| word.split_once('=').unwrap()).collect();
+        Self { side: side.unwrap_or(0), verb, operands, keys }
+    }
+
+    pub fn number(&self, key: &str) -> Option<u64> {
+        self.keys.get(key).map(|text| number(text))
+    }
+
+    pub fn has(&self, word: &str) -> bool {
+        self.operands.contains(&word)
+    }
+}
+
+pub fn number(text: &str) -> u64 {
+    text.strip_prefix("0x")
+        .map_or_else(|| text.parse(), |digits| u64::from_str_radix(digits, 16))
+        .unwrap_or_else(|_| panic!("`{text}` is not a number"))
+}
+
+pub fn access(text: &str) -> AccessFlags {
+    text.split(',').fold(AccessFlags::LOCAL_WRITE, |flags, word| {
+        flags.with(match word {
+            "none" => AccessFlags::NONE,
+            "read" => AccessFlags::REMOTE_READ,
+            "write" => AccessFlags::REMOTE_WRITE,
+            "atomic" => AccessFlags::REMOTE_ATOMIC,
+            _ => panic!("unknown access `{word}`"),
+        })
+    })
+}
+
+pub fn target(text: &str) -> Target {
+    match text {
+        "register" => Target::Register,
+        "onchip" => Target::OnChip,
+        "hbm" => Target::Hbm,
+        "host" => Target::Host,
+        _ => panic!("unknown target `{text}`"),
+    }
+}
+
+/// What the wire does with a packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Lose,
+    Duplicate,
+    /// Arrives after everything else of its round.
+    Delay,
+}
+
+pub const NAMES: [char; 2] = ['A', 'B'];
+
+/// A packet in one line. Keys differ between builds of the tables and are left out.
+pub fn describe(packet: &Packet<'_>) -> String {
+    let mut line = format!("{} psn={}", name(packet.bth.opcode), packet.bth.psn);
+    if packet.bth.acknowledge {
+        line.push_str(" ack?");
+    }
+    if packet.bth.solicited {
+        line.push_str(" solicited");
+    }
+    if let Some(reth) = packet.reth {
+        write!(line, " at={:#x} length={}", reth.address, reth.length).unwrap();
+    }
+    if let Some(atomic) = packet.atomic {
+        write!(line, " at={:#x} operand={}", atomic.address, atomic.swap_or_add).unwrap();
+        if packet.bth.opcode == Opcode::CompareSwap {
+            write!(line, " if={}", atomic.compare).unwrap();
+        }
+    }
+    if let Some(value) = packet.immediate {
+        write!(line, " immediate={value:#x}").unwrap();
+    }
+    if let Some(original) = packet.atomic_ack {
+        write!(line, " original={original}").unwrap();
+    }
+    if let Some(aeth) = packet.aeth {
+        match aeth.syndrome {
+            Syndrome::Ack { .. } => {}
+            Syndrome::RnrNak { timer } => write!(line, " RNR timer={timer}").unwrap(),
+            Syndrome::Nak(code) => write!(line, " NAK {code:?}").unwrap(),
+        }
+        write!(line, " msn={}", aeth.msn).unwrap();
+    }
+    if !packet.payload.is_empty() {
+        write!(line, " payload={}", packet.payload.len()).unwrap();
+    }
+    line
+}
+
+/// The specification's spelling: `WRITE_LAST_WITH_IMMEDIATE`.
+pub fn name(opcode: Opcode) -> String {
+    let mut name = String::new();
+    for letter in format!("{opcode:?}").chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
+}
+
+/// A completion in one line.
+pub fn describe_completion(completion: &Completion) -> String {
+    let mut line = format!("#{} {}", completion.id, completion.status.name());
+    if completion.status == CompletionStatus::Success {
+        write!(line, " {:?}", completion.opcode).unwrap();
+        if completion.bytes > 0 {
+            write!(line, " {} bytes", completion.bytes).unwrap();
+        }
+        if let Some(value) = completion.immediate {
+            write!(line, " immediate {value:#x}").unwrap();
+        }
+    } else if completion.vendor_error != 0 {
+        write!(line, " vendor_err {:#x}", completion.vendor_error).unwrap();
+    }
+    line
+}
