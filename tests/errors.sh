@@ -64,7 +64,7 @@ expect 'choose one of ycsb-a' "$weft" bench kv --workload tpc-c
 expect 'scans' "$weft" bench kv --workload ycsb-e
 expect 'no distribution' "$weft" bench kv --distribution normal
 expect 'there is no world' "$weft" bench kv --world mars
-expect 'no engines yet' "$weft" bench kv --nic rtl
+expect 'the simulator only' "$weft" bench kv --nic rtl --world net
 expect 'soft or rtl' "$weft" bench rdma --nic mlx5
 expect 'the simulator only' "$weft" bench rdma --nic rtl --world net
 expect 'takes its own time' "$weft" bench rdma --nic rtl --profile fpga

@@ -1,20 +1,25 @@
 //! `weft demo`: the tour. A simulated cluster loses a node in the middle of a workload and goes on; then the same engine
 //! runs in real processes over UDP. Both histories are checked.
+//!
+//! On gateware, the tour begins with verbs between two NICs, and the cluster's NICs are the gateware too. It is computed cycle by
+//! cycle, so less is asked of it, and there are no real processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use weft_bench::kv::simulated::CaptureWindow;
+use weft_bench::rdma::{Amount, DataChecked, NicModel, RdmaBench, RdmaOperation, RdmaResult};
 use weft_bench::report::{Run, page};
 use weft_bench::result::{NeighbourFile, RunResult, World, write_whole};
+use weft_bench::table::{Column, Table, microseconds};
 use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};
 
 use crate::bench::kv::KvOptions;
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Staging};
-use crate::{table, trace};
+use crate::{parse, table, trace};
 
 /// Every node leads a share of the keys, and this one too.
 const VICTIM: &str = "node1";
@@ -38,7 +43,19 @@ pub(crate) struct DemoArguments {
     /// A shorter tour of a few seconds
     #[arg(long)]
     quick: bool,
+    /// Which NIC: in software, or the gateware cycle by cycle: a tour of about a minute
+    #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
+    nic: NicModel,
 }
+
+/// What the tour on gateware shows of its verbs: operation, bytes, messages.
+const VERBS: [(RdmaOperation, u32, u64); 3] =
+    [(RdmaOperation::Write, 64, 2_000), (RdmaOperation::Read, 4_096, 400), (RdmaOperation::FetchAdd, 8, 200)];
+
+/// What clients ask of a cluster on gateware.
+const RTL_CLIENTS: u32 = 8;
+const RTL_OPERATIONS_PER_S: f64 = 20_000.0;
+const RTL_VALUE_BYTES: usize = 100;
 
 /// When things happen in the tour. Times of the simulated part are since the beginning of its world.
 struct Schedule {
@@ -61,6 +78,8 @@ impl Schedule {
         restart_us: 28_000,
         real: Duration::from_secs(1),
     };
+
+    const RTL_QUICK: Self = Self { workload: Duration::from_ms(34), ..Self::QUICK };
 
     fn plan(&self) -> FaultPlan {
         let machine = || VICTIM.to_owned();
@@ -90,6 +109,13 @@ const CAPTURE_AFTER_US: u64 = 5_050;
 impl DemoArguments {
     /// Takes the tour.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        match self.nic {
+            NicModel::Soft => self.run_soft(),
+            NicModel::Rtl => self.run_rtl(),
+        }
+    }
+
+    fn run_soft(&self) -> Result<Verdict, Failure> {
         let schedule = if self.quick { Schedule::QUICK } else { Schedule::WHOLE };
         let staging = Staging::new(&self.out)?;
         let folder = staging.path();
@@ -97,14 +123,68 @@ impl DemoArguments {
         eprintln!(
             "1/2  simulator: three nodes run {WORKLOAD}; {VICTIM}, which leads a third of the keys, is killed"
         );
-        let simulated = self.simulate(&schedule, folder)?;
+        let simulated = self.simulate(&schedule, folder, &[])?;
         eprintln!("2/2  real sockets: three node processes run {WORKLOAD} over UDP on loopback");
         let real = self.run_real(&schedule, folder)?;
 
         let runs = [("simulated, a node killed", &simulated), ("real processes", &real)];
-        let page_runs = runs.map(|(name, result)| Run { name, result, folder: "" });
-        let title = "Weft: a replicated store that loses a node";
+        let text = format!("\n{}", table::runs(runs));
+        self.publish(staging, "Weft: a replicated store that loses a node", &text, &runs)?;
+        let verdicts = [table::verdict(&simulated), table::verdict(&real)];
+        Ok(if verdicts.contains(&Verdict::Violated) { Verdict::Violated } else { Verdict::Good })
+    }
+
+    /// The tour on gateware.
+    fn run_rtl(&self) -> Result<Verdict, Failure> {
+        let schedule = if self.quick { Schedule::RTL_QUICK } else { Schedule::QUICK };
+        let staging = Staging::new(&self.out)?;
+        let folder = staging.path();
+
+        eprintln!("1/2  verbs: two NICs, each the gateware, Verilated and computed cycle by cycle");
+        let verbs = self.run_verbs()?;
+        let mut files = Vec::new();
+        for verb in &verbs {
+            let name = format!("rdma-{}.json", verb.op);
+            write_whole(&folder.join(&name), verb.to_json().as_bytes())?;
+            files.push((format!("{} as JSON", verb.op), name));
+        }
+        eprintln!(
+            "2/2  cluster: three nodes with such NICs, their engines in software on the hosts behind them, run {WORKLOAD};\n     \
+             {VICTIM}, which leads a third of the keys, is killed and comes back with its NIC reset"
+        );
+        let cluster = self.simulate(&schedule, folder, &files)?;
+
+        let runs = [("gateware NICs, a node killed", &cluster)];
+        let text = format!("\n{}\n{}", verbs_table(&verbs), table::runs(runs));
+        self.publish(staging, "Weft: a replicated store on gateware NICs loses a node", &text, &runs)?;
+        let verified = verbs.iter().all(|verb| verb.checked == DataChecked::Verified);
+        Ok(if verified { table::verdict(&cluster) } else { Verdict::Violated })
+    }
+
+    fn run_verbs(&self) -> Result<Vec<RdmaResult>, Failure> {
+        let bench = |(operation, size_bytes, messages)| RdmaBench {
+            nic: NicModel::Rtl,
+            operation,
+            size_bytes,
+            amount: Amount::Messages(if self.quick { messages / 10 } else { messages }),
+            seed: self.seed,
+            ..RdmaBench::default()
+        };
+        VERBS.into_iter().map(|verb| Ok(bench(verb).run()?)).collect()
+    }
+
+    /// Writes what all tours end with, puts the files into their place, and says what there is to see.
+    fn publish(
+        &self,
+        staging: Staging,
+        title: &str,
+        text: &str,
+        runs: &[(&str, &RunResult)],
+    ) -> Result<(), Failure> {
+        let folder = staging.path();
+        let page_runs: Vec<_> = runs.iter().map(|(name, result)| Run { name, result, folder: "" }).collect();
         write_whole(&folder.join(REPORT), page(title, &page_runs).as_bytes())?;
+        let (_, simulated) = runs[0];
         let replay = format!(
             "#!/bin/sh\n# Repeats the simulated run bit for bit: the same log_hash as in sim.json.\nexec {}\n",
             simulated.replay
@@ -112,31 +192,39 @@ impl DemoArguments {
         write_whole(&folder.join(REPLAY), replay.as_bytes())?;
         let files = names(folder)?;
         staging.publish()?;
-
         let text = format!(
-            "\n{}\n  seed      {}\n  log hash  {}\n  repeat    {}\n  report    {}\n  files     {}\n",
-            table::runs(runs),
+            "{text}\n  seed      {}\n  log hash  {}\n  repeat    {}\n  report    {}\n  files     {}\n",
             self.seed,
             simulated.log_hash.as_deref().unwrap_or_default(),
             simulated.replay,
             self.out.join(REPORT).display(),
             files.join(" "),
         );
-        output::print(&text)?;
-        let verdicts = [table::verdict(&simulated), table::verdict(&real)];
-        Ok(if verdicts.contains(&Verdict::Violated) { Verdict::Violated } else { Verdict::Good })
+        output::print(&text)
     }
 
-    fn simulate(&self, schedule: &Schedule, folder: &Path) -> Result<RunResult, Failure> {
+    /// `more` are files that the report names too, by their titles.
+    fn simulate(
+        &self,
+        schedule: &Schedule,
+        folder: &Path,
+        more: &[(String, String)],
+    ) -> Result<RunResult, Failure> {
         let plan = schedule.plan();
         write_whole(&folder.join(PLAN), plan.to_toml().as_bytes())?;
-        let options = KvOptions {
+        let mut options = KvOptions {
+            nic: self.nic,
             workload: WORKLOAD.into(),
             seconds: Some(schedule.workload),
             seed: self.seed,
             faults: Some(self.out.join(PLAN)),
             ..KvOptions::default()
         };
+        if self.nic == NicModel::Rtl {
+            options.clients = RTL_CLIENTS;
+            options.open_loop = Some(RTL_OPERATIONS_PER_S);
+            options.value_bytes = Some(RTL_VALUE_BYTES);
+        }
         let run = options.run_simulated(plan, Some((folder.to_owned(), schedule.capture())))?;
         let mut result = run.result;
         write_whole(&folder.join(TRACE), &trace::of(&result))?;
@@ -146,7 +234,9 @@ impl DemoArguments {
             [("result as JSON", "sim.json"), ("Perfetto trace", TRACE), ("latency distribution", "sim.hgrm")]
                 .into_iter()
                 .chain([("fault plan", PLAN), ("the command that repeats it", REPLAY)])
-                .map(|(title, path)| NeighbourFile { title: title.into(), path: path.into() })
+                .map(|(title, path)| (title.to_owned(), path.to_owned()))
+                .chain(more.iter().cloned())
+                .map(|(title, path)| NeighbourFile { title, path })
                 .chain(captures.map(|path| NeighbourFile {
                     title: format!("capture {}", path.trim_end_matches(".pcapng")),
                     path,
@@ -174,6 +264,30 @@ impl DemoArguments {
         result.write(&folder.join("net.json"))?;
         Ok(result)
     }
+}
+
+/// A line for each verb.
+fn verbs_table(results: &[RdmaResult]) -> Table {
+    let mut table = Table::new([
+        Column::words("verb"),
+        Column::numbers("bytes", ""),
+        Column::numbers("rate", "M/s"),
+        Column::numbers("goodput", "Gb/s"),
+        Column::numbers("p50", "µs"),
+        Column::words("checked"),
+    ]);
+    for result in results {
+        let checked = if result.checked == DataChecked::Verified { "data verified" } else { "DATA CORRUPT" };
+        table.row([
+            result.op.to_string(),
+            result.size_bytes.to_string(),
+            format!("{:.2}", result.messages_per_s / 1e6),
+            format!("{:.2}", result.goodput_bits_per_s / 1e9),
+            microseconds(result.p50_ns),
+            checked.to_owned(),
+        ]);
+    }
+    table
 }
 
 /// The names of all files in a folder, in order.

@@ -19,26 +19,16 @@ const VALUE_BYTES_MAX: usize = 1_024;
 /// The most records: with long values each node's table takes several times as many kilobytes.
 const RECORDS_MAX: u64 = 1_000_000;
 
-/// The NIC of whatever needs engines, which the gateware does not have: known by name and refused.
-pub(crate) fn nic(name: &str) -> Result<String, String> {
-    match name {
-        "soft" => Ok(name.to_owned()),
-        "rtl" => {
-            Err("the gateware NIC `rtl` hosts no engines yet, and serves `weft bench rdma` only; choose soft"
-                .into())
-        }
-        _ => Err(format!("there is no NIC `{name}`; choose soft")),
-    }
-}
-
-/// The NIC of a bench that needs no engines.
-pub(crate) fn rdma_nic(name: &str) -> Result<NicModel, String> {
+/// `soft` or `rtl`.
+pub(crate) fn nic(name: &str) -> Result<NicModel, String> {
     match name {
         "soft" => Ok(NicModel::Soft),
         "rtl" => Ok(NicModel::Rtl),
         _ => Err(format!("there is no NIC `{name}`; choose soft or rtl (the gateware, cycle by cycle)")),
     }
 }
+
+pub(crate) use nic as rdma_nic;
 
 /// `sim` or `net`.
 pub(crate) fn world(name: &str) -> Result<World, String> {
@@ -207,10 +197,10 @@ mod tests {
     }
 
     #[test]
-    fn the_gateware_twin_is_named_honestly() {
-        assert!(nic("rtl").unwrap_err().contains("no engines yet"));
-        assert_eq!(rdma_nic("rtl"), Ok(NicModel::Rtl));
-        assert!(rdma_nic("fpga").unwrap_err().contains("soft or rtl"));
-        assert!(nic("fpga").unwrap_err().contains("no NIC"));
+    fn nics_are_named_as_results_name_them() {
+        for model in [NicModel::Soft, NicModel::Rtl] {
+            assert_eq!(nic(&model.to_string()), Ok(model));
+        }
+        assert!(nic("fpga").unwrap_err().contains("soft or rtl"));
     }
 }

@@ -3,9 +3,11 @@
 use clap::{Args, Subcommand};
 use weft_bench::kv::simulated::{Campaign, CampaignResult};
 use weft_bench::progress::Progress;
+use weft_bench::rdma::NicModel;
 use weft_bench::table::{Column, Table, grouped, time_with_unit};
-use weft_sim::{CostProfile, FaultKinds};
+use weft_sim::FaultKinds;
 
+use crate::bench::kv::node_nic;
 use crate::failure::{Failure, Verdict};
 use crate::faults::Faults;
 use crate::output::{self, Json};
@@ -52,12 +54,12 @@ pub(crate) struct KvCampaignOptions {
     /// fault plan in TOML
     #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
     faults: Faults,
-    /// What work costs a node: fpga, cores or host-card
-    #[arg(long, value_name = "NAME", default_value = "fpga", value_parser = parse::profile)]
-    profile: String,
-    /// Which NIC
-    #[arg(long, value_name = "soft", default_value = "soft", value_parser = parse::nic)]
-    nic: String,
+    /// What work costs a node: fpga, cores or host-card [default: fpga]
+    #[arg(long, value_name = "NAME", value_parser = parse::profile)]
+    profile: Option<String>,
+    /// Which NIC: in software, or the gateware cycle by cycle, with the engines in software behind it and a smaller load
+    #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
+    nic: NicModel,
     /// A known bug to run with, to see it caught
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_bug)]
@@ -93,7 +95,7 @@ impl KvCampaignOptions {
             seeds: self.seeds.0.clone(),
             kinds,
             plan,
-            profile: CostProfile::named(&self.profile).expect("its name was checked"),
+            nic: node_nic(self.nic, self.profile.as_deref())?,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
         })
@@ -106,8 +108,8 @@ impl KvCampaignOptions {
             .option("--nodes", nodes)
             .option("--seeds", seeds)
             .option("--faults", faults)
-            .unless("fpga", "--profile", profile.as_str())
-            .unless("soft", "--nic", nic.as_str());
+            .given("--profile", profile.as_ref())
+            .unless(NicModel::Soft, "--nic", *nic);
         #[cfg(feature = "planted-bugs")]
         let line = line.given("--planted-bug", self.planted_bug.map(weft_kv::PlantedBug::name));
         line
@@ -140,7 +142,9 @@ impl KvCampaignOptions {
         ]);
         let faults = if faults.is_empty() { "none".to_owned() } else { faults.join(", ") };
         let mut text = format!(
-            "{table}\n  faults      {faults}\n  every node  serves again {live}\n  log hash    {}\n  repeat      {}\n",
+            "{table}\n  nic         {}, engines on the {}\n  faults      {faults}\n  every node  serves again {live}\n  log hash    {}\n  repeat      {}\n",
+            result.nic,
+            result.engine_on,
             result.log_hash,
             self.command(&self.seeds)
         );

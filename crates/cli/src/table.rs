@@ -43,6 +43,9 @@ pub(crate) fn one_run(result: &RunResult) -> String {
     });
     let chosen = chosen.collect::<Vec<_>>().join(", ");
     text += &format!("\n  operations  {} on {} nodes; {chosen}\n", grouped(result.operations), result.nodes);
+    if let Some(place) = result.parameters.get("engine_on").and_then(serde_json::Value::as_str) {
+        text += &format!("  nic         {}, engines on the {place}\n", result.nic);
+    }
     let faults: Vec<_> = result
         .faults
         .iter()

@@ -313,6 +313,11 @@ impl CostProfile {
         host_bus: Some(QDMA),
     };
 
+    /// Software on the host of a NIC that is a machine of its own: cores and memory are those of `host-card`; MAC and bus are that
+    /// NIC's. It has no constant that the table does not show.
+    pub const HOST_SOFTWARE: Self =
+        Self { name: "host-software", receive: &[], transmit: &[], wire_bus: None, ..Self::HOST_CARD };
+
     /// All profiles that a user may choose for a NIC in software.
     pub const ALL: [Self; 3] = [Self::FPGA, Self::CORES, Self::HOST_CARD];
 

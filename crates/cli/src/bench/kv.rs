@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use weft_bench::kv::real::{RealBench, RealRun};
 use weft_bench::kv::simulated::{
-    BenchLimit, CaptureWindow, ClusterParameters, SimulatedBench, SimulatedError, SimulatedRun,
+    BenchLimit, CaptureWindow, ClusterParameters, NodeNic, SimulatedBench, SimulatedError, SimulatedRun,
 };
 use weft_bench::load::Load;
 use weft_bench::progress::Progress;
+use weft_bench::rdma::NicModel;
 use weft_bench::result::{RunResult, World, write_whole};
 use weft_bench::workload::{Distribution, Workload};
 use weft_kv::{Parameters, ReadPolicy};
@@ -22,6 +23,9 @@ use crate::replay::CommandLine;
 use crate::{faults, memory, parse, table, trace};
 
 const OPERATIONS: u64 = 1_000_000;
+/// The gateware is computed cycle by cycle: so much takes about half a minute.
+const OPERATIONS_RTL: u64 = 2_000;
+const RECORDS_RTL: u64 = 100;
 const CLIENTS: u32 = 32;
 const NODES: usize = 3;
 const SEED: u64 = 7;
@@ -50,16 +54,16 @@ pub(crate) struct KvOptions {
     /// Virtual time (sim) or real processes over loopback (net)
     #[arg(long, value_name = "sim|net", default_value = "sim", value_parser = parse::world)]
     pub(crate) world: World,
-    /// Which NIC
-    #[arg(long, value_name = "soft", default_value = "soft", value_parser = parse::nic)]
-    pub(crate) nic: String,
+    /// Which NIC: in software, or the gateware cycle by cycle with the engines in software on its host (sim only)
+    #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
+    pub(crate) nic: NicModel,
     /// Nodes of the cluster, 1 to 16
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
     pub(crate) nodes: usize,
     /// ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-f, put, get or mixed
     #[arg(long, value_name = "NAME", default_value = "ycsb-a", value_parser = parse::workload)]
     pub(crate) workload: String,
-    /// Operations over all clients [default: 1000000]
+    /// Operations over all clients [default: 1000000; with --nic rtl: 2000]
     #[arg(long = "ops", visible_alias = "operations", value_name = "N", conflicts_with = "seconds",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) operations: Option<u64>,
@@ -78,7 +82,7 @@ pub(crate) struct KvOptions {
     /// Bytes of a value, 8 to 1024 [default: 1000]
     #[arg(long, value_name = "N", value_parser = parse::value_bytes)]
     pub(crate) value_bytes: Option<usize>,
-    /// Records in the store before the workload starts [default: 1000]
+    /// Records in the store before the workload starts [default: 1000; with --nic rtl: 100]
     #[arg(long, value_name = "N", value_parser = parse::records)]
     pub(crate) records: Option<u64>,
     /// uniform, zipfian or latest [default: the workload's]
@@ -106,7 +110,7 @@ impl Default for KvOptions {
     fn default() -> Self {
         Self {
             world: World::Sim,
-            nic: "soft".into(),
+            nic: NicModel::Soft,
             nodes: NODES,
             workload: "ycsb-a".into(),
             operations: None,
@@ -143,6 +147,23 @@ pub(crate) struct KvOutputs {
     pub(crate) hgrm: Option<PathBuf>,
 }
 
+/// The NIC of simulated nodes, at the pace of a profile if it is software.
+///
+/// # Errors
+/// A profile for the gateware.
+pub(crate) fn node_nic(nic: NicModel, profile: Option<&str>) -> Result<NodeNic, Failure> {
+    match (nic, profile) {
+        (NicModel::Soft, None) => Ok(NodeNic::Soft(CostProfile::FPGA)),
+        (NicModel::Soft, Some(name)) => {
+            Ok(NodeNic::Soft(CostProfile::named(name).expect("its name was checked")))
+        }
+        (NicModel::Rtl, None) => Ok(NodeNic::Rtl),
+        (NicModel::Rtl, Some(_)) => {
+            Err(Failure::new("the gateware takes its own time; leave --profile out or choose --nic soft"))
+        }
+    }
+}
+
 impl KvArguments {
     /// Runs it and delivers what came of it.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
@@ -175,6 +196,11 @@ impl KvOptions {
         if self.world == World::Net && self.profile.is_some() {
             return Err(Failure::new("--profile is for the simulator; leave it out or choose --world sim"));
         }
+        if self.world == World::Net && self.nic == NicModel::Rtl {
+            return Err(Failure::new(
+                "the gateware is computed in the simulator only; choose --world sim or --nic soft",
+            ));
+        }
         if self.world == World::Sim && self.processes.is_some() {
             return Err(Failure::new("--processes is for real sockets; leave it out or choose --world net"));
         }
@@ -202,7 +228,8 @@ impl KvOptions {
     /// The workload with its parameters.
     pub(crate) fn workload(&self) -> Result<Workload, Failure> {
         let mut workload = Workload::parse(&self.workload)?;
-        if let Some(records) = self.records {
+        let records_rtl = (self.nic == NicModel::Rtl).then_some(RECORDS_RTL);
+        if let Some(records) = self.records.or(records_rtl) {
             workload = workload.with_records(records)?;
         }
         if let Some(bytes) = self.value_bytes {
@@ -232,13 +259,20 @@ impl KvOptions {
     fn limit(&self) -> BenchLimit {
         match self.seconds {
             Some(time) => BenchLimit::After(time),
-            None => BenchLimit::Operations(self.operations.unwrap_or(OPERATIONS)),
+            None => BenchLimit::Operations(self.operations()),
         }
+    }
+
+    fn operations(&self) -> u64 {
+        self.operations.unwrap_or(match self.nic {
+            NicModel::Soft => OPERATIONS,
+            NicModel::Rtl => OPERATIONS_RTL,
+        })
     }
 
     /// The progress of a run by its operations; one that is limited by time has an unknown number of them.
     fn progress(&self) -> Progress {
-        let operations = if self.seconds.is_some() { 0 } else { self.operations.unwrap_or(OPERATIONS) };
+        let operations = if self.seconds.is_some() { 0 } else { self.operations() };
         Progress::new(&self.workload, operations)
     }
 
@@ -248,7 +282,6 @@ impl KvOptions {
         plan: FaultPlan,
         capture: Option<(PathBuf, CaptureWindow)>,
     ) -> Result<SimulatedRun, Failure> {
-        let profile = self.profile.as_deref().map_or(Some(CostProfile::FPGA), CostProfile::named);
         let bench = SimulatedBench {
             cluster: ClusterParameters {
                 nodes: self.nodes,
@@ -256,7 +289,7 @@ impl KvOptions {
                 load: self.load(),
                 reads: self.reads,
                 seed: self.seed,
-                profile: profile.expect("its name was checked"),
+                nic: node_nic(self.nic, self.profile.as_deref())?,
                 plan,
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,
@@ -300,7 +333,7 @@ impl KvOptions {
             nic,
             nodes,
             workload,
-            operations,
+            operations: _,
             seconds,
             seed,
             clients,
@@ -316,12 +349,12 @@ impl KvOptions {
         } = self;
         let line = CommandLine::new("weft bench kv")
             .option("--world", world)
-            .unless("soft", "--nic", nic)
+            .unless(NicModel::Soft, "--nic", *nic)
             .option("--nodes", nodes)
             .option("--workload", workload);
         let line = match seconds {
             Some(time) => line.option("--seconds", parse::seconds_text(*time)),
-            None => line.option("--ops", operations.unwrap_or(OPERATIONS)),
+            None => line.option("--ops", self.operations()),
         };
         line.option("--seed", seed)
             .unless(CLIENTS, "--clients", *clients)
@@ -427,7 +460,8 @@ mod tests {
         };
         let real =
             KvOptions { world: World::Net, processes: Some(4), operations: Some(5), ..KvOptions::default() };
-        for options in [everything, real] {
+        let rtl = KvOptions { nic: NicModel::Rtl, operations: Some(OPERATIONS_RTL), ..KvOptions::default() };
+        for options in [everything, real, rtl] {
             assert_eq!(parse_line(&options.command()), options);
         }
         let default = KvOptions { operations: Some(OPERATIONS), ..KvOptions::default() };

@@ -8,8 +8,7 @@ use weft_check::History;
 use weft_cluster::{Server, Service, ServiceParameters};
 use weft_kv::{Kv, Parameters, ReadPolicy, Role};
 use weft_sim::{
-    Director, FaultPlan, LocalClock, MachineId, Machines, PlanError, PortConfig, Stream,
-    SwitchConfig, World,
+    Director, FaultPlan, LocalClock, MachineId, Machines, PlanError, PortConfig, Stream, SwitchConfig, World,
 };
 use weft_time::{Duration, Instant};
 use weft_waist::{Memory, NodeId, NodeSet, View};
