@@ -72,27 +72,27 @@ package weft_pkg;
   // Opcodes of the reliable connection (clause 9.2, table 38).
 
   typedef enum logic [7:0] {
-    SendFirst              = 8'h00,
-    SendMiddle             = 8'h01,
-    SendLast               = 8'h02,
-    SendLastImmediate      = 8'h03,
-    SendOnly               = 8'h04,
-    SendOnlyImmediate      = 8'h05,
-    WriteFirst             = 8'h06,
-    WriteMiddle            = 8'h07,
-    WriteLast              = 8'h08,
-    WriteLastImmediate     = 8'h09,
-    WriteOnly              = 8'h0a,
-    WriteOnlyImmediate     = 8'h0b,
-    ReadRequest            = 8'h0c,
-    ReadResponseFirst      = 8'h0d,
-    ReadResponseMiddle     = 8'h0e,
-    ReadResponseLast       = 8'h0f,
-    ReadResponseOnly       = 8'h10,
-    Acknowledge            = 8'h11,
-    AtomicAcknowledge      = 8'h12,
-    CompareSwap            = 8'h13,
-    FetchAdd               = 8'h14
+    SendFirst          = 8'h00,
+    SendMiddle         = 8'h01,
+    SendLast           = 8'h02,
+    SendLastImmediate  = 8'h03,
+    SendOnly           = 8'h04,
+    SendOnlyImmediate  = 8'h05,
+    WriteFirst         = 8'h06,
+    WriteMiddle        = 8'h07,
+    WriteLast          = 8'h08,
+    WriteLastImmediate = 8'h09,
+    WriteOnly          = 8'h0a,
+    WriteOnlyImmediate = 8'h0b,
+    ReadRequest        = 8'h0c,
+    ReadResponseFirst  = 8'h0d,
+    ReadResponseMiddle = 8'h0e,
+    ReadResponseLast   = 8'h0f,
+    ReadResponseOnly   = 8'h10,
+    Acknowledge        = 8'h11,
+    AtomicAcknowledge  = 8'h12,
+    CompareSwap        = 8'h13,
+    FetchAdd           = 8'h14
   } opcode_e;
 
   // Syndromes of acknowledgements (clause 9.7.5.2.1).
@@ -107,44 +107,44 @@ package weft_pkg;
   // What the receive path has read in the headers of a RoCE packet whose ICRC is right and whose lengths agree. Fields
   // that the opcode does not have are undefined.
   typedef struct packed {
-    logic [7:0]     opcode;
-    logic           solicited;
-    logic           acknowledge_request;
-    logic           forward_congestion;   // the BTH's bit, or "congestion experienced" of the IP header
-    logic           backward_congestion;
-    logic [15:0]    partition_key;
-    qpn_t           destination_qp;
-    psn_t           psn;
-    ipv4_address_t  source;
-    logic [63:0]    address;              // of RETH or AtomicETH
-    logic [31:0]    rkey;                 // of RETH or AtomicETH
-    logic [31:0]    length;               // of RETH
-    logic [63:0]    swap_or_add;          // of AtomicETH; of AtomicAckETH: the original value
-    logic [63:0]    compare;              // of AtomicETH
-    logic [31:0]    immediate;
-    logic [7:0]     syndrome;             // of AETH
-    logic [23:0]    msn;                  // of AETH
-    logic [6:0]     payload_offset;       // of the payload's first byte in the frame: 54 to 82
-    logic [12:0]    payload_bytes;        // without pad and ICRC; up to 8191, what the path MTU allows is checked later
+    logic [7:0]    opcode;
+    logic          solicited;
+    logic          acknowledge_request;
+    logic          forward_congestion;   // the BTH's bit, or "congestion experienced" of the IP header
+    logic          backward_congestion;
+    logic [15:0]   partition_key;
+    qpn_t          destination_qp;
+    psn_t          psn;
+    ipv4_address_t source;
+    logic [63:0]   address;              // of RETH or AtomicETH
+    logic [31:0]   rkey;                 // of RETH or AtomicETH
+    logic [31:0]   length;               // of RETH
+    logic [63:0]   swap_or_add;          // of AtomicETH; of AtomicAckETH: the original value
+    logic [63:0]   compare;              // of AtomicETH
+    logic [31:0]   immediate;
+    logic [7:0]    syndrome;             // of AETH
+    logic [23:0]   msn;                  // of AETH
+    logic [6:0]    payload_offset;       // of the payload's first byte in the frame: 54 to 82
+    logic [12:0]   payload_bytes;        // without pad and ICRC; up to 8191, what the path MTU allows is checked later
   } roce_header_t;
 
   // Attributes of a queue pair: what the driver writes before it starts the queue pair, and nobody else.
 
   typedef struct packed {
-    qpn_t          number;                // this queue pair's, as it appears on the wire; its low bits are its index
+    qpn_t          number;              // this queue pair's, as it appears on the wire; its low bits are its index
     qpn_t          destination_qp;
     ipv4_address_t destination;
     mac_address_t  destination_mac;
-    logic [15:0]   source_port;           // UDP
-    logic [15:0]   domain;                // protection domain
-    logic [2:0]    path_mtu;              // ibv_mtu: 1 is 256 bytes, 5 is 4096
-    logic [4:0]    max_dest_rd_atomic;    // 0 to 16
-    logic [4:0]    max_rd_atomic;         // 0 to 16
+    logic [15:0]   source_port;         // UDP
+    logic [15:0]   domain;              // protection domain
+    logic [2:0]    path_mtu;            // ibv_mtu: 1 is 256 bytes, 5 is 4096
+    logic [4:0]    max_dest_rd_atomic;  // 0 to 16
+    logic [4:0]    max_rd_atomic;       // 0 to 16
     logic [4:0]    min_rnr_timer;
-    logic [4:0]    timeout;               // local acknowledgement time-out, code of clause 9.9.2.1.2; 0: none
+    logic [4:0]    timeout;             // local acknowledgement time-out, code of clause 9.9.2.1.2; 0: none
     logic [2:0]    retry_count;
-    logic [2:0]    rnr_retry;             // 7: no limit
-    logic          engine;                // completions go to the engine port instead of the host
+    logic [2:0]    rnr_retry;           // 7: no limit
+    logic          engine;              // completions go to the engine port instead of the host
   } queue_pair_t;
 
   // ibv_access_flags.
@@ -187,17 +187,17 @@ package weft_pkg;
   } source_t;
 
   typedef struct packed {
-    logic        valid;
-    logic [31:0] lkey;           // both keys have the region's index in their low bits
-    logic [31:0] rkey;
-    logic [15:0] domain;
-    address_t    base;
-    logic [48:0] length;
-    access_t     access;
-    target_e     target;
-    logic        write_through;  // writes go to the same address of HBM too
-    logic        rpc;            // each completed WRITE calls engine `slot`
-    logic [3:0]  slot;
+    logic            valid;
+    logic [31:0]     lkey;           // both keys have the region's index in their low bits
+    logic [31:0]     rkey;
+    logic [15:0]     domain;
+    address_t        base;
+    logic [48:0]     length;
+    access_t access;
+    target_e         target;
+    logic            write_through;  // writes go to the same address of HBM too
+    logic            rpc;            // each completed WRITE calls engine `slot`
+    logic [3:0]      slot;
   } region_t;
 
   // Why an access is refused; the first that applies.
@@ -230,7 +230,7 @@ package weft_pkg;
   // it touches: beats lie as in memory, so the first byte is at `address % 64` of the first beat.
   typedef struct packed {
     address_t       address;
-    payload_bytes_t bytes;      // 1 to 4096
+    payload_bytes_t bytes;    // 1 to 4096
   } transfer_t;
 
   typedef struct packed {
@@ -279,17 +279,17 @@ package weft_pkg;
 
   // ibv_wc_status, by number.
   typedef enum logic [4:0] {
-    StatusSuccess             = 5'd0,
-    StatusLocalLength         = 5'd1,
-    StatusLocalOperation      = 5'd2,
-    StatusLocalProtection     = 5'd4,
-    StatusFlushed             = 5'd5,
-    StatusBadResponse         = 5'd7,
-    StatusRemoteInvalid       = 5'd9,
-    StatusRemoteAccess        = 5'd10,
-    StatusRemoteOperation     = 5'd11,
-    StatusRetryExceeded       = 5'd12,
-    StatusRnrRetryExceeded    = 5'd13
+    StatusSuccess          = 5'd0,
+    StatusLocalLength      = 5'd1,
+    StatusLocalOperation   = 5'd2,
+    StatusLocalProtection  = 5'd4,
+    StatusFlushed          = 5'd5,
+    StatusBadResponse      = 5'd7,
+    StatusRemoteInvalid    = 5'd9,
+    StatusRemoteAccess     = 5'd10,
+    StatusRemoteOperation  = 5'd11,
+    StatusRetryExceeded    = 5'd12,
+    StatusRnrRetryExceeded = 5'd13
   } status_e;
 
   // ibv_wc.
@@ -398,10 +398,11 @@ package weft_pkg;
   } write_command_t;
 
   typedef struct packed {
-    source_t   source;
+    source_t source;
     transfer_t transfer;
-    logic      keep;          // what is read is copied to the retransmission buffer, at `keep_address`
-    address_t  keep_address;  // a multiple of RetransmissionSlotBytes; the copy begins at `transfer.address % 64` behind it
+    logic keep;  // what is read is copied to the retransmission buffer, at `keep_address`
+    // A multiple of RetransmissionSlotBytes; the copy begins at `transfer.address % 64` behind it.
+    address_t keep_address;
   } read_command_t;
 
   // Channels of AXI4, 512 bits wide, without identifiers: all is in order. Bursts are incrementing, of whole words, and
@@ -426,18 +427,18 @@ package weft_pkg;
     logic           acknowledge_request;
     logic           solicited;
     logic           backward_congestion;
-    logic [63:0]    remote_address;  // RETH or AtomicETH
+    logic [63:0]    remote_address;       // RETH or AtomicETH
     logic [31:0]    rkey;
-    logic [31:0]    length;          // RETH
-    logic [63:0]    swap_or_add;     // AtomicETH; AtomicAckETH: the original value
-    logic [63:0]    compare;         // AtomicETH
+    logic [31:0]    length;               // RETH
+    logic [63:0]    swap_or_add;          // AtomicETH; AtomicAckETH: the original value
+    logic [63:0]    compare;              // AtomicETH
     logic [31:0]    immediate;
-    logic [7:0]     syndrome;        // AETH
-    logic [23:0]    msn;             // AETH
-    payload_bytes_t bytes;           // of payload; 0: none
+    logic [7:0]     syndrome;             // AETH
+    logic [23:0]    msn;                  // AETH
+    payload_bytes_t bytes;                // of payload; 0: none
     source_t        source;
     address_t       source_address;
-    logic           keep;            // the payload is copied to the retransmission buffer, at `keep_address`
+    logic           keep;                 // the payload is copied to the retransmission buffer, at `keep_address`
     address_t       keep_address;
   } transmit_t;
 
@@ -462,8 +463,8 @@ package weft_pkg;
     ipv4_address_t source;
     logic [15:0]   source_port;
     logic [15:0]   destination_port;
-    frame_bytes_t  bytes;      // of payload; 0: no beat follows
-    cycles_t       timestamp;  // when the first beat of the frame came in
+    frame_bytes_t  bytes;             // of payload; 0: no beat follows
+    cycles_t       timestamp;         // when the first beat of the frame came in
   } datagram_received_t;
 
   // A datagram to send; its payload follows, byte 0 first.
@@ -471,8 +472,8 @@ package weft_pkg;
     ipv4_address_t destination;
     logic [15:0]   destination_port;
     logic [15:0]   source_port;
-    frame_bytes_t  bytes;  // of payload; 0: no beat follows
-    logic          stamp;  // say when its first beat left, with `tag`
+    frame_bytes_t  bytes;             // of payload; 0: no beat follows
+    logic          stamp;             // say when its first beat left, with `tag`
     logic [7:0]    tag;
   } datagram_send_t;
 
@@ -495,9 +496,7 @@ package weft_pkg;
   } arp_events_t;
 
   // Events of icmp_echo.
-  typedef struct packed {
-    logic echo_replies;
-  } icmp_echo_events_t;
+  typedef struct packed {logic echo_replies;} icmp_echo_events_t;
 
   // Events of udp_sockets.
   typedef struct packed {
@@ -520,9 +519,7 @@ package weft_pkg;
   } host_frames_events_t;
 
   // Events of transmit_merge.
-  typedef struct packed {
-    logic frames_sent;
-  } transmit_merge_events_t;
+  typedef struct packed {logic frames_sent;} transmit_merge_events_t;
 
   // Events of sniffer.
   typedef struct packed {
@@ -552,14 +549,14 @@ package weft_pkg;
 
   typedef struct packed {
     responder_state_e state;
-    access_t          access;
+    access_t access;
     psn_t             expected;
     logic [6:0]       receives;  // receive requests that have not completed
   } responder_query_t;
 
   // Events of responder.
   typedef struct packed {
-    logic       rcvd_pkts;              // requests; the others are request_side's
+    logic       rcvd_pkts;                // requests; the others are request_side's
     logic       duplicate_request;
     logic       out_of_seq_request;
     logic       send_rnr_err;
@@ -572,7 +569,7 @@ package weft_pkg;
     logic       violation_bounds;
     logic       violation_permission;
     logic       rpc_calls;
-    logic [1:0] congestion_marks;       // a packet can have met congestion in both directions
+    logic [1:0] congestion_marks;         // a packet can have met congestion in both directions
     logic       drop_unknown_queue_pair;
     logic       drop_wrong_source;
     logic       drop_wrong_state;
@@ -583,7 +580,7 @@ package weft_pkg;
     logic       drop_duplicate_busy;
     logic       drop_no_credit;
     logic       drop_rpc_queue_full;
-    logic       drop_receive_request;   // one that the driver should not have posted; not a counter of the soft twin
+    logic       drop_receive_request;     // one that the driver should not have posted; not a counter of the soft twin
   } responder_events_t;
 
   // Frames that are not RoCE.
@@ -622,7 +619,7 @@ package weft_pkg;
 
   // Events of responses.
   typedef struct packed {
-    logic ack_deferred;         // an acknowledgement was merged into a later one or into a response
+    logic ack_deferred;          // an acknowledgement was merged into a later one or into a response
     logic sent_access_error;
     logic violation_key;
     logic violation_domain;
@@ -631,9 +628,7 @@ package weft_pkg;
   } responses_events_t;
 
   // Events of transmit_path.
-  typedef struct packed {
-    logic sent_pkts;
-  } transmit_path_events_t;
+  typedef struct packed {logic sent_pkts;} transmit_path_events_t;
 
   // What the driver may ask of a queue pair's requester.
   typedef enum logic [1:0] {
@@ -651,7 +646,7 @@ package weft_pkg;
 
   // Events of request_side.
   typedef struct packed {
-    logic       rcvd_pkts;              // responses; the others are responder's
+    logic       rcvd_pkts;                // responses; the others are responder's
     logic       rcvd_rnr_err;
     logic       rcvd_seq_err;
     logic       retry_exceeded_err;
@@ -664,11 +659,11 @@ package weft_pkg;
     logic       rcvd_invalid_request;
     logic       rcvd_access_error;
     logic       rcvd_operational_error;
-    logic       violation_key;          // of the own user
+    logic       violation_key;            // of the own user
     logic       violation_domain;
     logic       violation_bounds;
     logic       violation_permission;
-    logic [1:0] congestion_marks;       // a packet can have met congestion in both directions
+    logic [1:0] congestion_marks;         // a packet can have met congestion in both directions
     logic       drop_unknown_queue_pair;
     logic       drop_wrong_source;
     logic       drop_wrong_state;
@@ -677,8 +672,8 @@ package weft_pkg;
     logic       drop_ghost_response;
     logic       drop_stale_response;
     logic       drop_reserved_syndrome;
-    logic       post_overflow;          // a request that the driver should not have posted; these three are not
-    logic       post_invalid;           // counters of the soft twin, which refuses such calls
+    logic       post_overflow;            // a request that the driver should not have posted; these three are not
+    logic       post_invalid;             // counters of the soft twin, which refuses such calls
     logic       post_wrong_state;
   } request_side_events_t;
 
@@ -693,10 +688,10 @@ package weft_pkg;
     qpn_t          destination_qp;
     psn_t          psn;
     ipv4_address_t source;
-    logic [2:0]    words;          // of extended headers, each of 4 bytes
-    logic          original;       // AtomicAckETH is there
-    logic          far_immediate;  // the immediate value lies behind a RETH
-    logic [223:0]  extended;       // the first byte on the left
+    logic [2:0]    words;                // of extended headers, each of 4 bytes
+    logic          original;             // AtomicAckETH is there
+    logic          far_immediate;        // the immediate value lies behind a RETH
+    logic [223:0]  extended;             // the first byte on the left
   } roce_packet_t;
 
   // Between the blocks of the requester side.
@@ -707,9 +702,9 @@ package weft_pkg;
 
   // The end of a queue.
   typedef struct packed {
-    logic         open;       // requests may be posted
-    send_serial_t tail;       // of the next request to be posted
-    psn_t         next_psn;   // of its first packet
+    logic         open;      // requests may be posted
+    send_serial_t tail;      // of the next request to be posted
+    psn_t         next_psn;  // of its first packet
   } send_tail_t;
 
   // What of a request decides about its packets.
@@ -722,8 +717,8 @@ package weft_pkg;
     logic [63:0] local_address;
     logic [31:0] length;
     logic [31:0] lkey;
-    psn_t        first;       // PSN of its first packet; of a READ, of its first response
-    psn_t        limit;       // one past its last PSN
+    psn_t        first;          // PSN of its first packet; of a READ, of its first response
+    psn_t        limit;          // one past its last PSN
   } send_plan_t;
 
   // What of a request goes into headers as it is.

@@ -13,52 +13,52 @@ module weft_nic
   parameter int unsigned RpcCredits       = 16,
   parameter bit          AdditiveIncrease = 1'b0
 ) (
-  input  logic                     clk_i,
-  input  logic                     rst_ni,
-  input  cycles_t                  now_i,
+  input logic    clk_i,
+  input logic    rst_ni,
+  input cycles_t now_i,
 
   // MAC: frames without preamble and frame check sequence.
-  input  logic                     rx_valid_i,
-  input  logic [BeatBits-1:0]      rx_data_i,
-  input  logic [BeatBytes-1:0]     rx_keep_i,
-  input  logic                     rx_last_i,
-  input  logic                     rx_error_i,
-  output logic                     tx_valid_o,
-  input  logic                     tx_ready_i,
-  output logic [BeatBits-1:0]      tx_data_o,
-  output logic [BeatBytes-1:0]     tx_keep_o,
-  output logic                     tx_last_o,
+  input  logic                 rx_valid_i,
+  input  logic [ BeatBits-1:0] rx_data_i,
+  input  logic [BeatBytes-1:0] rx_keep_i,
+  input  logic                 rx_last_i,
+  input  logic                 rx_error_i,
+  output logic                 tx_valid_o,
+  input  logic                 tx_ready_i,
+  output logic [ BeatBits-1:0] tx_data_o,
+  output logic [BeatBytes-1:0] tx_keep_o,
+  output logic                 tx_last_o,
 
   // Registers, AXI4-Lite: rtl/nic/registers.rdl.
-  input  logic                     axil_awvalid_i,
-  output logic                     axil_awready_o,
-  input  logic [11:0]              axil_awaddr_i,
-  input  logic [2:0]               axil_awprot_i,
-  input  logic                     axil_wvalid_i,
-  output logic                     axil_wready_o,
-  input  logic [31:0]              axil_wdata_i,
-  input  logic [3:0]               axil_wstrb_i,
-  output logic                     axil_bvalid_o,
-  input  logic                     axil_bready_i,
-  output logic [1:0]               axil_bresp_o,
-  input  logic                     axil_arvalid_i,
-  output logic                     axil_arready_o,
-  input  logic [11:0]              axil_araddr_i,
-  input  logic [2:0]               axil_arprot_i,
-  output logic                     axil_rvalid_o,
-  input  logic                     axil_rready_i,
-  output logic [31:0]              axil_rdata_o,
-  output logic [1:0]               axil_rresp_o,
+  input  logic        axil_awvalid_i,
+  output logic        axil_awready_o,
+  input  logic [11:0] axil_awaddr_i,
+  input  logic [ 2:0] axil_awprot_i,
+  input  logic        axil_wvalid_i,
+  output logic        axil_wready_o,
+  input  logic [31:0] axil_wdata_i,
+  input  logic [ 3:0] axil_wstrb_i,
+  output logic        axil_bvalid_o,
+  input  logic        axil_bready_i,
+  output logic [ 1:0] axil_bresp_o,
+  input  logic        axil_arvalid_i,
+  output logic        axil_arready_o,
+  input  logic [11:0] axil_araddr_i,
+  input  logic [ 2:0] axil_arprot_i,
+  output logic        axil_rvalid_o,
+  input  logic        axil_rready_i,
+  output logic [31:0] axil_rdata_o,
+  output logic [ 1:0] axil_rresp_o,
 
   // Frames to and from the host; length and time stamp hold from the first beat to the last.
-  output logic                     host_rx_valid_o,
-  input  logic                     host_rx_ready_i,
-  output beat_t                    host_rx_o,
-  output frame_bytes_t             host_rx_bytes_o,
-  output cycles_t                  host_rx_timestamp_o,
-  input  logic                     host_tx_valid_i,
-  output logic                     host_tx_ready_o,
-  input  beat_t                    host_tx_i,
+  output logic         host_rx_valid_o,
+  input  logic         host_rx_ready_i,
+  output beat_t        host_rx_o,
+  output frame_bytes_t host_rx_bytes_o,
+  output cycles_t      host_rx_timestamp_o,
+  input  logic         host_tx_valid_i,
+  output logic         host_tx_ready_o,
+  input  beat_t        host_tx_i,
 
   // Datagrams of engines' sockets.
   output logic                     datagram_received_valid_o,
@@ -74,107 +74,107 @@ module weft_nic
   output logic                     payload_send_ready_o,
   input  beat_t                    payload_send_i,
   output logic                     stamp_valid_o,
-  output logic [7:0]               stamp_tag_o,
+  output logic               [7:0] stamp_tag_o,
   output cycles_t                  stamp_o,
 
   // Posts of the host and of engines, and what came of them.
-  input  logic                     post_valid_i,
-  output logic                     post_ready_o,
-  input  work_request_t            post_i,
-  input  logic                     receive_post_valid_i,
-  output logic                     receive_post_ready_o,
-  input  receive_request_t         receive_post_i,
-  output logic                     completion_valid_o,
-  input  logic                     completion_ready_i,
-  output completion_t              completion_o,
-  input  logic                     engine_post_valid_i,
-  output logic                     engine_post_ready_o,
-  input  work_request_t            engine_post_i,
-  output logic                     engine_completion_valid_o,
-  input  logic                     engine_completion_ready_i,
-  output completion_t              engine_completion_o,
+  input  logic             post_valid_i,
+  output logic             post_ready_o,
+  input  work_request_t    post_i,
+  input  logic             receive_post_valid_i,
+  output logic             receive_post_ready_o,
+  input  receive_request_t receive_post_i,
+  output logic             completion_valid_o,
+  input  logic             completion_ready_i,
+  output completion_t      completion_o,
+  input  logic             engine_post_valid_i,
+  output logic             engine_post_ready_o,
+  input  work_request_t    engine_post_i,
+  output logic             engine_completion_valid_o,
+  input  logic             engine_completion_ready_i,
+  output completion_t      engine_completion_o,
 
   // WRITEs into RPC regions: first their beats, then the call.
-  output logic                     snoop_valid_o,
-  input  logic                     snoop_ready_i,
-  output write_beat_t              snoop_o,
-  output address_t                 snoop_address_o,
-  output logic [3:0]               snoop_slot_o,
-  output logic                     call_valid_o,
-  input  logic                     call_ready_i,
-  output rpc_call_t                call_o,
+  output logic              snoop_valid_o,
+  input  logic              snoop_ready_i,
+  output write_beat_t       snoop_o,
+  output address_t          snoop_address_o,
+  output logic        [3:0] snoop_slot_o,
+  output logic              call_valid_o,
+  input  logic              call_ready_i,
+  output rpc_call_t         call_o,
 
   // An engine changes what a peer may do through a queue pair or in a region (SafarDB, design principle 3). The marker
   // says that a change of a queue pair is in force and that all that was allowed before it lies in memory.
   // A change of a region is in force for the next packet; a change of any queue pair behind it serves as its fence.
-  input  logic                     permission_valid_i,
-  output logic                     permission_ready_o,
-  input  qp_index_t                permission_qp_i,
-  input  access_t                  permission_access_i,
-  input  logic                     region_permission_valid_i,
-  input  region_index_t            region_permission_index_i,
-  input  access_t                  region_permission_access_i,
-  output logic                     marker_o,
-  output qp_index_t                marker_qp_o,
+  input  logic          permission_valid_i,
+  output logic          permission_ready_o,
+  input  qp_index_t     permission_qp_i,
+  input  access_t       permission_access_i,
+  input  logic          region_permission_valid_i,
+  input  region_index_t region_permission_index_i,
+  input  access_t       region_permission_access_i,
+  output logic          marker_o,
+  output qp_index_t     marker_qp_o,
 
   output logic [7:0][BeatBits-1:0] registers_o,
   // The oldest WRITE, SEND, READ response or atomic on its way into memory is visible there; for measuring latency.
   output logic                     placed_o,
 
-  output logic                     hbm_aw_valid_o,
-  input  logic                     hbm_aw_ready_i,
-  output axi_address_t             hbm_aw_o,
-  output logic                     hbm_w_valid_o,
-  input  logic                     hbm_w_ready_i,
-  output write_beat_t              hbm_w_o,
-  input  logic                     hbm_b_valid_i,
-  input  logic [1:0]               hbm_b_response_i,
-  output logic                     hbm_ar_valid_o,
-  input  logic                     hbm_ar_ready_i,
-  output axi_address_t             hbm_ar_o,
-  input  logic                     hbm_r_valid_i,
-  output logic                     hbm_r_ready_o,
-  input  axi_read_t                hbm_r_i,
-  output logic                     host_aw_valid_o,
-  input  logic                     host_aw_ready_i,
-  output axi_address_t             host_aw_o,
-  output logic                     host_w_valid_o,
-  input  logic                     host_w_ready_i,
-  output write_beat_t              host_w_o,
-  input  logic                     host_b_valid_i,
-  input  logic [1:0]               host_b_response_i,
-  output logic                     host_ar_valid_o,
-  input  logic                     host_ar_ready_i,
-  output axi_address_t             host_ar_o,
-  input  logic                     host_r_valid_i,
-  output logic                     host_r_ready_o,
-  input  axi_read_t                host_r_i,
-  output logic                     retransmission_aw_valid_o,
-  input  logic                     retransmission_aw_ready_i,
-  output axi_address_t             retransmission_aw_o,
-  output logic                     retransmission_w_valid_o,
-  input  logic                     retransmission_w_ready_i,
-  output write_beat_t              retransmission_w_o,
-  input  logic                     retransmission_b_valid_i,
-  input  logic [1:0]               retransmission_b_response_i,
-  output logic                     retransmission_ar_valid_o,
-  input  logic                     retransmission_ar_ready_i,
-  output axi_address_t             retransmission_ar_o,
-  input  logic                     retransmission_r_valid_i,
-  output logic                     retransmission_r_ready_o,
-  input  axi_read_t                retransmission_r_i,
+  output logic               hbm_aw_valid_o,
+  input  logic               hbm_aw_ready_i,
+  output axi_address_t       hbm_aw_o,
+  output logic               hbm_w_valid_o,
+  input  logic               hbm_w_ready_i,
+  output write_beat_t        hbm_w_o,
+  input  logic               hbm_b_valid_i,
+  input  logic         [1:0] hbm_b_response_i,
+  output logic               hbm_ar_valid_o,
+  input  logic               hbm_ar_ready_i,
+  output axi_address_t       hbm_ar_o,
+  input  logic               hbm_r_valid_i,
+  output logic               hbm_r_ready_o,
+  input  axi_read_t          hbm_r_i,
+  output logic               host_aw_valid_o,
+  input  logic               host_aw_ready_i,
+  output axi_address_t       host_aw_o,
+  output logic               host_w_valid_o,
+  input  logic               host_w_ready_i,
+  output write_beat_t        host_w_o,
+  input  logic               host_b_valid_i,
+  input  logic         [1:0] host_b_response_i,
+  output logic               host_ar_valid_o,
+  input  logic               host_ar_ready_i,
+  output axi_address_t       host_ar_o,
+  input  logic               host_r_valid_i,
+  output logic               host_r_ready_o,
+  input  axi_read_t          host_r_i,
+  output logic               retransmission_aw_valid_o,
+  input  logic               retransmission_aw_ready_i,
+  output axi_address_t       retransmission_aw_o,
+  output logic               retransmission_w_valid_o,
+  input  logic               retransmission_w_ready_i,
+  output write_beat_t        retransmission_w_o,
+  input  logic               retransmission_b_valid_i,
+  input  logic         [1:0] retransmission_b_response_i,
+  output logic               retransmission_ar_valid_o,
+  input  logic               retransmission_ar_ready_i,
+  output axi_address_t       retransmission_ar_o,
+  input  logic               retransmission_r_valid_i,
+  output logic               retransmission_r_ready_o,
+  input  axi_read_t          retransmission_r_i,
 
   // Captured frames, as blocks of pcapng.
-  output logic                     sniffer_valid_o,
-  input  logic                     sniffer_ready_i,
-  output beat_t                    sniffer_o,
+  output logic  sniffer_valid_o,
+  input  logic  sniffer_ready_i,
+  output beat_t sniffer_o,
 
   // For a simulator that skips cycles in which nothing happens: nothing is inside, some timer runs, and the next deadline if
   // it is known.
-  output logic                     idle_o,
-  output logic                     armed_o,
-  output logic                     earliest_valid_o,
-  output cycles_t                  earliest_o
+  output logic    idle_o,
+  output logic    armed_o,
+  output logic    earliest_valid_o,
+  output cycles_t earliest_o
 );
 
   localparam int unsigned Counters = $bits(nic_events_t);
@@ -188,17 +188,17 @@ module weft_nic
 
   // Receive.
 
-  logic         header_valid;
-  logic         header_ready;
-  roce_header_t header;
-  logic         receive_valid;
-  logic         receive_ready;
-  beat_t        receive;
-  logic         other_valid;
-  logic         other_ready;
-  beat_t        other;
-  other_frame_t other_info;
-  logic         receive_path_idle;
+  logic            header_valid;
+  logic            header_ready;
+  roce_header_t    header;
+  logic            receive_valid;
+  logic            receive_ready;
+  beat_t           receive;
+  logic            other_valid;
+  logic            other_ready;
+  beat_t           other;
+  other_frame_t    other_info;
+  logic            receive_path_idle;
 
   receive_path u_receive_path (
     .clk_i,
@@ -227,38 +227,38 @@ module weft_nic
 
   // Registers.
 
-  logic                             table_write_valid;
-  logic                             table_write_ready;
-  queue_pair_t                      table_write;
-  logic                             region_write_valid;
-  logic                             region_write_ready;
-  region_index_t                    region_write_index;
-  region_t                          region_write;
-  logic                             control_valid;
-  logic                             control_ready;
-  control_t                         control;
-  logic                             control_done;
-  logic                             neighbour_valid;
-  logic                             neighbour_ready;
-  ipv4_address_t                    neighbour_address;
-  mac_address_t                     neighbour_mac;
-  logic                             socket_valid;
-  logic                             socket_ready;
-  socket_entry_t                    socket;
-  logic                             socket_done;
-  logic                             socket_refused;
-  logic                             query_valid;
-  logic                             query_ready;
-  qp_index_t                        query_qp;
-  logic                             query_done;
-  responder_query_t                 responder_query;
-  requester_query_t                 requester_query;
-  logic         [32*QueryWords-1:0] query_state;
-  logic                             counter_valid;
-  logic                             counter_ready;
-  logic      [$clog2(Counters)-1:0] counter_index;
-  logic                             counter_done;
-  logic                      [63:0] counter_value;
+  logic                                    table_write_valid;
+  logic                                    table_write_ready;
+  queue_pair_t                             table_write;
+  logic                                    region_write_valid;
+  logic                                    region_write_ready;
+  region_index_t                           region_write_index;
+  region_t                                 region_write;
+  logic                                    control_valid;
+  logic                                    control_ready;
+  control_t                                control;
+  logic                                    control_done;
+  logic                                    neighbour_valid;
+  logic                                    neighbour_ready;
+  ipv4_address_t                           neighbour_address;
+  mac_address_t                            neighbour_mac;
+  logic                                    socket_valid;
+  logic                                    socket_ready;
+  socket_entry_t                           socket;
+  logic                                    socket_done;
+  logic                                    socket_refused;
+  logic                                    query_valid;
+  logic                                    query_ready;
+  qp_index_t                               query_qp;
+  logic                                    query_done;
+  responder_query_t                        responder_query;
+  requester_query_t                        requester_query;
+  logic             [   32*QueryWords-1:0] query_state;
+  logic                                    counter_valid;
+  logic                                    counter_ready;
+  logic             [$clog2(Counters)-1:0] counter_index;
+  logic                                    counter_done;
+  logic             [                63:0] counter_value;
 
   // The responder's state from word 0 on, the requester's from word 8 on.
   assign query_state = {(16 * QueryWords)'(requester_query), (16 * QueryWords)'(responder_query)};
@@ -473,18 +473,18 @@ module weft_nic
 
   // Ordinary networking.
 
-  logic       answer_valid;
-  logic       answer_ready;
-  beat_t      answer;
-  logic       datagram_valid;
-  logic       datagram_ready;
-  beat_t      datagram;
-  logic       datagram_stamp;
-  logic [7:0] datagram_tag;
-  logic       host_valid;
-  logic       host_ready;
-  beat_t      host;
-  logic       services_idle;
+  logic        answer_valid;
+  logic        answer_ready;
+  beat_t       answer;
+  logic        datagram_valid;
+  logic        datagram_ready;
+  beat_t       datagram;
+  logic        datagram_stamp;
+  logic  [7:0] datagram_tag;
+  logic        host_valid;
+  logic        host_ready;
+  beat_t       host;
+  logic        services_idle;
 
   frame_services u_frame_services (
     .clk_i,

@@ -26,15 +26,15 @@ module completion_router
   output logic        idle_o
 );
 
-  logic        merged_valid;
-  logic        merged_ready;
-  completion_t merged;
-  logic        looking_q;  // the table's answer arrives in this cycle
-  completion_t looking_completion_q;
-  logic        out_valid;
-  logic        out_ready;
-  logic        out_engine;
-  logic [2:0]  level;
+  logic              merged_valid;
+  logic              merged_ready;
+  completion_t       merged;
+  logic              looking_q;  // the table's answer arrives in this cycle
+  completion_t       looking_completion_q;
+  logic              out_valid;
+  logic              out_ready;
+  logic              out_engine;
+  logic        [2:0] level;
 
   typedef struct packed {
     logic        engine;

@@ -9,29 +9,29 @@ module frame_builder
   import weft_pkg::*;
   import transmit_pkg::*;
 (
-  input  logic                clk_i,
-  input  logic                rst_ni,
+  input  logic                         clk_i,
+  input  logic                         rst_ni,
   // This NIC's addresses.
-  input  mac_address_t        hardware_i,
-  input  ipv4_address_t       address_i,
-  input  logic                header_valid_i,
-  output logic                header_ready_o,
-  input  header_t             header_i,
+  input  mac_address_t                 hardware_i,
+  input  ipv4_address_t                address_i,
+  input  logic                         header_valid_i,
+  output logic                         header_ready_o,
+  input  header_t                      header_i,
   // The front of the payloads is the front of a complete one, if a frame is not under way.
-  input  logic                payload_complete_i,
-  output logic                payload_begin_o,
+  input  logic                         payload_complete_i,
+  output logic                         payload_begin_o,
   // What is at the front.
-  input  logic                payload_valid_i,
-  output logic                payload_ready_o,
-  input  logic [BeatBits-1:0] payload_i,
-  input  logic                payload_last_i,
-  input  logic                room_i,
-  output logic                beat_valid_o,
-  output beat_t               beat_o,
+  input  logic                         payload_valid_i,
+  output logic                         payload_ready_o,
+  input  logic          [BeatBits-1:0] payload_i,
+  input  logic                         payload_last_i,
+  input  logic                         room_i,
+  output logic                         beat_valid_o,
+  output beat_t                        beat_o,
   // The ICRC of the beat's frame begins in the beat before the last.
-  output logic                straddles_o,
+  output logic                         straddles_o,
   // It begins in this beat, which is not the last.
-  output logic                straddled_o
+  output logic                         straddled_o
 );
 
   localparam int unsigned FixedBytes = 54;  // Ethernet, IPv4, UDP, BTH
@@ -50,7 +50,7 @@ module frame_builder
 
   logic       first_q;
   logic       second_q;
-  logic [6:0] left_q;   // beats behind this one, unless it is the first
+  logic [6:0] left_q;  // beats behind this one, unless it is the first
   logic       ended_q;  // no more payload, unless this is the first
   logic [6:0] left;
   logic       last;
@@ -59,10 +59,8 @@ module frame_builder
 
   assign left = first_q ? header_i.beats : left_q;
   assign last = left == '0;
-  assign go = header_valid_i && room_i
-      && (!first_q || !header_i.packet.has_payload || payload_complete_i);
-  assign with_payload = header_i.packet.has_payload
-      && (first_q ? !header_i.packet.second : !ended_q);
+  assign go = header_valid_i && room_i && (!first_q || !header_i.packet.has_payload || payload_complete_i);
+  assign with_payload = header_i.packet.has_payload && (first_q ? !header_i.packet.second : !ended_q);
 
   assign header_ready_o = go && last;
   assign payload_begin_o = go && first_q && header_i.packet.has_payload;
@@ -73,8 +71,8 @@ module frame_builder
 
   always_ff @(posedge clk_i) begin
     if (go) begin
-      left_q <= left - 1'b1;
-      ended_q <= with_payload ? payload_last_i : (!first_q && ended_q);
+      left_q   <= left - 1'b1;
+      ended_q  <= with_payload ? payload_last_i : (!first_q && ended_q);
       second_q <= first_q;
     end
   end
@@ -84,47 +82,49 @@ module frame_builder
     else if (go) first_q <= last;
   end
 
-  logic [15:0] checksum;
-  logic [15:0] total_bytes;
-  logic [15:0] udp_bytes;
-  fixed_t      fixed;
+  logic   [15:0] checksum;
+  logic   [15:0] total_bytes;
+  logic   [15:0] udp_bytes;
+  fixed_t        fixed;
 
-  assign checksum = ~(header_i.sum[15:0] + 16'(header_i.sum[16]));
+  assign checksum = ~(header_i.partial_sum[15:0] + 16'(header_i.partial_sum[16]));
   assign total_bytes = 16'(header_i.total_bytes);
   assign udp_bytes = 16'(header_i.total_bytes - 13'd20);
 
   always_comb begin
-    fixed = wire_order({
-      header_i.destination_mac,
-      hardware_i,
-      16'h0800,               // IPv4
-      16'h4500,               // header of five words, no type of service
-      total_bytes,
-      16'h0000,               // identification: a packet that must not be fragmented needs none
-      16'h4000,               // do not fragment
-      8'd64,                  // time to live
-      8'd17,                  // UDP
-      checksum,
-      address_i,
-      header_i.destination,
-      header_i.source_port,
-      16'd4791,               // RoCE v2
-      udp_bytes,
-      16'h0000,               // no checksum
-      header_i.packet.opcode,
-      header_i.packet.solicited,
-      1'b1,                   // migration: migrated
-      header_i.packet.pad,
-      4'd0,                   // version
-      16'hffff,               // partition key
-      1'b0,
-      header_i.packet.backward_congestion,
-      6'd0,
-      header_i.destination_qp,
-      header_i.packet.acknowledge_request,
-      7'd0,
-      header_i.packet.psn
-    });
+    fixed = wire_order(
+      {
+        header_i.destination_mac,
+        hardware_i,
+        16'h0800,  // IPv4
+        16'h4500,  // header of five words, no type of service
+        total_bytes,
+        16'h0000,  // identification: a packet that must not be fragmented needs none
+        16'h4000,  // do not fragment
+        8'd64,  // time to live
+        8'd17,  // UDP
+        checksum,
+        address_i,
+        header_i.destination,
+        header_i.source_port,
+        16'd4791,  // RoCE v2
+        udp_bytes,
+        16'h0000,  // no checksum
+        header_i.packet.opcode,
+        header_i.packet.solicited,
+        1'b1,  // migration: migrated
+        header_i.packet.pad,
+        4'd0,  // version
+        16'hffff,  // partition key
+        1'b0,
+        header_i.packet.backward_congestion,
+        6'd0,
+        header_i.destination_qp,
+        header_i.packet.acknowledge_request,
+        7'd0,
+        header_i.packet.psn
+      }
+    );
   end
 
   always_comb begin
@@ -143,10 +143,12 @@ module frame_builder
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && go && with_payload) begin
-      assert (payload_valid_i) else $error("a frame began without its payload");
+      assert (payload_valid_i)
+      else $error("a frame began without its payload");
     end
     if (rst_ni && go && last && header_i.packet.has_payload) begin
-      assert (with_payload ? payload_last_i : ended_q) else $error("payload behind the frame");
+      assert (with_payload ? payload_last_i : ended_q)
+      else $error("payload behind the frame");
     end
   end
 

@@ -39,13 +39,13 @@ module header_builder
 
   // While the table is read: the lengths.
 
-  logic        lookup_valid_q;
-  logic        lookup_ready;
-  packet_t     lookup_packet_q;
-  logic [12:0] lookup_total_q;
-  logic [17:0] lookup_sum_q;
-  logic [12:0] total;
-  logic [6:0]  lookup_beats_q;
+  logic           lookup_valid_q;
+  logic           lookup_ready;
+  packet_t        lookup_packet_q;
+  logic    [12:0] lookup_total_q;
+  logic    [17:0] lookup_sum_q;
+  logic    [12:0] total;
+  logic    [ 6:0] lookup_beats_q;
 
   assign packet_ready_o = !lookup_valid_q || lookup_ready;
   assign table_read_o = packet_valid_i && packet_ready_o;
@@ -63,14 +63,13 @@ module header_builder
 
   // With the table's data.
 
-  logic        header_valid_q;
-  header_t     header_q;
-  logic [17:0] sum;
+  logic           header_valid_q;
+  header_t        header_q;
+  logic    [17:0] sum;
 
   assign lookup_ready = !header_valid_q || header_ready_i;
   // At most 3 * 65535 and the constant's carry.
-  assign sum = lookup_sum_q + 18'(table_data_i.destination[31:16])
-      + 18'(table_data_i.destination[15:0]);
+  assign sum = lookup_sum_q + 18'(table_data_i.destination[31:16]) + 18'(table_data_i.destination[15:0]);
 
   always_ff @(posedge clk_i) begin
     if (lookup_valid_q && lookup_ready) begin
@@ -80,7 +79,7 @@ module header_builder
       header_q.source_port <= table_data_i.source_port;
       header_q.destination_qp <= table_data_i.destination_qp;
       header_q.total_bytes <= lookup_total_q;
-      header_q.sum <= fold(sum);
+      header_q.partial_sum <= fold(sum);
       header_q.beats <= lookup_beats_q;
       // The frame has 58 bytes and the words.
       header_q.empty <= {4'd1 - lookup_packet_q.words[3:0], 2'b10};

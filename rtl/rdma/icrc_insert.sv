@@ -41,10 +41,10 @@ module icrc_insert
   // Beats.
 
   (* ram_style = "distributed" *)
-  stored_t  memory[Depth];
+  stored_t  memory                                            [Depth];
   pointer_t head_q;
   pointer_t tail_q;
-  pointer_t visible_q;   // behind the last beat that may leave
+  pointer_t visible_q;  // behind the last beat that may leave
   logic     first_q;
   pointer_t level;
   stored_t  front;
@@ -65,8 +65,7 @@ module icrc_insert
 
   always_ff @(posedge clk_i) begin
     if (beat_valid_i) begin
-      memory[tail_q[IndexBits-1:0]] <=
-          '{first: first_q, straddled: straddled_i, beat: beat_i};
+      memory[tail_q[IndexBits-1:0]] <= '{first: first_q, straddled: straddled_i, beat: beat_i};
     end
   end
 
@@ -123,7 +122,7 @@ module icrc_insert
   );
 
   assign take = pop && front.beat.last;
-  assign crc = waiting_valid ? waiting : crc_new;
+  assign crc  = waiting_valid ? waiting : crc_new;
 
   fifo #(
     .T    (logic [31:0]),
@@ -159,11 +158,12 @@ module icrc_insert
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (!beat_valid_i || room_o) else $error("a beat without room");
-      assert (!(frame_valid_o && (front.beat.last || front.straddled))
-              || waiting_valid || crc_valid)
+      assert (!beat_valid_i || room_o)
+      else $error("a beat without room");
+      assert (!(frame_valid_o && (front.beat.last || front.straddled)) || waiting_valid || crc_valid)
       else $error("a frame leaves before its ICRC is known");
-      assert (!crc_valid || waiting_ready) else $error("an ICRC too many");
+      assert (!crc_valid || waiting_ready)
+      else $error("an ICRC too many");
     end
   end
 

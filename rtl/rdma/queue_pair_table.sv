@@ -24,10 +24,10 @@ module queue_pair_table
   localparam int unsigned IndexBits = $bits(qp_index_t);
 
   // The entry to clear next; the highest bit says that all are cleared.
-  logic [IndexBits:0] clear_q;
-  logic               write;
-  qp_index_t          write_index;
-  queue_pair_t        write_data;
+  logic        [IndexBits:0] clear_q;
+  logic                      write;
+  qp_index_t                 write_index;
+  queue_pair_t               write_data;
 
   assign ready_o = clear_q[IndexBits];
   assign write = !ready_o || write_i;
@@ -60,9 +60,9 @@ module queue_pair_table
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (ready_o || !write_i) else $error("write before the table is cleared");
-      assert (!ready_o || !write_i || write_data_i.number == '0
-              || write_data_i.number[IndexBits-1:0] == write_index_i)
+      assert (ready_o || !write_i)
+      else $error("write before the table is cleared");
+      assert (!ready_o || !write_i || write_data_i.number == '0 || write_data_i.number[IndexBits-1:0] == write_index_i)
       else $error("a queue pair's number does not end in its index");
     end
   end

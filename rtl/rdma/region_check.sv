@@ -27,17 +27,17 @@ module region_check
 
   // What of a region a check needs besides the permission.
   typedef struct packed {
-    logic        valid;
+    logic                valid;
     // Without the index, which is the address in the RAM.
     logic [31:IndexBits] lkey;
     logic [31:IndexBits] rkey;
-    logic [15:0] domain;
-    address_t    base;
-    logic [48:0] length;
-    target_e     target;
-    logic        write_through;
-    logic        rpc;
-    logic [3:0]  slot;
+    logic [15:0]         domain;
+    address_t            base;
+    logic [48:0]         length;
+    target_e             target;
+    logic                write_through;
+    logic                rpc;
+    logic [3:0]          slot;
   } entry_t;
 
   region_index_t index;
@@ -45,17 +45,17 @@ module region_check
 
   assign index = request_i.key[IndexBits-1:0];
   assign write_entry = '{
-      valid: write_data_i.valid,
-      lkey: write_data_i.lkey[31:IndexBits],
-      rkey: write_data_i.rkey[31:IndexBits],
-      domain: write_data_i.domain,
-      base: write_data_i.base,
-      length: write_data_i.length,
-      target: write_data_i.target,
-      write_through: write_data_i.write_through,
-      rpc: write_data_i.rpc,
-      slot: write_data_i.slot
-  };
+          valid: write_data_i.valid,
+          lkey: write_data_i.lkey[31:IndexBits],
+          rkey: write_data_i.rkey[31:IndexBits],
+          domain: write_data_i.domain,
+          base: write_data_i.base,
+          length: write_data_i.length,
+          target: write_data_i.target,
+          write_through: write_data_i.write_through,
+          rpc: write_data_i.rpc,
+          slot: write_data_i.slot
+      };
 
   // Cycle t+1: the region, and what is wanted of it.
   entry_t          entry;
@@ -97,16 +97,16 @@ module region_check
   end
 
   // Cycle t+2: where in the region the access begins, and where it must begin at the latest to end inside.
-  logic          check_q;
-  logic          known_q;
-  logic          same_domain_q;
-  logic          fits_q;
-  logic          allowed_q;
-  logic [47:0]   offset_q;
-  logic [48:0]   latest_q;
-  access_grant_t place_q;
-  logic [48:0]   offset;
-  logic [49:0]   latest;
+  logic                 check_q;
+  logic                 known_q;
+  logic                 same_domain_q;
+  logic                 fits_q;
+  logic                 allowed_q;
+  logic          [47:0] offset_q;
+  logic          [48:0] latest_q;
+  access_grant_t        place_q;
+  logic          [48:0] offset;
+  logic          [49:0] latest;
 
   // The bit above the difference is set if there was a borrow.
   assign offset = {1'b0, request_q.address[47:0]} - {1'b0, entry.base};
@@ -115,8 +115,7 @@ module region_check
   always_ff @(posedge clk_i) begin
     check_q <= request_valid_q;
     if (request_valid_q) begin
-      known_q <= ready_q && entry.valid
-                 && request_q.key[31:IndexBits] == (request_q.remote ? entry.rkey : entry.lkey);
+      known_q <= ready_q && entry.valid && request_q.key[31:IndexBits] == (request_q.remote ? entry.rkey : entry.lkey);
       same_domain_q <= request_q.domain == entry.domain;
       fits_q <= request_q.address[63:48] == '0 && !offset[48] && !latest[49];
       allowed_q <= (request_q.needs & ~access) == '0;

@@ -13,31 +13,31 @@ module region_table
 #(
   parameter int unsigned CheckPorts = 3
 ) (
-  input  logic                               clk_i,
-  input  logic                               rst_ni,
-  output logic                               ready_o,
-  input  logic                               write_i,
-  output logic                               write_ready_o,
-  input  region_index_t                      write_index_i,
-  input  region_t                            write_data_i,
-  input  logic                               permission_i,
-  input  region_index_t                      permission_index_i,
-  input  access_t                            permission_access_i,
-  input  logic            [CheckPorts-1:0]   request_valid_i,
-  input  access_request_t [CheckPorts-1:0]   request_i,
-  output access_grant_t   [CheckPorts-1:0]   grant_o
+  input  logic                             clk_i,
+  input  logic                             rst_ni,
+  output logic                             ready_o,
+  input  logic                             write_i,
+  output logic                             write_ready_o,
+  input  region_index_t                    write_index_i,
+  input  region_t                          write_data_i,
+  input  logic                             permission_i,
+  input  region_index_t                    permission_index_i,
+  input  access_t                          permission_access_i,
+  input  logic            [CheckPorts-1:0] request_valid_i,
+  input  access_request_t [CheckPorts-1:0] request_i,
+  output access_grant_t   [CheckPorts-1:0] grant_o
 );
 
   localparam int unsigned IndexBits = $bits(region_index_t);
 
   // The region to invalidate next; the highest bit says that all are.
-  logic [IndexBits:0] clear_q;
-  logic               write;
-  region_index_t      write_index;
-  region_t            write_data;
-  logic               access_write;
-  region_index_t      access_index;
-  access_t            access_data;
+  logic          [IndexBits:0] clear_q;
+  logic                        write;
+  region_index_t               write_index;
+  region_t                     write_data;
+  logic                        access_write;
+  region_index_t               access_index;
+  access_t                     access_data;
 
   assign ready_o = clear_q[IndexBits];
   assign write_ready_o = ready_o && !permission_i;
@@ -51,21 +51,21 @@ module region_table
 
   assign access_write = write || permission_i;
   assign access_index = permission_i ? permission_index_i : write_index;
-  assign access_data = permission_i ? permission_access_i : write_data.access;
+  assign access_data  = permission_i ? permission_access_i : write_data.access;
 
   for (genvar p = 0; p < CheckPorts; p++) begin : g_port
     region_check u_check (
       .clk_i,
-      .ready_i       (ready_o),
-      .write_i       (write),
-      .write_index_i (write_index),
-      .write_data_i  (write_data),
-      .access_write_i(access_write),
-      .access_index_i(access_index),
-      .access_data_i (access_data),
+      .ready_i        (ready_o),
+      .write_i        (write),
+      .write_index_i  (write_index),
+      .write_data_i   (write_data),
+      .access_write_i (access_write),
+      .access_index_i (access_index),
+      .access_data_i  (access_data),
       .request_valid_i(request_valid_i[p]),
-      .request_i     (request_i[p]),
-      .grant_o       (grant_o[p])
+      .request_i      (request_i[p]),
+      .grant_o        (grant_o[p])
     );
   end
 
@@ -76,12 +76,12 @@ module region_table
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (ready_o || !permission_i) else $error("change of permission before the table is cleared");
+      assert (ready_o || !permission_i)
+      else $error("change of permission before the table is cleared");
       if (ready_o && write_i && write_data_i.valid) begin
         assert (50'(write_data_i.base) + 50'(write_data_i.length) <= 50'h1_0000_0000_0000)
         else $error("a region leaves the address space");
-        assert (write_data_i.lkey[IndexBits-1:0] == write_index_i
-                && write_data_i.rkey[IndexBits-1:0] == write_index_i)
+        assert (write_data_i.lkey[IndexBits-1:0] == write_index_i && write_data_i.rkey[IndexBits-1:0] == write_index_i)
         else $error("a region's key does not end in its index");
       end
     end

@@ -24,129 +24,129 @@ module responder
   import responder_pkg::*;
 #(
   // Payload bytes that may be on their way to the host; 0: any number.
-  parameter int unsigned HostCreditBytes = 32768,
+  parameter int unsigned        HostCreditBytes = 32768,
   // Calls of engines that may be on their way or waiting.
-  parameter int unsigned RpcCredits      = 16,
-  parameter logic [15:0] PartitionKey    = 16'hffff
+  parameter int unsigned        RpcCredits      = 16,
+  parameter logic        [15:0] PartitionKey    = 16'hffff
 ) (
-  input  logic               clk_i,
-  input  logic               rst_ni,
+  input logic clk_i,
+  input logic rst_ni,
 
   // From the driver. Done is a pulse when all later packets meet the new state; a change of access is followed by a marker
   // among the verdicts too.
-  input  logic               control_valid_i,
-  output logic               control_ready_o,
-  input  control_t           control_i,
-  output logic               control_done_o,
+  input  logic      control_valid_i,
+  output logic      control_ready_o,
+  input  control_t  control_i,
+  output logic      control_done_o,
   // From an engine: as ControlAccess, with priority.
-  input  logic               permission_valid_i,
-  output logic               permission_ready_o,
-  input  qp_index_t          permission_qp_i,
-  input  access_t            permission_access_i,
+  input  logic      permission_valid_i,
+  output logic      permission_ready_o,
+  input  qp_index_t permission_qp_i,
+  input  access_t   permission_access_i,
   // The requester or the responses found a fault: this queue pair enters ERROR.
-  input  logic               fail_valid_i,
-  output logic               fail_ready_o,
-  input  qp_index_t          fail_i,
+  input  logic      fail_valid_i,
+  output logic      fail_ready_o,
+  input  qp_index_t fail_i,
   // A request was refused: the requester of this queue pair must enter ERROR.
-  output logic               fail_valid_o,
-  input  logic               fail_ready_i,
-  output qp_index_t          fail_o,
+  output logic      fail_valid_o,
+  input  logic      fail_ready_i,
+  output qp_index_t fail_o,
 
-  input  logic               receive_valid_i,
-  output logic               receive_ready_o,
-  input  receive_request_t   receive_i,
-  input  logic               header_valid_i,
-  output logic               header_ready_o,
-  input  roce_header_t       header_i,
+  input  logic             receive_valid_i,
+  output logic             receive_ready_o,
+  input  receive_request_t receive_i,
+  input  logic             header_valid_i,
+  output logic             header_ready_o,
+  input  roce_header_t     header_i,
 
   // The table of queue pairs: data one cycle after read.
-  output logic               table_read_o,
-  output qp_index_t          table_index_o,
+  output logic            table_read_o,
+  output qp_index_t       table_index_o,
   /* verilator lint_off UNUSEDSIGNAL */  // what only the sending side needs
-  input  queue_pair_t        table_data_i,
+  input  queue_pair_t     table_data_i,
   /* verilator lint_on UNUSEDSIGNAL */
   // The region table: the grant three cycles after the request.
-  output logic               check_valid_o,
-  output access_request_t    check_o,
-  input  access_grant_t      grant_i,
+  output logic            check_valid_o,
+  output access_request_t check_o,
+  input  access_grant_t   grant_i,
 
   // Payload bytes that have reached the host.
-  input  logic               credit_return_valid_i,
-  input  payload_bytes_t     credit_return_i,
+  input logic           credit_return_valid_i,
+  input payload_bytes_t credit_return_i,
   // One call has left the queue of calls: a pulse.
-  input  logic               rpc_free_i,
+  input logic           rpc_free_i,
   // The answer to a READ or atomic has been sent, given up or forgotten: a pulse, exactly one for each.
-  input  logic               answered_valid_i,
-  input  qp_index_t          answered_qp_i,
-  input  logic               answered_duplicate_i,
+  input logic           answered_valid_i,
+  input qp_index_t      answered_qp_i,
+  input logic           answered_duplicate_i,
 
   // An AnswerAcknowledge that is a `duplicate` takes the place of no refusal that is due. Any other answer whose
   // `syndrome` is SyndromeSequenceError, though no refusal, is of a packet with a gap behind it: if a refusal is still
   // due, it becomes one of the packet after it.
-  output logic               verdict_valid_o,
-  input  logic               verdict_ready_i,
-  output placement_t         verdict_o,
+  output logic       verdict_valid_o,
+  input  logic       verdict_ready_i,
+  output placement_t verdict_o,
 
   // Valid may be a pulse or held until done; the answer holds until the next query.
-  input  logic               query_valid_i,
-  input  qp_index_t          query_index_i,
-  output logic               query_done_o,
-  output responder_query_t   query_o,
+  input  logic             query_valid_i,
+  input  qp_index_t        query_index_i,
+  output logic             query_done_o,
+  output responder_query_t query_o,
 
-  output responder_events_t  events_o,
-  output logic               idle_o
+  output responder_events_t events_o,
+  output logic              idle_o
 );
 
   localparam int unsigned VerdictDepth = 16;
   localparam int unsigned ListDepth = 16;
 
   // What has been read in the cycle before.
-  state_t    read_state;
-  answered_t read_answered;
-  receive_t  read_receive;
+  state_t                             read_state;
+  answered_t                          read_answered;
+  receive_t                           read_receive;
 
-  logic      s1_valid_q;
-  logic      s2_valid_q;
-  logic      s3_valid_q;
-  logic      s4_valid_q;
-  logic      s5_valid_q;
-  logic      s6_valid_q;
-  event_t    s1_event_q;
-  work_t     s3_q;
-  work_t     s4_q;
-  work_t     s5_q;
+  logic                               s1_valid_q;
+  logic                               s2_valid_q;
+  logic                               s3_valid_q;
+  logic                               s4_valid_q;
+  logic                               s5_valid_q;
+  logic                               s6_valid_q;
+  event_t                             s1_event_q;
+  work_t                              s3_q;
+  work_t                              s4_q;
+  work_t                              s5_q;
   /* verilator lint_off UNUSEDSIGNAL */  // what earlier stages have used up
-  work_t     s6_q;
+  work_t                              s6_q;
   /* verilator lint_on UNUSEDSIGNAL */
-  qp_index_t s2_qp;
+  qp_index_t                          s2_qp;
 
   // Stage 2 waits for the lookup of a duplicate; so do those before it.
-  logic      wait_lookup;
+  logic                               wait_lookup;
   // Stage 6 has a RESET that must wait until the receive requests are flushed.
-  logic      s6_again;
+  logic                               s6_again;
 
   // Stage 0.
 
   // The queue pair to put into state RESET next; the highest bit says that all are.
-  logic [$clog2(QueuePairs):0]   clear_q;
-  logic                          ready;
+  logic      [  $clog2(QueuePairs):0] clear_q;
+  logic                               ready;
   // Verdicts in the output queue, and places for those in the pipeline.
-  logic [$clog2(VerdictDepth):0] reserved_q;
-  logic                          open;
-  logic                          quiet;
-  logic                          side_valid;
-  logic                          side_ready;
-  event_t                        side;
-  qp_index_t                     header_qp;
-  logic                          accept;
-  event_t                        accepted;
-  logic [$clog2(ListDepth):0]    flush_level;
-  logic [$clog2(ListDepth):0]    fail_level;
-  logic                          flush_valid;
-  qp_index_t                     flush_qp;
-  logic                          flush_new;
-  logic                          posted;
-  logic                          intake_idle;
+  logic      [$clog2(VerdictDepth):0] reserved_q;
+  logic                               open;
+  logic                               quiet;
+  logic                               side_valid;
+  logic                               side_ready;
+  event_t                             side;
+  qp_index_t                          header_qp;
+  logic                               accept;
+  event_t                             accepted;
+  logic      [   $clog2(ListDepth):0] flush_level;
+  logic      [   $clog2(ListDepth):0] fail_level;
+  logic                               flush_valid;
+  qp_index_t                          flush_qp;
+  logic                               flush_new;
+  logic                               posted;
+  logic                               intake_idle;
 
   assign ready = clear_q[$clog2(QueuePairs)];
   // Everything in the pipeline could still add to the lists.
@@ -155,7 +155,7 @@ module responder
   responder_intake u_intake (
     .clk_i,
     .rst_ni,
-    .quiet_i      (quiet),
+    .quiet_i        (quiet),
     .permission_valid_i,
     .permission_ready_o,
     .permission_qp_i,
@@ -168,19 +168,19 @@ module responder
     .fail_valid_i,
     .fail_ready_o,
     .fail_i,
-    .flush_valid_i(flush_valid),
-    .flush_i      (flush_qp),
-    .flushed_i    (s6_valid_q && s6_q.change.kind == EventFlush),
+    .flush_valid_i  (flush_valid),
+    .flush_i        (flush_qp),
+    .flushed_i      (s6_valid_q && s6_q.change.kind == EventFlush),
     .query_valid_i,
-    .query_i      (query_index_i),
-    .query_done_i (query_done_o),
-    .post_valid_i (receive_valid_i),
-    .post_i       (receive_i.qp),
-    .posted_i     (posted),
-    .event_valid_o(side_valid),
-    .event_ready_i(side_ready),
-    .event_o      (side),
-    .idle_o       (intake_idle)
+    .query_i        (query_index_i),
+    .query_done_i   (query_done_o),
+    .post_valid_i   (receive_valid_i),
+    .post_i         (receive_i.qp),
+    .posted_i       (posted),
+    .event_valid_o  (side_valid),
+    .event_ready_i  (side_ready),
+    .event_o        (side),
+    .idle_o         (intake_idle)
   );
 
   function automatic logic same(logic valid, qp_index_t one, qp_index_t other);
@@ -193,7 +193,7 @@ module responder
     return result;
   endfunction
 
-  logic [6:1]      stage_valid;
+  logic      [6:1] stage_valid;
   qp_index_t [6:1] stage_qp;
 
   assign stage_valid = {s6_valid_q, s5_valid_q, s4_valid_q, s3_valid_q, s2_valid_q, s1_valid_q};
@@ -201,8 +201,9 @@ module responder
   assign header_qp = header_i.destination_qp[$bits(qp_index_t)-1:0];
   assign open = ready && !wait_lookup && reserved_q < 5'(VerdictDepth);
   assign side_ready = open && !in_flight(side.qp, stage_valid, stage_qp);
-  assign header_ready_o = open && !(side_valid && side_ready) && quiet && fail_level <= 5'd8
-                          && !in_flight(header_qp, stage_valid, stage_qp);
+  assign header_ready_o = open && !(side_valid && side_ready) && quiet && fail_level <= 5'd8 && !in_flight(
+      header_qp, stage_valid, stage_qp
+  );
   assign accept = (side_valid && side_ready) || (header_valid_i && header_ready_o);
 
   always_comb begin
@@ -212,7 +213,7 @@ module responder
     end
   end
 
-  assign table_read_o = accept;
+  assign table_read_o  = accept;
   assign table_index_o = accepted.qp;
 
   responder_answered u_answered (
@@ -276,8 +277,10 @@ module responder
     if (!s1_packet) s1_outcome = OutcomeNone;
     else if (!s1_meaning.known) s1_outcome = OutcomeMalformed;
     // The lowest numbers are the specification's own.
-    else if (table_data_i.number != s1_header_q.destination_qp
-             || s1_header_q.destination_qp[23:$bits(qp_index_t)] == '0) s1_outcome = OutcomeUnknownQueuePair;
+    else if (table_data_i.number != s1_header_q.destination_qp || s1_header_q.destination_qp[23:$bits(
+            qp_index_t
+        )] == '0)
+      s1_outcome = OutcomeUnknownQueuePair;
     else if (!s1_same_partition) s1_outcome = OutcomePartition;
     else if (read_state.state != ResponderReady) s1_outcome = OutcomeState;
     else if (table_data_i.destination != s1_header_q.source) s1_outcome = OutcomeSource;
@@ -317,39 +320,39 @@ module responder
 
   // Stage 2.
 
-  event_t          s2_event_q;
+  event_t                 s2_event_q;
   /* verilator lint_off UNUSEDSIGNAL */  // what stage 1 has used up, and what only responses have
-  roce_header_t    s2_header_q;
+  roce_header_t           s2_header_q;
   /* verilator lint_on UNUSEDSIGNAL */
-  meaning_t        s2_meaning_q;
-  state_t          s2_state_q;
-  outcome_e        s2_outcome_q;
-  logic            s2_turn_q;
-  logic            s2_lookup_q;
-  psn_t            s2_distance_q;
-  logic            s2_empty_q;
-  answered_t       s2_waiting_q;
-  logic [15:0]     s2_domain_q;
-  logic [2:0]      s2_path_mtu_q;
-  resource_count_t s2_resources_q;
-  logic [4:0]      s2_rnr_timer_q;
+  meaning_t               s2_meaning_q;
+  state_t                 s2_state_q;
+  outcome_e               s2_outcome_q;
+  logic                   s2_turn_q;
+  logic                   s2_lookup_q;
+  psn_t                   s2_distance_q;
+  logic                   s2_empty_q;
+  answered_t              s2_waiting_q;
+  logic            [15:0] s2_domain_q;
+  logic            [ 2:0] s2_path_mtu_q;
+  resource_count_t        s2_resources_q;
+  logic            [ 4:0] s2_rnr_timer_q;
   // Where the next packet of a message goes; the highest bit says that it is behind the end of the address space.
-  logic [64:0]     s2_next_q;
-  logic [31:0]     s2_rest_q;
+  logic            [64:0] s2_next_q;
+  logic            [31:0] s2_rest_q;
 
   always_ff @(posedge clk_i) begin
     if (!wait_lookup && s1_valid_q) begin
-      s2_event_q     <= s1_event_q;
-      s2_state_q     <= read_state;
-      s2_outcome_q   <= s1_outcome;
-      s2_turn_q      <= s1_turn;
-      s2_lookup_q    <= s1_lookup;
+      s2_event_q   <= s1_event_q;
+      s2_state_q   <= read_state;
+      s2_outcome_q <= s1_outcome;
+      s2_turn_q    <= s1_turn;
+      s2_lookup_q  <= s1_lookup;
       if (posted) begin
         if (s1_post) s2_state_q.tail <= read_state.tail + 1'b1;
         else s2_event_q.kind <= EventDropped;
       end
-      s2_empty_q     <= s1_receives == '0;
-      s2_meaning_q   <= s1_packet ? s1_meaning : '0;
+      s2_empty_q   <= s1_receives == '0;
+      s2_meaning_q <= s1_packet ? s1_meaning : '0;
       if (s1_packet) begin
         s2_header_q    <= s1_header_q;
         s2_distance_q  <= s1_distance;
@@ -429,9 +432,9 @@ module responder
     end
   end
 
-  access_t     s2_needs;
-  logic [31:0] s2_check_bytes;
-  logic [63:0] s2_address;
+  access_t        s2_needs;
+  logic    [31:0] s2_check_bytes;
+  logic    [63:0] s2_address;
 
   always_comb begin
     s2_needs = '0;
@@ -464,13 +467,13 @@ module responder
     else if (s2_meaning_q.send) check_o.key = read_receive.lkey;
   end
 
-  logic           s2_length_zero;
-  payload_bytes_t s2_payload;
-  logic           s2_full;
-  logic           s2_over;
-  logic [31:0]    s2_rest;
-  psn_t           s2_packets;
-  logic [31:0]    s2_tail;
+  logic                  s2_length_zero;
+  payload_bytes_t        s2_payload;
+  logic                  s2_full;
+  logic                  s2_over;
+  logic           [31:0] s2_rest;
+  psn_t                  s2_packets;
+  logic           [31:0] s2_tail;
 
   assign s2_payload = s2_header_q.payload_bytes;
   assign s2_full = s2_payload == s2_mtu;
@@ -509,39 +512,39 @@ module responder
 
   always_ff @(posedge clk_i) begin
     if (s2_valid_q && !wait_lookup) begin
-      s3_facts_q    <= s2_facts;
+      s3_facts_q <= s2_facts;
       s3_distance_q <= s2_distance_q;
-      s3_q.change   <= s2_event_q;
-      s3_q.meaning  <= s2_meaning_q;
-      s3_q.outcome  <= s2_outcome;
-      s3_q.turn     <= s2_turn_q;
+      s3_q.change <= s2_event_q;
+      s3_q.meaning <= s2_meaning_q;
+      s3_q.outcome <= s2_outcome;
+      s3_q.turn <= s2_turn_q;
       s3_q.allowed  <= (s2_needs & {s2_state_q.access.remote_atomic, s2_state_q.access.remote_read,
                                     s2_state_q.access.remote_write, 1'b1}) != '0;
-      s3_q.empty    <= s2_empty_q;
-      s3_q.fetch_add           <= s2_header_q.opcode == FetchAdd;
+      s3_q.empty <= s2_empty_q;
+      s3_q.fetch_add <= s2_header_q.opcode == FetchAdd;
       s3_q.acknowledge_request <= s2_header_q.acknowledge_request;
-      s3_q.congestion          <= s2_header_q.forward_congestion;
+      s3_q.congestion <= s2_header_q.forward_congestion;
       s3_q.backward_congestion <= s2_header_q.backward_congestion;
       s3_q.rnr_timer <= s2_rnr_timer_q;
       s3_q.resources <= s2_resources_q;
-      s3_q.bytes     <= s2_payload;
-      s3_q.offset    <= s2_header_q.payload_offset;
-      s3_q.address   <= s2_address[47:0];
+      s3_q.bytes <= s2_payload;
+      s3_q.offset <= s2_header_q.payload_offset;
+      s3_q.address <= s2_address[47:0];
       s3_q.first     <= s2_meaning_q.read ? s2_header_q.address
                         : s2_meaning_q.atomic ? s2_header_q.swap_or_add : read_receive.id;
       s3_q.second    <= s2_meaning_q.read ? {s2_header_q.rkey, s2_header_q.length}
                         : s2_meaning_q.atomic ? s2_header_q.compare : 64'(s2_header_q.immediate);
-      s3_q.resource  <= s2_lookup_q ? lookup_resource : s2_state_q.resource;
-      s3_q.psn       <= s2_lookup_q ? s2_header_q.psn : s2_state_q.expected - psn_t'(s2_outcome_q == OutcomeDuplicate);
-      s3_q.state     <= s2_state_q;
+      s3_q.resource <= s2_lookup_q ? lookup_resource : s2_state_q.resource;
+      s3_q.psn <= s2_lookup_q ? s2_header_q.psn : s2_state_q.expected - psn_t'(s2_outcome_q == OutcomeDuplicate);
+      s3_q.state <= s2_state_q;
       // Later stages find these.
-      s3_q.check        <= 1'b0;
-      s3_q.silent       <= 1'b0;
+      s3_q.check <= 1'b0;
+      s3_q.silent <= 1'b0;
       s3_q.refuse_after <= 1'b0;
-      s3_q.done         <= '0;
-      s3_q.packets      <= '0;
-      s3_q.expected     <= '0;
-      s3_q.dropped      <= '0;
+      s3_q.done <= '0;
+      s3_q.packets <= '0;
+      s3_q.expected <= '0;
+      s3_q.dropped <= '0;
       if (s2_turn_q && s2_meaning_q.starts) begin
         s3_q.state.address <= s2_address;
         s3_q.state.key     <= s2_meaning_q.send ? read_receive.lkey : s2_header_q.rkey;
@@ -751,7 +754,7 @@ module responder
     if (s6_valid_q && s6_q.change.kind == EventQuery) begin
       query_o <= '{
           state: s6_q.state.state,
-          access: s6_q.state.access,
+          access : s6_q.state.access,
           expected: s6_q.state.expected,
           receives: s6_q.state.tail - s6_q.state.head
       };
@@ -799,12 +802,16 @@ module responder
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (!(s6_valid_q && s6_refused) || fail_room) else $error("a refusal without a place");
-      assert (!flush_new || flush_room) else $error("a flush without a place");
+      assert (!(s6_valid_q && s6_refused) || fail_room)
+      else $error("a refusal without a place");
+      assert (!flush_new || flush_room)
+      else $error("a flush without a place");
       assert (!(s6_valid_q && s6_q.change.kind == EventHeader) || s6_q.outcome != OutcomeNone)
       else $error("a packet without an outcome");
-      assert (!(s6_valid_q && verdict.complete) || !s6_q.empty) else $error("a completion without a receive request");
-      assert (reserved_q >= level && reserved_q <= 5'(VerdictDepth)) else $error("more verdicts than places");
+      assert (!(s6_valid_q && verdict.complete) || !s6_q.empty)
+      else $error("a completion without a receive request");
+      assert (reserved_q >= level && reserved_q <= 5'(VerdictDepth))
+      else $error("more verdicts than places");
     end
   end
 

@@ -6,26 +6,26 @@ module responder_conclude
   import responder_pkg::*;
 (
   /* verilator lint_off UNUSEDSIGNAL */  // what earlier stages have used up
-  input  work_t         work_i,
+  input work_t         work_i,
   // Of an accepted packet.
-  input  access_grant_t grant_i,
+  input access_grant_t grant_i,
   /* verilator lint_on UNUSEDSIGNAL */
-  input  logic          call_i,
-  input  logic          takes_receive_i,
+  input logic          call_i,
+  input logic          takes_receive_i,
 
-  output verdict_t      verdict_o,
+  output verdict_t verdict_o,
   // There is something to tell.
-  output logic          queued_o,
-  output state_t        state_o,
+  output logic     queued_o,
+  output state_t   state_o,
   // The READ or atomic is to be kept for its duplicates.
-  output logic          save_o,
-  output saved_t        saved_o,
+  output logic     save_o,
+  output saved_t   saved_o,
   // The queue pair enters ERROR because of this packet.
-  output logic          refused_o,
+  output logic     refused_o,
   // This is a RESET that must wait until the receive requests are flushed.
-  output logic          again_o,
+  output logic     again_o,
   // Receive requests are left to flush.
-  output logic          left_o
+  output logic     left_o
 );
 
   logic packet;
@@ -101,28 +101,28 @@ module responder_conclude
         verdict_o.duplicate = 1'b1;
       end
       OutcomeNotReady: begin
-        verdict_o.answer = AnswerRefuse;
+        verdict_o.answer   = AnswerRefuse;
         verdict_o.syndrome = {SyndromeRnrPrefix, work_i.rnr_timer};
       end
       OutcomeInvalid, OutcomeForbidden: begin
-        verdict_o.answer = AnswerRefuse;
+        verdict_o.answer   = AnswerRefuse;
         verdict_o.syndrome = SyndromeInvalidRequest;
       end
       OutcomeAccess: begin
-        verdict_o.answer = AnswerRefuse;
+        verdict_o.answer   = AnswerRefuse;
         verdict_o.syndrome = SyndromeRemoteAccess;
       end
       OutcomeLength: begin
-        verdict_o.answer = AnswerRefuse;
+        verdict_o.answer   = AnswerRefuse;
         verdict_o.syndrome = SyndromeInvalidRequest;
         verdict_o.complete = 1'b1;
-        verdict_o.status = StatusLocalLength;
+        verdict_o.status   = StatusLocalLength;
       end
       OutcomeProtection: begin
-        verdict_o.answer = AnswerRefuse;
+        verdict_o.answer   = AnswerRefuse;
         verdict_o.syndrome = SyndromeRemoteOperational;
         verdict_o.complete = 1'b1;
-        verdict_o.status = StatusLocalProtection;
+        verdict_o.status   = StatusLocalProtection;
       end
       OutcomeAccept: begin
         if (work_i.meaning.ends) verdict_o.msn = work_i.state.msn + 1'b1;
@@ -178,13 +178,13 @@ module responder_conclude
     unique case (work_i.change.kind)
       EventReset:
       if (!again_o) begin
-        state_o.state = ResponderReset;
+        state_o.state  = ResponderReset;
         state_o.access = '0;
-        state_o.head = work_i.state.tail;
+        state_o.head   = work_i.state.tail;
       end
       EventInit:
       if (work_i.state.state == ResponderReset || work_i.state.state == ResponderInit) begin
-        state_o.state = ResponderInit;
+        state_o.state  = ResponderInit;
         state_o.access = access_t'(work_i.change.argument[$bits(access_t)-1:0]);
       end
       EventReceive:
@@ -210,13 +210,13 @@ module responder_conclude
 
   assign save_o = accept && response;
   assign saved_o = '{
-      first: work_i.state.expected,
-      packets: work_i.packets,
-      atomic: work_i.meaning.atomic,
-      address: work_i.first,
-      rkey: work_i.second[63:32],
-      length: work_i.second[31:0]
-  };
+          first: work_i.state.expected,
+          packets: work_i.packets,
+          atomic: work_i.meaning.atomic,
+          address: work_i.first,
+          rkey: work_i.second[63:32],
+          length: work_i.second[31:0]
+      };
 
   assign queued_o = packet || flush || verdict_o.marker;
   assign left_o = state_o.state == ResponderError && state_o.head != state_o.tail;

@@ -54,8 +54,10 @@ module responder_credits
       end else begin
         returned_q <= host_return_valid_i ? host_return_i : '0;
         host_q <= host_q + credit_t'(returned_q) - (host_spend_i ? credit_t'(host_bytes_i) : '0);
-        assert (!host_spend_i || host_enough_o) else $error("credit overdrawn");
-        assert (64'(host_q) + 64'(returned_q) <= 64'(HostCreditBytes)) else $error("credit returned that was not spent");
+        assert (!host_spend_i || host_enough_o)
+        else $error("credit overdrawn");
+        assert (64'(host_q) + 64'(returned_q) <= 64'(HostCreditBytes))
+        else $error("credit returned that was not spent");
       end
     end
   end

@@ -24,10 +24,10 @@ module responder_events
   logic              accept;
   logic              reached;
 
-  assign packet = work_i.change.kind == EventHeader;
-  assign accept = work_i.outcome == OutcomeAccept;
+  assign packet   = work_i.change.kind == EventHeader;
+  assign accept   = work_i.outcome == OutcomeAccept;
   // It has passed the checks of the queue pair as a whole.
-  assign reached = packet && work_i.outcome > OutcomeSource;
+  assign reached  = packet && work_i.outcome > OutcomeSource;
   assign events_o = events_q;
 
   always_comb begin

@@ -7,10 +7,10 @@ module responder_intake
   import weft_pkg::*;
   import responder_pkg::*;
 (
-  input  logic      clk_i,
-  input  logic      rst_ni,
+  input logic clk_i,
+  input logic rst_ni,
   // There is room in the list of queue pairs to flush.
-  input  logic      quiet_i,
+  input logic quiet_i,
 
   input  logic      permission_valid_i,
   output logic      permission_ready_o,
@@ -37,10 +37,10 @@ module responder_intake
   input  qp_index_t post_i,
   input  logic      posted_i,
 
-  output logic      event_valid_o,
-  input  logic      event_ready_i,
-  output event_t    event_o,
-  output logic      idle_o
+  output logic   event_valid_o,
+  input  logic   event_ready_i,
+  output event_t event_o,
+  output logic   idle_o
 );
 
   logic      valid_q;
@@ -92,13 +92,13 @@ module responder_intake
       event_d.argument = control_i.argument;
     end else if (pick_fail) begin
       event_d.kind = EventFail;
-      event_d.qp = fail_i;
+      event_d.qp   = fail_i;
     end else if (pick_flush) begin
       event_d.kind = EventFlush;
-      event_d.qp = flush_i;
+      event_d.qp   = flush_i;
     end else if (pick_query) begin
       event_d.kind = EventQuery;
-      event_d.qp = query_q;
+      event_d.qp   = query_q;
     end
   end
 
@@ -113,12 +113,12 @@ module responder_intake
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      valid_q      <= 1'b0;
-      flush_busy_q <= 1'b0;
-      post_busy_q  <= 1'b0;
+      valid_q        <= 1'b0;
+      flush_busy_q   <= 1'b0;
+      post_busy_q    <= 1'b0;
       control_busy_q <= 1'b0;
-      query_wait_q <= 1'b0;
-      query_busy_q <= 1'b0;
+      query_wait_q   <= 1'b0;
+      query_busy_q   <= 1'b0;
     end else begin
       if (valid_q) valid_q <= !event_ready_i;
       else valid_q <= pick_permission || pick_control || pick_fail || pick_flush || pick_query || pick_post;

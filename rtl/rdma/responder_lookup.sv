@@ -7,26 +7,26 @@ module responder_lookup
   import weft_pkg::*;
   import responder_pkg::*;
 (
-  input  logic            clk_i,
-  input  logic            rst_ni,
+  input logic clk_i,
+  input logic rst_ni,
 
-  input  logic            save_i,
-  input  qp_index_t       save_qp_i,
-  input  resource_index_t save_resource_i,
-  input  saved_t          save_data_i,
+  input logic            save_i,
+  input qp_index_t       save_qp_i,
+  input resource_index_t save_resource_i,
+  input saved_t          save_data_i,
 
-  input  logic            start_i,
-  input  qp_index_t       qp_i,
+  input logic                   start_i,
+  input qp_index_t              qp_i,
   // Behind the newest resource, and how many there are.
-  input  resource_index_t resource_i,
-  input  resource_count_t saved_i,
+  input resource_index_t        resource_i,
+  input resource_count_t        saved_i,
   // Of the request that came again.
-  input  psn_t            psn_i,
-  input  logic            atomic_i,
-  input  logic [63:0]     address_i,
-  input  logic [31:0]     rkey_i,
-  input  logic [31:0]     length_i,
-  input  logic [2:0]      path_mtu_i,
+  input psn_t                   psn_i,
+  input logic                   atomic_i,
+  input logic            [63:0] address_i,
+  input logic            [31:0] rkey_i,
+  input logic            [31:0] length_i,
+  input logic            [ 2:0] path_mtu_i,
 
   output logic            done_o,
   // The request asks for (a part of) what was asked for before.
@@ -47,18 +47,18 @@ module responder_lookup
     Done
   } step_e;
 
-  step_e           step_q;
-  resource_count_t newer_q;
-  resource_index_t resource;
-  saved_t          saved;
-  logic            read;
-  psn_t            packet;
-  logic            hit;
-  logic            last;
-  logic [31:0]     offset_q;
-  logic [63:0]     address_q;
-  logic [31:0]     rest_q;
-  logic            found_q;
+  step_e                  step_q;
+  resource_count_t        newer_q;
+  resource_index_t        resource;
+  saved_t                 saved;
+  logic                   read;
+  psn_t                   packet;
+  logic                   hit;
+  logic                   last;
+  logic            [31:0] offset_q;
+  logic            [63:0] address_q;
+  logic            [31:0] rest_q;
+  logic                   found_q;
 
   // In step Search, `saved` is the one that has `newer_q` newer ones.
   assign packet = psn_i - saved.first;
@@ -123,7 +123,8 @@ module responder_lookup
         Compare: step_q <= Done;
         default: step_q <= Idle;
       endcase
-      assert (!start_i || saved_i <= resource_count_t'(ResponderResources)) else $error("more resources than there are");
+      assert (!start_i || saved_i <= resource_count_t'(ResponderResources))
+      else $error("more resources than there are");
     end
   end
 

@@ -8,14 +8,14 @@ module responder_output
 #(
   parameter int unsigned Depth = 16  // a power of two
 ) (
-  input  logic                   clk_i,
-  input  logic                   rst_ni,
-  input  logic                   verdict_valid_i,
-  input  verdict_t               verdict_i,
-  output logic                   verdict_valid_o,
-  input  logic                   verdict_ready_i,
-  output placement_t             verdict_o,
-  output logic [$clog2(Depth):0] level_o
+  input  logic                         clk_i,
+  input  logic                         rst_ni,
+  input  logic                         verdict_valid_i,
+  input  verdict_t                     verdict_i,
+  output logic                         verdict_valid_o,
+  input  logic                         verdict_ready_i,
+  output placement_t                   verdict_o,
+  output logic       [$clog2(Depth):0] level_o
 );
 
   logic     ready;
@@ -87,7 +87,9 @@ module responder_output
   end
 
   always_ff @(posedge clk_i) begin
-    if (rst_ni) assert (!verdict_valid_i || ready) else $error("a verdict without a place");
+    if (rst_ni)
+      assert (!verdict_valid_i || ready)
+      else $error("a verdict without a place");
   end
 
 endmodule

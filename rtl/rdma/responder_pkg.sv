@@ -7,16 +7,16 @@ package responder_pkg;
   // each packet meets either the state before a change or the state after it.
   typedef enum logic [3:0] {
     EventHeader,
-    EventPost,        // of a receive request
+    EventPost,     // of a receive request
     EventReset,
     EventInit,
     EventReceive,
     EventAccess,
-    EventError,       // asked for by the driver
-    EventFail,        // found by the requester or the responses
-    EventFlush,       // of the oldest receive request
+    EventError,    // asked for by the driver
+    EventFail,     // found by the requester or the responses
+    EventFlush,    // of the oldest receive request
     EventQuery,
-    EventDropped,     // a receive request for which there is no place
+    EventDropped,  // a receive request for which there is no place
     EventNothing
   } event_e;
 
@@ -49,7 +49,7 @@ package responder_pkg;
   // All that is kept of a queue pair, besides its receive requests and what duplicates need.
   typedef struct packed {
     responder_state_e state;
-    access_t          access;
+    access_t access;
     psn_t             expected;
     // PSNs from `expected` to behind the last that came too early and was dropped; 0: there is no gap. A distance, since
     // a PSN would mean another packet after half a round.
@@ -112,8 +112,7 @@ package responder_pkg;
     meaning_t result = '0;
     unique case (opcode)
       SendFirst, SendMiddle, SendLast, SendLastImmediate, SendOnly, SendOnlyImmediate: result.send = 1'b1;
-      WriteFirst, WriteMiddle, WriteLast, WriteLastImmediate, WriteOnly, WriteOnlyImmediate:
-      result.write = 1'b1;
+      WriteFirst, WriteMiddle, WriteLast, WriteLastImmediate, WriteOnly, WriteOnlyImmediate: result.write = 1'b1;
       ReadRequest: result.read = 1'b1;
       CompareSwap, FetchAdd: result.atomic = 1'b1;
       default: ;
@@ -136,22 +135,22 @@ package responder_pkg;
 
   // How a packet fared up to a stage; the first that applies.
   typedef enum logic [4:0] {
-    OutcomeNone,             // not a packet
+    OutcomeNone,              // not a packet
     OutcomeMalformed,
     OutcomeUnknownQueuePair,
     OutcomePartition,
     OutcomeState,
     OutcomeSource,
     OutcomeAhead,
-    OutcomeDuplicate,        // of a SEND or WRITE
-    OutcomeAgain,            // a duplicate READ or atomic that is answered again
+    OutcomeDuplicate,         // of a SEND or WRITE
+    OutcomeAgain,             // a duplicate READ or atomic that is answered again
     OutcomeUnknownDuplicate,
     OutcomeBusy,
     OutcomeInvalid,
-    OutcomeForbidden,        // by the queue pair's own flags
+    OutcomeForbidden,         // by the queue pair's own flags
     OutcomeNotReady,
-    OutcomeLength,           // a SEND longer than its receive request
-    OutcomeProtection,       // a SEND to where its receive request does not lie
+    OutcomeLength,            // a SEND longer than its receive request
+    OutcomeProtection,        // a SEND to where its receive request does not lie
     OutcomeAccess,
     OutcomeNoCredit,
     OutcomeNoCall,
@@ -167,15 +166,15 @@ package responder_pkg;
     address_t        address;
     payload_bytes_t  bytes;
     logic [6:0]      offset;
-    logic [63:0]     first;        // the word to swap or add; id of a receive request; address of a READ
-    logic [63:0]     second;       // the word to compare; immediate data below; rkey and length of a READ
-    logic [63:0]     base;         // of a WRITE
-    logic [31:0]     length;       // of a message
+    logic [63:0]     first;          // the word to swap or add; id of a receive request; address of a READ
+    logic [63:0]     second;         // the word to compare; immediate data below; rkey and length of a READ
+    logic [63:0]     base;           // of a WRITE
+    logic [31:0]     length;         // of a message
     logic            snoop;
     qp_index_t       qp;
     logic            complete;
     status_e         status;
-    logic            write;        // a WRITE with immediate data completed
+    logic            write;          // a WRITE with immediate data completed
     logic            immediate;
     logic            call;
     logic [3:0]      slot;
@@ -191,36 +190,36 @@ package responder_pkg;
 
   // A packet or change of state on its way through the pipeline, once all RAMs have been read.
   typedef struct packed {
-    event_t          change;
-    meaning_t        meaning;
-    outcome_e        outcome;
+    event_t change;
+    meaning_t meaning;
+    outcome_e outcome;
     // A packet whose turn it is; while `outcome` is none, the grant decides what becomes of it.
-    logic            turn;
-    logic            check;         // the grant counts
-    logic            silent;        // a WRITE of no bytes: it needs no permission, but calls an engine where it has one
-    logic            allowed;       // by the queue pair's own flags
-    logic            refuse_after;  // an invalid request, if the access is granted
-    logic            empty;         // there is no receive request
-    logic            fetch_add;
-    logic            acknowledge_request;
-    logic            congestion;
-    logic            backward_congestion;
-    logic [4:0]      rnr_timer;
+    logic turn;
+    logic check;  // the grant counts
+    logic silent;  // a WRITE of no bytes: it needs no permission, but calls an engine where it has one
+    logic allowed;  // by the queue pair's own flags
+    logic refuse_after;  // an invalid request, if the access is granted
+    logic empty;  // there is no receive request
+    logic fetch_add;
+    logic acknowledge_request;
+    logic congestion;
+    logic backward_congestion;
+    logic [4:0] rnr_timer;
     resource_count_t resources;
-    payload_bytes_t  bytes;
-    logic [6:0]      offset;
-    address_t        address;
-    logic [63:0]     first;         // as in verdict_t
-    logic [63:0]     second;
+    payload_bytes_t bytes;
+    logic [6:0] offset;
+    address_t address;
+    logic [63:0] first;  // as in verdict_t
+    logic [63:0] second;
     resource_index_t resource;
-    psn_t            psn;           // of the answer
+    psn_t psn;  // of the answer
     // What `state` becomes if the packet is accepted, or if it came too early.
-    logic [31:0]     done;
-    psn_t            packets;
-    psn_t            expected;
-    psn_t            dropped;
+    logic [31:0] done;
+    psn_t packets;
+    psn_t expected;
+    psn_t dropped;
     // As it was before, except where a message that begins goes to: that means nothing unless it is accepted.
-    state_t          state;
+    state_t state;
   } work_t;
 
   // Facts about a packet whose turn it is.
@@ -236,8 +235,8 @@ package responder_pkg;
     logic overflow;
     logic has_payload;
     logic length_zero;
-    logic partial;        // a READ whose last response is not full
-    psn_t full;           // packets of a READ that are
+    logic partial;          // a READ whose last response is not full
+    psn_t full;             // packets of a READ that are
   } facts_t;
 
 endpackage

@@ -111,11 +111,11 @@ module responses
   } read_t;
 
   typedef struct packed {
-    logic        atomic;
-    logic        duplicate;
-    psn_t        psn;
+    logic  atomic;
+    logic  duplicate;
+    psn_t  psn;
     // Of an atomic: the original value in the low bits.
-    read_t       read;
+    read_t read;
   } entry_t;
 
   // A packet of which the check failed.
@@ -160,7 +160,7 @@ module responses
   end
 
   // Stages.
-  logic      valid1_q, valid2_q, valid3_q, valid4_q, valid5_q, valid6_q;
+  logic valid1_q, valid2_q, valid3_q, valid4_q, valid5_q, valid6_q;
   qp_index_t qp1_q, qp2_q, qp3_q, qp4_q, qp5_q, qp6_q;
   event_e    event1_q;
 
@@ -194,7 +194,7 @@ module responses
   endfunction
 
   assign control_matters = control_i.operation inside {ControlReset, ControlReceive, ControlError};
-  assign answer_matters = answer_i.kind != AnswerNone || answer_i.congestion;
+  assign answer_matters  = answer_i.kind != AnswerNone || answer_i.congestion;
 
   // All but turns write in stage 1, turns in stage 3: they must not meet.
   logic may_write1;
@@ -206,11 +206,15 @@ module responses
 
   assign take_failure = failure_valid && may_write1 && failure_free && !writing(failure.qp);
   // What was failing must not reach into the time after the change, so all of it is waited for.
-  assign take_control = control_valid_i && control_matters && may_write1 && !failure_valid
-                        && !writing(control_i.qp) && !checking(control_i.qp);
+  assign take_control = control_valid_i && control_matters && may_write1 && !failure_valid && !writing(
+      control_i.qp
+  ) && !checking(
+      control_i.qp
+  );
   // Every other event can be a turn. Whether the turn is held up is not asked: that would be a long path.
-  assign take_answer = answer_valid_i && answer_matters && may_write1 && !take_failure && !take_control
-                       && !writing(answer_qp_i) && !(was_answer_q && turn_valid && room);
+  assign take_answer = answer_valid_i && answer_matters && may_write1 && !take_failure && !take_control && !writing(
+      answer_qp_i
+  ) && !(was_answer_q && turn_valid && room);
   assign take_turn = turn_allowed && !take_failure && !take_control && !take_answer;
   assign take = take_failure || take_control || take_answer || take_turn;
 
@@ -233,7 +237,7 @@ module responses
     end
   end
 
-  assign table_read_o = turn_valid;
+  assign table_read_o  = turn_valid;
   assign table_index_o = turn;
 
   // Stage 1: the state. All but turns change it now.
@@ -299,8 +303,9 @@ module responses
   end
 
   assign write1 = valid1_q && event1_q != EventTurn;
-  assign late = (state.pending != PendingNone && psn_before(answer_q.psn, state.psn))
-                || (state.pending == PendingRefuse && answer_q.duplicate);
+  assign late = (state.pending != PendingNone && psn_before(
+      answer_q.psn, state.psn
+  )) || (state.pending == PendingRefuse && answer_q.duplicate);
   assign gap = state.pending == PendingRefuse && answer_q.syndrome == SyndromeSequenceError;
 
   always_comb begin
@@ -319,8 +324,8 @@ module responses
           changed.open = 1'b0;
           changed.forgotten = state.count;
         end else if (!last_q) begin
-          changed.head = state.head + 1'b1;
-          changed.count = state.count - 1'b1;
+          changed.head   = state.head + 1'b1;
+          changed.count  = state.count - 1'b1;
           changed.offset = '0;
         end
       end
@@ -402,14 +407,14 @@ module responses
 
   // Stage 2: the oldest answer of a turn, and what of it is left.
 
-  entry_t      entry;
-  state_t      state2_q;
-  logic        drop2_q;
-  logic        respond2_q;
-  logic        acknowledge2_q;
-  logic [2:0]  path_mtu2_q;
-  logic [15:0] domain2_q;
-  logic        turn1;
+  entry_t        entry;
+  state_t        state2_q;
+  logic          drop2_q;
+  logic          respond2_q;
+  logic          acknowledge2_q;
+  logic   [ 2:0] path_mtu2_q;
+  logic   [15:0] domain2_q;
+  logic          turn1;
 
   assign turn1 = valid1_q && event1_q == EventTurn;
 
@@ -446,24 +451,24 @@ module responses
 
   // Stage 3: cut off a packet.
 
-  state_t         state3_q;
+  state_t                state3_q;
   // The PSN and the address have been computed from here in stage 2.
   // verilator lint_off UNUSEDSIGNAL
-  entry_t         entry3_q;
+  entry_t                entry3_q;
   // verilator lint_on UNUSEDSIGNAL
-  logic           drop3_q;
-  logic           respond3_q;
-  logic           acknowledge3_q;
-  logic [15:0]    domain3_q;
-  payload_bytes_t mtu3_q;
-  logic           begun3_q;
-  psn_t           psn3_q;
-  address_t       address3_q;
-  logic [31:0]    left3_q;
-  state_t         after;
-  logic           last3;
-  payload_bytes_t bytes3;
-  packet_t        packet3;
+  logic                  drop3_q;
+  logic                  respond3_q;
+  logic                  acknowledge3_q;
+  logic           [15:0] domain3_q;
+  payload_bytes_t        mtu3_q;
+  logic                  begun3_q;
+  psn_t                  psn3_q;
+  address_t              address3_q;
+  logic           [31:0] left3_q;
+  state_t                after;
+  logic                  last3;
+  payload_bytes_t        bytes3;
+  packet_t               packet3;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) valid3_q <= 1'b0;
@@ -487,19 +492,19 @@ module responses
     end
   end
 
-  assign last3 = entry3_q.atomic || left3_q <= 32'(mtu3_q);
+  assign last3  = entry3_q.atomic || left3_q <= 32'(mtu3_q);
   assign bytes3 = left3_q <= 32'(mtu3_q) ? left3_q[$bits(payload_bytes_t)-1:0] : mtu3_q;
 
   always_comb begin
     after = state3_q;
     if (drop3_q) after.forgotten = state3_q.forgotten - 1'b1;
     if (drop3_q || (respond3_q && last3)) begin
-      after.head = state3_q.head + 1'b1;
-      after.count = state3_q.count - 1'b1;
+      after.head   = state3_q.head + 1'b1;
+      after.count  = state3_q.count - 1'b1;
       after.offset = '0;
     end else if (respond3_q) begin
       after.offset = state3_q.offset + 32'(mtu3_q);
-      after.next = psn3_q + 1'b1;
+      after.next   = psn3_q + 1'b1;
     end
     if (respond3_q && last3 && state3_q.follow && !entry3_q.duplicate) after.psn = psn3_q + 1'b1;
     if (acknowledge3_q) after.pending = PendingNone;
@@ -524,10 +529,12 @@ module responses
       packet3.psn = psn3_q;
       if (entry3_q.atomic) begin
         packet3.opcode = AtomicAcknowledge;
-        packet3.value = {entry3_q.read.rkey, entry3_q.read.length};
+        packet3.value  = {entry3_q.read.rkey, entry3_q.read.length};
       end else begin
         packet3.bytes = bytes3;
-        unique case ({begun3_q, last3})
+        unique case ({
+          begun3_q, last3
+        })
           2'b01: packet3.opcode = ReadResponseOnly;
           2'b00: packet3.opcode = ReadResponseFirst;
           2'b10: packet3.opcode = ReadResponseMiddle;
@@ -542,25 +549,25 @@ module responses
   assign checked3 = respond3_q && !entry3_q.atomic && left3_q != '0;
   assign check_valid_o = valid3_q && checked3;
   assign check_o = '{
-      remote: 1'b1,
-      key: entry3_q.read.rkey,
-      domain: domain3_q,
-      address: 64'(address3_q),
-      bytes: 32'(bytes3),
-      needs: '{remote_read: 1'b1, default: 1'b0}
-  };
+          remote: 1'b1,
+          key: entry3_q.read.rkey,
+          domain: domain3_q,
+          address: 64'(address3_q),
+          bytes: 32'(bytes3),
+          needs: '{remote_read: 1'b1, default: 1'b0}
+      };
 
   assign state_write = !cleared || write1 || valid3_q;
   always_comb begin
     if (!cleared) begin
       state_write_qp = clear_q[QueuePairBits-1:0];
-      state_written = '0;
+      state_written  = '0;
     end else if (valid3_q) begin
       state_write_qp = qp3_q;
-      state_written = after;
+      state_written  = after;
     end else begin
       state_write_qp = qp1_q;
-      state_written = changed;
+      state_written  = changed;
     end
   end
 
@@ -572,8 +579,7 @@ module responses
     .clk_i,
     .rst_ni,
     .ready_o           (scheduler_ready),
-    .activate_a_valid_i((write1 && active1)
-                        || (valid3_q && (after.count != '0 || after.pending != PendingNone))),
+    .activate_a_valid_i((write1 && active1) || (valid3_q && (after.count != '0 || after.pending != PendingNone))),
     .activate_a_i      (state_write_qp),
     .activate_b_valid_i(1'b0),
     .activate_b_ready_o(unused_ready),
@@ -599,12 +605,12 @@ module responses
   manner_t manner3, manner4_q, manner5_q, manner6_q;
 
   assign manner3 = '{
-      send: respond3_q || acknowledge3_q,
-      checked: checked3,
-      answer: respond3_q || drop3_q,
-      last: drop3_q || last3,
-      duplicate: entry3_q.duplicate
-  };
+          send: respond3_q || acknowledge3_q,
+          checked: checked3,
+          answer: respond3_q || drop3_q,
+          last: drop3_q || last3,
+          duplicate: entry3_q.duplicate
+      };
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -654,14 +660,13 @@ module responses
   end
 
   // What is left of an original that failed is forgotten turn by turn.
-  assign answered_valid_o = valid6_q && manner6_q.answer
-                            && (manner6_q.last || (refused && manner6_q.duplicate));
+  assign answered_valid_o = valid6_q && manner6_q.answer && (manner6_q.last || (refused && manner6_q.duplicate));
   assign answered_qp_o = qp6_q;
   assign answered_duplicate_o = manner6_q.duplicate;
 
-  packet_t                   out;
-  logic [$clog2(Credits):0]  out_level;
-  logic                      unused_out_ready;
+  packet_t                     out;
+  logic    [$clog2(Credits):0] out_level;
+  logic                        unused_out_ready;
 
   fifo #(
     .T    (packet_t),
@@ -701,15 +706,14 @@ module responses
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) used_q <= '0;
-    else used_q <= used_q + (take_turn ? 5'd1 : 5'd0) - (give_back ? 5'd1 : 5'd0)
-                   - (valid6_q && !send ? 5'd1 : 5'd0);
+    else used_q <= used_q + (take_turn ? 5'd1 : 5'd0) - (give_back ? 5'd1 : 5'd0) - (valid6_q && !send ? 5'd1 : 5'd0);
   end
 
   // Failures: turns wait for them, so there are no more than stages.
-  logic [3:0] unused_failures;
-  logic       failures_ready;
-  logic       fail_valid_q;
-  qp_index_t  fail_q;
+  logic      [3:0] unused_failures;
+  logic            failures_ready;
+  logic            fail_valid_q;
+  qp_index_t       fail_q;
 
   fifo #(
     .T    (failure_t),
@@ -717,19 +721,21 @@ module responses
   ) u_failures (
     .clk_i,
     .rst_ni,
-    .in_valid_i (fail),
-    .in_ready_o (failures_ready),
-    .in_i       ('{
+    .in_valid_i(fail),
+    .in_ready_o(failures_ready),
+    .in_i(
+    '{
         qp: qp6_q,
         duplicate: manner6_q.duplicate,
         last: manner6_q.last,
         marked: packet6_q.marked,
         psn: packet6_q.psn
-    }),
+    }
+    ),
     .out_valid_o(failure_valid),
     .out_ready_i(take_failure),
-    .out_o      (failure),
-    .level_o    (unused_failures)
+    .out_o(failure),
+    .level_o(unused_failures)
   );
 
   assign failure_free = failure.duplicate || !fail_valid_q;
@@ -760,13 +766,18 @@ module responses
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (!(write1 && push && state.count[RingBits])) else $error("more answers than resources");
-      assert (!(write1 && valid3_q)) else $error("two events write the state");
+      assert (!(write1 && push && state.count[RingBits]))
+      else $error("more answers than resources");
+      assert (!(write1 && valid3_q))
+      else $error("two events write the state");
       assert (!write1 || active1 == (changed.count != '0 || changed.pending != PendingNone))
       else $error("what is to be sent is not what is said");
-      assert (failures_ready || !fail) else $error("more failures than stages");
-      assert (used_q >= out_level) else $error("packets without room");
-      assert (!cleared || scheduler_ready) else $error("the scheduler is not ready");
+      assert (failures_ready || !fail)
+      else $error("more failures than stages");
+      assert (used_q >= out_level)
+      else $error("packets without room");
+      assert (!cleared || scheduler_ready)
+      else $error("the scheduler is not ready");
       assert (!(valid3_q && respond3_q && !entry3_q.atomic
                 && !(mtu3_q inside {13'd256, 13'd512, 13'd1024, 13'd2048, 13'd4096})))
       else $error("path MTU outside 1 to 5");

@@ -31,21 +31,21 @@ module scheduler
   // has one writer. Eight flags to a word, since narrow RAMs waste LUTs; each writer reads the word that it changes.
   localparam int unsigned Words = QueuePairs / 8;
   (* ram_style = "distributed" *)
-  logic [7:0] joined[Words];
+  logic      [          7:0] joined      [Words];
   (* ram_style = "distributed" *)
-  logic [7:0] left[Words];
+  logic      [          7:0] left        [Words];
 
   // The word to clear next; the highest bit says that all are cleared.
-  logic [IndexBits-3:0] clear_q;
-  logic [IndexBits:0]   level;
+  logic      [IndexBits-3:0] clear_q;
+  logic      [  IndexBits:0] level;
 
-  logic       activate;
-  qp_index_t  index;
-  logic       leave;
-  logic [7:0] joined_word;
-  logic [7:0] left_word;
-  logic       in_line;
-  logic       join_line;
+  logic                      activate;
+  qp_index_t                 index;
+  logic                      leave;
+  logic      [          7:0] joined_word;
+  logic      [          7:0] left_word;
+  logic                      in_line;
+  logic                      join_line;
 
   assign ready_o = clear_q[IndexBits-3];
   assign activate_b_ready_o = ready_o && !activate_a_valid_i;
@@ -62,9 +62,9 @@ module scheduler
   // The line. One bit more than an index tells a full line from an empty one. Who leaves a full line may join it in the
   // same cycle, in the place that it leaves; `fifo` would not take that.
   (* ram_style = "distributed" *)
-  qp_index_t          line[QueuePairs];
-  logic [IndexBits:0] head_q;
-  logic [IndexBits:0] tail_q;
+  qp_index_t               line   [QueuePairs];
+  logic      [IndexBits:0] head_q;
+  logic      [IndexBits:0] tail_q;
 
   assign level = tail_q - head_q;
   assign turn_valid_o = level != '0;
@@ -101,8 +101,10 @@ module scheduler
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (!(join_line && level[IndexBits] && !leave)) else $error("the line is longer than all queue pairs");
-      assert (ready_o || !activate_a_valid_i) else $error("activation before the flags are cleared");
+      assert (!(join_line && level[IndexBits] && !leave))
+      else $error("the line is longer than all queue pairs");
+      assert (ready_o || !activate_a_valid_i)
+      else $error("activation before the flags are cleared");
     end
   end
 

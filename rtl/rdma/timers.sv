@@ -42,17 +42,17 @@ module timers
 
   // Which are armed, eight to a word, since narrow RAMs waste LUTs; and how many.
   (* ram_style = "distributed" *)
-  logic [7:0]         armed[QueuePairs / 8];
+  logic [        7:0] armed     [QueuePairs / 8];
   logic [IndexBits:0] count_q;
-  logic [7:0]         set_word;
-  logic [7:0]         set_bit;
-  logic [7:0]         scan_word;
+  logic [        7:0] set_word;
+  logic [        7:0] set_bit;
+  logic [        7:0] scan_word;
   logic               was_armed;
 
-  assign set_word = armed[set_index_i[IndexBits-1:3]];
-  assign set_bit = 8'd1 << set_index_i[2:0];
+  assign set_word  = armed[set_index_i[IndexBits-1:3]];
+  assign set_bit   = 8'd1 << set_index_i[2:0];
   assign was_armed = set_word[set_index_i[2:0]];
-  assign armed_o = count_q != '0;
+  assign armed_o   = count_q != '0;
 
   always_ff @(posedge clk_i) begin
     if (!ready_o) armed[clear_q[IndexBits-4:0]] <= '0;
@@ -121,9 +121,9 @@ module timers
   end
 
   // The earliest of those looked at since something was set, and how many these are; the highest bit says all.
-  logic [IndexBits:0] seen_q;
-  cycles_t            earliest_q;
-  logic               look;
+  logic    [IndexBits:0] seen_q;
+  cycles_t               earliest_q;
+  logic                  look;
 
   assign look = !stall && read_fresh_q && !seen_q[IndexBits];
   assign earliest_valid_o = seen_q[IndexBits] && armed_o;
@@ -141,8 +141,10 @@ module timers
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (ready_o || !set_i) else $error("a deadline is set before all are disarmed");
-      assert (!earliest_valid_o || earliest_q != '1) else $error("deadlines are armed but none was seen");
+      assert (ready_o || !set_i)
+      else $error("a deadline is set before all are disarmed");
+      assert (!earliest_valid_o || earliest_q != '1)
+      else $error("deadlines are armed but none was seen");
     end
   end
 

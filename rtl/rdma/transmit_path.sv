@@ -96,11 +96,11 @@ module transmit_path
 
   assign read_valid_o = transmit_valid && reads && room;
   assign read_o = '{
-    source: transmit.source,
-    transfer: '{address: transmit.source_address, bytes: transmit.bytes},
-    keep: transmit.keep,
-    keep_address: transmit.keep_address
-  };
+          source: transmit.source,
+          transfer: '{address: transmit.source_address, bytes: transmit.bytes},
+          keep: transmit.keep,
+          keep_address: transmit.keep_address
+      };
 
   // Packets wait for their payload.
 
@@ -127,9 +127,9 @@ module transmit_path
   // Payloads are aligned as their frames need them.
 
   typedef struct packed {
-    logic [5:0]     from;
-    logic [5:0]     to;
-    payload_bytes_t bytes;
+    logic [5:0] from;
+    logic [5:0]       to;
+    payload_bytes_t   bytes;
   } align_t;
 
   typedef struct packed {
@@ -153,16 +153,15 @@ module transmit_path
   ) i_aligns (
     .clk_i,
     .rst_ni,
-    .in_valid_i (transmit_valid && transmit_ready && reads),
-    .in_ready_o (align_in_ready),
+    .in_valid_i(transmit_valid && transmit_ready && reads),
+    .in_ready_o(align_in_ready),
     // Behind 54 bytes and the extended headers.
-    .in_i       ({transmit.source_address[5:0],
-                  6'd54 + {1'b0, extension_words(transmit.opcode), 2'b00}, transmit.bytes}),
+    .in_i({transmit.source_address[5:0], 6'd54 + {1'b0, extension_words(transmit.opcode), 2'b00}, transmit.bytes}),
     .out_valid_o(align_valid),
     .out_ready_i(align_ready),
-    .out_o      (align),
+    .out_o(align),
     /* verilator lint_off PINCONNECTEMPTY */  // not needed here
-    .level_o    ()
+    .level_o()
     /* verilator lint_on PINCONNECTEMPTY */
   );
 
@@ -269,15 +268,15 @@ module transmit_path
   icrc_insert i_insert (
     .clk_i,
     .rst_ni,
-    .room_o       (beat_room),
-    .beat_valid_i (beat_valid),
-    .beat_i       (beat),
-    .straddles_i  (straddles),
-    .straddled_i  (straddled),
+    .room_o      (beat_room),
+    .beat_valid_i(beat_valid),
+    .beat_i      (beat),
+    .straddles_i (straddles),
+    .straddled_i (straddled),
     .frame_valid_o,
     .frame_ready_i,
     .frame_o,
-    .idle_o       (insert_idle)
+    .idle_o      (insert_idle)
   );
 
   assign events_o.sent_pkts = frame_valid_o && frame_ready_i && frame_o.last;
@@ -286,7 +285,8 @@ module transmit_path
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && transmit_valid) begin
-      assert (transmit.bytes <= 13'd4096) else $error("more payload than any path MTU allows");
+      assert (transmit.bytes <= 13'd4096)
+      else $error("more payload than any path MTU allows");
     end
   end
 

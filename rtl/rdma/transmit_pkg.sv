@@ -32,10 +32,10 @@ package transmit_pkg;
     ipv4_address_t destination;
     logic [15:0]   source_port;
     qpn_t          destination_qp;
-    logic [12:0]   total_bytes;  // of the IPv4 packet
+    logic [12:0]   total_bytes;      // of the IPv4 packet
     // The one's complement sum of the IPv4 header, whose last carry is still to be added.
-    logic [16:0]   sum;
-    logic [6:0]    beats;        // less one
+    logic [16:0]   partial_sum;
+    logic [6:0]    beats;            // less one
     logic [5:0]    empty;
   } header_t;
 
@@ -51,20 +51,20 @@ package transmit_pkg;
   // Words of extended headers (clause 9.2.2, table 38).
   function automatic logic [2:0] extension_words(opcode_e opcode);
     unique case (opcode)
-      WriteFirst, WriteOnly, ReadRequest: return 3'd4;          // RETH
-      WriteOnlyImmediate: return 3'd5;                          // RETH, ImmDt
-      SendLastImmediate, SendOnlyImmediate, WriteLastImmediate: return 3'd1;  // ImmDt
-      CompareSwap, FetchAdd: return 3'd7;                       // AtomicETH
+      WriteFirst, WriteOnly, ReadRequest:                                 return 3'd4;  // RETH
+      WriteOnlyImmediate:                                                 return 3'd5;  // RETH, ImmDt
+      SendLastImmediate, SendOnlyImmediate, WriteLastImmediate:           return 3'd1;  // ImmDt
+      CompareSwap, FetchAdd:                                              return 3'd7;  // AtomicETH
       ReadResponseFirst, ReadResponseLast, ReadResponseOnly, Acknowledge: return 3'd1;  // AETH
-      AtomicAcknowledge: return 3'd3;                           // AETH, AtomicAckETH
-      default: return 3'd0;
+      AtomicAcknowledge:                                                  return 3'd3;  // AETH, AtomicAckETH
+      default:                                                            return 3'd0;
     endcase
   endfunction
 
   // Where the payload lies is none of a frame's.
   /* verilator lint_off UNUSEDSIGNAL */
   function automatic packet_t encode(transmit_t transmit);
-  /* verilator lint_on UNUSEDSIGNAL */
+    /* verilator lint_on UNUSEDSIGNAL */
     packet_t packet;
     packet.qp = transmit.qp;
     packet.opcode = transmit.opcode;
@@ -75,23 +75,18 @@ package transmit_pkg;
     packet.has_payload = transmit.bytes != '0;
     packet.second = extension_words(transmit.opcode) >= 3'd3;
     packet.pad = -transmit.bytes[1:0];
-    packet.words = transmit.bytes[12:2] + 11'(transmit.bytes[1:0] != '0)
-        + 11'(extension_words(transmit.opcode));
+    packet.words = transmit.bytes[12:2] + 11'(transmit.bytes[1:0] != '0) + 11'(extension_words(transmit.opcode));
     unique case (transmit.opcode)
       WriteFirst, WriteOnly, ReadRequest:
-        packet.extension = {transmit.remote_address, transmit.rkey, transmit.length, 96'd0};
+      packet.extension = {transmit.remote_address, transmit.rkey, transmit.length, 96'd0};
       WriteOnlyImmediate:
-        packet.extension =
-            {transmit.remote_address, transmit.rkey, transmit.length, transmit.immediate, 64'd0};
-      SendLastImmediate, SendOnlyImmediate, WriteLastImmediate:
-        packet.extension = {transmit.immediate, 192'd0};
+      packet.extension = {transmit.remote_address, transmit.rkey, transmit.length, transmit.immediate, 64'd0};
+      SendLastImmediate, SendOnlyImmediate, WriteLastImmediate: packet.extension = {transmit.immediate, 192'd0};
       CompareSwap, FetchAdd:
-        packet.extension =
-            {transmit.remote_address, transmit.rkey, transmit.swap_or_add, transmit.compare};
+      packet.extension = {transmit.remote_address, transmit.rkey, transmit.swap_or_add, transmit.compare};
       ReadResponseFirst, ReadResponseLast, ReadResponseOnly, Acknowledge:
-        packet.extension = {transmit.syndrome, transmit.msn, 192'd0};
-      AtomicAcknowledge:
-        packet.extension = {transmit.syndrome, transmit.msn, transmit.swap_or_add, 128'd0};
+      packet.extension = {transmit.syndrome, transmit.msn, 192'd0};
+      AtomicAcknowledge: packet.extension = {transmit.syndrome, transmit.msn, transmit.swap_or_add, 128'd0};
       default: packet.extension = '0;
     endcase
     packet.extension = wire_order(packet.extension);

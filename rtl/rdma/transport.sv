@@ -13,142 +13,142 @@ module transport
   parameter int unsigned RpcCredits       = 16,
   parameter bit          AdditiveIncrease = 1'b0
 ) (
-  input  logic                     clk_i,
-  input  logic                     rst_ni,
-  input  cycles_t                  now_i,
-  input  mac_address_t             hardware_i,
-  input  ipv4_address_t            address_i,
+  input logic          clk_i,
+  input logic          rst_ni,
+  input cycles_t       now_i,
+  input mac_address_t  hardware_i,
+  input ipv4_address_t address_i,
 
   // From the wire: headers of good packets, and their frames in the same order.
-  input  logic                     header_valid_i,
-  output logic                     header_ready_o,
-  input  roce_header_t             header_i,
-  input  logic                     receive_valid_i,
-  output logic                     receive_ready_o,
-  input  beat_t                    receive_i,
+  input  logic         header_valid_i,
+  output logic         header_ready_o,
+  input  roce_header_t header_i,
+  input  logic         receive_valid_i,
+  output logic         receive_ready_o,
+  input  beat_t        receive_i,
   // To the wire.
-  output logic                     frame_valid_o,
-  input  logic                     frame_ready_i,
-  output beat_t                    frame_o,
+  output logic         frame_valid_o,
+  input  logic         frame_ready_i,
+  output beat_t        frame_o,
 
   // From the driver. `control_done_o` is a pulse when an operation has taken effect everywhere.
-  input  logic                     table_write_valid_i,
-  output logic                     table_write_ready_o,
-  input  queue_pair_t              table_write_i,
-  input  logic                     region_write_valid_i,
-  output logic                     region_write_ready_o,
-  input  region_index_t            region_write_index_i,
-  input  region_t                  region_write_i,
-  input  logic                     control_valid_i,
-  output logic                     control_ready_o,
-  input  control_t                 control_i,
-  output logic                     control_done_o,
-  input  logic                     query_valid_i,
-  output logic                     query_ready_o,
-  input  qp_index_t                query_qp_i,
-  output logic                     query_done_o,
-  output responder_query_t         responder_query_o,
-  output requester_query_t         requester_query_o,
+  input  logic             table_write_valid_i,
+  output logic             table_write_ready_o,
+  input  queue_pair_t      table_write_i,
+  input  logic             region_write_valid_i,
+  output logic             region_write_ready_o,
+  input  region_index_t    region_write_index_i,
+  input  region_t          region_write_i,
+  input  logic             control_valid_i,
+  output logic             control_ready_o,
+  input  control_t         control_i,
+  output logic             control_done_o,
+  input  logic             query_valid_i,
+  output logic             query_ready_o,
+  input  qp_index_t        query_qp_i,
+  output logic             query_done_o,
+  output responder_query_t responder_query_o,
+  output requester_query_t requester_query_o,
 
   // Posts of the host and of engines, and what came of them.
-  input  logic                     post_valid_i,
-  output logic                     post_ready_o,
-  input  work_request_t            post_i,
-  input  logic                     receive_post_valid_i,
-  output logic                     receive_post_ready_o,
-  input  receive_request_t         receive_post_i,
-  output logic                     completion_valid_o,
-  input  logic                     completion_ready_i,
-  output completion_t              completion_o,
-  input  logic                     engine_post_valid_i,
-  output logic                     engine_post_ready_o,
-  input  work_request_t            engine_post_i,
-  output logic                     engine_completion_valid_o,
-  input  logic                     engine_completion_ready_i,
-  output completion_t              engine_completion_o,
+  input  logic             post_valid_i,
+  output logic             post_ready_o,
+  input  work_request_t    post_i,
+  input  logic             receive_post_valid_i,
+  output logic             receive_post_ready_o,
+  input  receive_request_t receive_post_i,
+  output logic             completion_valid_o,
+  input  logic             completion_ready_i,
+  output completion_t      completion_o,
+  input  logic             engine_post_valid_i,
+  output logic             engine_post_ready_o,
+  input  work_request_t    engine_post_i,
+  output logic             engine_completion_valid_o,
+  input  logic             engine_completion_ready_i,
+  output completion_t      engine_completion_o,
 
   // WRITEs into RPC regions: first their beats, then the call.
-  output logic                     snoop_valid_o,
-  input  logic                     snoop_ready_i,
-  output write_beat_t              snoop_o,
-  output address_t                 snoop_address_o,
-  output logic [3:0]               snoop_slot_o,
-  output logic                     call_valid_o,
-  input  logic                     call_ready_i,
-  output rpc_call_t                call_o,
+  output logic              snoop_valid_o,
+  input  logic              snoop_ready_i,
+  output write_beat_t       snoop_o,
+  output address_t          snoop_address_o,
+  output logic        [3:0] snoop_slot_o,
+  output logic              call_valid_o,
+  input  logic              call_ready_i,
+  output rpc_call_t         call_o,
 
   // An engine changes what a peer may do through a queue pair or in a region (SafarDB, design principle 3). The marker
   // says that a change of a queue pair is in force and that all that was allowed before it lies in memory.
   // A change of a region is in force for the next packet; a change of any queue pair behind it serves as its fence.
-  input  logic                     permission_valid_i,
-  output logic                     permission_ready_o,
-  input  qp_index_t                permission_qp_i,
-  input  access_t                  permission_access_i,
-  input  logic                     region_permission_valid_i,
-  input  region_index_t            region_permission_index_i,
-  input  access_t                  region_permission_access_i,
-  output logic                     marker_o,
-  output qp_index_t                marker_qp_o,
+  input  logic          permission_valid_i,
+  output logic          permission_ready_o,
+  input  qp_index_t     permission_qp_i,
+  input  access_t       permission_access_i,
+  input  logic          region_permission_valid_i,
+  input  region_index_t region_permission_index_i,
+  input  access_t       region_permission_access_i,
+  output logic          marker_o,
+  output qp_index_t     marker_qp_o,
 
   output logic [7:0][BeatBits-1:0] registers_o,
   // The oldest WRITE, SEND, READ response or atomic on its way into memory is visible there; for measuring latency.
   output logic                     placed_o,
 
-  output logic                     hbm_aw_valid_o,
-  input  logic                     hbm_aw_ready_i,
-  output axi_address_t             hbm_aw_o,
-  output logic                     hbm_w_valid_o,
-  input  logic                     hbm_w_ready_i,
-  output write_beat_t              hbm_w_o,
-  input  logic                     hbm_b_valid_i,
-  input  logic [1:0]               hbm_b_response_i,
-  output logic                     hbm_ar_valid_o,
-  input  logic                     hbm_ar_ready_i,
-  output axi_address_t             hbm_ar_o,
-  input  logic                     hbm_r_valid_i,
-  output logic                     hbm_r_ready_o,
-  input  axi_read_t                hbm_r_i,
-  output logic                     host_aw_valid_o,
-  input  logic                     host_aw_ready_i,
-  output axi_address_t             host_aw_o,
-  output logic                     host_w_valid_o,
-  input  logic                     host_w_ready_i,
-  output write_beat_t              host_w_o,
-  input  logic                     host_b_valid_i,
-  input  logic [1:0]               host_b_response_i,
-  output logic                     host_ar_valid_o,
-  input  logic                     host_ar_ready_i,
-  output axi_address_t             host_ar_o,
-  input  logic                     host_r_valid_i,
-  output logic                     host_r_ready_o,
-  input  axi_read_t                host_r_i,
-  output logic                     retransmission_aw_valid_o,
-  input  logic                     retransmission_aw_ready_i,
-  output axi_address_t             retransmission_aw_o,
-  output logic                     retransmission_w_valid_o,
-  input  logic                     retransmission_w_ready_i,
-  output write_beat_t              retransmission_w_o,
-  input  logic                     retransmission_b_valid_i,
-  input  logic [1:0]               retransmission_b_response_i,
-  output logic                     retransmission_ar_valid_o,
-  input  logic                     retransmission_ar_ready_i,
-  output axi_address_t             retransmission_ar_o,
-  input  logic                     retransmission_r_valid_i,
-  output logic                     retransmission_r_ready_o,
-  input  axi_read_t                retransmission_r_i,
+  output logic               hbm_aw_valid_o,
+  input  logic               hbm_aw_ready_i,
+  output axi_address_t       hbm_aw_o,
+  output logic               hbm_w_valid_o,
+  input  logic               hbm_w_ready_i,
+  output write_beat_t        hbm_w_o,
+  input  logic               hbm_b_valid_i,
+  input  logic         [1:0] hbm_b_response_i,
+  output logic               hbm_ar_valid_o,
+  input  logic               hbm_ar_ready_i,
+  output axi_address_t       hbm_ar_o,
+  input  logic               hbm_r_valid_i,
+  output logic               hbm_r_ready_o,
+  input  axi_read_t          hbm_r_i,
+  output logic               host_aw_valid_o,
+  input  logic               host_aw_ready_i,
+  output axi_address_t       host_aw_o,
+  output logic               host_w_valid_o,
+  input  logic               host_w_ready_i,
+  output write_beat_t        host_w_o,
+  input  logic               host_b_valid_i,
+  input  logic         [1:0] host_b_response_i,
+  output logic               host_ar_valid_o,
+  input  logic               host_ar_ready_i,
+  output axi_address_t       host_ar_o,
+  input  logic               host_r_valid_i,
+  output logic               host_r_ready_o,
+  input  axi_read_t          host_r_i,
+  output logic               retransmission_aw_valid_o,
+  input  logic               retransmission_aw_ready_i,
+  output axi_address_t       retransmission_aw_o,
+  output logic               retransmission_w_valid_o,
+  input  logic               retransmission_w_ready_i,
+  output write_beat_t        retransmission_w_o,
+  input  logic               retransmission_b_valid_i,
+  input  logic         [1:0] retransmission_b_response_i,
+  output logic               retransmission_ar_valid_o,
+  input  logic               retransmission_ar_ready_i,
+  output axi_address_t       retransmission_ar_o,
+  input  logic               retransmission_r_valid_i,
+  output logic               retransmission_r_ready_o,
+  input  axi_read_t          retransmission_r_i,
 
   // For a simulator that skips cycles in which nothing happens.
-  output logic                     armed_o,
-  output logic                     earliest_valid_o,
-  output cycles_t                  earliest_o,
+  output logic    armed_o,
+  output logic    earliest_valid_o,
+  output cycles_t earliest_o,
 
-  output responder_events_t        responder_events_o,
-  output responses_events_t        responses_events_o,
-  output request_side_events_t     request_side_events_o,
-  output placement_events_t        placement_events_o,
-  output memory_events_t           memory_events_o,
-  output transmit_path_events_t    transmit_path_events_o,
-  output logic                     idle_o
+  output responder_events_t     responder_events_o,
+  output responses_events_t     responses_events_o,
+  output request_side_events_t  request_side_events_o,
+  output placement_events_t     placement_events_o,
+  output memory_events_t        memory_events_o,
+  output transmit_path_events_t transmit_path_events_o,
+  output logic                  idle_o
 );
 
   // Tables.
@@ -192,30 +192,34 @@ module transport
   ) u_region_table (
     .clk_i,
     .rst_ni,
-    .ready_o           (regions_ready),
-    .write_i           (region_write_valid_i && regions_ready),
-    .write_ready_o     (region_write_ready),
-    .write_index_i     (region_write_index_i),
-    .write_data_i      (region_write_i),
-    .permission_i      (region_permission_valid_i),
-    .permission_index_i(region_permission_index_i),
+    .ready_o            (regions_ready),
+    .write_i            (region_write_valid_i && regions_ready),
+    .write_ready_o      (region_write_ready),
+    .write_index_i      (region_write_index_i),
+    .write_data_i       (region_write_i),
+    .permission_i       (region_permission_valid_i),
+    .permission_index_i (region_permission_index_i),
     .permission_access_i(region_permission_access_i),
-    .request_valid_i   (check_valid),
-    .request_i         (check),
-    .grant_o           (grant)
+    .request_valid_i    (check_valid),
+    .request_i          (check),
+    .grant_o            (grant)
   );
   assign region_write_ready_o = region_write_ready && regions_ready;
 
-  // Control goes to all three; each says when it is done, or is done when it takes it.
+  // Control goes to all three; each says when it is done, or is done when it takes it. A change of access is done when its
+  // marker comes out of the placement: then everything that was allowed before lies in memory, and so does what an
+  // earlier change of a region allowed. An engine and the driver must not change the access of one queue pair at once.
 
   localparam int unsigned Controlled = 3;
 
-  logic [Controlled-1:0] control_valid;
-  logic [Controlled-1:0] control_ready;
-  logic                  responder_control_done;
-  logic                  requester_control_done;
-  logic                  control_pending_q;
-  logic [1:0]            control_waits_q;
+  logic      [Controlled-1:0] control_valid;
+  logic      [Controlled-1:0] control_ready;
+  logic                       responder_control_done;
+  logic                       requester_control_done;
+  logic                       control_pending_q;
+  logic                       control_access_q;
+  qp_index_t                  control_qp_q;
+  logic      [           2:0] control_waits_q;  // for requester, responder and marker
 
   broadcast #(
     .N(Controlled)
@@ -231,15 +235,22 @@ module transport
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       control_pending_q <= 1'b0;
-      control_waits_q   <= 2'b11;
+      control_waits_q   <= '1;
     end else begin
-      if (control_valid_i && control_ready_o) control_pending_q <= 1'b1;
+      if (control_valid_i && control_ready_o) begin
+        control_pending_q <= 1'b1;
+        control_access_q  <= control_i.operation == ControlAccess;
+        control_qp_q      <= control_i.qp;
+      end
       if (control_done_o) begin
         control_pending_q <= 1'b0;
-        control_waits_q   <= 2'b11;
+        control_waits_q   <= '1;
       end else begin
-        if (responder_control_done) control_waits_q[0] <= 1'b0;
-        if (requester_control_done) control_waits_q[1] <= 1'b0;
+        if (requester_control_done) control_waits_q[0] <= 1'b0;
+        if (responder_control_done) control_waits_q[1] <= 1'b0;
+        if (control_pending_q && (!control_access_q || marker_o && marker_qp_o == control_qp_q)) begin
+          control_waits_q[2] <= 1'b0;
+        end
       end
     end
   end
@@ -285,8 +296,8 @@ module transport
   logic      [Faults-1:0] held_ready;
   qp_index_t [Faults-1:0] held;
   // Copies of the responses' faults: 0 for the responder, 1 for the requester.
-  logic      [1:0]        copy_valid;
-  logic      [1:0]        copy_ready;
+  logic      [       1:0] copy_valid;
+  logic      [       1:0] copy_ready;
   logic                   to_responder_valid;
   logic                   to_responder_ready;
   qp_index_t              to_responder;
@@ -387,7 +398,7 @@ module transport
   qp_index_t      advance_qp;
   advance_t       advance;
 
-  logic dispatch_ready;
+  logic           dispatch_ready;
   dispatch u_dispatch (
     .clk_i,
     .rst_ni,
@@ -466,77 +477,77 @@ module transport
   write_beat_t    write_data;
   logic           written;
   assign placed_o = written;
-  logic           word_valid;
-  logic           word_ready;
-  target_e        word_target;
-  address_t       word_address;
-  logic           word_data_valid;
-  logic [63:0]    word_data;
-  logic           read_valid;
-  logic           read_ready;
-  read_command_t  read;
-  logic           data_valid;
-  logic           data_ready;
-  beat_t          data;
-  logic           receive_completion_valid;
-  logic           receive_completion_ready;
-  completion_t    receive_completion;
+  logic                 word_valid;
+  logic                 word_ready;
+  target_e              word_target;
+  address_t             word_address;
+  logic                 word_data_valid;
+  logic          [63:0] word_data;
+  logic                 read_valid;
+  logic                 read_ready;
+  read_command_t        read;
+  logic                 data_valid;
+  logic                 data_ready;
+  beat_t                data;
+  logic                 receive_completion_valid;
+  logic                 receive_completion_ready;
+  completion_t          receive_completion;
 
-  logic placement_idle;
+  logic                 placement_idle;
   placement u_placement (
     .clk_i,
     .rst_ni,
-    .order_valid_i        (order_valid),
-    .order_ready_o        (order_ready),
-    .order_requester_i    (order_requester),
-    .responder_valid_i    (responder_verdict_valid),
-    .responder_ready_o    (responder_verdict_ready),
-    .responder_i          (responder_verdict),
-    .requester_valid_i    (requester_verdict_valid),
-    .requester_ready_o    (requester_verdict_ready),
-    .requester_i          (requester_verdict),
-    .frame_valid_i        (receive_valid_i),
-    .frame_ready_o        (receive_ready_o),
-    .frame_i              (receive_i),
-    .write_valid_o        (write_valid),
-    .write_ready_i        (write_ready),
-    .write_o              (write),
-    .write_data_valid_o   (write_data_valid),
-    .write_data_ready_i   (write_data_ready),
-    .write_data_o         (write_data),
-    .written_i            (written),
-    .word_valid_o         (word_valid),
-    .word_ready_i         (word_ready),
-    .word_target_o        (word_target),
-    .word_address_o       (word_address),
-    .word_data_valid_i    (word_data_valid),
-    .word_data_i          (word_data),
+    .order_valid_i            (order_valid),
+    .order_ready_o            (order_ready),
+    .order_requester_i        (order_requester),
+    .responder_valid_i        (responder_verdict_valid),
+    .responder_ready_o        (responder_verdict_ready),
+    .responder_i              (responder_verdict),
+    .requester_valid_i        (requester_verdict_valid),
+    .requester_ready_o        (requester_verdict_ready),
+    .requester_i              (requester_verdict),
+    .frame_valid_i            (receive_valid_i),
+    .frame_ready_o            (receive_ready_o),
+    .frame_i                  (receive_i),
+    .write_valid_o            (write_valid),
+    .write_ready_i            (write_ready),
+    .write_o                  (write),
+    .write_data_valid_o       (write_data_valid),
+    .write_data_ready_i       (write_data_ready),
+    .write_data_o             (write_data),
+    .written_i                (written),
+    .word_valid_o             (word_valid),
+    .word_ready_i             (word_ready),
+    .word_target_o            (word_target),
+    .word_address_o           (word_address),
+    .word_data_valid_i        (word_data_valid),
+    .word_data_i              (word_data),
     .snoop_valid_o,
     .snoop_ready_i,
     .snoop_o,
     .snoop_address_o,
     .snoop_slot_o,
-    .completion_valid_o   (receive_completion_valid),
-    .completion_ready_i   (receive_completion_ready),
-    .completion_o         (receive_completion),
+    .completion_valid_o       (receive_completion_valid),
+    .completion_ready_i       (receive_completion_ready),
+    .completion_o             (receive_completion),
     .call_valid_o,
     .call_ready_i,
     .call_o,
-    .answer_valid_o       (answer_valid),
-    .answer_ready_i       (answer_ready),
-    .answer_qp_o          (answer_qp),
-    .answer_o             (answer),
-    .advance_valid_o      (advance_valid),
-    .advance_ready_i      (advance_ready),
-    .advance_qp_o         (advance_qp),
-    .advance_o            (advance),
+    .answer_valid_o           (answer_valid),
+    .answer_ready_i           (answer_ready),
+    .answer_qp_o              (answer_qp),
+    .answer_o                 (answer),
+    .advance_valid_o          (advance_valid),
+    .advance_ready_i          (advance_ready),
+    .advance_qp_o             (advance_qp),
+    .advance_o                (advance),
     .marker_o,
     .marker_qp_o,
-    .credit_return_valid_o(credit_return_valid),
-    .credit_return_o      (credit_return),
+    .credit_return_valid_o    (credit_return_valid),
+    .credit_return_o          (credit_return),
     .credit_return_requester_o(credit_return_requester),
-    .events_o             (placement_events_o),
-    .idle_o               (placement_idle)
+    .events_o                 (placement_events_o),
+    .idle_o                   (placement_idle)
   );
 
   logic memory_idle;
@@ -780,7 +791,7 @@ module transport
     .completion_o   (completion),
     .idle_o         (router_idle)
   );
-  assign completion_o        = completion;
+  assign completion_o = completion;
   assign engine_completion_o = completion;
 
   assign idle_o = table_ready && regions_ready && responder_idle && placement_idle && memory_idle

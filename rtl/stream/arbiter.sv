@@ -11,18 +11,18 @@ module arbiter #(
   parameter type         T = logic [7:0],
   parameter int unsigned N = 2
 ) (
-  input  logic                                clk_i,
-  input  logic                                rst_ni,
-  input  logic [N-1:0]                        in_valid_i,
-  output logic [N-1:0]                        in_ready_o,
-  input  T     [N-1:0]                        in_i,
-  input  logic [N-1:0]                        in_last_i,
-  output logic                                out_valid_o,
-  input  logic                                out_ready_i,
-  output T                                    out_o,
-  output logic                                out_last_o,
+  input  logic                               clk_i,
+  input  logic                               rst_ni,
+  input  logic [                      N-1:0] in_valid_i,
+  output logic [                      N-1:0] in_ready_o,
+  input  T     [                      N-1:0] in_i,
+  input  logic [                      N-1:0] in_last_i,
+  output logic                               out_valid_o,
+  input  logic                               out_ready_i,
+  output T                                   out_o,
+  output logic                               out_last_o,
   // The input that `out_o` comes from.
-  output logic [(N > 1 ? $clog2(N) : 1)-1:0]  grant_o
+  output logic [(N > 1 ? $clog2(N) : 1)-1:0] grant_o
 );
 
   typedef logic [(N > 1 ? $clog2(N) : 1)-1:0] index_t;

@@ -4,7 +4,7 @@
 // first in, first out. Stalls: its input when the RAM holds `Depth` elements; one more may lie at the output.
 module bypass_fifo #(
   parameter type         T     = logic [7:0],
-  parameter int unsigned Depth = 128  // a power of two
+  parameter int unsigned Depth = 128           // a power of two
 ) (
   input  logic clk_i,
   input  logic rst_ni,

@@ -6,19 +6,19 @@ module credit_counter #(
   parameter int unsigned Credits   = 64,
   parameter int unsigned CountBits = 8    // bits of one taking or return
 ) (
-  input  logic                       clk_i,
-  input  logic                       rst_ni,
-  input  logic                       take_i,
-  input  logic [CountBits-1:0]       take_count_i,
-  input  logic                       return_i,
-  input  logic [CountBits-1:0]       return_count_i,
+  input  logic                         clk_i,
+  input  logic                         rst_ni,
+  input  logic                         take_i,
+  input  logic [        CountBits-1:0] take_count_i,
+  input  logic                         return_i,
+  input  logic [        CountBits-1:0] return_count_i,
   output logic [$clog2(Credits+1)-1:0] available_o
 );
 
   localparam int unsigned Bits = $clog2(Credits + 1);
 
   logic [Bits-1:0] available_q;
-  logic [Bits:0]   available_d;
+  logic [  Bits:0] available_d;
 
   assign available_o = available_q;
   assign available_d = {1'b0, available_q} - (take_i ? (Bits + 1)'(take_count_i) : '0)

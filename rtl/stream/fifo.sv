@@ -4,7 +4,7 @@
 // Stalls: its input when `Depth` elements are held.
 module fifo #(
   parameter type         T     = logic [7:0],
-  parameter int unsigned Depth = 16  // a power of two
+  parameter int unsigned Depth = 16            // a power of two
 ) (
   input  logic                   clk_i,
   input  logic                   rst_ni,
@@ -21,7 +21,7 @@ module fifo #(
   localparam int unsigned IndexBits = $clog2(Depth);
 
   (* ram_style = "distributed" *)
-  T                   memory[Depth];
+  T                   memory [Depth];
   // One bit more than an index tells a full FIFO from an empty one.
   logic [IndexBits:0] head_q;
   logic [IndexBits:0] tail_q;

@@ -3,7 +3,7 @@
 // Latency of a read: 1 cycle. A read of the word that is written in the same cycle returns the old word. The contents
 // at power-on are undefined.
 module ram #(
-  parameter type         T     = logic [7:0],
+  parameter type         T     = logic   [7:0],
   parameter int unsigned Depth = 512,
   // "block" or "ultra".
   parameter              Style = "block"

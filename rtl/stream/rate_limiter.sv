@@ -19,10 +19,10 @@ module rate_limiter
 
   localparam int unsigned Bits = $clog2(Burst + 1);
 
-  logic [Bits-1:0] permissions_q;
-  cycles_t         next_q;  // when the next permission comes
-  logic            due;
-  logic            pass;
+  logic    [Bits-1:0] permissions_q;
+  cycles_t            next_q;  // when the next permission comes
+  logic               due;
+  logic               pass;
 
   assign out_valid_o = in_valid_i && permissions_q != '0;
   assign in_ready_o  = out_ready_i && permissions_q != '0;

@@ -35,14 +35,14 @@ module icrc
   parameter int unsigned Latency  = 3
   /* verilator lint_on UNUSEDPARAM */
 ) (
-  input  logic        clk_i,
-  input  logic        rst_ni,
-  input  logic        valid_i,
-  input  beat_t       beat_i,
-  output logic        crc_valid_o,
-  output logic [31:0] crc_o,
-  output logic        checked_valid_o,
-  output logic        checked_good_o
+  input  logic         clk_i,
+  input  logic         rst_ni,
+  input  logic         valid_i,
+  input  beat_t        beat_i,
+  output logic         crc_valid_o,
+  output logic  [31:0] crc_o,
+  output logic         checked_valid_o,
+  output logic         checked_good_o
 );
 
   // The register holds the coefficient of x^31 in bit 0, as bits come on the wire.
@@ -84,7 +84,7 @@ module icrc
     logic [31:0] mask = '0;
     for (int unsigned i = 0; i < 32; i++) begin
       logic [31:0] column;
-      column = earlier(32'd1 << i, bits);
+      column  = earlier(32'd1 << i, bits);
       mask[i] = column[place];
     end
     return mask;
@@ -99,9 +99,9 @@ module icrc
 
   // What the CRC does not cover is set to ones, what is no part of it to zeros.
 
-  logic                first_q;
+  logic                 first_q;
   logic [BeatBytes-1:0] keep;
-  logic [BeatBits-1:0] covered;
+  logic [ BeatBits-1:0] covered;
 
   assign keep = 64'hffff_ffff_ffff_ffff >> beat_i.empty;
 
@@ -111,11 +111,11 @@ module icrc
       covered = beat_i.data;
       if (first_q) begin
         covered[8*14-1:0] = {32'hffff_ffff, 80'd0};
-        covered[8*15+:8] = 8'hff;   // type of service
-        covered[8*22+:8] = 8'hff;   // time to live
+        covered[8*15+:8]  = 8'hff;  // type of service
+        covered[8*22+:8]  = 8'hff;  // time to live
         covered[8*24+:16] = 16'hffff;  // IPv4 checksum
         covered[8*40+:16] = 16'hffff;  // UDP checksum
-        covered[8*46+:8] = 8'hff;   // BTH: the congestion bits and six reserved ones
+        covered[8*46+:8]  = 8'hff;  // BTH: the congestion bits and six reserved ones
       end
       if (!ZeroTail && beat_i.last) begin
         for (int unsigned i = 0; i < BeatBytes; i += 4) begin
@@ -147,7 +147,7 @@ module icrc
   logic        share_valid_q;
   logic        share_first_q;
   logic        share_last_q;
-  logic [5:0]  share_empty_q;
+  logic [ 5:0] share_empty_q;
   logic [31:0] share_q;
 
   for (genvar i = 0; i < 32; i++) begin : gen_share
@@ -179,7 +179,7 @@ module icrc
 
   logic        state_last_q;
   /* verilator lint_off UNUSEDSIGNAL */  // to transmit, two bits have been seen to before
-  logic [5:0]  state_empty_q;
+  logic [ 5:0] state_empty_q;
   /* verilator lint_on UNUSEDSIGNAL */
   logic [31:0] state_d;
   logic [31:0] state_q;
@@ -208,8 +208,8 @@ module icrc
 
     localparam logic [15:0][31:0] Residues = residues();
 
-    logic        valid_q;
-    logic        good_q;
+    logic valid_q;
+    logic good_q;
 
     always_ff @(posedge clk_i) begin
       if (state_last_q) good_q <= state_q == Residues[state_empty_q[5:2]] && state_empty_q[1:0] == 2'd2;
@@ -228,15 +228,15 @@ module icrc
   end else begin : gen_crc
 
     // Two of the corrections are made on the way into the register, two behind it.
-    logic [4:1][31:0] corrected;
-    logic [3:0]       by_stage;
-    logic [31:0]      half_d;
-    logic [31:0]      half_q;
-    logic             valid_q;
-    logic [31:0]      crc_q;
+    logic [ 4:1][31:0] corrected;
+    logic [ 3:0]       by_stage;
+    logic [31:0]       half_d;
+    logic [31:0]       half_q;
+    logic              valid_q;
+    logic [31:0]       crc_q;
 
     assign by_stage = {state_empty_q[5:4], share_empty_q[3:2]};
-    assign half_d = corrected[2];
+    assign half_d   = corrected[2];
 
     for (genvar stage = 0; stage < 4; stage++) begin : gen_stage
       logic [31:0] operand;

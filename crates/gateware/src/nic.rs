@@ -233,6 +233,15 @@ impl RtlNic {
         self.collect();
     }
 
+    /// Waits until everything that was allowed before the last change lies in memory: a change of access, here one that changes
+    /// nothing, is done only then, and packets are placed in the order in which they were judged.
+    fn fence(&mut self) {
+        let existing = self.driver.queue_pairs.iter().flatten().next();
+        if let Some((number, access)) = existing.map(|queue_pair| (queue_pair.number, queue_pair.access)) {
+            self.control(number, package::CONTROL_ACCESS, access.bits().into());
+        }
+    }
+
     /// Writes the attributes of a queue pair, as far as they are known.
     fn write_attributes(&mut self, number: QueuePairNumber) -> Result<(), ApiError> {
         let index = self.driver.find(number)?;
@@ -500,6 +509,7 @@ impl RdmaDriver for RtlNic {
             (Modify::Error, _) => {
                 queue_pair.state = Error;
                 self.control(number, package::CONTROL_ERROR, 0);
+                self.fence();
             }
             (Modify::Init { access }, Reset | Init) => {
                 (queue_pair.state, queue_pair.access) = (Init, access);
@@ -590,6 +600,7 @@ impl RdmaDriver for RtlNic {
             region.access = access;
         }
         self.write_region(index);
+        self.fence();
         Ok(())
     }
 
@@ -597,6 +608,7 @@ impl RdmaDriver for RtlNic {
         let index = self.driver.find_region(keys)?;
         let (_, region) = self.driver.regions[index].take().expect("found above");
         self.write_region(index);
+        self.fence();
         self.driver.keys.release(keys);
         Ok(region)
     }

@@ -9,14 +9,14 @@ module broadcast_formal #(
 
   typedef logic [3:0] number_t;
 
-  logic                  rst_n = 1'b0;
-  logic                  offered = 1'b0;
-  number_t               put = '0;
-  number_t       [N-1:0] taken = '0;
-  logic                  in_valid;
-  logic                  in_ready;
-  logic          [N-1:0] out_valid;
-  logic          [N-1:0] stalled = '0;
+  logic            rst_n = 1'b0;
+  logic            offered = 1'b0;
+  number_t         put = '0;
+  number_t [N-1:0] taken = '0;
+  logic            in_valid;
+  logic            in_ready;
+  logic    [N-1:0] out_valid;
+  logic    [N-1:0] stalled = '0;
 
   // A source holds what it offers.
   assign in_valid = offer_i || offered;

@@ -19,8 +19,7 @@ module credit_counter_formal #(
   always_ff @(posedge clk_i) begin
     rst_n <= 1'b1;
     if (rst_n) begin
-      outstanding <= outstanding + (take_i ? Bits'(take_count_i) : '0)
-                   - (return_i ? Bits'(return_count_i) : '0);
+      outstanding <= outstanding + (take_i ? Bits'(take_count_i) : '0) - (return_i ? Bits'(return_count_i) : '0);
     end
   end
 

@@ -5,9 +5,9 @@
 module fifo_formal #(
   parameter int unsigned Depth = 8
 ) (
-  input logic       clk_i,
-  input logic       in_valid_i,
-  input logic       out_ready_i
+  input logic clk_i,
+  input logic in_valid_i,
+  input logic out_ready_i
 );
 
   localparam int unsigned Bits = $clog2(Depth) + 2;
@@ -59,7 +59,7 @@ module fifo_formal #(
       if (stalled) assert (out_valid && out == stalled_out);
       // What is held, for the induction.
       for (int unsigned i = 0; i < Depth; i++) begin
-        if (i < level) assert (dut.memory[3'(dut.head_q + i)] == number_t'(taken + i));
+        if (i < level) assert (dut.memory[3'(dut.head_q+i)] == number_t'(taken + i));
       end
       cover (level == Depth);
       cover (taken == number_t'(Depth + 1));

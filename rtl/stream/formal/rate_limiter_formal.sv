@@ -11,15 +11,15 @@ module rate_limiter_formal
   input logic begin_i
 );
 
-  logic       rst_n = 1'b0;
-  cycles_t    now = '0;
-  logic       in_ready;
-  logic       out_valid;
+  logic          rst_n = 1'b0;
+  cycles_t       now = '0;
+  logic          in_ready;
+  logic          out_valid;
   // A window of observation that begins at any time: how long it is, and what has passed in it.
-  logic       observing = 1'b0;
-  logic [7:0] observed_cycles = '0;
-  logic [7:0] observed_events = '0;
-  logic [3:0] waited = '0;
+  logic          observing = 1'b0;
+  logic    [7:0] observed_cycles = '0;
+  logic    [7:0] observed_events = '0;
+  logic    [3:0] waited = '0;
 
   rate_limiter #(
     .PeriodCycles(PeriodCycles),
