@@ -76,6 +76,7 @@ fuzz-replay: ## Replay the kept fuzzing corpus (part of `make unit`)
 nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesis
 	$(WEFT) sim kv --nodes 5 --seeds 1..200 --faults all
 	$(WEFT) sim kv --nodes 3 --seeds 1..500 --faults all
+	$(CARGO) run --release --locked -p weft-conformance --example stress -- 10000 1
 	$(MAKE) fuzz FUZZ_SECONDS=300
 
 compare: build ## Measure against Redis and etcd on this machine (needs redis-server and etcd)

@@ -398,7 +398,8 @@ module requester
   logic wrong_state1;
   logic wrong_source1;
 
-  assign unknown1 = table_data_i.number == '0 || table_data_i.number != destination1_q;
+  // The lowest numbers are the specification's own: an entry that holds one is no queue pair.
+  assign unknown1 = table_data_i.number != destination1_q || destination1_q[23:$bits(qp_index_t)] == '0;
   // Keys match if their low 15 bits do and one of the two is a full member's (clause 10.9.3).
   assign partition1 = !header1_q.notification
       && (partition1_q[14:0] != PartitionKey[14:0] || !(partition1_q[15] || PartitionKey[15]));

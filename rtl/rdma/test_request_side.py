@@ -671,6 +671,7 @@ async def headers_that_mean_nothing_change_nothing(dut):
     await surroundings.start()
     await surroundings.connect(4, 50)
     surroundings.table[7] = dict(surroundings.table[4], number=0x207)
+    surroundings.table[8] = dict(surroundings.table[4], number=0x008)
     write = dict(qp=4, id=1, operation=1, signaled=1, length=8, lkey=LKEY)
     read = dict(qp=4, id=2, operation=2, signaled=1, length=300, lkey=LKEY)
     surroundings.posts.extend([write, read])
@@ -680,6 +681,8 @@ async def headers_that_mean_nothing_change_nothing(dut):
     kinds = [
         ("drop_unknown_queue_pair", dict(acknowledge, destination_qp=0x404)),
         ("drop_unknown_queue_pair", dict(acknowledge, destination_qp=0x20A)),
+        # The driver leaves a number below those of queue pairs in the place of one that it has destroyed.
+        ("drop_unknown_queue_pair", dict(acknowledge, destination_qp=0x008)),
         ("drop_partition_key", dict(acknowledge, partition_key=0x7FFE)),
         ("drop_wrong_state", dict(acknowledge, destination_qp=0x207)),
         ("drop_wrong_source", dict(acknowledge, source=0x0A000003)),

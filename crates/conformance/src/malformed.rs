@@ -30,6 +30,9 @@ const BTH_AT: usize = 42;
 const BOX: u64 = 0x8000;
 const BOX_BYTES: u64 = 0x100;
 
+/// The bits of a queue pair's number that are its index; those above them are its generation.
+const INDEX: u32 = 0x1ff;
+
 /// The PSN that the victim expects, and the one of its own first request.
 const EXPECTED: u32 = 100;
 const OWN: u32 = 500;
@@ -425,6 +428,30 @@ cases! {
     "a queue pair that does not exist", "", drop_unknown_queue_pair: |scene| { let mut raw = scene.write(EXPECTED, BOX, scene.keys.rkey, 8); raw.destination = 0x77_0123; raw.frame() };
     "a queue pair number of another generation", "", drop_unknown_queue_pair: |scene| { let mut raw = scene.write(EXPECTED, BOX, scene.keys.rkey, 8); raw.destination += 0x200; raw.frame() };
     "an acknowledgement for a queue pair that does not exist", "", drop_unknown_queue_pair: |scene| { let mut raw = scene.answer(OWN, 0x1f); raw.destination = 0x77_0123; raw.frame() };
+    "a number that was destroyed", "", drop_unknown_queue_pair: |scene| {
+        let gone = destroyed(scene);
+        let mut raw = scene.write(EXPECTED, BOX, scene.keys.rkey, 8);
+        raw.destination = gone.0;
+        raw.frame()
+    };
+    "a number that was destroyed, without its generation", "", drop_unknown_queue_pair: |scene| {
+        let gone = destroyed(scene);
+        let mut raw = scene.write(EXPECTED, BOX, scene.keys.rkey, 8);
+        raw.destination = gone.0 & INDEX;
+        raw.frame()
+    };
+    "an acknowledgement for a number that was destroyed", "", drop_unknown_queue_pair: |scene| {
+        let gone = destroyed(scene);
+        let mut raw = scene.answer(OWN, 0x1f);
+        raw.destination = gone.0;
+        raw.frame()
+    };
+    "an acknowledgement for a number that was destroyed, without its generation", "", drop_unknown_queue_pair: |scene| {
+        let gone = destroyed(scene);
+        let mut raw = scene.answer(OWN, 0x1f);
+        raw.destination = gone.0 & INDEX;
+        raw.frame()
+    };
     "another source address", "", drop_wrong_source: |scene| edited(scene.good(), |bytes| bytes[IPV4_AT + 15] = 77);
     "an acknowledgement from another source address", "", drop_wrong_source: |scene| edited(scene.answer(OWN, 0x1f).frame(), |bytes| bytes[IPV4_AT + 15] = 77);
     "another partition", "", drop_partition_key: |scene| { let mut raw = scene.write(EXPECTED, BOX, scene.keys.rkey, 8); raw.partition_key = 0x8001; raw.frame() };
@@ -551,6 +578,18 @@ cases! {
     "a NAK: remote access", "", rcvd_access_error, fatal: |scene| { scene.request(read(), 8); scene.answer(OWN, 0x62).frame() };
     "a NAK: remote operation", "", rcvd_operational_error, fatal: |scene| { scene.request(read(), 8); scene.answer(OWN, 0x63).frame() };
     "a NAK that only reliable datagrams have", "", drop_reserved_syndrome: |scene| { scene.request(read(), 8); scene.answer(OWN, 0x64).frame() };
+}
+
+/// The number of a queue pair that was connected and is gone.
+fn destroyed(scene: &mut Scene) -> QueuePairNumber {
+    let connection = Connection { psn: [EXPECTED, OWN], ..Connection::default() };
+    let victim = &mut scene.stage.twins[VICTIM];
+    let number = victim.create_queue_pair().expect("room");
+    let (receive, send) = connection.attributes(VICTIM, scene.stage.queue_pairs[PEER]);
+    victim.driver().connect(number, AccessFlags::ALL, receive, send).expect("legal");
+    victim.driver().destroy_queue_pair(number).expect("created");
+    scene.stage.settle(VICTIM);
+    number
 }
 
 /// A READ of the peer.

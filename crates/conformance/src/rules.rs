@@ -148,7 +148,7 @@ rules! {
         [] ["an opcode", "a transport header", "a RETH", "an AtomicETH", "more pad", "a READ request with", "an acknowledgement with", "an acknowledgement of a reserved", "a NAK of a reserved"] [];
     "The longest frame", "Weft": [] ["a frame longer"] [];
     "Destination queue pair, its state, the peer's address", "9.6.1.1, A17.4":
-        [] ["a queue pair", "another source", "an acknowledgement for", "an acknowledgement from another"] ["capture"];
+        [] ["a queue pair", "a number that", "another source", "an acknowledgement for", "an acknowledgement from another"] ["capture"];
     "Partition", "9.6.1.1.3, 10.9.3": [] ["another partition"] [];
     "A message is FIRST, MIDDLE..., LAST or ONLY by its length and the path MTU", "9.4, 9.7.4.1.4":
         ["write_segmented"] ["a packet longer", "a WRITE FIRST", "a WRITE MIDDLE that", "a WRITE LAST of", "a SEND FIRST"] ["random", "capture"];
@@ -238,8 +238,8 @@ const LEFT_OUT_WHOLE: [&str; 2] = ["window", "credits_drop"];
 
 /// What holds for all comparisons.
 const GENERAL: &str = "The twins are compared frame by frame, each packet answered before the next one arrives: how acknowledgements merge \
-    when packets arrive faster than answers leave is each twin's own. A change of permission by the driver holds for every packet that is judged after it; \
-    what the gateware judged before may still be on its way into memory when the call returns, and an engine's marker says when it is not. \
+    when packets arrive faster than answers leave is each twin's own. When a change of permission by the driver returns, all that was allowed before lies \
+    in memory, and nothing that it forbids lands any more. \
     Time-outs of the gateware are looked at in turns, so they may come up to \
     an eighth and 20 us off. Lengths of queues are compared at the driver's interface, which holds what does not fit into the gateware's 64 \
     places. The acknowledgement interval (16), the window (64), READs and atomics outstanding (at most 16) and the 48 bits of an address in \

@@ -1,8 +1,7 @@
-//! A permission that is taken while packets stream in: none that arrives later lands.
+//! A permission that is taken while packets stream in: once the driver's call has returned, nothing lands any more.
 //!
-//! The gateware judges a packet before it places its payload, so what was judged before the change may still be on its way into memory
-//! when the driver's call returns; the soft NIC has nothing on its way. An engine, which must know, has the marker of its port
-//! (rtl/rdma/test_placement.py).
+//! The gateware judges a packet before it places its payload; its driver's call returns when what was judged before the change lies in
+//! memory. Packets that have arrived and have not been judged yet count as later ones.
 
 use weft_conformance::stage::{Connection, Stage};
 use weft_conformance::twin::{Kind, Options};
@@ -57,11 +56,10 @@ fn revoke(kind: Kind, target: Target, how: Revocation, before: usize, gap: Durat
         }
         Revocation::Error => server.driver().modify_queue_pair(number, Modify::Error).unwrap(),
     }
-    // What was judged before lands.
-    server.settle(now);
-    now = server.now();
     let bytes = (LOG + LOG_BYTES) as usize;
     let image = server.image(target, bytes);
+    server.settle(now);
+    now = server.now();
     for frame in &frames[before..] {
         server.receive(now, frame);
         now += gap;
