@@ -68,6 +68,50 @@ fn a_killed_leader_loses_nothing() {
     assert_eq!(run.result.marks.len(), 5, "without it, joining, full again: {labels:?}");
 }
 
+/// The gateware as the nodes' NIC: a crashed one is built anew, from its reset.
+#[test]
+fn gateware_carries_a_cluster_that_loses_its_leader() {
+    let plan = "[[fault]]\nkind = \"crash\"\nat_us = 3000\nmachine = \"node1\"\n\
+                [[fault]]\nkind = \"restart\"\nat_us = 14000\nmachine = \"node1\"\n\
+                [[fault]]\nkind = \"corruption\"\nfrom_us = 500\nuntil_us = 3000\nprobability = 0.02\n";
+    let run = || {
+        let mut bench = bench(3, "ycsb-a", plan);
+        bench.cluster.nic = NodeNic::Rtl;
+        bench.cluster.load = Load::Open { clients: 8, operations_per_s: 20_000.0 };
+        bench.limit = BenchLimit::After(Duration::from_ms(30));
+        bench.run(|_| {}).unwrap()
+    };
+    let first = run();
+    let result = &first.result;
+    assert_eq!(result.checked, Checked::Linearizable, "{}", result.check_report);
+    assert_eq!((result.lost_acknowledged_writes, result.marks.len()), (Some(0), 5), "{:?}", result.marks);
+    assert_eq!((result.nic.as_str(), &result.parameters["engine_on"]), ("rtl", &"host".into()));
+    // Every datagram of the engines is a frame of the gateware's, up to those still between the two.
+    let count = |name: &str| first.counters[name];
+    assert!(count("datagrams_sent") > 1_000);
+    assert!(count("rtl_frames_sent") >= count("datagrams_sent"), "{:?}", first.counters);
+    assert!(count("rtl_frames_to_host") >= count("datagrams_received"), "{:?}", first.counters);
+    assert!(count("rtl_cycles") > 100_000);
+
+    let second = run();
+    assert_eq!((&second.result.log_hash, second.counters), (&result.log_hash, first.counters));
+}
+
+/// What a software NIC at the same costs would have answered: the history is not the same, but as good.
+#[test]
+fn gateware_is_as_fast_as_the_card_that_it_stands_for() {
+    let run = |nic| {
+        let mut bench = bench(5, "ycsb-b", "");
+        bench.cluster.nic = nic;
+        bench.limit = BenchLimit::Operations(1_000);
+        bench.run(|_| {}).unwrap().result
+    };
+    let (soft, rtl) = (run(NodeNic::Soft(CostProfile::HOST_CARD)), run(NodeNic::Rtl));
+    assert_eq!(rtl.checked, Checked::Linearizable, "{}", rtl.check_report);
+    let ratio = rtl.p50_ns as f64 / soft.p50_ns as f64;
+    assert!((0.7..1.3).contains(&ratio), "{} ns and {} ns", rtl.p50_ns, soft.p50_ns);
+}
+
 fn campaign(nodes: usize, seeds: RangeInclusive<u64>) -> Campaign {
     Campaign {
         nodes,
@@ -86,6 +130,15 @@ fn a_slice_of_the_campaign_finds_nothing() {
     assert_eq!(result.violations, []);
     assert_eq!((result.seeds_run, result.checked), (4, "linearizable"));
     assert!(result.operations > 10_000);
+}
+
+#[test]
+fn a_campaign_on_gateware_finds_nothing() {
+    let campaign = Campaign { nic: NodeNic::Rtl, ..campaign(3, 1..=1) };
+    let result = campaign.run(|seed| format!("seed {seed}"), |_| {}).unwrap();
+    assert_eq!(result.violations, []);
+    assert_eq!((result.checked, result.engine_on), ("linearizable", "host"));
+    assert!(result.faults["crash"] > 0 && result.faults["restart"] > 0, "{:?}", result.faults);
 }
 
 /// Plans in which a replica is reachable again while the last other one has just died and still has a lease: whoever

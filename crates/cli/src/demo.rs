@@ -48,18 +48,36 @@ pub(crate) struct DemoArguments {
     nic: NicModel,
 }
 
-/// What the tour on gateware shows of its verbs: operation, bytes, messages.
-const VERBS: [(RdmaOperation, u32, u64); 3] =
-    [(RdmaOperation::Write, 64, 2_000), (RdmaOperation::Read, 4_096, 400), (RdmaOperation::FetchAdd, 8, 200)];
+/// A verb that the tour on gateware shows.
+struct Verb {
+    operation: RdmaOperation,
+    size_bytes: u32,
+    queue_pairs: u32,
+    messages: u64,
+}
 
-/// What clients ask of a cluster on gateware.
-const RTL_CLIENTS: u32 = 8;
-const RTL_OPERATIONS_PER_S: f64 = 20_000.0;
-const RTL_VALUE_BYTES: usize = 100;
+impl Verb {
+    const fn new(operation: RdmaOperation, size_bytes: u32, queue_pairs: u32, messages: u64) -> Self {
+        Self { operation, size_bytes, queue_pairs, messages }
+    }
+}
+
+/// Small messages at the rate that the card aims for, long ones at that of the line, and an atomic.
+const VERBS: [Verb; 5] = [
+    Verb::new(RdmaOperation::Write, 64, 32, 40_000),
+    Verb::new(RdmaOperation::Write, 65_536, 1, 100),
+    Verb::new(RdmaOperation::Send, 4_096, 1, 1_000),
+    Verb::new(RdmaOperation::Read, 4_096, 1, 1_000),
+    Verb::new(RdmaOperation::FetchAdd, 8, 1, 300),
+];
+/// So much less of each on the short tour.
+const QUICK_DIVISOR: u64 = 10;
 
 /// When things happen in the tour. Times of the simulated part are since the beginning of its world.
 struct Schedule {
     workload: Duration,
+    /// What clients ask of a cluster on gateware: less than it could answer, so that the tour ends in about a minute.
+    rtl_operations_per_s: f64,
     crash_us: u64,
     restart_us: u64,
     real: Duration,
@@ -68,18 +86,18 @@ struct Schedule {
 impl Schedule {
     const WHOLE: Self = Self {
         workload: Duration::from_ms(120),
+        rtl_operations_per_s: 250_000.0,
         crash_us: 45_000,
         restart_us: 85_000,
         real: Duration::from_secs(4),
     };
     const QUICK: Self = Self {
         workload: Duration::from_ms(40),
+        rtl_operations_per_s: 50_000.0,
         crash_us: 12_000,
         restart_us: 28_000,
         real: Duration::from_secs(1),
     };
-
-    const RTL_QUICK: Self = Self { workload: Duration::from_ms(34), ..Self::QUICK };
 
     fn plan(&self) -> FaultPlan {
         let machine = || VICTIM.to_owned();
@@ -136,7 +154,7 @@ impl DemoArguments {
 
     /// The tour on gateware.
     fn run_rtl(&self) -> Result<Verdict, Failure> {
-        let schedule = if self.quick { Schedule::RTL_QUICK } else { Schedule::QUICK };
+        let schedule = if self.quick { Schedule::QUICK } else { Schedule::WHOLE };
         let staging = Staging::new(&self.out)?;
         let folder = staging.path();
 
@@ -144,9 +162,9 @@ impl DemoArguments {
         let verbs = self.run_verbs()?;
         let mut files = Vec::new();
         for verb in &verbs {
-            let name = format!("rdma-{}.json", verb.op);
+            let name = format!("rdma-{}-{}.json", verb.op, verb.size_bytes);
             write_whole(&folder.join(&name), verb.to_json().as_bytes())?;
-            files.push((format!("{} as JSON", verb.op), name));
+            files.push((format!("{} of {} bytes as JSON", verb.op, verb.size_bytes), name));
         }
         eprintln!(
             "2/2  cluster: three nodes with such NICs, their engines in software on the hosts behind them, run {WORKLOAD};\n     \
@@ -162,15 +180,20 @@ impl DemoArguments {
     }
 
     fn run_verbs(&self) -> Result<Vec<RdmaResult>, Failure> {
-        let bench = |(operation, size_bytes, messages)| RdmaBench {
-            nic: NicModel::Rtl,
-            operation,
-            size_bytes,
-            amount: Amount::Messages(if self.quick { messages / 10 } else { messages }),
-            seed: self.seed,
-            ..RdmaBench::default()
+        let divisor = if self.quick { QUICK_DIVISOR } else { 1 };
+        let run = |verb: &Verb| {
+            let bench = RdmaBench {
+                nic: NicModel::Rtl,
+                operation: verb.operation,
+                size_bytes: verb.size_bytes,
+                queue_pairs: verb.queue_pairs,
+                amount: Amount::Messages(verb.messages / divisor),
+                seed: self.seed,
+                ..RdmaBench::default()
+            };
+            Ok(bench.run()?)
         };
-        VERBS.into_iter().map(|verb| Ok(bench(verb).run()?)).collect()
+        VERBS.iter().map(run).collect()
     }
 
     /// Writes what all tours end with, puts the files into their place, and says what there is to see.
@@ -221,9 +244,7 @@ impl DemoArguments {
             ..KvOptions::default()
         };
         if self.nic == NicModel::Rtl {
-            options.clients = RTL_CLIENTS;
-            options.open_loop = Some(RTL_OPERATIONS_PER_S);
-            options.value_bytes = Some(RTL_VALUE_BYTES);
+            options.open_loop = Some(schedule.rtl_operations_per_s);
         }
         let run = options.run_simulated(plan, Some((folder.to_owned(), schedule.capture())))?;
         let mut result = run.result;
@@ -271,8 +292,10 @@ fn verbs_table(results: &[RdmaResult]) -> Table {
     let mut table = Table::new([
         Column::words("verb"),
         Column::numbers("bytes", ""),
+        Column::numbers("queue pairs", ""),
         Column::numbers("rate", "M/s"),
         Column::numbers("goodput", "Gb/s"),
+        Column::numbers("of the line", "%"),
         Column::numbers("p50", "µs"),
         Column::words("checked"),
     ]);
@@ -281,8 +304,10 @@ fn verbs_table(results: &[RdmaResult]) -> Table {
         table.row([
             result.op.to_string(),
             result.size_bytes.to_string(),
+            result.qps.to_string(),
             format!("{:.2}", result.messages_per_s / 1e6),
             format!("{:.2}", result.goodput_bits_per_s / 1e9),
+            format!("{:.1}", 100.0 * result.fraction_of_limit),
             microseconds(result.p50_ns),
             checked.to_owned(),
         ]);

@@ -57,7 +57,7 @@ pub(crate) struct KvCampaignOptions {
     /// What work costs a node: fpga, cores or host-card [default: fpga]
     #[arg(long, value_name = "NAME", value_parser = parse::profile)]
     profile: Option<String>,
-    /// Which NIC: in software, or the gateware cycle by cycle, with the engines in software behind it and a smaller load
+    /// Which NIC: in software, or the gateware cycle by cycle with the engines in software on its host
     #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
     nic: NicModel,
     /// A known bug to run with, to see it caught

@@ -24,8 +24,7 @@ use crate::{faults, memory, parse, table, trace};
 
 const OPERATIONS: u64 = 1_000_000;
 /// The gateware is computed cycle by cycle: so much takes about half a minute.
-const OPERATIONS_RTL: u64 = 2_000;
-const RECORDS_RTL: u64 = 100;
+const OPERATIONS_RTL: u64 = 50_000;
 const CLIENTS: u32 = 32;
 const NODES: usize = 3;
 const SEED: u64 = 7;
@@ -63,7 +62,7 @@ pub(crate) struct KvOptions {
     /// ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-f, put, get or mixed
     #[arg(long, value_name = "NAME", default_value = "ycsb-a", value_parser = parse::workload)]
     pub(crate) workload: String,
-    /// Operations over all clients [default: 1000000; with --nic rtl: 2000]
+    /// Operations over all clients [default: 1000000; with --nic rtl: 50000]
     #[arg(long = "ops", visible_alias = "operations", value_name = "N", conflicts_with = "seconds",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) operations: Option<u64>,
@@ -82,7 +81,7 @@ pub(crate) struct KvOptions {
     /// Bytes of a value, 8 to 1024 [default: 1000]
     #[arg(long, value_name = "N", value_parser = parse::value_bytes)]
     pub(crate) value_bytes: Option<usize>,
-    /// Records in the store before the workload starts [default: 1000; with --nic rtl: 100]
+    /// Records in the store before the workload starts [default: 1000]
     #[arg(long, value_name = "N", value_parser = parse::records)]
     pub(crate) records: Option<u64>,
     /// uniform, zipfian or latest [default: the workload's]
@@ -228,8 +227,7 @@ impl KvOptions {
     /// The workload with its parameters.
     pub(crate) fn workload(&self) -> Result<Workload, Failure> {
         let mut workload = Workload::parse(&self.workload)?;
-        let records_rtl = (self.nic == NicModel::Rtl).then_some(RECORDS_RTL);
-        if let Some(records) = self.records.or(records_rtl) {
+        if let Some(records) = self.records {
             workload = workload.with_records(records)?;
         }
         if let Some(bytes) = self.value_bytes {

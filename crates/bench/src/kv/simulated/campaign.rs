@@ -29,8 +29,6 @@ pub const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
 const CALM: Duration = Duration::from_ms(5);
 /// Clients of a campaign and what they ask for, over all of them.
 const LOAD: Load = Load::Open { clients: 24, operations_per_s: 60_000.0 };
-/// The same where every frame is computed cycle by cycle.
-const LOAD_RTL: Load = Load::Open { clients: 24, operations_per_s: 4_000.0 };
 /// Few records, so that clients meet; not so few that one bucket holds them all.
 const RECORDS: u64 = 64;
 /// Violations that are described; all are counted.
@@ -47,7 +45,7 @@ pub struct Campaign {
     pub kinds: FaultKinds,
     /// This plan in place of random ones.
     pub plan: Option<FaultPlan>,
-    /// What NIC the nodes have. With the gateware, which is computed cycle by cycle, clients ask for less.
+    /// What NIC the nodes have.
     pub nic: NodeNic,
     /// A bug to run with.
     #[cfg(feature = "planted-bugs")]
@@ -199,7 +197,7 @@ impl Campaign {
         let mut cluster = Cluster::new(&ClusterParameters {
             nodes: self.nodes,
             workload,
-            load: load(self.nic),
+            load: LOAD,
             reads: ReadPolicy::AnyReplica,
             seed,
             nic: self.nic,
@@ -262,13 +260,6 @@ impl Campaign {
             what: (!wrong.is_empty()).then(|| wrong.join("\n")),
             log_hash,
         })
-    }
-}
-
-const fn load(nic: NodeNic) -> Load {
-    match nic {
-        NodeNic::Soft(_) => LOAD,
-        NodeNic::Rtl => LOAD_RTL,
     }
 }
 
