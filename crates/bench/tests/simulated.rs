@@ -91,7 +91,7 @@ fn gateware_carries_a_cluster_that_loses_its_leader() {
     assert!(count("datagrams_sent") > 1_000);
     assert!(count("rtl_frames_sent") >= count("datagrams_sent"), "{:?}", first.counters);
     assert!(count("rtl_frames_to_host") >= count("datagrams_received"), "{:?}", first.counters);
-    assert!(count("rtl_cycles") > 100_000);
+    assert!(count("rtl_cycles") > 10_000);
 
     let second = run();
     assert_eq!((&second.result.log_hash, second.counters), (&result.log_hash, first.counters));
