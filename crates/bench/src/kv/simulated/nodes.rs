@@ -18,6 +18,7 @@ pub(super) const DATAGRAM_BYTES: usize = 1_472;
 
 /// What NIC the nodes have, and where their engines run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a cluster has one, and it can be copied")]
 pub enum NodeNic {
     /// In software, with the engine in it, at the pace of this profile.
     Soft(CostProfile),
@@ -69,6 +70,7 @@ impl NodeNic {
 pub(super) type NodeSoftware = NicMachine<SoftNic<Kv>, LeaseHost>;
 
 /// A node.
+#[expect(clippy::large_enum_variant, reason = "each lies in a box of its own")]
 pub(super) enum NodeMachine {
     /// Its NIC is software.
     Soft(NodeSoftware),
