@@ -212,7 +212,18 @@ impl Package {
             "\n/// The counters by their numbers: the bits of `nic_events_t`.\npub const COUNTERS: &[&str] = &{:?};",
             self.bit_names("nic_events_t")
         );
+        let _ = writeln!(
+            text,
+            "\n/// The block that has each counter.\npub const COUNTER_BLOCKS: &[&str] = &{:?};",
+            self.bit_blocks("nic_events_t")
+        );
         text
+    }
+
+    /// The outermost field of each bit of a struct, from bit 0 on.
+    fn bit_blocks(&self, name: &str) -> Vec<&str> {
+        let Some(made) = self.structs.iter().find(|made| made.name == name) else { return Vec::new() };
+        made.fields.iter().rev().flat_map(|field| vec![&*field.name; field.bits as usize]).collect()
     }
 
     /// The name of each bit of a struct, from bit 0 on: that of the innermost field.

@@ -7,6 +7,7 @@ use weft_time::Instant;
 
 use crate::CYCLE;
 use crate::axi::{Answer, AxiPort, Gate, Latency, Pressure, Request};
+use crate::engine::{Change, Engine, EngineEvent};
 use crate::mac::{Beat, FrameSink, FrameSource, TransmitMac};
 use crate::model::{Inputs, Model, Outputs};
 use crate::package::{self, AxiAddress, Completion, ReceiveRequest, RpcCall, WorkRequest, WriteBeat};
@@ -79,6 +80,8 @@ pub(crate) struct Board {
     pub(crate) host_frames: VecDeque<Vec<u8>>,
     sniffer: FrameSink,
     pub(crate) sniffed: VecDeque<Vec<u8>>,
+    /// `None`: what is for engines is taken at once, and calls are kept.
+    pub(crate) engine: Option<Box<Engine>>,
     gate: Gate,
 }
 
@@ -119,6 +122,7 @@ impl Board {
             host_frames: VecDeque::new(),
             sniffer: FrameSink::default(),
             sniffed: VecDeque::new(),
+            engine: None,
             gate: Gate::new(config.pressure, 4),
         }
     }
@@ -157,6 +161,11 @@ impl Board {
     /// Hands a receive request to the gateware. The caller knows that the queue pair has room.
     pub(crate) fn post_receive(&mut self, request: ReceiveRequest) {
         self.receive_posts.push_back(request);
+        self.idle_cycles = 0;
+    }
+
+    /// An engine has something to say: the clock must tick.
+    pub(crate) const fn wake(&mut self) {
         self.idle_cycles = 0;
     }
 
@@ -245,10 +254,13 @@ impl Board {
         }
         let host_ready = self.gate.is_open();
         inputs.host_rx_ready_i = host_ready.into();
-        // No engine is attached: what is for engines is taken at once.
+        // Without an engine, what is for engines is taken at once.
         inputs.engine_completion_ready_i = 1;
         inputs.call_ready_i = 1;
         inputs.snoop_ready_i = 1;
+        if let Some(engine) = &mut self.engine {
+            quiet &= !drive_engine(inputs, engine, cycle);
+        }
         inputs.datagram_received_ready_i = 1;
         inputs.payload_received_ready_i = 1;
         inputs.sniffer_ready_i = 1;
@@ -291,7 +303,9 @@ impl Board {
         if outputs.host_rx_valid_o != 0 && host_ready {
             self.host_frames.extend(self.to_host.push(&to_beat(&outputs.host_rx_o)));
         }
-        if outputs.call_valid_o != 0 {
+        if let Some(engine) = &mut self.engine {
+            sample_engine(outputs, inputs, engine, cycle);
+        } else if outputs.call_valid_o != 0 {
             self.calls.push_back(RpcCall::unpack(&outputs.call_o));
         }
         if outputs.sniffer_valid_o != 0 {
@@ -391,6 +405,74 @@ fn sample_lite(outputs: &Outputs, lite: &mut Lite) {
             }
             lite.address_taken |= outputs.axil_arready_o != 0;
         }
+    }
+}
+
+/// Drives what an engine says; whether there is anything.
+fn drive_engine(inputs: &mut Inputs, engine: &mut Engine, cycle: u64) -> bool {
+    inputs.call_ready_i = (!engine.holds_calls).into();
+    inputs.engine_post_valid_i = (!engine.posts.is_empty()).into();
+    if let Some(request) = engine.posts.front() {
+        inputs.engine_post_i = request.pack();
+    }
+    (inputs.permission_valid_i, inputs.region_permission_valid_i) = (0, 0);
+    match engine.changes.front() {
+        Some(Change::QueuePair { index, access }) => {
+            inputs.permission_valid_i = 1;
+            inputs.permission_qp_i = *index as _;
+            inputs.permission_access_i = access.to_bits() as _;
+        }
+        Some(Change::Region { index, access }) => {
+            inputs.region_permission_valid_i = 1;
+            inputs.region_permission_index_i = *index as _;
+            inputs.region_permission_access_i = access.to_bits() as _;
+        }
+        None => {}
+    }
+    if !engine.changes.is_empty() {
+        engine.since.get_or_insert(cycle);
+    }
+    !engine.posts.is_empty() || !engine.changes.is_empty()
+}
+
+/// Takes what the gateware says to an engine.
+fn sample_engine(outputs: &Outputs, inputs: &Inputs, engine: &mut Engine, cycle: u64) {
+    if inputs.engine_post_valid_i != 0 && outputs.engine_post_ready_o != 0 {
+        engine.posts.pop_front();
+    }
+    match engine.changes.front() {
+        Some(Change::QueuePair { index, .. }) if outputs.permission_ready_o != 0 => {
+            engine.fences.push_back((*index, engine.since.take().unwrap_or(cycle)));
+            engine.changes.pop_front();
+        }
+        // It is in force for the next packet; its time is that of the fence behind it.
+        Some(Change::Region { .. }) => {
+            engine.changes.pop_front();
+            if engine.changes.is_empty() {
+                engine.since = None;
+            }
+        }
+        _ => {}
+    }
+    if outputs.marker_o != 0 {
+        let index = outputs.marker_qp_o;
+        // The driver's changes have markers, too.
+        if let Some(at) = engine.fences.iter().position(|(waiting, _)| *waiting == index) {
+            let (_, requested) = engine.fences.remove(at).expect("found above");
+            engine.events.push_back(EngineEvent::Changed { index, requested, done: cycle });
+        }
+    }
+    if outputs.snoop_valid_o != 0 {
+        let (slot, address) = (outputs.snoop_slot_o, outputs.snoop_address_o);
+        let beat = WriteBeat::unpack(&outputs.snoop_o);
+        engine.events.push_back(EngineEvent::Beat { slot, address, beat });
+    }
+    if outputs.call_valid_o != 0 && !engine.holds_calls {
+        engine.events.push_back(EngineEvent::Call(RpcCall::unpack(&outputs.call_o)));
+    }
+    if outputs.engine_completion_valid_o != 0 {
+        let completion = Completion::unpack(&outputs.engine_completion_o);
+        engine.events.push_back(EngineEvent::Completion(completion));
     }
 }
 

@@ -17,6 +17,7 @@
 
 mod axi;
 mod board;
+mod engine;
 mod mac;
 mod model;
 mod nic;
@@ -25,7 +26,8 @@ mod queue_pair;
 mod registers;
 
 pub use axi::{Latency, Pressure};
-pub use nic::{RtlNic, RtlNicConfig};
+pub use engine::{EngineEvent, EnginePort};
+pub use nic::{Arcs, RtlNic, RtlNicConfig};
 
 use weft_time::Duration;
 

@@ -1,7 +1,7 @@
 //! The gateware as a NIC, with its driver.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -17,6 +17,7 @@ use weft_wire::ethernet::MacAddress;
 
 use crate::axi::{Latency, Pressure};
 use crate::board::{Board, BoardConfig};
+use crate::engine::{Engine, EnginePort};
 use crate::queue_pair::{QueuePair, REPLY_TAG};
 use crate::registers::Registers;
 use crate::{CYCLE, package};
@@ -57,13 +58,31 @@ pub struct RtlNicConfig {
 /// - The driver resolves a peer's hardware address when a queue pair is told its peer, so the neighbour must be entered before
 ///   ([`RtlNic::add_neighbour`]).
 /// - A request that does not ask for a completion leaves the send queue, as the driver counts, when a later one completes.
-/// - No engine is attached: [`HostCommand::Call`] finds none.
+/// - Engines are outside, at [`RtlNic::engine`]: [`HostCommand::Call`] finds none.
 #[derive(Debug)]
 pub struct RtlNic {
     // Reading a counter takes clock cycles, and `Nic::counters` does not change the NIC.
     card: RefCell<Card>,
     driver: Driver,
     events: VecDeque<HostEvent>,
+    watched: Option<Watched>,
+}
+
+/// Changes of a state machine that have been seen, each from one state to another, by the numbers of `responder_state_e` and
+/// `requester_state_e`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arcs {
+    /// Of the responder.
+    pub responder: BTreeSet<(u8, u8)>,
+    /// Of the requester.
+    pub requester: BTreeSet<(u8, u8)>,
+}
+
+/// The states that queue pairs were in when they were looked at last.
+#[derive(Debug)]
+struct Watched {
+    last: Vec<(u8, u8)>,
+    arcs: Arcs,
 }
 
 /// The board and its clock.
@@ -150,6 +169,7 @@ impl RtlNic {
                 config: transport,
             },
             events: VecDeque::new(),
+            watched: None,
         }
     }
 
@@ -172,6 +192,69 @@ impl RtlNic {
     /// The next call of an engine by a WRITE into an RPC region.
     pub fn poll_call(&mut self) -> Option<package::RpcCall> {
         self.card.get_mut().board.calls.pop_front()
+    }
+
+    /// The port for engines. From the first call on, an engine is attached there, and is told all that is for engines.
+    pub fn engine(&mut self, now: Instant) -> EnginePort<'_> {
+        self.wake(now);
+        EnginePort(self)
+    }
+
+    /// The engine that is attached, from now on. Whoever asks may have something to say: the clock ticks.
+    pub(crate) fn attached(&mut self) -> &mut Engine {
+        let board = &mut self.card.get_mut().board;
+        board.wake();
+        board.engine.get_or_insert_default()
+    }
+
+    pub(crate) fn adopt(&mut self, number: QueuePairNumber) -> Result<(), ApiError> {
+        let index = self.driver.find(number)?;
+        self.driver.queue_pairs[index].as_mut().expect("found above").engine = true;
+        self.write_attributes(number)
+    }
+
+    pub(crate) fn index(&self, number: QueuePairNumber) -> Result<u16, ApiError> {
+        Ok(self.driver.find(number)? as u16)
+    }
+
+    pub(crate) fn region_index(&self, keys: RegionKeys) -> Result<u16, ApiError> {
+        Ok(self.driver.find_region(keys)? as u16)
+    }
+
+    /// How often each event has happened, by the number of its counter ([`package::COUNTERS`], [`package::COUNTER_BLOCKS`]).
+    pub fn events(&self) -> Vec<u64> {
+        let mut card = self.card.borrow_mut();
+        (0..package::COUNTERS.len() as u32).map(|index| card.registers().counter(index)).collect()
+    }
+
+    /// Begins to note how the states of queue pairs change, as far as [`RtlNic::look`] and the driver's own calls see it.
+    pub fn watch(&mut self) {
+        let last = vec![(0, 0); self.driver.queue_pairs.len()];
+        self.watched = Some(Watched { last, arcs: Arcs::default() });
+    }
+
+    /// Looks at the states of all queue pairs and returns all changes so far, if anybody watches.
+    pub fn look(&mut self) -> Option<&Arcs> {
+        let existing: Vec<usize> = (0..self.driver.queue_pairs.len())
+            .filter(|index| self.driver.queue_pairs[*index].is_some())
+            .collect();
+        for index in existing {
+            self.look_at(index as u16);
+        }
+        self.watched.as_ref().map(|watched| &watched.arcs)
+    }
+
+    fn look_at(&mut self, index: u16) {
+        let Some(watched) = &mut self.watched else { return };
+        let (responder, requester) = self.card.get_mut().registers().query(index);
+        let now = (responder.state, requester.state);
+        let before = std::mem::replace(&mut watched.last[usize::from(index)], now);
+        if before.0 != now.0 {
+            watched.arcs.responder.insert((before.0, now.0));
+        }
+        if before.1 != now.1 {
+            watched.arcs.requester.insert((before.1, now.1));
+        }
     }
 
     /// Begins to write a waveform of all signals to an FST file.
@@ -229,7 +312,9 @@ impl RtlNic {
         self.flush_posts();
         let index = self.driver.numbers.index(number) as u16;
         let control = package::Control { operation: operation as u8, qp: index, argument };
+        self.look_at(index);
         self.card.get_mut().registers().control(&control);
+        self.look_at(index);
         self.collect();
     }
 
@@ -250,6 +335,7 @@ impl RtlNic {
             number: number.0,
             domain: queue_pair.attributes.domain.0 as u16,
             path_mtu: PathMtu::Bytes1024 as u8,
+            engine: queue_pair.engine,
             ..package::QueuePair::default()
         };
         if let Some(path) = &queue_pair.receive {
@@ -368,7 +454,7 @@ fn refill(queue_pair: &mut QueuePair, board: &mut Board) {
 }
 
 /// The bits of `ibv_access_flags` are those of the struct.
-fn access(flags: AccessFlags) -> package::Access {
+pub(crate) fn access(flags: AccessFlags) -> package::Access {
     package::Access::from_bits(flags.bits().into())
 }
 

@@ -100,6 +100,8 @@ pub(crate) struct QueuePair {
     pub(crate) access: AccessFlags,
     pub(crate) receive: Option<ReadyToReceive>,
     pub(crate) send: Option<ReadyToSend>,
+    /// Whether it belongs to an engine.
+    pub(crate) engine: bool,
     generation: u32,
     sends: Queue<WorkRequest>,
     receives: Queue<ReceiveRequest>,
@@ -116,6 +118,7 @@ impl QueuePair {
             access: AccessFlags::NONE,
             receive: None,
             send: None,
+            engine: false,
             generation,
             sends: Queue::new(attributes.max_send_wr),
             receives: Queue::new(attributes.max_recv_wr),
@@ -294,7 +297,7 @@ fn status(number: u8) -> CompletionStatus {
 }
 
 /// A work request in the gateware's form.
-fn work_request(qp: u16, tag: u64, signaled: bool, request: &WorkRequest) -> package::WorkRequest {
+pub(crate) fn work_request(qp: u16, tag: u64, signaled: bool, request: &WorkRequest) -> package::WorkRequest {
     let base = package::WorkRequest {
         qp,
         id: tag,
