@@ -23,7 +23,7 @@ fn main() {
     for (name, faults) in RUNS {
         for (number, kinds) in (0..).zip(Kind::PAIRS) {
             let pressure = (number % 2 == 1).then_some(Pressure { seed, stalls_of_256: 32 });
-            let options = Options { pressure, power_on_seed: seed as u32 | 1 };
+            let options = Options { pressure, power_on_seed: seed as u32 | 1, ..Options::default() };
             let run = Run { seed: seed + number, messages, queue_pairs: 6, faults, options };
             let pair = format!("{}-{}", kinds[0].name(), kinds[1].name());
             match check(kinds, &run) {

@@ -8,9 +8,18 @@
 //! - [`script`]: conversations as text, with faults on chosen packets.
 //! - [`malformed`]: bad packets, each answered or dropped as its rule says.
 //! - [`random`]: random requests over a wire that loses, duplicates, reorders and corrupts.
+//! - [`capture`]: real traffic of Linux' soft RoCE.
+//! - [`permission`]: permissions that are taken while packets stream in; [`engine`]: the same and more at the gateware's port for
+//!   engines; [`overload`]: memories that are too slow.
+//! - [`coverage`]: which events and states of the gateware all of this reaches.
 //! - [`stage`] and [`twin`]: what all of them stand on.
 
+pub mod capture;
+pub mod coverage;
+pub mod engine;
 pub mod malformed;
+pub mod overload;
+pub mod permission;
 pub mod random;
 pub mod rules;
 pub mod script;

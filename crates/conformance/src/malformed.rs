@@ -455,6 +455,7 @@ cases! {
     "another source address", "", drop_wrong_source: |scene| edited(scene.good(), |bytes| bytes[IPV4_AT + 15] = 77);
     "an acknowledgement from another source address", "", drop_wrong_source: |scene| edited(scene.answer(OWN, 0x1f).frame(), |bytes| bytes[IPV4_AT + 15] = 77);
     "another partition", "", drop_partition_key: |scene| { let mut raw = scene.write(EXPECTED, BOX, scene.keys.rkey, 8); raw.partition_key = 0x8001; raw.frame() };
+    "an acknowledgement of another partition", "", drop_partition_key: |scene| { let mut raw = scene.answer(OWN, 0x1f); raw.partition_key = 0x8001; raw.frame() };
     "a queue pair in RESET", "", drop_wrong_state: |scene| {
         let idle = scene.stage.twins[VICTIM].create_queue_pair().expect("room");
         let mut raw = scene.write(EXPECTED, BOX, scene.keys.rkey, 8);

@@ -149,7 +149,7 @@ rules! {
     "The longest frame", "Weft": [] ["a frame longer"] [];
     "Destination queue pair, its state, the peer's address", "9.6.1.1, A17.4":
         [] ["a queue pair", "a number that", "another source", "an acknowledgement for", "an acknowledgement from another"] ["capture"];
-    "Partition", "9.6.1.1.3, 10.9.3": [] ["another partition"] [];
+    "Partition", "9.6.1.1.3, 10.9.3": [] ["another partition", "an acknowledgement of another partition"] [];
     "A message is FIRST, MIDDLE..., LAST or ONLY by its length and the path MTU", "9.4, 9.7.4.1.4":
         ["write_segmented"] ["a packet longer", "a WRITE FIRST", "a WRITE MIDDLE that", "a WRITE LAST of", "a SEND FIRST"] ["random", "capture"];
     "Opcodes follow each other in the order of a message", "9.7.4.1.2":
@@ -177,7 +177,7 @@ rules! {
     "Key, domain, bounds and permission of a region", "10.6.3.1, 9.7.4.1.5":
         ["access_violation"] ["a key", "the key", "the local key", "a region", "a WRITE past", "a WRITE before", "a WRITE that wraps", "a WRITE whose address", "a WRITE without permission", "a READ without", "an atomic without", "a READ past", "an atomic past"] [];
     "Permissions of the queue pair", "9.7.4.1.3": ["invalid_requests", "permission_in_flight"] ["a WRITE that the queue", "a READ that the queue", "an atomic that the queue"] [];
-    "Permissions change while traffic flows: nothing that arrives later lands", "Weft": ["permission_revoked", "permission_in_flight"] [] ["permission"];
+    "Permissions change while traffic flows: nothing that arrives later lands", "Weft": ["permission_revoked", "permission_in_flight"] [] ["permission", "engine"];
     "Alignment of atomics, length of READs, length of SENDs", "9.4.5, 9.7.4.1.6": ["invalid_requests"] ["an atomic on", "a READ of", "a SEND longer"] [];
     "A failure that is not the requester's fault", "9.9.3": ["invalid_requests", "targets"] ["memory that"] [];
     "Local protection errors keep the order of completions", "9.9.2.3": ["local_errors"] [] [];
@@ -186,7 +186,7 @@ rules! {
     "A queue pair in ERROR flushes what is posted and answers nobody", "10.3.1.6": ["error_flush", "retry_exceeded_flush"] ["a queue pair in ERROR"] ["permission"];
     "The window is clocked by acknowledgements", "BALBOA 4.4": ["window", "window_64"] [] [];
     "No credit towards the host: dropped without a NAK", "BALBOA 4.3": ["credits_drop"] [] [];
-    "A WRITE into an RPC region is one call of its engine", "Weft": ["rpc_region"] [] ["random"];
+    "A WRITE into an RPC region is one call of its engine", "Weft": ["rpc_region"] [] ["random", "engine"];
     "Targets and writing through", "Weft": ["write_through", "targets"] [] ["random"];
 }
 
@@ -254,14 +254,25 @@ Scripts (`crates/rdma/tests/scripts`, `crates/conformance/scripts`) are conversa
 NICs, two of the gateware, and one of each in both roles, and must give the same frames byte by byte, completions, memory and counters. \
 A number after `malformed` is how many kinds of bad packet (`crates/conformance/src/malformed.rs`) belong to the rule: each must be answered and counted \
 alike, touch no memory, and leave the next good packet working. `random` are random requests over a wire that loses, doubles, \
-reorders and corrupts, held to a model of memory and completions. `permission` takes permissions from a stream of packets. `capture` replays \
+reorders and corrupts, held to a model of memory and completions. `permission` takes permissions from a stream of packets. `engine` does so at the gateware's port for engines, and fills its queues, credits and \
+buffers. `capture` replays \
 traffic of Linux' soft RoCE to both.
 
 `make nightly` runs the long random runs. This file is written by `UPDATE=1 cargo test -p weft-conformance --test document`.
 
 ";
 
-/// `docs/conformance.md`.
+/// How the part of `docs/conformance.md` begins that says what the suite reaches: `tests/coverage.rs` writes it.
+pub const COVERAGE: &str = "
+## What the suite reaches
+
+Each event that the gateware counts, by its block, and each change of its two state machines: in how many scenarios of the suite it \
+happens. Every scenario is a test that passes or fails by itself; this table says what they have in common. The suite fails if an event \
+or a change of state is never reached and nothing says why. What a queue pair is receiving (nothing, a SEND, a WRITE) is no register; \
+`malformed` has the packets that each of these refuses. Written by `UPDATE=1 cargo test -p weft-conformance --test coverage`.
+";
+
+/// `docs/conformance.md` up to [`COVERAGE`].
 pub fn document() -> String {
     let mut text = INTRODUCTION.to_owned();
     text += "| rule | clause | held by | soft | rtl |\n|---|---|---|---|---|\n";

@@ -9,6 +9,8 @@ use weft_time::{Duration, Instant};
 use weft_waist::{Caller, Engine, EngineStatus, Event, Io, Memory, NODES_MAX};
 use weft_wire::ethernet::MacAddress;
 
+use crate::coverage;
+
 /// Bytes behind host memory and HBM of a NIC on a stage.
 pub const MEMORY_BYTES: usize = 0x2_0000;
 
@@ -73,6 +75,8 @@ pub struct Options {
     pub pressure: Option<Pressure>,
     /// What the gateware's storage that reset leaves alone holds.
     pub power_on_seed: u32,
+    /// Latency of the memories behind the gateware, instead of the usual ones.
+    pub memory: Option<Latency>,
 }
 
 /// An engine that takes down its calls.
@@ -169,17 +173,20 @@ impl Twin {
                 Device::Soft(Box::new(SoftNic::new(config, engines.collect())))
             }
             Kind::Rtl => {
-                let nic = RtlNic::new(&RtlNicConfig {
+                let mut nic = RtlNic::new(&RtlNicConfig {
                     hardware,
                     address,
                     transport: transport(),
                     region_bytes: MEMORY_BYTES,
                     bits_per_s: 100_000_000_000,
-                    hbm: Latency { read_cycles: 40, write_cycles: 20 },
-                    host: Latency { read_cycles: 150, write_cycles: 60 },
+                    hbm: options.memory.unwrap_or(Latency { read_cycles: 40, write_cycles: 20 }),
+                    host: options.memory.unwrap_or(Latency { read_cycles: 150, write_cycles: 60 }),
                     pressure: options.pressure,
                     power_on_seed: options.power_on_seed,
                 });
+                if coverage::is_on() {
+                    nic.watch();
+                }
                 Device::Rtl(Box::new(nic))
             }
         };
@@ -221,6 +228,14 @@ impl Twin {
         match &mut self.device {
             Device::Soft(nic) => &mut **nic,
             Device::Rtl(nic) => &mut **nic,
+        }
+    }
+
+    /// The gateware, if it is made of that.
+    pub fn rtl(&mut self) -> Option<&mut RtlNic> {
+        match &mut self.device {
+            Device::Soft(_) => None,
+            Device::Rtl(nic) => Some(nic),
         }
     }
 
@@ -305,6 +320,17 @@ impl Twin {
     pub fn settle(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.collect();
+        self.quieten();
+        if coverage::is_on()
+            && let Some(nic) = self.rtl()
+        {
+            nic.look();
+            // To look takes clock cycles.
+            self.quieten();
+        }
+    }
+
+    fn quieten(&mut self) {
         for _ in 0..STEPS_MAX {
             match self.next_deadline() {
                 Some(at) if at <= self.now + QUIET => self.advance(self.now + QUIET),
@@ -384,6 +410,17 @@ impl Twin {
     /// One counter; zero if this kind has none of that name.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters().iter().filter(|(known, _)| *known == name).map(|(_, value)| value).sum()
+    }
+}
+
+impl Drop for Twin {
+    fn drop(&mut self) {
+        if let Some(nic) = self.rtl()
+            && coverage::is_on()
+        {
+            let arcs = nic.look().cloned().unwrap_or_default();
+            coverage::note(&nic.events(), &arcs);
+        }
     }
 }
 

@@ -1,106 +1,14 @@
-//! A permission that is taken while packets stream in: once the driver's call has returned, nothing lands any more.
-//!
-//! The gateware judges a packet before it places its payload; its driver's call returns when what was judged before the change lies in
-//! memory. Packets that have arrived and have not been judged yet count as later ones.
+//! Permissions that are taken while packets stream in.
 
-use weft_conformance::stage::{Connection, Stage};
-use weft_conformance::twin::{Kind, Options};
-use weft_rdma::{
-    AccessFlags, Modify, Operation, PathMtu, QueuePairState, Region, RemoteAddress, Target, WorkRequest,
-};
-use weft_time::Duration;
-
-const CLIENT: usize = 0;
-const SERVER: usize = 1;
-const LOG: u64 = 0x8000;
-const LOG_BYTES: u64 = 0x4000;
-
-/// How a permission goes.
-#[derive(Clone, Copy, Debug)]
-enum Revocation {
-    Region,
-    Deregistration,
-    QueuePair,
-    Error,
-}
-
-/// Delivers `before` frames, `gap` apart, takes the permission without waiting for them, and delivers the rest.
-fn revoke(kind: Kind, target: Target, how: Revocation, before: usize, gap: Duration) -> Result<(), String> {
-    let context = format!("{} {target:?} {how:?} after {before} frames, {gap}", kind.name());
-    let connection = Connection { path_mtu: PathMtu::Bytes256, ..Connection::default() };
-    let mut stage = Stage::new([Kind::Soft, kind], &connection, Options::default());
-    let region = Region { target, ..Region::host(LOG, LOG_BYTES, AccessFlags::ALL) };
-    let keys = stage.twins[SERVER].driver().register_region(region).unwrap();
-    let remote = RemoteAddress { address: LOG, rkey: keys.rkey };
-    let write = Operation::Write { remote, immediate: None };
-    let local = stage.local(CLIENT, 0x1000, 40 * 256);
-    stage.post(CLIENT, WorkRequest::new(1, write, local));
-    let frames: Vec<_> = stage.outbox[CLIENT].drain(..).collect();
-    assert_eq!(frames.len(), 40);
-
-    let number = stage.queue_pairs[SERVER];
-    let server = &mut stage.twins[SERVER];
-    let mut now = server.now();
-    for frame in &frames[..before] {
-        server.receive(now, frame);
-        now += gap;
-        server.advance(now);
-    }
-    match how {
-        Revocation::Region => server.driver().modify_region(keys, AccessFlags::REMOTE_READ).unwrap(),
-        Revocation::Deregistration => {
-            server.driver().deregister_region(keys).unwrap();
-        }
-        Revocation::QueuePair => {
-            server.driver().modify_queue_pair(number, Modify::Access(AccessFlags::REMOTE_READ)).unwrap();
-        }
-        Revocation::Error => server.driver().modify_queue_pair(number, Modify::Error).unwrap(),
-    }
-    let bytes = (LOG + LOG_BYTES) as usize;
-    let image = server.image(target, bytes);
-    server.settle(now);
-    now = server.now();
-    for frame in &frames[before..] {
-        server.receive(now, frame);
-        now += gap;
-        server.advance(now);
-    }
-    server.settle(now);
-    if server.image(target, bytes) != image {
-        return Err(format!("{context}: something lands afterwards"));
-    }
-    if !matches!(how, Revocation::Error) {
-        let refused = server.counter("sent_access_error") + server.counter("sent_invalid_request");
-        assert_eq!(refused, 1, "{context}");
-    }
-    let state = server.driver().query_queue_pair(number).unwrap().state;
-    assert_eq!(state, QueuePairState::Error, "{context}");
-    // What has landed is a run of whole packets from the start.
-    let source = stage.twins[CLIENT].image(Target::Host, 0x1000 + 40 * 256).split_off(0x1000);
-    let landed = &image[LOG as usize..];
-    let packets = source.chunks(256).zip(landed.chunks(256)).take_while(|(one, other)| one == other).count();
-    assert!(packets <= before, "{context}: {packets} packets");
-    Ok(())
-}
-
-fn all(kind: Kind) {
-    let mut failures = Vec::new();
-    for how in [Revocation::Region, Revocation::Deregistration, Revocation::QueuePair, Revocation::Error] {
-        for target in [Target::OnChip, Target::Hbm, Target::Host] {
-            for (before, gap) in [(1, 0), (7, 4), (20, 24), (20, 28), (33, 60)] {
-                failures.extend(revoke(kind, target, how, before, Duration::from_ns(gap)).err());
-            }
-        }
-    }
-    assert!(failures.is_empty(), "{} differ:\n{}", failures.len(), failures.join("\n"));
-}
+use weft_conformance::permission::check;
+use weft_conformance::twin::Kind;
 
 #[test]
 fn soft() {
-    all(Kind::Soft);
+    check(Kind::Soft).unwrap();
 }
 
 #[test]
 fn rtl() {
-    all(Kind::Rtl);
+    check(Kind::Rtl).unwrap();
 }

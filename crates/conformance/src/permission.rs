@@ -1,0 +1,111 @@
+//! A permission that is taken while packets stream in: once the driver's call has returned, nothing lands any more.
+//!
+//! The gateware judges a packet before it places its payload; its driver's call returns when what was judged before the change lies in
+//! memory. Packets that have arrived and have not been judged yet count as later ones.
+
+use weft_rdma::{
+    AccessFlags, Modify, Operation, PathMtu, QueuePairState, Region, RemoteAddress, Target, WorkRequest,
+};
+use weft_time::Duration;
+
+use crate::stage::{Connection, Stage};
+use crate::twin::{Kind, Options};
+
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
+const LOG: u64 = 0x8000;
+const LOG_BYTES: u64 = 0x4000;
+
+/// How a permission goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Revocation {
+    /// The region's access.
+    Region,
+    /// The region.
+    Deregistration,
+    /// The queue pair's access.
+    QueuePair,
+    /// The queue pair.
+    Error,
+}
+
+/// Delivers `before` frames, `gap` apart, takes the permission without waiting for them, and delivers the rest.
+fn revoke(kind: Kind, target: Target, how: Revocation, before: usize, gap: Duration) -> Result<(), String> {
+    let context = format!("{} {target:?} {how:?} after {before} frames, {gap}", kind.name());
+    let connection = Connection { path_mtu: PathMtu::Bytes256, ..Connection::default() };
+    let mut stage = Stage::new([Kind::Soft, kind], &connection, Options::default());
+    let region = Region { target, ..Region::host(LOG, LOG_BYTES, AccessFlags::ALL) };
+    let keys = stage.twins[SERVER].driver().register_region(region).expect("legal");
+    let remote = RemoteAddress { address: LOG, rkey: keys.rkey };
+    let write = Operation::Write { remote, immediate: None };
+    let local = stage.local(CLIENT, 0x1000, 40 * 256);
+    stage.post(CLIENT, WorkRequest::new(1, write, local));
+    let frames: Vec<_> = stage.outbox[CLIENT].drain(..).collect();
+    assert_eq!(frames.len(), 40);
+
+    let number = stage.queue_pairs[SERVER];
+    let server = &mut stage.twins[SERVER];
+    let mut now = server.now();
+    for frame in &frames[..before] {
+        server.receive(now, frame);
+        now += gap;
+        server.advance(now);
+    }
+    match how {
+        Revocation::Region => server.driver().modify_region(keys, AccessFlags::REMOTE_READ).expect("legal"),
+        Revocation::Deregistration => {
+            server.driver().deregister_region(keys).expect("legal");
+        }
+        Revocation::QueuePair => {
+            server
+                .driver()
+                .modify_queue_pair(number, Modify::Access(AccessFlags::REMOTE_READ))
+                .expect("legal");
+        }
+        Revocation::Error => server.driver().modify_queue_pair(number, Modify::Error).expect("legal"),
+    }
+    let bytes = (LOG + LOG_BYTES) as usize;
+    let image = server.image(target, bytes);
+    server.settle(now);
+    now = server.now();
+    for frame in &frames[before..] {
+        server.receive(now, frame);
+        now += gap;
+        server.advance(now);
+    }
+    server.settle(now);
+    if server.image(target, bytes) != image {
+        return Err(format!("{context}: something lands afterwards"));
+    }
+    if !matches!(how, Revocation::Error) {
+        let refused = server.counter("sent_access_error") + server.counter("sent_invalid_request");
+        assert_eq!(refused, 1, "{context}");
+    }
+    let state = server.driver().query_queue_pair(number).expect("legal").state;
+    assert_eq!(state, QueuePairState::Error, "{context}");
+    // What has landed is a run of whole packets from the start.
+    let source = stage.twins[CLIENT].image(Target::Host, 0x1000 + 40 * 256).split_off(0x1000);
+    let landed = &image[LOG as usize..];
+    let packets = source.chunks(256).zip(landed.chunks(256)).take_while(|(one, other)| one == other).count();
+    assert!(packets <= before, "{context}: {packets} packets");
+    Ok(())
+}
+
+/// Takes a permission in every way, at many times.
+///
+/// # Errors
+/// Something landed afterwards.
+///
+/// # Panics
+/// If a NIC refuses its set-up, or does not end the connection.
+pub fn check(kind: Kind) -> Result<(), String> {
+    let mut failures = Vec::new();
+    for how in [Revocation::Region, Revocation::Deregistration, Revocation::QueuePair, Revocation::Error] {
+        for target in [Target::OnChip, Target::Hbm, Target::Host] {
+            for (before, gap) in [(1, 0), (7, 4), (20, 24), (20, 28), (33, 60)] {
+                failures.extend(revoke(kind, target, how, before, Duration::from_ns(gap)).err());
+            }
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+}

@@ -1,0 +1,45 @@
+//! The gateware's port for engines, and memories that are too slow.
+
+use weft_conformance::engine::{Change, call, full_call_queue, own_requests, revoke};
+use weft_conformance::overload;
+use weft_rdma::Target;
+use weft_time::Duration;
+
+/// The marker comes within so many cycles of 4 ns, whatever the memory: what is on its way is no more than a memory's latency
+/// (here up to 60 cycles) and the pipeline.
+const CYCLES_MAX: u64 = 250;
+
+#[test]
+fn nothing_lands_after_the_marker() {
+    for target in [Target::OnChip, Target::Hbm, Target::Host] {
+        for change in [Change::QueuePair, Change::Region] {
+            for (before, gap) in [(1, 16), (20, 16), (33, 40)] {
+                let revoked = revoke(target, change, before, Duration::from_ns(gap)).unwrap();
+                println!("{target:?} {change:?}, {gap} ns apart: {revoked:?}");
+                assert!(revoked.cycles <= CYCLES_MAX, "{target:?} {change:?}: {revoked:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_write_comes_as_beats_and_then_as_a_call() {
+    call().unwrap();
+}
+
+#[test]
+fn a_full_call_queue_drops_and_counts() {
+    full_call_queue().unwrap();
+}
+
+#[test]
+fn completions_of_its_own_requests_go_to_the_engine() {
+    own_requests().unwrap();
+}
+
+#[test]
+fn what_finds_no_room_is_dropped_and_sent_again() {
+    for case in overload::CASES {
+        overload::check(&case).unwrap();
+    }
+}
