@@ -218,20 +218,50 @@ impl Board {
     /// Computes one clock cycle.
     pub(crate) fn tick(&mut self, cycle: u64) {
         let now = Instant::ZERO + CYCLE * cycle;
+        let received = self.receive.beat();
+        let transmit_ready = self.transmit.is_ready(now) && self.gate.is_open();
+        self.compute(cycle, received.as_ref(), transmit_ready);
+        if received.is_some() {
+            self.receive.advance();
+        }
+        if let Some(beat) = self.transmitted().filter(|_| transmit_ready) {
+            self.transmit.push(now, &beat);
+        }
+    }
+
+    /// Computes one clock cycle without a MAC: takes the beat that another card has sent in the cycle before, and returns the
+    /// one that this card sends.
+    pub(crate) fn tick_joined(&mut self, cycle: u64, received: Option<&Beat>) -> Option<Beat> {
+        self.compute(cycle, received, true);
+        self.transmitted()
+    }
+
+    /// What the gateware offers to the MAC.
+    fn transmitted(&self) -> Option<Beat> {
+        let Outputs { tx_valid_o, tx_keep_o, tx_last_o, tx_data_o, .. } = self.outputs;
+        let bytes = tx_keep_o.count_ones() as usize;
+        (tx_valid_o != 0).then_some(Beat { data: tx_data_o, bytes, last: tx_last_o != 0 })
+    }
+
+    /// Whether, in the last cycle, the oldest write on its way into memory became visible there.
+    pub(crate) fn has_placed(&self) -> bool {
+        self.outputs.placed_o != 0
+    }
+
+    fn compute(&mut self, cycle: u64, received: Option<&Beat>, transmit_ready: bool) {
+        let now = Instant::ZERO + CYCLE * cycle;
         let tick = self.ticks;
         let mut quiet = true;
         let inputs = &mut self.inputs;
         inputs.now_i = cycle;
 
-        let received = self.receive.beat();
         inputs.rx_valid_i = received.is_some().into();
-        if let Some(beat) = &received {
+        if let Some(beat) = received {
             inputs.rx_data_i = beat.data;
             inputs.rx_keep_i = beat.keep();
             inputs.rx_last_i = beat.last.into();
             quiet = false;
         }
-        let transmit_ready = self.transmit.is_ready(now) && self.gate.is_open();
         inputs.tx_ready_i = transmit_ready.into();
 
         inputs.post_valid_i = (!self.posts.is_empty()).into();
@@ -280,14 +310,6 @@ impl Board {
         self.ticks += 1;
 
         let outputs = &self.outputs;
-        if received.is_some() {
-            self.receive.advance();
-        }
-        if outputs.tx_valid_o != 0 && transmit_ready {
-            let bytes = outputs.tx_keep_o.count_ones() as usize;
-            let beat = Beat { data: outputs.tx_data_o, bytes, last: outputs.tx_last_o != 0 };
-            self.transmit.push(now, &beat);
-        }
         if outputs.post_ready_o != 0 {
             self.posts.pop_front();
         }

@@ -18,6 +18,7 @@
 mod axi;
 mod board;
 mod engine;
+pub mod latency;
 mod mac;
 mod model;
 mod nic;
@@ -30,6 +31,9 @@ pub use engine::{EngineEvent, EnginePort};
 pub use nic::{Arcs, RtlNic, RtlNicConfig};
 
 use weft_time::Duration;
+
+/// Whether this build can write waveforms.
+pub const WAVEFORMS: bool = cfg!(feature = "fst");
 
 /// One clock cycle.
 pub const CYCLE: Duration = Duration::from_ps(4_000);

@@ -184,6 +184,11 @@ impl RtlNic {
         self.card.borrow().board.ticks()
     }
 
+    /// The card, for somebody who clocks it without a MAC.
+    pub(crate) fn board(&mut self) -> &mut Board {
+        &mut self.card.get_mut().board
+    }
+
     /// The next frame that the sniffer has captured, as blocks of pcapng.
     pub fn poll_sniffed(&mut self) -> Option<Vec<u8>> {
         self.card.get_mut().board.sniffed.pop_front()
