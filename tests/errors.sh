@@ -76,6 +76,14 @@ expect 'path MTU' "$weft" bench rdma --mtu 1500
 expect 'atomics work on 8 bytes' "$weft" bench rdma --op fetch_add --size 64
 expect 'queue pairs' "$weft" bench rdma --qps 501
 expect 'nothing to do' "$weft" bench rdma --iterations 0
+expect 'leave random sizes out' "$weft" bench rdma --op cmp_swap --random-sizes
+expect 'cannot be used with' "$weft" bench rdma --bidirectional --nics 3
+expect 'choose 2 to 16' "$weft" bench rdma --nics 1
+expect 'choose 2 to 16' "$weft" bench rdma --nics 17
+expect 'choose fewer' "$weft" bench rdma --bidirectional --qps 251
+expect 'choose the NIC rtl' "$weft" bench rdma --fst wave.fst
+expect 'not provided' "$weft" bench rdma --nic rtl --fst-to-us 5
+expect 'window is empty' "$weft" bench rdma --nic rtl --fst wave.fst --fst-from-us 5 --fst-to-us 5
 
 # Options that contradict the world.
 expect 'for the simulator' "$weft" bench kv --world net --profile cores
@@ -86,6 +94,9 @@ printf '[[fault]]\nkind = "pause"\nfrom_us = 5\nuntil_us = 9\nmachine = "node0"\
 expect 'one crash of a node' "$weft" bench kv --world net --faults pause.toml
 expect 'MiB are free' "$weft" bench kv --nodes 16 --records 1000000 --value-bytes 1024
 expect 'simulator only' "$weft" bench rdma --world net --faults /dev/null
+expect 'simulator only' "$weft" bench rdma --world net --bidirectional
+expect 'simulator only' "$weft" bench rdma --world net --pcap captures
+expect 'simulator only' "$weft" bench rdma --world net --perfetto trace
 
 # Seeds and faults of campaigns.
 expect 'is not a seed' "$weft" sim kv --seeds many
@@ -105,6 +116,8 @@ expect 'there is no folder' "$weft" bench kv --ops 10 --json nowhere/result.json
 expect 'it is a folder' "$weft" bench kv --ops 10 --json .
 expect 'there is no folder' "$weft" bench kv --ops 10 --perfetto nowhere/trace
 expect 'cannot be created' "$weft" bench kv --ops 10 --pcap nowhere/captures
+expect 'cannot be created' "$weft" bench rdma --iterations 10 --pcap nowhere/captures
+expect 'there is no folder' "$weft" bench rdma --iterations 10 --perfetto nowhere/trace
 : >occupied
 expect 'cannot be created' "$weft" bench kv --ops 10 --pcap occupied
 expect 'cannot be created' "$weft" demo --out occupied

@@ -1,5 +1,6 @@
 //! Workloads, measurement, tables and reports. Nothing here knows a protocol.
 
+pub mod capture;
 pub mod histogram;
 pub mod kv;
 pub mod load;

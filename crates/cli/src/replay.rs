@@ -23,6 +23,14 @@ impl CommandLine {
         if value == default { self } else { self.option(name, value) }
     }
 
+    /// Adds an option without value if it was given.
+    pub(crate) fn flag(mut self, name: &str, given: bool) -> Self {
+        if given {
+            self.0 += &format!(" {name}");
+        }
+        self
+    }
+
     /// Adds an option that was given.
     pub(crate) fn given(self, name: &str, value: Option<impl Display>) -> Self {
         match value {

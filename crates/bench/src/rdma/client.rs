@@ -27,6 +27,8 @@ enum Phase {
     Load,
     /// Nothing more is posted but what makes the last completions visible.
     Drain,
+    /// Waits for the other clients.
+    Held,
     /// One message at a time, on the first queue pair.
     Latency,
     Done,
@@ -45,10 +47,13 @@ pub(super) struct Client {
     left: u64,
     begin: Option<Instant>,
     end: Instant,
-    /// What each queue pair had completed when the load ended, and when all of it had.
-    shares: Vec<u64>,
+    /// Whether single messages wait until [`Client::release`].
+    held: bool,
+    /// What each queue pair had completed when the first had no more work, once that has happened.
+    shares: Option<Vec<u64>>,
     measured: Duration,
     messages: u64,
+    bytes: u64,
     latency_left: u64,
     posted_at: Instant,
     latencies: Latencies,
@@ -62,7 +67,10 @@ pub(super) struct Measurement {
     pub(super) messages: u64,
     /// From the first post to the last completion of the load.
     pub(super) measured: Duration,
-    /// For each queue pair that works, the messages completed when the last was posted.
+    /// Their bytes.
+    pub(super) bytes: u64,
+    /// For each queue pair that works, the messages completed while all of them had work: until nothing was left to post and the
+    /// first had completed all that it had.
     pub(super) shares: Vec<u64>,
     /// Of the single messages.
     pub(super) latencies: Latencies,
@@ -81,15 +89,36 @@ impl Client {
             left: if let Amount::Messages(messages) = load.amount { messages } else { u64::MAX },
             begin: None,
             end: Instant::FAR_FUTURE,
-            shares: Vec::new(),
+            held: false,
+            shares: None,
             measured: Duration::ZERO,
             messages: 0,
+            bytes: 0,
             latency_left: load.latency_messages,
             posted_at: Instant::ZERO,
             latencies: Latencies::new(),
             failure: None,
             connection,
             load,
+        }
+    }
+
+    /// Lets single messages wait until all clients are through with their load.
+    pub(super) fn hold(mut self) -> Self {
+        self.held = true;
+        self
+    }
+
+    /// Whether the load is over, or something has failed.
+    pub(super) fn is_through(&self) -> bool {
+        matches!(self.phase, Phase::Held | Phase::Latency | Phase::Done)
+    }
+
+    /// All clients are through with their load.
+    pub(super) fn release(&mut self) {
+        self.held = false;
+        if self.phase == Phase::Held {
+            self.begin_latency();
         }
     }
 
@@ -110,8 +139,9 @@ impl Client {
     pub(super) fn finish(self) -> Result<Measurement, String> {
         self.failure.map_or(Ok(()), Err)?;
         let sent = self.flows.iter().map(|flow| flow.posted).collect();
-        let Self { messages, measured, shares, latencies, .. } = self;
-        Ok(Measurement { messages, measured, shares, latencies, sent })
+        let Self { messages, bytes, measured, latencies, .. } = self;
+        let shares = self.shares.unwrap_or_default();
+        Ok(Measurement { messages, bytes, measured, shares, latencies, sent })
     }
 
     /// The next request to post, and where. Ask until there is none.
@@ -123,8 +153,8 @@ impl Client {
             }
         }
         if self.phase == Phase::Load && (now >= self.end || self.left == 0) {
-            self.shares = self.flows.iter().map(|flow| flow.completed).collect();
             self.phase = Phase::Drain;
+            self.share();
             self.ready = (0..self.load.busy).collect();
             self.end_drain(now);
         }
@@ -135,7 +165,7 @@ impl Client {
                 self.posted_at = now;
                 Some(self.post(0, true))
             }
-            Phase::Latency | Phase::Done => None,
+            Phase::Held | Phase::Latency | Phase::Done => None,
         }
     }
 
@@ -144,8 +174,10 @@ impl Client {
         let number = *self.ready.front()?;
         let flow = self.flows[number as usize];
         let fills = flow.posted + 1 - flow.completed == depth;
-        if fills {
-            self.ready.pop_front();
+        // In turn, so that a load which is soon posted still lies on all queue pairs.
+        self.ready.pop_front();
+        if !fills {
+            self.ready.push_back(number);
         }
         self.left -= 1;
         let signaled = fills || self.left == 0 || (flow.posted + 1).is_multiple_of(self.load.signal_every());
@@ -176,8 +208,10 @@ impl Client {
         let address = ClientMemory::address(load, message);
         let word = MessageId { number: 0, ..message };
         let there = if load.operation.is_atomic() { ClientMemory::address(load, word) } else { address };
-        let remote = RemoteAddress { address: there, rkey: self.connection.remote_key };
-        let local = LocalBuffer { address, length: load.size, lkey: self.connection.local_key };
+        let Connection { local_key, local_base, remote_key, remote_base, .. } = self.connection;
+        let remote = RemoteAddress { address: remote_base + there, rkey: remote_key };
+        let length = load.size_of(message.flow, message.number);
+        let local = LocalBuffer { address: local_base + address, length, lkey: local_key };
         let request = WorkRequest::new(message.tag(), load.operation.request(message.number, remote), local);
         (flow.queue_pair, WorkRequest { signaled, ..request })
     }
@@ -200,7 +234,10 @@ impl Client {
         flow.completed = message + 1;
         match self.phase {
             Phase::Load if was_full => self.ready.push_back(number),
-            Phase::Drain => self.end_drain(now),
+            Phase::Drain => {
+                self.share();
+                self.end_drain(now);
+            }
             Phase::Latency => {
                 self.latencies.record(now.saturating_since(self.posted_at));
                 self.latency_left -= 1;
@@ -210,17 +247,35 @@ impl Client {
         }
     }
 
+    /// Nothing is left to post: notes what each queue pair has had if this is when the first runs out of work.
+    fn share(&mut self) {
+        if self.shares.is_none() && self.flows.iter().any(|flow| flow.completed == flow.posted) {
+            self.shares = Some(self.flows.iter().map(|flow| flow.completed).collect());
+        }
+    }
+
     /// The load is over once all that was posted has completed.
     fn end_drain(&mut self, now: Instant) {
         if self.flows.iter().all(|flow| flow.completed == flow.posted) {
             self.measured = now.saturating_since(self.begin.expect("something was posted"));
             self.messages = self.completed();
+            let sizes = (0..).zip(&self.flows).map(|(number, flow)| {
+                if !self.load.random_sizes {
+                    return flow.completed * u64::from(self.load.size);
+                }
+                (0..flow.completed).map(|message| u64::from(self.load.size_of(number, message))).sum()
+            });
+            self.bytes = sizes.sum();
             self.begin_latency();
         }
     }
 
     fn begin_latency(&mut self) {
-        self.phase = if self.latency_left > 0 { Phase::Latency } else { Phase::Done };
+        self.phase = match self.latency_left {
+            _ if self.held => Phase::Held,
+            0 => Phase::Done,
+            _ => Phase::Latency,
+        };
     }
 
     /// Ends the run as failed; the first reason stays.

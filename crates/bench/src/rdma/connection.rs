@@ -39,20 +39,13 @@ pub(super) enum Side {
     Server,
 }
 
-impl Side {
-    pub(super) const fn other(self) -> Self {
-        match self {
-            Self::Client => Self::Server,
-            Self::Server => Self::Client,
-        }
-    }
-}
-
 /// What one side tells the other out of band, as perftest does over TCP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Introduction {
     pub(super) address: Ipv4Addr,
     pub(super) rkey: u32,
+    /// Where the buffers begin.
+    base: u64,
     /// Number and first PSN of each queue pair.
     queue_pairs: Vec<(u32, u32)>,
 }
@@ -68,7 +61,11 @@ pub(super) struct Local {
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     pub(super) local_key: u32,
+    /// Where the buffers begin here.
+    pub(super) local_base: u64,
     pub(super) remote_key: u32,
+    /// Where they begin there.
+    pub(super) remote_base: u64,
     /// Those that work.
     working: Vec<QueuePairNumber>,
 }
@@ -83,7 +80,7 @@ impl Connection {
     pub(super) fn receive_request(&self, load: &Load, message: MessageId) -> ReceiveRequest {
         let is_send = load.operation.is_send();
         let local = if is_send {
-            let address = ServerMemory::receive_address(load, message);
+            let address = self.local_base + ServerMemory::receive_address(load, message);
             LocalBuffer { address, length: load.size, lkey: self.local_key }
         } else {
             LocalBuffer::default()
@@ -92,16 +89,17 @@ impl Connection {
     }
 }
 
-/// The card of one side.
-pub(super) fn card_config(load: &Load) -> CardConfig {
+/// A card with so many ends of connections: one, or two if it is client and server at once.
+pub(super) fn card_config(load: &Load, ends: u32) -> CardConfig {
     let requests = load.depth + load.receive_depth();
     CardConfig {
         peers: [None; NODES_MAX],
         datagram_bytes: 1_472,
         transport: weft_rdma::Config {
-            max_queue_pairs: load.queue_pairs as usize,
-            max_regions: 2,
-            completion_queue_depth: (requests * load.busy) as usize,
+            max_queue_pairs: (load.queue_pairs * ends) as usize,
+            // One of them is the card's own.
+            max_regions: 1 + ends as usize,
+            completion_queue_depth: (requests * load.busy * ends) as usize,
             rpc_queue_depth: 1,
             max_queue_depth: requests,
             max_rd_atomic: OUTSTANDING_READS,
@@ -112,14 +110,24 @@ pub(super) fn card_config(load: &Load) -> CardConfig {
             key_seed: load.seed,
             ..weft_rdma::Config::default()
         },
-        region_bytes: payload::memory_bytes(load) as usize,
+        region_bytes: payload::memory_bytes(load) as usize * ends as usize,
     }
 }
 
+/// Where one end of a connection lies: on which of a side's machines, and from which address on in its memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) side: Side,
+    pub(super) machine: u32,
+    pub(super) base: u64,
+    pub(super) address: Ipv4Addr,
+}
+
 /// Creates queue pairs and registers the memory.
-pub(super) fn open(driver: &mut impl RdmaDriver, load: &Load, side: Side, address: Ipv4Addr) -> Local {
+pub(super) fn open(driver: &mut impl RdmaDriver, load: &Load, place: Place) -> Local {
+    let Place { side, machine, base, address } = place;
     let bytes = payload::memory_bytes(load);
-    let region = Region { target: payload::TARGET, ..Region::host(0, bytes, AccessFlags::ALL) };
+    let region = Region { target: payload::TARGET, ..Region::host(base, bytes, AccessFlags::ALL) };
     let keys = driver.register_region(region).expect("the configuration has room for it");
     let queue_pairs = (0..load.queue_pairs).map(|place| {
         let attributes = QueuePairAttributes {
@@ -128,10 +136,11 @@ pub(super) fn open(driver: &mut impl RdmaDriver, load: &Load, side: Side, addres
             max_recv_wr: load.receive_depth(),
         };
         let number = driver.create_queue_pair(attributes).expect("the configuration has room for it");
-        let psn = payload::draw(load.seed, side as u64, place.into()) as u32 & 0xff_ffff;
+        let end = u64::from(machine) << 1 | side as u64;
+        let psn = payload::draw(load.seed, end, place.into()) as u32 & 0xff_ffff;
         (number.0, psn)
     });
-    let introduction = Introduction { address, rkey: keys.rkey, queue_pairs: queue_pairs.collect() };
+    let introduction = Introduction { address, rkey: keys.rkey, base, queue_pairs: queue_pairs.collect() };
     Local { lkey: keys.lkey, introduction }
 }
 
@@ -170,5 +179,11 @@ pub(super) fn connect(
         }
     }
     let working = (0..load.busy).map(|flow| QueuePairNumber(queue_pairs[load.place(flow)].0)).collect();
-    Some(Connection { local_key: local.lkey, remote_key: remote.rkey, working })
+    Some(Connection {
+        local_key: local.lkey,
+        local_base: local.introduction.base,
+        remote_key: remote.rkey,
+        remote_base: remote.base,
+        working,
+    })
 }

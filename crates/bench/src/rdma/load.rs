@@ -8,6 +8,7 @@ use weft_rdma::{Operation, PathMtu, RemoteAddress};
 use weft_time::Duration;
 
 use super::RdmaError;
+use super::payload;
 use crate::perftest::Verb;
 use crate::result::World;
 
@@ -129,8 +130,10 @@ pub enum Amount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Load {
     pub(super) operation: RdmaOperation,
-    /// Bytes of a message.
+    /// Bytes of a message; the most, if sizes are random.
     pub(super) size: u32,
+    /// Whether each message has a size of its own, from 1 byte to `size`, all alike likely.
+    pub(super) random_sizes: bool,
     /// Queue pairs that exist.
     pub(super) queue_pairs: u32,
     /// Queue pairs that work, spread evenly over those that exist.
@@ -212,6 +215,9 @@ impl Load {
         if operation.is_atomic() && size != 8 {
             return Err(RdmaError::AtomicSize(size));
         }
+        if operation.is_atomic() && self.random_sizes {
+            return Err(RdmaError::AtomicRandomSizes);
+        }
         if !PathMtu::ALL.iter().any(|known| known.bytes() == mtu) {
             return Err(RdmaError::Mtu(mtu));
         }
@@ -239,7 +245,15 @@ impl Load {
         known.expect("checked before anything else")
     }
 
-    /// Packets of a message.
+    /// Bytes of message `number` of working queue pair `flow`.
+    pub(super) fn size_of(&self, flow: u32, number: u64) -> u32 {
+        if !self.random_sizes {
+            return self.size;
+        }
+        1 + (payload::draw(!self.seed, flow.into(), number) % u64::from(self.size)) as u32
+    }
+
+    /// Packets of a message; the most, if sizes are random.
     pub(super) fn packets(&self) -> u32 {
         self.size.div_ceil(self.mtu)
     }

@@ -8,6 +8,7 @@
 //! with datagrams of the same length, in rounds that alternate with those of RDMA: the better of one that lets the kernel
 //! cut up runs of datagrams and one that does not.
 
+mod census;
 mod client;
 mod connection;
 mod load;
@@ -15,29 +16,34 @@ mod payload;
 mod real;
 mod server;
 mod simulated;
+mod trace;
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use weft_gateware::RtlNic;
+use weft_gateware::latency::{self, WriteLatencies};
 use weft_net::BindError;
 use weft_net::process::{ProcessError, own_executable};
 use weft_nic::SoftNic;
-use weft_sim::{CostProfile, FaultPlan, PlanError};
-use weft_time::Duration;
+use weft_sim::{CostProfile, Execution, Fault, FaultPlan, LinkDirection, PlanError};
+use weft_time::{Duration, Instant};
 
 pub use load::{Amount, QUEUE_PAIRS_MAX, RdmaOperation};
 pub use payload::Verification;
 pub use real::child_main;
 
+use crate::capture::CaptureError;
 use crate::histogram::{Latencies, Summary};
 use crate::perftest::{Bandwidth, Parameters, bandwidth_test};
 use crate::progress::Progress;
 use crate::result::World;
 use connection::NoEngine;
 use load::{Load, Tuning};
+use simulated::{MeanMessage, Simulation, Speed, Topology};
 
 /// The hidden subcommand with which a bench starts its server: it calls [`child_main`] with the arguments that follow.
 pub const SERVER_COMMAND: &str = "bench-rdma-server";
@@ -74,6 +80,43 @@ impl fmt::Display for NicModel {
     }
 }
 
+/// Who talks to whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Directions {
+    /// A client and a server.
+    #[default]
+    One,
+    /// Both machines are client and server at once, on queue pairs of their own for each direction; `sim` only.
+    Both,
+    /// So many machines, 2 to [`RING_MAX`], each the client of the next one and the server of the one before it; `sim` only.
+    Ring(u32),
+}
+
+/// The most machines of a ring.
+pub const RING_MAX: u32 = 16;
+
+/// Files to write beside the result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Artifacts {
+    /// A folder for one pcapng per port.
+    pub capture: Option<PathBuf>,
+    /// Whether [`RdmaResult::trace`] holds a Perfetto trace: every frame on every wire.
+    pub trace: bool,
+    /// A waveform of the first machine's NIC; the gateware only.
+    pub waveform: Option<Waveform>,
+}
+
+/// A waveform of a window of the run, as FST.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waveform {
+    /// The file.
+    pub path: PathBuf,
+    /// From this time on.
+    pub from: Instant,
+    /// Up to this time.
+    pub until: Instant,
+}
+
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RdmaBench {
@@ -85,7 +128,11 @@ pub struct RdmaBench {
     pub operation: RdmaOperation,
     /// Bytes of a message; 8 for atomics.
     pub size_bytes: u32,
-    /// Queue pairs, at most [`QUEUE_PAIRS_MAX`].
+    /// Whether each message has a size of its own, from 1 byte to [`RdmaBench::size_bytes`].
+    pub random_sizes: bool,
+    /// Who talks to whom.
+    pub direction: Directions,
+    /// Queue pairs in each direction: at most [`QUEUE_PAIRS_MAX`] on one machine.
     pub queue_pairs: u32,
     /// How many of them work; `None`: all.
     pub busy_queue_pairs: Option<u32>,
@@ -102,6 +149,8 @@ pub struct RdmaBench {
     pub profile: String,
     /// What goes wrong between the machines `client` and `server`; `sim` only.
     pub faults: Option<FaultPlan>,
+    /// What to keep of the run; `sim` only.
+    pub artifacts: Artifacts,
 }
 
 impl Default for RdmaBench {
@@ -112,6 +161,8 @@ impl Default for RdmaBench {
             nic: NicModel::Soft,
             operation: RdmaOperation::Write,
             size_bytes: 65_536,
+            random_sizes: false,
+            direction: Directions::One,
             queue_pairs: 1,
             busy_queue_pairs: None,
             mtu_bytes: 4_096,
@@ -120,6 +171,7 @@ impl Default for RdmaBench {
             seed: 1,
             profile: CostProfile::FPGA.name.into(),
             faults: None,
+            artifacts: Artifacts::default(),
         }
     }
 }
@@ -136,12 +188,43 @@ pub enum RdmaError {
     /// Atomics of another size than theirs.
     #[error("atomics work on 8 bytes, not {0}: choose a size of 8")]
     AtomicSize(u32),
+    /// Atomics of random sizes.
+    #[error("atomics work on 8 bytes: leave random sizes out")]
+    AtomicRandomSizes,
     /// No path MTU of InfiniBand.
     #[error("there is no path MTU of {0} bytes: choose 256, 512, 1024, 2048 or 4096")]
     Mtu(u32),
     /// No or too many queue pairs.
     #[error("{0} queue pairs cannot be served: choose 1 to {QUEUE_PAIRS_MAX}")]
     QueuePairs(u32),
+    /// Too many queue pairs, where each machine has two ends of each.
+    #[error(
+        "{0} queue pairs in each direction cannot be served: a machine has {QUEUE_PAIRS_MAX} for both; choose fewer"
+    )]
+    QueuePairsBoth(u32),
+    /// A ring of no or too many machines.
+    #[error("a ring of {0} machines cannot be built: choose 2 to {RING_MAX}")]
+    Ring(u32),
+    /// Several directions in a world that has none.
+    #[error(
+        "several directions at once are measured in the simulator only: choose the world sim or one direction"
+    )]
+    DirectionsInNet,
+    /// Files that only the simulator can write.
+    #[error("captures and traces are written in the simulator only: choose the world sim")]
+    ArtifactsInNet,
+    /// A waveform of something that has none.
+    #[error("only the gateware has waveforms: choose the NIC rtl")]
+    WaveformOfSoft,
+    /// An empty window.
+    #[error("the waveform's window is empty: choose a longer one")]
+    EmptyWaveform,
+    /// A build without waveforms.
+    #[error("this build writes no waveforms: build with the feature fst")]
+    NoWaveforms,
+    /// A capture could not be written.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
     /// More queue pairs that work than there are, or none.
     #[error("of {queue_pairs} queue pairs {busy} cannot be busy: choose 1 to {queue_pairs}")]
     BusyQueuePairs {
@@ -200,7 +283,7 @@ pub enum RdmaError {
 impl RdmaError {
     /// Whether the options are wrong, and not the run.
     pub const fn is_usage(&self) -> bool {
-        !matches!(self, Self::Bind(_) | Self::Process(_) | Self::Io(_) | Self::Failed(_))
+        !matches!(self, Self::Bind(_) | Self::Process(_) | Self::Io(_) | Self::Failed(_) | Self::Capture(_))
     }
 }
 
@@ -212,6 +295,44 @@ pub struct Limit {
     /// Messages per second.
     pub messages_per_s: f64,
     /// What it is the limit of.
+    pub what: String,
+}
+
+/// One of several directions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DirectionResult {
+    /// The client.
+    pub from: String,
+    /// The server.
+    pub to: String,
+    /// Payload of messages, in bits per second.
+    pub goodput_bits_per_s: f64,
+    /// Messages per second.
+    pub messages_per_s: f64,
+    /// The share of [`RdmaResult::limit`].
+    pub fraction_of_limit: f64,
+    /// The share of [`RdmaResult::plain_limit`].
+    pub fraction_of_plain_limit: f64,
+    /// Jain's fairness index over its queue pairs.
+    pub jain_index: f64,
+}
+
+/// What going back to the first lost packet can reach.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LossBound {
+    /// The probability that a packet does not arrive, over all links on its way.
+    pub packet_loss: f64,
+    /// Packets that may be on their way on one queue pair.
+    pub window_packets: u32,
+    /// From the first bit of a packet to the last of its acknowledgement: links and switch alone.
+    pub round_trip_ns: u64,
+    /// Payload of messages, in bits per second.
+    pub goodput_bits_per_s: f64,
+    /// What was reached of it.
+    pub fraction_of_bound: f64,
+    /// Packets sent for each that the messages have: 1 without retransmission.
+    pub packets_sent_per_packet: f64,
+    /// How it was computed.
     pub what: String,
 }
 
@@ -249,20 +370,36 @@ pub struct RdmaResult {
     pub busy_qps: u32,
     /// Path MTU.
     pub mtu_bytes: u32,
+    /// Whether the size is the most, and each message had one of its own.
+    pub random_sizes: bool,
     /// Work requests outstanding on each queue pair that worked.
     pub tx_depth: u32,
-    /// Payload of messages, in bits per second.
+    /// Payload of messages, in bits per second; of several directions, that of the slowest.
     pub goodput_bits_per_s: f64,
-    /// Messages per second.
+    /// Messages per second; of several directions, that of the slowest.
     pub messages_per_s: f64,
-    /// The share of the limit: of its goodput for messages of several packets, of its message rate for others.
+    /// The share of the limit: of its goodput for messages of several packets, of its message rate for others. Of several
+    /// directions, the smallest.
     pub fraction_of_limit: f64,
-    /// The limit.
+    /// The limit of one direction.
     pub limit: Limit,
+    /// Of several directions: what one could carry if the others had no acknowledgements and requests on the same wire.
+    pub plain_limit: Option<Limit>,
+    /// Where there are several directions.
+    pub directions: Vec<DirectionResult>,
+    /// Where packets are lost at random all the time: what that leaves.
+    pub loss_bound: Option<LossBound>,
     /// In `net`: what the other kind of plain sender reaches, which is less.
     pub lower_limit: Option<Limit>,
     /// Messages per second, by the name that all benches have.
     pub throughput_ops_per_s: f64,
+    /// Of the gateware: cycles of a 64-byte WRITE between two NICs on a link of length zero, by the target it goes to.
+    pub latency_cycles: Option<WriteLatencies>,
+    /// Of the gateware: cycles that each NIC computed during the load.
+    pub cycles_per_nic: Vec<u64>,
+    /// Of the gateware: how many cycles of each NIC this machine computed in a second of wall-clock time during the load. No
+    /// part of what a seed decides.
+    pub simulated_cycles_per_s_per_nic: Option<f64>,
     /// Half of the single messages took at most this from post to completion.
     pub p50_ns: u64,
     /// 99 % of the single messages took at most this.
@@ -295,9 +432,17 @@ pub struct RdmaResult {
     pub seed: u64,
     /// The command that repeats it.
     pub replay: String,
+    /// A Perfetto trace, if it was asked for.
+    #[serde(skip)]
+    pub trace: Option<Vec<u8>>,
 }
 
 impl RdmaResult {
+    /// All but what depends on the machine that simulates: two runs of a seed share it.
+    pub fn without_wall_clock(self) -> Self {
+        Self { simulated_cycles_per_s_per_nic: None, ..self }
+    }
+
     /// As pretty JSON with a line break at the end.
     pub fn to_json(&self) -> String {
         let mut json =
@@ -337,7 +482,8 @@ impl RdmaResult {
             "{}\
              goodput {:.2} Gb/s, {:.3} M messages/s: {:.1} % of the limit\n\
              limit   {:.2} Gb/s, {:.3} M messages/s: {}\n\
-             latency p50 {:.2} us, p99 {:.2} us, p99.9 {:.2} us; fairness {:.4}; {checked}\n",
+             {}\
+             latency p50 {:.2} us, p99 {:.2} us, p99.9 {:.2} us; fairness {:.4}; {checked}\n{}",
             bandwidth_test(&parameters, &[line]),
             self.goodput_bits_per_s / 1e9,
             self.messages_per_s / 1e6,
@@ -345,11 +491,63 @@ impl RdmaResult {
             self.limit.goodput_bits_per_s / 1e9,
             self.limit.messages_per_s / 1e6,
             self.limit.what,
+            self.details(),
             self.p50_ns as f64 / 1e3,
             self.p99_ns as f64 / 1e3,
             self.p999_ns as f64 / 1e3,
             self.jain_index,
+            self.gateware(),
         )
+    }
+
+    /// Lines on directions and losses, where there are any.
+    fn details(&self) -> String {
+        let mut text = String::new();
+        if let Some(limit) = &self.plain_limit {
+            text += &format!(
+                "plain   {:.2} Gb/s, {:.3} M messages/s: {}\n",
+                limit.goodput_bits_per_s / 1e9,
+                limit.messages_per_s / 1e6,
+                limit.what
+            );
+        }
+        for direction in &self.directions {
+            text += &format!(
+                "{} to {}: {:.2} Gb/s, {:.3} M messages/s: {:.1} % of the limit, {:.1} % of the plain one\n",
+                direction.from,
+                direction.to,
+                direction.goodput_bits_per_s / 1e9,
+                direction.messages_per_s / 1e6,
+                direction.fraction_of_limit * 100.0,
+                direction.fraction_of_plain_limit * 100.0
+            );
+        }
+        if let Some(bound) = &self.loss_bound {
+            text += &format!(
+                "loss    {:.3} % of packets leave {:.2} Gb/s: {:.1} % of that reached, {:.3} packets sent for each ({})\n",
+                bound.packet_loss * 100.0,
+                bound.goodput_bits_per_s / 1e9,
+                bound.fraction_of_bound * 100.0,
+                bound.packets_sent_per_packet,
+                bound.what
+            );
+        }
+        text
+    }
+
+    /// Lines on the gateware, if it was measured.
+    fn gateware(&self) -> String {
+        let mut text = self.latency_cycles.as_ref().map_or(String::new(), WriteLatencies::to_text);
+        if let (Some(rate), Some(cycles)) =
+            (self.simulated_cycles_per_s_per_nic, self.cycles_per_nic.iter().max())
+        {
+            let nics = self.cycles_per_nic.len();
+            text += &format!(
+                "speed   {nics} NICs, {cycles} cycles each at most: {rate:.0} cycles/s each, {:.0} together (wall clock)\n",
+                rate * nics as f64
+            );
+        }
+        text
     }
 }
 
@@ -379,6 +577,33 @@ impl RdmaBench {
     /// The first that is wrong; nothing has been done.
     pub fn check(&self) -> Result<(), RdmaError> {
         self.load().check()?;
+        let topology = self.topology();
+        if let Topology::Ring(machines) = topology {
+            if !(2..=RING_MAX).contains(&machines) {
+                return Err(RdmaError::Ring(machines));
+            }
+            if self.queue_pairs > QUEUE_PAIRS_MAX / 2 {
+                return Err(RdmaError::QueuePairsBoth(self.queue_pairs));
+            }
+        }
+        if self.world == World::Net && topology != Topology::Pair {
+            return Err(RdmaError::DirectionsInNet);
+        }
+        let Artifacts { capture, trace, waveform } = &self.artifacts;
+        if self.world == World::Net && (capture.is_some() || *trace || waveform.is_some()) {
+            return Err(RdmaError::ArtifactsInNet);
+        }
+        if let Some(waveform) = waveform {
+            if self.nic != NicModel::Rtl {
+                return Err(RdmaError::WaveformOfSoft);
+            }
+            if waveform.until <= waveform.from {
+                return Err(RdmaError::EmptyWaveform);
+            }
+            if !weft_gateware::WAVEFORMS {
+                return Err(RdmaError::NoWaveforms);
+            }
+        }
         if self.world == World::Net && self.nic == NicModel::Rtl {
             return Err(RdmaError::GatewareInNet);
         }
@@ -416,6 +641,7 @@ impl RdmaBench {
         Load {
             operation: self.operation,
             size: self.size_bytes,
+            random_sizes: self.random_sizes,
             queue_pairs: self.queue_pairs,
             busy: self.busy_queue_pairs.unwrap_or(self.queue_pairs),
             mtu: self.mtu_bytes,
@@ -428,6 +654,14 @@ impl RdmaBench {
             compare_every: if self.world == World::Sim { 1 } else { COMPARE_EVERY },
             seed: self.seed,
             tuning,
+        }
+    }
+
+    fn topology(&self) -> Topology {
+        match self.direction {
+            Directions::One => Topology::Pair,
+            Directions::Both => Topology::Ring(2),
+            Directions::Ring(machines) => Topology::Ring(machines),
         }
     }
 
@@ -446,26 +680,133 @@ impl RdmaBench {
             NicModel::Soft => simulated::run::<SoftNic<NoEngine>>,
             NicModel::Rtl => simulated::run::<RtlNic>,
         };
-        let outcome = run(&load, &profile, self.faults.as_ref(), &mut progress)?;
+        let simulation = Simulation {
+            load: &load,
+            topology: self.topology(),
+            profile: &profile,
+            faults: self.faults.as_ref(),
+            capture: self.artifacts.capture.as_ref(),
+            trace: self.artifacts.trace,
+            waveform: self.artifacts.waveform.as_ref(),
+        };
+        let outcome = run(&simulation, &mut progress)?;
         drop(progress);
-        let limit = simulated::limit(&load);
-        let measurement = outcome.measurement;
+        let all = outcome.directions.iter().map(|flowed| &flowed.measurement);
+        let (messages, bytes) = all.fold((0, 0), |sums, one| (sums.0 + one.messages, sums.1 + one.bytes));
+        let several = outcome.directions.len() > 1;
+        let plain_limit = simulated::limit(&load, 0.0);
+        let other_bytes = if several { outcome.census.other_bytes as f64 / messages as f64 } else { 0.0 };
+        let limit = simulated::limit(&load, other_bytes);
+        let mean_bytes = bytes as f64 / messages as f64;
+        let mut directions: Vec<DirectionResult> = outcome
+            .directions
+            .iter()
+            .map(|flowed| {
+                let measurement = &flowed.measurement;
+                let messages_per_s = rate(measurement.messages, measurement.measured);
+                let goodput_bits_per_s = 8.0 * rate(measurement.bytes, measurement.measured);
+                DirectionResult {
+                    from: flowed.from.clone(),
+                    to: flowed.to.clone(),
+                    goodput_bits_per_s,
+                    messages_per_s,
+                    fraction_of_limit: goodput_bits_per_s / limit.goodput_bits_per_s,
+                    fraction_of_plain_limit: goodput_bits_per_s / plain_limit.goodput_bits_per_s,
+                    jain_index: jain_index(&measurement.shares),
+                }
+            })
+            .collect();
+        let slowest = directions
+            .iter()
+            .min_by(|one, other| one.goodput_bits_per_s.total_cmp(&other.goodput_bits_per_s))
+            .expect("there is a direction");
+        let loss_bound = self.loss_bound(&load, &plain_limit, slowest.goodput_bits_per_s).map(|bound| {
+            let packets = messages as f64 * MeanMessage::of(&load).packets;
+            LossBound { packets_sent_per_packet: outcome.census.packets as f64 / packets, ..bound }
+        });
+        let least_fair = directions.iter().map(|direction| direction.jain_index).fold(1.0, f64::min);
+        let rounds = vec![Round {
+            messages_per_s: slowest.messages_per_s,
+            limit_messages_per_s: limit.messages_per_s,
+        }];
+        let goodput_bits_per_s = slowest.goodput_bits_per_s;
+        if !several {
+            directions.clear();
+        }
+        let measured = outcome.directions.iter().map(|flowed| flowed.measurement.measured).max();
+        let latencies =
+            outcome.directions.into_iter().next().expect("there is a direction").measurement.latencies;
         let figures = Figures {
-            messages: measurement.messages,
-            measured: measurement.measured,
-            rounds: vec![Round {
-                messages_per_s: rate(measurement.messages, measurement.measured),
-                limit_messages_per_s: limit.messages_per_s,
-            }],
+            messages,
+            measured: measured.unwrap_or_default(),
+            goodput_bits_per_s: Some(goodput_bits_per_s),
+            mean_bytes,
+            rounds,
             limit,
             lower_limit: None,
-            jain_index: jain_index(&measurement.shares),
-            latencies: measurement.latencies,
+            plain_limit: several.then_some(plain_limit),
+            directions,
+            loss_bound,
+            jain_index: least_fair,
+            latencies,
             verification: outcome.verification,
             log_hash: Some(outcome.log_hash),
+            speed: outcome.speed,
+            trace: outcome.trace,
             machine: format!("simulated: cost profile {} ({})", profile.name, profile.basis),
         };
-        Ok(self.result(&load, figures))
+        let mut result = self.result(&load, figures);
+        result.latency_cycles = self.latency_cycles(&profile);
+        Ok(result)
+    }
+
+    /// The gateware's latencies in cycles: a measurement of its own, since the world has links and a switch.
+    fn latency_cycles(&self, profile: &CostProfile) -> Option<WriteLatencies> {
+        let Execution::Clocked { cycle, .. } = profile.execution else { return None };
+        let cycles = |time: u64| time.div_ceil(cycle.value);
+        Some(latency::measure(weft_gateware::Latency {
+            read_cycles: cycles(profile.memory.read.value),
+            write_cycles: cycles(profile.memory.write.value),
+        }))
+    }
+
+    /// What going back to a lost packet can reach, if the plan loses packets at random, all the time and all alike.
+    fn loss_bound(&self, load: &Load, limit: &Limit, goodput_bits_per_s: f64) -> Option<LossBound> {
+        let [fault] = &self.faults.as_ref()?.faults[..] else { return None };
+        let Fault::Loss { from_us: 0, probability, machine, direction: LinkDirection::Both, .. } = fault
+        else {
+            return None;
+        };
+        // From its machine to the switch, and from there to the other machine.
+        let links = if machine.is_none() { 2 } else { 1 };
+        let packet_loss = 1.0 - (1.0 - probability).powi(links);
+        let window_packets = match self.nic {
+            NicModel::Soft => load.window_packets(),
+            NicModel::Rtl => weft_gateware::package::WINDOW_PACKETS as u32,
+        };
+        let message = MeanMessage::of(load);
+        let packet_bytes = message.wire_bytes / message.packets;
+        let round_trip = simulated::round_trip(packet_bytes);
+        let packet_time = limit.goodput_bits_per_s / (8.0 * message.bytes) * message.packets;
+        // In packets of one queue pair, which has its share of the wire.
+        let pipe = (round_trip.as_secs_f64() * packet_time / f64::from(load.busy)).max(1.0);
+        let window = f64::from(window_packets);
+        let again = pipe.min(window);
+        let arrives = 1.0 - packet_loss;
+        let share = (window / pipe).min(1.0) * arrives / (arrives + packet_loss * again);
+        let bound = limit.goodput_bits_per_s * share;
+        Some(LossBound {
+            packet_loss,
+            window_packets,
+            round_trip_ns: round_trip.as_ns(),
+            goodput_bits_per_s: bound,
+            fraction_of_bound: goodput_bits_per_s / bound,
+            packets_sent_per_packet: 0.0,
+            what: format!(
+                "go-back-N with a window of {window_packets} packets and a round trip of {:.2} us; every loss is noticed at once",
+                round_trip.as_secs_f64() * 1e6
+            ),
+        })
     }
 
     fn measure(&self, server: Command) -> Result<RdmaResult, RdmaError> {
@@ -515,13 +856,20 @@ impl RdmaBench {
         let figures = Figures {
             messages,
             measured,
+            goodput_bits_per_s: None,
+            mean_bytes: f64::from(load.size),
             rounds,
             limit,
             lower_limit,
+            plain_limit: None,
+            directions: Vec::new(),
+            loss_bound: None,
             jain_index: least_fair,
             latencies,
             verification,
             log_hash: None,
+            speed: None,
+            trace: None,
             machine: format!(
                 "real: two processes over loopback, {} cores",
                 std::thread::available_parallelism().map_or(1, usize::from)
@@ -531,10 +879,11 @@ impl RdmaBench {
     }
 
     fn result(&self, load: &Load, figures: Figures) -> RdmaResult {
-        let Figures { messages, measured, rounds, limit, lower_limit, jain_index, latencies, .. } = figures;
+        let Figures { messages, measured, rounds, limit, jain_index, latencies, speed, .. } = figures;
         let messages_per_s = median(rounds.iter().map(|round| round.messages_per_s));
-        let goodput_bits_per_s = messages_per_s * f64::from(load.size) * 8.0;
-        let fraction_of_limit = if load.packets() > 1 {
+        let goodput_bits_per_s =
+            figures.goodput_bits_per_s.unwrap_or(messages_per_s * figures.mean_bytes * 8.0);
+        let fraction_of_limit = if load.packets() > 1 || load.random_sizes {
             goodput_bits_per_s / limit.goodput_bits_per_s
         } else {
             messages_per_s / limit.messages_per_s
@@ -548,13 +897,23 @@ impl RdmaBench {
             qps: load.queue_pairs,
             busy_qps: load.busy,
             mtu_bytes: load.mtu,
+            random_sizes: load.random_sizes,
             tx_depth: load.depth,
             goodput_bits_per_s,
             messages_per_s,
             fraction_of_limit,
             limit,
-            lower_limit,
+            plain_limit: figures.plain_limit,
+            directions: figures.directions,
+            loss_bound: figures.loss_bound,
+            lower_limit: figures.lower_limit,
             throughput_ops_per_s: messages_per_s,
+            latency_cycles: None,
+            simulated_cycles_per_s_per_nic: speed.as_ref().map(|speed| {
+                let mean = speed.cycles.iter().sum::<u64>() as f64 / speed.cycles.len() as f64;
+                mean / speed.wall_s.max(1e-9)
+            }),
+            cycles_per_nic: speed.map(|speed| speed.cycles).unwrap_or_default(),
             p50_ns: summary.p50_ns,
             p99_ns: summary.p99_ns,
             p999_ns: summary.p999_ns,
@@ -571,6 +930,7 @@ impl RdmaBench {
             machine: figures.machine,
             seed: self.seed,
             replay: self.command(load),
+            trace: figures.trace,
         }
     }
 
@@ -589,6 +949,14 @@ impl RdmaBench {
         } else if self.world == World::Sim {
             command += &format!(" --profile {}", self.profile);
         }
+        if self.random_sizes {
+            command += " --random-sizes";
+        }
+        match self.direction {
+            Directions::One => {}
+            Directions::Both => command += " --bidirectional",
+            Directions::Ring(machines) => command += &format!(" --nics {machines}"),
+        }
         if self.faults.is_some() {
             command += " --faults <the same plan>";
         }
@@ -600,13 +968,21 @@ impl RdmaBench {
 struct Figures {
     messages: u64,
     measured: Duration,
+    /// If it does not follow from the rate of messages.
+    goodput_bits_per_s: Option<f64>,
+    mean_bytes: f64,
     rounds: Vec<Round>,
     limit: Limit,
     lower_limit: Option<Limit>,
+    plain_limit: Option<Limit>,
+    directions: Vec<DirectionResult>,
+    loss_bound: Option<LossBound>,
     jain_index: f64,
     latencies: Latencies,
     verification: Verification,
     log_hash: Option<String>,
+    speed: Option<Speed>,
+    trace: Option<Vec<u8>>,
     machine: String,
 }
 

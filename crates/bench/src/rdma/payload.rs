@@ -106,41 +106,39 @@ impl Pattern {
         mix(!self.key(message.flow, message.number) ^ offset).to_le_bytes()
     }
 
-    /// The offsets of packets.
-    fn packets(&self) -> impl Iterator<Item = u64> + use<> {
-        (0..u64::from(self.load.size)).step_by(self.load.mtu as usize)
+    /// Bytes of a message.
+    fn size(&self, message: MessageId) -> usize {
+        self.load.size_of(message.flow, message.number) as usize
     }
 
-    /// The bytes of a stamp at `offset` that the message has room for.
-    fn stamp_length(&self, offset: u64) -> usize {
-        STAMP_BYTES.min(u64::from(self.load.size) - offset) as usize
+    /// The offset of each packet of so many bytes, and how much of a stamp it has room for.
+    fn stamps(&self, bytes: usize) -> impl Iterator<Item = (u64, usize)> + use<> {
+        let offsets = (0..bytes as u64).step_by(self.load.mtu as usize);
+        offsets.map(move |offset| (offset, STAMP_BYTES.min(bytes as u64 - offset) as usize))
     }
 
-    /// Writes all of a message.
+    /// Writes all of a message, or as much of it as the buffer has room for.
     fn fill(&self, message: MessageId, buffer: &mut [u8]) {
         let key = self.key(message.flow, self.slot(message.number));
         for (index, word) in buffer.chunks_mut(8).enumerate() {
             let bytes = mix(key.wrapping_add(index as u64)).to_le_bytes();
             word.copy_from_slice(&bytes[..word.len()]);
         }
-        for offset in self.packets() {
-            let length = self.stamp_length(offset);
+        for (offset, length) in self.stamps(buffer.len()) {
             let stamp = self.stamp(message, offset);
             buffer[offset as usize..][..length].copy_from_slice(&stamp[..length]);
         }
     }
 
     /// Writes what tells a message from the one before it in the same buffer.
-    fn write_stamps(&self, message: MessageId, memory: &mut dyn RegionMemory, address: u64) {
-        for offset in self.packets() {
-            let length = self.stamp_length(offset);
+    fn write_stamps(&self, message: MessageId, bytes: usize, memory: &mut dyn RegionMemory, address: u64) {
+        for (offset, length) in self.stamps(bytes) {
             Self::store(memory, address + offset, &self.stamp(message, offset)[..length]);
         }
     }
 
     fn stamps_hold(&self, message: MessageId, buffer: &[u8]) -> bool {
-        self.packets().all(|offset| {
-            let length = self.stamp_length(offset);
+        self.stamps(buffer.len()).all(|(offset, length)| {
             buffer[offset as usize..][..length] == self.stamp(message, offset)[..length]
         })
     }
@@ -152,10 +150,8 @@ impl Pattern {
         *expected == buffer
     }
 
-    fn buffer<'a>(&self, memory: &'a mut dyn RegionMemory, address: u64) -> &'a [u8] {
-        memory
-            .read(TARGET, address, self.load.size as usize)
-            .expect("the memory is as large as the load needs")
+    fn buffer(memory: &mut dyn RegionMemory, address: u64, bytes: usize) -> &[u8] {
+        memory.read(TARGET, address, bytes).expect("the memory is as large as the load needs")
     }
 
     fn store(memory: &mut dyn RegionMemory, address: u64, bytes: &[u8]) {
@@ -230,15 +226,16 @@ impl ClientMemory {
     /// Makes the buffer of a request ready: what is sent gets its stamps, and what is read into holds wrong ones.
     pub(super) fn prepare(&self, memory: &mut dyn RegionMemory, request: &WorkRequest) {
         let message = MessageId::of_tag(request.id);
-        let address = request.local.address;
+        let address = self.pattern.address(message);
+        let bytes = request.local.length as usize;
         match self.pattern.load.operation {
             RdmaOperation::Read => {
                 // The server's buffers do not change, and the next message to use this one expects the same bytes.
                 let number = self.pattern.slot(message.number);
-                self.pattern.write_stamps(MessageId { number: !number, ..message }, memory, address);
+                self.pattern.write_stamps(MessageId { number: !number, ..message }, bytes, memory, address);
             }
             RdmaOperation::FetchAdd | RdmaOperation::CmpSwap => Pattern::store(memory, address, &[0xff; 8]),
-            _ => self.pattern.write_stamps(message, memory, address),
+            _ => self.pattern.write_stamps(message, bytes, memory, address),
         }
     }
 
@@ -253,10 +250,10 @@ impl ClientMemory {
         for number in first..=last.number {
             let message = MessageId { number, ..last };
             let address = pattern.address(message);
+            let buffer = Pattern::buffer(memory, address, pattern.size(message));
             match pattern.load.operation {
                 RdmaOperation::Read => {
                     let read = MessageId { number: pattern.slot(number), ..message };
-                    let buffer = pattern.buffer(memory, address);
                     let right = if number.is_multiple_of(pattern.load.compare_every) {
                         verification.bytes += buffer.len() as u64;
                         pattern.holds(read, buffer, expected)
@@ -266,9 +263,8 @@ impl ClientMemory {
                     verification.expect(right, || format!("READ {message:?} brought other bytes"));
                 }
                 RdmaOperation::FetchAdd | RdmaOperation::CmpSwap => {
-                    let old = pattern.buffer(memory, address);
-                    let right = old == number.to_le_bytes();
-                    verification.expect(right, || format!("{message:?} found {old:x?} in its word"));
+                    let right = buffer == number.to_le_bytes();
+                    verification.expect(right, || format!("{message:?} found {buffer:x?} in its word"));
                 }
                 _ => {}
             }
@@ -313,10 +309,10 @@ impl ServerMemory {
             CompletionOpcode::ReceiveWriteWithImmediate
         };
         let mut right = completion.opcode == opcode
-            && completion.bytes == load.size
+            && completion.bytes == load.size_of(message.flow, message.number)
             && completion.immediate == has_immediate.then_some(message.number as u32);
         if load.operation.is_send() {
-            let buffer = pattern.buffer(memory, pattern.receive_address(message));
+            let buffer = Pattern::buffer(memory, pattern.receive_address(message), pattern.size(message));
             right &= if message.number.is_multiple_of(load.compare_every) {
                 verification.bytes += buffer.len() as u64;
                 pattern.holds(message, buffer, expected)
@@ -338,7 +334,9 @@ impl ServerMemory {
                         let number =
                             if slot < sent { slot + (sent - 1 - slot) / depth * depth } else { slot };
                         let message = MessageId { flow, number };
-                        let buffer = pattern.buffer(memory, pattern.address(message));
+                        let bytes =
+                            if slot < sent { pattern.size(message) } else { pattern.load.size as usize };
+                        let buffer = Pattern::buffer(memory, pattern.address(message), bytes);
                         let right = if slot < sent {
                             pattern.holds(message, buffer, expected)
                         } else {
@@ -349,7 +347,8 @@ impl ServerMemory {
                     }
                 }
                 RdmaOperation::FetchAdd | RdmaOperation::CmpSwap => {
-                    let word = pattern.buffer(memory, pattern.address(MessageId { flow, number: 0 }));
+                    let address = pattern.address(MessageId { flow, number: 0 });
+                    let word = Pattern::buffer(memory, address, pattern.load.size as usize);
                     verification.expect(word == sent.to_le_bytes(), || {
                         format!("the word of queue pair {flow} holds {word:x?} after {sent} operations")
                     });

@@ -21,7 +21,7 @@ use weft_time::{Duration, Instant};
 use weft_wire::{icrc, roce};
 
 use super::client::{Client, Measurement};
-use super::connection::{Introduction, NoEngine, Side, card_config, connect, open};
+use super::connection::{Introduction, NoEngine, Place, Side, card_config, connect, open};
 use super::load::{Load, RdmaOperation};
 use super::payload::{ClientMemory, ServerMemory, Verification};
 use super::server::Server;
@@ -246,8 +246,8 @@ fn serve(
 ) -> Result<(), RdmaError> {
     load.check()?;
     let port = port(address, roce::UDP_PORT, true)?;
-    let mut card = Card::new(card_config(&load), Vec::new());
-    let local = open(&mut card, &load, Side::Server, address);
+    let mut card = Card::new(card_config(&load, 1), Vec::new());
+    let local = open(&mut card, &load, Place { side: Side::Server, machine: 0, base: 0, address });
     let Some(connection) = connect(&mut card, &load, &local, client) else { return out_of_turn() };
     let server = Server::new(load, connection);
     for (queue_pair, request) in server.first_requests() {
@@ -349,8 +349,9 @@ impl Rig {
     /// One round of RDMA.
     pub(super) fn measure(&mut self, load: &Load) -> Result<(Measurement, Verification), RdmaError> {
         let port = port(self.address, roce::UDP_PORT, true)?;
-        let mut card = Card::new(card_config(load), Vec::new());
-        let local = open(&mut card, load, Side::Client, self.address);
+        let mut card = Card::new(card_config(load, 1), Vec::new());
+        let local =
+            open(&mut card, load, Place { side: Side::Client, machine: 0, base: 0, address: self.address });
         self.control.send(&Request::Serve { load: *load, client: local.introduction.clone() })?;
         let Answer::Serving(server) = self.control.answer()? else { return out_of_turn() };
         let Some(connection) = connect(&mut card, load, &local, &server) else { return out_of_turn() };

@@ -1,12 +1,17 @@
-//! The bench in virtual time: two machines on one switch, at the pace of a cost profile.
+//! The bench in virtual time: machines on one switch, at the pace of a cost profile.
 
+use std::cell::RefCell;
+use std::io;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::rc::Rc;
 
 use weft_gateware::{Latency, RtlNic, RtlNicConfig};
 use weft_nic::{HostCommand, HostEvent, Nic, RdmaDriver, SoftNic, SoftNicConfig, Work};
+use weft_rdma::{CompletionOpcode, MemoryFault, RegionMemory, Target};
 use weft_sim::{
-    Commands, CostProfile, Execution, FaultPlan, Figure, Host, LinkConfig, NicMachine, NoCrashes, PortConfig,
-    SwitchConfig, World,
+    Commands, CostProfile, Execution, FaultPlan, Figure, Host, LinkConfig, MachineId, NicMachine, NoCrashes,
+    PortConfig, SwitchConfig, World,
 };
 use weft_time::{Duration, Instant};
 use weft_wire::ethernet::{self, Ethernet, MacAddress};
@@ -15,15 +20,18 @@ use weft_wire::ipv4::Ipv4;
 use weft_wire::roce::Opcode;
 use weft_wire::udp::Udp;
 
+use super::census::Census;
 use super::client::{Client, Measurement};
-use super::connection::{Connection, NoEngine, Side, card_config, connect, open};
+use super::connection::{Connection, NoEngine, Place, Side, card_config, connect, open};
 use super::load::{Load, RdmaOperation};
-use super::payload::{ClientMemory, ServerMemory, Verification};
+use super::payload::{self, ClientMemory, ServerMemory, Verification};
 use super::server::Server;
-use super::{Limit, RdmaError};
+use super::trace::FrameTrace;
+use super::{Limit, RdmaError, Waveform};
+use crate::capture::{Capture, CaptureWindow};
 use crate::progress::Progress;
 
-/// When the client begins: the server's receive requests are posted before.
+/// When clients begin: the servers' receive requests are posted before.
 const BEGIN: Instant = Instant::from_ps(1_000_000);
 
 /// Nothing has completed for so long: nothing will.
@@ -32,26 +40,118 @@ const STALL: Duration = Duration::from_secs(10);
 /// Bytes of a frame on the wire beside the frame itself: preamble, frame check sequence, gap.
 const FRAMING_BYTES: u64 = 8 + 4 + 12;
 
+/// Who talks to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Topology {
+    /// A client and a server.
+    Pair,
+    /// So many machines, each the client of the next one and the server of the one before it.
+    Ring(u32),
+}
+
+impl Topology {
+    fn machines(self) -> usize {
+        match self {
+            Self::Pair => 2,
+            Self::Ring(machines) => machines as usize,
+        }
+    }
+
+    /// Ends of connections on each machine.
+    fn ends(self) -> u32 {
+        match self {
+            Self::Pair => 1,
+            Self::Ring(_) => 2,
+        }
+    }
+
+    /// From which machine to which the operations go.
+    fn directions(self) -> Vec<(usize, usize)> {
+        match self {
+            Self::Pair => vec![(0, 1)],
+            Self::Ring(_) => {
+                let machines = self.machines();
+                (0..machines).map(|machine| (machine, (machine + 1) % machines)).collect()
+            }
+        }
+    }
+
+    fn name(self, machine: usize) -> String {
+        match (self, machine) {
+            (Self::Pair | Self::Ring(2), 0) => "client".into(),
+            (Self::Pair | Self::Ring(2), _) => "server".into(),
+            _ => format!("nic{machine}"),
+        }
+    }
+}
+
+/// What to run, and what to keep of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Simulation<'a> {
+    pub(super) load: &'a Load,
+    pub(super) topology: Topology,
+    pub(super) profile: &'a CostProfile,
+    pub(super) faults: Option<&'a FaultPlan>,
+    pub(super) capture: Option<&'a PathBuf>,
+    pub(super) trace: bool,
+    pub(super) waveform: Option<&'a Waveform>,
+}
+
+/// What one direction has come to.
+#[derive(Debug)]
+pub(super) struct Flowed {
+    pub(super) from: String,
+    pub(super) to: String,
+    pub(super) measurement: Measurement,
+}
+
+/// What the processor has spent on clocked NICs under load. Wall-clock time: no part of what a seed decides.
+#[derive(Clone, Debug)]
+pub(super) struct Speed {
+    pub(super) wall_s: f64,
+    /// Cycles that were computed, of each NIC.
+    pub(super) cycles: Vec<u64>,
+}
+
 /// What a run in virtual time yields.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    pub(super) measurement: Measurement,
+    pub(super) directions: Vec<Flowed>,
     pub(super) verification: Verification,
     pub(super) log_hash: String,
+    /// What was on the wire while the load ran.
+    pub(super) census: Census,
+    pub(super) speed: Option<Speed>,
+    pub(super) trace: Option<Vec<u8>>,
 }
 
 /// A NIC that can be measured.
 pub(super) trait Candidate: Nic + RdmaDriver + Sized {
-    /// The NIC of one side, which knows where the other is.
-    fn build(load: &Load, profile: &CostProfile, side: Side) -> Self;
+    /// The NIC of one machine, which knows where the others are.
+    fn build(simulation: &Simulation<'_>, machine: usize) -> Self;
+
+    /// Clock cycles that were computed so far, if the NIC has a clock.
+    fn cycles_run(&self) -> Option<u64> {
+        None
+    }
+
+    /// Begins to write a waveform.
+    fn begin_waveform(&mut self, _: &Waveform) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Ends the waveform.
+    fn end_waveform(&mut self) {}
 }
 
 impl Candidate for SoftNic<NoEngine> {
-    fn build(load: &Load, _: &CostProfile, side: Side) -> Self {
-        let card = card_config(load);
-        let config = SoftNicConfig { hardware: hardware(side), address: address(side), card };
+    fn build(simulation: &Simulation<'_>, machine: usize) -> Self {
+        let card = card_config(simulation.load, simulation.topology.ends());
+        let config = SoftNicConfig { hardware: hardware(machine), address: address(machine), card };
         let mut nic = SoftNic::new(config, Vec::new());
-        nic.add_neighbour(address(side.other()), hardware(side.other()));
+        for other in (0..simulation.topology.machines()).filter(|other| *other != machine) {
+            nic.add_neighbour(address(other), hardware(other));
+        }
         nic
     }
 }
@@ -59,16 +159,17 @@ impl Candidate for SoftNic<NoEngine> {
 impl Candidate for RtlNic {
     /// # Panics
     /// If the profile is not that of a clocked NIC.
-    fn build(load: &Load, profile: &CostProfile, side: Side) -> Self {
+    fn build(simulation: &Simulation<'_>, machine: usize) -> Self {
+        let (profile, topology) = (simulation.profile, simulation.topology);
         let Execution::Clocked { cycle, host_read, host_write } = profile.execution else {
             panic!("{} does not say what lies around the gateware", profile.name)
         };
         let cycles = |figure: Figure| figure.value.div_ceil(cycle.value);
         let latency = |read, write| Latency { read_cycles: cycles(read), write_cycles: cycles(write) };
-        let card = card_config(load);
+        let card = card_config(simulation.load, topology.ends());
         let mut nic = Self::new(&RtlNicConfig {
-            hardware: hardware(side),
-            address: address(side),
+            hardware: hardware(machine),
+            address: address(machine),
             transport: card.transport,
             region_bytes: card.region_bytes,
             bits_per_s: LinkConfig::default().bits_per_s,
@@ -77,8 +178,38 @@ impl Candidate for RtlNic {
             pressure: None,
             power_on_seed: 0,
         });
-        nic.add_neighbour(address(side.other()), hardware(side.other()));
+        for other in (0..topology.machines()).filter(|other| *other != machine) {
+            nic.add_neighbour(address(other), hardware(other));
+        }
         nic
+    }
+
+    fn cycles_run(&self) -> Option<u64> {
+        Some(Self::cycles_run(self))
+    }
+
+    fn begin_waveform(&mut self, waveform: &Waveform) -> io::Result<()> {
+        Self::begin_waveform(self, &waveform.path)
+    }
+
+    fn end_waveform(&mut self) {
+        Self::end_waveform(self);
+    }
+}
+
+/// The part of a memory that one end of a connection has.
+struct Part<'a> {
+    memory: &'a mut dyn RegionMemory,
+    base: u64,
+}
+
+impl RegionMemory for Part<'_> {
+    fn read(&mut self, target: Target, address: u64, length: usize) -> Result<&[u8], MemoryFault> {
+        self.memory.read(target, self.base + address, length)
+    }
+
+    fn write(&mut self, target: Target, address: u64, bytes: &[u8]) -> Result<(), MemoryFault> {
+        self.memory.write(target, self.base + address, bytes)
     }
 }
 
@@ -87,22 +218,42 @@ impl Candidate for RtlNic {
 #[derive(Debug)]
 struct HostedNic<N> {
     nic: N,
-    memory: HostMemory,
+    client: Option<ClientMemory>,
+    server: Option<ServerMemory>,
+    /// Where the server's part of the memory begins; the client's begins at 0.
+    server_base: u64,
+    /// The waveform that is still to be begun, or to be ended.
+    waveform: Option<(Waveform, bool)>,
+    waveform_error: Option<io::Error>,
 }
 
-#[derive(Debug)]
-enum HostMemory {
-    Client(ClientMemory),
-    Server(ServerMemory),
+impl<N: Candidate> HostedNic<N> {
+    /// Begins and ends the waveform when its time has come.
+    fn follow_waveform(&mut self, now: Instant) {
+        let Some((waveform, begun)) = &mut self.waveform else { return };
+        if !*begun && now >= waveform.from {
+            *begun = true;
+            self.waveform_error = self.nic.begin_waveform(waveform).err();
+        }
+        if now >= waveform.until {
+            self.nic.end_waveform();
+            self.waveform = None;
+        }
+    }
 }
 
-impl<N: Nic + RdmaDriver> Nic for HostedNic<N> {
+/// Whether a completion is of a receive request.
+fn is_receive(opcode: CompletionOpcode) -> bool {
+    matches!(opcode, CompletionOpcode::Receive | CompletionOpcode::ReceiveWriteWithImmediate)
+}
+
+impl<N: Candidate> Nic for HostedNic<N> {
     fn receive_frame(&mut self, now: Instant, frame: &[u8]) {
         self.nic.receive_frame(now, frame);
     }
 
     fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
-        if let (HostMemory::Client(memory), HostCommand::PostSend(_, request)) = (&self.memory, &command) {
+        if let (Some(memory), HostCommand::PostSend(_, request)) = (&self.client, &command) {
             memory.prepare(self.nic.memory(), request);
         }
         self.nic.submit(now, command);
@@ -113,6 +264,9 @@ impl<N: Nic + RdmaDriver> Nic for HostedNic<N> {
     }
 
     fn handle_deadline(&mut self, now: Instant) {
+        if self.waveform.is_some() {
+            self.follow_waveform(now);
+        }
         self.nic.handle_deadline(now);
     }
 
@@ -123,10 +277,13 @@ impl<N: Nic + RdmaDriver> Nic for HostedNic<N> {
     fn poll_host(&mut self) -> Option<HostEvent> {
         let event = self.nic.poll_host()?;
         if let HostEvent::Completion(completion) = &event {
-            let bytes = self.nic.memory();
-            match &mut self.memory {
-                HostMemory::Client(memory) => memory.complete(bytes, completion),
-                HostMemory::Server(memory) => memory.complete(bytes, completion),
+            match (&mut self.client, &mut self.server) {
+                (_, Some(memory)) if is_receive(completion.opcode) => {
+                    let mut part = Part { memory: self.nic.memory(), base: self.server_base };
+                    memory.complete(&mut part, completion);
+                }
+                (Some(memory), _) => memory.complete(self.nic.memory(), completion),
+                _ => {}
             }
         }
         Some(event)
@@ -143,197 +300,339 @@ impl<N: Nic + RdmaDriver> Nic for HostedNic<N> {
 
 /// The program on a machine's host.
 #[derive(Debug)]
-enum Program {
-    Client { client: Box<Client>, begun: bool },
-    Server(Server),
+struct Program {
+    client: Option<Box<Client>>,
+    begun: bool,
+    server: Option<Server>,
 }
 
 impl Program {
-    fn post(client: &mut Client, now: Instant, commands: &mut Commands) {
+    fn post(&mut self, now: Instant, commands: &mut Commands) {
+        let Some(client) = &mut self.client else { return };
         while let Some((queue_pair, request)) = client.next_request(now) {
             commands.submit(HostCommand::PostSend(queue_pair, request));
         }
+    }
+
+    /// All clients are through with their load.
+    fn release(&mut self, now: Instant, commands: &mut Commands) {
+        if let Some(client) = &mut self.client {
+            client.release();
+        }
+        self.post(now, commands);
     }
 }
 
 impl Host for Program {
     fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
         let HostEvent::Completion(completion) = event else { return };
-        match self {
-            Self::Client { client, .. } => {
-                client.handle(now, &completion);
-                Self::post(client, now, commands);
-            }
-            Self::Server(server) => {
+        match (&mut self.client, &mut self.server) {
+            (_, Some(server)) if is_receive(completion.opcode) => {
                 if let Some((queue_pair, request)) = server.handle(&completion) {
                     commands.submit(HostCommand::PostReceive(queue_pair, request));
                 }
             }
+            (Some(client), _) => {
+                client.handle(now, &completion);
+                self.post(now, commands);
+            }
+            _ => {}
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        matches!(self, Self::Client { begun: false, .. }).then_some(BEGIN)
+        (self.client.is_some() && !self.begun).then_some(BEGIN)
     }
 
     fn wake(&mut self, now: Instant, commands: &mut Commands) {
-        if let Self::Client { client, begun } = self {
-            *begun = true;
-            Self::post(client, now, commands);
-        }
+        self.begun = true;
+        self.post(now, commands);
     }
 }
 
-fn hardware(side: Side) -> MacAddress {
-    MacAddress([2, 0, 0, 0, 0, 1 + side as u8])
+fn hardware(machine: usize) -> MacAddress {
+    MacAddress([2, 0, 0, 0, 0, 1 + machine as u8])
 }
 
-fn address(side: Side) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, 1 + side as u8)
+fn address(machine: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, 1 + machine as u8)
 }
 
-/// Both NICs, connected.
-fn connected<N: Candidate>(load: &Load, profile: &CostProfile) -> ((N, Connection), (N, Connection)) {
-    let mut client = N::build(load, profile, Side::Client);
-    let mut server = N::build(load, profile, Side::Server);
-    let here = open(&mut client, load, Side::Client, address(Side::Client));
-    let there = open(&mut server, load, Side::Server, address(Side::Server));
-    let both = (
-        connect(&mut client, load, &here, &there.introduction),
-        connect(&mut server, load, &there, &here.introduction),
-    );
-    let (Some(client_connection), Some(server_connection)) = both else {
-        unreachable!("both sides have the same number of queue pairs")
-    };
-    ((client, client_connection), (server, server_connection))
+type Station<N> = NicMachine<HostedNic<N>, Program>;
+
+/// The machines, connected, with their programs.
+fn machines<N: Candidate>(simulation: &Simulation<'_>) -> Vec<Station<N>> {
+    let Simulation { load, topology, profile, .. } = *simulation;
+    let directions = topology.directions();
+    let machines = topology.machines();
+    let server_base = if topology.ends() == 2 { payload::memory_bytes(load) } else { 0 };
+    let mut nics: Vec<HostedNic<N>> = (0..machines)
+        .map(|machine| HostedNic {
+            nic: N::build(simulation, machine),
+            client: None,
+            server: None,
+            server_base,
+            waveform: simulation.waveform.filter(|_| machine == 0).map(|waveform| (waveform.clone(), false)),
+            waveform_error: None,
+        })
+        .collect();
+    let mut programs: Vec<Program> =
+        (0..machines).map(|_| Program { client: None, begun: false, server: None }).collect();
+    for (number, &(from, to)) in (0..).zip(&directions) {
+        // Directions differ in all that they carry; only the first measures the latency of single messages.
+        let load = match number {
+            0 => *load,
+            _ => Load { seed: payload::draw(load.seed, number, 0), latency_messages: 0, ..*load },
+        };
+        let place = |side, machine: usize| Place {
+            side,
+            machine: machine as u32,
+            base: if side == Side::Server { server_base } else { 0 },
+            address: address(machine),
+        };
+        let here = open(&mut nics[from].nic, &load, place(Side::Client, from));
+        let there = open(&mut nics[to].nic, &load, place(Side::Server, to));
+        let both = (
+            connect(&mut nics[from].nic, &load, &here, &there.introduction),
+            connect(&mut nics[to].nic, &load, &there, &here.introduction),
+        );
+        let (Some(client), Some(server)) = both else {
+            unreachable!("both sides have the same number of queue pairs")
+        };
+        let client: Connection = client;
+        let server = Server::new(load, server);
+        for (queue_pair, request) in server.first_requests() {
+            let posted = nics[to].nic.post_receive(queue_pair, request);
+            posted.expect("the queue is as deep as there are requests");
+        }
+        nics[from].client = Some(ClientMemory::new(load, nics[from].nic.memory()));
+        let mut part = Part { memory: nics[to].nic.memory(), base: server_base };
+        nics[to].server = Some(ServerMemory::new(load, &mut part));
+        let client = Client::new(load, client);
+        let client = if directions.len() > 1 { client.hold() } else { client };
+        programs[from].client = Some(Box::new(client));
+        programs[to].server = Some(server);
+    }
+    let both = nics.into_iter().zip(programs);
+    both.map(|(nic, program)| NicMachine::new(nic, program, profile)).collect()
 }
 
-/// Runs `load` between the machines `client` and `server`.
+/// Runs a load.
 pub(super) fn run<N: Candidate>(
-    load: &Load,
-    profile: &CostProfile,
-    faults: Option<&FaultPlan>,
+    simulation: &Simulation<'_>,
     progress: &mut Progress,
 ) -> Result<Outcome, RdmaError> {
-    let ((mut client_nic, client_connection), (mut server_nic, server_connection)) =
-        connected::<N>(load, profile);
-    let client = Client::new(*load, client_connection);
-    let server = Server::new(*load, server_connection);
-    for (queue_pair, request) in server.first_requests() {
-        let posted = server_nic.post_receive(queue_pair, request);
-        posted.expect("the queue is as deep as there are requests");
-    }
-    let client_memory = ClientMemory::new(*load, client_nic.memory());
-    let server_memory = ServerMemory::new(*load, server_nic.memory());
-    let client_nic = HostedNic { nic: client_nic, memory: HostMemory::Client(client_memory) };
-    let server_nic = HostedNic { nic: server_nic, memory: HostMemory::Server(server_memory) };
-
+    let Simulation { load, topology, .. } = *simulation;
     let mut world = World::new(load.seed, SwitchConfig::default());
-    let client_machine =
-        NicMachine::new(client_nic, Program::Client { client: Box::new(client), begun: false }, profile);
-    let server_machine = NicMachine::new(server_nic, Program::Server(server), profile);
-    let port = |name, side| PortConfig::new(name, hardware(side).0);
-    let client = world.add_machine(port("client", Side::Client), client_machine);
-    let server = world.add_machine(port("server", Side::Server), server_machine);
-    if let Some(plan) = faults {
+    let mut stations: Vec<MachineId> = Vec::new();
+    for (number, machine) in machines::<N>(simulation).into_iter().enumerate() {
+        let port = PortConfig::new(topology.name(number), hardware(number).0);
+        stations.push(world.add_machine(port, machine));
+    }
+    if let Some(plan) = simulation.faults {
         world.set_plan(plan)?;
     }
+    let census = Rc::new(RefCell::new(Census::new(&carriers(load.operation))));
+    world.add_tap(Box::new(Rc::clone(&census)));
+    let capture = simulation.capture.map(|folder| {
+        let capture = Rc::new(RefCell::new(Capture::new(folder.clone(), CaptureWindow::ALL)));
+        world.add_tap(Box::new(Rc::clone(&capture)));
+        capture
+    });
+    let trace = simulation.trace.then(|| {
+        let trace = Rc::new(RefCell::new(FrameTrace::new(LinkConfig::default().bits_per_s)));
+        world.add_tap(Box::new(Rc::clone(&trace)));
+        trace
+    });
 
+    let client_of = |world: &World<Station<N>>, direction: (usize, usize)| {
+        let machine = world.machine(stations[direction.0]).expect("nothing crashes");
+        let client = machine.host().client.as_deref().expect("each direction begins at a client");
+        (client.completed(), client.is_through(), client.is_done())
+    };
+    let cycles = |world: &World<Station<N>>| -> Option<Vec<u64>> {
+        let machine = |id: &MachineId| world.machine(*id).expect("nothing crashes").nic().nic.cycles_run();
+        stations.iter().map(machine).collect()
+    };
+    let (begun, cycles_before) = (std::time::Instant::now(), cycles(&world));
+    let mut speed = None;
+    let mut loaded = None;
     let (mut completed, mut completed_at) = (0, world.now());
     loop {
         let moved = world.step(completed_at + STALL, &mut NoCrashes);
-        let Program::Client { client, .. } = world.machine(client).expect("nothing crashes").host() else {
-            unreachable!("the first machine is the client")
-        };
-        if client.is_done() {
+        let mut all = (0, true, true);
+        for direction in topology.directions() {
+            let (completed, through, done) = client_of(&world, direction);
+            all = (all.0 + completed, all.1 && through, all.2 && done);
+        }
+        if all.1 && loaded.is_none() {
+            loaded = Some(census.borrow().clone());
+            let wall_s = begun.elapsed().as_secs_f64();
+            speed = cycles(&world).zip(cycles_before.as_ref()).map(|(after, before)| Speed {
+                wall_s,
+                cycles: after.iter().zip(before).map(|(after, before)| after - before).collect(),
+            });
+            for &machine in stations.iter().filter(|_| topology != Topology::Pair) {
+                world.with_machine(machine, |machine, now| {
+                    machine.with_host(now, |host, commands| host.release(now, commands))
+                });
+            }
+            continue;
+        }
+        if all.2 {
             break;
         }
-        if client.completed() > completed {
-            (completed, completed_at) = (client.completed(), world.now());
+        if all.0 > completed {
+            (completed, completed_at) = (all.0, world.now());
             progress.set(completed);
         } else if !moved {
             return Err(RdmaError::Failed(format!("nothing has completed in {STALL} of virtual time")));
         }
     }
     let log_hash = world.log_hash().to_string();
-    // What the server's host has been told is all there once its bus has fallen silent.
+    // What a server's host has been told is all there once its bus has fallen silent.
     let settle = world.now() + Duration::from_ms(1);
     world.run_until(settle, &mut NoCrashes);
-    let (client, server) = (world.crash(client), world.crash(server));
-    let (client, server) = (client.expect("it runs"), server.expect("it runs"));
-    finish(client, server, log_hash)
+    if let Some(capture) = capture {
+        capture.borrow_mut().finish()?;
+    }
+    let trace = trace.map(|trace| trace.borrow_mut().finish());
+    let stations = stations.into_iter().map(|machine| world.crash(machine).expect("it runs")).collect();
+    let (directions, verification) = finish(simulation, stations)?;
+    let census = loaded.unwrap_or_else(|| census.borrow().clone());
+    Ok(Outcome { directions, verification, log_hash, census, speed, trace })
 }
 
 /// Takes the machines apart and compares what they hold.
 fn finish<N: Candidate>(
-    client: NicMachine<HostedNic<N>, Program>,
-    server: NicMachine<HostedNic<N>, Program>,
-    log_hash: String,
-) -> Result<Outcome, RdmaError> {
-    let (client_nic, client) = client.into_parts();
-    let (mut server_nic, server) = server.into_parts();
-    let (Program::Client { client, .. }, Program::Server(server)) = (client, server) else {
-        unreachable!("one machine is the client and one the server")
-    };
-    let (HostMemory::Client(client_memory), HostMemory::Server(server_memory)) =
-        (client_nic.memory, server_nic.memory)
-    else {
-        unreachable!("one machine is the client and one the server")
-    };
-    let measurement = client.finish().map_err(RdmaError::Failed)?;
-    server.finish(&measurement.sent).map_err(RdmaError::Failed)?;
-    let mut verification = server_memory.finish(server_nic.nic.memory(), &measurement.sent);
-    verification.merge(client_memory.verification());
-    Ok(Outcome { measurement, verification, log_hash })
+    simulation: &Simulation<'_>,
+    stations: Vec<Station<N>>,
+) -> Result<(Vec<Flowed>, Verification), RdmaError> {
+    let topology = simulation.topology;
+    let mut parts: Vec<(HostedNic<N>, Program)> = stations.into_iter().map(NicMachine::into_parts).collect();
+    let mut verification = Verification::default();
+    let mut directions = Vec::new();
+    for (from, to) in topology.directions() {
+        let client = parts[from].1.client.take().expect("each direction begins at a client");
+        let measurement = client.finish().map_err(RdmaError::Failed)?;
+        let (nic, program) = &mut parts[to];
+        let server = program.server.take().expect("each direction ends at a server");
+        server.finish(&measurement.sent).map_err(RdmaError::Failed)?;
+        let memory = nic.server.take().expect("each direction ends at a server");
+        let mut part = Part { memory: nic.nic.memory(), base: nic.server_base };
+        verification.merge(&memory.finish(&mut part, &measurement.sent));
+        verification.merge(parts[from].0.client.as_ref().expect("it was there").verification());
+        directions.push(Flowed { from: topology.name(from), to: topology.name(to), measurement });
+    }
+    let first = &mut parts[0].0;
+    match first.waveform_error.take() {
+        Some(error) => Err(RdmaError::Io(error)),
+        None if first.waveform.as_ref().is_some_and(|(_, begun)| !begun) => {
+            Err(RdmaError::Failed("the run was over before the waveform's window began".into()))
+        }
+        None => Ok((directions, verification)),
+    }
 }
 
-/// What one direction of the link can carry: nothing but packets of the operation, with all that surrounds them.
-pub(super) fn limit(load: &Load) -> Limit {
-    let LinkConfig { bits_per_s, .. } = LinkConfig::default();
-    // The direction that carries more of the operation: of a READ its response.
-    let opcodes = |first, middle, last, only| {
-        let packets = load.packets();
-        (0..packets).map(move |packet| match (packet == 0, packet + 1 == packets) {
-            (true, true) => only,
-            (true, false) => first,
-            (false, false) => middle,
-            (false, true) => last,
-        })
-    };
+/// The opcodes that carry an operation the way that more bytes go: of a READ its response.
+fn carriers(operation: RdmaOperation) -> Vec<Opcode> {
+    opcodes_of(operation).to_vec()
+}
+
+/// The opcodes of the first packet of a message, of one in the middle, of the last and of an only one.
+const fn opcodes_of(operation: RdmaOperation) -> [Opcode; 4] {
     use Opcode::{
         CompareSwap, FetchAdd, ReadResponseFirst, ReadResponseLast, ReadResponseMiddle, ReadResponseOnly,
         SendFirst, SendLast, SendLastWithImmediate, SendMiddle, SendOnly, SendOnlyWithImmediate, WriteFirst,
         WriteLast, WriteLastWithImmediate, WriteMiddle, WriteOnly, WriteOnlyWithImmediate,
     };
-    let headers: Vec<Opcode> = match load.operation {
-        RdmaOperation::Write => opcodes(WriteFirst, WriteMiddle, WriteLast, WriteOnly).collect(),
-        RdmaOperation::WriteImm => {
-            opcodes(WriteFirst, WriteMiddle, WriteLastWithImmediate, WriteOnlyWithImmediate).collect()
-        }
-        RdmaOperation::Send => opcodes(SendFirst, SendMiddle, SendLast, SendOnly).collect(),
-        RdmaOperation::SendImm => {
-            opcodes(SendFirst, SendMiddle, SendLastWithImmediate, SendOnlyWithImmediate).collect()
-        }
-        RdmaOperation::Read => {
-            opcodes(ReadResponseFirst, ReadResponseMiddle, ReadResponseLast, ReadResponseOnly).collect()
-        }
-        RdmaOperation::FetchAdd => vec![FetchAdd],
-        RdmaOperation::CmpSwap => vec![CompareSwap],
-    };
-    let mut wire_bytes = 0;
-    for (packet, opcode) in (0..).zip(headers) {
-        let payload = if opcode.has_payload() { (load.size - packet * load.mtu).min(load.mtu) } else { 0 };
+    match operation {
+        RdmaOperation::Write => [WriteFirst, WriteMiddle, WriteLast, WriteOnly],
+        RdmaOperation::WriteImm => [WriteFirst, WriteMiddle, WriteLastWithImmediate, WriteOnlyWithImmediate],
+        RdmaOperation::Send => [SendFirst, SendMiddle, SendLast, SendOnly],
+        RdmaOperation::SendImm => [SendFirst, SendMiddle, SendLastWithImmediate, SendOnlyWithImmediate],
+        RdmaOperation::Read => [ReadResponseFirst, ReadResponseMiddle, ReadResponseLast, ReadResponseOnly],
+        RdmaOperation::FetchAdd => [FetchAdd; 4],
+        RdmaOperation::CmpSwap => [CompareSwap; 4],
+    }
+}
+
+/// Bytes on the wire of a message of `size` bytes, with all that surrounds its packets, and its packets.
+fn on_wire(load: &Load, size: u32) -> (u64, u64) {
+    let [first, middle, last, only] = opcodes_of(load.operation);
+    let packets = size.div_ceil(load.mtu);
+    let frame = |opcode: Opcode, payload: u32| {
+        let payload = if opcode.has_payload() { payload } else { 0 };
         let roce = opcode.header_bytes() + payload.next_multiple_of(4) as usize + icrc::BYTES;
         let frame = Ethernet::BYTES + Ipv4::BYTES + Udp::BYTES + roce;
-        wire_bytes += frame.max(ethernet::FRAME_BYTES_MIN) as u64 + FRAMING_BYTES;
+        frame.max(ethernet::FRAME_BYTES_MIN) as u64 + FRAMING_BYTES
+    };
+    let bytes = match packets {
+        1 => frame(only, size),
+        _ => {
+            let rest = size - (packets - 1) * load.mtu;
+            frame(first, load.mtu) + u64::from(packets - 2) * frame(middle, load.mtu) + frame(last, rest)
+        }
+    };
+    (bytes, packets.into())
+}
+
+/// A mean message of a load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct MeanMessage {
+    /// Payload.
+    pub(super) bytes: f64,
+    /// On the wire, with all that surrounds its packets.
+    pub(super) wire_bytes: f64,
+    pub(super) packets: f64,
+}
+
+impl MeanMessage {
+    pub(super) fn of(load: &Load) -> Self {
+        let sizes = if load.random_sizes { 1..=load.size } else { load.size..=load.size };
+        let count = f64::from(sizes.end() - sizes.start() + 1);
+        let mut sums = (0, 0, 0);
+        for size in sizes {
+            let (bytes, packets) = on_wire(load, size);
+            sums = (sums.0 + u64::from(size), sums.1 + bytes, sums.2 + packets);
+        }
+        let [bytes, wire_bytes, packets] = [sums.0, sums.1, sums.2].map(|sum| sum as f64 / count);
+        Self { bytes, wire_bytes, packets }
     }
-    let messages_per_s = bits_per_s as f64 / (8 * wire_bytes) as f64;
+}
+
+/// What one direction of a link can carry: nothing but packets of the operation, with all that surrounds them, and
+/// `other_bytes` a message of what belongs to messages the other way.
+pub(super) fn limit(load: &Load, other_bytes: f64) -> Limit {
+    let LinkConfig { bits_per_s, .. } = LinkConfig::default();
+    let MeanMessage { bytes, wire_bytes, .. } = MeanMessage::of(load);
+    let messages_per_s = bits_per_s as f64 / (8.0 * (wire_bytes + other_bytes));
+    let others = match other_bytes {
+        0.0 => String::new(),
+        bytes if load.operation == RdmaOperation::Read => {
+            format!("; {bytes:.1} more are requests for the other direction, as counted")
+        }
+        bytes => format!("; {bytes:.1} more are acknowledgements for the other direction, as counted"),
+    };
     Limit {
-        goodput_bits_per_s: messages_per_s * f64::from(load.size) * 8.0,
+        goodput_bits_per_s: messages_per_s * bytes * 8.0,
         messages_per_s,
         what: format!(
-            "the wire: {} Gb/s, {wire_bytes} bytes a message with all headers, ICRC, frame check sequence, preamble and gap",
+            "the wire: {} Gb/s, {wire_bytes} bytes a message with all headers, ICRC, frame check sequence, preamble and gap{others}",
             bits_per_s / 1_000_000_000
         ),
     }
+}
+
+/// The shortest time between the first bit of a packet and the last bit of its acknowledgement at the sender: what links
+/// and switch take, with a NIC that takes none. `wire_bytes`: of the packet.
+pub(super) fn round_trip(wire_bytes: f64) -> Duration {
+    let LinkConfig { bits_per_s, propagation } = LinkConfig::default();
+    let acknowledgement =
+        (Ethernet::BYTES + Ipv4::BYTES + Udp::BYTES + Opcode::Acknowledge.header_bytes() + icrc::BYTES)
+            as u64;
+    let bytes = wire_bytes + (acknowledgement + FRAMING_BYTES) as f64;
+    // The switch stores and forwards, so each is sent twice.
+    let sending = Duration::from_ps((2.0 * bytes * 8e12 / bits_per_s as f64) as u64);
+    sending + propagation * 4 + SwitchConfig::default().forwarding_latency * 2
 }

@@ -89,10 +89,71 @@ fn the_gateware_carries_every_operation() {
             assert_eq!(result.checked, DataChecked::Verified, "{operation}: {:?}", result.verification);
             assert_eq!((result.nic.as_str(), result.latency.operations), ("rtl", LATENCY_MESSAGES_RTL));
             if operation == RdmaOperation::Write {
-                assert_eq!(bench.run().unwrap(), result, "a seed decides a run");
+                let again = bench.run().unwrap().without_wall_clock();
+                assert_eq!(again, result.without_wall_clock(), "a seed decides a run");
             }
         }
     }
+}
+
+#[test]
+fn directions_are_measured_at_once() {
+    for operation in RdmaOperation::ALL {
+        for (direction, count) in [(Directions::Both, 2), (Directions::Ring(3), 3)] {
+            let result = RdmaBench { direction, ..small(operation) }.run().unwrap();
+            assert_eq!(result.checked, DataChecked::Verified, "{operation}: {:?}", result.verification);
+            assert_eq!(result.directions.len(), count);
+            assert!(result.messages >= 400 * count as u64);
+            assert_eq!(result.latency.operations, LATENCY_MESSAGES);
+            // What answers the other direction takes its part of the wire.
+            let plain = result.plain_limit.as_ref().unwrap();
+            assert!(plain.goodput_bits_per_s > result.limit.goodput_bits_per_s, "{operation}");
+            let smallest = result.directions.iter().map(|one| one.fraction_of_limit).fold(1.0, f64::min);
+            assert_eq!(result.fraction_of_limit, smallest);
+            assert!(result.to_text().contains(" of the plain one"));
+        }
+    }
+}
+
+#[test]
+fn messages_of_random_sizes_arrive_through_loss() {
+    let operations = RdmaOperation::ALL.into_iter().filter(|operation| !operation.is_atomic());
+    for operation in operations {
+        let bench = RdmaBench { random_sizes: true, faults: Some(loss(0.01)), ..small(operation) };
+        let result = bench.run().unwrap();
+        assert_eq!(result.checked, DataChecked::Verified, "{operation}: {:?}", result.verification);
+        let bound = result.loss_bound.unwrap();
+        assert!((bound.packet_loss - 0.0199).abs() < 1e-9, "two links, each of which loses 1 %");
+        assert!(bound.goodput_bits_per_s < result.limit.goodput_bits_per_s);
+        assert!((0.0..1.0).contains(&bound.fraction_of_bound) && bound.packets_sent_per_packet > 1.0);
+    }
+}
+
+/// Every queue pair has its part, also of a load that is posted at once.
+#[test]
+fn a_load_that_fits_the_queues_is_shared() {
+    let bench = RdmaBench {
+        queue_pairs: 32,
+        tx_depth: Some(4_096),
+        amount: Amount::Messages(8_000),
+        size_bytes: 64,
+        ..RdmaBench::default()
+    };
+    let result = bench.run().unwrap();
+    assert!(result.jain_index > 0.99, "{}", result.jain_index);
+}
+
+#[test]
+fn frames_are_captured_and_traced() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("captures");
+    let artifacts = Artifacts { capture: Some(capture.clone()), trace: true, waveform: None };
+    let result = RdmaBench { artifacts, ..small(RdmaOperation::Write) }.run().unwrap();
+    for port in ["client", "server"] {
+        assert!(std::fs::metadata(capture.join(format!("{port}-port0.pcapng"))).unwrap().len() > 400 * 3_001);
+    }
+    let trace = String::from_utf8_lossy(result.trace.as_deref().unwrap()).into_owned();
+    assert!(trace.contains("WriteFirst psn") && trace.contains("Acknowledge psn"));
 }
 
 #[test]
@@ -169,6 +230,10 @@ fn wrong_options_are_one_clear_line() {
         (RdmaBench { size_bytes: 1 << 30, ..good() }, "buffers"),
         (RdmaBench { amount: Amount::Messages(0), ..good() }, "nothing to do"),
         (RdmaBench { profile: "asic".into(), ..good() }, "profile `asic`"),
+        (RdmaBench { direction: Directions::Ring(1), ..good() }, "ring of 1"),
+        (RdmaBench { direction: Directions::Both, queue_pairs: 251, ..good() }, "251 queue pairs"),
+        (RdmaBench { random_sizes: true, ..small(RdmaOperation::CmpSwap) }, "random sizes"),
+        (RdmaBench { world: World::Net, direction: Directions::Both, ..good() }, "simulator only"),
         (RdmaBench { world: World::Net, nic: NicModel::Rtl, ..good() }, "the simulator only"),
         (RdmaBench { world: World::Net, faults: Some(loss(0.1)), ..good() }, "simulator only"),
     ];

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use weft_bench::rdma::{Amount, DataChecked, NicModel, RdmaBench, RdmaError, RdmaOperation};
-use weft_bench::result::World;
-use weft_time::Duration;
+use weft_bench::rdma::{
+    Amount, Artifacts, DataChecked, Directions, NicModel, RdmaBench, RdmaError, RdmaOperation, Waveform,
+};
+use weft_bench::result::{World, write_whole};
+use weft_time::{Duration, Instant};
 
 use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use crate::output::{self, Json, Staging};
 use crate::replay::CommandLine;
 use crate::{faults, parse};
 
@@ -16,14 +18,40 @@ const ITERATIONS: u64 = 10_000;
 const MTU: u32 = 4_096;
 const SEED: u64 = 7;
 
+/// The window of a waveform: from the first post on, which is at 1 us, for 2,500 cycles. A cycle takes kilobytes.
+const FST_FROM_US: u64 = 1;
+const FST_US: u64 = 10;
+
 /// What to run and where its result goes.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RdmaArguments {
     #[command(flatten)]
     options: RdmaOptions,
+    #[command(flatten)]
+    outputs: RdmaOutputs,
+}
+
+/// Where results go.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+struct RdmaOutputs {
     /// Write the result as one JSON object (- for standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<Json>,
+    /// Write one pcapng per port into a folder, in sim
+    #[arg(long, value_name = "DIR")]
+    pcap: Option<PathBuf>,
+    /// Write a trace for ui.perfetto.dev with every frame on every wire, in sim
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
+    /// Write a waveform of the first machine's gateware, with --nic rtl; of a window of the run, because a cycle takes kilobytes
+    #[arg(long, value_name = "FILE")]
+    fst: Option<PathBuf>,
+    /// When the waveform begins, in us of virtual time [default: 1, with the first post]
+    #[arg(long, value_name = "US", requires = "fst", value_parser = clap::value_parser!(u64).range(..=600_000_000))]
+    fst_from_us: Option<u64>,
+    /// When the waveform ends, in us of virtual time [default: 10 later: 2500 cycles]
+    #[arg(long, value_name = "US", requires = "fst", value_parser = clap::value_parser!(u64).range(..=600_000_000))]
+    fst_to_us: Option<u64>,
 }
 
 /// What decides a run.
@@ -41,7 +69,16 @@ struct RdmaOptions {
     /// Bytes of a message [default: 65536; atomics: 8]
     #[arg(long, value_name = "N")]
     size: Option<u32>,
-    /// Queue pairs, 1 to 500
+    /// Messages of random sizes, from 1 byte to --size, all alike likely
+    #[arg(long)]
+    random_sizes: bool,
+    /// Both machines are client and server at once, as with perftest's -b, in sim
+    #[arg(long, conflicts_with = "nics")]
+    bidirectional: bool,
+    /// A ring of so many machines, 2 to 16, each of which is the client of the next, in sim
+    #[arg(long, value_name = "N")]
+    nics: Option<u32>,
+    /// Queue pairs, 1 to 500; with --bidirectional or --nics in each direction, 1 to 250
     #[arg(long, value_name = "N", default_value_t = 1)]
     qps: u32,
     /// How many of them work [default: all]
@@ -73,20 +110,65 @@ struct RdmaOptions {
 impl RdmaArguments {
     /// Runs it and delivers what came of it.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json } = self;
-        output::check_json(json.as_ref())?;
-        let mut result = options.bench()?.run().map_err(|error| match (&options.faults, error) {
+        let Self { options, outputs } = self;
+        let bench = RdmaBench { artifacts: outputs.artifacts(), ..options.bench()? };
+        bench.check()?;
+        outputs.check()?;
+        let capture = outputs.pcap.as_deref().map(Staging::new).transpose()?;
+        let mut bench = bench;
+        bench.artifacts.capture = capture.as_ref().map(|staging| staging.path().to_owned());
+        let mut result = bench.run().map_err(|error| match (&options.faults, error) {
             (Some(path), RdmaError::Plan(error)) => Failure::at(path, error),
             (_, error) => error.into(),
         })?;
+        if let Some(staging) = capture {
+            staging.publish()?;
+        }
+        if let (Some(path), Some(trace)) = (&outputs.perfetto, &result.trace) {
+            write_whole(path, trace)?;
+        }
         result.replay = options.command().to_string();
-        let human = format!("{}repeat  {}\n", result.to_text(), result.replay);
-        output::deliver(json.as_ref(), || result.to_json(), &human)?;
+        let human = format!("{}{}repeat  {}\n", result.to_text(), outputs.written(), result.replay);
+        output::deliver(outputs.json.as_ref(), || result.to_json(), &human)?;
         Ok(if result.checked == DataChecked::Verified { Verdict::Good } else { Verdict::Violated })
     }
 }
 
+impl RdmaOutputs {
+    fn artifacts(&self) -> Artifacts {
+        let from = self.fst_from_us.unwrap_or(FST_FROM_US);
+        let until = self.fst_to_us.unwrap_or(from + FST_US);
+        let at = |us| Instant::ZERO + Duration::from_us(us);
+        Artifacts {
+            capture: self.pcap.clone(),
+            trace: self.perfetto.is_some(),
+            waveform: self.fst.clone().map(|path| Waveform { path, from: at(from), until: at(until) }),
+        }
+    }
+
+    /// Refuses places that cannot be written to.
+    fn check(&self) -> Result<(), Failure> {
+        output::check_json(self.json.as_ref())?;
+        [&self.perfetto, &self.fst].into_iter().flatten().try_for_each(|path| output::check_file(path))
+    }
+
+    /// What was written, a line each.
+    fn written(&self) -> String {
+        let files = [("captures", &self.pcap), ("Perfetto trace", &self.perfetto), ("waveform", &self.fst)];
+        let given = files.into_iter().filter_map(|(title, path)| Some((title, path.as_ref()?)));
+        given.map(|(title, path)| format!("written {} ({title})\n", path.display())).collect()
+    }
+}
+
 impl RdmaOptions {
+    fn directions(&self) -> Directions {
+        match self.nics {
+            Some(machines) => Directions::Ring(machines),
+            None if self.bidirectional => Directions::Both,
+            None => Directions::One,
+        }
+    }
+
     fn size(&self) -> u32 {
         let default = match self.operation {
             RdmaOperation::FetchAdd | RdmaOperation::CmpSwap => 8,
@@ -110,6 +192,8 @@ impl RdmaOptions {
             nic: self.nic,
             operation: self.operation,
             size_bytes: self.size(),
+            random_sizes: self.random_sizes,
+            direction: self.directions(),
             queue_pairs: self.qps,
             busy_queue_pairs: self.busy_qps,
             mtu_bytes: self.mtu,
@@ -121,6 +205,7 @@ impl RdmaOptions {
             seed: self.seed,
             profile: self.profile.clone().unwrap_or(default.profile),
             faults: self.faults.as_deref().map(faults::plan).transpose()?,
+            artifacts: Artifacts::default(),
         };
         bench.check()?;
         Ok(bench)
@@ -133,6 +218,9 @@ impl RdmaOptions {
             nic,
             operation,
             size: _,
+            random_sizes,
+            bidirectional,
+            nics,
             qps,
             busy_qps,
             mtu,
@@ -148,6 +236,9 @@ impl RdmaOptions {
             .unless(NicModel::Soft, "--nic", *nic)
             .option("--op", operation)
             .option("--size", self.size())
+            .flag("--random-sizes", *random_sizes)
+            .flag("--bidirectional", *bidirectional)
+            .given("--nics", *nics)
             .unless(1, "--qps", *qps)
             .given("--busy-qps", *busy_qps)
             .unless(MTU, "--mtu", *mtu)
@@ -185,6 +276,8 @@ mod tests {
             "rdma --world sim --op fetch_add --size 8 --qps 500 --busy-qps 32 --mtu 256 --tx-depth 9 --iterations 12 \
              --seed 3 --profile cores --faults plan.toml",
             "rdma --world sim --nic rtl --op write --size 64 --iterations 9 --seed 7",
+            "rdma --world sim --op read --size 64 --random-sizes --bidirectional --iterations 9 --seed 7",
+            "rdma --world sim --op read --size 64 --nics 3 --iterations 9 --seed 7",
             "rdma --world net --op read --size 64 --duration-ms 20 --seed 7",
         ] {
             assert_eq!(parse(line).command().to_string(), format!("weft bench {line}"));

@@ -1,20 +1,17 @@
 //! The key-value store in a simulated cluster: benchmarks and fault campaigns.
 
 mod campaign;
-mod capture;
 mod cluster;
 mod machines;
 mod nodes;
 mod timeline;
 
 pub use campaign::{Campaign, CampaignResult, CampaignViolation, LIVE_WITHIN};
-pub use capture::CaptureWindow;
 pub use cluster::{ClusterParameters, LEASE};
 pub use nodes::NodeNic;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -25,8 +22,9 @@ use weft_kv::ReadPolicy;
 use weft_sim::PlanError;
 use weft_time::{Duration, Instant};
 
-use self::capture::Capture;
 use self::cluster::Cluster;
+pub use crate::capture::CaptureWindow;
+use crate::capture::{Capture, CaptureError};
 use crate::histogram::Latencies;
 use crate::kv::Phase;
 use crate::load::{Limit, Load};
@@ -68,13 +66,8 @@ pub enum SimulatedError {
     )]
     Stalled(&'static str, Duration),
     /// A capture could not be written.
-    #[error("cannot write {path}: {source}")]
-    Capture {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
 }
 
 /// What came of a run.

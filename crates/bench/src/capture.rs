@@ -4,11 +4,10 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
 
+use thiserror::Error;
 use weft_sim::{Direction, MachineId, Tap};
 use weft_time::Instant;
 use weft_wire::pcapng;
-
-use super::SimulatedError;
 
 /// Which part of a run is captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +23,22 @@ impl CaptureWindow {
     pub const ALL: Self = Self { from: Instant::ZERO, until: Instant::FAR_FUTURE };
 }
 
+/// A capture could not be written.
+#[derive(Debug, Error)]
+#[error("cannot write {path}: {source}")]
+pub struct CaptureError {
+    /// Which file.
+    pub path: PathBuf,
+    /// Why not.
+    pub source: io::Error,
+}
+
 /// Writes the frames of each port to a file of its own.
-pub(super) struct Capture {
+pub(crate) struct Capture {
     folder: PathBuf,
     window: CaptureWindow,
     ports: Vec<Port>,
-    error: Option<SimulatedError>,
+    error: Option<CaptureError>,
 }
 
 struct Port {
@@ -39,7 +48,7 @@ struct Port {
 }
 
 impl Capture {
-    pub(super) fn new(folder: PathBuf, window: CaptureWindow) -> Self {
+    pub(crate) fn new(folder: PathBuf, window: CaptureWindow) -> Self {
         Self { folder, window, ports: Vec::new(), error: None }
     }
 
@@ -47,7 +56,7 @@ impl Capture {
     ///
     /// # Errors
     /// The first thing that went wrong, at any time.
-    pub(super) fn finish(&mut self) -> Result<(), SimulatedError> {
+    pub(crate) fn finish(&mut self) -> Result<(), CaptureError> {
         for index in 0..self.ports.len() {
             if let Some(writer) = self.ports[index].writer.take() {
                 let result = writer.finish().and_then(|mut file| io::Write::flush(&mut file));
@@ -61,7 +70,7 @@ impl Capture {
         if let Err(source) = result {
             self.ports[port].writer = None;
             let path = self.ports[port].path.clone();
-            self.error.get_or_insert(SimulatedError::Capture { path, source });
+            self.error.get_or_insert(CaptureError { path, source });
         }
     }
 }

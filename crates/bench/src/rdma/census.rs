@@ -1,0 +1,50 @@
+//! What was on the wire: packets that carry the operation under test, and all the others.
+
+use weft_sim::{Direction, MachineId, Tap};
+use weft_time::Instant;
+use weft_wire::ethernet::{self, Ethernet};
+use weft_wire::ipv4::Ipv4;
+use weft_wire::roce::Opcode;
+use weft_wire::udp::Udp;
+
+/// Bytes of a frame on the wire beside the frame itself: preamble, frame check sequence, gap.
+const FRAMING_BYTES: u64 = 8 + 4 + 12;
+
+/// Where the opcode of a RoCE frame is.
+pub(super) const OPCODE_AT: usize = Ethernet::BYTES + Ipv4::BYTES + Udp::BYTES;
+
+/// Bytes that a frame takes on the wire.
+pub(super) fn on_wire(frame: &[u8]) -> u64 {
+    frame.len().max(ethernet::FRAME_BYTES_MIN) as u64 + FRAMING_BYTES
+}
+
+/// Counts what all machines send. The frames of a bench are RoCE, all of them.
+#[derive(Clone, Debug)]
+pub(super) struct Census {
+    carriers: [bool; Opcode::ALL.len()],
+    /// Packets that carry the operation.
+    pub(super) packets: u64,
+    /// Bytes on the wire of all others.
+    pub(super) other_bytes: u64,
+}
+
+impl Census {
+    pub(super) fn new(carriers: &[Opcode]) -> Self {
+        let carriers = Opcode::ALL.map(|opcode| carriers.contains(&opcode));
+        Self { carriers, packets: 0, other_bytes: 0 }
+    }
+}
+
+impl Tap for Census {
+    fn frame(&mut self, _: Instant, _: MachineId, direction: Direction, frame: &[u8]) {
+        if direction == Direction::In {
+            return;
+        }
+        let opcode = frame.get(OPCODE_AT).map_or(usize::MAX, |&opcode| opcode.into());
+        if self.carriers.get(opcode).copied().unwrap_or_default() {
+            self.packets += 1;
+        } else {
+            self.other_bytes += on_wire(frame);
+        }
+    }
+}
