@@ -7,9 +7,9 @@
 module realign_formal (
   input logic        clk_i,
   input logic        command_valid_i,
-  input logic  [1:0] from_i,
-  input logic  [1:0] to_i,
-  input logic  [3:0] bytes_i,
+  input logic [ 1:0] from_i,
+  input logic [ 1:0] to_i,
+  input logic [ 3:0] bytes_i,
   input logic        in_valid_i,
   input logic [31:0] garbage_i,
   input logic        out_ready_i
@@ -25,23 +25,23 @@ module realign_formal (
     logic [3:0] bytes;
   } command_t;
 
-  logic                       rst_n = 1'b0;
-  logic                       command_ready;
-  logic                       in_ready;
-  logic [Beat-1:0][7:0]       in_data;
-  logic                       out_valid;
-  logic [Beat-1:0][7:0]       out_data;
-  logic [Beat-1:0]            out_strobe;
-  logic                       out_last;
+  logic                          rst_n = 1'b0;
+  logic                          command_ready;
+  logic                          in_ready;
+  logic     [     Beat-1:0][7:0] in_data;
+  logic                          out_valid;
+  logic     [     Beat-1:0][7:0] out_data;
+  logic     [     Beat-1:0]      out_strobe;
+  logic                          out_last;
   // Commands that were taken, and how far both sides are: transfer and beat.
-  command_t [Transfers-1:0]   commands = '0;
-  logic     [2:0]             taken = '0;
-  logic     [2:0]             in_transfer = '0;
-  logic     [2:0]             in_beat = '0;
-  logic     [2:0]             out_transfer = '0;
-  logic     [2:0]             out_beat = '0;
-  command_t                   in_command;
-  command_t                   out_command;
+  command_t [Transfers-1:0]      commands = '0;
+  logic     [          2:0]      taken = '0;
+  logic     [          2:0]      in_transfer = '0;
+  logic     [          2:0]      in_beat = '0;
+  logic     [          2:0]      out_transfer = '0;
+  logic     [          2:0]      out_beat = '0;
+  command_t                      in_command;
+  command_t                      out_command;
 
   assign in_command  = commands[in_transfer[0]];
   assign out_command = commands[out_transfer[0]];
@@ -82,7 +82,7 @@ module realign_formal (
     rst_n <= 1'b1;
     if (rst_n && command_valid_i && taken < Transfers && command_ready) begin
       commands[taken[0]] <= {from_i, to_i, bytes_i};
-      taken                <= taken + 1'b1;
+      taken              <= taken + 1'b1;
     end
     if (rst_n && in_valid_i && in_transfer < taken && in_ready) begin
       if (in_beat == last_beat(in_command.from, in_command.bytes)) begin
