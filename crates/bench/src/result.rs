@@ -373,18 +373,24 @@ impl RunResult {
 }
 
 /// Writes a file under another name beside its place and renames it: a reader never sees half of it, and a full
-/// disk leaves nothing behind.
+/// disk leaves nothing behind. What is there and no file, as `/dev/null` or a pipe, is written to and stays what it is.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), ResultError> {
+    let unwritable =
+        |error: std::io::Error| ResultError::Unwritable { path: path.into(), reason: error.to_string() };
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        let mut there = std::fs::OpenOptions::new().write(true).open(path).map_err(unwritable)?;
+        return std::io::Write::write_all(&mut there, content).map_err(unwritable);
+    }
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     std::fs::write(&partial, content).and_then(|()| std::fs::rename(&partial, path)).map_err(|error| {
         // Nothing more can be done if even this fails.
         let _ = std::fs::remove_file(&partial);
-        ResultError::Unwritable { path: path.into(), reason: error.to_string() }
+        unwritable(error)
     })
 }
 
@@ -589,6 +595,20 @@ pub(crate) fn example(world: World) -> RunResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_file_is_written_to_and_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::read(pipe).unwrap()
+        });
+        write_whole(&pipe, b"{}").unwrap();
+        assert_eq!(reader.join().unwrap(), b"{}");
+        assert!(!std::fs::metadata(&pipe).unwrap().is_file());
+    }
 
     #[test]
     fn the_promised_keys_are_there() {
