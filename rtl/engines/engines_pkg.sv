@@ -1,0 +1,103 @@
+// The waist in gates: what an engine is told and what it answers, the same vocabulary as crates/waist.
+//
+// An engine takes one stream of events, each followed by its payload if it has one, and gives one stream of messages, each
+// followed by its payload. Payloads lie from byte 0 of a beat on; all beats but the last are full. Nothing in them
+// pauses: an engine offers a message only when its payload follows without a gap, because a frame on the wire cannot wait.
+package engines_pkg;
+
+  import weft_pkg::*;
+
+  // The most nodes in a cluster.
+  localparam int unsigned NodesMax = 16;
+
+  // Datagrams between engines: crates/wire/src/datagram.rs.
+  localparam logic [15:0] DatagramPort = 16'd4793;
+
+  typedef logic [3:0] node_t;
+  typedef logic [NodesMax-1:0] node_set_t;
+  typedef logic [31:0] epoch_t;
+  // Of one engine's message.
+  typedef logic [15:0] message_bytes_t;
+
+  // Who asked, and therefore where the reply goes.
+  typedef enum logic [1:0] {
+    CallerEndpoint,  // a client on the network
+    CallerHost,      // this node's host; its token is in `address`
+    CallerQueuePair  // a peer that wrote to an RPC region; the local queue pair is in the low bits of `address`
+  } caller_kind_e;
+
+  typedef struct packed {
+    caller_kind_e  kind;
+    mac_address_t  mac;      // of the station that the request came from: the answer goes back there
+    ipv4_address_t address;
+    logic [15:0]   port;
+  } caller_t;
+
+  typedef enum logic [2:0] {
+    EventReset,      // everything is to be as at power-on
+    EventConfigure,  // the configuration has changed
+    EventCall,
+    EventDeliver,
+    EventDone,       // what was posted has ended
+    EventTimer
+  } engine_event_e;
+
+  typedef struct packed {
+    engine_event_e  kind;
+    logic           last;     // nothing follows at once from the same batch
+    node_t          from;     // EventDeliver: the peer
+    caller_t        caller;   // EventCall
+    logic [7:0]     message;  // kind of the message, in the engine's own numbering
+    message_bytes_t bytes;    // of the payload that follows
+    logic [63:0]    tag;      // EventDone: of the post; EventTimer: of the timer
+    logic [4:0]     status;   // EventDone
+  } engine_event_t;
+
+  typedef struct packed {
+    logic           reply;    // to `caller`; otherwise to all of `to`
+    node_set_t      to;
+    caller_t        caller;
+    logic [7:0]     message;  // its kind
+    message_bytes_t bytes;    // of the payload that follows
+  } engine_message_t;
+
+  // What the host has set; the engine takes it with the event.
+  typedef struct packed {
+    node_t     node;
+    epoch_t    epoch;
+    node_set_t full;
+    node_set_t joining;
+    cycles_t   lease_until;
+  } engine_configuration_t;
+
+  typedef enum logic [2:0] {
+    EngineStarting,
+    EngineJoining,
+    EngineSynced,    // joining, and all data has come
+    EngineFull,
+    EngineLost
+  } engine_state_e;
+
+  typedef struct packed {
+    epoch_t        epoch;
+    engine_state_e state;
+  } engine_status_t;
+
+  // A peer, as the host has set it.
+  typedef struct packed {
+    logic          valid;
+    ipv4_address_t address;
+  } peer_t;
+
+  // A message of a datagram, as it comes in. Its payload follows.
+  typedef struct packed {
+    logic           last;      // the next message of the datagram, if any, is for another engine
+    logic           peer;      // a peer's, `from`; otherwise a client's, `caller`
+    node_t          from;
+    caller_t        caller;
+    logic [7:0]     engine;
+    logic [7:0]     message;
+    message_bytes_t bytes;
+  } message_received_t;
+
+endpackage
