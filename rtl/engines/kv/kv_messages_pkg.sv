@@ -1,0 +1,168 @@
+// The key-value engine's messages, byte by byte: the twin of crates/engines/kv/src/message.rs, which lists the fields.
+//
+// Here a header is written as text is read, the first byte on top, and `lanes` turns it to the order of a beat, byte 0 in
+// the lowest lane. All integers are big-endian.
+package kv_messages_pkg;
+
+  import weft_pkg::BeatBits;
+  import weft_pkg::BeatBytes;
+  import engines_pkg::*;
+  import kv_pkg::*;
+
+  // Bytes before the value; where there is a key, it is included.
+  localparam int unsigned RequestHeaderBytes = 32 + KeyBytes;
+  localparam int unsigned ReplyHeaderBytes = 40;
+  localparam int unsigned WriteHeaderBytes = 48 + KeyBytes;
+  localparam int unsigned StateChunkHeaderBytes = 32;
+  // Whole messages.
+  localparam int unsigned AcknowledgeBytes = 24;
+  localparam int unsigned CommitBytes = 16;
+  localparam int unsigned StateRequestBytes = 16;
+  // A Sealed without cuts, and each cut.
+  localparam int unsigned SealedHeaderBytes = 16 + 8 * NodesMax;
+  localparam int unsigned SealedCutBytes = 8 + 8 * NodesMax;
+  localparam int unsigned SealedCutsMax = 4;
+
+  // `next` of a StateChunk behind which there is nothing.
+  localparam logic [31:0] TransferEnd = '1;
+
+  // Between text, the first byte on top, and a beat, the first byte in the lowest lane. Its own inverse.
+  function automatic logic [BeatBits-1:0] lanes(logic [BeatBits-1:0] text);
+    logic [BeatBits-1:0] beat;
+    for (int unsigned i = 0; i < BeatBytes; i++) beat[8*i+:8] = text[BeatBits-1-8*i-:8];
+    return beat;
+  endfunction
+
+  // The order of the bytes of one word turned round.
+  function automatic logic [63:0] word_lanes(logic [63:0] word);
+    logic [63:0] turned;
+    for (int unsigned i = 0; i < 8; i++) turned[8*i+:8] = word[63-8*i-:8];
+    return turned;
+  endfunction
+
+  // Headers as beats. What is behind them is zero.
+
+  function automatic logic [BeatBits-1:0] request_header(operation_kind_e operation, value_bytes_t value_bytes,
+                                                         logic [63:0] client, logic [63:0] request, version_t expected,
+                                                         key_t key);
+    return lanes(BeatBits'({8'(operation), 8'd0, 16'(value_bytes), 32'd0, client, request, expected, key})
+                 << (BeatBits - 8 * RequestHeaderBytes));
+  endfunction
+
+  function automatic logic [BeatBits-1:0] reply_header(status_e status, value_bytes_t value_bytes, epoch_t epoch,
+                                                       logic [63:0] client, logic [63:0] request, version_t version,
+                                                       node_set_t full);
+    return lanes(BeatBits'({8'(status), 8'd0, 16'(value_bytes), epoch, client, request, version, full, 48'd0})
+                 << (BeatBits - 8 * ReplyHeaderBytes));
+  endfunction
+
+  function automatic logic [BeatBits-1:0] write_header(
+      epoch_t epoch, operation_kind_e operation, status_e status, value_bytes_t value_bytes, number_t number,
+      number_t committed, logic [63:0] client, logic [63:0] request, version_t version, key_t key);
+    return lanes(BeatBits'({epoch, 8'(operation), 8'(status), 16'(value_bytes), 64'(number), 64'(committed), client,
+                            request, version, key}) << (BeatBits - 8 * WriteHeaderBytes));
+  endfunction
+
+  function automatic logic [BeatBits-1:0] acknowledge_header(epoch_t epoch, logic gap, logic asks, number_t accepted,
+                                                             number_t committed);
+    return lanes(
+        BeatBits'({epoch, 6'd0, asks, gap, 24'd0, 64'(accepted), 64'(committed)}) << (BeatBits - 8 * AcknowledgeBytes));
+  endfunction
+
+  function automatic logic [BeatBits-1:0] commit_header(epoch_t epoch, number_t committed);
+    return lanes(BeatBits'({epoch, 32'd0, 64'(committed)}) << (BeatBits - 8 * CommitBytes));
+  endfunction
+
+  function automatic logic [BeatBits-1:0] state_request_header(epoch_t epoch, logic [31:0] attempt, logic sessions,
+                                                               logic [31:0] from);
+    return lanes(BeatBits'({epoch, attempt, 8'(sessions), 24'd0, from}) << (BeatBits - 8 * StateRequestBytes));
+  endfunction
+
+  // Up to the records.
+  function automatic logic [BeatBits-1:0] state_chunk_header(epoch_t epoch, logic [31:0] attempt, logic sessions,
+                                                             logic last, logic [31:0] from, logic [31:0] next,
+                                                             number_t tag);
+    return lanes(BeatBits'({epoch, attempt, 8'(sessions), 8'(last), 16'd0, from, next, 32'd0, 64'(tag)})
+                 << (BeatBits - 8 * StateChunkHeaderBytes));
+  endfunction
+
+  // Whole messages, as they are given to kv_outgoing. `to` is a set of nodes.
+
+  // The answer to `asker`; its value, if `value_bytes` is not zero, comes from `source`.
+  function automatic outgoing_t reply(asker_t asker, status_e status, version_t version, epoch_t epoch, node_set_t full,
+                                      value_source_e source, value_bytes_t value_bytes, stream_t stream,
+                                      window_place_t place);
+    return
+    '{
+        reply: 1'b1,
+        to: '0,
+        caller: asker.caller,
+        message: KindReply,
+        header: reply_header(status, value_bytes, epoch, asker.client, asker.request, version, full),
+        header_bytes: 7'(ReplyHeaderBytes),
+        source: source,
+        value_bytes: 16'(value_bytes),
+        stream: stream,
+        place: place
+    }
+    ;
+  endfunction
+
+  // The answer to `asker` without a value.
+  function automatic outgoing_t plain_reply(asker_t asker, status_e status, version_t version, epoch_t epoch,
+                                            node_set_t full);
+    return reply(asker, status, version, epoch, full, ValueNone, '0, '0, '0);
+  endfunction
+
+  // Entry `number` of `stream`, with its value if it has one.
+  function automatic outgoing_t write(node_set_t to, epoch_t epoch, entry_t entry, stream_t stream, number_t number,
+                                      number_t committed);
+    return
+    '{
+        reply: 1'b0,
+        to: to,
+        caller: '0,
+        message: KindWrite,
+        header:
+        write_header
+        (
+            epoch,
+            entry.operation,
+            entry.status,
+            entry.value_bytes,
+            number,
+            committed,
+            entry.asker.client,
+            entry.asker.request,
+            entry.version,
+            entry.key
+        ),
+        header_bytes: 7'(WriteHeaderBytes),
+        source: entry.value_bytes == '0 ? ValueNone : ValueWindow,
+        value_bytes: 16'(entry.value_bytes),
+        stream: stream,
+        place: window_place_t'(number - 1'b1)
+    }
+    ;
+  endfunction
+
+  // A message that is its header.
+  function automatic outgoing_t short_message(node_set_t to, kind_e message, logic [BeatBits-1:0] header,
+                                              logic [6:0] header_bytes);
+    return
+    '{
+        reply: 1'b0,
+        to: to,
+        caller: '0,
+        message: message,
+        header: header,
+        header_bytes: header_bytes,
+        source: ValueNone,
+        value_bytes: '0,
+        stream: '0,
+        place: '0
+    }
+    ;
+  endfunction
+
+endpackage
