@@ -259,4 +259,53 @@ package kv_pkg;
     BugEpochNotChecked
   } planted_bug_e;
 
+  // What kv_streams has kv_control do, one command at a time.
+  typedef enum logic [3:0] {
+    ViewForget,     // no view change has taken place
+    ViewBegin,      // with the node's own word
+    ViewHear,       // what `from` says; its payload follows. Counts only with `take`
+    ViewTell,       // the node's own word, to all of `to`
+    ViewDecide,     // where do the streams end?
+    CutRemember,    // the last decision was carried out
+    CutForget,      // all of them
+    TransferBegin,  // everything has to come
+    TransferStop,   // nothing has to come
+    TransferAsk,    // asks again, with a new attempt
+    TransferTake,   // a chunk of `from`; its payload follows. Counts only with `take`
+    TransferGive    // answers `from`
+  } control_command_e;
+
+  typedef struct packed {
+    control_command_e command;
+    logic             take;
+    node_t            from;
+    node_set_t        to;
+    logic [31:0]      attempt;   // TransferGive
+    logic             sessions;  // TransferGive
+    logic [31:0]      position;  // TransferGive
+  } control_command_t;
+
+  typedef enum logic [1:0] {
+    ControlDone,
+    ControlMalformed,  // ViewHear, TransferTake: the header; nothing was taken
+    ControlUndecided,  // ViewDecide
+    ControlLost        // ViewDecide
+  } control_verdict_e;
+
+  typedef struct packed {
+    control_verdict_e verdict;
+    node_set_t        heard;  // ViewHear: whom the sender has heard
+    logic             asked;  // a StateRequest was sent
+  } control_answer_t;
+
+  // Events of kv_control.
+  typedef struct packed {
+    logic chunks_sent;
+    logic chunks_installed;
+    logic chunks_stale;
+    logic dropped_malformed;      // a chunk's records; what ControlMalformed says, kv_streams counts
+    logic dropped_wrong_role;     // a chunk of a node that was not asked
+    logic dropped_contradiction;  // a chunk of what this node has not accepted
+  } kv_control_events_t;
+
 endpackage
