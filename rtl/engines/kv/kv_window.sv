@@ -1,0 +1,116 @@
+// The windows of all streams: entries with their values, the index of what is pending, and the reads that wait.
+//
+// An entry lies at `(number - 1) modulo WindowEntries` of its stream and stays until the place is taken again. The user
+// keeps `accepted - retired <= WindowEntries`, pushes the entries of a stream in order of their numbers, and writes
+// the value of an entry before it is pushed. Values, entries with their index, and waiting reads are three parts that work side
+// by side; each tells its latency and throughput (kv_values, kv_pending_index, kv_waiting_reads).
+//
+// Latency: a read of an entry 2 cycles, a find 2 if its list is empty, 3 if the newest entry of the list decides and 3
+// more for each further one; a wait 2, a take 2 or 3; the first beat of a value 2. Requests with `ready_o` low wait.
+module kv_window
+  import weft_pkg::*;
+  import engines_pkg::*;
+  import kv_pkg::*;
+#(
+  // Lists of the index for each stream, a power of two up to 1024.
+  parameter int unsigned Lists = 512
+) (
+  input  logic clk_i,
+  input  logic rst_ni,
+
+  // Values. A write is always taken.
+  input  logic                             value_write_valid_i,
+  input  stream_t                          value_write_stream_i,
+  input  window_place_t                    value_write_place_i,
+  input  logic [$clog2(ValueBeatsMax)-1:0] value_write_beat_i,
+  input  logic [BeatBits-1:0]              value_write_data_i,
+  // A never pauses within a value, B pauses when there is a write.
+  input  logic                             value_read_a_valid_i,
+  output logic                             value_read_a_ready_o,
+  input  stream_t                          value_read_a_stream_i,
+  input  window_place_t                    value_read_a_place_i,
+  input  value_beats_t                     value_read_a_beats_i,  // not 0
+  output logic                             value_beat_a_valid_o,
+  input  logic                             value_beat_a_ready_i,
+  output logic [BeatBits-1:0]              value_beat_a_o,
+  output logic                             value_beat_a_last_o,
+  input  logic                             value_read_b_valid_i,
+  output logic                             value_read_b_ready_o,
+  input  stream_t                          value_read_b_stream_i,
+  input  window_place_t                    value_read_b_place_i,
+  input  value_beats_t                     value_read_b_beats_i,  // not 0
+  output logic                             value_beat_b_valid_o,
+  input  logic                             value_beat_b_ready_i,
+  output logic [BeatBits-1:0]              value_beat_b_o,
+  output logic                             value_beat_b_last_o,
+
+  // Entries. `push_indexed_i`: it changes the table and is to be found.
+  input  logic    push_valid_i,
+  output logic    push_ready_o,
+  input  stream_t push_stream_i,
+  input  number_t push_number_i,
+  input  entry_t  push_i,
+  input  logic    push_indexed_i,
+  // `read_*_o` lasts until the next read of the same port is done; A shares its output with `find_entry_o`.
+  input  logic    read_a_valid_i,
+  output logic    read_a_ready_o,
+  input  stream_t read_a_stream_i,
+  input  number_t read_a_number_i,
+  output logic    read_a_done_o,
+  output entry_t  read_a_o,
+  input  logic    read_b_valid_i,
+  output logic    read_b_ready_o,
+  input  stream_t read_b_stream_i,
+  input  number_t read_b_number_i,
+  output logic    read_b_done_o,
+  output entry_t  read_b_o,
+
+  // The newest unretired entry of a key, or the newest below a number, or the newest committed.
+  input  logic     find_valid_i,
+  output logic     find_ready_o,
+  input  stream_t  find_stream_i,
+  input  key_t     find_key_i,
+  input  place_t   find_place_i,
+  input  logic     find_committed_only_i,
+  input  number_t  find_committed_i,  // of that stream
+  input  number_t  find_below_i,      // all ones: no limit
+  output logic     find_done_o,
+  output logic     find_hit_o,        // with `find_done_o`
+  output number_t  find_number_o,
+  output entry_t   find_entry_o,
+  input  lengths_t retired_i,
+
+  // Reads that wait for an entry; taken last in, first out.
+  input  logic    wait_valid_i,
+  output logic    wait_ready_o,
+  input  stream_t wait_stream_i,
+  input  number_t wait_number_i,
+  input  asker_t  wait_i,
+  output logic    wait_done_o,
+  output logic    wait_full_o,  // with `wait_done_o`: there was no room
+  input  logic    take_valid_i,
+  output logic    take_ready_o,
+  input  stream_t take_stream_i,
+  input  number_t take_number_i,
+  output logic    take_done_o,
+  output logic    take_some_o,  // with `take_done_o`
+  output asker_t  take_o,
+
+  // Forgets all entries and waiting reads: an epoch begins and `retired_i` with it at 0.
+  input  logic clear_valid_i,
+  output logic clear_ready_o,
+  output logic clear_done_o,
+
+  output logic idle_o
+);
+
+  assign {value_read_a_ready_o, value_beat_a_valid_o, value_beat_a_last_o} = '0;
+  assign {value_read_b_ready_o, value_beat_b_valid_o, value_beat_b_last_o} = '0;
+  assign {value_beat_a_o, value_beat_b_o} = '0;
+  assign {push_ready_o, read_a_ready_o, read_a_done_o, read_b_ready_o, read_b_done_o} = '0;
+  assign {read_a_o, read_b_o, find_entry_o, take_o, find_number_o} = '0;
+  assign {find_ready_o, find_done_o, find_hit_o, wait_ready_o, wait_done_o, wait_full_o} = '0;
+  assign {take_ready_o, take_done_o, take_some_o, clear_ready_o, clear_done_o} = '0;
+  assign idle_o = 1'b1;
+
+endmodule
