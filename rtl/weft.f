@@ -1,10 +1,13 @@
 // The gateware library, in the order of compilation; paths are relative to this file.
 weft_pkg.sv
+engines/engines_pkg.sv
 nic/events_pkg.sv
 nic/generated/weft_registers_pkg.sv
 rdma/responder_pkg.sv
 rdma/transmit_pkg.sv
 nic/generated/weft_registers.sv
+engines/engine_slot.sv
+engines/host_calls.sv
 memory/axi_bursts.sv
 memory/axi_reader.sv
 memory/axi_writer.sv
@@ -24,6 +27,7 @@ nic/frame_buffer.sv
 nic/frame_services.sv
 nic/host_frames.sv
 nic/icmp_echo.sv
+nic/neighbour_lookups.sv
 nic/register_block.sv
 nic/sniffer.sv
 nic/sniffer_tap.sv

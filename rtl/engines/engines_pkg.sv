@@ -45,7 +45,7 @@ package engines_pkg;
   typedef struct packed {
     engine_event_e  kind;
     logic           last;     // nothing follows at once from the same batch
-    node_t          from;     // EventDeliver: the peer
+    node_t from;              // EventDeliver: the peer
     caller_t        caller;   // EventCall
     logic [7:0]     message;  // kind of the message, in the engine's own numbering
     message_bytes_t bytes;    // of the payload that follows
@@ -91,13 +91,53 @@ package engines_pkg;
 
   // A message of a datagram, as it comes in. Its payload follows.
   typedef struct packed {
-    logic           last;      // the next message of the datagram, if any, is for another engine
-    logic           peer;      // a peer's, `from`; otherwise a client's, `caller`
-    node_t          from;
+    logic           last;     // the next message of the datagram, if any, is for another engine
+    logic           peer;     // a peer's, `from`; otherwise a client's, `caller`
+    node_t from;
     caller_t        caller;
     logic [7:0]     engine;
     logic [7:0]     message;
     message_bytes_t bytes;
   } message_received_t;
+
+  // What the registers say to the engine's slot.
+  typedef struct packed {
+    logic                  enable;                    // Weft datagrams are the engine's
+    logic                  acknowledge_after_memory;
+    logic [2:0]            planted_bug;
+    logic [15:0]           bucket_mask;
+    engine_configuration_t configuration;
+    logic                  configure;                 // these two, and those that end in `valid`, are pulses
+    logic                  reset;
+    logic                  peer_valid;
+    node_t                 peer_node;
+    peer_t                 peer;
+    logic                  word_valid;
+    logic [31:0]           word;
+    logic                  call_valid;
+    logic [31:0]           token;
+    logic [7:0]            kind;
+    message_bytes_t        bytes;
+    logic                  answer_next;
+    logic                  answer_done;
+  } engine_registers_t;
+
+  // And what they read there.
+  typedef struct packed {
+    engine_status_t status;
+    logic           busy;
+    logic           call_busy;
+    logic           answered;
+    logic [31:0]    answer_token;
+    logic [7:0]     answer_kind;
+    message_bytes_t answer_bytes;
+    logic [31:0]    answer_word;
+  } engine_readings_t;
+
+  // Events of engine_slot.
+  typedef struct packed {
+    logic messages_delivered;
+    logic replies_without_buffer;
+  } engine_slot_events_t;
 
 endpackage

@@ -484,6 +484,187 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t state[16];
 } weft_registers__query_t;
 
+// reg - weft_registers::engine::control
+#define WEFT_REGISTERS__ENGINE__CONTROL__ENABLE_bm 0x1
+#define WEFT_REGISTERS__ENGINE__CONTROL__ENABLE_bp 0
+#define WEFT_REGISTERS__ENGINE__CONTROL__ENABLE_bw 1
+#define WEFT_REGISTERS__ENGINE__CONTROL__ENABLE_reset 0x0
+#define WEFT_REGISTERS__ENGINE__CONTROL__ACKNOWLEDGE_AFTER_MEMORY_bm 0x2
+#define WEFT_REGISTERS__ENGINE__CONTROL__ACKNOWLEDGE_AFTER_MEMORY_bp 1
+#define WEFT_REGISTERS__ENGINE__CONTROL__ACKNOWLEDGE_AFTER_MEMORY_bw 1
+#define WEFT_REGISTERS__ENGINE__CONTROL__ACKNOWLEDGE_AFTER_MEMORY_reset 0x0
+#define WEFT_REGISTERS__ENGINE__CONTROL__PLANTED_BUG_bm 0x1c
+#define WEFT_REGISTERS__ENGINE__CONTROL__PLANTED_BUG_bp 2
+#define WEFT_REGISTERS__ENGINE__CONTROL__PLANTED_BUG_bw 3
+#define WEFT_REGISTERS__ENGINE__CONTROL__PLANTED_BUG_reset 0x0
+#define WEFT_REGISTERS__ENGINE__CONTROL__BUCKET_MASK_bm 0xffff0000
+#define WEFT_REGISTERS__ENGINE__CONTROL__BUCKET_MASK_bp 16
+#define WEFT_REGISTERS__ENGINE__CONTROL__BUCKET_MASK_bw 16
+#define WEFT_REGISTERS__ENGINE__CONTROL__BUCKET_MASK_reset 0x3fff
+
+// reg - weft_registers::engine::node
+#define WEFT_REGISTERS__ENGINE__NODE__NODE_bm 0xf
+#define WEFT_REGISTERS__ENGINE__NODE__NODE_bp 0
+#define WEFT_REGISTERS__ENGINE__NODE__NODE_bw 4
+#define WEFT_REGISTERS__ENGINE__NODE__NODE_reset 0x0
+
+// reg - weft_registers::engine::epoch
+#define WEFT_REGISTERS__ENGINE__EPOCH__EPOCH_bm 0xffffffff
+#define WEFT_REGISTERS__ENGINE__EPOCH__EPOCH_bp 0
+#define WEFT_REGISTERS__ENGINE__EPOCH__EPOCH_bw 32
+#define WEFT_REGISTERS__ENGINE__EPOCH__EPOCH_reset 0x0
+
+// reg - weft_registers::engine::members
+#define WEFT_REGISTERS__ENGINE__MEMBERS__FULL_bm 0xffff
+#define WEFT_REGISTERS__ENGINE__MEMBERS__FULL_bp 0
+#define WEFT_REGISTERS__ENGINE__MEMBERS__FULL_bw 16
+#define WEFT_REGISTERS__ENGINE__MEMBERS__FULL_reset 0x0
+#define WEFT_REGISTERS__ENGINE__MEMBERS__JOINING_bm 0xffff0000
+#define WEFT_REGISTERS__ENGINE__MEMBERS__JOINING_bp 16
+#define WEFT_REGISTERS__ENGINE__MEMBERS__JOINING_bw 16
+#define WEFT_REGISTERS__ENGINE__MEMBERS__JOINING_reset 0x0
+
+// reg - weft_registers::engine::lease_low
+#define WEFT_REGISTERS__ENGINE__LEASE_LOW__CYCLES_bm 0xffffffff
+#define WEFT_REGISTERS__ENGINE__LEASE_LOW__CYCLES_bp 0
+#define WEFT_REGISTERS__ENGINE__LEASE_LOW__CYCLES_bw 32
+#define WEFT_REGISTERS__ENGINE__LEASE_LOW__CYCLES_reset 0x0
+
+// reg - weft_registers::engine::lease_high
+#define WEFT_REGISTERS__ENGINE__LEASE_HIGH__CYCLES_bm 0xffff
+#define WEFT_REGISTERS__ENGINE__LEASE_HIGH__CYCLES_bp 0
+#define WEFT_REGISTERS__ENGINE__LEASE_HIGH__CYCLES_bw 16
+#define WEFT_REGISTERS__ENGINE__LEASE_HIGH__CYCLES_reset 0x0
+
+// reg - weft_registers::engine::command
+#define WEFT_REGISTERS__ENGINE__COMMAND__CONFIGURE_bm 0x1
+#define WEFT_REGISTERS__ENGINE__COMMAND__CONFIGURE_bp 0
+#define WEFT_REGISTERS__ENGINE__COMMAND__CONFIGURE_bw 1
+#define WEFT_REGISTERS__ENGINE__COMMAND__CONFIGURE_reset 0x0
+#define WEFT_REGISTERS__ENGINE__COMMAND__RESET_bm 0x2
+#define WEFT_REGISTERS__ENGINE__COMMAND__RESET_bp 1
+#define WEFT_REGISTERS__ENGINE__COMMAND__RESET_bw 1
+#define WEFT_REGISTERS__ENGINE__COMMAND__RESET_reset 0x0
+
+// reg - weft_registers::engine::status
+#define WEFT_REGISTERS__ENGINE__STATUS__STATE_bm 0x7
+#define WEFT_REGISTERS__ENGINE__STATUS__STATE_bp 0
+#define WEFT_REGISTERS__ENGINE__STATUS__STATE_bw 3
+#define WEFT_REGISTERS__ENGINE__STATUS__BUSY_bm 0x100
+#define WEFT_REGISTERS__ENGINE__STATUS__BUSY_bp 8
+#define WEFT_REGISTERS__ENGINE__STATUS__BUSY_bw 1
+#define WEFT_REGISTERS__ENGINE__STATUS__CALL_BUSY_bm 0x200
+#define WEFT_REGISTERS__ENGINE__STATUS__CALL_BUSY_bp 9
+#define WEFT_REGISTERS__ENGINE__STATUS__CALL_BUSY_bw 1
+#define WEFT_REGISTERS__ENGINE__STATUS__ANSWERED_bm 0x400
+#define WEFT_REGISTERS__ENGINE__STATUS__ANSWERED_bp 10
+#define WEFT_REGISTERS__ENGINE__STATUS__ANSWERED_bw 1
+
+// reg - weft_registers::engine::status_epoch
+#define WEFT_REGISTERS__ENGINE__STATUS_EPOCH__EPOCH_bm 0xffffffff
+#define WEFT_REGISTERS__ENGINE__STATUS_EPOCH__EPOCH_bp 0
+#define WEFT_REGISTERS__ENGINE__STATUS_EPOCH__EPOCH_bw 32
+
+// reg - weft_registers::engine::peer_address
+#define WEFT_REGISTERS__ENGINE__PEER_ADDRESS__ADDRESS_bm 0xffffffff
+#define WEFT_REGISTERS__ENGINE__PEER_ADDRESS__ADDRESS_bp 0
+#define WEFT_REGISTERS__ENGINE__PEER_ADDRESS__ADDRESS_bw 32
+#define WEFT_REGISTERS__ENGINE__PEER_ADDRESS__ADDRESS_reset 0x0
+
+// reg - weft_registers::engine::peer
+#define WEFT_REGISTERS__ENGINE__PEER__NODE_bm 0xf
+#define WEFT_REGISTERS__ENGINE__PEER__NODE_bp 0
+#define WEFT_REGISTERS__ENGINE__PEER__NODE_bw 4
+#define WEFT_REGISTERS__ENGINE__PEER__NODE_reset 0x0
+#define WEFT_REGISTERS__ENGINE__PEER__VALID_bm 0x10
+#define WEFT_REGISTERS__ENGINE__PEER__VALID_bp 4
+#define WEFT_REGISTERS__ENGINE__PEER__VALID_bw 1
+#define WEFT_REGISTERS__ENGINE__PEER__VALID_reset 0x0
+#define WEFT_REGISTERS__ENGINE__PEER__GO_bm 0x80000000
+#define WEFT_REGISTERS__ENGINE__PEER__GO_bp 31
+#define WEFT_REGISTERS__ENGINE__PEER__GO_bw 1
+#define WEFT_REGISTERS__ENGINE__PEER__GO_reset 0x0
+
+// regfile - weft_registers::engine
+typedef struct __attribute__ ((__packed__)) {
+    uint32_t control;
+    uint32_t node;
+    uint32_t epoch;
+    uint32_t members;
+    uint32_t lease_low;
+    uint32_t lease_high;
+    uint32_t command;
+    uint32_t status;
+    uint32_t status_epoch;
+    uint32_t peer_address;
+    uint32_t peer;
+} weft_registers__engine_t;
+
+// reg - weft_registers::call::data
+#define WEFT_REGISTERS__CALL__DATA__WORD_bm 0xffffffff
+#define WEFT_REGISTERS__CALL__DATA__WORD_bp 0
+#define WEFT_REGISTERS__CALL__DATA__WORD_bw 32
+#define WEFT_REGISTERS__CALL__DATA__WORD_reset 0x0
+
+// reg - weft_registers::call::token
+#define WEFT_REGISTERS__CALL__TOKEN__TOKEN_bm 0xffffffff
+#define WEFT_REGISTERS__CALL__TOKEN__TOKEN_bp 0
+#define WEFT_REGISTERS__CALL__TOKEN__TOKEN_bw 32
+#define WEFT_REGISTERS__CALL__TOKEN__TOKEN_reset 0x0
+
+// reg - weft_registers::call::command
+#define WEFT_REGISTERS__CALL__COMMAND__KIND_bm 0xff
+#define WEFT_REGISTERS__CALL__COMMAND__KIND_bp 0
+#define WEFT_REGISTERS__CALL__COMMAND__KIND_bw 8
+#define WEFT_REGISTERS__CALL__COMMAND__KIND_reset 0x0
+#define WEFT_REGISTERS__CALL__COMMAND__BYTES_bm 0xfff0000
+#define WEFT_REGISTERS__CALL__COMMAND__BYTES_bp 16
+#define WEFT_REGISTERS__CALL__COMMAND__BYTES_bw 12
+#define WEFT_REGISTERS__CALL__COMMAND__BYTES_reset 0x0
+#define WEFT_REGISTERS__CALL__COMMAND__GO_bm 0x80000000
+#define WEFT_REGISTERS__CALL__COMMAND__GO_bp 31
+#define WEFT_REGISTERS__CALL__COMMAND__GO_bw 1
+#define WEFT_REGISTERS__CALL__COMMAND__GO_reset 0x0
+
+// regfile - weft_registers::call
+typedef struct __attribute__ ((__packed__)) {
+    uint32_t data;
+    uint32_t token;
+    uint32_t command;
+} weft_registers__call_t;
+
+// reg - weft_registers::answer::data
+#define WEFT_REGISTERS__ANSWER__DATA__WORD_bm 0xffffffff
+#define WEFT_REGISTERS__ANSWER__DATA__WORD_bp 0
+#define WEFT_REGISTERS__ANSWER__DATA__WORD_bw 32
+
+// reg - weft_registers::answer::token
+#define WEFT_REGISTERS__ANSWER__TOKEN__TOKEN_bm 0xffffffff
+#define WEFT_REGISTERS__ANSWER__TOKEN__TOKEN_bp 0
+#define WEFT_REGISTERS__ANSWER__TOKEN__TOKEN_bw 32
+
+// reg - weft_registers::answer::message
+#define WEFT_REGISTERS__ANSWER__MESSAGE__KIND_bm 0xff
+#define WEFT_REGISTERS__ANSWER__MESSAGE__KIND_bp 0
+#define WEFT_REGISTERS__ANSWER__MESSAGE__KIND_bw 8
+#define WEFT_REGISTERS__ANSWER__MESSAGE__BYTES_bm 0xffff0000
+#define WEFT_REGISTERS__ANSWER__MESSAGE__BYTES_bp 16
+#define WEFT_REGISTERS__ANSWER__MESSAGE__BYTES_bw 16
+
+// reg - weft_registers::answer::command
+#define WEFT_REGISTERS__ANSWER__COMMAND__DONE_bm 0x1
+#define WEFT_REGISTERS__ANSWER__COMMAND__DONE_bp 0
+#define WEFT_REGISTERS__ANSWER__COMMAND__DONE_bw 1
+#define WEFT_REGISTERS__ANSWER__COMMAND__DONE_reset 0x0
+
+// regfile - weft_registers::answer
+typedef struct __attribute__ ((__packed__)) {
+    uint32_t data;
+    uint32_t token;
+    uint32_t message;
+    uint32_t command;
+} weft_registers__answer_t;
+
 // addrmap - weft_registers
 typedef struct __attribute__ ((__packed__)) {
     uint32_t identification;
@@ -512,10 +693,15 @@ typedef struct __attribute__ ((__packed__)) {
     weft_registers__counter_t counter;
     uint8_t RESERVED_cc_ff[0x34];
     weft_registers__query_t query;
+    weft_registers__engine_t engine;
+    uint8_t RESERVED_1ac_1af[0x4];
+    weft_registers__call_t call;
+    uint8_t RESERVED_1bc_1bf[0x4];
+    weft_registers__answer_t answer;
 } weft_registers_t;
 
 
-static_assert(sizeof(weft_registers_t) == 0x180, "Packing error");
+static_assert(sizeof(weft_registers_t) == 0x1d0, "Packing error");
 
 #ifdef __cplusplus
 }

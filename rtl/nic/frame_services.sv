@@ -40,6 +40,14 @@ module frame_services
   input  logic                            payload_send_valid_i,
   output logic                            payload_send_ready_o,
   input  beat_t                           payload_send_i,
+  // An engine's messages ask for neighbours too.
+  input  logic                            engine_lookup_valid_i,
+  output logic                            engine_lookup_ready_o,
+  input  ipv4_address_t                   engine_lookup_i,
+  output logic                            engine_result_valid_o,
+  input  logic                            engine_result_ready_i,
+  output logic                            engine_result_hit_o,
+  output mac_address_t                    engine_result_mac_o,
   input  logic                            neighbour_valid_i,
   output logic                            neighbour_ready_o,
   input  ipv4_address_t                   neighbour_address_i,
@@ -96,10 +104,33 @@ module frame_services
   logic          result_ready;
   logic          result_hit;
   mac_address_t  result_mac;
-  logic          arp_valid;
-  logic          arp_out_ready;
-  beat_t         arp_beat;
-  logic          arp_idle;
+  logic          datagram_lookup_valid;
+  logic          datagram_lookup_ready;
+  ipv4_address_t datagram_lookup;
+  logic          datagram_result_valid;
+  logic          datagram_result_ready;
+
+  neighbour_lookups u_neighbour_lookups (
+    .clk_i,
+    .rst_ni,
+    .lookup_valid_i({engine_lookup_valid_i, datagram_lookup_valid}),
+    .lookup_ready_o({engine_lookup_ready_o, datagram_lookup_ready}),
+    .lookup_i      ({engine_lookup_i, datagram_lookup}),
+    .result_valid_o({engine_result_valid_o, datagram_result_valid}),
+    .result_ready_i({engine_result_ready_i, datagram_result_ready}),
+    .lookup_valid_o(lookup_valid),
+    .lookup_ready_i(lookup_ready),
+    .lookup_o      (lookup),
+    .result_valid_i(result_valid),
+    .result_ready_o(result_ready)
+  );
+
+  assign engine_result_hit_o = result_hit;
+  assign engine_result_mac_o = result_mac;
+  logic  arp_valid;
+  logic  arp_out_ready;
+  beat_t arp_beat;
+  logic  arp_idle;
 
   arp u_arp (
     .clk_i,
@@ -260,11 +291,11 @@ module frame_services
     .payload_valid_i(payload_send_valid_i),
     .payload_ready_o(payload_send_ready_o),
     .payload_i(payload_send_i),
-    .lookup_valid_o(lookup_valid),
-    .lookup_ready_i(lookup_ready),
-    .lookup_o(lookup),
-    .result_valid_i(result_valid),
-    .result_ready_o(result_ready),
+    .lookup_valid_o(datagram_lookup_valid),
+    .lookup_ready_i(datagram_lookup_ready),
+    .lookup_o(datagram_lookup),
+    .result_valid_i(datagram_result_valid),
+    .result_ready_o(datagram_result_ready),
     .result_hit_i(result_hit),
     .result_mac_i(result_mac),
     .out_valid_o(datagram_valid_o),

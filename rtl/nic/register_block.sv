@@ -8,75 +8,78 @@
 // order, mailboxes independent of each other. Stalls: never because of a mailbox.
 module register_block
   import weft_pkg::*;
+  import engines_pkg::*;
 #(
   // Words of state that a query of a queue pair returns; at most 16.
   parameter int unsigned QueryWords = 16,
   parameter int unsigned Counters   = 128
 ) (
-  input  logic                                   clk_i,
-  input  logic                                   rst_ni,
-  input  cycles_t                                now_i,
+  input  logic                                     clk_i,
+  input  logic                                     rst_ni,
+  input  cycles_t                                  now_i,
   // AXI4-Lite.
-  input  logic                                   axil_awvalid_i,
-  output logic                                   axil_awready_o,
-  input  logic            [                11:0] axil_awaddr_i,
-  input  logic            [                 2:0] axil_awprot_i,
-  input  logic                                   axil_wvalid_i,
-  output logic                                   axil_wready_o,
-  input  logic            [                31:0] axil_wdata_i,
-  input  logic            [                 3:0] axil_wstrb_i,
-  output logic                                   axil_bvalid_o,
-  input  logic                                   axil_bready_i,
-  output logic            [                 1:0] axil_bresp_o,
-  input  logic                                   axil_arvalid_i,
-  output logic                                   axil_arready_o,
-  input  logic            [                11:0] axil_araddr_i,
-  input  logic            [                 2:0] axil_arprot_i,
-  output logic                                   axil_rvalid_o,
-  input  logic                                   axil_rready_i,
-  output logic            [                31:0] axil_rdata_o,
-  output logic            [                 1:0] axil_rresp_o,
+  input  logic                                     axil_awvalid_i,
+  output logic                                     axil_awready_o,
+  input  logic              [                11:0] axil_awaddr_i,
+  input  logic              [                 2:0] axil_awprot_i,
+  input  logic                                     axil_wvalid_i,
+  output logic                                     axil_wready_o,
+  input  logic              [                31:0] axil_wdata_i,
+  input  logic              [                 3:0] axil_wstrb_i,
+  output logic                                     axil_bvalid_o,
+  input  logic                                     axil_bready_i,
+  output logic              [                 1:0] axil_bresp_o,
+  input  logic                                     axil_arvalid_i,
+  output logic                                     axil_arready_o,
+  input  logic              [                11:0] axil_araddr_i,
+  input  logic              [                 2:0] axil_arprot_i,
+  output logic                                     axil_rvalid_o,
+  input  logic                                     axil_rready_i,
+  output logic              [                31:0] axil_rdata_o,
+  output logic              [                 1:0] axil_rresp_o,
   // Of the port.
-  output mac_address_t                           hardware_o,
-  output ipv4_address_t                          address_o,
-  output cycles_t                                age_limit_o,
-  output sniffer_config_t                        sniffer_o,
+  output mac_address_t                             hardware_o,
+  output ipv4_address_t                            address_o,
+  output cycles_t                                  age_limit_o,
+  output sniffer_config_t                          sniffer_o,
   // Attributes of queue pairs.
-  output logic                                   table_write_valid_o,
-  input  logic                                   table_write_ready_i,
-  output queue_pair_t                            table_write_o,
+  output logic                                     table_write_valid_o,
+  input  logic                                     table_write_ready_i,
+  output queue_pair_t                              table_write_o,
   // Memory regions.
-  output logic                                   region_write_valid_o,
-  input  logic                                   region_write_ready_i,
-  output region_index_t                          region_write_index_o,
-  output region_t                                region_write_o,
+  output logic                                     region_write_valid_o,
+  input  logic                                     region_write_ready_i,
+  output region_index_t                            region_write_index_o,
+  output region_t                                  region_write_o,
   // Control of queue pairs; `done` is one cycle long and follows each operation.
-  output logic                                   control_valid_o,
-  input  logic                                   control_ready_i,
-  output control_t                               control_o,
-  input  logic                                   control_done_i,
-  output logic                                   neighbour_valid_o,
-  input  logic                                   neighbour_ready_i,
-  output ipv4_address_t                          neighbour_address_o,
-  output mac_address_t                           neighbour_mac_o,
-  output logic                                   socket_valid_o,
-  input  logic                                   socket_ready_i,
-  output socket_entry_t                          socket_o,
-  input  logic                                   socket_done_i,
-  input  logic                                   socket_refused_i,
+  output logic                                     control_valid_o,
+  input  logic                                     control_ready_i,
+  output control_t                                 control_o,
+  input  logic                                     control_done_i,
+  output logic                                     neighbour_valid_o,
+  input  logic                                     neighbour_ready_i,
+  output ipv4_address_t                            neighbour_address_o,
+  output mac_address_t                             neighbour_mac_o,
+  output logic                                     socket_valid_o,
+  input  logic                                     socket_ready_i,
+  output socket_entry_t                            socket_o,
+  input  logic                                     socket_done_i,
+  input  logic                                     socket_refused_i,
   // State of a queue pair, requester and responder as the integration lays it out.
-  output logic                                   query_valid_o,
-  input  logic                                   query_ready_i,
-  output qp_index_t                              query_qp_o,
-  input  logic                                   query_done_i,
-  input  logic            [   32*QueryWords-1:0] query_state_i,
-  output logic                                   counter_valid_o,
-  input  logic                                   counter_ready_i,
-  output logic            [$clog2(Counters)-1:0] counter_index_o,
-  input  logic                                   counter_done_i,
-  input  logic            [                63:0] counter_value_i,
+  output logic                                     query_valid_o,
+  input  logic                                     query_ready_i,
+  output qp_index_t                                query_qp_o,
+  input  logic                                     query_done_i,
+  input  logic              [   32*QueryWords-1:0] query_state_i,
+  output logic                                     counter_valid_o,
+  input  logic                                     counter_ready_i,
+  output logic              [$clog2(Counters)-1:0] counter_index_o,
+  input  logic                                     counter_done_i,
+  input  logic              [                63:0] counter_value_i,
+  output engine_registers_t                        engine_o,
+  input  engine_readings_t                         engine_i,
   // All blocks are idle.
-  input  logic                                   idle_i
+  input  logic                                     idle_i
 );
 
   weft_registers_pkg::weft_registers__in_t  in;
@@ -238,6 +241,41 @@ module register_block
           snap: out.sniffer.snap.bytes.value
       };
 
+  // The word of a call is there in the cycle after it was written.
+  logic word_valid_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) word_valid_q <= 1'b0;
+    else word_valid_q <= out.call.data.word.swmod;
+  end
+
+  assign engine_o = '{
+          enable: out.engine.control.enable.value,
+          acknowledge_after_memory: out.engine.control.acknowledge_after_memory.value,
+          planted_bug: out.engine.control.planted_bug.value,
+          bucket_mask: out.engine.control.bucket_mask.value,
+          configuration: '{
+              node: out.engine.node.node.value,
+              epoch: out.engine.epoch.epoch.value,
+              full: out.engine.members.full.value,
+              joining: out.engine.members.joining.value,
+              lease_until: {out.engine.lease_high.cycles.value, out.engine.lease_low.cycles.value}
+          },
+          configure: out.engine.command.configure.value,
+          reset: out.engine.command.reset.value,
+          peer_valid: out.engine.peer.go.value,
+          peer_node: out.engine.peer.node.value,
+          peer: '{valid: out.engine.peer.valid.value, address: out.engine.peer_address.address.value},
+          word_valid: word_valid_q,
+          word: out.call.data.word.value,
+          call_valid: out.call.command.go.value,
+          token: out.call.token.token.value,
+          kind: out.call.command.kind.value,
+          bytes: message_bytes_t'(out.call.command.bytes.value),
+          answer_next: out.answer.data.word.swacc,
+          answer_done: out.answer.command.done.value
+      };
+
   // Answers, and what the driver reads.
   logic [15:0]       now_high_q;
   logic [63:0]       counter_q;
@@ -272,6 +310,15 @@ module register_block
     in.counter.low.value.next = counter_q[31:0];
     in.counter.high.value.next = counter_q[63:32];
     for (int unsigned i = 0; i < 16; i++) in.query.state[i].value.next = state_q[i];
+    in.engine.status.state.next = engine_i.status.state;
+    in.engine.status.busy.next = engine_i.busy;
+    in.engine.status.call_busy.next = engine_i.call_busy;
+    in.engine.status.answered.next = engine_i.answered;
+    in.engine.status_epoch.epoch.next = engine_i.status.epoch;
+    in.answer.data.word.next = engine_i.answer_word;
+    in.answer.token.token.next = engine_i.answer_token;
+    in.answer.message.kind.next = engine_i.answer_kind;
+    in.answer.message.bytes.next = engine_i.answer_bytes;
   end
 
 endmodule

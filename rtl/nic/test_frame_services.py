@@ -105,6 +105,6 @@ async def a_stalled_host_stops_nothing_else(dut):
 
 
 def test_frame_services():
-    blocks = "frame_buffer beat_sum arp icmp_echo udp_sockets host_frames datagram_transmit frame_services".split()
+    blocks = "frame_buffer beat_sum arp neighbour_lookups icmp_echo udp_sockets host_frames datagram_transmit frame_services".split()
     streams = [f"stream/{name}.sv" for name in ("fifo", "ram", "arbiter")]
     bench.run("frame_services", ["weft_pkg.sv", *streams, *(f"nic/{name}.sv" for name in blocks)], __file__)

@@ -6,6 +6,7 @@
 // datagrams and frames of the host take turns. Receive never stalls; what finds no room is dropped and counted.
 module weft_nic
   import weft_pkg::*;
+  import engines_pkg::*;
   import events_pkg::*;
 #(
   parameter int unsigned OnChipBytes      = 262_144,
@@ -227,38 +228,40 @@ module weft_nic
 
   // Registers.
 
-  logic                                    table_write_valid;
-  logic                                    table_write_ready;
-  queue_pair_t                             table_write;
-  logic                                    region_write_valid;
-  logic                                    region_write_ready;
-  region_index_t                           region_write_index;
-  region_t                                 region_write;
-  logic                                    control_valid;
-  logic                                    control_ready;
-  control_t                                control;
-  logic                                    control_done;
-  logic                                    neighbour_valid;
-  logic                                    neighbour_ready;
-  ipv4_address_t                           neighbour_address;
-  mac_address_t                            neighbour_mac;
-  logic                                    socket_valid;
-  logic                                    socket_ready;
-  socket_entry_t                           socket;
-  logic                                    socket_done;
-  logic                                    socket_refused;
-  logic                                    query_valid;
-  logic                                    query_ready;
-  qp_index_t                               query_qp;
-  logic                                    query_done;
-  responder_query_t                        responder_query;
-  requester_query_t                        requester_query;
-  logic             [   32*QueryWords-1:0] query_state;
-  logic                                    counter_valid;
-  logic                                    counter_ready;
-  logic             [$clog2(Counters)-1:0] counter_index;
-  logic                                    counter_done;
-  logic             [                63:0] counter_value;
+  logic                                     table_write_valid;
+  logic                                     table_write_ready;
+  queue_pair_t                              table_write;
+  logic                                     region_write_valid;
+  logic                                     region_write_ready;
+  region_index_t                            region_write_index;
+  region_t                                  region_write;
+  logic                                     control_valid;
+  logic                                     control_ready;
+  control_t                                 control;
+  logic                                     control_done;
+  logic                                     neighbour_valid;
+  logic                                     neighbour_ready;
+  ipv4_address_t                            neighbour_address;
+  mac_address_t                             neighbour_mac;
+  logic                                     socket_valid;
+  logic                                     socket_ready;
+  socket_entry_t                            socket;
+  logic                                     socket_done;
+  logic                                     socket_refused;
+  logic                                     query_valid;
+  logic                                     query_ready;
+  qp_index_t                                query_qp;
+  logic                                     query_done;
+  responder_query_t                         responder_query;
+  requester_query_t                         requester_query;
+  logic              [   32*QueryWords-1:0] query_state;
+  logic                                     counter_valid;
+  logic                                     counter_ready;
+  logic              [$clog2(Counters)-1:0] counter_index;
+  logic                                     counter_done;
+  logic              [                63:0] counter_value;
+  engine_registers_t                        engine_registers;
+  engine_readings_t                         engine_readings;
 
   // The responder's state from word 0 on, the requester's from word 8 on.
   assign query_state = {(16 * QueryWords)'(requester_query), (16 * QueryWords)'(responder_query)};
@@ -323,6 +326,8 @@ module weft_nic
     .counter_index_o     (counter_index),
     .counter_done_i      (counter_done),
     .counter_value_i     (counter_value),
+    .engine_o            (engine_registers),
+    .engine_i            (engine_readings),
     .idle_i              (idle_o)
   );
 
@@ -490,22 +495,22 @@ module weft_nic
     .clk_i,
     .rst_ni,
     .now_i,
-    .hardware_i         (hardware),
-    .address_i          (address),
-    .age_limit_i        (age_limit),
-    .other_valid_i      (other_valid),
-    .other_ready_o      (other_ready),
-    .other_i            (other),
-    .other_class_i      (other_info.kind),
-    .other_timestamp_i  (other_info.timestamp),
-    .to_host_valid_o    (host_rx_valid_o),
-    .to_host_ready_i    (host_rx_ready_i),
-    .to_host_o          (host_rx_o),
-    .to_host_bytes_o    (host_rx_bytes_o),
-    .to_host_timestamp_o(host_rx_timestamp_o),
-    .from_host_valid_i  (host_tx_valid_i),
-    .from_host_ready_o  (host_tx_ready_o),
-    .from_host_i        (host_tx_i),
+    .hardware_i           (hardware),
+    .address_i            (address),
+    .age_limit_i          (age_limit),
+    .other_valid_i        (other_valid),
+    .other_ready_o        (other_ready),
+    .other_i              (other),
+    .other_class_i        (other_info.kind),
+    .other_timestamp_i    (other_info.timestamp),
+    .to_host_valid_o      (host_rx_valid_o),
+    .to_host_ready_i      (host_rx_ready_i),
+    .to_host_o            (host_rx_o),
+    .to_host_bytes_o      (host_rx_bytes_o),
+    .to_host_timestamp_o  (host_rx_timestamp_o),
+    .from_host_valid_i    (host_tx_valid_i),
+    .from_host_ready_o    (host_tx_ready_o),
+    .from_host_i          (host_tx_i),
     .datagram_received_valid_o,
     .datagram_received_ready_i,
     .datagram_received_o,
@@ -518,33 +523,42 @@ module weft_nic
     .payload_send_valid_i,
     .payload_send_ready_o,
     .payload_send_i,
-    .neighbour_valid_i  (neighbour_valid),
-    .neighbour_ready_o  (neighbour_ready),
-    .neighbour_address_i(neighbour_address),
-    .neighbour_mac_i    (neighbour_mac),
-    .socket_valid_i     (socket_valid),
-    .socket_ready_o     (socket_ready),
-    .socket_i           (socket),
-    .socket_done_o      (socket_done),
-    .socket_refused_o   (socket_refused),
-    .control_valid_o    (answer_valid),
-    .control_ready_i    (answer_ready),
-    .control_o          (answer),
-    .datagram_valid_o   (datagram_valid),
-    .datagram_ready_i   (datagram_ready),
-    .datagram_o         (datagram),
-    .datagram_stamp_o   (datagram_stamp),
-    .datagram_tag_o     (datagram_tag),
-    .host_valid_o       (host_valid),
-    .host_ready_i       (host_ready),
-    .host_o             (host),
-    .arp_events_o       (events.arp),
-    .echo_events_o      (events.icmp_echo),
-    .socket_events_o    (events.udp_sockets),
-    .datagram_events_o  (events.datagram_transmit),
-    .host_events_o      (events.host_frames),
-    .idle_o             (services_idle)
+    .engine_lookup_valid_i(1'b0),
+    .engine_lookup_ready_o(),
+    .engine_lookup_i      ('0),
+    .engine_result_valid_o(),
+    .engine_result_ready_i(1'b0),
+    .engine_result_hit_o  (),
+    .engine_result_mac_o  (),
+    .neighbour_valid_i    (neighbour_valid),
+    .neighbour_ready_o    (neighbour_ready),
+    .neighbour_address_i  (neighbour_address),
+    .neighbour_mac_i      (neighbour_mac),
+    .socket_valid_i       (socket_valid),
+    .socket_ready_o       (socket_ready),
+    .socket_i             (socket),
+    .socket_done_o        (socket_done),
+    .socket_refused_o     (socket_refused),
+    .control_valid_o      (answer_valid),
+    .control_ready_i      (answer_ready),
+    .control_o            (answer),
+    .datagram_valid_o     (datagram_valid),
+    .datagram_ready_i     (datagram_ready),
+    .datagram_o           (datagram),
+    .datagram_stamp_o     (datagram_stamp),
+    .datagram_tag_o       (datagram_tag),
+    .host_valid_o         (host_valid),
+    .host_ready_i         (host_ready),
+    .host_o               (host),
+    .arp_events_o         (events.arp),
+    .echo_events_o        (events.icmp_echo),
+    .socket_events_o      (events.udp_sockets),
+    .datagram_events_o    (events.datagram_transmit),
+    .host_events_o        (events.host_frames),
+    .idle_o               (services_idle)
   );
+
+  assign engine_readings = '0;
 
   // Transmit.
 

@@ -1,34 +1,37 @@
-// One deadline for each queue pair, and a scanner that looks at one of them every cycle and offers those that are due.
+// Deadlines, and a scanner that looks at one of them every cycle and offers those that are due.
 //
-// A deadline is offered at most `QueuePairs` + 2 cycles after it is due, as long as the taker takes what it is offered;
+// A deadline is offered at most `Entries` + 2 cycles after it is due, as long as the taker takes what it is offered;
 // the scanner waits (and only it) while an offer is not taken. What is offered may have been changed meanwhile, and what
 // is not changed is offered again a round later: the taker compares with its own state. Throughput: one setting a
 // cycle, never stalls.
 //
 // A simulator that skips idle cycles learns from `earliest_o` how far time may jump: it is the earliest armed deadline,
 // `earliest_valid_o` while nothing was set since the scanner began its last whole round. If `armed_o` is low there is
-// none. After reset all are disarmed, eight a cycle: until `ready_o`, after `QueuePairs` / 8 cycles, none may be set.
+// none. After reset all are disarmed, eight a cycle: until `ready_o`, after `Entries` / 8 cycles, none may be set.
 module timers
   import weft_pkg::*;
-(
-  input  logic      clk_i,
-  input  logic      rst_ni,
-  output logic      ready_o,
-  input  cycles_t   now_i,
-  input  logic      set_i,
-  input  qp_index_t set_index_i,
-  input  logic      set_armed_i,
-  input  cycles_t   set_deadline_i,
-  output logic      expired_valid_o,
-  input  logic      expired_ready_i,
-  output qp_index_t expired_o,
+#(
+  // A power of two, at least 16.
+  parameter int unsigned Entries = QueuePairs
+) (
+  input  logic                          clk_i,
+  input  logic                          rst_ni,
+  output logic                          ready_o,
+  input  cycles_t                       now_i,
+  input  logic                          set_i,
+  input  logic    [$clog2(Entries)-1:0] set_index_i,
+  input  logic                          set_armed_i,
+  input  cycles_t                       set_deadline_i,
+  output logic                          expired_valid_o,
+  input  logic                          expired_ready_i,
+  output logic    [$clog2(Entries)-1:0] expired_o,
   // At least one deadline is armed.
-  output logic      armed_o,
-  output logic      earliest_valid_o,
-  output cycles_t   earliest_o
+  output logic                          armed_o,
+  output logic                          earliest_valid_o,
+  output cycles_t                       earliest_o
 );
 
-  localparam int unsigned IndexBits = $bits(qp_index_t);
+  localparam int unsigned IndexBits = $clog2(Entries);
 
   // The word to clear next; the highest bit says that all are.
   logic [IndexBits-3:0] clear_q;
@@ -42,7 +45,7 @@ module timers
 
   // Which are armed, eight to a word, since narrow RAMs waste LUTs; and how many.
   (* ram_style = "distributed" *)
-  logic [        7:0] armed     [QueuePairs / 8];
+  logic [        7:0] armed     [Entries / 8];
   logic [IndexBits:0] count_q;
   logic [        7:0] set_word;
   logic [        7:0] set_bit;
@@ -66,16 +69,16 @@ module timers
   end
 
   // The scanner: an entry is read, a cycle later compared, and offered another cycle later.
-  logic      stall;
-  qp_index_t scan_q;
-  logic      read_valid_q;
-  qp_index_t read_index_q;
-  logic      read_armed_q;
+  logic                    stall;
+  logic    [IndexBits-1:0] scan_q;
+  logic                    read_valid_q;
+  logic    [IndexBits-1:0] read_index_q;
+  logic                    read_armed_q;
   // Not set in the cycle in which it was read.
-  logic      read_fresh_q;
-  cycles_t   deadline;
-  logic      expired_valid_q;
-  qp_index_t expired_q;
+  logic                    read_fresh_q;
+  cycles_t                 deadline;
+  logic                    expired_valid_q;
+  logic    [IndexBits-1:0] expired_q;
 
   assign scan_word = armed[scan_q[IndexBits-1:3]];
   assign stall = expired_valid_q && !expired_ready_i;
@@ -84,7 +87,7 @@ module timers
 
   ram #(
     .T    (cycles_t),
-    .Depth(QueuePairs)
+    .Depth(Entries)
   ) u_deadlines (
     .clk_i,
     .write_i        (set_i),

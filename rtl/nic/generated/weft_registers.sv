@@ -286,6 +286,30 @@ module weft_registers (
             logic command;
             logic state[16];
         } query;
+        struct {
+            logic control;
+            logic node;
+            logic epoch;
+            logic members;
+            logic lease_low;
+            logic lease_high;
+            logic command;
+            logic status;
+            logic status_epoch;
+            logic peer_address;
+            logic peer;
+        } engine;
+        struct {
+            logic data;
+            logic token;
+            logic command;
+        } call;
+        struct {
+            logic data;
+            logic token;
+            logic message;
+            logic command;
+        } answer;
     } decoded_reg_strb_t;
     decoded_reg_strb_t decoded_reg_strb;
     logic decoded_err;
@@ -394,6 +418,42 @@ module weft_registers (
             decoded_reg_strb.query.state[i0] = cpuif_req_masked & (cpuif_addr == 12'h140 + (12)'(i0) * 12'h4) & !cpuif_req_is_wr;
             is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h140 + (12)'(i0) * 12'h4);
         end
+        decoded_reg_strb.engine.control = cpuif_req_masked & (cpuif_addr == 12'h180);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h180);
+        decoded_reg_strb.engine.node = cpuif_req_masked & (cpuif_addr == 12'h184);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h184);
+        decoded_reg_strb.engine.epoch = cpuif_req_masked & (cpuif_addr == 12'h188);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h188);
+        decoded_reg_strb.engine.members = cpuif_req_masked & (cpuif_addr == 12'h18c);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h18c);
+        decoded_reg_strb.engine.lease_low = cpuif_req_masked & (cpuif_addr == 12'h190);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h190);
+        decoded_reg_strb.engine.lease_high = cpuif_req_masked & (cpuif_addr == 12'h194);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h194);
+        decoded_reg_strb.engine.command = cpuif_req_masked & (cpuif_addr == 12'h198) & cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h198);
+        decoded_reg_strb.engine.status = cpuif_req_masked & (cpuif_addr == 12'h19c) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h19c);
+        decoded_reg_strb.engine.status_epoch = cpuif_req_masked & (cpuif_addr == 12'h1a0) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1a0);
+        decoded_reg_strb.engine.peer_address = cpuif_req_masked & (cpuif_addr == 12'h1a4);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1a4);
+        decoded_reg_strb.engine.peer = cpuif_req_masked & (cpuif_addr == 12'h1a8);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1a8);
+        decoded_reg_strb.call.data = cpuif_req_masked & (cpuif_addr == 12'h1b0) & cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1b0);
+        decoded_reg_strb.call.token = cpuif_req_masked & (cpuif_addr == 12'h1b4);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1b4);
+        decoded_reg_strb.call.command = cpuif_req_masked & (cpuif_addr == 12'h1b8);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1b8);
+        decoded_reg_strb.answer.data = cpuif_req_masked & (cpuif_addr == 12'h1c0) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1c0);
+        decoded_reg_strb.answer.token = cpuif_req_masked & (cpuif_addr == 12'h1c4) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1c4);
+        decoded_reg_strb.answer.message = cpuif_req_masked & (cpuif_addr == 12'h1c8) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1c8);
+        decoded_reg_strb.answer.command = cpuif_req_masked & (cpuif_addr == 12'h1cc) & cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1cc);
         decoded_err = ~is_valid_addr & decoded_req;
     end
 
@@ -728,6 +788,126 @@ module weft_registers (
                 } go;
             } command;
         } query;
+        struct {
+            struct {
+                struct {
+                    logic next;
+                    logic load_next;
+                } enable;
+                struct {
+                    logic next;
+                    logic load_next;
+                } acknowledge_after_memory;
+                struct {
+                    logic [2:0] next;
+                    logic load_next;
+                } planted_bug;
+                struct {
+                    logic [15:0] next;
+                    logic load_next;
+                } bucket_mask;
+            } control;
+            struct {
+                struct {
+                    logic [3:0] next;
+                    logic load_next;
+                } node;
+            } node;
+            struct {
+                struct {
+                    logic [31:0] next;
+                    logic load_next;
+                } epoch;
+            } epoch;
+            struct {
+                struct {
+                    logic [15:0] next;
+                    logic load_next;
+                } full;
+                struct {
+                    logic [15:0] next;
+                    logic load_next;
+                } joining;
+            } members;
+            struct {
+                struct {
+                    logic [31:0] next;
+                    logic load_next;
+                } cycles;
+            } lease_low;
+            struct {
+                struct {
+                    logic [15:0] next;
+                    logic load_next;
+                } cycles;
+            } lease_high;
+            struct {
+                struct {
+                    logic next;
+                    logic load_next;
+                } configure;
+                struct {
+                    logic next;
+                    logic load_next;
+                } reset;
+            } command;
+            struct {
+                struct {
+                    logic [31:0] next;
+                    logic load_next;
+                } address;
+            } peer_address;
+            struct {
+                struct {
+                    logic [3:0] next;
+                    logic load_next;
+                } node;
+                struct {
+                    logic next;
+                    logic load_next;
+                } valid;
+                struct {
+                    logic next;
+                    logic load_next;
+                } go;
+            } peer;
+        } engine;
+        struct {
+            struct {
+                struct {
+                    logic [31:0] next;
+                    logic load_next;
+                } word;
+            } data;
+            struct {
+                struct {
+                    logic [31:0] next;
+                    logic load_next;
+                } token;
+            } token;
+            struct {
+                struct {
+                    logic [7:0] next;
+                    logic load_next;
+                } kind;
+                struct {
+                    logic [11:0] next;
+                    logic load_next;
+                } bytes;
+                struct {
+                    logic next;
+                    logic load_next;
+                } go;
+            } command;
+        } call;
+        struct {
+            struct {
+                struct {
+                    logic next;
+                    logic load_next;
+                } done;
+            } command;
+        } answer;
     } field_combo_t;
     field_combo_t field_combo;
 
@@ -992,6 +1172,104 @@ module weft_registers (
                 } go;
             } command;
         } query;
+        struct {
+            struct {
+                struct {
+                    logic value;
+                } enable;
+                struct {
+                    logic value;
+                } acknowledge_after_memory;
+                struct {
+                    logic [2:0] value;
+                } planted_bug;
+                struct {
+                    logic [15:0] value;
+                } bucket_mask;
+            } control;
+            struct {
+                struct {
+                    logic [3:0] value;
+                } node;
+            } node;
+            struct {
+                struct {
+                    logic [31:0] value;
+                } epoch;
+            } epoch;
+            struct {
+                struct {
+                    logic [15:0] value;
+                } full;
+                struct {
+                    logic [15:0] value;
+                } joining;
+            } members;
+            struct {
+                struct {
+                    logic [31:0] value;
+                } cycles;
+            } lease_low;
+            struct {
+                struct {
+                    logic [15:0] value;
+                } cycles;
+            } lease_high;
+            struct {
+                struct {
+                    logic value;
+                } configure;
+                struct {
+                    logic value;
+                } reset;
+            } command;
+            struct {
+                struct {
+                    logic [31:0] value;
+                } address;
+            } peer_address;
+            struct {
+                struct {
+                    logic [3:0] value;
+                } node;
+                struct {
+                    logic value;
+                } valid;
+                struct {
+                    logic value;
+                } go;
+            } peer;
+        } engine;
+        struct {
+            struct {
+                struct {
+                    logic [31:0] value;
+                } word;
+            } data;
+            struct {
+                struct {
+                    logic [31:0] value;
+                } token;
+            } token;
+            struct {
+                struct {
+                    logic [7:0] value;
+                } kind;
+                struct {
+                    logic [11:0] value;
+                } bytes;
+                struct {
+                    logic value;
+                } go;
+            } command;
+        } call;
+        struct {
+            struct {
+                struct {
+                    logic value;
+                } done;
+            } command;
+        } answer;
     } field_storage_t;
     field_storage_t field_storage;
 
@@ -2397,6 +2675,529 @@ module weft_registers (
         end
     end
     assign hwif_out.query.command.go.value = field_storage.query.command.go.value;
+    // Field: weft_registers.engine.control.enable
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.control.enable.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.control && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.control.enable.value & ~decoded_wr_biten[0:0]) | (decoded_wr_data[0:0] & decoded_wr_biten[0:0]);
+            load_next_c = '1;
+        end
+        field_combo.engine.control.enable.next = next_c;
+        field_combo.engine.control.enable.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.control.enable.value <= 1'h0;
+        end else begin
+            if(field_combo.engine.control.enable.load_next) begin
+                field_storage.engine.control.enable.value <= field_combo.engine.control.enable.next;
+            end
+        end
+    end
+    assign hwif_out.engine.control.enable.value = field_storage.engine.control.enable.value;
+    // Field: weft_registers.engine.control.acknowledge_after_memory
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.control.acknowledge_after_memory.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.control && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.control.acknowledge_after_memory.value & ~decoded_wr_biten[1:1]) | (decoded_wr_data[1:1] & decoded_wr_biten[1:1]);
+            load_next_c = '1;
+        end
+        field_combo.engine.control.acknowledge_after_memory.next = next_c;
+        field_combo.engine.control.acknowledge_after_memory.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.control.acknowledge_after_memory.value <= 1'h0;
+        end else begin
+            if(field_combo.engine.control.acknowledge_after_memory.load_next) begin
+                field_storage.engine.control.acknowledge_after_memory.value <= field_combo.engine.control.acknowledge_after_memory.next;
+            end
+        end
+    end
+    assign hwif_out.engine.control.acknowledge_after_memory.value = field_storage.engine.control.acknowledge_after_memory.value;
+    // Field: weft_registers.engine.control.planted_bug
+    always_comb begin
+        automatic logic [2:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.control.planted_bug.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.control && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.control.planted_bug.value & ~decoded_wr_biten[4:2]) | (decoded_wr_data[4:2] & decoded_wr_biten[4:2]);
+            load_next_c = '1;
+        end
+        field_combo.engine.control.planted_bug.next = next_c;
+        field_combo.engine.control.planted_bug.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.control.planted_bug.value <= 3'h0;
+        end else begin
+            if(field_combo.engine.control.planted_bug.load_next) begin
+                field_storage.engine.control.planted_bug.value <= field_combo.engine.control.planted_bug.next;
+            end
+        end
+    end
+    assign hwif_out.engine.control.planted_bug.value = field_storage.engine.control.planted_bug.value;
+    // Field: weft_registers.engine.control.bucket_mask
+    always_comb begin
+        automatic logic [15:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.control.bucket_mask.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.control && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.control.bucket_mask.value & ~decoded_wr_biten[31:16]) | (decoded_wr_data[31:16] & decoded_wr_biten[31:16]);
+            load_next_c = '1;
+        end
+        field_combo.engine.control.bucket_mask.next = next_c;
+        field_combo.engine.control.bucket_mask.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.control.bucket_mask.value <= 16'h3fff;
+        end else begin
+            if(field_combo.engine.control.bucket_mask.load_next) begin
+                field_storage.engine.control.bucket_mask.value <= field_combo.engine.control.bucket_mask.next;
+            end
+        end
+    end
+    assign hwif_out.engine.control.bucket_mask.value = field_storage.engine.control.bucket_mask.value;
+    // Field: weft_registers.engine.node.node
+    always_comb begin
+        automatic logic [3:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.node.node.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.node && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.node.node.value & ~decoded_wr_biten[3:0]) | (decoded_wr_data[3:0] & decoded_wr_biten[3:0]);
+            load_next_c = '1;
+        end
+        field_combo.engine.node.node.next = next_c;
+        field_combo.engine.node.node.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.node.node.value <= 4'h0;
+        end else begin
+            if(field_combo.engine.node.node.load_next) begin
+                field_storage.engine.node.node.value <= field_combo.engine.node.node.next;
+            end
+        end
+    end
+    assign hwif_out.engine.node.node.value = field_storage.engine.node.node.value;
+    // Field: weft_registers.engine.epoch.epoch
+    always_comb begin
+        automatic logic [31:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.epoch.epoch.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.epoch && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.epoch.epoch.value & ~decoded_wr_biten[31:0]) | (decoded_wr_data[31:0] & decoded_wr_biten[31:0]);
+            load_next_c = '1;
+        end
+        field_combo.engine.epoch.epoch.next = next_c;
+        field_combo.engine.epoch.epoch.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.epoch.epoch.value <= 32'h0;
+        end else begin
+            if(field_combo.engine.epoch.epoch.load_next) begin
+                field_storage.engine.epoch.epoch.value <= field_combo.engine.epoch.epoch.next;
+            end
+        end
+    end
+    assign hwif_out.engine.epoch.epoch.value = field_storage.engine.epoch.epoch.value;
+    // Field: weft_registers.engine.members.full
+    always_comb begin
+        automatic logic [15:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.members.full.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.members && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.members.full.value & ~decoded_wr_biten[15:0]) | (decoded_wr_data[15:0] & decoded_wr_biten[15:0]);
+            load_next_c = '1;
+        end
+        field_combo.engine.members.full.next = next_c;
+        field_combo.engine.members.full.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.members.full.value <= 16'h0;
+        end else begin
+            if(field_combo.engine.members.full.load_next) begin
+                field_storage.engine.members.full.value <= field_combo.engine.members.full.next;
+            end
+        end
+    end
+    assign hwif_out.engine.members.full.value = field_storage.engine.members.full.value;
+    // Field: weft_registers.engine.members.joining
+    always_comb begin
+        automatic logic [15:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.members.joining.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.members && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.members.joining.value & ~decoded_wr_biten[31:16]) | (decoded_wr_data[31:16] & decoded_wr_biten[31:16]);
+            load_next_c = '1;
+        end
+        field_combo.engine.members.joining.next = next_c;
+        field_combo.engine.members.joining.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.members.joining.value <= 16'h0;
+        end else begin
+            if(field_combo.engine.members.joining.load_next) begin
+                field_storage.engine.members.joining.value <= field_combo.engine.members.joining.next;
+            end
+        end
+    end
+    assign hwif_out.engine.members.joining.value = field_storage.engine.members.joining.value;
+    // Field: weft_registers.engine.lease_low.cycles
+    always_comb begin
+        automatic logic [31:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.lease_low.cycles.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.lease_low && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.lease_low.cycles.value & ~decoded_wr_biten[31:0]) | (decoded_wr_data[31:0] & decoded_wr_biten[31:0]);
+            load_next_c = '1;
+        end
+        field_combo.engine.lease_low.cycles.next = next_c;
+        field_combo.engine.lease_low.cycles.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.lease_low.cycles.value <= 32'h0;
+        end else begin
+            if(field_combo.engine.lease_low.cycles.load_next) begin
+                field_storage.engine.lease_low.cycles.value <= field_combo.engine.lease_low.cycles.next;
+            end
+        end
+    end
+    assign hwif_out.engine.lease_low.cycles.value = field_storage.engine.lease_low.cycles.value;
+    // Field: weft_registers.engine.lease_high.cycles
+    always_comb begin
+        automatic logic [15:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.lease_high.cycles.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.lease_high && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.lease_high.cycles.value & ~decoded_wr_biten[15:0]) | (decoded_wr_data[15:0] & decoded_wr_biten[15:0]);
+            load_next_c = '1;
+        end
+        field_combo.engine.lease_high.cycles.next = next_c;
+        field_combo.engine.lease_high.cycles.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.lease_high.cycles.value <= 16'h0;
+        end else begin
+            if(field_combo.engine.lease_high.cycles.load_next) begin
+                field_storage.engine.lease_high.cycles.value <= field_combo.engine.lease_high.cycles.next;
+            end
+        end
+    end
+    assign hwif_out.engine.lease_high.cycles.value = field_storage.engine.lease_high.cycles.value;
+    // Field: weft_registers.engine.command.configure
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.command.configure.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.command && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.command.configure.value & ~decoded_wr_biten[0:0]) | (decoded_wr_data[0:0] & decoded_wr_biten[0:0]);
+            load_next_c = '1;
+        end else begin // singlepulse clears back to 0
+            next_c = '0;
+            load_next_c = '1;
+        end
+        field_combo.engine.command.configure.next = next_c;
+        field_combo.engine.command.configure.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.command.configure.value <= 1'h0;
+        end else begin
+            if(field_combo.engine.command.configure.load_next) begin
+                field_storage.engine.command.configure.value <= field_combo.engine.command.configure.next;
+            end
+        end
+    end
+    assign hwif_out.engine.command.configure.value = field_storage.engine.command.configure.value;
+    // Field: weft_registers.engine.command.reset
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.command.reset.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.command && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.command.reset.value & ~decoded_wr_biten[1:1]) | (decoded_wr_data[1:1] & decoded_wr_biten[1:1]);
+            load_next_c = '1;
+        end else begin // singlepulse clears back to 0
+            next_c = '0;
+            load_next_c = '1;
+        end
+        field_combo.engine.command.reset.next = next_c;
+        field_combo.engine.command.reset.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.command.reset.value <= 1'h0;
+        end else begin
+            if(field_combo.engine.command.reset.load_next) begin
+                field_storage.engine.command.reset.value <= field_combo.engine.command.reset.next;
+            end
+        end
+    end
+    assign hwif_out.engine.command.reset.value = field_storage.engine.command.reset.value;
+    // Field: weft_registers.engine.peer_address.address
+    always_comb begin
+        automatic logic [31:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.peer_address.address.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.peer_address && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.peer_address.address.value & ~decoded_wr_biten[31:0]) | (decoded_wr_data[31:0] & decoded_wr_biten[31:0]);
+            load_next_c = '1;
+        end
+        field_combo.engine.peer_address.address.next = next_c;
+        field_combo.engine.peer_address.address.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.peer_address.address.value <= 32'h0;
+        end else begin
+            if(field_combo.engine.peer_address.address.load_next) begin
+                field_storage.engine.peer_address.address.value <= field_combo.engine.peer_address.address.next;
+            end
+        end
+    end
+    assign hwif_out.engine.peer_address.address.value = field_storage.engine.peer_address.address.value;
+    // Field: weft_registers.engine.peer.node
+    always_comb begin
+        automatic logic [3:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.peer.node.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.peer && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.peer.node.value & ~decoded_wr_biten[3:0]) | (decoded_wr_data[3:0] & decoded_wr_biten[3:0]);
+            load_next_c = '1;
+        end
+        field_combo.engine.peer.node.next = next_c;
+        field_combo.engine.peer.node.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.peer.node.value <= 4'h0;
+        end else begin
+            if(field_combo.engine.peer.node.load_next) begin
+                field_storage.engine.peer.node.value <= field_combo.engine.peer.node.next;
+            end
+        end
+    end
+    assign hwif_out.engine.peer.node.value = field_storage.engine.peer.node.value;
+    // Field: weft_registers.engine.peer.valid
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.peer.valid.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.peer && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.peer.valid.value & ~decoded_wr_biten[4:4]) | (decoded_wr_data[4:4] & decoded_wr_biten[4:4]);
+            load_next_c = '1;
+        end
+        field_combo.engine.peer.valid.next = next_c;
+        field_combo.engine.peer.valid.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.peer.valid.value <= 1'h0;
+        end else begin
+            if(field_combo.engine.peer.valid.load_next) begin
+                field_storage.engine.peer.valid.value <= field_combo.engine.peer.valid.next;
+            end
+        end
+    end
+    assign hwif_out.engine.peer.valid.value = field_storage.engine.peer.valid.value;
+    // Field: weft_registers.engine.peer.go
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.peer.go.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.peer && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.peer.go.value & ~decoded_wr_biten[31:31]) | (decoded_wr_data[31:31] & decoded_wr_biten[31:31]);
+            load_next_c = '1;
+        end else begin // singlepulse clears back to 0
+            next_c = '0;
+            load_next_c = '1;
+        end
+        field_combo.engine.peer.go.next = next_c;
+        field_combo.engine.peer.go.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.peer.go.value <= 1'h0;
+        end else begin
+            if(field_combo.engine.peer.go.load_next) begin
+                field_storage.engine.peer.go.value <= field_combo.engine.peer.go.next;
+            end
+        end
+    end
+    assign hwif_out.engine.peer.go.value = field_storage.engine.peer.go.value;
+    // Field: weft_registers.call.data.word
+    always_comb begin
+        automatic logic [31:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.call.data.word.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.call.data && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.call.data.word.value & ~decoded_wr_biten[31:0]) | (decoded_wr_data[31:0] & decoded_wr_biten[31:0]);
+            load_next_c = '1;
+        end
+        field_combo.call.data.word.next = next_c;
+        field_combo.call.data.word.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.call.data.word.value <= 32'h0;
+        end else begin
+            if(field_combo.call.data.word.load_next) begin
+                field_storage.call.data.word.value <= field_combo.call.data.word.next;
+            end
+        end
+    end
+    assign hwif_out.call.data.word.value = field_storage.call.data.word.value;
+    assign hwif_out.call.data.word.swmod = decoded_reg_strb.call.data && decoded_req_is_wr && |(decoded_wr_biten[31:0]);
+    // Field: weft_registers.call.token.token
+    always_comb begin
+        automatic logic [31:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.call.token.token.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.call.token && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.call.token.token.value & ~decoded_wr_biten[31:0]) | (decoded_wr_data[31:0] & decoded_wr_biten[31:0]);
+            load_next_c = '1;
+        end
+        field_combo.call.token.token.next = next_c;
+        field_combo.call.token.token.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.call.token.token.value <= 32'h0;
+        end else begin
+            if(field_combo.call.token.token.load_next) begin
+                field_storage.call.token.token.value <= field_combo.call.token.token.next;
+            end
+        end
+    end
+    assign hwif_out.call.token.token.value = field_storage.call.token.token.value;
+    // Field: weft_registers.call.command.kind
+    always_comb begin
+        automatic logic [7:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.call.command.kind.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.call.command && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.call.command.kind.value & ~decoded_wr_biten[7:0]) | (decoded_wr_data[7:0] & decoded_wr_biten[7:0]);
+            load_next_c = '1;
+        end
+        field_combo.call.command.kind.next = next_c;
+        field_combo.call.command.kind.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.call.command.kind.value <= 8'h0;
+        end else begin
+            if(field_combo.call.command.kind.load_next) begin
+                field_storage.call.command.kind.value <= field_combo.call.command.kind.next;
+            end
+        end
+    end
+    assign hwif_out.call.command.kind.value = field_storage.call.command.kind.value;
+    // Field: weft_registers.call.command.bytes
+    always_comb begin
+        automatic logic [11:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.call.command.bytes.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.call.command && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.call.command.bytes.value & ~decoded_wr_biten[27:16]) | (decoded_wr_data[27:16] & decoded_wr_biten[27:16]);
+            load_next_c = '1;
+        end
+        field_combo.call.command.bytes.next = next_c;
+        field_combo.call.command.bytes.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.call.command.bytes.value <= 12'h0;
+        end else begin
+            if(field_combo.call.command.bytes.load_next) begin
+                field_storage.call.command.bytes.value <= field_combo.call.command.bytes.next;
+            end
+        end
+    end
+    assign hwif_out.call.command.bytes.value = field_storage.call.command.bytes.value;
+    // Field: weft_registers.call.command.go
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.call.command.go.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.call.command && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.call.command.go.value & ~decoded_wr_biten[31:31]) | (decoded_wr_data[31:31] & decoded_wr_biten[31:31]);
+            load_next_c = '1;
+        end else begin // singlepulse clears back to 0
+            next_c = '0;
+            load_next_c = '1;
+        end
+        field_combo.call.command.go.next = next_c;
+        field_combo.call.command.go.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.call.command.go.value <= 1'h0;
+        end else begin
+            if(field_combo.call.command.go.load_next) begin
+                field_storage.call.command.go.value <= field_combo.call.command.go.next;
+            end
+        end
+    end
+    assign hwif_out.call.command.go.value = field_storage.call.command.go.value;
+    assign hwif_out.answer.data.word.swacc = decoded_reg_strb.answer.data;
+    // Field: weft_registers.answer.command.done
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.answer.command.done.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.answer.command && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.answer.command.done.value & ~decoded_wr_biten[0:0]) | (decoded_wr_data[0:0] & decoded_wr_biten[0:0]);
+            load_next_c = '1;
+        end else begin // singlepulse clears back to 0
+            next_c = '0;
+            load_next_c = '1;
+        end
+        field_combo.answer.command.done.next = next_c;
+        field_combo.answer.command.done.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.answer.command.done.value <= 1'h0;
+        end else begin
+            if(field_combo.answer.command.done.load_next) begin
+                field_storage.answer.command.done.value <= field_combo.answer.command.done.next;
+            end
+        end
+    end
+    assign hwif_out.answer.command.done.value = field_storage.answer.command.done.value;
 
     //--------------------------------------------------------------------------
     // Write response
@@ -2586,6 +3387,61 @@ module weft_registers (
             if(rd_mux_addr == 12'h140 + (12)'(i0) * 12'h4) begin
                 readback_data_var[31:0] = hwif_in.query.state[i0].value.next;
             end
+        end
+        if(rd_mux_addr == 12'h180) begin
+            readback_data_var[0] = field_storage.engine.control.enable.value;
+            readback_data_var[1] = field_storage.engine.control.acknowledge_after_memory.value;
+            readback_data_var[4:2] = field_storage.engine.control.planted_bug.value;
+            readback_data_var[31:16] = field_storage.engine.control.bucket_mask.value;
+        end
+        if(rd_mux_addr == 12'h184) begin
+            readback_data_var[3:0] = field_storage.engine.node.node.value;
+        end
+        if(rd_mux_addr == 12'h188) begin
+            readback_data_var[31:0] = field_storage.engine.epoch.epoch.value;
+        end
+        if(rd_mux_addr == 12'h18c) begin
+            readback_data_var[15:0] = field_storage.engine.members.full.value;
+            readback_data_var[31:16] = field_storage.engine.members.joining.value;
+        end
+        if(rd_mux_addr == 12'h190) begin
+            readback_data_var[31:0] = field_storage.engine.lease_low.cycles.value;
+        end
+        if(rd_mux_addr == 12'h194) begin
+            readback_data_var[15:0] = field_storage.engine.lease_high.cycles.value;
+        end
+        if(rd_mux_addr == 12'h19c) begin
+            readback_data_var[2:0] = hwif_in.engine.status.state.next;
+            readback_data_var[8] = hwif_in.engine.status.busy.next;
+            readback_data_var[9] = hwif_in.engine.status.call_busy.next;
+            readback_data_var[10] = hwif_in.engine.status.answered.next;
+        end
+        if(rd_mux_addr == 12'h1a0) begin
+            readback_data_var[31:0] = hwif_in.engine.status_epoch.epoch.next;
+        end
+        if(rd_mux_addr == 12'h1a4) begin
+            readback_data_var[31:0] = field_storage.engine.peer_address.address.value;
+        end
+        if(rd_mux_addr == 12'h1a8) begin
+            readback_data_var[3:0] = field_storage.engine.peer.node.value;
+            readback_data_var[4] = field_storage.engine.peer.valid.value;
+        end
+        if(rd_mux_addr == 12'h1b4) begin
+            readback_data_var[31:0] = field_storage.call.token.token.value;
+        end
+        if(rd_mux_addr == 12'h1b8) begin
+            readback_data_var[7:0] = field_storage.call.command.kind.value;
+            readback_data_var[27:16] = field_storage.call.command.bytes.value;
+        end
+        if(rd_mux_addr == 12'h1c0) begin
+            readback_data_var[31:0] = hwif_in.answer.data.word.next;
+        end
+        if(rd_mux_addr == 12'h1c4) begin
+            readback_data_var[31:0] = hwif_in.answer.token.token.next;
+        end
+        if(rd_mux_addr == 12'h1c8) begin
+            readback_data_var[7:0] = hwif_in.answer.message.kind.next;
+            readback_data_var[31:16] = hwif_in.answer.message.bytes.next;
         end
         readback_data = readback_data_var;
         readback_done = decoded_req & ~decoded_req_is_wr;

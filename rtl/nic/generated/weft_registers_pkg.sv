@@ -5,7 +5,7 @@ package weft_registers_pkg;
 
     localparam WEFT_REGISTERS_DATA_WIDTH = 32;
     localparam WEFT_REGISTERS_MIN_ADDR_WIDTH = 12;
-    localparam WEFT_REGISTERS_SIZE = 'h180;
+    localparam WEFT_REGISTERS_SIZE = 'h1d0;
 
     typedef struct {
         logic next;
@@ -157,6 +157,77 @@ package weft_registers_pkg;
     } weft_registers__query__in_t;
 
     typedef struct {
+        logic [2:0] next;
+    } weft_registers__engine__status__state__in_t;
+
+    typedef struct {
+        logic next;
+    } weft_registers__engine__status__busy__in_t;
+
+    typedef struct {
+        logic next;
+    } weft_registers__engine__status__call_busy__in_t;
+
+    typedef struct {
+        logic next;
+    } weft_registers__engine__status__answered__in_t;
+
+    typedef struct {
+        weft_registers__engine__status__state__in_t state;
+        weft_registers__engine__status__busy__in_t busy;
+        weft_registers__engine__status__call_busy__in_t call_busy;
+        weft_registers__engine__status__answered__in_t answered;
+    } weft_registers__engine__status__in_t;
+
+    typedef struct {
+        logic [31:0] next;
+    } weft_registers__engine__status_epoch__epoch__in_t;
+
+    typedef struct {
+        weft_registers__engine__status_epoch__epoch__in_t epoch;
+    } weft_registers__engine__status_epoch__in_t;
+
+    typedef struct {
+        weft_registers__engine__status__in_t status;
+        weft_registers__engine__status_epoch__in_t status_epoch;
+    } weft_registers__engine__in_t;
+
+    typedef struct {
+        logic [31:0] next;
+    } weft_registers__answer__data__word__in_t;
+
+    typedef struct {
+        weft_registers__answer__data__word__in_t word;
+    } weft_registers__answer__data__in_t;
+
+    typedef struct {
+        logic [31:0] next;
+    } weft_registers__answer__token__token__in_t;
+
+    typedef struct {
+        weft_registers__answer__token__token__in_t token;
+    } weft_registers__answer__token__in_t;
+
+    typedef struct {
+        logic [7:0] next;
+    } weft_registers__answer__message__kind__in_t;
+
+    typedef struct {
+        logic [15:0] next;
+    } weft_registers__answer__message__bytes__in_t;
+
+    typedef struct {
+        weft_registers__answer__message__kind__in_t kind;
+        weft_registers__answer__message__bytes__in_t bytes;
+    } weft_registers__answer__message__in_t;
+
+    typedef struct {
+        weft_registers__answer__data__in_t data;
+        weft_registers__answer__token__in_t token;
+        weft_registers__answer__message__in_t message;
+    } weft_registers__answer__in_t;
+
+    typedef struct {
         weft_registers__status__in_t status;
         weft_registers__tables__in_t tables;
         weft_registers__depths__in_t depths;
@@ -166,6 +237,8 @@ package weft_registers_pkg;
         weft_registers__now_high__in_t now_high;
         weft_registers__counter__in_t counter;
         weft_registers__query__in_t query;
+        weft_registers__engine__in_t engine;
+        weft_registers__answer__in_t answer;
     } weft_registers__in_t;
 
     typedef struct {
@@ -625,6 +698,187 @@ package weft_registers_pkg;
     } weft_registers__query__out_t;
 
     typedef struct {
+        logic value;
+    } weft_registers__engine__control__enable__out_t;
+
+    typedef struct {
+        logic value;
+    } weft_registers__engine__control__acknowledge_after_memory__out_t;
+
+    typedef struct {
+        logic [2:0] value;
+    } weft_registers__engine__control__planted_bug__out_t;
+
+    typedef struct {
+        logic [15:0] value;
+    } weft_registers__engine__control__bucket_mask__out_t;
+
+    typedef struct {
+        weft_registers__engine__control__enable__out_t enable;
+        weft_registers__engine__control__acknowledge_after_memory__out_t acknowledge_after_memory;
+        weft_registers__engine__control__planted_bug__out_t planted_bug;
+        weft_registers__engine__control__bucket_mask__out_t bucket_mask;
+    } weft_registers__engine__control__out_t;
+
+    typedef struct {
+        logic [3:0] value;
+    } weft_registers__engine__node__node__out_t;
+
+    typedef struct {
+        weft_registers__engine__node__node__out_t node;
+    } weft_registers__engine__node__out_t;
+
+    typedef struct {
+        logic [31:0] value;
+    } weft_registers__engine__epoch__epoch__out_t;
+
+    typedef struct {
+        weft_registers__engine__epoch__epoch__out_t epoch;
+    } weft_registers__engine__epoch__out_t;
+
+    typedef struct {
+        logic [15:0] value;
+    } weft_registers__engine__members__full__out_t;
+
+    typedef struct {
+        logic [15:0] value;
+    } weft_registers__engine__members__joining__out_t;
+
+    typedef struct {
+        weft_registers__engine__members__full__out_t full;
+        weft_registers__engine__members__joining__out_t joining;
+    } weft_registers__engine__members__out_t;
+
+    typedef struct {
+        logic [31:0] value;
+    } weft_registers__engine__lease_low__cycles__out_t;
+
+    typedef struct {
+        weft_registers__engine__lease_low__cycles__out_t cycles;
+    } weft_registers__engine__lease_low__out_t;
+
+    typedef struct {
+        logic [15:0] value;
+    } weft_registers__engine__lease_high__cycles__out_t;
+
+    typedef struct {
+        weft_registers__engine__lease_high__cycles__out_t cycles;
+    } weft_registers__engine__lease_high__out_t;
+
+    typedef struct {
+        logic value;
+    } weft_registers__engine__command__configure__out_t;
+
+    typedef struct {
+        logic value;
+    } weft_registers__engine__command__reset__out_t;
+
+    typedef struct {
+        weft_registers__engine__command__configure__out_t configure;
+        weft_registers__engine__command__reset__out_t reset;
+    } weft_registers__engine__command__out_t;
+
+    typedef struct {
+        logic [31:0] value;
+    } weft_registers__engine__peer_address__address__out_t;
+
+    typedef struct {
+        weft_registers__engine__peer_address__address__out_t address;
+    } weft_registers__engine__peer_address__out_t;
+
+    typedef struct {
+        logic [3:0] value;
+    } weft_registers__engine__peer__node__out_t;
+
+    typedef struct {
+        logic value;
+    } weft_registers__engine__peer__valid__out_t;
+
+    typedef struct {
+        logic value;
+    } weft_registers__engine__peer__go__out_t;
+
+    typedef struct {
+        weft_registers__engine__peer__node__out_t node;
+        weft_registers__engine__peer__valid__out_t valid;
+        weft_registers__engine__peer__go__out_t go;
+    } weft_registers__engine__peer__out_t;
+
+    typedef struct {
+        weft_registers__engine__control__out_t control;
+        weft_registers__engine__node__out_t node;
+        weft_registers__engine__epoch__out_t epoch;
+        weft_registers__engine__members__out_t members;
+        weft_registers__engine__lease_low__out_t lease_low;
+        weft_registers__engine__lease_high__out_t lease_high;
+        weft_registers__engine__command__out_t command;
+        weft_registers__engine__peer_address__out_t peer_address;
+        weft_registers__engine__peer__out_t peer;
+    } weft_registers__engine__out_t;
+
+    typedef struct {
+        logic [31:0] value;
+        logic swmod;
+    } weft_registers__call__data__word__out_t;
+
+    typedef struct {
+        weft_registers__call__data__word__out_t word;
+    } weft_registers__call__data__out_t;
+
+    typedef struct {
+        logic [31:0] value;
+    } weft_registers__call__token__token__out_t;
+
+    typedef struct {
+        weft_registers__call__token__token__out_t token;
+    } weft_registers__call__token__out_t;
+
+    typedef struct {
+        logic [7:0] value;
+    } weft_registers__call__command__kind__out_t;
+
+    typedef struct {
+        logic [11:0] value;
+    } weft_registers__call__command__bytes__out_t;
+
+    typedef struct {
+        logic value;
+    } weft_registers__call__command__go__out_t;
+
+    typedef struct {
+        weft_registers__call__command__kind__out_t kind;
+        weft_registers__call__command__bytes__out_t bytes;
+        weft_registers__call__command__go__out_t go;
+    } weft_registers__call__command__out_t;
+
+    typedef struct {
+        weft_registers__call__data__out_t data;
+        weft_registers__call__token__out_t token;
+        weft_registers__call__command__out_t command;
+    } weft_registers__call__out_t;
+
+    typedef struct {
+        logic swacc;
+    } weft_registers__answer__data__word__out_t;
+
+    typedef struct {
+        weft_registers__answer__data__word__out_t word;
+    } weft_registers__answer__data__out_t;
+
+    typedef struct {
+        logic value;
+    } weft_registers__answer__command__done__out_t;
+
+    typedef struct {
+        weft_registers__answer__command__done__out_t done;
+    } weft_registers__answer__command__out_t;
+
+    typedef struct {
+        weft_registers__answer__data__out_t data;
+        weft_registers__answer__command__out_t command;
+    } weft_registers__answer__out_t;
+
+    typedef struct {
         weft_registers__now_low__out_t now_low;
         weft_registers__hardware_low__out_t hardware_low;
         weft_registers__hardware_high__out_t hardware_high;
@@ -638,5 +892,8 @@ package weft_registers_pkg;
         weft_registers__sniffer__out_t sniffer;
         weft_registers__counter__out_t counter;
         weft_registers__query__out_t query;
+        weft_registers__engine__out_t engine;
+        weft_registers__call__out_t call;
+        weft_registers__answer__out_t answer;
     } weft_registers__out_t;
 endpackage

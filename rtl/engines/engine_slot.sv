@@ -1,0 +1,291 @@
+// Where an engine sits in the card: everything that happens becomes one stream of events, and what the engine says goes where
+// it belongs.
+//
+// What the host asks (reset, then configuration) goes before timers, timers before what has ended, and that before calls of the
+// host and messages of datagrams, which take turns. The engine keeps its timers here.
+//
+// Latency: 0 cycles in both directions. Throughput: an event or a beat of payload every cycle; an event with a
+// payload waits until the payload before it has passed. Order: kept for each source. Stalls: its sources while the engine is busy;
+// the engine while the way of its message is. A reply to a queue pair is dropped and counted: there is no memory to send it from.
+module engine_slot
+  import weft_pkg::*;
+  import engines_pkg::*;
+#(
+  parameter int unsigned Timers = 32
+) (
+  input logic clk_i,
+  input logic rst_ni,
+  input cycles_t now_i,
+  // The host's registers: pulses, and the configuration as it stands.
+  input logic reset_i,
+  input logic configure_i,
+  input engine_configuration_t configuration_i,
+  // One of the two has not reached the engine yet.
+  output logic busy_o,
+  input logic datagram_valid_i,
+  output logic datagram_ready_o,
+  input message_received_t datagram_i,
+  input logic datagram_payload_valid_i,
+  output logic datagram_payload_ready_o,
+  input beat_t datagram_payload_i,
+  input logic call_valid_i,
+  output logic call_ready_o,
+  input engine_event_t call_i,
+  input logic call_payload_valid_i,
+  output logic call_payload_ready_o,
+  input beat_t call_payload_i,
+  // What an engine has posted has ended.
+  input logic done_valid_i,
+  output logic done_ready_o,
+  // verilator lint_off UNUSEDSIGNAL
+  input completion_t done_i,  // of which an engine is told tag and status
+  // verilator lint_on UNUSEDSIGNAL
+  output logic event_valid_o,
+  input logic event_ready_i,
+  output engine_event_t event_o,
+  output logic payload_valid_o,
+  input logic payload_ready_i,
+  output beat_t payload_o,
+  // As the engine is to take it with its event.
+  output engine_configuration_t configuration_o,
+  input logic timer_valid_i,
+  input logic [$clog2(Timers)-1:0] timer_tag_i,
+  input cycles_t timer_at_i,
+  input logic message_valid_i,
+  output logic message_ready_o,
+  input engine_message_t message_i,
+  input logic body_valid_i,
+  output logic body_ready_o,
+  input beat_t body_i,
+  output logic network_valid_o,
+  input logic network_ready_i,
+  output logic network_body_valid_o,
+  input logic network_body_ready_i,
+  output logic host_valid_o,
+  input logic host_ready_i,
+  output logic host_body_valid_o,
+  input logic host_body_ready_i,
+  // Of both.
+  output engine_message_t message_o,
+  output beat_t body_o,
+  output logic armed_o,
+  output logic earliest_valid_o,
+  output cycles_t earliest_o,
+  output engine_slot_events_t events_o,
+  output logic idle_o
+);
+
+  // Events.
+
+  typedef enum logic [2:0] {
+    FromNobody,
+    FromReset,
+    FromConfigure,
+    FromTimer,
+    FromDone,
+    FromCall,
+    FromDatagram
+  } source_e;
+
+  logic                                       reset_q;
+  logic                                       configure_q;
+  engine_configuration_t                      configuration_q;
+  logic                                       expired_valid;
+  logic                                       expired_ready;
+  logic                  [$clog2(Timers)-1:0] expired;
+  logic                                       timers_ready;
+  logic                                       forget_q;  // timers, after a reset
+  logic                  [$clog2(Timers)-1:0] forget_index_q;
+  logic                                       disarm_q;  // what has fired
+  logic                  [$clog2(Timers)-1:0] disarm_index_q;
+  logic                                       call_turn_q;
+
+  // The payload that passes, if any; then an event with a payload has to wait.
+  logic                                       passing_q;
+  logic                                       passing_call_q;
+  logic                                       passing_call;
+  logic                                       passes;
+
+  source_e                                    source;
+  source_e                                    offered_q;  // An offer stands until it is taken.
+  logic                                       waiting_q;
+  logic                                       taken;
+
+  always_comb begin
+    source = FromNobody;
+    if (waiting_q) begin
+      source = offered_q;
+    end else if (forget_q || !timers_ready) begin
+      source = FromNobody;
+    end else if (reset_q) begin
+      source = FromReset;
+    end else if (configure_q) begin
+      source = FromConfigure;
+    end else if (expired_valid && !disarm_q) begin
+      source = FromTimer;
+    end else if (done_valid_i) begin
+      source = FromDone;
+    end else if (!passing_q) begin
+      if (call_valid_i && (call_turn_q || !datagram_valid_i)) source = FromCall;
+      else if (datagram_valid_i) source = FromDatagram;
+    end
+  end
+
+  always_comb begin
+    event_o = '0;
+    event_o.last = 1'b1;
+    unique case (source)
+      FromReset:     event_o.kind = EventReset;
+      FromConfigure: event_o.kind = EventConfigure;
+      FromTimer: begin
+        event_o.kind = EventTimer;
+        event_o.tag  = 64'(expired);
+      end
+      FromDone: begin
+        event_o.kind   = EventDone;
+        event_o.tag    = done_i.id;
+        event_o.status = done_i.status;
+      end
+      FromCall:      event_o = call_i;
+      default: begin
+        event_o.kind    = datagram_i.peer ? EventDeliver : EventCall;
+        event_o.last    = datagram_i.last;
+        event_o.from    = datagram_i.from;
+        event_o.caller  = datagram_i.caller;
+        event_o.message = datagram_i.message;
+        event_o.bytes   = datagram_i.bytes;
+      end
+    endcase
+  end
+
+  assign event_valid_o = source != FromNobody;
+  assign taken = event_valid_o && event_ready_i;
+  assign expired_ready = taken && source == FromTimer;
+  assign done_ready_o = taken && source == FromDone;
+  assign call_ready_o = taken && source == FromCall;
+  assign datagram_ready_o = taken && source == FromDatagram;
+  assign configuration_o = configuration_q;
+  assign busy_o = reset_q || configure_q || forget_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      reset_q     <= 1'b0;
+      configure_q <= 1'b0;
+      waiting_q   <= 1'b0;
+      forget_q    <= 1'b0;
+      call_turn_q <= 1'b0;
+    end else begin
+      reset_q     <= reset_i || (reset_q && !(taken && source == FromReset));
+      configure_q <= configure_i || (configure_q && !(taken && source == FromConfigure));
+      waiting_q   <= event_valid_o && !event_ready_i;
+      if (taken && source == FromReset) forget_q <= 1'b1;
+      else if (forget_index_q == '1 && !disarm_q) forget_q <= 1'b0;
+      if (taken && (source == FromCall || source == FromDatagram)) call_turn_q <= source == FromDatagram;
+    end
+    if (configure_i) configuration_q <= configuration_i;
+    offered_q <= source;
+    if (forget_q && !disarm_q) forget_index_q <= forget_index_q + 1'b1;
+    else forget_index_q <= '0;
+  end
+
+  // A payload may come at once with its event.
+  assign passing_call = passing_q ? passing_call_q : source == FromCall;
+  assign passes = passing_q || (taken && (source == FromCall || source == FromDatagram) && event_o.bytes != '0);
+  assign payload_o = passing_call ? call_payload_i : datagram_payload_i;
+  assign payload_valid_o = passes && (passing_call ? call_payload_valid_i : datagram_payload_valid_i);
+  assign call_payload_ready_o = passes && passing_call && payload_ready_i;
+  assign datagram_payload_ready_o = passes && !passing_call && payload_ready_i;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) passing_q <= 1'b0;
+    else passing_q <= passes && !(payload_valid_o && payload_ready_i && payload_o.last);
+    passing_call_q <= passing_call;
+  end
+
+  // Timers. One that has fired is off until it is set again.
+
+  logic                      set;
+  logic [$clog2(Timers)-1:0] set_index;
+
+  // The engine may set a timer in any cycle; what has fired is disarmed when it does not.
+  assign set = timer_valid_i || disarm_q || forget_q;
+  assign set_index = timer_valid_i ? timer_tag_i : disarm_q ? disarm_index_q : forget_index_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) disarm_q <= 1'b0;
+    else if (expired_ready) disarm_q <= 1'b1;
+    else if (!timer_valid_i || timer_tag_i == disarm_index_q) disarm_q <= 1'b0;
+    if (expired_ready) disarm_index_q <= expired;
+  end
+
+  timers #(
+    .Entries(Timers)
+  ) u_timers (
+    .clk_i,
+    .rst_ni,
+    .now_i,
+    .ready_o        (timers_ready),
+    .set_i          (set),
+    .set_index_i    (set_index),
+    .set_armed_i    (timer_valid_i),
+    .set_deadline_i (timer_at_i),
+    .expired_valid_o(expired_valid),
+    .expired_ready_i(expired_ready),
+    .expired_o      (expired),
+    .armed_o,
+    .earliest_valid_o,
+    .earliest_o
+  );
+
+  // Messages.
+
+  logic to_host;
+  logic to_nobody;
+  logic following_q;  // the body of a message that has been taken
+  logic following_host_q;
+  logic following_nobody_q;
+  logic body_to_host;
+  logic body_to_nobody;
+  logic body_open;
+
+  assign to_host = message_i.reply && message_i.caller.kind == CallerHost;
+  assign to_nobody = message_i.reply && message_i.caller.kind == CallerQueuePair;
+  assign message_o = message_i;
+  assign body_o = body_i;
+  assign network_valid_o = message_valid_i && !following_q && !to_host && !to_nobody;
+  assign host_valid_o = message_valid_i && !following_q && to_host;
+  assign message_ready_o = !following_q && (to_nobody || (to_host ? host_ready_i : network_ready_i));
+
+  assign body_open = following_q || (message_valid_i && message_ready_o && message_i.bytes != '0);
+  assign body_to_host = following_q ? following_host_q : to_host;
+  assign body_to_nobody = following_q ? following_nobody_q : to_nobody;
+  assign network_body_valid_o = body_open && body_valid_i && !body_to_host && !body_to_nobody;
+  assign host_body_valid_o = body_open && body_valid_i && body_to_host;
+  assign body_ready_o = body_open && (body_to_nobody || (body_to_host ? host_body_ready_i : network_body_ready_i));
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) following_q <= 1'b0;
+    else following_q <= body_open && !(body_valid_i && body_ready_o && body_i.last);
+    following_host_q   <= body_to_host;
+    following_nobody_q <= body_to_nobody;
+  end
+
+  always_comb begin
+    events_o = '0;
+    events_o.messages_delivered = taken && (source == FromCall || source == FromDatagram);
+    events_o.replies_without_buffer = message_valid_i && message_ready_o && to_nobody;
+  end
+
+  assign idle_o = !event_valid_o && !busy_o && !passes && !following_q && !message_valid_i && !disarm_q && timers_ready
+      && !(earliest_valid_o && earliest_o <= now_i);
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      assert (!(timer_valid_i && forget_q))
+      else $error("an engine sets a timer before it knows of its reset");
+      assert (!(passing_q && call_ready_o) && !(passing_q && datagram_ready_o))
+      else $error("an event overtakes a payload");
+    end
+  end
+
+endmodule
