@@ -308,4 +308,40 @@ package kv_pkg;
     logic dropped_contradiction;  // a chunk of what this node has not accepted
   } kv_control_events_t;
 
+  // Events of kv, named as the counters of crates/engines/kv/src/counters.rs; how many in this cycle where more than one is
+  // possible. The last ones are of the gates alone.
+  typedef struct packed {
+    logic [1:0] reads;
+    logic       reads_waited;
+    logic       writes_led;
+    logic       writes_followed;
+    logic       entries_applied;
+    logic       entries_cut;
+    logic       duplicates_answered;
+    logic       duplicates_ignored;
+    logic       writes_repeated;
+    logic       gaps;
+    logic       writes_resent;
+    logic       view_changes;
+    logic       chunks_sent;
+    logic       chunks_installed;
+    logic       chunks_stale;
+    logic       refused_bad_request;
+    logic       refused_busy;
+    logic       refused_not_leader;
+    logic       refused_not_serving;
+    logic       refused_sessions_full;
+    logic       table_full;
+    logic [1:0] dropped_malformed;
+    logic       dropped_old_epoch;
+    logic       dropped_future_epoch;
+    logic [1:0] dropped_wrong_role;
+    logic [1:0] dropped_contradiction;
+    logic       configurations_ignored;
+    logic       sessions_evicted_early;
+    logic       reads_from_window;     // of `reads`
+    logic       reads_in_one_access;   // of the memory
+    logic       applies_without_room;  // must not happen
+  } kv_events_t;
+
 endpackage
