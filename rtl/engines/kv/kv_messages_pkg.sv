@@ -86,26 +86,24 @@ package kv_messages_pkg;
                  << (BeatBits - 8 * StateChunkHeaderBytes));
   endfunction
 
-  // Whole messages, as they are given to kv_outgoing. `to` is a set of nodes.
+  // Whole messages, as they are given to kv_outgoing.
 
-  // The answer to `asker`; its value, if `value_bytes` is not zero, comes from `source`.
+  // The answer to `asker`; its value, if it has one, comes from `source`.
   function automatic outgoing_t reply(asker_t asker, status_e status, version_t version, epoch_t epoch, node_set_t full,
                                       value_source_e source, value_bytes_t value_bytes, stream_t stream,
                                       window_place_t place);
-    return
-    '{
-        reply: 1'b1,
-        to: '0,
-        caller: asker.caller,
-        message: KindReply,
-        header: reply_header(status, value_bytes, epoch, asker.client, asker.request, version, full),
-        header_bytes: 7'(ReplyHeaderBytes),
-        source: source,
-        value_bytes: 16'(value_bytes),
-        stream: stream,
-        place: place
-    }
-    ;
+    outgoing_t message;
+    message.reply = 1'b1;
+    message.to = '0;
+    message.caller = asker.caller;
+    message.message = KindReply;
+    message.header = reply_header(status, value_bytes, epoch, asker.client, asker.request, version, full);
+    message.header_bytes = 7'(ReplyHeaderBytes);
+    message.source = source;
+    message.value_bytes = 16'(value_bytes);
+    message.stream = stream;
+    message.place = place;
+    return message;
   endfunction
 
   // The answer to `asker` without a value.
@@ -117,52 +115,46 @@ package kv_messages_pkg;
   // Entry `number` of `stream`, with its value if it has one.
   function automatic outgoing_t write(node_set_t to, epoch_t epoch, entry_t entry, stream_t stream, number_t number,
                                       number_t committed);
-    return
-    '{
-        reply: 1'b0,
-        to: to,
-        caller: '0,
-        message: KindWrite,
-        header:
-        write_header
-        (
-            epoch,
-            entry.operation,
-            entry.status,
-            entry.value_bytes,
-            number,
-            committed,
-            entry.asker.client,
-            entry.asker.request,
-            entry.version,
-            entry.key
-        ),
-        header_bytes: 7'(WriteHeaderBytes),
-        source: entry.value_bytes == '0 ? ValueNone : ValueWindow,
-        value_bytes: 16'(entry.value_bytes),
-        stream: stream,
-        place: window_place_t'(number - 1'b1)
-    }
-    ;
+    outgoing_t message;
+    message.reply = 1'b0;
+    message.to = to;
+    message.caller = '0;
+    message.message = KindWrite;
+    message.header = write_header(
+        epoch,
+        entry.operation,
+        entry.status,
+        entry.value_bytes,
+        number,
+        committed,
+        entry.asker.client,
+        entry.asker.request,
+        entry.version,
+        entry.key
+    );
+    message.header_bytes = 7'(WriteHeaderBytes);
+    message.source = entry.value_bytes == '0 ? ValueNone : ValueWindow;
+    message.value_bytes = 16'(entry.value_bytes);
+    message.stream = stream;
+    message.place = window_place_t'(number - 1'b1);
+    return message;
   endfunction
 
   // A message that is its header.
-  function automatic outgoing_t short_message(node_set_t to, kind_e message, logic [BeatBits-1:0] header,
+  function automatic outgoing_t short_message(node_set_t to, kind_e message_kind, logic [BeatBits-1:0] header,
                                               logic [6:0] header_bytes);
-    return
-    '{
-        reply: 1'b0,
-        to: to,
-        caller: '0,
-        message: message,
-        header: header,
-        header_bytes: header_bytes,
-        source: ValueNone,
-        value_bytes: '0,
-        stream: '0,
-        place: '0
-    }
-    ;
+    outgoing_t message;
+    message.reply = 1'b0;
+    message.to = to;
+    message.caller = '0;
+    message.message = message_kind;
+    message.header = header;
+    message.header_bytes = header_bytes;
+    message.source = ValueNone;
+    message.value_bytes = '0;
+    message.stream = '0;
+    message.place = '0;
+    return message;
   endfunction
 
 endpackage
