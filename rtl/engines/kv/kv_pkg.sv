@@ -344,4 +344,34 @@ package kv_pkg;
     logic       applies_without_room;  // must not happen
   } kv_events_t;
 
+  // The mix of crates/engines/kv/src/placement.rs, `kv_mix_half` twice: rounds 0 and 1, then 2 and 3. A bit of half a mix is
+  // four functions of six inputs deep, also when `second` varies.
+  function automatic logic [63:0] kv_rotate(logic [63:0] word, int unsigned by);
+    return word << by | word >> (64 - by);
+  endfunction
+
+  function automatic logic [63:0] kv_mix_half(logic [63:0] word, logic second);
+    logic [63:0] x = word;
+    if (second) begin
+      x ^= 64'ha409_3822_299f_31d0;
+      x ^= kv_rotate(x, 22) ^ kv_rotate(x, 20);
+      x ^= kv_rotate(x, 53) & ~kv_rotate(x, 39);
+      x ^= 64'h082e_fa98_ec4e_6c89;
+      x ^= kv_rotate(x, 38) ^ kv_rotate(x, 1);
+      x ^= kv_rotate(x, 39) & ~kv_rotate(x, 44);
+    end else begin
+      x ^= 64'h243f_6a88_85a3_08d3;
+      x ^= kv_rotate(x, 2) ^ kv_rotate(x, 24);
+      x ^= kv_rotate(x, 27) & ~kv_rotate(x, 11);
+      x ^= 64'h1319_8a2e_0370_7344;
+      x ^= kv_rotate(x, 60) ^ kv_rotate(x, 10);
+      x ^= kv_rotate(x, 17) & ~kv_rotate(x, 5);
+    end
+    return x;
+  endfunction
+
+  function automatic logic [63:0] kv_mix(logic [63:0] word);
+    return kv_mix_half(kv_mix_half(word, 1'b0), 1'b1);
+  endfunction
+
 endpackage
