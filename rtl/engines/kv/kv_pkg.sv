@@ -352,21 +352,12 @@ package kv_pkg;
 
   function automatic logic [63:0] kv_mix_half(logic [63:0] word, logic second);
     logic [63:0] x = word;
-    if (second) begin
-      x ^= 64'ha409_3822_299f_31d0;
-      x ^= kv_rotate(x, 22) ^ kv_rotate(x, 20);
-      x ^= kv_rotate(x, 53) & ~kv_rotate(x, 39);
-      x ^= 64'h082e_fa98_ec4e_6c89;
-      x ^= kv_rotate(x, 38) ^ kv_rotate(x, 1);
-      x ^= kv_rotate(x, 39) & ~kv_rotate(x, 44);
-    end else begin
-      x ^= 64'h243f_6a88_85a3_08d3;
-      x ^= kv_rotate(x, 2) ^ kv_rotate(x, 24);
-      x ^= kv_rotate(x, 27) & ~kv_rotate(x, 11);
-      x ^= 64'h1319_8a2e_0370_7344;
-      x ^= kv_rotate(x, 60) ^ kv_rotate(x, 10);
-      x ^= kv_rotate(x, 17) & ~kv_rotate(x, 5);
-    end
+    x ^= second ? 64'ha409_3822_299f_31d0 : 64'h243f_6a88_85a3_08d3;
+    x ^= (second ? kv_rotate(x, 22) : kv_rotate(x, 2)) ^ (second ? kv_rotate(x, 20) : kv_rotate(x, 24));
+    x ^= (second ? kv_rotate(x, 53) : kv_rotate(x, 27)) & ~(second ? kv_rotate(x, 39) : kv_rotate(x, 11));
+    x ^= second ? 64'h082e_fa98_ec4e_6c89 : 64'h1319_8a2e_0370_7344;
+    x ^= (second ? kv_rotate(x, 38) : kv_rotate(x, 60)) ^ (second ? kv_rotate(x, 1) : kv_rotate(x, 10));
+    x ^= (second ? kv_rotate(x, 39) : kv_rotate(x, 17)) & ~(second ? kv_rotate(x, 44) : kv_rotate(x, 5));
     return x;
   endfunction
 
