@@ -344,6 +344,24 @@ package kv_pkg;
     logic       applies_without_room;  // must not happen
   } kv_events_t;
 
+  // What goes to a node's journal in memory, so that an acknowledgement says it is there: its value follows as beats.
+  typedef struct packed {
+    stream_t             stream;
+    window_place_t       place;
+    value_bytes_t        value_bytes;
+    logic [BeatBits-1:0] header;
+  } journal_t;
+
+  // Events of kv_table.
+  typedef struct packed {
+    logic lookups;                    // for a value
+    logic lookup_accesses;            // of memory, for a value
+    logic lookup_hits;
+    logic lookup_hits_in_one_access;  // of memory
+    logic apply_full;                 // a committed put found no way; must not happen
+    logic memory_fault;               // an error response of AXI4
+  } kv_table_events_t;
+
   // The mix of crates/engines/kv/src/placement.rs, `kv_mix_half` twice: rounds 0 and 1, then 2 and 3. A bit of half a mix is
   // four functions of six inputs deep, also when `second` varies.
   function automatic logic [63:0] kv_rotate(logic [63:0] word, int unsigned by);
