@@ -169,10 +169,7 @@ fn set_icrc(payload: &mut [u8], path: &icrc::Path) {
 }
 
 fn set_datagram_crc(bytes: &mut [u8]) {
-    if bytes.len() < datagram::HEADER_BYTES {
-        return;
+    if let Some((content, crc)) = bytes.split_last_chunk_mut() {
+        *crc = crc32fast::hash(content).to_be_bytes();
     }
-    bytes[8..12].fill(0);
-    let crc = crc32fast::hash(bytes);
-    bytes[8..12].copy_from_slice(&crc.to_be_bytes());
 }

@@ -290,7 +290,10 @@ fn datagram_bytes(config: &NodeConfig) -> usize {
 /// The engine's sizes as configured.
 fn parameters(config: &NodeConfig) -> Parameters {
     let kv = config.kv;
-    let room = datagram_bytes(config) - datagram::HEADER_BYTES - datagram::MESSAGE_HEADER_BYTES;
+    let room = datagram_bytes(config)
+        - datagram::HEADER_BYTES
+        - datagram::MESSAGE_HEADER_BYTES
+        - datagram::TRAILER_BYTES;
     Parameters {
         key_bytes: kv.key_bytes as usize,
         value_bytes_max: kv.value_bytes as usize,

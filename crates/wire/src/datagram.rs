@@ -4,14 +4,16 @@
 //! alike the cost of a packet exceeds that of an operation, so here a datagram is a sequence:
 //!
 //! ```text
-//!  0       2     3     4       6       8               12              16
-//!  ├ magic ┼ ver ┼ msgs┼ bytes ┼ zero  ┼ CRC-32        ┼ zero          ┤ header, 16 bytes
-//!  ├ engine┼ kind ┼ length (2) ┼ zero (4)┤ payload, padded to 8 bytes  │ for each message
+//!  0       2     3     4       6       8
+//!  ├ magic ┼ ver ┼ msgs┼ bytes ┼ zero  ┤                               header, 8 bytes
+//!  ├ engine┼ kind ┼ length (2) ┼ zero (4)┤ payload, padded to 8 bytes  for each message
+//!  ├ zero (4)      ┼ CRC-32 (4)    ┤                                   trailer, 8 bytes
 //! ```
 //!
 //! All integers are big-endian. `bytes` counts the whole datagram. The CRC-32 (IEEE 802.3, as the ICRC)
-//! covers the datagram with the CRC's own field as zero: the 16-bit UDP checksum passes one in 65,536
-//! corrupted datagrams, which is too many for a store that calls itself safe.
+//! covers all that is before it: the 16-bit UDP checksum passes one in 65,536
+//! corrupted datagrams, which is too many for a store that calls itself safe. It stands at the end so that a card can
+//! transmit the first bytes before it knows the last, and may leave the UDP checksum out (zero, RFC 768).
 //! Every message starts on an 8-byte boundary so that a gateware parser never straddles fields.
 //!
 //! A datagram has at least one message, and its pad bytes are zero.
@@ -23,7 +25,10 @@ use crate::bytes::{be16, be32, take};
 pub const UDP_PORT: u16 = 4793;
 
 /// Bytes of the datagram's header.
-pub const HEADER_BYTES: usize = 16;
+pub const HEADER_BYTES: usize = 8;
+
+/// Bytes behind the last message: the CRC and what aligns it.
+pub const TRAILER_BYTES: usize = 8;
 
 /// Bytes of each message's header.
 pub const MESSAGE_HEADER_BYTES: usize = 8;
@@ -35,10 +40,12 @@ pub const MESSAGES_MAX: usize = 255;
 pub const MAGIC: u16 = u16::from_be_bytes(*b"WF");
 
 /// The version of the layout.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// The most bytes of a datagram: what a UDP datagram over IPv4 carries, 65,507, cut to a multiple of 8.
 pub const BYTES_MAX: usize = 65_504;
+
+const CRC_BYTES: usize = 4;
 
 /// One message of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +80,7 @@ impl<'a> Datagram<'a> {
     /// wrong magic or version, a non-zero reserved or pad byte, no message at all, or bytes beyond the
     /// last message; `BadChecksum` when the CRC differs.
     pub fn parse(bytes: &'a [u8]) -> Result<Datagram<'a>, ParseError> {
-        let (header, body) = take::<HEADER_BYTES>(bytes)?;
+        let (header, rest) = take::<HEADER_BYTES>(bytes)?;
         require("datagram magic", be16(header, 0).into(), MAGIC.into())?;
         require("datagram version", header[2].into(), VERSION.into())?;
         let claimed = usize::from(be16(header, 4));
@@ -81,10 +88,13 @@ impl<'a> Datagram<'a> {
             return Err(ParseError::Truncated { have: bytes.len(), need: claimed });
         }
         require("datagram bytes", claimed as u64, bytes.len() as u64)?;
-        if be32(header, 8) != crc(header, body) {
+        let (body, trailer) = rest
+            .split_last_chunk::<TRAILER_BYTES>()
+            .ok_or(ParseError::Truncated { have: bytes.len(), need: HEADER_BYTES + TRAILER_BYTES })?;
+        if be32(trailer, 4) != crc32fast::hash(&bytes[..bytes.len() - CRC_BYTES]) {
             return Err(ParseError::BadChecksum { which: "datagram" });
         }
-        require("datagram reserved", (u64::from(be16(header, 6)) << 32) | u64::from(be32(header, 12)), 0)?;
+        require("datagram reserved", (u64::from(be16(header, 6)) << 32) | u64::from(be32(trailer, 0)), 0)?;
         let count = header[3];
         if count == 0 {
             return Err(ParseError::BadField { field: "datagram messages", value: 0 });
@@ -120,16 +130,6 @@ fn check_message(bytes: &[u8]) -> Result<&[u8], ParseError> {
         require("message pad", pad.into(), 0)?;
     }
     Ok(after)
-}
-
-/// CRC-32 of a datagram, the CRC's own field taken as zero.
-fn crc(header: &[u8; HEADER_BYTES], body: &[u8]) -> u32 {
-    let mut header = *header;
-    header[8..12].fill(0);
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&header);
-    hasher.update(body);
-    hasher.finalize()
 }
 
 /// Iterator over the messages of a [`Datagram`].
@@ -173,7 +173,10 @@ impl ExactSizeIterator for Messages<'_> {}
 /// ```
 #[derive(Clone, Debug)]
 pub struct Builder {
+    /// Header and messages; once finished, the trailer too.
     bytes: Vec<u8>,
+    /// Where the messages end.
+    end: usize,
     capacity: usize,
     messages: u8,
 }
@@ -187,12 +190,12 @@ impl Builder {
     /// When the capacity does not hold one empty message or exceeds [`BYTES_MAX`].
     pub fn new(capacity_bytes: usize) -> Builder {
         assert!(
-            (HEADER_BYTES + MESSAGE_HEADER_BYTES..=BYTES_MAX).contains(&capacity_bytes),
+            (HEADER_BYTES + MESSAGE_HEADER_BYTES + TRAILER_BYTES..=BYTES_MAX).contains(&capacity_bytes),
             "a datagram of {capacity_bytes} bytes"
         );
         let mut bytes = Vec::with_capacity(capacity_bytes);
         bytes.resize(HEADER_BYTES, 0);
-        Builder { bytes, capacity: capacity_bytes, messages: 0 }
+        Builder { bytes, end: HEADER_BYTES, capacity: capacity_bytes, messages: 0 }
     }
 
     /// Adds a message; `false`, and nothing changed, if it does not fit.
@@ -209,12 +212,14 @@ impl Builder {
         if self.payload_room().is_none_or(|room| length > room) {
             return false;
         }
+        self.bytes.truncate(self.end);
         let [length_high, length_low] = (length as u16).to_be_bytes();
         self.bytes.extend_from_slice(&[engine, kind, length_high, length_low, 0, 0, 0, 0]);
         for part in parts {
             self.bytes.extend_from_slice(part);
         }
-        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        self.end = self.bytes.len().next_multiple_of(8);
+        self.bytes.resize(self.end, 0);
         self.messages += 1;
         true
     }
@@ -225,10 +230,10 @@ impl Builder {
         if usize::from(self.messages) == MESSAGES_MAX {
             return None;
         }
-        (self.capacity & !7).checked_sub(self.bytes.len() + MESSAGE_HEADER_BYTES)
+        (self.capacity & !7).checked_sub(self.bytes() + MESSAGE_HEADER_BYTES)
     }
 
-    /// Writes the header and returns the datagram. Messages can still be added afterwards, and
+    /// Writes header and trailer and returns the datagram. Messages can still be added afterwards, and
     /// `finish` called again.
     ///
     /// # Panics
@@ -236,21 +241,21 @@ impl Builder {
     /// When no message has been pushed.
     pub fn finish(&mut self) -> &[u8] {
         assert!(!self.is_empty(), "a datagram without messages");
-        let total = self.bytes.len() as u16;
-        let (header, body) = self.bytes.split_first_chunk_mut::<HEADER_BYTES>().expect("a header");
-        *header = [0; HEADER_BYTES];
-        header[0..2].copy_from_slice(&MAGIC.to_be_bytes());
-        header[2] = VERSION;
-        header[3] = self.messages;
-        header[4..6].copy_from_slice(&total.to_be_bytes());
-        let crc = crc(header, body);
-        header[8..12].copy_from_slice(&crc.to_be_bytes());
+        let total = self.bytes() as u16;
+        self.bytes.truncate(self.end);
+        self.bytes[0..2].copy_from_slice(&MAGIC.to_be_bytes());
+        self.bytes[2] = VERSION;
+        self.bytes[3] = self.messages;
+        self.bytes[4..6].copy_from_slice(&total.to_be_bytes());
+        self.bytes.extend_from_slice(&[0; TRAILER_BYTES - CRC_BYTES]);
+        let crc = crc32fast::hash(&self.bytes);
+        self.bytes.extend_from_slice(&crc.to_be_bytes());
         &self.bytes
     }
 
     /// Forgets all messages; keeps the buffer.
     pub fn clear(&mut self) {
-        self.bytes.truncate(HEADER_BYTES);
+        self.end = HEADER_BYTES;
         self.messages = 0;
     }
 
@@ -259,9 +264,9 @@ impl Builder {
         self.messages == 0
     }
 
-    /// Bytes of the datagram so far, its header included.
+    /// Bytes of the datagram so far, header and trailer included.
     pub fn bytes(&self) -> usize {
-        self.bytes.len()
+        self.end + TRAILER_BYTES
     }
 }
 
@@ -280,7 +285,7 @@ mod tests {
     #[test]
     fn messages_come_out_as_they_went_in() {
         let bytes = three();
-        assert_eq!(bytes.len(), HEADER_BYTES + 16 + 8 + 16);
+        assert_eq!(bytes.len(), HEADER_BYTES + 16 + 8 + 16 + TRAILER_BYTES);
         let messages: Vec<_> = Datagram::parse(&bytes).unwrap().messages().collect();
         assert_eq!(
             messages,
@@ -290,6 +295,30 @@ mod tests {
                 Message { engine: 5, kind: 6, payload: b"eight by" },
             ]
         );
+    }
+
+    #[test]
+    fn a_datagram_byte_by_byte() {
+        // The CRC by an independent implementation.
+        let expected: &[u8] = &[
+            b'W', b'F', 2, 3, 0, 56, 0, 0, // magic, version, messages, bytes
+            1, 2, 0, 7, 0, 0, 0, 0, b's', b'e', b'v', b'e', b'n', b' ', b'b',
+            0, // engine, kind, length, payload
+            3, 4, 0, 0, 0, 0, 0, 0, // no payload
+            5, 6, 0, 8, 0, 0, 0, 0, b'e', b'i', b'g', b'h', b't', b' ', b'b', b'y', //
+            0, 0, 0, 0, 0xf4, 0x2f, 0xa9, 0x49, // CRC
+        ];
+        assert_eq!(three(), expected);
+    }
+
+    #[test]
+    fn a_finished_datagram_takes_further_messages() {
+        let mut builder = Builder::new(1472);
+        assert!(builder.try_push(1, 2, b"seven b"));
+        assert_eq!(builder.finish().len(), builder.bytes());
+        assert!(builder.try_push(3, 4, b""));
+        assert!(builder.try_push_parts(5, 6, &[b"eight", b" by"]));
+        assert_eq!(builder.finish(), three());
     }
 
     #[test]
@@ -315,11 +344,11 @@ mod tests {
     fn a_right_crc_does_not_excuse_wrong_fields() {
         for (at, value, field) in [
             (0, 0, "datagram magic"),
-            (2, 2, "datagram version"),
+            (2, 1, "datagram version"),
             (3, 0, "datagram messages"),
             (3, 2, "datagram bytes beyond the last message"),
             (6, 1, "datagram reserved"),
-            (15, 1, "datagram reserved"),
+            (HEADER_BYTES + 16 + 8 + 16, 1, "datagram reserved"),
             (HEADER_BYTES + 4, 1, "message reserved"),
             (HEADER_BYTES + 15, 1, "message pad"),
         ] {
@@ -340,14 +369,13 @@ mod tests {
     }
 
     fn reseal(bytes: &mut [u8]) {
-        let (header, body) = bytes.split_first_chunk_mut::<HEADER_BYTES>().unwrap();
-        let crc = crc(header, body);
-        header[8..12].copy_from_slice(&crc.to_be_bytes());
+        let (content, crc) = bytes.split_last_chunk_mut::<CRC_BYTES>().unwrap();
+        *crc = crc32fast::hash(content).to_be_bytes();
     }
 
     #[test]
     fn what_does_not_fit_changes_nothing() {
-        let mut builder = Builder::new(HEADER_BYTES + 2 * MESSAGE_HEADER_BYTES + 13);
+        let mut builder = Builder::new(HEADER_BYTES + 2 * MESSAGE_HEADER_BYTES + TRAILER_BYTES + 13);
         assert_eq!(builder.payload_room(), Some(16));
         assert!(!builder.try_push(0, 0, &[1; 17]));
         assert!(builder.is_empty());
