@@ -52,9 +52,14 @@ impl Memory {
         self.bytes.fill(0);
     }
 
-    /// The whole content, uncounted: for inspection and for comparing twins.
+    /// The whole content, uncounted: for inspection, for comparing twins, and for what a card keeps on chip.
     pub fn image(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The same, to change: for the part of a layout that a card keeps on chip, where an access costs nothing.
+    pub fn image_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
     }
 
     /// The accesses since the last call.

@@ -800,9 +800,11 @@ impl Kv {
             scanned += 1;
             let mark = self.donation.mark();
             let mut fits = true;
-            self.table.visit_bucket(memory, bucket, |version, key, value| {
-                fits &= self.donation.slot(version, key, value).is_some();
-            });
+            for slot in self.table.slots(bucket) {
+                if let Some((version, key, value)) = self.table.fetch(memory, slot) {
+                    fits &= self.donation.slot(version, key, value).is_some();
+                }
+            }
             if !fits {
                 // One bucket alone always fits: it has at most 32 slots, and there are 64 parts.
                 self.donation.truncate(mark);
@@ -893,7 +895,7 @@ impl Kv {
         }
         self.committed(now, stream, tag, io);
         for bucket in (from..next).filter(|&bucket| leads(&self.leaders, bucket)) {
-            self.table.clear_bucket(io.memory, bucket);
+            self.table.slots(bucket).for_each(|slot| self.table.free(io.memory, slot));
         }
         let staged = &self.transfer.sources[stream].staged;
         for (version, key, value) in staged.slots(self.key_field, self.parameters.value_bytes_max).flatten() {

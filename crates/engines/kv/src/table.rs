@@ -1,24 +1,24 @@
 //! The table in card memory, byte by byte, so that a twin in gateware can share the image.
 //!
 //! ```text
-//! memory    bucket 0 | bucket 1 | …
-//! bucket    0 tags: 32 x 2 bytes, one per way, 0 = free; ways that the table lacks stay 0
-//!           64 slot of way 0 | slot of way 1 | …
+//! memory    tags of bucket 0 | tags of bucket 1 | … | slot 0 | slot 1 | …       slot = bucket * ways + way
+//! tags      2 bytes for each of 32 ways: beats(5 bits) tag(11 bits); 0 = free; ways that the table lacks stay 0
 //! slot      0 latest(8)    version of the latest accepted write
 //!           8 version(8)   version of the latest committed write; 0 if there was none
 //!           16 length(2)   bytes of the value
 //!           18 flags(1)    1 claimed, 2 present; zero(5)
 //!           24 key(K)      padded with zeros to whole 64-bit words
-//!           24+K value     padded to whole 64-bit words; stale bytes may follow the value
+//!           then the value from the next multiple of 64 on; stale bytes may follow it
 //! ```
 //!
-//! All integers are big-endian, as on the wire. A key is first looked for in the way that its hash names, and only
-//! then by the tags of the bucket: at the fill that [`crate::Parameters::for_keys`] aims at, most keys sit in
-//! the way of their hash, so a hit costs one burst (header and the first bytes of the value together); else the tags
-//! of all 32 ways are one more burst, the width of one 512-bit beat, and name the slot. A slot is contiguous, so a
-//! commit is one burst as well.
+//! All integers are big-endian, as on the wire. A slot is a whole number of 64-byte beats, the width of a card's
+//! memory. A bucket's tags are one beat; a card keeps all of them on chip, so they are not counted as accesses. A
+//! tag is never 0 and comes from the key's hash; `beats` is how many beats the committed value takes, 0 if there is
+//! none, 31 if there are more than 30. So a read knows before its first access where to look and how much to fetch: a hit
+//! is one burst (unless another key of the bucket has the same tag, once in 2,047), a miss is none.
 //!
-//! Only committed values are in a slot. `latest` differs from `version` exactly while a write is undecided.
+//! Only committed values are in a slot. `latest` differs from `version` exactly while a write is undecided. What stands
+//! in a slot that is free is meaningless.
 
 use weft_waist::Memory;
 
@@ -26,7 +26,12 @@ use crate::message::{be16, be64, put};
 use crate::parameters::Parameters;
 use crate::placement::{Placement, mix};
 
-const TAGS_BYTES: usize = 64;
+const BEAT: usize = 64;
+const TAGS_BYTES: usize = BEAT;
+const TAG_BITS: u32 = 11;
+const TAG_MASK: u16 = (1 << TAG_BITS) - 1;
+const BEATS_MANY: usize = 31;
+
 const CLAIMED: u8 = 1;
 const PRESENT: u8 = 2;
 const VERSION: usize = 8;
@@ -34,17 +39,15 @@ const LENGTH: usize = 16;
 const FLAGS: usize = 18;
 const KEY: usize = 24;
 
-/// How much a read fetches before it knows how long the value is: two 64-byte beats.
-const FIRST_BURST: usize = 128;
-
 /// The geometry of the table. The content is in the engine's memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     buckets: u32,
     ways: u32,
     key_field: usize,
+    /// Where in a slot the value begins.
+    value_at: usize,
     slot_bytes: usize,
-    bucket_bytes: usize,
     /// Room to compose a burst in.
     scratch: Vec<u8>,
 }
@@ -76,19 +79,25 @@ impl Header {
 impl Table {
     pub fn new(parameters: &Parameters) -> Self {
         let key_field = parameters.key_field();
-        let slot_bytes = KEY + key_field + parameters.value_bytes_max.next_multiple_of(8);
+        let value_at = (KEY + key_field).next_multiple_of(BEAT);
+        let slot_bytes = value_at + parameters.value_bytes_max.next_multiple_of(BEAT);
         Self {
             buckets: parameters.buckets,
             ways: parameters.ways,
             key_field,
+            value_at,
             slot_bytes,
-            bucket_bytes: TAGS_BYTES + parameters.ways as usize * slot_bytes,
             scratch: vec![0; slot_bytes],
         }
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.buckets as usize * self.bucket_bytes
+        self.tags_bytes() + self.buckets as usize * self.ways as usize * self.slot_bytes
+    }
+
+    /// Bytes of all tags, which come first.
+    fn tags_bytes(&self) -> usize {
+        self.buckets as usize * TAGS_BYTES
     }
 
     pub fn buckets(&self) -> u32 {
@@ -103,13 +112,36 @@ impl Table {
         Slot(bucket * self.ways + way)
     }
 
+    /// The slots of a bucket.
+    pub fn slots(&self, bucket: u32) -> impl Iterator<Item = Slot> + use<> {
+        (bucket * self.ways..(bucket + 1) * self.ways).map(Slot)
+    }
+
     fn address(&self, slot: Slot) -> usize {
-        let (bucket, way) = (slot.0 / self.ways, slot.0 % self.ways);
-        bucket as usize * self.bucket_bytes + TAGS_BYTES + way as usize * self.slot_bytes
+        self.tags_bytes() + slot.0 as usize * self.slot_bytes
     }
 
     fn tag_address(&self, slot: Slot) -> usize {
-        (slot.0 / self.ways) as usize * self.bucket_bytes + 2 * (slot.0 % self.ways) as usize
+        (slot.0 / self.ways) as usize * TAGS_BYTES + 2 * (slot.0 % self.ways) as usize
+    }
+
+    /// The tag of a slot and the beats of its value; all zero if the slot is free.
+    fn tag_and_beats(&self, memory: &Memory, slot: Slot) -> (u16, usize) {
+        let entry = be16(memory.image(), self.tag_address(slot));
+        (entry & TAG_MASK, usize::from(entry >> TAG_BITS))
+    }
+
+    fn set_tag_and_beats(&self, memory: &mut Memory, slot: Slot, tag: u16, beats: usize) {
+        let entry = (beats.min(BEATS_MANY) as u16) << TAG_BITS | tag;
+        put(memory.image_mut(), self.tag_address(slot), entry.to_be_bytes());
+    }
+
+    /// The ways of a bucket whose tag is `tag`, one bit each; those that are free if it is 0.
+    fn ways_with(&self, memory: &Memory, bucket: u32, tag: u16) -> u32 {
+        let tags = &memory.image()[bucket as usize * TAGS_BYTES..][..2 * self.ways as usize];
+        tags.chunks_exact(2)
+            .enumerate()
+            .fold(0, |ways, (way, bytes)| ways | u32::from(be16(bytes, 0) & TAG_MASK == tag) << way)
     }
 
     fn header(bytes: &[u8]) -> Header {
@@ -121,25 +153,22 @@ impl Table {
         }
     }
 
-    /// The header of `key`'s slot, if it has one: reads `burst` bytes of a slot at a time.
-    fn find_with(
+    /// The slot that `key` has claimed, if any. One burst for each way with its tag: of the header, or, to `read`,
+    /// also of the value.
+    fn find_or_read(
         &self,
         memory: &mut Memory,
         place: Placement,
         key: &[u8],
-        burst: usize,
+        read: bool,
     ) -> Option<(Slot, Header)> {
-        let holds = |bytes: &[u8]| bytes[FLAGS] & CLAIMED != 0 && bytes[KEY..KEY + key.len()] == *key;
-        let named = self.slot(place.bucket, place.way);
-        let bytes = memory.read(self.address(named), burst);
-        if holds(bytes) {
-            return Some((named, Self::header(bytes)));
-        }
-        let mut candidates = Self::ways_with(self.tags(memory, place.bucket), place.tag) & !(1 << place.way);
+        let mut candidates = self.ways_with(memory, place.bucket, place.tag);
         while candidates != 0 {
             let slot = self.slot(place.bucket, candidates.trailing_zeros());
+            let (_, beats) = self.tag_and_beats(memory, slot);
+            let burst = self.value_at + if read { beats * BEAT } else { 0 };
             let bytes = memory.read(self.address(slot), burst);
-            if holds(bytes) {
+            if bytes[KEY..KEY + key.len()] == *key {
                 return Some((slot, Self::header(bytes)));
             }
             candidates &= candidates - 1;
@@ -147,37 +176,30 @@ impl Table {
         None
     }
 
-    fn tags<'m>(&self, memory: &'m mut Memory, bucket: u32) -> &'m [u8] {
-        memory.read(bucket as usize * self.bucket_bytes, TAGS_BYTES)
-    }
-
-    /// The ways whose tag is `tag`, one bit each.
-    fn ways_with(tags: &[u8], tag: u16) -> u32 {
-        let tag = tag.to_be_bytes();
-        tags.chunks_exact(2).enumerate().fold(0, |ways, (way, bytes)| ways | u32::from(bytes == tag) << way)
-    }
-
     /// The slot that `key` has claimed.
     pub fn find(&self, memory: &mut Memory, place: Placement, key: &[u8]) -> Option<(Slot, Header)> {
-        self.find_with(memory, place, key, KEY + self.key_field)
+        self.find_or_read(memory, place, key, false)
     }
 
-    /// The slot that `key` has claimed, with the committed value.
+    /// What `key` has claimed, with the committed value.
     pub fn read<'m>(
         &self,
         memory: &'m mut Memory,
         place: Placement,
         key: &[u8],
     ) -> Option<(Header, &'m [u8])> {
-        let burst = FIRST_BURST.min(self.slot_bytes);
-        let (slot, header) = self.find_with(memory, place, key, burst)?;
-        let (address, start) = (self.address(slot), KEY + self.key_field);
-        let end = start + header.length;
-        if end > burst {
-            memory.read(address + burst, end - burst);
+        let (slot, header) = self.find_or_read(memory, place, key, true)?;
+        Some((header, self.rest_of_value(memory, slot, header.length)))
+    }
+
+    /// The value of a slot. A burst has brought what `beats` promised; what a long value has beyond it is one more.
+    fn rest_of_value<'m>(&self, memory: &'m mut Memory, slot: Slot, length: usize) -> &'m [u8] {
+        let start = self.address(slot) + self.value_at;
+        let burst = BEATS_MANY * BEAT;
+        if length > burst {
+            memory.read(start + burst, length - burst);
         }
-        // The bytes were charged above, in the bursts that a card would make.
-        Some((header, &memory.image()[address + start..address + end]))
+        &memory.image()[start..start + length]
     }
 
     /// Gives `key` a slot, or the one that it has, and notes `latest` there. `None` if the bucket is full.
@@ -196,14 +218,13 @@ impl Table {
 
     /// Gives `key`, which has no slot, a free one: the way that its hash names, or the next free one after it.
     pub fn claim_free(&self, memory: &mut Memory, place: Placement, key: &[u8], latest: u64) -> Option<Slot> {
-        let mask = u32::MAX >> (32 - self.ways);
-        let free = Self::ways_with(self.tags(memory, place.bucket), 0) & mask;
+        let free = self.ways_with(memory, place.bucket, 0);
         if free == 0 {
             return None;
         }
         let behind = free & (u32::MAX << place.way);
         let slot = self.slot(place.bucket, if behind != 0 { behind } else { free }.trailing_zeros());
-        memory.write(self.tag_address(slot), &place.tag.to_be_bytes());
+        self.set_tag_and_beats(memory, slot, place.tag, 0);
         let mut header = [0; KEY + 64];
         put(&mut header, 0, latest.to_be_bytes());
         header[FLAGS] = CLAIMED;
@@ -214,14 +235,16 @@ impl Table {
 
     /// Commits a value to a claimed slot: one burst from the version to the end of the value.
     pub fn commit_value(&mut self, memory: &mut Memory, slot: Slot, version: u64, key: &[u8], value: &[u8]) {
-        let end = KEY + key.len() + value.len();
+        let end = self.value_at + value.len();
         let image = &mut self.scratch[..end];
         put(image, VERSION, version.to_be_bytes());
         put(image, LENGTH, (value.len() as u16).to_be_bytes());
         image[FLAGS..KEY].copy_from_slice(&[CLAIMED | PRESENT, 0, 0, 0, 0, 0]);
         image[KEY..KEY + key.len()].copy_from_slice(key);
-        image[KEY + key.len()..].copy_from_slice(value);
+        image[self.value_at..].copy_from_slice(value);
         memory.write(self.address(slot) + VERSION, &self.scratch[VERSION..end]);
+        let (tag, _) = self.tag_and_beats(memory, slot);
+        self.set_tag_and_beats(memory, slot, tag, value.len().div_ceil(BEAT));
     }
 
     /// Commits a delete: frees the slot unless a later write to it is undecided.
@@ -234,46 +257,45 @@ impl Table {
             put(&mut fields, 0, version.to_be_bytes());
             fields[FLAGS - VERSION] = CLAIMED;
             memory.write(self.address(slot) + VERSION, &fields);
+            let (tag, _) = self.tag_and_beats(memory, slot);
+            self.set_tag_and_beats(memory, slot, tag, 0);
         }
     }
 
     /// Takes back that a write was accepted: nothing is undecided in the slot after it.
     pub fn abandon(&self, memory: &mut Memory, slot: Slot) {
-        let bytes = memory.read(self.address(slot), KEY);
-        let (header, claimed) = (Self::header(bytes), bytes[FLAGS] & CLAIMED != 0);
-        match (claimed, header.present) {
-            (false, _) => {}
-            (true, false) => self.free(memory, slot),
-            (true, true) => self.note_latest(memory, slot, header.version),
-        }
-    }
-
-    fn free(&self, memory: &mut Memory, slot: Slot) {
-        memory.write(self.tag_address(slot), &[0; 2]);
-        memory.write(self.address(slot), &[0; KEY + 64][..KEY + self.key_field]);
-    }
-
-    /// Frees every slot of a bucket, whatever its memory held before.
-    pub fn clear_bucket(&self, memory: &mut Memory, bucket: u32) {
-        memory.write(bucket as usize * self.bucket_bytes, &[0; TAGS_BYTES]);
-        for way in 0..self.ways {
-            memory.write(self.address(self.slot(bucket, way)), &[0; KEY + 64][..KEY + self.key_field]);
-        }
-    }
-
-    /// The present keys of a bucket in the order of ways: version, key, value.
-    pub fn visit_bucket(&self, memory: &mut Memory, bucket: u32, mut visit: impl FnMut(u64, &[u8], &[u8])) {
-        let mut claimed = !Self::ways_with(self.tags(memory, bucket), 0);
-        while claimed != 0 {
-            let address = self.address(self.slot(bucket, claimed.trailing_zeros()));
-            let bytes = memory.read(address, self.slot_bytes);
-            let header = Self::header(bytes);
-            if header.present {
-                let (key, value) = bytes[KEY..].split_at(self.key_field);
-                visit(header.version, key, &value[..header.length]);
+        match self.tag_and_beats(memory, slot) {
+            (0, _) => {}
+            (_, 0) => self.free(memory, slot),
+            _ => {
+                let header = Self::header(memory.read(self.address(slot), KEY));
+                self.note_latest(memory, slot, header.version);
             }
-            claimed &= claimed - 1;
         }
+    }
+
+    pub fn free(&self, memory: &mut Memory, slot: Slot) {
+        self.set_tag_and_beats(memory, slot, 0, 0);
+    }
+
+    /// Frees every slot.
+    #[cfg(test)]
+    pub fn clear(&self, memory: &mut Memory) {
+        memory.image_mut()[..self.tags_bytes()].fill(0);
+    }
+
+    /// The committed content of a slot, read in one burst: version, key, value.
+    pub fn fetch<'m>(&self, memory: &'m mut Memory, slot: Slot) -> Option<(u64, &'m [u8], &'m [u8])> {
+        let (_, beats) = self.tag_and_beats(memory, slot);
+        if beats == 0 {
+            return None;
+        }
+        let address = self.address(slot);
+        let header = Self::header(memory.read(address, self.value_at + beats * BEAT));
+        self.rest_of_value(memory, slot, header.length);
+        let bytes = &memory.image()[address..address + self.slot_bytes];
+        let value = &bytes[self.value_at..][..header.length];
+        Some((header.version, &bytes[KEY..KEY + self.key_field], value))
     }
 
     /// A digest of the committed content that does not depend on which key sits in which way: the wrapping sum over
@@ -282,22 +304,19 @@ impl Table {
         let image = memory.image();
         let mut digest = 0u64;
         for slot in (0..self.buckets * self.ways).map(Slot) {
-            let tag = self.tag_address(slot);
-            if image[tag..tag + 2] == [0; 2] {
+            if self.tag_and_beats(memory, slot).1 == 0 {
                 continue;
             }
             let bytes = &image[self.address(slot)..][..self.slot_bytes];
             let header = Self::header(bytes);
-            if header.present {
-                let content = &bytes[KEY..KEY + self.key_field + header.length];
-                let mut hash = mix(header.version ^ content.len() as u64);
-                for chunk in content.chunks(8) {
-                    let mut word = [0; 8];
-                    word[..chunk.len()].copy_from_slice(chunk);
-                    hash = mix(hash ^ u64::from_be_bytes(word));
-                }
-                digest = digest.wrapping_add(hash);
+            let (key, value) = (&bytes[KEY..KEY + self.key_field], &bytes[self.value_at..][..header.length]);
+            let mut hash = mix(header.version ^ (key.len() + value.len()) as u64);
+            for chunk in key.chunks(8).chain(value.chunks(8)) {
+                let mut word = [0; 8];
+                word[..chunk.len()].copy_from_slice(chunk);
+                hash = mix(hash ^ u64::from_be_bytes(word));
             }
+            digest = digest.wrapping_add(hash);
         }
         digest
     }
@@ -327,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hit_in_the_named_way_is_one_burst() {
+    fn a_hit_is_one_burst_and_a_miss_is_none() {
         let (mut table, mut memory) = small();
         let place = table.place(&key(7));
         let slot = table.claim(&mut memory, place, &key(7), 5).unwrap();
@@ -336,21 +355,48 @@ mod tests {
         let (header, value) = table.read(&mut memory, place, &key(7)).unwrap();
         assert_eq!(value, b"value");
         assert_eq!(header, Header { latest: 5, version: 5, length: 5, present: true });
-        assert_eq!(memory.take_accesses().reads, 1);
+        let accesses = memory.take_accesses();
+        assert_eq!((accesses.reads, accesses.bytes), (1, 64 + 64));
+        assert_eq!(table.read(&mut memory, table.place(&key(8)), &key(8)), None);
+        assert_eq!(memory.take_accesses().reads, 0);
+    }
+
+    #[test]
+    fn an_image_byte_by_byte() {
+        let (mut table, mut memory) = small();
+        let place = table.place(&key(7));
+        let slot = table.claim(&mut memory, place, &key(7), 0x0506).unwrap();
+        table.commit_value(&mut memory, slot, 0x0506, &key(7), b"value");
+        let mut image = vec![0; 256 * 64 + 256 * 4 * 128];
+        let tag = 1 << 11 | (mix(7) >> 53);
+        assert_eq!(place.tag, tag as u16 & 0x7ff);
+        let (bucket, way) = ((mix(7) & 255) as usize, (mix(7) >> 32 & 3) as usize);
+        image[64 * bucket + 2 * way..][..2].copy_from_slice(&(tag as u16).to_be_bytes());
+        let slot = &mut image[256 * 64 + 128 * (4 * bucket + way)..][..128];
+        slot[6..8].copy_from_slice(&[5, 6]);
+        slot[14..16].copy_from_slice(&[5, 6]);
+        slot[16..19].copy_from_slice(&[0, 5, 3]);
+        slot[31] = 7;
+        slot[64..69].copy_from_slice(b"value");
+        assert_eq!(memory.image(), image);
     }
 
     #[test]
     fn a_long_value_takes_a_second_burst() {
-        let parameters = Parameters::for_keys(1);
-        let mut table = Table::new(&parameters);
-        let mut memory = Memory::new(table.memory_bytes());
-        let place = table.place(&key(7));
-        let slot = table.claim(&mut memory, place, &key(7), 5).unwrap();
-        table.commit_value(&mut memory, slot, 5, &key(7), &[9; 1024]);
-        memory.take_accesses();
-        assert_eq!(table.read(&mut memory, place, &key(7)).unwrap().1, [9; 1024]);
-        let accesses = memory.take_accesses();
-        assert_eq!((accesses.reads, accesses.bytes), (2, 32 + 1024));
+        for (length, reads) in [(64 * 31, 1), (64 * 31 + 1, 2), (4000, 2)] {
+            let parameters = Parameters { value_bytes_max: 4000, ..Parameters::for_keys(1) };
+            let mut table = Table::new(&parameters);
+            let mut memory = Memory::new(table.memory_bytes());
+            let place = table.place(&key(7));
+            let slot = table.claim(&mut memory, place, &key(7), 5).unwrap();
+            table.commit_value(&mut memory, slot, 5, &key(7), &vec![9; length]);
+            memory.take_accesses();
+            assert_eq!(table.read(&mut memory, place, &key(7)).unwrap().1, vec![9; length]);
+            let accesses = memory.take_accesses();
+            assert_eq!((accesses.reads, accesses.bytes), (reads, 64 + length.max(64 * 31) as u64));
+            assert_eq!(table.fetch(&mut memory, slot), Some((5, &key(7)[..], &vec![9; length][..])));
+            assert_eq!(memory.take_accesses(), accesses);
+        }
     }
 
     #[test]
@@ -384,10 +430,7 @@ mod tests {
         assert!(!header.present && header.is_undecided());
         table.abandon(&mut memory, slot);
         assert_eq!(table.find(&mut memory, place, &key(1)), None);
-        assert!(
-            memory.image().iter().all(|&byte| byte == 0 || byte == b'x'),
-            "a free slot keeps stale value bytes only"
-        );
+        assert!(memory.image()[..table.tags_bytes()].iter().all(|&byte| byte == 0), "all slots are free");
     }
 
     proptest! {
@@ -417,12 +460,15 @@ mod tests {
                 prop_assert_eq!(found, model.get(&key(index)).cloned());
             }
             let mut visited = BTreeMap::new();
-            for bucket in 0..table.buckets() {
-                table.visit_bucket(&mut memory, bucket, |version, key, value| {
+            for slot in (0..table.buckets() * 4).map(Slot) {
+                if let Some((version, key, value)) = table.fetch(&mut memory, slot) {
                     visited.insert(<[u8; 8]>::try_from(key).unwrap(), (version, value.to_vec()));
-                });
+                }
             }
             prop_assert_eq!(visited, model);
+            table.clear(&mut memory);
+            prop_assert_eq!(table.digest(&memory), 0);
+            prop_assert!((0..40).all(|index| table.find(&mut memory, table.place(&key(index)), &key(index)).is_none()));
         }
     }
 }
