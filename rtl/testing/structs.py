@@ -1,25 +1,27 @@
-"""Packs and unpacks the packed structs of weft_pkg.sv, whose definitions it reads from that file."""
+"""Packs and unpacks the packed structs of the gateware's packages, whose definitions it reads from their files."""
 
 import math
 import pathlib
 import re
 
-PACKAGE = pathlib.Path(__file__).parents[1] / "weft_pkg.sv"
+RTL = pathlib.Path(__file__).parents[1]
+# In the order in which they use each other.
+PACKAGES = ["weft_pkg.sv", "engines/engines_pkg.sv", "engines/kv/kv_pkg.sv"]
 
 
 class Package:
-    """The constants, enumerations and structs of a SystemVerilog package."""
+    """The constants, enumerations and structs of SystemVerilog packages."""
 
-    def __init__(self, path=PACKAGE):
-        text = re.sub(r"//[^\n]*", "", path.read_text())
+    def __init__(self, paths=tuple(RTL / package for package in PACKAGES)):
+        text = "\n".join(re.sub(r"//[^\n]*", "", path.read_text()) for path in paths)
         self.constants = {}
         self.widths = {"logic": 1}
         self.structs = {}
         declaration = re.compile(
-            r"localparam\s+(?:int unsigned|logic\s*\[[^]]*\])\s+(?P<constant>\w+)\s*=\s*(?P<value>[^;]+);"
+            r"localparam\s+(?:int unsigned|logic\s*\[[^]]*\]|\w+)\s+(?P<constant>\w+)\s*=\s*(?P<value>[^;]+);"
             r"|typedef\s+enum\s+logic\s*(?P<enum_range>\[[^]]*\])?\s*\{(?P<members>[^}]*)\}\s*(?P<enum>\w+);"
             r"|typedef\s+struct\s+packed\s*\{(?P<fields>[^}]*)\}\s*(?P<struct>\w+);"
-            r"|typedef\s+logic\s*(?P<range>\[[^]]*\])\s*(?P<alias>\w+);"
+            r"|typedef\s+(?P<of>\w+)\s*(?P<range>\[[^]]*\])\s*(?P<alias>\w+);"
         )
         for found in declaration.finditer(text):
             if found["constant"]:
@@ -35,11 +37,11 @@ class Package:
                 self.structs[found["struct"]] = members
                 self.widths[found["struct"]] = sum(width for _, _, width in members)
             else:
-                self.widths[found["alias"]] = self._range(found["range"])
+                self.widths[found["alias"]] = self.widths[found["of"]] * self._range(found["range"])
 
     def _evaluate(self, expression):
         expression = re.sub(r"\d*'([hdb])([0-9a-fA-F_]+)", self._literal, expression)
-        expression = expression.replace("$clog2", "clog2").replace("/", "//")
+        expression = expression.replace("$clog2", "clog2").replace("/", "//").replace("'1", "-1")
         clog2 = lambda value: max(1, math.ceil(math.log2(value)))  # noqa: E731
         return eval(expression, {"clog2": clog2}, self.constants)  # noqa: S307: the project's own file
 
