@@ -1,4 +1,4 @@
-"""Drives and watches streams of beats in the tests beside."""
+"""Drives and watches streams of beats in block tests."""
 
 import collections
 import random
