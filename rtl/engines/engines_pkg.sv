@@ -140,4 +140,21 @@ package engines_pkg;
     logic replies_without_buffer;
   } engine_slot_events_t;
 
+  // Events of datagram_receive.
+  typedef struct packed {
+    logic datagrams_received;
+    logic datagrams_malformed;
+    logic drop_datagram_buffer_full;
+    logic messages_without_engine;
+    logic messages_malformed;         // the rest of its datagram is dropped with it
+  } datagram_receive_events_t;
+
+  // Events of message_transmit.
+  typedef struct packed {
+    logic datagrams_sent;
+    logic messages_without_peer;       // once for each
+    logic messages_without_neighbour;  // once for each
+    logic messages_too_large;
+  } message_transmit_events_t;
+
 endpackage
