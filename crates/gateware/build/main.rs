@@ -1,12 +1,14 @@
-//! Builds the gateware: Verilator turns `rtl/weft.f` into C++, the C++ compiler into a library that links with this crate.
+//! Builds the gateware: Verilator turns the sources that `rtl/weft.f` lists into C++, the C++ compiler into a library that
+//! links with this crate, once for each of the tops.
 //!
-//! Three Rust files are written beside it, so that none of them can drift from the hardware: `package.rs` with the packed
-//! structs of its packages, `ports.rs` with the ports of the top level as Verilator has declared them, and
-//! `register_map.rs` with the registers as their C header has them.
+//! Rust files are written beside it, so that none of them can drift from the hardware: `package.rs` and `engine_package.rs`
+//! with the packed structs of its packages, for each top its ports as Verilator has declared them, and `register_map.rs`
+//! with the registers as their C header has them.
 
 mod package;
 mod ports;
 mod register_map;
+mod sources;
 mod verilator;
 
 use std::path::{Path, PathBuf};
@@ -14,10 +16,14 @@ use std::{env, fs};
 
 use package::Package;
 use ports::Ports;
-use verilator::Verilator;
+use verilator::{Top, Verilator};
 
-/// The module that is built.
-const TOP: &str = "weft_nic";
+/// The NIC, and the key-value engine without one.
+const TOPS: [Top; 2] = [
+    Top { module: "weft_nic", parameters: &[] },
+    // The bugs are chosen while it runs; none is the default.
+    Top { module: "kv", parameters: &["PlantedBugs=1"] },
+];
 
 fn main() {
     if let Err(error) = build() {
@@ -32,58 +38,93 @@ fn build() -> Result<(), String> {
     let root = manifest.ancestors().nth(2).ok_or("the crate lies outside its workspace")?;
     let out = PathBuf::from(environment("OUT_DIR")?);
 
-    // Another list, for example of a netlist in place of the sources.
-    println!("cargo::rerun-if-env-changed=WEFT_RTL_FILES");
-    let list = env::var_os("WEFT_RTL_FILES").map_or_else(|| root.join("rtl/weft.f"), PathBuf::from);
-    let sources = file_list(&list)?;
     let tool = Verilator::find(root)?;
     for path in ["build", "cpp"] {
         rerun_if_changed(&manifest.join(path));
     }
-
-    let packages = sources.iter().filter(|path| path.to_string_lossy().ends_with("_pkg.sv"));
-    let packages: Vec<String> = packages.map(|path| read(path)).collect::<Result<_, _>>()?;
-    let package = Package::parse(&packages.join("\n"))?;
-    write(&out.join("package.rs"), &package.rust())?;
+    let all = sources::list(&root.join("rtl/weft.f"))?;
 
     let header = root.join("rtl/include/weft_registers.h");
     rerun_if_changed(&header);
     write(&out.join("register_map.rs"), &register_map::rust(&read(&header)?)?)?;
 
-    // The model takes minutes to compile and does not depend on Cargo's profile, so all profiles share one, by what it is made
-    // of. It is built beside its place and moved there when it is whole.
-    let shim = manifest.join("cpp/model.cpp");
-    let mut parts = vec![shim.clone(), list];
-    parts.extend(sources.iter().cloned());
-    parts.extend(["main.rs", "ports.rs", "verilator.rs"].map(|name| manifest.join("build").join(name)));
-    let kept = root.join("target/verilated").join(format!("{:016x}", digest(&parts)?));
+    let mut packages = all.clone();
+    println!("cargo::rustc-check-cfg=cfg(kv_in_gates)");
+    for top in TOPS {
+        // Another list, for example of a netlist in place of the sources.
+        let variable = format!("WEFT_RTL_FILES_{}", top.module.to_uppercase());
+        println!("cargo::rerun-if-env-changed={variable}");
+        let sources = match env::var_os(variable) {
+            Some(list) => sources::list(Path::new(&list))?,
+            None if top.module == "kv" && !sources::has_module(top.module, &all) => continue,
+            None => sources::of_module(top.module, &all)?,
+        };
+        packages.extend(sources.iter().filter(|source| !all.contains(source)).cloned());
+        if top.module == "kv" {
+            println!("cargo::rustc-cfg=kv_in_gates");
+        }
+        build_top(top, &tool, &sources, &manifest, &root.join("target/verilated"), &out)?;
+    }
+    write_packages(&packages, &out)?;
+    verilator::link_runtime();
+    Ok(())
+}
+
+/// Writes the structs of the packages: those of engines apart, because the same names mean something else there.
+fn write_packages(sources: &[PathBuf], out: &Path) -> Result<(), String> {
+    let (mut shared, mut engines) = (String::new(), String::new());
+    for path in sources.iter().filter(|path| path.to_string_lossy().ends_with("_pkg.sv")) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_engines = name.starts_with("kv_") || name == "engines_pkg.sv";
+        let text = if is_engines { &mut engines } else { &mut shared };
+        text.push_str(&read(path)?);
+        text.push('\n');
+    }
+    let package = Package::parse(&shared, &engines)?;
+    write(&out.join("package.rs"), &package.rust())?;
+    write(&out.join("engine_package.rs"), &package.rust_of_engines())
+}
+
+/// Builds the model of a top and links it. It takes minutes to compile and does not depend on Cargo's profile, so all
+/// profiles share one, by what it is made of. It is built beside its place and moved there when it is whole.
+fn build_top(
+    top: Top,
+    tool: &Verilator,
+    sources: &[PathBuf],
+    manifest: &Path,
+    models: &Path,
+    out: &Path,
+) -> Result<(), String> {
+    let cpp = ["model.cpp", "runtime.cpp"].map(|name| manifest.join("cpp").join(name));
+    let build = ["ports.rs", "verilator.rs"].map(|name| manifest.join("build").join(name));
+    let parts = [&cpp, &build, sources].concat();
+    let kept = models.join(format!("{}-{:016x}", top.module, digest(top, &parts)?));
     if !kept.exists() {
         let work = out.join("verilated");
         remove(&work)?;
         fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
-        let model = tool.verilate(TOP, &sources, &work.join("cpp"))?;
+        let model = tool.verilate(top, sources, &work.join("cpp"))?;
         let ports = Ports::parse(&read(&model.header())?)?;
-        write(&work.join("ports.rs"), &ports.rust())?;
+        write(&work.join("ports.rs"), &ports.rust(top.module))?;
         let memories = Ports::cpp_memories(&read(&model.root_header())?);
         write(&work.join("ports.inc"), &(ports.cpp() + &memories))?;
-        model.compile(&shim, &work)?;
+        model.compile(&cpp[0], &cpp[1], &work)?;
         remove(&work.join("cpp"))?;
-        fs::create_dir_all(kept.parent().expect("it lies in a folder"))
-            .map_err(|error| format!("{}: {error}", kept.display()))?;
+        fs::create_dir_all(models).map_err(|error| format!("{}: {error}", models.display()))?;
         // Another build may have been faster: then its model stays.
         if fs::rename(&work, &kept).is_err() && !kept.exists() {
             return Err(format!("the model cannot be moved to {}", kept.display()));
         }
     }
-    write(&out.join("ports.rs"), &read(&kept.join("ports.rs"))?)?;
+    write(&out.join(format!("{}_ports.rs", top.module)), &read(&kept.join("ports.rs"))?)?;
     // A kept model that somebody removes is built again.
     rerun_if_changed(&kept);
-    verilator::link(&kept);
+    verilator::link(top, &kept);
     Ok(())
 }
 
 /// What the files hold and what is asked of the tools, in one number (FNV-1a).
-fn digest(files: &[PathBuf]) -> Result<u64, String> {
+fn digest(top: Top, files: &[PathBuf]) -> Result<u64, String> {
     let mut digest = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |bytes: &[u8]| {
         for &byte in bytes {
@@ -92,6 +133,9 @@ fn digest(files: &[PathBuf]) -> Result<u64, String> {
     };
     for file in files {
         add(read(file)?.as_bytes());
+    }
+    for parameter in top.parameters {
+        add(parameter.as_bytes());
     }
     for variable in ["CARGO_FEATURE_FST", "TARGET", "CXX", "CXXFLAGS"] {
         add(env::var(variable).unwrap_or_default().as_bytes());
@@ -107,27 +151,6 @@ fn remove(folder: &Path) -> Result<(), String> {
         }
         _ => Ok(()),
     }
-}
-
-/// The files of a list, one a line, each relative to the list. `+incdir+` and comments are for other tools.
-fn file_list(list: &Path) -> Result<Vec<PathBuf>, String> {
-    rerun_if_changed(list);
-    let folder = list.parent().unwrap_or(Path::new("."));
-    let text = read(list)?;
-    let names = text.lines().map(str::trim);
-    let files =
-        names.filter(|line| !line.is_empty() && !line.starts_with(['#', '+']) && !line.starts_with("//"));
-    files
-        .map(|name| {
-            let path = folder.join(name);
-            rerun_if_changed(&path);
-            if path.is_file() {
-                Ok(path)
-            } else {
-                Err(format!("{} lists {name}, which is not there", list.display()))
-            }
-        })
-        .collect()
 }
 
 fn rerun_if_changed(path: &Path) {

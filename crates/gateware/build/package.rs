@@ -33,22 +33,32 @@ pub(crate) struct Package {
     named: Vec<(String, u64)>,
     widths: BTreeMap<String, u32>,
     structs: Vec<Struct>,
+    /// How many of `named` and `structs` are from the shared packages.
+    shared: (usize, usize),
 }
 
 impl Package {
-    pub(crate) fn parse(source: &str) -> Result<Self, String> {
+    /// Reads the shared packages and, behind them, those of engines.
+    pub(crate) fn parse(shared: &str, own: &str) -> Result<Self, String> {
         let mut package = Self {
             constants: BTreeMap::new(),
             named: Vec::new(),
             widths: BTreeMap::from([("logic".to_owned(), 1)]),
             structs: Vec::new(),
+            shared: (0, 0),
         };
-        let text: String = source
-            .lines()
-            .map(|line| line.split("//").next().unwrap_or_default())
-            .collect::<Vec<_>>()
-            .join("\n");
-        let words = tokens(&text);
+        package.add(shared)?;
+        package.shared = (package.named.len(), package.structs.len());
+        package.add(own)?;
+        if package.shared.1 == 0 {
+            Err("the packages of the list declare no packed struct".into())
+        } else {
+            Ok(package)
+        }
+    }
+
+    fn add(&mut self, source: &str) -> Result<(), String> {
+        let words = tokens(&without_comments(source));
         let mut rest = &words[..];
         while let Some(word) = rest.first() {
             let end = match word.as_str() {
@@ -62,14 +72,9 @@ impl Package {
             let declaration = &rest[..end];
             rest = &rest[end..];
             // Types that are beyond this parser are simply not there.
-            let _ =
-                if word == "typedef" { package.typedef(declaration) } else { package.constant(declaration) };
+            let _ = if word == "typedef" { self.typedef(declaration) } else { self.constant(declaration) };
         }
-        if package.structs.is_empty() {
-            Err("the packages of the list declare no packed struct".into())
-        } else {
-            Ok(package)
-        }
+        Ok(())
     }
 
     /// `localparam int unsigned Name = expression`
@@ -198,15 +203,9 @@ impl Package {
         word.replace('_', "").parse().ok().or_else(|| self.constants.get(word).copied())
     }
 
-    /// A Rust struct with `pack` and `unpack` for each struct, and a constant for each name.
+    /// A Rust struct with `pack` and `unpack` for each struct of the shared packages, and a constant for each name.
     pub(crate) fn rust(&self) -> String {
-        let mut text = String::new();
-        for (name, value) in &self.named {
-            let _ = writeln!(text, "/// `{name}`.\npub const {}: u64 = {value};", screaming(name));
-        }
-        for made in &self.structs {
-            self.rust_struct(made, &mut text);
-        }
+        let mut text = self.rust_of(&self.named[..self.shared.0], &self.structs[..self.shared.1]);
         let _ = writeln!(
             text,
             "\n/// The counters by their numbers: the bits of `nic_events_t`.\npub const COUNTERS: &[&str] = &{:?};",
@@ -217,6 +216,22 @@ impl Package {
             "\n/// The block that has each counter.\npub const COUNTER_BLOCKS: &[&str] = &{:?};",
             self.bit_blocks("nic_events_t")
         );
+        text
+    }
+
+    /// The same for the packages of engines.
+    pub(crate) fn rust_of_engines(&self) -> String {
+        self.rust_of(&self.named[self.shared.0..], &self.structs[self.shared.1..])
+    }
+
+    fn rust_of(&self, named: &[(String, u64)], structs: &[Struct]) -> String {
+        let mut text = String::new();
+        for (name, value) in named {
+            let _ = writeln!(text, "/// `{name}`.\npub const {}: u64 = {value};", screaming(name));
+        }
+        for made in structs {
+            rust_struct(made, &mut text);
+        }
         text
     }
 
@@ -237,82 +252,82 @@ impl Package {
             })
             .collect()
     }
+}
 
-    fn rust_struct(&self, made: &Struct, text: &mut String) {
-        let (name, bits) = (rust_name(&made.name), made.bits());
-        let words = bits.div_ceil(32);
+fn rust_struct(made: &Struct, text: &mut String) {
+    let (name, bits) = (rust_name(&made.name), made.bits());
+    let words = bits.div_ceil(32);
+    let _ = writeln!(
+        text,
+        "\n/// `{}`.\n#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]\npub struct {name} {{",
+        made.name
+    );
+    for field in &made.fields {
         let _ = writeln!(
             text,
-            "\n/// `{}`.\n#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]\npub struct {name} {{",
-            made.name
+            "    /// Field `{0}`, {1} bits.\n    pub {2}: {3},",
+            field.name,
+            field.bits,
+            field_name(&field.name),
+            field_type(field)
         );
-        for field in &made.fields {
-            let _ = writeln!(
-                text,
-                "    /// Field `{0}`, {1} bits.\n    pub {2}: {3},",
-                field.name,
-                field.bits,
-                field_name(&field.name),
-                field_type(field)
-            );
-        }
-        let (mut pack, mut unpack) = (String::new(), String::new());
-        let mut at = bits;
-        for field in &made.fields {
-            at -= field.bits;
-            let (name, bits) = (field_name(&field.name), field.bits);
-            let _ = match (&field.nested, bits) {
-                (Some(nested), _) => {
-                    let nested = rust_name(nested);
-                    let _ =
-                        writeln!(pack, "        put_words(&mut words, {at}, {bits}, &self.{name}.pack());");
-                    writeln!(
-                        unpack,
-                        "            {name}: {nested}::unpack(&take_words(words, {at}, {bits})),"
-                    )
-                }
-                (None, 1) => {
-                    let _ = writeln!(pack, "        put(&mut words, {at}, 1, self.{name}.into());");
-                    writeln!(unpack, "            {name}: take(words, {at}, 1) != 0,")
-                }
-                (None, 2..=64) => {
-                    let _ = writeln!(pack, "        put(&mut words, {at}, {bits}, self.{name}.into());");
-                    writeln!(
-                        unpack,
-                        "            {name}: take(words, {at}, {bits}) as {},",
-                        field_type(field)
-                    )
-                }
-                _ => {
-                    let _ = writeln!(pack, "        put_words(&mut words, {at}, {bits}, &self.{name});");
-                    writeln!(unpack, "            {name}: take_words(words, {at}, {bits}),")
-                }
-            };
-        }
+    }
+    let fields: Vec<(&str, u32)> = made.fields.iter().map(|field| (&*field.name, field.bits)).collect();
+    let (mut pack, mut unpack) = (String::new(), String::new());
+    let mut at = bits;
+    for field in &made.fields {
+        at -= field.bits;
+        let (name, bits) = (field_name(&field.name), field.bits);
+        let _ = match (&field.nested, bits) {
+            (Some(nested), _) => {
+                let nested = rust_name(nested);
+                let _ = writeln!(pack, "        put_words(&mut words, {at}, {bits}, &self.{name}.pack());");
+                writeln!(unpack, "            {name}: {nested}::unpack(&take_words(words, {at}, {bits})),")
+            }
+            (None, 1) => {
+                let _ = writeln!(pack, "        put(&mut words, {at}, 1, self.{name}.into());");
+                writeln!(unpack, "            {name}: take(words, {at}, 1) != 0,")
+            }
+            (None, 2..=64) => {
+                let _ = writeln!(pack, "        put(&mut words, {at}, {bits}, self.{name}.into());");
+                writeln!(unpack, "            {name}: take(words, {at}, {bits}) as {},", field_type(field))
+            }
+            _ => {
+                let _ = writeln!(pack, "        put_words(&mut words, {at}, {bits}, &self.{name});");
+                writeln!(unpack, "            {name}: take_words(words, {at}, {bits}),")
+            }
+        };
+    }
+    let _ = write!(
+        text,
+        "}}\n\nimpl {name} {{\n\
+         \x20   /// Bits.\n    pub const BITS: u32 = {bits};\n\n\
+         \x20   /// Its fields and their bits, the highest first.\n\
+         \x20   pub const FIELDS: &'static [(&'static str, u32)] = &{fields:?};\n\n\
+         \x20   /// The packed value, the lowest word first.\n    #[inline]\n\
+         \x20   pub fn pack(&self) -> [u32; {words}] {{\n        let mut words = [0; {words}];\n{pack}        words\n    }}\n\n\
+         \x20   /// The fields of a packed value.\n    #[inline]\n\
+         \x20   pub fn unpack(words: &[u32; {words}]) -> Self {{\n        Self {{\n{unpack}        }}\n    }}\n"
+    );
+    if bits <= 64 {
         let _ = write!(
             text,
-            "}}\n\nimpl {name} {{\n\
-             \x20   /// Bits.\n    pub const BITS: u32 = {bits};\n\n\
-             \x20   /// The packed value, the lowest word first.\n    #[inline]\n\
-             \x20   pub fn pack(&self) -> [u32; {words}] {{\n        let mut words = [0; {words}];\n{pack}        words\n    }}\n\n\
-             \x20   /// The fields of a packed value.\n    #[inline]\n\
-             \x20   pub fn unpack(words: &[u32; {words}]) -> Self {{\n        Self {{\n{unpack}        }}\n    }}\n"
+            "\n    /// The packed value of up to 64 bits.\n    #[inline]\n    pub fn to_bits(&self) -> u64 {{\n\
+             \x20       take(&self.pack(), 0, {bits})\n    }}\n\n\
+             \x20   /// The fields of a packed value of up to 64 bits.\n    #[inline]\n    pub fn from_bits(bits: u64) -> Self {{\n\
+             \x20       let mut words = [0; {words}];\n        put(&mut words, 0, {bits}, bits);\n        Self::unpack(&words)\n    }}\n"
         );
-        if bits <= 64 {
-            let _ = write!(
-                text,
-                "\n    /// The packed value of up to 64 bits.\n    #[inline]\n    pub fn to_bits(&self) -> u64 {{\n\
-                 \x20       take(&self.pack(), 0, {bits})\n    }}\n\n\
-                 \x20   /// The fields of a packed value of up to 64 bits.\n    #[inline]\n    pub fn from_bits(bits: u64) -> Self {{\n\
-                 \x20       let mut words = [0; {words}];\n        put(&mut words, 0, {bits}, bits);\n        Self::unpack(&words)\n    }}\n"
-            );
-        }
-        text.push_str("}\n");
     }
+    text.push_str("}\n");
+}
+
+/// The text without what stands behind `//`.
+pub(crate) fn without_comments(text: &str) -> String {
+    text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
 /// Identifiers, numbers and literals, and punctuation one by one.
-fn tokens(text: &str) -> Vec<String> {
+pub(crate) fn tokens(text: &str) -> Vec<String> {
     let is_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '$' | '\'');
     let mut tokens: Vec<String> = Vec::new();
     let mut inside = false;

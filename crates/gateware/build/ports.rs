@@ -61,8 +61,8 @@ impl Ports {
         self.0.iter().filter(move |port| port.input == input)
     }
 
-    /// The structs `Inputs` and `Outputs`.
-    pub(crate) fn rust(&self) -> String {
+    /// The structs `Inputs` and `Outputs`, and the functions of the shim for the module `top`.
+    pub(crate) fn rust(&self, top: &str) -> String {
         let mut text = String::new();
         for (name, input, what) in [("Inputs", true, "driven before"), ("Outputs", false, "sampled before")] {
             let _ = writeln!(
@@ -80,6 +80,25 @@ impl Ports {
             }
             text.push_str("}\n\n");
         }
+        text.push_str("unsafe extern \"C\" {\n");
+        for (function, arguments) in [
+            ("new", "seed: u32) -> *mut Instance"),
+            ("delete", "model: *mut Instance)"),
+            (
+                "step",
+                "model: *mut Instance, inputs: *const Inputs, outputs: *mut Outputs, time_ps: u64) -> bool",
+            ),
+            ("failure", "model: *const Instance) -> *const c_char"),
+            ("trace", "model: *mut Instance, path: *const c_char) -> bool"),
+            ("trace_end", "model: *mut Instance)"),
+            ("memory", "model: *mut Instance, on_chip: bool, bytes: *mut usize) -> *mut u8"),
+        ] {
+            let _ = writeln!(
+                text,
+                "    #[link_name = \"{top}_model_{function}\"]\n    fn model_{function}({arguments};"
+            );
+        }
+        text.push_str("}\n");
         text
     }
 

@@ -7,15 +7,28 @@ use std::{env, fs};
 
 use serde::Deserialize;
 
-/// What a model is compiled to, in the order in which it is linked: who uses comes before who is used.
-const LIBRARIES: [&str; 3] = ["weft_model", "weft_model_slow", "weft_verilated"];
+/// What a model is compiled to, in the order in which it is linked: who uses comes before who is used. Every model brings
+/// Verilator's own part, of which the linker takes the first.
+const LIBRARIES: [&str; 3] = ["model", "model_slow", "verilated"];
+
+/// A module that is built, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Top {
+    pub(crate) module: &'static str,
+    /// Parameters of the module, as `Name=value`.
+    pub(crate) parameters: &'static [&'static str],
+}
 
 /// Tells Cargo to link the libraries that [`Model::compile`] has put in `folder`.
-pub(crate) fn link(folder: &Path) {
+pub(crate) fn link(top: Top, folder: &Path) {
     println!("cargo::rustc-link-search=native={}", folder.display());
     for library in LIBRARIES {
-        println!("cargo::rustc-link-lib=static={library}");
+        println!("cargo::rustc-link-lib=static={}_{library}", top.module);
     }
+}
+
+/// Tells Cargo to link what the models use.
+pub(crate) fn link_runtime() {
     for library in ["stdc++", "pthread", "atomic"] {
         println!("cargo::rustc-link-lib={library}");
     }
@@ -58,9 +71,9 @@ impl Verilator {
     }
 
     /// Turns `sources` with `top` as the top level into C++ in `folder`, which is empty.
-    pub(crate) fn verilate(self, top: &str, sources: &[PathBuf], folder: &Path) -> Result<Model, String> {
+    pub(crate) fn verilate(&self, top: Top, sources: &[PathBuf], folder: &Path) -> Result<Model<'_>, String> {
         let binary = self.root.join("bin/verilator_bin");
-        let prefix = format!("V{top}");
+        let prefix = format!("V{}", top.module);
         let mut command = Command::new(&binary);
         command.env("VERILATOR_ROOT", &self.root);
         command.args(["--cc", "--make", "json", "-O3", "--threads", "1", "--no-timing", "--assert"]);
@@ -70,7 +83,8 @@ impl Verilator {
         if env::var_os("CARGO_FEATURE_FST").is_some() {
             command.args(["--trace-fst", "--trace-structs"]);
         }
-        command.args(["--prefix", &prefix, "--top-module", top, "-Mdir"]).arg(folder).args(sources);
+        command.args(top.parameters.iter().map(|parameter| format!("-G{parameter}")));
+        command.args(["--prefix", &prefix, "--top-module", top.module, "-Mdir"]).arg(folder).args(sources);
         let run = command.output().map_err(|error| format!("{}: {error}", binary.display()))?;
         if !run.status.success() {
             return Err(format!(
@@ -78,13 +92,14 @@ impl Verilator {
                 String::from_utf8_lossy(&run.stderr).trim_end()
             ));
         }
-        Ok(Model { tool: self, folder: folder.to_owned(), prefix })
+        Ok(Model { tool: self, top, folder: folder.to_owned(), prefix })
     }
 }
 
 /// C++ that Verilator has written.
-pub(crate) struct Model {
-    tool: Verilator,
+pub(crate) struct Model<'a> {
+    tool: &'a Verilator,
+    top: Top,
     folder: PathBuf,
     prefix: String,
 }
@@ -96,7 +111,7 @@ struct Manifest {
     sources: BTreeMap<String, Vec<PathBuf>>,
 }
 
-impl Model {
+impl Model<'_> {
     /// The header that declares the ports.
     pub(crate) fn header(&self) -> PathBuf {
         self.folder.join(format!("{}.h", self.prefix))
@@ -107,8 +122,9 @@ impl Model {
         self.folder.join(format!("{}___024root.h", self.prefix))
     }
 
-    /// Compiles it together with `shim`, which includes files of `out`, to the [`LIBRARIES`] in `out`.
-    pub(crate) fn compile(&self, shim: &Path, out: &Path) -> Result<(), String> {
+    /// Compiles it together with `shim`, which includes files of `out`, to the [`LIBRARIES`] in `out`. `runtime` is what all
+    /// models share.
+    pub(crate) fn compile(&self, shim: &Path, runtime: &Path, out: &Path) -> Result<(), String> {
         let path = self.folder.join(format!("{}.json", self.prefix));
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let manifest: Manifest =
@@ -116,12 +132,15 @@ impl Model {
         let list = |name: &str| manifest.sources.get(name).cloned().unwrap_or_default();
         let fast = [list("classes_fast"), list("support_fast"), vec![shim.to_owned()]].concat();
         let slow = [list("classes_slow"), list("support_slow")].concat();
-        let parts = [(fast, 2), (slow, 0), (list("global"), 2)];
+        let global = [list("global"), vec![runtime.to_owned()]].concat();
+        let parts = [(fast, 2), (slow, 0), (global, 2)];
         for (name, (files, optimisation)) in LIBRARIES.into_iter().zip(parts) {
             // Never the optimisation of Cargo's profile: at -O0 the model takes twenty times as long.
             let mut build = self.compiler(out);
             build.opt_level(optimisation).debug(false).files(files).out_dir(out).cargo_metadata(false);
-            build.try_compile(name).map_err(|error| format!("the C++ compiler: {error}"))?;
+            build
+                .try_compile(&format!("{}_{name}", self.top.module))
+                .map_err(|error| format!("the C++ compiler: {error}"))?;
         }
         Ok(())
     }
@@ -133,6 +152,10 @@ impl Model {
         let mut build = cc::Build::new();
         build.cpp(true).std("c++20").warnings(false).cargo_warnings(false);
         build.include(&include).include(include.join("vltstd")).include(&self.folder).include(out);
+        build.define("WEFT_TOP", self.top.module);
+        build.define("WEFT_CLASS", &*self.prefix);
+        build.define("WEFT_HEADER", &*format!("\"{}.h\"", self.prefix));
+        build.define("WEFT_ROOT_HEADER", &*format!("\"{}___024root.h\"", self.prefix));
         for (name, value) in [
             ("VERILATOR", "1"),
             ("VM_COVERAGE", "0"),

@@ -1,13 +1,13 @@
-// One Verilated NIC behind a C interface: everything of an instance lies in its own context, so instances may live in
-// different threads.
+// One Verilated module behind a C interface: everything of an instance lies in its own context, so instances may live in
+// different threads. Compiled once for each top; WEFT_TOP is the module, WEFT_CLASS what Verilator has made of it.
 
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
 
-#include "Vweft_nic.h"
-#include "Vweft_nic___024root.h"
+#include WEFT_HEADER
+#include WEFT_ROOT_HEADER
 #include "verilated.h"
 #if VM_TRACE_FST
 #include "verilated_fst_c.h"
@@ -15,7 +15,7 @@
 
 namespace {
 
-using Top = Vweft_nic;
+using Top = WEFT_CLASS;
 
 #include "ports.inc"
 
@@ -33,15 +33,6 @@ struct Model {
   std::unique_ptr<VerilatedFstC> trace;
 #endif
 };
-
-// The instance that runs in this thread: what Verilator calls on a failed assertion does not say which one it is.
-thread_local Model* running = nullptr;
-
-void fail(const char* file, int line, const char* hierarchy, const char* what) {
-  if (running != nullptr && running->failure.empty()) {
-    running->failure = std::string(what) + " at " + file + ":" + std::to_string(line) + " in " + hierarchy;
-  }
-}
 
 void edge(Model& model, uint64_t time) {
   model.top->clk_i = 0;
@@ -63,27 +54,29 @@ void rise(Model& model, uint64_t time) {
 #endif
 }
 
+#define WEFT_JOIN2(a, b) a##_model_##b
+#define WEFT_JOIN(a, b) WEFT_JOIN2(a, b)
+#define WEFT_STRING2(a) #a
+#define WEFT_STRING(a) WEFT_STRING2(a)
+#define FUNCTION(name) WEFT_JOIN(WEFT_TOP, name)
+
 }  // namespace
 
-// Overridden: a failed assertion is an error of one instance, and the caller decides what comes of it.
-void vl_finish(const char* file, int line, const char* hierarchy) { fail(file, line, hierarchy, "$finish"); }
-void vl_stop(const char* file, int line, const char* hierarchy) { fail(file, line, hierarchy, "an assertion failed"); }
-void vl_fatal(const char* file, int line, const char* hierarchy, const char* message) {
-  fail(file, line, hierarchy, message);
-}
+// In runtime.cpp: where a failed assertion of the instance that runs in this thread is written to.
+extern thread_local std::string* weft_failure;
 
 extern "C" {
 
-// A NIC after reset. What reset leaves alone is zero, or, with a seed that is not zero, random.
-Model* weft_model_new(uint32_t seed) {
+// An instance after reset. What reset leaves alone is zero, or, with a seed that is not zero, random.
+Model* FUNCTION(new)(uint32_t seed) {
   auto* model = new Model;
   model->context.randReset(seed == 0 ? 0 : 2);
   model->context.randSeed(static_cast<int>(seed & 0x7fffffff));
 #if VM_TRACE_FST
   model->context.traceEverOn(true);
 #endif
-  model->top = std::make_unique<Top>(&model->context, "weft_nic");
-  running = model;
+  model->top = std::make_unique<Top>(&model->context, WEFT_STRING(WEFT_TOP));
+  weft_failure = &model->failure;
   const Inputs quiet{};
   drive(*model->top, quiet);
   model->top->rst_ni = 0;
@@ -92,29 +85,29 @@ Model* weft_model_new(uint32_t seed) {
     rise(*model, 0);
   }
   model->top->rst_ni = 1;
-  running = nullptr;
+  weft_failure = nullptr;
   return model;
 }
 
-void weft_model_delete(Model* model) { delete model; }
+void FUNCTION(delete)(Model* model) { delete model; }
 
 // One clock cycle: the inputs take effect, the outputs are what they then are, and the clock rises. Returns whether an
 // assertion failed.
-bool weft_model_step(Model* model, const Inputs* in, Outputs* out, uint64_t time_ps) {
-  running = model;
+bool FUNCTION(step)(Model* model, const Inputs* in, Outputs* out, uint64_t time_ps) {
+  weft_failure = &model->failure;
   drive(*model->top, *in);
   edge(*model, time_ps);
   sample(*model->top, *out);
   rise(*model, time_ps);
-  running = nullptr;
+  weft_failure = nullptr;
   return !model->failure.empty();
 }
 
 // What failed first.
-const char* weft_model_failure(const Model* model) { return model->failure.c_str(); }
+const char* FUNCTION(failure)(const Model* model) { return model->failure.c_str(); }
 
 // Begins a waveform file; false if it cannot be opened.
-bool weft_model_trace(Model* model, const char* path) {
+bool FUNCTION(trace)(Model* model, const char* path) {
 #if VM_TRACE_FST
   model->trace = std::make_unique<VerilatedFstC>();
   model->context.timeunit(-12);
@@ -129,12 +122,12 @@ bool weft_model_trace(Model* model, const char* path) {
 #endif
 }
 
-// The array behind the on-chip memory or the registers, and its size in bytes; null if the model has none.
-uint8_t* weft_model_memory(Model* model, bool on_chip, size_t* bytes) {
+// The array behind the on-chip memory or the registers, and its size in bytes; null if the module has none.
+uint8_t* FUNCTION(memory)(Model* model, bool on_chip, size_t* bytes) {
   return on_chip ? on_chip_memory(*model->top, bytes) : register_memory(*model->top, bytes);
 }
 
-void weft_model_trace_end(Model* model) {
+void FUNCTION(trace_end)(Model* model) {
 #if VM_TRACE_FST
   if (model->trace) model->trace->close();
   model->trace.reset();

@@ -140,9 +140,9 @@ impl AxiPort {
 
     /// What the memory does in cycle `tick`, before it knows what the port asks.
     #[inline]
-    pub(crate) fn answer(&mut self, tick: u64, memory: &mut [u8]) -> Answer {
+    pub(crate) fn answer(&mut self, tick: u64, memory: &mut (impl Storage + ?Sized)) -> Answer {
         while let Some(write) = self.writes.front().filter(|write| write.due <= tick) {
-            self.fault |= !store(memory, write.address, &write.beat);
+            self.fault |= !memory.store(write.address, &write.beat);
             if write.beat.last {
                 self.responses.push_back(if std::mem::take(&mut self.fault) { SLAVE_ERROR } else { 0 });
             }
@@ -153,7 +153,7 @@ impl AxiPort {
             && self.gate.is_open()
         {
             burst.left -= 1;
-            self.offered = Some(load(memory, burst.address, burst.left == 0));
+            self.offered = Some(memory.load(burst.address, burst.left == 0));
             burst.address += WORD_BYTES as u64;
             if burst.left == 0 {
                 self.reads.pop_front();
@@ -207,40 +207,79 @@ fn check(address: AxiAddress) -> AxiAddress {
     address
 }
 
-/// Stores the bytes of a word that have their strobe; `false` if one of them is outside the memory.
-fn store(memory: &mut [u8], address: u64, beat: &WriteBeat) -> bool {
-    let start = usize::try_from(address).unwrap_or(usize::MAX).min(memory.len());
-    let room = &mut memory[start..];
-    if let Some(word) = room.first_chunk_mut::<WORD_BYTES>().filter(|_| beat.strobe == u64::MAX) {
-        for (to, from) in word.chunks_exact_mut(4).zip(beat.data) {
-            to.copy_from_slice(&from.to_le_bytes());
-        }
-        return true;
-    }
-    let past = 64 - beat.strobe.leading_zeros() as usize;
-    if past > room.len() {
-        return false;
-    }
-    for (index, byte) in room.iter_mut().enumerate().take(past) {
-        if beat.strobe >> index & 1 != 0 {
-            *byte = (beat.data[index / 4] >> (8 * (index % 4))) as u8;
-        }
-    }
-    true
+/// Where the bytes are.
+pub(crate) trait Storage {
+    /// Stores the bytes of a word that have their strobe; `false` if one of them is outside the memory.
+    fn store(&mut self, address: u64, beat: &WriteBeat) -> bool;
+
+    /// A word; bytes behind the end of the memory are zero, and a word that is all behind it is an error.
+    fn load(&mut self, address: u64, last: bool) -> AxiRead;
 }
 
-/// A word; bytes behind the end of the memory are zero, and a word that is all behind it is an error.
-fn load(memory: &[u8], address: u64, last: bool) -> AxiRead {
-    let start = usize::try_from(address).unwrap_or(usize::MAX).min(memory.len());
-    let room = &memory[start..];
-    let mut data = [0; WORD_BYTES / 4];
-    for (word, bytes) in data.iter_mut().zip(room.chunks(4)) {
-        let mut four = [0; 4];
-        four[..bytes.len()].copy_from_slice(bytes);
-        *word = u32::from_le_bytes(four);
+impl Storage for [u8] {
+    fn store(&mut self, address: u64, beat: &WriteBeat) -> bool {
+        let start = usize::try_from(address).unwrap_or(usize::MAX).min(self.len());
+        let room = &mut self[start..];
+        if let Some(word) = room.first_chunk_mut::<WORD_BYTES>().filter(|_| beat.strobe == u64::MAX) {
+            for (to, from) in word.chunks_exact_mut(4).zip(beat.data) {
+                to.copy_from_slice(&from.to_le_bytes());
+            }
+            return true;
+        }
+        let past = 64 - beat.strobe.leading_zeros() as usize;
+        if past > room.len() {
+            return false;
+        }
+        for (index, byte) in room.iter_mut().enumerate().take(past) {
+            if beat.strobe >> index & 1 != 0 {
+                *byte = (beat.data[index / 4] >> (8 * (index % 4))) as u8;
+            }
+        }
+        true
     }
-    AxiRead { last, response: if room.is_empty() { SLAVE_ERROR } else { 0 }, data }
+
+    fn load(&mut self, address: u64, last: bool) -> AxiRead {
+        let start = usize::try_from(address).unwrap_or(usize::MAX).min(self.len());
+        let room = &self[start..];
+        let mut data = [0; WORD_BYTES / 4];
+        for (word, bytes) in data.iter_mut().zip(room.chunks(4)) {
+            let mut four = [0; 4];
+            four[..bytes.len()].copy_from_slice(bytes);
+            *word = u32::from_le_bytes(four);
+        }
+        AxiRead { last, response: if room.is_empty() { SLAVE_ERROR } else { 0 }, data }
+    }
 }
+
+/// What a memory answers, on the ports with these names, and what these ports ask.
+macro_rules! axi_ports {
+    ($inputs:ty, $outputs:ty, $drive:ident, $request:ident: $aw_ready:ident $w_ready:ident $b_valid:ident $b_response:ident
+     $ar_ready:ident $r_valid:ident $r:ident; $aw_valid:ident $aw:ident $w_valid:ident $w:ident $ar_valid:ident $ar:ident
+     $r_ready:ident) => {
+        fn $drive(inputs: &mut $inputs, answer: &crate::axi::Answer) {
+            inputs.$aw_ready = answer.address_write_ready.into();
+            inputs.$w_ready = answer.write_ready.into();
+            inputs.$b_valid = answer.response.is_some().into();
+            inputs.$b_response = answer.response.unwrap_or_default();
+            inputs.$ar_ready = answer.address_read_ready.into();
+            inputs.$r_valid = answer.read.is_some().into();
+            if let Some(read) = &answer.read {
+                inputs.$r = read.pack();
+            }
+        }
+
+        fn $request(outputs: &$outputs) -> crate::axi::Request {
+            use crate::package::{AxiAddress, WriteBeat};
+            crate::axi::Request {
+                address_write: (outputs.$aw_valid != 0).then(|| AxiAddress::from_bits(outputs.$aw)),
+                write: (outputs.$w_valid != 0).then(|| WriteBeat::unpack(&outputs.$w)),
+                address_read: (outputs.$ar_valid != 0).then(|| AxiAddress::from_bits(outputs.$ar)),
+                read_ready: outputs.$r_ready != 0,
+            }
+        }
+    };
+}
+pub(crate) use axi_ports;
 
 #[cfg(test)]
 mod tests {
@@ -259,18 +298,18 @@ mod tests {
     #[test]
     fn a_write_is_there_when_its_response_is() {
         let (mut port, mut memory) = (port(), vec![0; 256]);
-        port.answer(0, &mut memory);
+        port.answer(0, &mut memory[..]);
         let address = Some(AxiAddress { address: 64, length: 1 });
         port.take(0, &Request { address_write: address, ..Request::default() });
         for tick in 1..=2 {
-            assert!(port.answer(tick, &mut memory).write_ready);
+            assert!(port.answer(tick, &mut memory[..]).write_ready);
             let beat = Some(write(tick == 2, if tick == 2 { 0b110 } else { u64::MAX }, tick as u8));
             port.take(tick, &Request { write: beat, ..Request::default() });
         }
-        assert_eq!(port.answer(3, &mut memory).response, None);
+        assert_eq!(port.answer(3, &mut memory[..]).response, None);
         assert_eq!(memory[64..128], [1; 64]);
         assert_eq!(memory[128..132], [0; 4]);
-        assert_eq!(port.answer(4, &mut memory).response, Some(0));
+        assert_eq!(port.answer(4, &mut memory[..]).response, Some(0));
         assert_eq!(memory[128..132], [0, 2, 2, 0]);
         assert!(!port.is_busy());
     }
@@ -278,31 +317,31 @@ mod tests {
     #[test]
     fn a_read_waits_for_its_latency_and_then_for_the_port() {
         let (mut port, mut memory) = (port(), (0..=255).collect::<Vec<u8>>());
-        port.answer(0, &mut memory);
+        port.answer(0, &mut memory[..]);
         let address = Some(AxiAddress { address: 64, length: 1 });
         port.take(0, &Request { address_read: address, ..Request::default() });
-        assert!(port.answer(2, &mut memory).read.is_none());
+        assert!(port.answer(2, &mut memory[..]).read.is_none());
         for tick in 3..5 {
-            let word = port.answer(tick, &mut memory).read.unwrap();
+            let word = port.answer(tick, &mut memory[..]).read.unwrap();
             assert_eq!((word.data[0], word.last), (0x4342_4140, false));
             port.take(tick, &Request { read_ready: tick == 4, ..Request::default() });
         }
-        let word = port.answer(5, &mut memory).read.unwrap();
+        let word = port.answer(5, &mut memory[..]).read.unwrap();
         assert_eq!((word.data[0], word.last, word.response), (0x8382_8180, true, 0));
     }
 
     #[test]
     fn what_is_not_installed_is_an_error() {
         let (mut port, mut memory) = (port(), vec![7; 100]);
-        port.answer(0, &mut memory);
+        port.answer(0, &mut memory[..]);
         let address = Some(AxiAddress { address: 64, length: 0 });
         port.take(0, &Request { address_write: address, ..Request::default() });
-        port.answer(1, &mut memory);
+        port.answer(1, &mut memory[..]);
         port.take(1, &Request { write: Some(write(true, 1 << 36, 1)), ..Request::default() });
-        assert_eq!(port.answer(3, &mut memory).response, Some(SLAVE_ERROR));
+        assert_eq!(port.answer(3, &mut memory[..]).response, Some(SLAVE_ERROR));
         assert_eq!(memory, [7; 100]);
-        assert_eq!(load(&memory, 64, true).response, 0);
-        assert_eq!(load(&memory, 128, true).response, SLAVE_ERROR);
-        assert_eq!(load(&memory, u64::MAX, true).response, SLAVE_ERROR);
+        assert_eq!(memory.load(64, true).response, 0);
+        assert_eq!(memory.load(128, true).response, SLAVE_ERROR);
+        assert_eq!(memory.load(u64::MAX, true).response, SLAVE_ERROR);
     }
 }

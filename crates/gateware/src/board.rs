@@ -6,11 +6,16 @@ use weft_rdma::{FlatMemory, MemoryFault, RegionMemory, Target};
 use weft_time::Instant;
 
 use crate::CYCLE;
-use crate::axi::{Answer, AxiPort, Gate, Latency, Pressure, Request};
+use crate::axi::{AxiPort, Gate, Latency, Pressure, axi_ports};
 use crate::engine::{Change, Engine, EngineEvent};
 use crate::mac::{Beat, FrameSink, FrameSource, TransmitMac};
-use crate::model::{Inputs, Model, Outputs};
-use crate::package::{self, AxiAddress, Completion, ReceiveRequest, RpcCall, WorkRequest, WriteBeat};
+use crate::model::{
+    self,
+    weft_nic::{Inputs, Outputs},
+};
+
+type Model = model::Model<model::weft_nic::Top>;
+use crate::package::{self, Completion, ReceiveRequest, RpcCall, WorkRequest, WriteBeat};
 
 /// Idle cycles in a row after which the clock may stand still. One would do if no block were ever early with its `idle_o`.
 const IDLE_CYCLES: u32 = 2;
@@ -303,7 +308,7 @@ impl Board {
         drive_hbm(inputs, &answer);
         let answer = self.host.answer(tick, self.memory.image_mut(Target::Host));
         drive_host(inputs, &answer);
-        let answer = self.retransmission.answer(tick, &mut self.retransmission_memory);
+        let answer = self.retransmission.answer(tick, &mut self.retransmission_memory[..]);
         drive_retransmission(inputs, &answer);
 
         self.model.step(inputs, &mut self.outputs, now.as_ps());
@@ -498,38 +503,11 @@ fn sample_engine(outputs: &Outputs, inputs: &Inputs, engine: &mut Engine, cycle:
     }
 }
 
-/// What a memory answers, on the ports with this prefix, and what these ports ask.
-macro_rules! axi_ports {
-    ($drive:ident, $request:ident: $aw_ready:ident $w_ready:ident $b_valid:ident $b_response:ident $ar_ready:ident
-     $r_valid:ident $r:ident; $aw_valid:ident $aw:ident $w_valid:ident $w:ident $ar_valid:ident $ar:ident $r_ready:ident) => {
-        fn $drive(inputs: &mut Inputs, answer: &Answer) {
-            inputs.$aw_ready = answer.address_write_ready.into();
-            inputs.$w_ready = answer.write_ready.into();
-            inputs.$b_valid = answer.response.is_some().into();
-            inputs.$b_response = answer.response.unwrap_or_default();
-            inputs.$ar_ready = answer.address_read_ready.into();
-            inputs.$r_valid = answer.read.is_some().into();
-            if let Some(read) = &answer.read {
-                inputs.$r = read.pack();
-            }
-        }
-
-        fn $request(outputs: &Outputs) -> Request {
-            Request {
-                address_write: (outputs.$aw_valid != 0).then(|| AxiAddress::from_bits(outputs.$aw)),
-                write: (outputs.$w_valid != 0).then(|| WriteBeat::unpack(&outputs.$w)),
-                address_read: (outputs.$ar_valid != 0).then(|| AxiAddress::from_bits(outputs.$ar)),
-                read_ready: outputs.$r_ready != 0,
-            }
-        }
-    };
-}
-
-axi_ports!(drive_hbm, hbm_request: hbm_aw_ready_i hbm_w_ready_i hbm_b_valid_i hbm_b_response_i hbm_ar_ready_i
+axi_ports!(Inputs, Outputs, drive_hbm, hbm_request: hbm_aw_ready_i hbm_w_ready_i hbm_b_valid_i hbm_b_response_i hbm_ar_ready_i
     hbm_r_valid_i hbm_r_i; hbm_aw_valid_o hbm_aw_o hbm_w_valid_o hbm_w_o hbm_ar_valid_o hbm_ar_o hbm_r_ready_o);
-axi_ports!(drive_host, host_request: host_aw_ready_i host_w_ready_i host_b_valid_i host_b_response_i host_ar_ready_i
+axi_ports!(Inputs, Outputs, drive_host, host_request: host_aw_ready_i host_w_ready_i host_b_valid_i host_b_response_i host_ar_ready_i
     host_r_valid_i host_r_i; host_aw_valid_o host_aw_o host_w_valid_o host_w_o host_ar_valid_o host_ar_o host_r_ready_o);
-axi_ports!(drive_retransmission, retransmission_request: retransmission_aw_ready_i retransmission_w_ready_i
+axi_ports!(Inputs, Outputs, drive_retransmission, retransmission_request: retransmission_aw_ready_i retransmission_w_ready_i
     retransmission_b_valid_i retransmission_b_response_i retransmission_ar_ready_i retransmission_r_valid_i
     retransmission_r_i; retransmission_aw_valid_o retransmission_aw_o retransmission_w_valid_o retransmission_w_o
     retransmission_ar_valid_o retransmission_ar_o retransmission_r_ready_o);

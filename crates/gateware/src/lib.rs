@@ -18,6 +18,10 @@
 mod axi;
 mod board;
 mod engine;
+#[cfg(kv_in_gates)]
+pub mod engine_package;
+#[cfg(kv_in_gates)]
+pub mod kv;
 pub mod latency;
 mod mac;
 mod model;
@@ -28,6 +32,8 @@ mod registers;
 
 pub use axi::{Latency, Pressure};
 pub use engine::{EngineEvent, EnginePort};
+#[cfg(kv_in_gates)]
+pub use kv::{KvOutput, RtlKv, RtlKvConfig};
 pub use nic::{Arcs, RtlNic, RtlNicConfig};
 
 use weft_time::Duration;

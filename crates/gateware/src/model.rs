@@ -1,4 +1,4 @@
-//! One Verilated NIC: clock and ports.
+//! Verilated modules: clock and ports.
 
 use std::ffi::{CStr, CString, c_char};
 use std::fs::File;
@@ -10,48 +10,96 @@ use std::ptr::NonNull;
 #[cfg(feature = "fst")]
 use {libz_sys as _, lz4_sys as _};
 
-include!(concat!(env!("OUT_DIR"), "/ports.rs"));
-
 // The arrays of a model are words of the machine, and are read as bytes.
 const _: () = assert!(cfg!(target_endian = "little"));
 
 /// The C++ side's instance.
 #[repr(C)]
-struct Instance {
+pub(crate) struct Instance {
     _opaque: [u8; 0],
 }
 
-unsafe extern "C" {
-    fn weft_model_new(seed: u32) -> *mut Instance;
-    fn weft_model_delete(model: *mut Instance);
-    fn weft_model_step(
-        model: *mut Instance,
-        inputs: *const Inputs,
-        outputs: *mut Outputs,
-        time_ps: u64,
-    ) -> bool;
-    fn weft_model_failure(model: *const Instance) -> *const c_char;
-    fn weft_model_trace(model: *mut Instance, path: *const c_char) -> bool;
-    fn weft_model_trace_end(model: *mut Instance);
-    fn weft_model_memory(model: *mut Instance, on_chip: bool, bytes: *mut usize) -> *mut u8;
+/// The functions of the C++ side.
+#[derive(Debug)]
+pub(crate) struct Functions<I, O> {
+    new: unsafe extern "C" fn(u32) -> *mut Instance,
+    delete: unsafe extern "C" fn(*mut Instance),
+    step: unsafe extern "C" fn(*mut Instance, *const I, *mut O, u64) -> bool,
+    failure: unsafe extern "C" fn(*const Instance) -> *const c_char,
+    trace: unsafe extern "C" fn(*mut Instance, *const c_char) -> bool,
+    trace_end: unsafe extern "C" fn(*mut Instance),
+    memory: unsafe extern "C" fn(*mut Instance, bool, *mut usize) -> *mut u8,
 }
 
-/// An instance of the top level, after reset.
+/// A module that was built.
+///
+/// # Safety
+/// The functions must be those of one module, and the structs its ports as the build has written them.
+pub(crate) unsafe trait Top {
+    type Inputs;
+    type Outputs;
+    const FUNCTIONS: Functions<Self::Inputs, Self::Outputs>;
+}
+
+/// The ports and functions of a module, from what the build has written.
+macro_rules! top {
+    ($(#[$doc:meta])* $module:ident: $ports:literal) => {
+        $(#[$doc])*
+        pub(crate) mod $module {
+            use super::{Functions, Instance, c_char};
+
+            include!(concat!(env!("OUT_DIR"), "/", $ports));
+
+            #[derive(Debug)]
+            pub(crate) struct Top;
+
+            // SAFETY: the build writes structs and functions from one Verilated module.
+            unsafe impl super::Top for Top {
+                type Inputs = Inputs;
+                type Outputs = Outputs;
+                const FUNCTIONS: Functions<Inputs, Outputs> = Functions {
+                    new: model_new,
+                    delete: model_delete,
+                    step: model_step,
+                    failure: model_failure,
+                    trace: model_trace,
+                    trace_end: model_trace_end,
+                    memory: model_memory,
+                };
+            }
+        }
+    };
+}
+
+top! {
+    /// The NIC.
+    weft_nic: "weft_nic_ports.rs"
+}
+
+#[cfg(kv_in_gates)]
+top! {
+    /// The key-value engine.
+    kv: "kv_ports.rs"
+}
+
+/// An instance of a module, after reset.
 #[derive(Debug)]
-pub(crate) struct Model {
+pub(crate) struct Model<T: Top> {
     instance: NonNull<Instance>,
+    functions: std::marker::PhantomData<T>,
 }
 
 // SAFETY: all state of an instance lies in its own Verilator context, and whoever has the `Model` is the only one to use it.
-unsafe impl Send for Model {}
+unsafe impl<T: Top> Send for Model<T> {}
 
-impl Model {
-    /// A NIC that has just been reset. Storage that reset leaves alone holds zeros, or bits that follow from a seed that is
+impl<T: Top> Model<T> {
+    /// A module that has just been reset. Storage that reset leaves alone holds zeros, or bits that follow from a seed that is
     /// not zero.
     pub(crate) fn new(seed: u32) -> Self {
         // SAFETY: the function has no preconditions.
-        let instance = unsafe { weft_model_new(seed) };
-        Self { instance: NonNull::new(instance).expect("the C++ side allocates or ends the process") }
+        let instance = unsafe { (T::FUNCTIONS.new)(seed) };
+        let instance = NonNull::new(instance).expect("the C++ side allocates or ends the process");
+        Self { instance, functions: std::marker::PhantomData }
     }
 
     /// One clock cycle: `outputs` are those that belong to `inputs`, before the rising edge.
@@ -59,15 +107,17 @@ impl Model {
     /// # Panics
     /// If an assertion of the gateware fails: it has a mistake, and nothing that it does later can be trusted.
     #[inline]
-    pub(crate) fn step(&mut self, inputs: &Inputs, outputs: &mut Outputs, time_ps: u64) {
+    pub(crate) fn step(&mut self, inputs: &T::Inputs, outputs: &mut T::Outputs, time_ps: u64) {
         // SAFETY: the instance lives, and both structs have the layout that the build has written for both sides.
-        let failed = unsafe { weft_model_step(self.instance.as_ptr(), inputs, outputs, time_ps) };
+        let failed = unsafe { (T::FUNCTIONS.step)(self.instance.as_ptr(), inputs, outputs, time_ps) };
         assert!(!failed, "gateware: {} (at {time_ps} ps)", self.failure());
     }
 
     fn failure(&self) -> String {
         // SAFETY: the C++ side returns a string that lives as long as the instance is not used again.
-        unsafe { CStr::from_ptr(weft_model_failure(self.instance.as_ptr())) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr((T::FUNCTIONS.failure)(self.instance.as_ptr())) }
+            .to_string_lossy()
+            .into_owned()
     }
 
     /// The bytes of the on-chip memory, or of the register file as reads see it.
@@ -79,7 +129,7 @@ impl Model {
     pub(crate) fn memory_mut(&mut self, on_chip: bool) -> &mut [u8] {
         let mut bytes = 0;
         // SAFETY: the instance lives, and `bytes` is a place for a number.
-        let array = unsafe { weft_model_memory(self.instance.as_ptr(), on_chip, &mut bytes) };
+        let array = unsafe { (T::FUNCTIONS.memory)(self.instance.as_ptr(), on_chip, &mut bytes) };
         if array.is_null() {
             return &mut [];
         }
@@ -100,7 +150,7 @@ impl Model {
         File::create(path)?;
         let name = CString::new(path.as_os_str().as_encoded_bytes())?;
         // SAFETY: the instance lives, and the C++ side copies the name.
-        if unsafe { weft_model_trace(self.instance.as_ptr(), name.as_ptr()) } {
+        if unsafe { (T::FUNCTIONS.trace)(self.instance.as_ptr(), name.as_ptr()) } {
             Ok(())
         } else {
             Err(io::Error::other(format!("{} cannot be written", path.display())))
@@ -110,14 +160,14 @@ impl Model {
     /// Closes the waveform file, if there is one.
     pub(crate) fn end_trace(&mut self) {
         // SAFETY: the instance lives.
-        unsafe { weft_model_trace_end(self.instance.as_ptr()) }
+        unsafe { (T::FUNCTIONS.trace_end)(self.instance.as_ptr()) }
     }
 }
 
-impl Drop for Model {
+impl<T: Top> Drop for Model<T> {
     fn drop(&mut self) {
         self.end_trace();
         // SAFETY: nobody else has the pointer.
-        unsafe { weft_model_delete(self.instance.as_ptr()) }
+        unsafe { (T::FUNCTIONS.delete)(self.instance.as_ptr()) }
     }
 }

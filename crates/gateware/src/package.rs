@@ -14,7 +14,7 @@ include!(concat!(env!("OUT_DIR"), "/package.rs"));
 
 /// Puts the low `bits` (1 to 64) of `value` at bit `at` of `words`, which hold zeros there.
 #[inline]
-fn put(words: &mut [u32], at: u32, bits: u32, value: u64) {
+pub(crate) fn put(words: &mut [u32], at: u32, bits: u32, value: u64) {
     let value = u128::from(value & (u64::MAX >> (64 - bits))) << (at % 32);
     let first = (at / 32) as usize;
     for (word, part) in words[first..].iter_mut().zip([value, value >> 32, value >> 64]) {
@@ -24,7 +24,7 @@ fn put(words: &mut [u32], at: u32, bits: u32, value: u64) {
 
 /// The `bits` (1 to 64) at bit `at` of `words`.
 #[inline]
-fn take(words: &[u32], at: u32, bits: u32) -> u64 {
+pub(crate) fn take(words: &[u32], at: u32, bits: u32) -> u64 {
     let first = (at / 32) as usize;
     let mut value = 0_u128;
     for (index, word) in words[first..].iter().take(3).enumerate() {
@@ -35,7 +35,7 @@ fn take(words: &[u32], at: u32, bits: u32) -> u64 {
 
 /// Puts the low `bits` of `values` at bit `at` of `words`, which hold zeros there.
 #[inline]
-fn put_words(words: &mut [u32], at: u32, bits: u32, values: &[u32]) {
+pub(crate) fn put_words(words: &mut [u32], at: u32, bits: u32, values: &[u32]) {
     for (index, &value) in (0..).zip(values) {
         let left = bits.saturating_sub(32 * index).min(32);
         if left > 0 {
@@ -46,7 +46,7 @@ fn put_words(words: &mut [u32], at: u32, bits: u32, values: &[u32]) {
 
 /// The `bits` at bit `at` of `words`, as words.
 #[inline]
-fn take_words<const N: usize>(words: &[u32], at: u32, bits: u32) -> [u32; N] {
+pub(crate) fn take_words<const N: usize>(words: &[u32], at: u32, bits: u32) -> [u32; N] {
     let mut values = [0; N];
     for (index, value) in (0..).zip(&mut values) {
         let left = bits.saturating_sub(32 * index).min(32);
