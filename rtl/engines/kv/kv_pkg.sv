@@ -269,7 +269,7 @@ package kv_pkg;
     CutRemember,    // the last decision was carried out
     CutForget,      // all of them
     TransferBegin,  // everything has to come
-    TransferStop,   // nothing has to come
+    TransferStop,   // nothing has to come; with `take`, attempts are counted anew
     TransferAsk,    // asks again, with a new attempt
     TransferTake,   // a chunk of `from`; its payload follows. Counts only with `take`
     TransferGive    // answers `from`
@@ -296,6 +296,7 @@ package kv_pkg;
     control_verdict_e verdict;
     node_set_t        heard;  // ViewHear: whom the sender has heard
     logic             asked;  // a StateRequest was sent
+    logic             moved;  // TransferTake: the chunk was installed
   } control_answer_t;
 
   // Events of kv_control.
@@ -304,7 +305,7 @@ package kv_pkg;
     logic chunks_installed;
     logic chunks_stale;
     logic dropped_malformed;      // a chunk's records; what ControlMalformed says, kv_streams counts
-    logic dropped_wrong_role;     // a chunk of a node that was not asked
+    logic dropped_wrong_role;     // a chunk of a node that is no full member
     logic dropped_contradiction;  // a chunk of what this node has not accepted
   } kv_control_events_t;
 
