@@ -315,24 +315,28 @@ module kv_intake
   // The value: what is left of the beat at hand and the front of the next one.
 
   logic whole_q, call_q;
-  value_beats_t left_q;
-  logic [5:0] empty_q;
+  // Beats behind the one that is offered; bytes of the last one, 0 if it is full.
+  value_beats_t left_q, left_d;
+  logic [5:0] used_q, used_d;
+  // The bytes of the beat that is offered; chosen before, because data and mask make one LUT then.
   logic [BeatBytes-1:0] keep_q;
-  logic [5:0] used;
 
-  assign used = value_bytes[5:0];
+  assign left_d = take ? value_beats_t'((value_bytes[10:0] - 11'd1) >> 6) : left_q - 1'b1;
+  assign used_d = take ? value_bytes[5:0] : used_q;
 
   always_ff @(posedge clk_i) begin
     if (take) begin
       whole_q <= message_q == MessageWhole;
       call_q  <= is_call;
-      left_q  <= value_beats_t'((value_bytes[10:0] - 11'd1) >> 6);
-      empty_q <= -used;
-      for (int unsigned i = 0; i < BeatBytes; i++) begin
-        keep_q[i] <= message_q == MessageWhole || used == '0 || 6'(i) < used;
+    end
+    if (take || give) begin
+      left_q <= left_d;
+      used_q <= used_d;
+      if (left_d != '0 || used_d == '0 || (take ? message_q == MessageWhole : whole_q)) begin
+        keep_q <= '1;
+      end else begin
+        for (int unsigned i = 0; i < BeatBytes; i++) keep_q[i] <= 6'(i) < used_d;
       end
-    end else if (give) begin
-      left_q <= left_q - 1'b1;
     end
   end
 
@@ -345,13 +349,13 @@ module kv_intake
     else if (call_q) shifted = {payload_i.data[CallShift-1:0], beat_q.data[BeatBits-1:CallShift]};
     else shifted = {payload_i.data[WriteShift-1:0], beat_q.data[BeatBits-1:WriteShift]};
     for (int unsigned i = 0; i < BeatBytes; i++) begin
-      value_o.data[8*i+:8] = give_last && !keep_q[i] ? '0 : shifted[8*i+:8];
+      value_o.data[8*i+:8] = keep_q[i] ? shifted[8*i+:8] : '0;
     end
   end
 
   assign give_last = whole_q ? beat_q.last : left_q == '0;
   assign value_valid_o = give_q && beat_valid_q && (beat_q.last || payload_valid_i);
   assign value_o.last = give_last;
-  assign value_o.empty = give_last ? (whole_q ? beat_q.empty : empty_q) : '0;
+  assign value_o.empty = give_last ? (whole_q ? beat_q.empty : -used_q) : '0;
 
 endmodule
