@@ -384,4 +384,17 @@ package kv_pkg;
     return kv_mix_half(kv_mix_half(word, 1'b0), 1'b1);
   endfunction
 
+  // A length modulo twice the window: distances within a window are exact.
+  typedef logic [$clog2(WindowEntries):0] window_count_t;
+
+  // Events of kv_lookup_reply.
+  typedef struct packed {logic reads;} kv_lookup_reply_events_t;
+
+  // Events of kv_committer.
+  typedef struct packed {
+    logic entries_applied;
+    logic reads;
+    logic reads_waited;
+  } kv_committer_events_t;
+
 endpackage
