@@ -1,0 +1,131 @@
+// When to say something again: the twin of `Pace` in crates/engines/kv/src/stream.rs, for all timers of the engine.
+//
+// A pace waits for an interval without progress, which doubles up to a limit each time it has run out. Its timer looks at the
+// clock when it fires and is only ever moved to an earlier time, so that progress, which is frequent, moves no timer.
+//
+// One command may do several things, in this order: `fire` (the timer has fired), `progress` (something moved, or begins to be
+// outstanding), `arm` (set the timer, if it is not set to that time or an earlier one).
+// Latency: 2 cycles to `done_o` and to the timer. Throughput: one command every 2 cycles. Order: kept.
+module kv_pace
+  import weft_pkg::*;
+  import kv_pkg::*;
+#(
+  parameter int unsigned N     = 16,           // a power of two
+  parameter cycles_t     First = Retransmit,
+  parameter cycles_t     Most  = RetransmitMax // First times a power of two, up to 2^7
+) (
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+  input  cycles_t              now_i,
+  // No timer is set.
+  input  logic                 forget_i,
+  input  logic                 command_valid_i,
+  output logic                 command_ready_o,
+  input  logic [$clog2(N)-1:0] pace_i,
+  input  logic                 fire_i,
+  input  logic                 progress_i,
+  input  logic                 arm_i,
+  output logic                 done_o,
+  // With `done_o`, after `fire`: it is time to speak.
+  output logic                 due_o,
+  output logic                 timer_valid_o,
+  output logic [$clog2(N)-1:0] timer_o,
+  output cycles_t              timer_at_o,
+  output logic                 idle_o
+);
+
+  localparam int unsigned DoublingsMax = $clog2(Most / First);
+
+  typedef struct packed {
+    logic [2:0] doublings;
+    cycles_t    since;
+  } interval_t;
+
+  (* ram_style = "distributed" *)
+  interval_t intervals[N];
+  (* ram_style = "distributed" *)
+  cycles_t   sets     [N];
+  logic [N-1:0] set_q;
+
+  logic                 busy_q;
+  logic [$clog2(N)-1:0] pace_q;
+  logic fire_q, progress_q, arm_q;
+  interval_t interval_q;
+  cycles_t   due_at_q;
+  cycles_t   set_at_q;
+  cycles_t   now_q;
+
+  // The first of the two cycles reads, the second decides.
+
+  function automatic cycles_t length(logic [2:0] doublings);
+    cycles_t result = First;
+    for (int unsigned i = 0; i <= DoublingsMax; i++) begin
+      if (doublings == 3'(i)) result = First << i;
+    end
+    return result;
+  endfunction
+
+  assign command_ready_o = !busy_q;
+
+  interval_t read;
+  assign read = intervals[pace_i];
+
+  always_ff @(posedge clk_i) begin
+    if (command_valid_i && !busy_q) begin
+      pace_q     <= pace_i;
+      fire_q     <= fire_i;
+      progress_q <= progress_i;
+      arm_q      <= arm_i;
+      now_q      <= now_i;
+      set_at_q   <= sets[pace_i];
+      if (progress_i) begin
+        interval_q <= '{doublings: '0, since: now_i};
+        due_at_q   <= now_i + First;
+      end else begin
+        interval_q <= read;
+        due_at_q   <= read.since + length(read.doublings);
+      end
+    end
+  end
+
+  logic late;
+  assign due_o = fire_q && set_q[pace_q] && now_q >= due_at_q;
+  assign late = arm_q && (!set_q[pace_q] || set_at_q > due_at_q);
+  assign done_o = busy_q;
+  assign timer_valid_o = busy_q && late;
+  assign timer_o = pace_q;
+  assign timer_at_o = due_at_q;
+  assign idle_o = !busy_q;
+
+  interval_t written;
+  always_comb begin
+    written = interval_q;
+    if (due_o) begin
+      written.since = now_q;
+      if (interval_q.doublings != 3'(DoublingsMax)) written.doublings = interval_q.doublings + 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (busy_q && (progress_q || due_o)) intervals[pace_q] <= written;
+    if (timer_valid_o) sets[pace_q] <= due_at_q;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      busy_q <= 1'b0;
+      set_q  <= '0;
+    end else begin
+      busy_q <= command_valid_i && !busy_q;
+      if (busy_q && fire_q) set_q[pace_q] <= 1'b0;
+      if (busy_q && late) set_q[pace_q] <= 1'b1;
+      if (forget_i) set_q <= '0;
+    end
+  end
+
+  // A fired pace is armed by a later command, when what is to be said has been said.
+  always_ff @(posedge clk_i) begin
+    if (rst_ni && command_valid_i) assert (!fire_i || !progress_i && !arm_i);
+  end
+
+endmodule
