@@ -1,0 +1,262 @@
+// Carries out what is committed, behind the streams: for each entry the session's record, the answer to its caller, answers to
+// the reads that wait for it, and its change of the table. The twin of `Kv::commit_to` of crates/engines/kv/src/engine.rs.
+//
+// The caller's answer goes first, together with the record; nobody waits for an entry that this node leads. The change of
+// the table comes after all answers that take their value from the window have been handed on, since the entry's place
+// is free when the table reports it. Each entry makes one change that counts; that of one that changes nothing, or that
+// lies in a bucket which a joining node has yet to get, deletes what is older than version 0: nothing.
+//
+// Latency: 2 cycles from a length to the answer and the rest, when nothing else is inside. Throughput: an entry in 3
+// cycles; in 6 and 4 for each read if reads may wait for it. Order: of the numbers within a stream; streams take fair turns.
+// Stalls: when any of those that it asks does.
+module kv_committer
+  import weft_pkg::*;
+  import engines_pkg::*;
+  import kv_pkg::*;
+  import kv_messages_pkg::*;
+(
+  input logic clk_i,
+  input logic rst_ni,
+
+  // How much of each stream is committed. Its entries can be read.
+  /* verilator lint_off UNUSEDSIGNAL */  // differences are small: low bits are enough
+  input  lengths_t                    committed_i,
+  /* verilator lint_on UNUSEDSIGNAL */
+  // All streams begin anew; when `idle_o`, and `committed_i` with it.
+  input  logic                        restart_i,
+  // How much of that has been handled, modulo twice the window.
+  output window_count_t [Streams-1:0] reached_o,
+
+  // The view, and whether the node may answer reads.
+  input epoch_t                  epoch_i,
+  input node_set_t               full_i,
+  input logic                    serves_i,
+  // What of the table is there: all of it, of these streams all, of `source_i`, if joining, what is before the cursor and its
+  // bucket if the way is not 0.
+  input logic                    complete_i,
+  input logic      [Streams-1:0] done_i,
+  input logic                    joining_i,
+  input stream_t                 source_i,
+  input bucket_t                 cursor_bucket_i,
+  input way_t                    cursor_way_i,
+
+  // Entries of the window. What is read, and taken, stays until the next time. Numbers are modulo twice the window, too.
+  output logic    read_valid_o,
+  input  logic    read_ready_i,
+  output stream_t read_stream_o,
+  output number_t read_number_o,
+  input  logic    read_done_i,
+  input  entry_t  read_i,
+  // Reads that wait.
+  output logic    take_valid_o,
+  input  logic    take_ready_i,
+  output stream_t take_stream_o,
+  output number_t take_number_o,
+  input  logic    take_done_i,
+  input  logic    take_some_i,
+  input  asker_t  take_i,
+
+  // Answers to SessionRecord are not looked at.
+  output logic             session_valid_o,
+  input  logic             session_ready_i,
+  output session_request_t session_o,
+  output logic             outgoing_valid_o,
+  input  logic             outgoing_ready_i,
+  output outgoing_t        outgoing_o,
+  output logic             apply_valid_o,
+  input  logic             apply_ready_i,
+  output apply_t           apply_o,
+  // The beats of the value go from the window to the table past this block.
+  output logic             value_read_valid_o,
+  input  logic             value_read_ready_i,
+  output stream_t          value_read_stream_o,
+  output window_place_t    value_read_place_o,
+  output value_beats_t     value_read_beats_o,
+
+  output kv_committer_events_t events_o,
+  output logic                 idle_o
+);
+
+  // The next entry: of the stream behind the one that had the last turn which has any, or the lowest.
+
+  typedef enum logic [1:0] {
+    Pick,
+    Read,
+    Handle
+  } state_e;
+
+  state_e                      state_q;
+  window_count_t [Streams-1:0] reached_q;
+  logic          [Streams-1:0] pending;
+  stream_t                     stream_q;
+  stream_t                     pick;
+  // Of the entry at hand.
+  window_count_t               number_q;
+  logic                        handle;
+  logic                        finish;
+
+  always_comb begin
+    for (int unsigned i = 0; i < Streams; i++) begin
+      pending[i] = committed_i[i][$bits(window_count_t)-1:0] != reached_q[i];
+    end
+    pick = stream_q;
+    for (int unsigned i = Streams; i > 0; i--) begin
+      if (pending[i-1]) pick = stream_t'(i - 1);
+    end
+    for (int unsigned i = Streams; i > 0; i--) begin
+      if (pending[i-1] && stream_t'(i - 1) > stream_q) pick = stream_t'(i - 1);
+    end
+  end
+
+  assign read_valid_o = state_q == Pick && |pending;
+  assign read_stream_o = pick;
+  assign read_number_o = number_t'(window_count_t'(reached_q[pick] + 1'b1));
+  assign handle = state_q == Handle || (state_q == Read && read_done_i);
+  assign reached_o = reached_q;
+  assign idle_o = state_q == Pick && pending == '0;
+
+  always_ff @(posedge clk_i) begin
+    if (read_valid_o && read_ready_i) begin
+      stream_q <= pick;
+      number_q <= read_number_o[$bits(window_count_t)-1:0];
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || restart_i) begin
+      reached_q <= '0;
+    end else if (finish) begin
+      for (int unsigned i = 0; i < Streams; i++) begin
+        if (stream_q == stream_t'(i)) reached_q[i] <= number_q;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      state_q <= Pick;
+    end else begin
+      if (read_valid_o && read_ready_i) state_q <= Read;
+      if (handle) state_q <= finish ? Pick : Handle;
+    end
+  end
+
+  // What is to be done with it, and what is done.
+
+  typedef struct packed {
+    logic answer;  // to the caller
+    logic record;
+    logic asked;   // for a read that waits
+    logic taken;   // there is one, to be answered
+    logic reads;   // all of them
+    logic apply;
+    logic value;   // its value is on its way
+  } progress_t;
+
+  progress_t progress_d, progress_q;
+
+  window_place_t place;
+  logic          changes;
+  logic          deletes;
+  logic          held;
+  logic          applies;
+  logic          has_value;
+  logic          may_apply;
+
+  assign place = window_place_t'(number_q - 1'b1);
+  assign changes = read_i.status == StatusOk;
+  assign deletes = read_i.operation == Delete;
+  assign held = complete_i || done_i[stream_q] || (joining_i && source_i == stream_q
+      && (read_i.place.bucket < cursor_bucket_i
+      || (read_i.place.bucket == cursor_bucket_i && cursor_way_i != '0)));
+  assign applies = changes && held;
+  assign has_value = applies && !deletes && read_i.value_bytes != '0;
+  // Only entries of others that change something have reads that wait.
+  assign may_apply = read_i.led || !changes || progress_q.reads;
+
+  assign session_valid_o = handle && !progress_q.record;
+  assign session_o = '{
+          command: SessionRecord,
+          room: 1'b0,
+          client: read_i.asker.client,
+          request: read_i.asker.request,
+          status: read_i.status,
+          version: read_i.version,
+          index: '0
+      };
+
+  assign take_valid_o = handle && !may_apply && !progress_q.asked && !progress_q.taken;
+  assign take_stream_o = stream_q;
+  assign take_number_o = number_t'(number_q);
+
+  // A read gets the value if there is one to get and the node may still serve.
+  logic reads_value;
+  assign reads_value = serves_i && !deletes;
+  assign outgoing_valid_o = handle && (read_i.led ? !progress_q.answer : progress_q.taken);
+  always_comb begin
+    if (read_i.led) begin
+      outgoing_o = plain_reply(read_i.asker, read_i.status, read_i.version, epoch_i, full_i);
+    end else begin
+      outgoing_o = reply(
+        take_i,
+        reads_value ? StatusOk : serves_i ? StatusNotFound : StatusNotServing,
+        reads_value ? read_i.version : '0,
+        epoch_i,
+        full_i,
+        ValueWindow,
+        reads_value ? read_i.value_bytes : '0,
+        stream_q,
+        place
+      );
+    end
+  end
+
+  assign apply_valid_o = handle && may_apply && !progress_q.apply;
+  assign apply_o = '{
+          deletes: deletes || !applies,
+          newer_only: !applies,
+          key: read_i.key,
+          place: read_i.place,
+          version: applies ? read_i.version : '0,
+          value_bytes: has_value ? read_i.value_bytes : '0,
+          reserved: read_i.reserved,
+          counts: 1'b1,
+          stream: stream_q
+      };
+
+  value_bytes_t value_last;
+  assign value_last = read_i.value_bytes - 1'b1;
+  assign value_read_valid_o = handle && may_apply && has_value && !progress_q.value;
+  assign value_read_stream_o = stream_q;
+  assign value_read_place_o = place;
+  assign value_read_beats_o = value_beats_t'(value_last[10:6]) + 1'b1;
+
+  always_comb begin
+    progress_d = progress_q;
+    if (session_valid_o && session_ready_i) progress_d.record = 1'b1;
+    if (outgoing_valid_o && outgoing_ready_i) begin
+      progress_d.answer = 1'b1;
+      progress_d.taken  = 1'b0;
+    end
+    if (take_valid_o && take_ready_i) progress_d.asked = 1'b1;
+    if (take_done_i) begin
+      progress_d.asked = 1'b0;
+      progress_d.taken = take_some_i;
+      progress_d.reads = !take_some_i;
+    end
+    if (apply_valid_o && apply_ready_i) progress_d.apply = 1'b1;
+    if (value_read_valid_o && value_read_ready_i) progress_d.value = 1'b1;
+    finish = handle && progress_d.record && progress_d.apply && (progress_d.value || !has_value)
+        && (progress_d.answer || !read_i.led);
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || finish) progress_q <= '0;
+    else progress_q <= progress_d;
+  end
+
+  assign events_o.entries_applied = finish && changes;
+  assign events_o.reads = outgoing_valid_o && outgoing_ready_i && !read_i.led;
+  assign events_o.reads_waited = events_o.reads;
+
+endmodule
