@@ -106,6 +106,8 @@ package engines_pkg;
     logic                  acknowledge_after_memory;
     logic [2:0]            planted_bug;
     logic [15:0]           bucket_mask;
+    logic [31:0]           retransmit;                // cycles
+    logic [31:0]           retransmit_max;
     engine_configuration_t configuration;
     logic                  configure;                 // these two, and those that end in `valid`, are pulses
     logic                  reset;

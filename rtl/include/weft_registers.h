@@ -585,6 +585,18 @@ typedef struct __attribute__ ((__packed__)) {
 #define WEFT_REGISTERS__ENGINE__PEER__GO_bw 1
 #define WEFT_REGISTERS__ENGINE__PEER__GO_reset 0x0
 
+// reg - weft_registers::engine::retransmit
+#define WEFT_REGISTERS__ENGINE__RETRANSMIT__CYCLES_bm 0xffffffff
+#define WEFT_REGISTERS__ENGINE__RETRANSMIT__CYCLES_bp 0
+#define WEFT_REGISTERS__ENGINE__RETRANSMIT__CYCLES_bw 32
+#define WEFT_REGISTERS__ENGINE__RETRANSMIT__CYCLES_reset 0x7a120
+
+// reg - weft_registers::engine::retransmit_max
+#define WEFT_REGISTERS__ENGINE__RETRANSMIT_MAX__CYCLES_bm 0xffffffff
+#define WEFT_REGISTERS__ENGINE__RETRANSMIT_MAX__CYCLES_bp 0
+#define WEFT_REGISTERS__ENGINE__RETRANSMIT_MAX__CYCLES_bw 32
+#define WEFT_REGISTERS__ENGINE__RETRANSMIT_MAX__CYCLES_reset 0xf42400
+
 // regfile - weft_registers::engine
 typedef struct __attribute__ ((__packed__)) {
     uint32_t control;
@@ -598,6 +610,8 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t status_epoch;
     uint32_t peer_address;
     uint32_t peer;
+    uint32_t retransmit;
+    uint32_t retransmit_max;
 } weft_registers__engine_t;
 
 // reg - weft_registers::call::data
@@ -694,14 +708,14 @@ typedef struct __attribute__ ((__packed__)) {
     uint8_t RESERVED_cc_ff[0x34];
     weft_registers__query_t query;
     weft_registers__engine_t engine;
-    uint8_t RESERVED_1ac_1af[0x4];
+    uint8_t RESERVED_1b4_1bf[0xc];
     weft_registers__call_t call;
-    uint8_t RESERVED_1bc_1bf[0x4];
+    uint8_t RESERVED_1cc_1cf[0x4];
     weft_registers__answer_t answer;
 } weft_registers_t;
 
 
-static_assert(sizeof(weft_registers_t) == 0x1d0, "Packing error");
+static_assert(sizeof(weft_registers_t) == 0x1e0, "Packing error");
 
 #ifdef __cplusplus
 }

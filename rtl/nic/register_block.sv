@@ -254,6 +254,8 @@ module register_block
           acknowledge_after_memory: out.engine.control.acknowledge_after_memory.value,
           planted_bug: out.engine.control.planted_bug.value,
           bucket_mask: out.engine.control.bucket_mask.value,
+          retransmit: out.engine.retransmit.cycles.value,
+          retransmit_max: out.engine.retransmit_max.cycles.value,
           configuration: '{
               node: out.engine.node.node.value,
               epoch: out.engine.epoch.epoch.value,

@@ -298,6 +298,8 @@ module weft_registers (
             logic status_epoch;
             logic peer_address;
             logic peer;
+            logic retransmit;
+            logic retransmit_max;
         } engine;
         struct {
             logic data;
@@ -440,20 +442,24 @@ module weft_registers (
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1a4);
         decoded_reg_strb.engine.peer = cpuif_req_masked & (cpuif_addr == 12'h1a8);
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1a8);
-        decoded_reg_strb.call.data = cpuif_req_masked & (cpuif_addr == 12'h1b0) & cpuif_req_is_wr;
+        decoded_reg_strb.engine.retransmit = cpuif_req_masked & (cpuif_addr == 12'h1ac);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1ac);
+        decoded_reg_strb.engine.retransmit_max = cpuif_req_masked & (cpuif_addr == 12'h1b0);
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1b0);
-        decoded_reg_strb.call.token = cpuif_req_masked & (cpuif_addr == 12'h1b4);
-        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1b4);
-        decoded_reg_strb.call.command = cpuif_req_masked & (cpuif_addr == 12'h1b8);
-        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1b8);
-        decoded_reg_strb.answer.data = cpuif_req_masked & (cpuif_addr == 12'h1c0) & !cpuif_req_is_wr;
+        decoded_reg_strb.call.data = cpuif_req_masked & (cpuif_addr == 12'h1c0) & cpuif_req_is_wr;
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1c0);
-        decoded_reg_strb.answer.token = cpuif_req_masked & (cpuif_addr == 12'h1c4) & !cpuif_req_is_wr;
+        decoded_reg_strb.call.token = cpuif_req_masked & (cpuif_addr == 12'h1c4);
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1c4);
-        decoded_reg_strb.answer.message = cpuif_req_masked & (cpuif_addr == 12'h1c8) & !cpuif_req_is_wr;
+        decoded_reg_strb.call.command = cpuif_req_masked & (cpuif_addr == 12'h1c8);
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1c8);
-        decoded_reg_strb.answer.command = cpuif_req_masked & (cpuif_addr == 12'h1cc) & cpuif_req_is_wr;
-        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1cc);
+        decoded_reg_strb.answer.data = cpuif_req_masked & (cpuif_addr == 12'h1d0) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1d0);
+        decoded_reg_strb.answer.token = cpuif_req_masked & (cpuif_addr == 12'h1d4) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1d4);
+        decoded_reg_strb.answer.message = cpuif_req_masked & (cpuif_addr == 12'h1d8) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1d8);
+        decoded_reg_strb.answer.command = cpuif_req_masked & (cpuif_addr == 12'h1dc) & cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1dc);
         decoded_err = ~is_valid_addr & decoded_req;
     end
 
@@ -871,6 +877,18 @@ module weft_registers (
                     logic load_next;
                 } go;
             } peer;
+            struct {
+                struct {
+                    logic [31:0] next;
+                    logic load_next;
+                } cycles;
+            } retransmit;
+            struct {
+                struct {
+                    logic [31:0] next;
+                    logic load_next;
+                } cycles;
+            } retransmit_max;
         } engine;
         struct {
             struct {
@@ -1239,6 +1257,16 @@ module weft_registers (
                     logic value;
                 } go;
             } peer;
+            struct {
+                struct {
+                    logic [31:0] value;
+                } cycles;
+            } retransmit;
+            struct {
+                struct {
+                    logic [31:0] value;
+                } cycles;
+            } retransmit_max;
         } engine;
         struct {
             struct {
@@ -3052,6 +3080,52 @@ module weft_registers (
         end
     end
     assign hwif_out.engine.peer.go.value = field_storage.engine.peer.go.value;
+    // Field: weft_registers.engine.retransmit.cycles
+    always_comb begin
+        automatic logic [31:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.retransmit.cycles.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.retransmit && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.retransmit.cycles.value & ~decoded_wr_biten[31:0]) | (decoded_wr_data[31:0] & decoded_wr_biten[31:0]);
+            load_next_c = '1;
+        end
+        field_combo.engine.retransmit.cycles.next = next_c;
+        field_combo.engine.retransmit.cycles.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.retransmit.cycles.value <= 32'h7a120;
+        end else begin
+            if(field_combo.engine.retransmit.cycles.load_next) begin
+                field_storage.engine.retransmit.cycles.value <= field_combo.engine.retransmit.cycles.next;
+            end
+        end
+    end
+    assign hwif_out.engine.retransmit.cycles.value = field_storage.engine.retransmit.cycles.value;
+    // Field: weft_registers.engine.retransmit_max.cycles
+    always_comb begin
+        automatic logic [31:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.retransmit_max.cycles.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.retransmit_max && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.retransmit_max.cycles.value & ~decoded_wr_biten[31:0]) | (decoded_wr_data[31:0] & decoded_wr_biten[31:0]);
+            load_next_c = '1;
+        end
+        field_combo.engine.retransmit_max.cycles.next = next_c;
+        field_combo.engine.retransmit_max.cycles.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.retransmit_max.cycles.value <= 32'hf42400;
+        end else begin
+            if(field_combo.engine.retransmit_max.cycles.load_next) begin
+                field_storage.engine.retransmit_max.cycles.value <= field_combo.engine.retransmit_max.cycles.next;
+            end
+        end
+    end
+    assign hwif_out.engine.retransmit_max.cycles.value = field_storage.engine.retransmit_max.cycles.value;
     // Field: weft_registers.call.data.word
     always_comb begin
         automatic logic [31:0] next_c;
@@ -3426,20 +3500,26 @@ module weft_registers (
             readback_data_var[3:0] = field_storage.engine.peer.node.value;
             readback_data_var[4] = field_storage.engine.peer.valid.value;
         end
-        if(rd_mux_addr == 12'h1b4) begin
+        if(rd_mux_addr == 12'h1ac) begin
+            readback_data_var[31:0] = field_storage.engine.retransmit.cycles.value;
+        end
+        if(rd_mux_addr == 12'h1b0) begin
+            readback_data_var[31:0] = field_storage.engine.retransmit_max.cycles.value;
+        end
+        if(rd_mux_addr == 12'h1c4) begin
             readback_data_var[31:0] = field_storage.call.token.token.value;
         end
-        if(rd_mux_addr == 12'h1b8) begin
+        if(rd_mux_addr == 12'h1c8) begin
             readback_data_var[7:0] = field_storage.call.command.kind.value;
             readback_data_var[27:16] = field_storage.call.command.bytes.value;
         end
-        if(rd_mux_addr == 12'h1c0) begin
+        if(rd_mux_addr == 12'h1d0) begin
             readback_data_var[31:0] = hwif_in.answer.data.word.next;
         end
-        if(rd_mux_addr == 12'h1c4) begin
+        if(rd_mux_addr == 12'h1d4) begin
             readback_data_var[31:0] = hwif_in.answer.token.token.next;
         end
-        if(rd_mux_addr == 12'h1c8) begin
+        if(rd_mux_addr == 12'h1d8) begin
             readback_data_var[7:0] = hwif_in.answer.message.kind.next;
             readback_data_var[31:16] = hwif_in.answer.message.bytes.next;
         end

@@ -5,7 +5,7 @@ package weft_registers_pkg;
 
     localparam WEFT_REGISTERS_DATA_WIDTH = 32;
     localparam WEFT_REGISTERS_MIN_ADDR_WIDTH = 12;
-    localparam WEFT_REGISTERS_SIZE = 'h1d0;
+    localparam WEFT_REGISTERS_SIZE = 'h1e0;
 
     typedef struct {
         logic next;
@@ -805,6 +805,22 @@ package weft_registers_pkg;
     } weft_registers__engine__peer__out_t;
 
     typedef struct {
+        logic [31:0] value;
+    } weft_registers__engine__retransmit__cycles__out_t;
+
+    typedef struct {
+        weft_registers__engine__retransmit__cycles__out_t cycles;
+    } weft_registers__engine__retransmit__out_t;
+
+    typedef struct {
+        logic [31:0] value;
+    } weft_registers__engine__retransmit_max__cycles__out_t;
+
+    typedef struct {
+        weft_registers__engine__retransmit_max__cycles__out_t cycles;
+    } weft_registers__engine__retransmit_max__out_t;
+
+    typedef struct {
         weft_registers__engine__control__out_t control;
         weft_registers__engine__node__out_t node;
         weft_registers__engine__epoch__out_t epoch;
@@ -814,6 +830,8 @@ package weft_registers_pkg;
         weft_registers__engine__command__out_t command;
         weft_registers__engine__peer_address__out_t peer_address;
         weft_registers__engine__peer__out_t peer;
+        weft_registers__engine__retransmit__out_t retransmit;
+        weft_registers__engine__retransmit_max__out_t retransmit_max;
     } weft_registers__engine__out_t;
 
     typedef struct {
