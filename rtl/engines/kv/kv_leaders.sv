@@ -16,7 +16,7 @@ module kv_leaders
 );
 
   (* ram_style = "distributed" *)
-  stream_t    leaders    [Partitions];
+  stream_t    leaders     [Partitions];
 
   logic       busy_q;
   partition_t partition_q;
@@ -36,7 +36,7 @@ module kv_leaders
     end
   end
 
-  assign busy_o = busy_q;
+  assign busy_o   = busy_q;
   assign leader_o = leaders[partition_i];
 
   always_ff @(posedge clk_i) begin

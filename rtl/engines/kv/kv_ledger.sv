@@ -6,42 +6,42 @@ module kv_ledger
   import engines_pkg::*;
   import kv_pkg::*;
 (
-  input  logic               clk_i,
-  input  logic               rst_ni,
+  input  logic                  clk_i,
+  input  logic                  rst_ni,
   // A stream begins, with these followers, none of which has anything.
-  input  logic               begin_i,
-  input  logic [Streams-1:0] followers_i,
-  output logic [Streams-1:0] followers_o,
+  input  logic                  begin_i,
+  input  logic    [Streams-1:0] followers_i,
+  output logic    [Streams-1:0] followers_o,
   // `from_i` acknowledges `to_i`, or with `resend_i` its next burst is asked for.
-  input  logic               tell_i,
-  input  logic               resend_i,
-  input  stream_t            from_i,
-  input  number_t            to_i,
-  input  logic               gap_i,
+  input  logic                  tell_i,
+  input  logic                  resend_i,
+  input  stream_t               from_i,
+  input  number_t               to_i,
+  input  logic                  gap_i,
   // Of the node's own stream.
-  input  number_t            accepted_i,
-  input  number_t            committed_i,
+  input  number_t               accepted_i,
+  input  number_t               committed_i,
   // Last until the next `tell_i`: the writes after `after_o` up to `last_o` are to be sent again.
-  output logic               again_o,
-  output number_t            after_o,
-  output number_t            last_o,
+  output logic                  again_o,
+  output number_t               after_o,
+  output number_t               last_o,
   // By how much the shortest of the followers exceeds `committed_i`; of meaning if there are followers.
-  output logic [8:0]         ahead_o
+  output logic    [        8:0] ahead_o
 );
 
   // Numbers that are compared here are at most a window apart, so 10 bits order them.
   typedef logic [9:0] short_t;
 
   (* ram_style = "distributed" *)
-  number_t            accepted [Streams];  // how much the follower has acknowledged
+  number_t accepted[Streams];  // how much the follower has acknowledged
   (* ram_style = "distributed" *)
-  number_t            resent   [Streams];  // the last number of the latest burst that was sent again
+  number_t resent[Streams];  // the last number of the latest burst that was sent again
   (* ram_style = "distributed" *)
-  number_t            recover  [Streams];  // what had been sent before that burst was: up to there it needs more
+  number_t recover[Streams];  // what had been sent before that burst was: up to there it needs more
   logic [Streams-1:0] begun_q;  // the above is of this epoch; if not it counts as 0
   logic [Streams-1:0] followers_q;
-  short_t             short_q  [Streams];
-  logic               again_q;
+  short_t short_q[Streams];
+  logic again_q;
   number_t after_q, last_q;
 
   logic begun, again;
@@ -54,9 +54,9 @@ module kv_ledger
 
   logic newer;
   assign newer = to_i >= had;
-  assign has = !resend_i && newer ? to_i : had;
+  assign has   = !resend_i && newer ? to_i : had;
   assign lacks = accepted_i[9:0] - has[9:0];
-  assign last = has + (lacks > short_t'(Burst) ? number_t'(Burst) : number_t'(lacks));
+  assign last  = has + (lacks > short_t'(Burst) ? number_t'(Burst) : number_t'(lacks));
   assign again = lacks != '0 && (resend_i || newer && to_i >= had_resent && (gap_i || to_i < had_recover));
 
   always_ff @(posedge clk_i) begin
@@ -98,7 +98,7 @@ module kv_ledger
   // The shortest, in two cycles.
 
   typedef logic [8:0] ahead_t;
-  ahead_t ahead [Streams];
+  ahead_t ahead [  Streams];
   ahead_t pair_q[Streams/2];
 
   function automatic ahead_t lesser(ahead_t a, ahead_t b);
@@ -109,7 +109,7 @@ module kv_ledger
     for (int unsigned i = 0; i < Streams; i++) begin
       short_t difference;
       difference = short_q[i] - committed_i[9:0];
-      ahead[i] = !followers_q[i] ? '1 : difference[9] ? '0 : difference[8:0];
+      ahead[i]   = !followers_q[i] ? '1 : difference[9] ? '0 : difference[8:0];
     end
   end
 

@@ -10,28 +10,28 @@ module kv_pace
   import weft_pkg::*;
   import kv_pkg::*;
 #(
-  parameter int unsigned N     = 16,           // a power of two
+  parameter int unsigned N     = 16,            // a power of two
   parameter cycles_t     First = Retransmit,
-  parameter cycles_t     Most  = RetransmitMax // First times a power of two, up to 2^7
+  parameter cycles_t     Most  = RetransmitMax  // First times a power of two, up to 2^7
 ) (
-  input  logic                 clk_i,
-  input  logic                 rst_ni,
-  input  cycles_t              now_i,
+  input  logic                    clk_i,
+  input  logic                    rst_ni,
+  input  cycles_t                 now_i,
   // No timer is set.
-  input  logic                 forget_i,
-  input  logic                 command_valid_i,
-  output logic                 command_ready_o,
-  input  logic [$clog2(N)-1:0] pace_i,
-  input  logic                 fire_i,
-  input  logic                 progress_i,
-  input  logic                 arm_i,
-  output logic                 done_o,
+  input  logic                    forget_i,
+  input  logic                    command_valid_i,
+  output logic                    command_ready_o,
+  input  logic    [$clog2(N)-1:0] pace_i,
+  input  logic                    fire_i,
+  input  logic                    progress_i,
+  input  logic                    arm_i,
+  output logic                    done_o,
   // With `done_o`, after `fire`: it is time to speak.
-  output logic                 due_o,
-  output logic                 timer_valid_o,
-  output logic [$clog2(N)-1:0] timer_o,
-  output cycles_t              timer_at_o,
-  output logic                 idle_o
+  output logic                    due_o,
+  output logic                    timer_valid_o,
+  output logic    [$clog2(N)-1:0] timer_o,
+  output cycles_t                 timer_at_o,
+  output logic                    idle_o
 );
 
   localparam int unsigned DoublingsMax = $clog2(Most / First);
@@ -42,13 +42,13 @@ module kv_pace
   } interval_t;
 
   (* ram_style = "distributed" *)
-  interval_t intervals[N];
+  interval_t                 intervals[N];
   (* ram_style = "distributed" *)
-  cycles_t   sets     [N];
-  logic [N-1:0] set_q;
+  cycles_t                   sets     [N];
+  logic      [        N-1:0] set_q;
 
-  logic                 busy_q;
-  logic [$clog2(N)-1:0] pace_q;
+  logic                      busy_q;
+  logic      [$clog2(N)-1:0] pace_q;
   logic fire_q, progress_q, arm_q;
   interval_t interval_q;
   cycles_t   due_at_q;

@@ -21,149 +21,148 @@ module kv_streams
 #(
   parameter bit PlantedBugs = 1'b0
 ) (
-  input  logic                                                clk_i,
-  input  logic                                                rst_ni,
-  input  cycles_t                                             now_i,
+  input  logic                                              clk_i,
+  input  logic                                              rst_ni,
+  input  cycles_t                                           now_i,
   // Operations. Those with a value are followed by its beats, which do not pause.
-  input  logic                                                op_valid_i,
-  output logic                                                op_ready_o,
-  input  op_t                                                 op_i,
-  input  logic                                                value_valid_i,
-  output logic                                                value_ready_o,
-  input  beat_t                                               value_i,
+  input  logic                                              op_valid_i,
+  output logic                                              op_ready_o,
+  input  op_t                                               op_i,
+  input  logic                                              value_valid_i,
+  output logic                                              value_ready_o,
+  input  beat_t                                             value_i,
   // The beats are kv_control's.
-  output logic                                                value_controlled_o,
-  input  engine_configuration_t                               configuration_i,
-  input  logic                                                acknowledge_after_memory_i,
-  input  planted_bug_e                                        planted_bug_i,
-  output engine_status_t                                      status_o,
+  output logic                                              value_controlled_o,
+  input  engine_configuration_t                             configuration_i,
+  input  logic                                              acknowledge_after_memory_i,
+  input  planted_bug_e                                      planted_bug_i,
+  output engine_status_t                                    status_o,
   // The view, and what the node is in it.
-  output node_t                                               node_o,
-  output epoch_t                                              epoch_o,
-  output node_set_t                                           full_o,
-  output epoch_t                                              base_o,
-  output node_set_t                                           base_members_o,
-  output logic                                                serves_o,
-  output logic                                                complete_o,
+  output node_t                                             node_o,
+  output epoch_t                                            epoch_o,
+  output node_set_t                                         full_o,
+  output epoch_t                                            base_o,
+  output node_set_t                                         base_members_o,
+  output logic                                              serves_o,
+  output logic                                              complete_o,
   // To kv_committer.
-  output lengths_t                                            committed_o,
-  output logic                                                restart_o,
-  input  logic                                                committer_idle_i,
+  output lengths_t                                          committed_o,
+  output logic                                              restart_o,
+  input  logic                                              committer_idle_i,
   // Nothing is under way in committer, table and lookups.
-  input  logic                                                drained_i,
+  input  logic                                              drained_i,
   // To kv_window.
-  output logic                                                value_write_valid_o,
-  output stream_t                                             value_write_stream_o,
-  output window_place_t                                       value_write_place_o,
-  output logic                    [$clog2(ValueBeatsMax)-1:0] value_write_beat_o,
-  output logic                    [             BeatBits-1:0] value_write_data_o,
-  output logic                                                push_valid_o,
-  input  logic                                                push_ready_i,
-  output stream_t                                             push_stream_o,
-  output number_t                                             push_number_o,
-  output entry_t                                              push_o,
-  output logic                                                push_indexed_o,
-  output logic                                                read_valid_o,
-  input  logic                                                read_ready_i,
-  output stream_t                                             read_stream_o,
-  output number_t                                             read_number_o,
-  input  logic                                                read_done_i,
+  output logic                                              value_write_valid_o,
+  output stream_t                                           value_write_stream_o,
+  output window_place_t                                     value_write_place_o,
+  output logic                  [$clog2(ValueBeatsMax)-1:0] value_write_beat_o,
+  output logic                  [             BeatBits-1:0] value_write_data_o,
+  output logic                                              push_valid_o,
+  input  logic                                              push_ready_i,
+  output stream_t                                           push_stream_o,
+  output number_t                                           push_number_o,
+  output entry_t                                            push_o,
+  output logic                                              push_indexed_o,
+  output logic                                              read_valid_o,
+  input  logic                                              read_ready_i,
+  output stream_t                                           read_stream_o,
+  output number_t                                           read_number_o,
+  input  logic                                              read_done_i,
   // Also what was found.
-  input  entry_t                                              read_i,
-  output logic                                                find_valid_o,
-  input  logic                                                find_ready_i,
-  output stream_t                                             find_stream_o,
-  output key_t                                                find_key_o,
-  output place_t                                              find_place_o,
-  output logic                                                find_committed_only_o,
-  output number_t                                             find_committed_o,
-  input  logic                                                find_done_i,
-  input  logic                                                find_hit_i,
-  input  number_t                                             find_number_i,
-  output lengths_t                                            retired_o,
-  output logic                                                wait_valid_o,
-  input  logic                                                wait_ready_i,
-  output stream_t                                             wait_stream_o,
-  output number_t                                             wait_number_o,
-  output asker_t                                              wait_o,
-  input  logic                                                wait_done_i,
-  input  logic                                                wait_full_i,
-  output logic                                                take_valid_o,
-  input  logic                                                take_ready_i,
-  output stream_t                                             take_stream_o,
-  output number_t                                             take_number_o,
-  input  logic                                                take_done_i,
-  input  logic                                                take_some_i,
-  input  asker_t                                              take_i,
-  output logic                                                window_clear_valid_o,
-  input  logic                                                window_clear_ready_i,
-  input  logic                                                window_clear_done_i,
+  input  entry_t                                            read_i,
+  output logic                                              find_valid_o,
+  input  logic                                              find_ready_i,
+  output stream_t                                           find_stream_o,
+  output key_t                                              find_key_o,
+  output place_t                                            find_place_o,
+  output logic                                              find_committed_only_o,
+  output number_t                                           find_committed_o,
+  input  logic                                              find_done_i,
+  input  logic                                              find_hit_i,
+  input  number_t                                           find_number_i,
+  output lengths_t                                          retired_o,
+  output logic                                              wait_valid_o,
+  input  logic                                              wait_ready_i,
+  output stream_t                                           wait_stream_o,
+  output number_t                                           wait_number_o,
+  output asker_t                                            wait_o,
+  input  logic                                              wait_done_i,
+  input  logic                                              wait_full_i,
+  output logic                                              take_valid_o,
+  input  logic                                              take_ready_i,
+  output stream_t                                           take_stream_o,
+  output number_t                                           take_number_o,
+  input  logic                                              take_done_i,
+  input  logic                                              take_some_i,
+  input  asker_t                                            take_i,
+  output logic                                              window_clear_valid_o,
+  input  logic                                              window_clear_ready_i,
+  input  logic                                              window_clear_done_i,
   // To kv_sessions.
-  output logic                                                session_valid_o,
-  input  logic                                                session_ready_i,
-  output session_request_t                                    session_o,
-  input  logic                                                session_answer_valid_i,
-  input  session_answer_t                                     session_answer_i,
+  output logic                                              session_valid_o,
+  input  logic                                              session_ready_i,
+  output session_request_t                                  session_o,
+  input  logic                                              session_answer_valid_i,
+  input  session_answer_t                                   session_answer_i,
   // To kv_table. Results are those of LookupFind.
-  output logic                                                lookup_valid_o,
-  input  logic                                                lookup_ready_i,
-  output lookup_t                                             lookup_o,
-  input  logic                                                result_valid_i,
-  output logic                                                result_ready_o,
-  input  looked_up_t                                          result_i,
-  output logic                                                reserve_valid_o,
-  input  logic                                                reserve_ready_i,
-  output bucket_t                                             reserve_bucket_o,
-  input  logic                                                reserve_done_i,
-  input  logic                                                reserve_granted_i,
-  output logic                                                release_valid_o,
-  input  logic                                                release_ready_i,
-  output bucket_t                                             release_bucket_o,
-  input  logic                                                retired_valid_i,
-  input  stream_t                                             retired_stream_i,
-  output logic                                                journal_valid_o,
-  input  logic                                                journal_ready_i,
-  output journal_t                                            journal_o,
-  output logic                                                journal_value_valid_o,
-  input  logic                                                journal_value_ready_i,
-  output beat_t                                               journal_value_o,
-  input  logic                                                journaled_valid_i,
-  input  stream_t                                             journaled_stream_i,
-  output logic                                                table_clear_valid_o,
-  input  logic                                                table_clear_ready_i,
-  input  logic                                                table_clear_done_i,
+  output logic                                              lookup_valid_o,
+  input  logic                                              lookup_ready_i,
+  output lookup_t                                           lookup_o,
+  input  logic                                              result_valid_i,
+  output logic                                              result_ready_o,
+  input  looked_up_t                                        result_i,
+  output logic                                              reserve_valid_o,
+  input  logic                                              reserve_ready_i,
+  output bucket_t                                           reserve_bucket_o,
+  input  logic                                              reserve_done_i,
+  input  logic                                              reserve_granted_i,
+  output logic                                              release_valid_o,
+  input  logic                                              release_ready_i,
+  output bucket_t                                           release_bucket_o,
+  input  logic                                              retired_valid_i,
+  input  stream_t                                           retired_stream_i,
+  output logic                                              journal_valid_o,
+  input  logic                                              journal_ready_i,
+  output journal_t                                          journal_o,
+  output logic                                              journal_value_valid_o,
+  input  logic                                              journal_value_ready_i,
+  output beat_t                                             journal_value_o,
+  input  logic                                              journaled_valid_i,
+  input  stream_t                                           journaled_stream_i,
+  output logic                                              table_clear_valid_o,
+  input  logic                                              table_clear_ready_i,
+  input  logic                                              table_clear_done_i,
   // To kv_control.
-  output logic                                                command_valid_o,
-  input  logic                                                command_ready_i,
-  output control_command_t                                    command_o,
-  input  logic                                                answer_valid_i,
-  input  control_answer_t                                     answer_i,
-  input  lengths_t                                            lengths_i,
-  input  node_set_t                                           missing_i,
-  input  logic                                                joining_i,
-  input  logic                                                transferred_i,
-  input  stream_t                                             control_stream_i,
-  output number_t                                             control_accepted_o,
-  output number_t                                             control_committed_o,
-  input  partition_t                                          control_partition_i,
-  output node_t                                               control_leader_o,
-  input  logic                                                control_idle_i,
-  input  logic                                                commit_valid_i,
-  input  stream_t                                             commit_stream_i,
-  input  number_t                                             commit_i,
-  output logic                                                commit_done_o,
+  output logic                                              command_valid_o,
+  output control_command_t                                  command_o,
+  input  logic                                              answer_valid_i,
+  input  control_answer_t                                   answer_i,
+  input  lengths_t                                          lengths_i,
+  input  node_set_t                                         missing_i,
+  input  logic                                              joining_i,
+  input  logic                                              transferred_i,
+  input  stream_t                                           control_stream_i,
+  output number_t                                           control_accepted_o,
+  output number_t                                           control_committed_o,
+  input  partition_t                                        control_partition_i,
+  output node_t                                             control_leader_o,
+  input  logic                                              control_idle_i,
+  input  logic                                              commit_valid_i,
+  input  stream_t                                           commit_stream_i,
+  input  number_t                                           commit_i,
+  output logic                                              commit_done_o,
   // To kv_outgoing, which may still read a window's place.
-  output logic                                                outgoing_valid_o,
-  input  logic                                                outgoing_ready_i,
-  output outgoing_t                                           outgoing_o,
-  input  logic                                                reading_valid_i,
-  input  stream_t                                             reading_stream_i,
-  input  window_place_t                                       reading_place_i,
-  output logic                                                timer_valid_o,
-  output logic                    [                      4:0] timer_tag_o,
-  output cycles_t                                             timer_at_o,
-  output kv_events_t                                          events_o,
-  output logic                                                idle_o
+  output logic                                              outgoing_valid_o,
+  input  logic                                              outgoing_ready_i,
+  output outgoing_t                                         outgoing_o,
+  input  logic                                              reading_valid_i,
+  input  stream_t                                           reading_stream_i,
+  input  window_place_t                                     reading_place_i,
+  output logic                                              timer_valid_o,
+  output logic                  [                      4:0] timer_tag_o,
+  output cycles_t                                           timer_at_o,
+  output kv_events_t                                        events_o,
+  output logic                                              idle_o
 );
 
   typedef logic [Streams-1:0] stream_set_t;
@@ -212,7 +211,6 @@ module kv_streams
     // Operations that run alone.
     Drain,
     Control,
-    ControlAnswer,
     ControlIdle,
     ControlCommit,
     SweepStream,
@@ -266,7 +264,7 @@ module kv_streams
   node_set_t full_q;
   node_set_t joining_q;
   cycles_t   lease_until_q;
-  role_e     role_q, role_d;
+  role_e role_q, role_d;
   epoch_t    base_q;
   node_set_t base_members_q;
   logic complete_q, complete_d;
@@ -349,7 +347,7 @@ module kv_streams
   lengths_t committed_q;
   lengths_t retired_q;
 
-  stream_t length_stream;
+  stream_t  length_stream;
   number_t accepted, committed, following;
   logic accepted_write, committed_write, lengths_clear;
   stream_t lengths_write_stream;
@@ -358,7 +356,7 @@ module kv_streams
     unique case (state_q)
       Start: length_stream = start_stream;
       End: length_stream = due_q != '0 ? due_first : own;
-      ControlAnswer: length_stream = control_stream_i;
+      Control: length_stream = control_stream_i;
       ControlCommit: length_stream = commit_stream_i;
       SweepStream, SweepNext, Cut: length_stream = sweep_stream_q;
       default: length_stream = stream_q;
@@ -416,7 +414,7 @@ module kv_streams
   logic       fill;
   logic       filling;
   logic filled_q, filled_d;
-  assign leader_partition = state_q == ControlAnswer ? control_partition_i : op_i.place.bucket[7:0];
+  assign leader_partition = state_q == Control ? control_partition_i : op_i.place.bucket[7:0];
   assign control_leader_o = node_t'(leader);
 
   kv_leaders i_leaders (
@@ -447,7 +445,7 @@ module kv_streams
 
   always_ff @(posedge clk_i) begin
     if (state_q == Start && op_valid_i) begin
-      op_q             <= '{kind: op_i.kind, from: op_i.from};
+      op_q             <= '{kind: op_i.kind, from : op_i.from};
       stream_q         <= start_stream;
       leads_q          <= leader == own && !node_q[3];
       older_q          <= op_i.epoch < epoch_q;
@@ -662,7 +660,7 @@ module kv_streams
 
   logic release_q, release_d;
   bucket_t release_bucket_q;
-  assign release_valid_o = release_q;
+  assign release_valid_o  = release_q;
   assign release_bucket_o = release_bucket_q;
 
   // ===== Messages =====
@@ -679,19 +677,19 @@ module kv_streams
     AboutEntry,
     AboutTaken
   } about_e;
-  about_e        about;
-  asker_t        asker;
-  status_e       message_status;
-  version_t      message_version;
-  value_bytes_t  message_value;
-  logic [1:0]    message_flags;  // asks, gap
-  number_t       message_number;
-  number_t       message_committed;
-  node_set_t     message_to;
-  stream_t       message_stream;
-  window_place_t message_place;
-  key_t          message_key;
-  operation_kind_e message_operation;
+  about_e                about;
+  asker_t                asker;
+  status_e               message_status;
+  version_t              message_version;
+  value_bytes_t          message_value;
+  logic            [1:0] message_flags;  // asks, gap
+  number_t               message_number;
+  number_t               message_committed;
+  node_set_t             message_to;
+  stream_t               message_stream;
+  window_place_t         message_place;
+  key_t                  message_key;
+  operation_kind_e       message_operation;
 
   always_comb begin
     unique case (about)
@@ -719,7 +717,7 @@ module kv_streams
     word3 = is_reply ? message_version : asker.client;
     word4 = is_reply ? {full_q, 48'd0} : asker.request;
   end
-  assign text = 512'({word0, word1, word2, word3, word4, message_version, message_key}) << (512 - 384 - KeyBits);
+  assign text   = 512'({word0, word1, word2, word3, word4, message_version, message_key}) << (512 - 384 - KeyBits);
   assign header = lanes(text);
 
   logic [6:0] message_bytes;
@@ -796,11 +794,113 @@ module kv_streams
   // A clear was taken and has not ended.
   logic clearing_q, clearing_d;
 
-  assign command_o = command_q;
-  assign result_ready_o = state_q == SeekAnswer;
 
   number_t cut_length;
   assign cut_length = lengths_i[sweep_stream_q];
+
+  // ===== What is asked of the other blocks: functions of the state, so that nothing runs in a circle =====
+
+  logic in_act, act_serves, act_writes;
+  assign in_act = state_q == Act;
+  assign act_serves = in_act && op_i.kind == OpRequest && serves_q;
+  assign act_writes = act_serves && !is_get && leads_q;
+
+  // In Execute.
+  logic admitted, execute_seeks, execute_finds, execute_asks;
+  assign admitted = verdict_q == SeenAdmitted || planted(
+      BugDuplicateApply
+  ) && verdict_q != SeenNoRoom && verdict_q != SeenRefused;
+  assign execute_seeks = state_q == Execute && !release_q && admitted && !(is_put && granted_q);
+  assign execute_finds = execute_seeks && !find_known_q;
+  assign execute_asks = execute_seeks && find_known_q && !found_q && !retried_q;
+
+  assign find_valid_o = act_serves && is_get || act_writes && !is_put || state_q == Begin && !is_put && !find_sent_q
+      || execute_finds;
+  assign find_stream_o = stream_q;
+  assign find_key_o = op_i.key;
+  assign find_place_o = op_i.place;
+  assign find_committed_o = look_committed_q;
+  assign find_committed_only_o = is_get && (leads_q || planted(BugStaleReadAtFollower));
+
+  assign wait_valid_o = state_q == Wait && !session_sent_q;
+  assign wait_stream_o = stream_q;
+  assign wait_number_o = found_number_q;
+  assign wait_o = op_i.asker;
+
+  assign session_valid_o = act_writes
+      || (state_q == Begin || state_q == Cancel || state_q == SweepCancel) && !session_sent_q
+      || state_q == ForgetSessions && !clearing_q;
+  always_comb begin
+    session_o = '{
+        command: SessionBegin,
+        room: distance(committed, accepted) < 9'(WindowEntries) && accepted != '1 - 1'b1,
+        client: op_i.asker.client,
+        request: op_i.asker.request,
+        status: StatusOk,
+        version: '0,
+        index: '0
+    };
+    if (state_q == Cancel || state_q == SweepCancel) session_o.command = SessionCancel;
+    if (state_q == ForgetSessions) session_o.command = SessionClear;
+    if (state_q == SweepCancel) begin
+      session_o.client  = read_i.asker.client;
+      session_o.request = read_i.asker.request;
+    end
+  end
+
+  assign reserve_valid_o = act_writes && is_put || state_q == Begin && is_put && !reserve_sent_q
+      || state_q == Reserve && !reserve_sent_q;
+  assign reserve_bucket_o = op_i.place.bucket;
+
+  assign lookup_valid_o = state_q == Find && find_done_i && !find_hit_i || state_q == Lookup && !found_q || execute_asks;
+  assign lookup_o = '{
+          kind: state_q == Execute ? LookupFind : LookupRead,
+          key: op_i.key,
+          place: op_i.place,
+          asker: op_i.asker
+      };
+
+  // A follower's, or a leader's.
+  logic act_accepts;
+  assign act_accepts = in_act && op_i.kind == OpWrite && !other_stream && follows && !repeated && !gaps && !contradicts
+      && (!journaling || !journal_valid_q);
+  assign push_valid_o = (act_accepts || state_q == Push && message_free) && pace_ready && place_free;
+  assign push_stream_o = stream_q;
+  assign push_number_o = in_act ? op_i.number : following;
+  logic leads;  // the entry is of this node's stream
+  assign leads = op_q.kind == OpRequest;
+  always_comb begin
+    push_o.operation = op_i.operation;
+    push_o.status = leads ? status_q : op_i.status;
+    push_o.led = leads;
+    push_o.asker = op_i.asker;
+    push_o.version = leads ? version_q : op_i.version;
+    push_o.key = op_i.key;
+    push_o.place = op_i.place;
+    push_o.value_bytes = push_indexed_o ? op_i.value_bytes : '0;
+    push_o.reserved = leads && granted_q;
+  end
+  assign push_indexed_o = (leads ? status_q : op_i.status) == StatusOk;
+
+  logic sweeps;  // there is another entry
+  assign sweeps = state_q == SweepNext && sweep_number_q != accepted;
+  assign read_valid_o = state_q == ResendNext && sweep_number_q < again_last || sweeps && sweep_drops_q && !release_q;
+  assign read_stream_o = state_q == SweepNext ? sweep_stream_q : stream_q;
+  assign read_number_o = sweep_number_q + 1'b1;
+  assign take_valid_o = sweeps && !sweep_drops_q;
+  assign take_stream_o = sweep_stream_q;
+  assign take_number_o = read_number_o;
+
+  assign window_clear_valid_o = state_q == Clear;
+  assign table_clear_valid_o = state_q == ForgetTable && !clearing_q;
+
+  assign command_valid_o = state_q == Control || state_q == ControlCommit;
+  assign command_o = command_q;
+  logic controls_value;
+  assign controls_value = command_q.command == ViewHear || command_q.command == TransferTake;
+  assign value_controlled_o = command_valid_o && controls_value;
+  assign commit_done_o = state_q == ControlCommit && commit_i == committed && committer_idle_i;
+  assign result_ready_o = state_q == SeekAnswer;
 
   // ===== What happens =====
 
@@ -842,33 +942,6 @@ module kv_streams
     lengths_clear = 1'b0;
     restart_o = 1'b0;
 
-    push_valid_o = 1'b0;
-    push_stream_o = stream_q;
-    push_number_o = following;
-    read_valid_o = 1'b0;
-    read_stream_o = stream_q;
-    read_number_o = sweep_number_q;
-    find_valid_o = 1'b0;
-    find_stream_o = stream_q;
-    find_committed_only_o = 1'b0;
-    wait_valid_o = 1'b0;
-    take_valid_o = 1'b0;
-    window_clear_valid_o = 1'b0;
-    session_valid_o = 1'b0;
-    session_o = '{
-        command: SessionBegin,
-        room: distance(committed, accepted) < 9'(WindowEntries) && accepted != '1 - 1'b1,
-        client: op_i.asker.client,
-        request: op_i.asker.request,
-        status: StatusOk,
-        version: '0,
-        index: '0
-    };
-    lookup_valid_o = 1'b0;
-    reserve_valid_o = 1'b0;
-    table_clear_valid_o = 1'b0;
-    command_valid_o = 1'b0;
-    commit_done_o = 1'b0;
     journal_valid_d = 1'b0;
 
     ledger_begin = 1'b0;
@@ -960,19 +1033,14 @@ module kv_streams
               status_d = StatusNotServing;
               state_d = SendReply;
             end else if (is_get) begin
-              find_valid_o = 1'b1;
-              find_committed_only_o = leads_q || planted(BugStaleReadAtFollower);
               if (find_ready_i) state_d = Find;
             end else if (!leads_q) begin
               events.refused_not_leader = 1'b1;
               status_d = StatusNotLeader;
               state_d = SendReply;
             end else begin
-              session_valid_o = 1'b1;
               session_sent_d = session_ready_i;
-              reserve_valid_o = is_put;
               reserve_sent_d = is_put && reserve_ready_i;
-              find_valid_o = !is_put;
               find_sent_d = !is_put && find_ready_i;
               state_d = Begin;
             end
@@ -980,7 +1048,6 @@ module kv_streams
 
           // replicated
           OpWrite: begin
-            push_number_o = op_i.number;
             accepted_next = op_i.number;
             committed_next = told_committed;
             // The header that goes to the journal.
@@ -1013,13 +1080,12 @@ module kv_streams
                 due_d[stream_q] = 1'b1;
                 if (!repeated && gaps) gap_d[stream_q] = 1'b1;
                 op_takes = 1'b1;
-                state_d = End;
+                state_d  = End;
               end
-            end else if (push_ready_i && pace_ready && place_free && (!journaling || !journal_valid_q)) begin
+            end else if (push_valid_o && push_ready_i) begin
               events.dropped_old_epoch = older_q;
               events.dropped_future_epoch = newer_q;
               events.writes_followed = 1'b1;
-              push_valid_o = 1'b1;
               pace_valid = 1'b1;
               committed_write = advances;
               accepted_write = 1'b1;
@@ -1079,7 +1145,7 @@ module kv_streams
               state_d = End;
             end else if (!newer_view) begin
               set_lease = 1'b1;
-              state_d = End;
+              state_d   = End;
             end else begin
               sweep_drops_d = 1'b0;
               sweep_stream_d = '0;
@@ -1091,14 +1157,14 @@ module kv_streams
 
           OpReset: begin
             drained_d = Forget;
-            state_d = Drain;
+            state_d   = Drain;
           end
 
           OpSealed: begin
             command_d = '{
                 command: ViewHear,
                 take: !older_q && !newer_q && role_q == RoleSealed && full_q[op_q.from],
-                from: op_q.from,
+                from : op_q.from,
                 default: '0
             };
             controlled_d = Heard;
@@ -1112,7 +1178,7 @@ module kv_streams
             events.dropped_future_epoch = newer_q;
             command_d = '{
                 command: TransferGive,
-                from: op_q.from,
+                from : op_q.from,
                 attempt: op_i.attempt,
                 sessions: op_i.sessions,
                 position: op_i.position,
@@ -1135,7 +1201,7 @@ module kv_streams
             command_d = '{
                 command: TransferTake,
                 take: !older_q && !newer_q && role_q == RoleJoining,
-                from: op_q.from,
+                from : op_q.from,
                 default: '0
             };
             controlled_d = Taken;
@@ -1151,7 +1217,7 @@ module kv_streams
         message_load = 1'b1;
         if (message_free) begin
           op_takes = 1'b1;
-          state_d = End;
+          state_d  = End;
         end
       end
 
@@ -1176,7 +1242,7 @@ module kv_streams
           if (message_free) behind_d = 1'b0;
         end else begin
           op_takes = !taken_q && op_valid_i;
-          state_d = Start;
+          state_d  = Start;
         end
       end
 
@@ -1185,11 +1251,10 @@ module kv_streams
       Find: begin
         if (find_done_i) begin
           if (!find_hit_i) begin
-            lookup_valid_o = 1'b1;
             state_d = lookup_ready_i ? End : Lookup;
             if (lookup_ready_i && !(last_q && (due_q != '0 || behind_q))) begin
               op_takes = 1'b1;
-              state_d = Start;
+              state_d  = Start;
             end
           end else if (find_number_i > look_committed_q) begin
             state_d = Wait;
@@ -1203,7 +1268,6 @@ module kv_streams
 
       // From the table, or from the window.
       Lookup: begin
-        lookup_valid_o = !found_q;
         message_load = found_q;
         message_value = read_i.operation == Delete ? '0 : read_i.value_bytes;
         message_status = read_i.operation == Delete ? StatusNotFound : StatusOk;
@@ -1212,8 +1276,7 @@ module kv_streams
       end
 
       Wait: begin
-        wait_valid_o = !session_sent_q;
-        if (wait_ready_i && wait_valid_o) session_sent_d = 1'b1;
+        if (wait_ready_i) session_sent_d = 1'b1;
         status_d = StatusBusy;
         if (wait_done_i) begin
           events.refused_busy = wait_full_i;
@@ -1224,9 +1287,6 @@ module kv_streams
       // ----- Writes: write, execute -----
 
       Begin: begin
-        session_valid_o = !session_sent_q;
-        reserve_valid_o = is_put && !reserve_sent_q;
-        find_valid_o = !is_put && !find_sent_q;
         if (session_ready_i) session_sent_d = 1'b1;
         if (reserve_ready_i) reserve_sent_d = 1'b1;
         if (find_ready_i) find_sent_d = 1'b1;
@@ -1235,12 +1295,11 @@ module kv_streams
 
       Execute: begin
         reserve_known_d = 1'b0;
-        reserve_sent_d = 1'b0;
+        reserve_sent_d  = 1'b0;
         if (release_q) begin
           // At most one reservation is being given back.
           state_d = Execute;
-        end else if (verdict_q != SeenAdmitted && !(planted(BugDuplicateApply) && verdict_q != SeenNoRoom
-            && verdict_q != SeenRefused)) begin
+        end else if (!admitted) begin
           release_d = granted_q;
           version_d = '0;
           if (verdict_q == SeenNoRoom) begin
@@ -1256,33 +1315,31 @@ module kv_streams
           end
           state_d = verdict_q == SeenIgnored ? End : SendReply;
         end else if (is_put && granted_q) begin
-          status_d = StatusOk;
+          status_d  = StatusOk;
           version_d = written;
-          state_d = Push;
+          state_d   = Push;
         end else if (!find_known_q) begin
           // The bucket may be full, unless the key is there.
-          find_valid_o = 1'b1;
           if (find_ready_i) state_d = Seek;
         end else if (!found_q && !retried_q) begin
           // Neither: the table knows.
-          lookup_valid_o = 1'b1;
           if (lookup_ready_i) state_d = SeekAnswer;
         end else if (op_i.operation == Delete) begin
-          status_d = StatusOk;
+          status_d  = StatusOk;
           version_d = written;
           if (!exists_q) begin
-            status_d = StatusNotFound;
+            status_d  = StatusNotFound;
             version_d = '0;
           end
           state_d = Push;
         end else if (op_i.operation == CompareAndSet && current_q != op_i.version) begin
-          status_d = StatusMismatch;
+          status_d  = StatusMismatch;
           version_d = current_q;
-          state_d = Push;
+          state_d   = Push;
         end else begin
-          status_d = StatusOk;
+          status_d  = StatusOk;
           version_d = written;
-          state_d = exists_q ? Push : Reserve;
+          state_d   = exists_q ? Push : Reserve;
         end
       end
 
@@ -1292,19 +1349,18 @@ module kv_streams
 
       SeekAnswer: begin
         if (result_valid_i) begin
-          exists_d = result_i.found;
+          exists_d  = result_i.found;
           current_d = result_i.found ? result_i.version : '0;
           retried_d = 1'b1;
-          state_d = Execute;
+          state_d   = Execute;
         end
       end
 
       // A new key: is there room for it? Certainly if there is after all that is committed has been applied.
       Reserve: begin
-        reserve_valid_o = !reserve_sent_q;
         if (reserve_ready_i) reserve_sent_d = 1'b1;
         if (reserve_known_q) begin
-          reserve_sent_d = 1'b0;
+          reserve_sent_d  = 1'b0;
           reserve_known_d = 1'b0;
           if (granted_q) state_d = Push;
           else if (session_sent_q) state_d = Room;  // not tried again yet
@@ -1328,8 +1384,6 @@ module kv_streams
       end
 
       Cancel: begin
-        session_valid_o = !session_sent_q;
-        session_o.command = SessionCancel;
         if (session_ready_i) session_sent_d = 1'b1;
         if (session_sent_q && session_answer_valid_i) state_d = SendReply;
       end
@@ -1343,9 +1397,8 @@ module kv_streams
         pace = PaceLead;
         pace_progress = accepted == committed;
         pace_arm = followers != '0;
-        if (push_ready_i && pace_ready && place_free && message_free) begin
+        if (push_valid_o && push_ready_i) begin
           events.writes_led = 1'b1;
-          push_valid_o = 1'b1;
           pace_valid = 1'b1;
           message_load = followers != '0;
           accepted_write = 1'b1;
@@ -1392,11 +1445,9 @@ module kv_streams
       end
 
       ResendNext: begin
-        read_number_o = sweep_number_q + 1'b1;
         if (sweep_number_q >= again_last) begin
           state_d = resent_q;
         end else begin
-          read_valid_o = 1'b1;
           if (read_ready_i) begin
             sweep_number_d = sweep_number_q + 1'b1;
             read_known_d = 1'b0;
@@ -1466,9 +1517,9 @@ module kv_streams
       end
 
       FollowerAsks: begin
-        message_load = 1'b1;
-        message_kind = KindAcknowledge;
-        message_flags = {1'b1, gap_q[stream_q]};
+        message_load   = 1'b1;
+        message_kind   = KindAcknowledge;
+        message_flags  = {1'b1, gap_q[stream_q]};
         message_number = accepted - number_t'(unjournaled_q[stream_q]);
         if (message_free) begin
           gap_d[stream_q] = 1'b0;
@@ -1506,17 +1557,9 @@ module kv_streams
 
       Drain: if (quiet_q == '1) state_d = drained_q;
 
+      // The command stands until it is answered. Its beats come once the operation has been taken.
       Control: begin
-        command_valid_o = 1'b1;
-        if (command_ready_i) begin
-          if (command_q.command inside {ViewHear, TransferTake}) begin
-            op_takes = 1'b1;
-          end
-          state_d = ControlAnswer;
-        end
-      end
-
-      ControlAnswer: begin
+        op_takes = controls_value && !taken_q;
         if (answer_valid_i) state_d = ControlIdle;
         else if (commit_valid_i) state_d = ControlCommit;
       end
@@ -1535,8 +1578,7 @@ module kv_streams
           pace_valid = 1'b1;
           committed_write = pace_ready;
         end else if (committer_idle_i) begin
-          commit_done_o = 1'b1;
-          state_d = ControlAnswer;
+          state_d = Control;
         end
       end
 
@@ -1547,20 +1589,16 @@ module kv_streams
       end
 
       SweepNext: begin
-        read_stream_o = sweep_stream_q;
-        read_number_o = sweep_number_q + 1'b1;
         session_sent_d = 1'b0;
         if (sweep_number_q == accepted) begin
           sweep_stream_d = sweep_stream_q + 1'b1;
           state_d = sweep_stream_q == '1 ? swept_q : SweepStream;
         end else if (sweep_drops_q) begin
-          read_valid_o = !release_q;
           if (read_ready_i && !release_q) begin
             sweep_number_d = sweep_number_q + 1'b1;
             state_d = SweepEntry;
           end
         end else begin
-          take_valid_o = 1'b1;
           if (take_ready_i) state_d = SweepTaken;
         end
       end
@@ -1588,10 +1626,6 @@ module kv_streams
       end
 
       SweepCancel: begin
-        session_valid_o = !session_sent_q;
-        session_o.command = SessionCancel;
-        session_o.client = read_i.asker.client;
-        session_o.request = read_i.asker.request;
         if (session_ready_i) session_sent_d = 1'b1;
         if (session_sent_q && session_answer_valid_i) state_d = SweepReply;
       end
@@ -1609,7 +1643,6 @@ module kv_streams
 
       // All windows are empty and all streams at 0.
       Clear: begin
-        window_clear_valid_o = 1'b1;
         if (window_clear_ready_i) state_d = ClearWait;
       end
 
@@ -1668,7 +1701,7 @@ module kv_streams
         set_nothing = 1'b1;
         role_d = leave_role_q;
         complete_d = 1'b0;
-        command_d = '{command: TransferStop, default: '0};
+        command_d = '{command: TransferStop, take: op_q.kind == OpReset, default: '0};
         controlled_d = LeaveForget;
         state_d = Control;
       end
@@ -1690,8 +1723,6 @@ module kv_streams
       end
 
       ForgetSessions: begin
-        session_valid_o = !clearing_q;
-        session_o.command = SessionClear;
         if (session_ready_i) clearing_d = 1'b1;
         if (clearing_q && session_answer_valid_i) begin
           clearing_d = 1'b0;
@@ -1700,7 +1731,6 @@ module kv_streams
       end
 
       ForgetTable: begin
-        table_clear_valid_o = !clearing_q;
         if (table_clear_ready_i) clearing_d = 1'b1;
         if (clearing_q && table_clear_done_i) begin
           clearing_d = 1'b0;
@@ -1841,8 +1871,8 @@ module kv_streams
       Taken: begin
         pace = PaceTransfer;
         pace_progress = 1'b1;
-        pace_arm = 1'b1;
-        pace_valid = answer_q.verdict == ControlDone && answer_q.asked;
+        pace_arm = answer_q.asked;
+        pace_valid = answer_q.verdict == ControlDone && (answer_q.asked || answer_q.moved);
         if (!pace_valid || pace_ready) begin
           events.dropped_malformed = 2'(answer_q.verdict == ControlMalformed);
           if (answer_q.verdict == ControlDone) begin
@@ -1879,71 +1909,39 @@ module kv_streams
 
   // ===== Registers =====
 
-  assign find_key_o = op_i.key;
-  assign find_place_o = op_i.place;
-  assign find_committed_o = look_committed_q;
-  assign wait_stream_o = stream_q;
-  assign wait_number_o = found_number_q;
-  assign wait_o = op_i.asker;
-  assign take_stream_o = sweep_stream_q;
-  assign take_number_o = read_number_o;
-  assign lookup_o = '{
-          kind: state_q == Execute ? LookupFind : LookupRead,
-          key: op_i.key,
-          place: op_i.place,
-          asker: op_i.asker
-      };
-  assign reserve_bucket_o = op_i.place.bucket;
-  assign value_controlled_o = state_q == ControlAnswer || state_q == ControlCommit;
-
-  logic leads;  // the entry is of this node's stream
-  assign leads = op_q.kind == OpRequest;
-  always_comb begin
-    push_o.operation = op_i.operation;
-    push_o.status = leads ? status_q : op_i.status;
-    push_o.led = leads;
-    push_o.asker = op_i.asker;
-    push_o.version = leads ? version_q : op_i.version;
-    push_o.key = op_i.key;
-    push_o.place = op_i.place;
-    push_o.value_bytes = push_indexed_o ? op_i.value_bytes : '0;
-    push_o.reserved = leads && granted_q;
-  end
-  assign push_indexed_o = push_o.status == StatusOk;
-
   assign idle_o = state_q == Start && !op_valid_i && !message_valid_q && !mover_busy_q && pace_idle && !release_q
       && !journal_valid_q && !(journaling && due_q != '0);
 
   always_ff @(posedge clk_i) begin
-    drained_q      <= drained_d;
-    controlled_q   <= controlled_d;
-    swept_q        <= swept_d;
-    cleared_q      <= cleared_d;
-    resent_q       <= resent_d;
-    taken_q        <= taken_d;
-    last_q         <= last_d;
-    filled_q       <= filled_d;
-    status_q       <= status_d;
-    version_q      <= version_d;
-    exists_q       <= exists_d;
-    found_q        <= found_d;
-    current_q      <= current_d;
-    retried_q      <= retried_d;
-    granted_q      <= granted_d;
-    session_sent_q <= session_sent_d;
-    session_known_q<= session_known_d;
-    reserve_sent_q <= reserve_sent_d;
-    reserve_known_q<= reserve_known_d;
-    find_sent_q    <= find_sent_d;
-    find_known_q   <= find_known_d;
-    read_known_q   <= read_known_d;
-    sweep_drops_q  <= sweep_drops_d;
-    sweep_stream_q <= sweep_stream_d;
-    sweep_number_q <= sweep_number_d;
-    burst_to_q     <= burst_to_d;
-    bursts_q       <= bursts_d;
-    leave_role_q   <= leave_role_d;
-    command_q      <= command_d;
+    drained_q       <= drained_d;
+    controlled_q    <= controlled_d;
+    swept_q         <= swept_d;
+    cleared_q       <= cleared_d;
+    resent_q        <= resent_d;
+    taken_q         <= taken_d;
+    last_q          <= last_d;
+    filled_q        <= filled_d;
+    status_q        <= status_d;
+    version_q       <= version_d;
+    exists_q        <= exists_d;
+    found_q         <= found_d;
+    current_q       <= current_d;
+    retried_q       <= retried_d;
+    granted_q       <= granted_d;
+    session_sent_q  <= session_sent_d;
+    session_known_q <= session_known_d;
+    reserve_sent_q  <= reserve_sent_d;
+    reserve_known_q <= reserve_known_d;
+    find_sent_q     <= find_sent_d;
+    find_known_q    <= find_known_d;
+    read_known_q    <= read_known_d;
+    sweep_drops_q   <= sweep_drops_d;
+    sweep_stream_q  <= sweep_stream_d;
+    sweep_number_q  <= sweep_number_d;
+    burst_to_q      <= burst_to_d;
+    bursts_q        <= bursts_d;
+    leave_role_q    <= leave_role_d;
+    command_q       <= command_d;
     if (find_done_i) found_number_q <= find_number_i;
     if (answer_valid_i) answer_q <= answer_i;
     if (release_d && !release_q) release_bucket_q <= state_q == Execute ? op_i.place.bucket : read_i.place.bucket;
@@ -1984,7 +1982,10 @@ module kv_streams
       else $error("the beats of a value paused");
       for (int unsigned i = 0; i < Streams; i++) begin
         assert (committed_q[i] <= accepted_q[i] && retired_q[i] <= committed_q[i])
-        else $error("stream %0d: retired %0d, committed %0d, accepted %0d", i, retired_q[i], committed_q[i], accepted_q[i]);
+        else
+          $error(
+              "stream %0d: retired %0d, committed %0d, accepted %0d", i, retired_q[i], committed_q[i], accepted_q[i]
+          );
       end
     end
   end
