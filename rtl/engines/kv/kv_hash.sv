@@ -22,8 +22,8 @@ module kv_hash
 
   // Before each word, and behind the last: the hash so far, and the words that are left, the next on top.
   logic [64*(Words+1)-1:0] hash;
-  logic [Words:0]          valid;
-  key_t [Words:0]          key;
+  logic [         Words:0] valid;
+  key_t [         Words:0] key;
 
   assign hash[63:0] = '0;
   assign valid[0] = key_valid_i;

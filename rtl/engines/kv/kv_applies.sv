@@ -1,0 +1,390 @@
+// The applies under way, in a ring: each passes, in order, through these steps.
+//
+//   accepted  it takes its turn to look for its slot; its value is taken in meanwhile
+//   probed    what was found is known, and it waits for its turn to be decided
+//   decided   its slot is claimed, kept or freed: from now on lookups wait for the slot, if it is to be written
+//   cleared   lookups that had their turn before the decision have all their data: the slot may be written
+//   written   all is handed to memory
+//   answered  memory has answered: lookups may read the slot
+//   retired   and the results of lookups that had their turn before the decision were taken
+//
+// An apply waits to be accepted until no apply of its bucket is between acceptance and decision, so that each sees what
+// the one before it claimed or freed. (Buckets are told apart by eight bits here: a few wait without need.) Of several
+// writes to one slot under way the latest stands for all, since memory answers in order: its key is the slot's.
+//
+// That a retirement waits for results makes what a result says hold against the pending writes: whatever is retired when
+// a result is offered was seen by its lookup. Therefore the taker of results must not wait for retirements.
+//
+// Latency: an apply is offered for its turn 1 cycle after it is offered. Throughput: one every 2 cycles, values a beat every
+// cycle. Order: all in order. Stalls: when `AppliesMax` are under way, and as above.
+module kv_applies
+  import weft_pkg::*;
+  import kv_pkg::*;
+  import kv_table_pkg::*;
+(
+  input logic clk_i,
+  input logic rst_ni,
+
+  input  logic    apply_valid_i,
+  output logic    apply_ready_o,
+  input  apply_t  apply_i,
+  input  logic    value_valid_i,
+  output logic    value_ready_o,
+  input  beat_t   value_i,
+  output logic    retired_valid_o,
+  output stream_t retired_stream_o,
+
+  // The turn to look for the slot of `apply_i`.
+  output logic look_valid_o,
+  input  logic look_ready_i,
+
+  // What was found. The next to be known is compared with these.
+  output version_t version_o,
+  output logic     newer_only_o,
+  input  logic     probed_valid_i,
+  input  probed_t  probed_i,
+
+  // The turn to decide.
+  output logic  decide_valid_o,
+  input  logic  decide_ready_i,
+  output turn_t decide_o,
+
+  // What is being decided, and the decision a cycle later.
+  output logic         deletes_o,
+  output logic         reserved_o,
+  output value_beats_t beats_o,
+  input  logic         decide_taken_i,
+  input  logic         decided_valid_i,
+  input  decided_t     decided_i,
+
+  // Slots that are being written. Of the decision's slot in the cycle of the decision.
+  input  slot_t        written_slot_i,
+  output logic         written_hit_o,
+  output apply_index_t written_index_o,
+  // Whether the apply that looks for its slot has the key of that one.
+  input  apply_index_t same_index_i,
+  output logic         same_o,
+  input  logic         look_taken_i,
+
+  input lookup_count_t issued_i,
+  input lookup_count_t completed_i,
+  input lookup_count_t taken_i,
+
+  // A slot to write; its beats can be read, one cycle later.
+  output logic                       write_valid_o,
+  input  logic                       write_ready_i,
+  output slot_write_t                write_o,
+  input  logic                       beat_read_i,
+  input  logic        [         3:0] beat_index_i,
+  output logic        [BeatBits-1:0] beat_o,
+  // Memory has answered the oldest that was handed over.
+  input  logic                       answered_i,
+
+  output logic idle_o
+);
+
+  localparam int unsigned ConflictBits = 8;
+
+  typedef struct packed {
+    logic         deletes;
+    logic         reserved;
+    value_bytes_t value_bytes;
+  } kind_t;
+
+  typedef struct packed {
+    logic    counts;
+    stream_t stream;
+  } owner_t;
+
+  // The next to pass each step; all but `filled_q` and `fetched_q` behind one another.
+  apply_pointer_t accepted_q;
+  apply_pointer_t filled_q;  // values
+  apply_pointer_t looked_q;
+  apply_pointer_t probed_q;
+  apply_pointer_t due_q;  // decisions that were offered
+  apply_pointer_t deciding_q;
+  apply_pointer_t decided_q;
+  apply_pointer_t cleared_q;
+  apply_pointer_t fetched_q;  // results of earlier lookups
+  apply_pointer_t written_q;
+  apply_pointer_t answered_q;
+  apply_pointer_t retired_q;
+
+  function automatic apply_index_t index(apply_pointer_t pointer);
+    return pointer[$bits(apply_index_t)-1:0];
+  endfunction
+
+  // Of each apply.
+  (* ram_style = "distributed" *)
+  key_t keys[AppliesMax];
+  (* ram_style = "distributed" *)
+  version_t versions[AppliesMax];
+  (* ram_style = "distributed" *)
+  logic newer_only[AppliesMax];
+  (* ram_style = "distributed" *)
+  kind_t kinds[AppliesMax];
+  (* ram_style = "distributed" *)
+  owner_t owners[AppliesMax];
+  (* ram_style = "distributed" *)
+  place_t places[AppliesMax];
+  (* ram_style = "distributed" *)
+  decided_t decisions[AppliesMax];
+  (* ram_style = "distributed" *)
+  lookup_count_t tickets[AppliesMax];
+
+  // Acceptance.
+
+  logic [AppliesMax-1:0] undecided_q;
+  logic [AppliesMax-1:0][ConflictBits-1:0] buckets_q;
+  logic checked_q;
+  logic held;
+  logic full;
+  apply_pointer_t under_way;
+
+  assign under_way = accepted_q - retired_q;
+  assign full = under_way[$bits(apply_index_t)];
+  assign look_valid_o = apply_valid_i && checked_q && !full;
+  assign apply_ready_o = checked_q && !full && look_ready_i;
+
+  always_comb begin
+    held = 1'b0;
+    for (int unsigned i = 0; i < AppliesMax; i++) begin
+      if (undecided_q[i] && buckets_q[i] == apply_i.place.bucket[ConflictBits-1:0]) held = 1'b1;
+    end
+  end
+
+  logic accept;
+  assign accept = apply_valid_i && apply_ready_o;
+
+  always_ff @(posedge clk_i) begin
+    if (accept) begin
+      keys[index(accepted_q)] <= apply_i.key;
+      versions[index(accepted_q)] <= apply_i.version;
+      newer_only[index(accepted_q)] <= apply_i.newer_only;
+      kinds[index(accepted_q)] <= {apply_i.deletes, apply_i.reserved, apply_i.deletes ? '0 : apply_i.value_bytes};
+      owners[index(accepted_q)] <= {apply_i.counts, apply_i.stream};
+      places[index(accepted_q)] <= apply_i.place;
+      buckets_q[index(accepted_q)] <= apply_i.place.bucket[ConflictBits-1:0];
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      accepted_q  <= '0;
+      undecided_q <= '0;
+      checked_q   <= 1'b0;
+    end else begin
+      checked_q <= apply_valid_i && !accept && !held;
+      if (decide_taken_i) undecided_q[index(deciding_q)] <= 1'b0;
+      if (accept) begin
+        accepted_q <= accepted_q + 1'b1;
+        undecided_q[index(accepted_q)] <= 1'b1;
+      end
+    end
+  end
+
+  // Values, each in its place.
+
+  logic       filling;
+  logic       fills;
+  logic [3:0] fill_beat_q;
+  logic       fill_value;
+
+  assign filling = filled_q != accepted_q;
+  assign fill_value = kinds[index(filled_q)].value_bytes != '0;
+  assign value_ready_o = filling && fill_value;
+  assign fills = value_valid_i && value_ready_o;
+
+  ram #(
+    .T    (logic [BeatBits-1:0]),
+    .Depth(AppliesMax * ValueBeatsMax)
+  ) i_values (
+    .clk_i,
+    .write_i        (fills),
+    .write_address_i({index(filled_q), fill_beat_q}),
+    .write_data_i   (value_i.data),
+    .read_i         (beat_read_i),
+    .read_address_i ({index(written_q), beat_index_i}),
+    .read_data_o    (beat_o)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      filled_q    <= '0;
+      fill_beat_q <= '0;
+    end else begin
+      if (fills) fill_beat_q <= value_i.last ? '0 : fill_beat_q + 1'b1;
+      if (filling && (fill_value ? fills && value_i.last : 1'b1)) filled_q <= filled_q + 1'b1;
+    end
+  end
+
+  // What was found, and decisions.
+
+  probed_t probed;
+
+  assign version_o = versions[index(probed_q)];
+  assign newer_only_o = newer_only[index(probed_q)];
+  assign same_o = keys[same_index_i] == keys[index(looked_q)];
+
+  fifo #(
+    .T    (probed_t),
+    .Depth(AppliesMax)
+  ) i_probed (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (probed_valid_i),
+    .in_ready_o (),
+    .in_i       (probed_i),
+    .out_valid_o(decide_valid_o),
+    .out_ready_i(decide_ready_i),
+    .out_o      (probed),
+    .level_o    ()
+  );
+
+  place_t due_place;
+  assign due_place = places[index(due_q)];
+  assign decide_o = '{
+          kind: TurnDecide,
+          lookup: LookupPass,
+          bucket: due_place.bucket,
+          way: due_place.way,
+          tag: due_place.tag,
+          newer_only: 1'b0,
+          found: probed.found,
+          found_way: probed.way,
+          stale: probed.stale
+      };
+
+  kind_t deciding;
+  assign deciding = kinds[index(deciding_q)];
+  assign deletes_o = deciding.deletes;
+  assign reserved_o = deciding.reserved;
+  assign beats_o = value_beats_t'((deciding.value_bytes + 11'd63) >> 6);
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      looked_q   <= '0;
+      probed_q   <= '0;
+      due_q      <= '0;
+      deciding_q <= '0;
+      decided_q  <= '0;
+    end else begin
+      if (look_taken_i) looked_q <= looked_q + 1'b1;
+      if (probed_valid_i) probed_q <= probed_q + 1'b1;
+      if (decide_valid_o && decide_ready_i) due_q <= due_q + 1'b1;
+      if (decide_taken_i) deciding_q <= deciding_q + 1'b1;
+      if (decided_valid_i) decided_q <= decided_q + 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (decided_valid_i) begin
+      decisions[index(decided_q)] <= decided_i;
+      tickets[index(decided_q)]   <= issued_i;
+    end
+  end
+
+  // Slots that are being written.
+
+  logic  [AppliesMax-1:0] latest_q;
+  slot_t [AppliesMax-1:0] slots_q;
+  logic  [AppliesMax-1:0] hits;
+  logic                   answer;
+
+  always_comb begin
+    written_index_o = '0;
+    for (int unsigned i = 0; i < AppliesMax; i++) begin
+      hits[i] = latest_q[i] && slots_q[i] == written_slot_i;
+      // There is one at most.
+      if (hits[i]) written_index_o |= apply_index_t'(i);
+    end
+  end
+
+  assign written_hit_o = hits != '0;
+
+  always_ff @(posedge clk_i) begin
+    if (decided_valid_i) slots_q[index(decided_q)] <= decided_i.slot;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      latest_q <= '0;
+    end else begin
+      if (answer) latest_q[index(answered_q)] <= 1'b0;
+      if (decided_valid_i && decided_i.writes) begin
+        for (int unsigned i = 0; i < AppliesMax; i++) begin
+          if (hits[i]) latest_q[i] <= 1'b0;
+        end
+        latest_q[index(decided_q)] <= 1'b1;
+      end
+    end
+  end
+
+  // Lookups that had their turn before. Both are checked from the decision on, whatever else the apply waits for, so that a
+  // count never runs away from a ticket.
+
+  logic reached_cleared;
+  logic reached_fetched;
+  lookup_count_t cleared_ahead;
+  lookup_count_t fetched_ahead;
+  assign cleared_ahead   = completed_i - tickets[index(cleared_q)];
+  assign fetched_ahead   = taken_i - tickets[index(fetched_q)];
+  assign reached_cleared = cleared_q != decided_q && !cleared_ahead[$bits(lookup_count_t)-1];
+  assign reached_fetched = fetched_q != decided_q && !fetched_ahead[$bits(lookup_count_t)-1];
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      cleared_q <= '0;
+      fetched_q <= '0;
+    end else begin
+      if (reached_cleared) cleared_q <= cleared_q + 1'b1;
+      if (reached_fetched) fetched_q <= fetched_q + 1'b1;
+    end
+  end
+
+  // Writing, answers, retirement.
+
+  decided_t writing;
+  kind_t    writing_kind;
+  logic     writable;
+  assign writing = decisions[index(written_q)];
+  assign writing_kind = kinds[index(written_q)];
+  assign writable = written_q != cleared_q && written_q != filled_q;
+  assign write_valid_o = writable && writing.writes;
+  assign write_o = '{
+          slot: writing.slot,
+          key: keys[index(written_q)],
+          version: versions[index(written_q)],
+          value_bytes: writing_kind.value_bytes
+      };
+
+  // Answers that have come.
+  logic [$bits(apply_index_t):0] answers_q;
+  logic answer_writes;
+  assign answer_writes = decisions[index(answered_q)].writes;
+  assign answer = answered_q != written_q && (!answer_writes || answers_q != '0);
+
+  logic   retire;
+  owner_t owner;
+  assign retire = retired_q != answered_q && retired_q != fetched_q;
+  assign owner = owners[index(retired_q)];
+  assign retired_valid_o = retire && owner.counts;
+  assign retired_stream_o = owner.stream;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      written_q  <= '0;
+      answered_q <= '0;
+      retired_q  <= '0;
+      answers_q  <= '0;
+    end else begin
+      if (writable && (!writing.writes || write_ready_i)) written_q <= written_q + 1'b1;
+      if (answer) answered_q <= answered_q + 1'b1;
+      answers_q <= answers_q + ($bits(answers_q))'(answered_i) - ($bits(answers_q))'(answer && answer_writes);
+      if (retire) retired_q <= retired_q + 1'b1;
+    end
+  end
+
+  assign idle_o = under_way == '0;
+
+endmodule

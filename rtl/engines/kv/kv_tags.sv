@@ -1,0 +1,189 @@
+// The tags of the key-value table, in UltraRAM: for each bucket 32 ways of {beats, tag}, and how many are claimed or reserved.
+//
+// A turn reads its bucket's row, and comes out with what it says. A turn that may write a row (TurnDecide, TurnReserve,
+// TurnRelease) writes it one cycle after it came out; until then no turn of the same bucket comes in, so that each
+// sees what those before it did. (Buckets are told apart by six bits: a few turns wait without need.)
+//
+// After reset, when it is asked to, and when the mask changes, all buckets below the mask are freed, one a cycle; turns
+// wait meanwhile.
+//
+// Latency: 3 cycles. Throughput: a turn every cycle. Order: kept. Stalls: turns behind one that is not taken, for a bucket that
+// is about to be written, and while buckets are freed.
+module kv_tags
+  import weft_pkg::*;
+  import kv_pkg::*;
+  import kv_table_pkg::*;
+(
+  input logic    clk_i,
+  input logic    rst_ni,
+  input bucket_t bucket_mask_i,
+
+  input  logic   turn_valid_i,
+  output logic   turn_ready_o,
+  input  turn_t  turn_i,
+  output logic   probe_valid_o,
+  input  logic   probe_ready_i,
+  output probe_t probe_o,
+
+  // In the cycle after the probe was taken.
+  input logic        write_valid_i,
+  input tags_write_t write_i,
+
+  // Taken when no turn is under way.
+  input  logic clear_valid_i,
+  output logic clear_ready_o,
+  output logic clear_done_o,
+
+  output logic idle_o
+);
+
+  localparam int unsigned EntryBits = $bits(tag_entry_t);
+  localparam int unsigned TagsBits = Ways * EntryBits;
+  localparam int unsigned ConflictBits = 6;
+
+  function automatic logic writes(turn_t turn);
+    return turn.kind inside {TurnDecide, TurnReserve, TurnRelease};
+  endfunction
+
+  function automatic logic conflict(bucket_t one, bucket_t other);
+    return one[ConflictBits-1:0] == other[ConflictBits-1:0];
+  endfunction
+
+  // Two entries less one bit, since a way's tag and the count are written apart, in bytes.
+  (* ram_style = "ultra" *)
+  logic [TagsBits+7:0] rows[BucketsMax];
+  logic [TagsBits+7:0] row_q;
+  logic [TagsBits+7:0] data_q;
+
+  turn_t first_q;
+  turn_t second_q;
+  logic  first_valid_q;
+  logic  second_valid_q;
+  logic  advance;
+  logic  take;
+
+  // Freeing.
+  logic    clearing_q;
+  logic    asked_q;
+  bucket_t clear_bucket_q;
+  bucket_t mask_q;  // that all buckets below were freed with
+  logic    known_q;
+  logic    current;
+  logic    empty;
+  logic    clear;
+
+  assign empty = !first_valid_q && !second_valid_q && !probe_valid_o && !write_valid_i;
+  assign clear_ready_o = empty && !clearing_q;
+  assign current = known_q && mask_q == bucket_mask_i && !clearing_q;
+  assign clear = clear_ready_o && (clear_valid_i || !current);
+  assign idle_o = empty && current;
+
+  assign advance = !probe_valid_o || probe_ready_i;
+  assign turn_ready_o = advance && current && !clear_valid_i && !(first_valid_q && writes(
+      first_q
+  ) && conflict(
+      first_q.bucket, turn_i.bucket
+  )) && !(second_valid_q && writes(
+      second_q
+  ) && conflict(
+      second_q.bucket, turn_i.bucket
+  )) && !(probe_valid_o && writes(
+      probe_o.turn
+  ) && conflict(
+      probe_o.turn.bucket, turn_i.bucket
+  )) && !(write_valid_i && conflict(
+      write_i.bucket, turn_i.bucket
+  ));
+  assign take = turn_valid_i && turn_ready_o;
+
+  // The write port.
+  logic    [     Ways-1:0] write_ways;
+  bucket_t                 write_bucket;
+  logic    [EntryBits-1:0] write_entry;
+  used_t                   write_used;
+
+  always_comb begin
+    for (int unsigned i = 0; i < Ways; i++) begin
+      write_ways[i] = clearing_q || (write_valid_i && write_i.some && write_i.way == way_t'(i));
+    end
+    write_bucket = clearing_q ? clear_bucket_q : write_i.bucket;
+    write_entry  = clearing_q ? '0 : write_i.entry;
+    write_used   = clearing_q ? '0 : write_i.used;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (clearing_q || write_valid_i) begin
+      for (int unsigned i = 0; i < Ways; i++) begin
+        if (write_ways[i]) rows[write_bucket][EntryBits*i+:EntryBits] <= write_entry;
+      end
+      rows[write_bucket][TagsBits+:8] <= 8'(write_used);
+    end
+    if (take) row_q <= rows[turn_i.bucket];
+    if (advance && first_valid_q) data_q <= row_q;
+  end
+
+  // What the row says.
+  probe_t probe_d;
+  logic   looks;
+  logic   fetches;
+
+  always_comb begin
+    looks = second_q.kind == TurnApply
+         || (second_q.kind == TurnLookup && second_q.lookup inside {LookupRead, LookupFind});
+    fetches = second_q.kind == TurnLookup && second_q.lookup == LookupFetch;
+    probe_d = '0;
+    probe_d.turn = second_q;
+    probe_d.used = used_t'(data_q[TagsBits+:8]);
+    for (int unsigned i = 0; i < Ways; i++) begin
+      automatic tag_entry_t entry = data_q[EntryBits*i+:EntryBits];
+      probe_d.claimed[i] = entry.tag != '0;
+      probe_d.matching[i] = (looks && entry.tag == second_q.tag)
+                          || (fetches && second_q.way == way_t'(i) && entry.tag != '0);
+      if (probe_d.matching[i]) begin
+        probe_d.way |= way_t'(i);
+        probe_d.beats |= entry.beats;
+      end
+    end
+    // No value is longer: more than that comes of several that match.
+    if (probe_d.beats[4]) probe_d.beats = value_beats_t'(ValueBeatsMax);
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (take) first_q <= turn_i;
+    if (advance && first_valid_q) second_q <= first_q;
+    if (advance && second_valid_q) probe_o <= probe_d;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (clearing_q) clear_bucket_q <= clear_bucket_q + 1'b1;
+    else clear_bucket_q <= '0;
+    if (clear) mask_q <= bucket_mask_i;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      first_valid_q  <= 1'b0;
+      second_valid_q <= 1'b0;
+      probe_valid_o  <= 1'b0;
+      clearing_q     <= 1'b0;
+      known_q        <= 1'b0;
+      clear_done_o   <= 1'b0;
+    end else begin
+      if (advance) begin
+        first_valid_q  <= take;
+        second_valid_q <= first_valid_q;
+        probe_valid_o  <= second_valid_q;
+      end
+      clear_done_o <= 1'b0;
+      if (clear) begin
+        clearing_q <= 1'b1;
+        known_q    <= 1'b1;
+        asked_q    <= clear_valid_i;
+      end else if (clearing_q && clear_bucket_q == mask_q) begin
+        clearing_q   <= 1'b0;
+        clear_done_o <= asked_q;
+      end
+    end
+  end
+
+endmodule

@@ -1,0 +1,282 @@
+// Executes the turns at the tags, one at a time: reads the slots that match, decides about applies, keeps count of ways.
+//
+// A lookup or an apply's search reads every way that matches, the lookup with the value, the search only the header with
+// the key; when all bursts are asked for, the turn is over. A way whose slot is being written (decided, and the write not
+// answered) is not read: a lookup waits for the answer; a search compares its key with the one that is written, which
+// decides, and waits only if it needs the version too (`newer_only`).
+//
+// The wait ends: a write waits for reads that were asked for before it was decided, and for nothing that comes later;
+// and as no decision passes a turn that waits, none is asked to wait for it.
+//
+// Latency: a burst is offered, or a reservation answered, in the cycle in which the probe comes; one cycle later for each
+// further way that matches. Throughput: a turn every cycle when one way at most matches. Stalls: while the
+// address channel does, while there is no room for a longest value, and as above.
+module kv_turns
+  import weft_pkg::*;
+  import kv_pkg::*;
+  import kv_table_pkg::*;
+(
+  input logic clk_i,
+  input logic rst_ni,
+
+  input  logic        probe_valid_i,
+  output logic        probe_ready_o,
+  input  probe_t      probe_i,
+  output logic        write_valid_o,
+  output tags_write_t write_o,
+
+  output logic reserve_done_o,
+  output logic reserve_granted_o,
+  output logic scan_done_o,
+  output logic scan_some_o,
+  output way_t scan_way_o,
+
+  // The apply that is to be decided.
+  input  logic         deletes_i,
+  input  logic         reserved_i,
+  input  value_beats_t beats_i,
+  // The decision: its turn is over, and a cycle later what it is.
+  output logic         decide_taken_o,
+  output logic         decided_valid_o,
+  output decided_t     decided_o,
+  output logic         full_o,
+
+  // Slots that are being written.
+  output slot_t        written_slot_o,
+  input  logic         written_hit_i,
+  input  apply_index_t written_index_i,
+  // Whether the apply that looks for its slot has the key of that one.
+  output apply_index_t same_index_o,
+  input  logic         same_i,
+  output logic         look_taken_o,
+
+  output logic    record_valid_o,
+  input  logic    record_ready_i,
+  output record_t record_o,
+
+  // Room for the beats of a longest value; and what is taken of it.
+  input  logic         room_i,
+  output logic         room_take_o,
+  output value_beats_t room_take_beats_o,
+
+  // Lookups whose turn is over.
+  output lookup_count_t issued_o,
+
+  output logic         ar_valid_o,
+  input  logic         ar_ready_i,
+  output axi_address_t ar_o
+);
+
+  // Of the turn: it is not its first cycle.
+  logic  begun_q;
+  // Ways that are still to be read, and the one that is next, if `chosen`.
+  ways_t left_q;
+  way_t  way_q;
+  logic  chosen_q;
+  // The first burst of that way was asked for.
+  logic  second_q;
+  // The slot that it might be is being written.
+  logic  compare_q;
+  // It is.
+  logic  resolved_q;
+
+  ways_t left;
+  way_t  way;
+  ways_t others;
+  logic  lookup;
+  logic  search;
+  logic  reads_value;
+  logic  none;
+  logic  chosen;
+  logic  blocked;
+  logic  burst_valid;
+  logic  burst_ready;
+  logic  burst_last;
+  logic  drop;  // the way is not to be read, or was
+  logic  close;
+
+  assign left = begun_q ? left_q : probe_i.matching;
+  assign way = begun_q ? way_q : probe_i.way;
+  assign lookup = probe_i.turn.kind == TurnLookup;
+  assign search = probe_i.turn.kind == TurnApply;
+  assign reads_value = lookup && probe_i.turn.lookup != LookupFind;
+  assign none = left == '0;
+
+  always_comb begin
+    others = left;
+    others[way] = 1'b0;
+  end
+
+  // What comes with the probe is the way if there is only one.
+  assign chosen = chosen_q || others == '0;
+
+  // Decisions.
+
+  ways_t claimable;
+  ways_t behind;
+  way_t  first_behind;
+  way_t  first_free;
+  logic  some_behind;
+  logic  overwrites;
+  logic  claims;
+  logic  frees;
+  logic  full;
+  logic  decide;
+
+  assign decide = probe_valid_i && probe_i.turn.kind == TurnDecide;
+  assign claimable = probe_i.turn.kind == TurnScan ? probe_i.claimed : ~probe_i.claimed;
+  always_comb begin
+    for (int unsigned i = 0; i < Ways; i++) behind[i] = claimable[i] && way_t'(i) >= probe_i.turn.way;
+  end
+  assign some_behind = behind != '0;
+  assign first_behind = first_way(behind);
+  assign first_free = some_behind ? first_behind : first_way(claimable);
+
+  assign overwrites = !deletes_i && probe_i.turn.found && !probe_i.turn.stale;
+  assign claims = !deletes_i && !probe_i.turn.found && !(&probe_i.claimed);
+  assign full = !deletes_i && !probe_i.turn.found && &probe_i.claimed;
+  assign frees = deletes_i && probe_i.turn.found && !probe_i.turn.stale;
+
+  logic granted;
+  assign granted = probe_i.used < used_t'(Ways);
+  assign reserve_done_o = probe_valid_i && probe_i.turn.kind == TurnReserve;
+  assign reserve_granted_o = granted;
+  assign decide_taken_o = decide;
+  assign look_taken_o = probe_valid_i && search && probe_ready_o;
+
+  // What was decided in the cycle before, which occupies the search among the slots.
+  way_t decided_way;
+  assign decided_way = probe_i.turn.found ? probe_i.turn.found_way : first_free;
+
+  always_ff @(posedge clk_i) begin
+    if (probe_valid_i) begin
+      write_o.bucket <= probe_i.turn.bucket;
+      write_o.some   <= decide && (overwrites || claims || frees);
+      write_o.way    <= decided_way;
+      write_o.entry  <= deletes_i ? '0 : {beats_i, probe_i.turn.tag};
+      unique case (probe_i.turn.kind)
+        TurnReserve: write_o.used <= probe_i.used + used_t'(granted);
+        TurnRelease: write_o.used <= probe_i.used - used_t'(probe_i.used != '0);
+        default:
+        write_o.used <= probe_i.used + used_t'(claims) - used_t'(frees)
+                                     - used_t'(reserved_i && (claims || probe_i.used != '0));
+      endcase
+      decided_o.writes <= overwrites || claims;
+      scan_some_o <= some_behind;
+      scan_way_o <= first_behind;
+    end
+  end
+
+  assign decided_o.slot = '{bucket: write_o.bucket, way: write_o.way};
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      write_valid_o   <= 1'b0;
+      decided_valid_o <= 1'b0;
+      scan_done_o     <= 1'b0;
+      full_o          <= 1'b0;
+    end else begin
+      write_valid_o <= probe_valid_i && probe_i.turn.kind inside {TurnDecide, TurnReserve, TurnRelease};
+      decided_valid_o <= decide;
+      scan_done_o <= probe_valid_i && probe_i.turn.kind == TurnScan;
+      full_o <= decide && full;
+    end
+  end
+
+  // Reads.
+
+  logic  [41:0] word;
+  slot_t        slot;
+  logic         admitted;
+
+  assign slot = '{bucket: probe_i.turn.bucket, way: way};
+  assign written_slot_o = decided_valid_o ? decided_o.slot : slot;
+  assign blocked = decided_valid_o || written_hit_i;
+
+  // A slot has 17 beats.
+  assign word = 42'({slot, 4'b0}) + 42'(slot);
+  assign admitted = probe_valid_i && (lookup || search) && !none && chosen && !compare_q && record_ready_i;
+  assign burst_valid = admitted && (second_q || (!blocked && (room_i || !reads_value)));
+  assign burst_ready = ar_ready_i;
+
+  axi_bursts i_bursts (
+    .clk_i,
+    .rst_ni,
+    .command_valid_i(burst_valid),
+    .command_ready_o(),
+    .command_word_i (word),
+    .command_beats_i(reads_value ? 7'(probe_i.beats) : 7'd0),
+    .burst_valid_o  (ar_valid_o),
+    .burst_ready_i  (burst_ready),
+    .burst_o        (ar_o),
+    .burst_last_o   (burst_last)
+  );
+
+  logic asked;
+  assign asked = burst_valid && burst_ready;
+  assign room_take_o = asked && !second_q && reads_value;
+  assign room_take_beats_o = probe_i.beats;
+
+  // The search's last word is a record of its own, since what it found may be known without a look.
+  assign close = probe_valid_i && (lookup || search) && none && !compare_q && record_ready_i;
+  assign record_valid_o = asked || close;
+  assign record_o = '{
+          apply: search,
+          burst: !close,
+          header: !second_q,
+          last: close || (lookup && burst_last && others == '0),
+          resolved: resolved_q && begun_q,
+          way: way
+      };
+
+  logic compare;
+  assign compare = admitted && search && !second_q && !decided_valid_o && written_hit_i && !probe_i.turn.newer_only;
+  assign drop = (asked && burst_last) || (compare_q && !same_i);
+
+  assign probe_ready_o = !(lookup || search) || close || (asked && record_o.last);
+
+  always_ff @(posedge clk_i) begin
+    if (probe_valid_i) begin
+      left_q <= left;
+      way_q  <= way;
+      if (drop) left_q <= others;
+      else if (compare_q && same_i) left_q <= '0;
+      else if (!chosen) way_q <= first_way(left);
+    end
+    if (compare) same_index_o <= written_index_i;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      begun_q    <= 1'b0;
+      chosen_q   <= 1'b0;
+      second_q   <= 1'b0;
+      compare_q  <= 1'b0;
+      resolved_q <= 1'b0;
+      issued_o   <= '0;
+    end else if (probe_valid_i) begin
+      begun_q    <= !probe_ready_o;
+      chosen_q   <= !drop && !probe_ready_o && (chosen_q || (!chosen && !none));
+      second_q   <= asked ? !burst_last : second_q;
+      compare_q  <= compare;
+      resolved_q <= !probe_ready_o && (resolved_q || (compare_q && same_i));
+      if (lookup && probe_ready_o) issued_o <= issued_o + 1'b1;
+    end
+  end
+
+  // Checks.
+
+  logic         offered_q;
+  axi_address_t offer_q;
+  always_ff @(posedge clk_i) begin
+    offer_q <= ar_o;
+    if (!rst_ni) begin
+      offered_q <= 1'b0;
+    end else begin
+      offered_q <= ar_valid_o && !ar_ready_i;
+      assert (!offered_q || (ar_valid_o && ar_o == offer_q))
+      else $error("an address changed before it was taken");
+    end
+  end
+
+endmodule
