@@ -13,51 +13,53 @@ module kv
 #(
   parameter bit PlantedBugs = 1'b0  // whether `planted_bug_i` counts
 ) (
-  input  logic                        clk_i,
-  input  logic                        rst_ni,
-  input  cycles_t                     now_i,
+  input logic clk_i,
+  input logic rst_ni,
+  input cycles_t now_i,
   // Events, each followed by its payload if it has bytes.
-  input  logic                        event_valid_i,
-  output logic                        event_ready_o,
-  input  engine_event_t               event_i,
-  input  logic                        payload_valid_i,
-  output logic                        payload_ready_o,
-  input  beat_t                       payload_i,
+  input logic event_valid_i,
+  output logic event_ready_o,
+  input engine_event_t event_i,
+  input logic payload_valid_i,
+  output logic payload_ready_o,
+  input beat_t payload_i,
   // Taken with EventConfigure.
-  input  engine_configuration_t       configuration_i,
+  input engine_configuration_t configuration_i,
   // These stay as they are from reset on.
-  input  bucket_t                     bucket_mask_i,
-  input  logic                        acknowledge_after_memory_i,
-  input  planted_bug_e                planted_bug_i,
-  output engine_status_t              status_o,
+  input bucket_t bucket_mask_i,
+  input cycles_t retransmit_i,  // before something is said again; cycles of at most 32 bits
+  input cycles_t retransmit_max_i,
+  input logic acknowledge_after_memory_i,
+  input planted_bug_e planted_bug_i,
+  output engine_status_t status_o,
   // Messages, each followed by its payload, which never pauses once begun.
-  output logic                        message_valid_o,
-  input  logic                        message_ready_i,
-  output engine_message_t             message_o,
-  output logic                        body_valid_o,
-  input  logic                        body_ready_i,
-  output beat_t                       body_o,
+  output logic message_valid_o,
+  input logic message_ready_i,
+  output engine_message_t message_o,
+  output logic body_valid_o,
+  input logic body_ready_i,
+  output beat_t body_o,
   // Sets a timer, or moves it; always taken.
-  output logic                        timer_valid_o,
-  output logic                  [4:0] timer_tag_o,
-  output cycles_t                     timer_at_o,
-  output logic                        memory_aw_valid_o,
-  input  logic                        memory_aw_ready_i,
-  output axi_address_t                memory_aw_o,
-  output logic                        memory_w_valid_o,
-  input  logic                        memory_w_ready_i,
-  output write_beat_t                 memory_w_o,
-  input  logic                        memory_b_valid_i,
-  input  logic                  [1:0] memory_b_response_i,
-  output logic                        memory_ar_valid_o,
-  input  logic                        memory_ar_ready_i,
-  output axi_address_t                memory_ar_o,
-  input  logic                        memory_r_valid_i,
-  output logic                        memory_r_ready_o,
-  input  axi_read_t                   memory_r_i,
-  output kv_events_t                  events_o,
+  output logic timer_valid_o,
+  output logic [4:0] timer_tag_o,
+  output cycles_t timer_at_o,
+  output logic memory_aw_valid_o,
+  input logic memory_aw_ready_i,
+  output axi_address_t memory_aw_o,
+  output logic memory_w_valid_o,
+  input logic memory_w_ready_i,
+  output write_beat_t memory_w_o,
+  input logic memory_b_valid_i,
+  input logic [1:0] memory_b_response_i,
+  output logic memory_ar_valid_o,
+  input logic memory_ar_ready_i,
+  output axi_address_t memory_ar_o,
+  input logic memory_r_valid_i,
+  output logic memory_r_ready_o,
+  input axi_read_t memory_r_i,
+  output kv_events_t events_o,
   // Nothing is inside; timers are outside.
-  output logic                        idle_o
+  output logic idle_o
 );
 
   // ===== Operations =====
@@ -525,6 +527,8 @@ module kv
     .clk_i,
     .rst_ni,
     .now_i,
+    .retransmit_i,
+    .retransmit_max_i,
     .op_valid_i            (op_valid),
     .op_ready_o            (op_ready),
     .op_i                  (op),
@@ -737,7 +741,8 @@ module kv
     .idle_o             (outgoing_idle)
   );
 
-  assign idle_o = intake_idle && streams_idle && window_idle && sessions_idle && !session_busy_q && table_idle && control_idle
+  assign idle_o = intake_idle && streams_idle && window_idle && sessions_idle && !session_busy_q && table_idle
+      && control_idle
       && committer_idle && outgoing_idle;
 
   always_comb begin

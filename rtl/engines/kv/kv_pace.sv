@@ -10,13 +10,14 @@ module kv_pace
   import weft_pkg::*;
   import kv_pkg::*;
 #(
-  parameter int unsigned N     = 16,            // a power of two
-  parameter cycles_t     First = Retransmit,
-  parameter cycles_t     Most  = RetransmitMax  // First times a power of two, up to 2^7
+  parameter int unsigned N = 16  // a power of two
 ) (
   input  logic                    clk_i,
   input  logic                    rst_ni,
   input  cycles_t                 now_i,
+  // The first interval, and the longest; of at most 32 bits.
+  input  cycles_t                 first_i,
+  input  cycles_t                 most_i,
   // No timer is set.
   input  logic                    forget_i,
   input  logic                    command_valid_i,
@@ -34,11 +35,9 @@ module kv_pace
   output logic                    idle_o
 );
 
-  localparam int unsigned DoublingsMax = $clog2(Most / First);
-
   typedef struct packed {
-    logic [2:0] doublings;
-    cycles_t    since;
+    logic [31:0] length;
+    cycles_t     since;
   } interval_t;
 
   (* ram_style = "distributed" *)
@@ -57,14 +56,6 @@ module kv_pace
 
   // The first of the two cycles reads, the second decides.
 
-  function automatic cycles_t length(logic [2:0] doublings);
-    cycles_t result = First;
-    for (int unsigned i = 0; i <= DoublingsMax; i++) begin
-      if (doublings == 3'(i)) result = First << i;
-    end
-    return result;
-  endfunction
-
   assign command_ready_o = !busy_q;
 
   interval_t read;
@@ -79,11 +70,11 @@ module kv_pace
       now_q      <= now_i;
       set_at_q   <= sets[pace_i];
       if (progress_i) begin
-        interval_q <= '{doublings: '0, since: now_i};
-        due_at_q   <= now_i + First;
+        interval_q <= '{length: first_i[31:0], since: now_i};
+        due_at_q   <= now_i + 48'(first_i[31:0]);
       end else begin
         interval_q <= read;
-        due_at_q   <= read.since + length(read.doublings);
+        due_at_q   <= read.since + 48'(read.length);
       end
     end
   end
@@ -98,11 +89,13 @@ module kv_pace
   assign idle_o = !busy_q;
 
   interval_t written;
+  logic [32:0] doubled;
+  assign doubled = {interval_q.length, 1'b0};
   always_comb begin
     written = interval_q;
     if (due_o) begin
-      written.since = now_q;
-      if (interval_q.doublings != 3'(DoublingsMax)) written.doublings = interval_q.doublings + 1'b1;
+      written.since  = now_q;
+      written.length = doubled > {1'b0, most_i[31:0]} ? most_i[31:0] : doubled[31:0];
     end
   end
 

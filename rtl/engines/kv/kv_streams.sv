@@ -24,6 +24,8 @@ module kv_streams
   input  logic                                              clk_i,
   input  logic                                              rst_ni,
   input  cycles_t                                           now_i,
+  input  cycles_t                                           retransmit_i,
+  input  cycles_t                                           retransmit_max_i,
   // Operations. Those with a value are followed by its beats, which do not pause.
   input  logic                                              op_valid_i,
   output logic                                              op_ready_o,
@@ -608,6 +610,8 @@ module kv_streams
     .clk_i,
     .rst_ni,
     .now_i,
+    .first_i        (retransmit_i),
+    .most_i         (retransmit_max_i),
     .forget_i       (set_nothing && op_q.kind == OpReset),
     .command_valid_i(pace_valid),
     .command_ready_o(pace_ready),
