@@ -462,8 +462,7 @@ fn state_chunk(input: &mut Input<'_>, epoch: Epoch, known: &Known) -> Vec<u8> {
     let from = input.near(asked.from.into()) as u32;
     let what = if input.rarely() { what(input) } else { asked.what };
     let next = input.one_of(&[u32::MAX, from.wrapping_add(1), from.wrapping_add(128), 256, from]);
-    let parts = 1 + u8::from(input.rarely());
-    let (part, tag) = (u8::from(input.rarely()), number(input));
+    let (last, tag) = (!input.rarely(), number(input));
     let mut records = Vec::new();
     for _ in 0..input.byte() & 3 {
         match what {
@@ -486,6 +485,6 @@ fn state_chunk(input: &mut Input<'_>, epoch: Epoch, known: &Known) -> Vec<u8> {
             }
         }
     }
-    let chunk = StateChunk { epoch, attempt, what, part, parts, from, next, tag, records: &records };
+    let chunk = StateChunk { epoch, attempt, what, last, from, next, tag, records: &records };
     [&chunk.header(), chunk.records].concat()
 }

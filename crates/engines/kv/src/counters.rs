@@ -42,11 +42,11 @@ counters! {
     writes_resent,
     /// View changes gone through.
     view_changes,
-    /// Parts of state sent to joining nodes.
+    /// Chunks of state sent to joining nodes.
     chunks_sent,
-    /// Answers of state taken in.
+    /// Chunks of state taken in.
     chunks_installed,
-    /// Answers of state that were older than the table.
+    /// Chunks of state that were older than the table.
     chunks_stale,
     /// Requests refused: wrong sizes or fields.
     refused_bad_request,

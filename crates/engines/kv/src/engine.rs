@@ -1,5 +1,7 @@
 //! The engine: what every event does.
 
+use std::ops::Range;
+
 use weft_time::Instant;
 use weft_waist::{
     Caller, Configuration, Effects, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory, Message,
@@ -16,7 +18,7 @@ use crate::placement::{PARTITIONS, Placement};
 use crate::session::{Seen, Sessions};
 use crate::stream::{Following, Leading, Pace};
 use crate::table::{Header, Slot, Table};
-use crate::transfer::{END, PARTS_AIM, Parts, SCAN_MAX, SESSIONS, Transfer};
+use crate::transfer::{self, CHUNKS_MAX, END, Records, SCAN_MAX, Transfer};
 use crate::view_change::ViewChange;
 use crate::waiting::WaitingReads;
 use crate::window::{Entry, NOBODY, Window};
@@ -25,7 +27,7 @@ use crate::window::{Entry, NOBODY, Window};
 const NUMBER_BITS: u32 = 40;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
-/// Timers: one per stream that is followed, then these, then one per source of a state transfer.
+/// Timers: one per stream that is followed, then these.
 const TIMER_LEAD: u32 = NODES_MAX as u32;
 const TIMER_SEAL: u32 = TIMER_LEAD + 1;
 const TIMER_TRANSFER: u32 = TIMER_SEAL + 1;
@@ -91,8 +93,8 @@ pub struct Kv {
     cuts: [Cut; CUTS_MAX],
 
     transfer: Transfer,
-    /// Where an answer for a joining node is composed.
-    donation: Parts,
+    /// Where a chunk for a joining node is composed.
+    donation: Records,
 }
 
 impl Kv {
@@ -126,8 +128,8 @@ impl Kv {
             view_change: ViewChange::idle(node),
             seal_pace: Pace::new(&parameters),
             cuts: [Cut::default(); CUTS_MAX],
-            transfer: Transfer::new(&parameters, node),
-            donation: Parts::new(&parameters),
+            transfer: Transfer::new(&parameters),
+            donation: Records::new(&parameters),
             parameters,
         }
     }
@@ -193,24 +195,19 @@ impl Kv {
         self.role = role;
         self.base = Epoch(0);
         self.complete = false;
-        self.transfer.stop();
+        self.transfer.begin(NodeSet::EMPTY);
         self.view_change = ViewChange::idle(self.node);
     }
 
     fn join(&mut self, now: Instant, io: &mut Io<'_>) {
         self.leave(Role::Joining, io);
         self.begin_epoch(Role::Joining);
+        self.table.clear(io.memory);
         self.sessions.clear();
         self.cuts = [Cut::default(); CUTS_MAX];
-        for node in self.view.full.iter() {
-            self.transfer.begin(node.index(), node);
-        }
-        if let Some(node) = self.view.full.nth(0) {
-            self.transfer.begin(SESSIONS, node);
-        }
-        for index in 0..=SESSIONS {
-            self.request_state(now, index, io);
-        }
+        self.transfer.begin(self.view.full);
+        self.transfer.pace.progress(now);
+        self.request_state(io.effects);
     }
 
     /// All streams begin anew.
@@ -541,21 +538,13 @@ impl Kv {
                 let deletes = entry.operation == Operation::Delete;
                 let slot = match entry.slot {
                     Some(slot) => Some(slot),
-                    // A joining node claims nothing in advance, and a bucket that has yet to come will hold the entry.
-                    None => {
-                        let place = self.table.place(key);
-                        let holds = self.complete || self.transfer.holds(stream, place.bucket);
-                        if !holds {
-                            None
-                        } else if deletes {
-                            let found = self.table.find(io.memory, place, key);
-                            found
-                                .inspect(|&(slot, _)| self.table.note_latest(io.memory, slot, entry.version));
-                            found.map(|(slot, _)| slot)
-                        } else {
-                            self.table.claim(io.memory, place, key, entry.version)
-                        }
+                    // A joining node claims nothing in advance.
+                    None if deletes => {
+                        let found = self.table.find(io.memory, self.table.place(key), key);
+                        found.inspect(|&(slot, _)| self.table.note_latest(io.memory, slot, entry.version));
+                        found.map(|(slot, _)| slot)
                     }
+                    None => self.table.claim(io.memory, self.table.place(key), key, entry.version),
                 };
                 match slot {
                     Some(slot) if deletes => self.table.commit_delete(io.memory, slot, entry.version),
@@ -739,20 +728,11 @@ impl Kv {
 
     // Joining.
 
-    fn request_state(&mut self, now: Instant, index: usize, io: &mut Io<'_>) {
-        let source = &mut self.transfer.sources[index];
-        if source.cursor == END {
-            return;
+    fn request_state(&mut self, effects: &mut Effects) {
+        if let Some((node, request)) = self.transfer.ask(self.view.epoch) {
+            effects.send(NodeSet::EMPTY.with(node), Kind::StateRequest as u8, &[&request.encode()]);
+            arm(&mut self.transfer.pace, TIMER_TRANSFER, effects);
         }
-        let request = StateRequest {
-            epoch: self.view.epoch,
-            attempt: source.attempt,
-            what: source.what,
-            from: source.cursor,
-        };
-        io.effects.send(NodeSet::EMPTY.with(source.node), Kind::StateRequest as u8, &[&request.encode()]);
-        source.pace.progress(now);
-        arm(&mut source.pace, TIMER_TRANSFER + index as u32, io.effects);
     }
 
     fn state_requested(&mut self, from: NodeId, request: StateRequest, io: &mut Io<'_>) {
@@ -763,154 +743,127 @@ impl Kv {
             self.counters.dropped_wrong_role += 1;
             return;
         }
-        self.donation.clear();
-        let next = match request.what {
-            What::Buckets => self.donate_buckets(request.from, io.memory),
-            What::Sessions => self.donate_sessions(request.from),
+        let StateRequest { epoch, attempt, what, from: first } = request;
+        let (places, unit) = match what {
+            What::Buckets => (self.table.slots(), self.table.ways()),
+            What::Sessions => (self.sessions.places(), 1),
         };
-        let parts = self.donation.count().max(1);
-        for part in 0..parts {
-            let records = if self.donation.count() == 0 { &[] } else { self.donation.part(part) };
-            let chunk = StateChunk {
-                epoch: self.view.epoch,
-                attempt: request.attempt,
-                what: request.what,
-                part: part as u8,
-                parts: parts as u8,
-                from: request.from,
-                next,
-                tag: self.windows[self.node.index()].committed(),
-                records,
-            };
+        // Where the answer ends at the latest, always between buckets.
+        let stop = places.min((first - first % unit).saturating_add(SCAN_MAX * unit));
+        let behind = if stop == places { END } else { stop };
+        let tag = self.windows[self.node.index()].committed();
+        let mut at = first;
+        for sent in 1..=CHUNKS_MAX {
+            let full_at = self.compose(what, at..stop, io.memory);
+            let next = full_at.unwrap_or(behind);
+            let last = full_at.is_none() || sent == CHUNKS_MAX;
+            let records = self.donation.bytes();
+            let chunk = StateChunk { epoch, attempt, what, last, from: at, next, tag, records };
             io.effects.send(NodeSet::EMPTY.with(from), Kind::StateChunk as u8, &[&chunk.header(), records]);
             self.counters.chunks_sent += 1;
+            if last {
+                break;
+            }
+            at = next;
         }
     }
 
-    /// Composes the buckets that this node leads from `from` on; returns where the answer ends.
-    fn donate_buckets(&mut self, from: u32, memory: &mut Memory) -> u32 {
-        let mut scanned = 0;
-        for bucket in from..self.table.buckets() {
-            if usize::from(self.leaders[(bucket % PARTITIONS) as usize]) != self.node.index() {
-                continue;
-            }
-            if scanned == SCAN_MAX || self.donation.count() >= PARTS_AIM {
-                return bucket;
-            }
-            scanned += 1;
-            let mark = self.donation.mark();
-            let mut fits = true;
-            for slot in self.table.slots(bucket) {
-                if let Some((version, key, value)) = self.table.fetch(memory, slot) {
-                    fits &= self.donation.slot(version, key, value).is_some();
-                }
-            }
-            if !fits {
-                // One bucket alone always fits: it has at most 32 slots, and there are 64 parts.
-                self.donation.truncate(mark);
-                return bucket;
-            }
+    /// Fills a chunk with the committed records of some positions, as far as this node is to give them; returns the position
+    /// of the first that does not fit.
+    fn compose(&mut self, what: What, mut positions: Range<u32>, memory: &mut Memory) -> Option<u32> {
+        self.donation.clear();
+        match what {
+            What::Buckets => positions.find(|&position| {
+                let leader = self.leaders[(self.table.bucket(Slot(position)) % PARTITIONS) as usize];
+                let slot = (usize::from(leader) == self.node.index()).then_some(Slot(position));
+                let slot = slot.and_then(|slot| self.table.fetch(memory, slot));
+                slot.is_some_and(|(version, key, value)| !self.donation.push_slot(version, key, value))
+            }),
+            What::Sessions => positions.find(|&position| {
+                let session = self.sessions.export(position);
+                session.is_some_and(|session| !self.donation.push_session(&session))
+            }),
         }
-        END
-    }
-
-    fn donate_sessions(&mut self, from: u32) -> u32 {
-        let mut bytes = [0; Sessions::TRANSFER_BYTES];
-        for index in from..END {
-            if index - from == SCAN_MAX {
-                return index;
-            }
-            match self.sessions.export(index, &mut bytes) {
-                None => return END,
-                Some(false) => {}
-                Some(true) => {
-                    let mark = self.donation.mark();
-                    match self.donation.record(bytes.len()) {
-                        Some(record) if mark.0 <= PARTS_AIM => record.copy_from_slice(&bytes),
-                        _ => {
-                            self.donation.truncate(mark);
-                            return index;
-                        }
-                    }
-                }
-            }
-        }
-        END
     }
 
     fn state_arrived(&mut self, now: Instant, from: NodeId, chunk: StateChunk<'_>, io: &mut Io<'_>) {
         if self.is_other_epoch(chunk.epoch) {
             return;
         }
-        let index = if chunk.what == What::Sessions { SESSIONS } else { from.index() };
-        if self.role != Role::Joining || self.transfer.sources[index].node != from {
+        if self.role != Role::Joining || !self.view.full.contains(from) {
             self.counters.dropped_wrong_role += 1;
             return;
         }
-        if !self.transfer.sources[index].stage(&chunk) {
+        // A late one, or one behind one that was lost.
+        if !self.transfer.awaits(from, &chunk) {
             return;
         }
         let installed = match chunk.what {
-            What::Buckets => self.install_buckets(now, index, io),
-            What::Sessions => self.install_sessions(now),
+            What::Buckets => self.install_buckets(now, from.index(), &chunk, io),
+            What::Sessions => self.install_sessions(now, &chunk),
         };
-        let source = &mut self.transfer.sources[index];
         match installed {
-            Ok(true) => {
+            Ok(()) => {
                 self.counters.chunks_installed += 1;
-                source.cursor = source.next;
+                self.transfer.advance(chunk.next);
+                self.complete = self.transfer.is_done();
             }
-            Ok(false) => self.counters.chunks_stale += 1,
-            Err(_) => self.counters.dropped_malformed += 1,
+            Err(Refused::Stale) => self.counters.chunks_stale += 1,
+            Err(Refused::Contradiction) => self.counters.dropped_contradiction += 1,
+            Err(Refused::Malformed) => self.counters.dropped_malformed += 1,
         }
-        source.restart();
-        if self.transfer.is_done() {
-            self.complete = true;
+        self.transfer.pace.progress(now);
+        if chunk.last || installed.is_err() {
+            self.request_state(io.effects);
         }
-        self.request_state(now, index, io);
     }
 
-    /// Replaces the buckets of a staged answer. It reflects the leader's stream up to its tag, which is committed and
-    /// therefore accepted here: with everything up to there applied, no bucket needs a number of its own.
-    /// `false` if the table is newer than the answer.
-    fn install_buckets(&mut self, now: Instant, stream: usize, io: &mut Io<'_>) -> Result<bool, Malformed> {
-        let source = &self.transfer.sources[stream];
-        let (from, tag) = (source.cursor, source.tag);
-        let next = source.next.min(self.table.buckets());
-        let window = &self.windows[stream];
-        if tag < window.committed() {
-            return Ok(false);
+    /// Installs the slots of a chunk that are newer than what the table holds. It reflects the leader's stream up to its tag,
+    /// which is committed and therefore accepted here: with everything up to there applied, all that is applied later
+    /// is newer than the chunk, and what is newer in the chunk was not written in this epoch.
+    fn install_buckets(
+        &mut self,
+        now: Instant,
+        stream: usize,
+        chunk: &StateChunk<'_>,
+        io: &mut Io<'_>,
+    ) -> Result<(), Refused> {
+        let slots = || transfer::slots(chunk.records, self.key_field, self.parameters.value_bytes_max);
+        let is_of_stream =
+            |key: &[u8]| usize::from(self.leaders[self.table.place(key).partition() as usize]) == stream;
+        if !slots().all(|slot| slot.is_some_and(|(_, key, _)| is_of_stream(key))) {
+            return Err(Refused::Malformed);
         }
-        let leads =
-            |leaders: &[u8], bucket: u32| usize::from(leaders[(bucket % PARTITIONS) as usize]) == stream;
-        for slot in source.staged.slots(self.key_field, self.parameters.value_bytes_max) {
-            let (_, key, _) = slot.ok_or(Malformed::Field("slot"))?;
-            let bucket = self.table.place(key).bucket;
-            if !(from..next).contains(&bucket) || !leads(&self.leaders, bucket) {
-                return Err(Malformed::Field("bucket"));
+        if chunk.tag < self.windows[stream].committed() {
+            return Err(Refused::Stale);
+        }
+        if chunk.tag > self.windows[stream].accepted() {
+            return Err(Refused::Contradiction);
+        }
+        self.committed(now, stream, chunk.tag, io);
+        for (version, key, value) in
+            transfer::slots(chunk.records, self.key_field, self.parameters.value_bytes_max).flatten()
+        {
+            let place = self.table.place(key);
+            let found = self.table.find(io.memory, place, key);
+            if found.is_some_and(|(_, header)| header.version >= version) {
+                continue;
+            }
+            match self.table.claim(io.memory, place, key, version) {
+                Some(slot) => self.table.commit_value(io.memory, slot, version, key, value),
+                // Of a bucket the table holds nothing that the leader does not: only a peer that lies gets here.
+                None => self.counters.dropped_contradiction += 1,
             }
         }
-        if tag > window.accepted() {
-            return Err(Malformed::Field("tag"));
-        }
-        self.committed(now, stream, tag, io);
-        for bucket in (from..next).filter(|&bucket| leads(&self.leaders, bucket)) {
-            self.table.slots(bucket).for_each(|slot| self.table.free(io.memory, slot));
-        }
-        let staged = &self.transfer.sources[stream].staged;
-        for (version, key, value) in staged.slots(self.key_field, self.parameters.value_bytes_max).flatten() {
-            if let Some(slot) = self.table.claim(io.memory, self.table.place(key), key, version) {
-                self.table.commit_value(io.memory, slot, version, key, value);
-            }
-        }
-        Ok(true)
+        Ok(())
     }
 
-    fn install_sessions(&mut self, now: Instant) -> Result<bool, Malformed> {
-        for session in self.transfer.sources[SESSIONS].staged.sessions() {
-            self.sessions.import(now, session.ok_or(Malformed::Field("session"))?)?;
+    fn install_sessions(&mut self, now: Instant, chunk: &StateChunk<'_>) -> Result<(), Refused> {
+        for session in transfer::sessions(chunk.records) {
+            let session = session.ok_or(Refused::Malformed)?;
+            self.sessions.import(now, session).map_err(|_| Refused::Malformed)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     // Events.
@@ -993,25 +946,15 @@ impl Kv {
                     arm(&mut self.following[stream].pace, tag, io.effects);
                 }
             }
-            tag => {
-                let index = (tag - TIMER_TRANSFER) as usize;
-                let Some(source) = self.transfer.sources.get_mut(index) else { return };
-                let due = source.pace.fire(now);
-                if source.cursor != END {
-                    if due {
-                        source.restart();
-                        let request = StateRequest {
-                            epoch: self.view.epoch,
-                            attempt: source.attempt,
-                            what: source.what,
-                            from: source.cursor,
-                        };
-                        let to = NodeSet::EMPTY.with(source.node);
-                        io.effects.send(to, Kind::StateRequest as u8, &[&request.encode()]);
-                    }
-                    arm(&mut source.pace, tag, io.effects);
+            TIMER_TRANSFER => {
+                let due = self.transfer.pace.fire(now);
+                if due {
+                    self.request_state(io.effects);
+                } else if !self.transfer.is_done() {
+                    arm(&mut self.transfer.pace, TIMER_TRANSFER, io.effects);
                 }
             }
+            _ => {}
         }
     }
 
@@ -1079,6 +1022,16 @@ impl Engine for Kv {
         let counters = Counters { sessions_evicted_early: self.sessions.forced_evictions, ..self.counters };
         counters.list()
     }
+}
+
+/// Why a chunk of state is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    /// More of the stream is applied than it reflects.
+    Stale,
+    /// It reflects more of the stream than was accepted.
+    Contradiction,
+    Malformed,
 }
 
 fn entry_of(write: &Write<'_>, slot: Option<Slot>, caller: Option<Caller>) -> Entry {

@@ -15,7 +15,7 @@
 //! Sealed        0 epoch(4) base(4)   8 base members(2) heard(2) cuts(1) zero(3)   16 accepted(8) x 16
 //!               144 for each cut: epoch(4) zero(4) length(8) x 16
 //! StateRequest  0 epoch(4) attempt(4)   8 what(1): 0 buckets, 1 sessions; zero(3) from(4)
-//! StateChunk    0 epoch(4) attempt(4)   8 what(1) part(1) parts(1) zero(1) from(4)   16 next(4) zero(4)
+//! StateChunk    0 epoch(4) attempt(4)   8 what(1) flags(1): 1 last; zero(2) from(4)   16 next(4) zero(4)
 //!               24 tag(8)   32 records
 //! ```
 //!
@@ -609,7 +609,7 @@ pub struct StateRequest {
     pub attempt: u32,
     /// Of what.
     pub what: What,
-    /// The first bucket, or the first place of the session table.
+    /// The first slot, or the first place of the session table.
     pub from: u32,
 }
 
@@ -643,7 +643,7 @@ impl StateRequest {
     }
 }
 
-/// One part of the state from position `from` to `next`. All parts of one answer reflect the same moment.
+/// The state from position `from` to before `next`. All chunks of one answer reflect the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateChunk<'a> {
     /// The epoch in which the receiver joins.
@@ -652,22 +652,17 @@ pub struct StateChunk<'a> {
     pub attempt: u32,
     /// Of what.
     pub what: What,
-    /// Which part this is, from 0.
-    pub part: u8,
-    /// How many parts there are: 1 to 64.
-    pub parts: u8,
-    /// The request's position.
+    /// Whether it ends the answer.
+    pub last: bool,
+    /// The position of the first chunk is the request's, of the others the `next` of the chunk before.
     pub from: u32,
-    /// The position that follows this answer.
+    /// The position that follows this chunk; all ones at the end.
     pub next: u32,
     /// How much of the sender's stream was committed, and is therefore in the buckets.
     pub tag: u64,
     /// Slots or sessions; see the `transfer` module.
     pub records: &'a [u8],
 }
-
-/// The most parts of one answer: one bit each in a word.
-pub const PARTS_MAX: usize = 64;
 
 impl<'a> StateChunk<'a> {
     /// Bytes of the header.
@@ -679,8 +674,7 @@ impl<'a> StateChunk<'a> {
         put(&mut bytes, 0, self.epoch.0.to_be_bytes());
         put(&mut bytes, 4, self.attempt.to_be_bytes());
         bytes[8] = self.what as u8;
-        bytes[9] = self.part;
-        bytes[10] = self.parts;
+        bytes[9] = self.last.into();
         put(&mut bytes, 12, self.from.to_be_bytes());
         put(&mut bytes, 16, self.next.to_be_bytes());
         put(&mut bytes, 24, self.tag.to_be_bytes());
@@ -690,23 +684,19 @@ impl<'a> StateChunk<'a> {
     /// Parses a chunk; the records are not looked at.
     ///
     /// # Errors
-    /// Wrong length, an unknown `what`, a part beyond the parts, or a position that does not move on.
+    /// Wrong length, an unknown `what`, or a position that does not move on.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (head, records) = header::<{ StateChunk::HEADER }>(bytes)?;
         let chunk = Self {
             epoch: Epoch(be32(head, 0)),
             attempt: be32(head, 4),
             what: What::parse(head[8])?,
-            part: head[9],
-            parts: head[10],
+            last: head[9] & 1 != 0,
             from: be32(head, 12),
             next: be32(head, 16),
             tag: be64(head, 24),
             records,
         };
-        if chunk.part >= chunk.parts || usize::from(chunk.parts) > PARTS_MAX {
-            return Err(Malformed::Field("part"));
-        }
         if chunk.next <= chunk.from {
             return Err(Malformed::Field("next"));
         }
@@ -794,10 +784,10 @@ mod tests {
         }
 
         #[test]
-        fn chunks_survive(epoch: u32, attempt: u32, part in 0u8..64, from in 0u32..1000, tag: u64,
+        fn chunks_survive(epoch: u32, attempt: u32, last: bool, from in 0u32..1000, tag: u64,
                           records in prop::collection::vec(any::<u8>(), 0..300)) {
             let chunk = StateChunk {
-                epoch: Epoch(epoch), attempt, what: What::Buckets, part, parts: 64, from, next: from + 1, tag,
+                epoch: Epoch(epoch), attempt, what: What::Buckets, last, from, next: from + 1, tag,
                 records: &records,
             };
             let bytes = [&chunk.header()[..], &records].concat();

@@ -68,6 +68,12 @@ impl Parameters {
         Self { buckets: buckets as u32, ..Self::default() }
     }
 
+    /// The sizes of the engine in gates (`rtl/engines/kv/kv_pkg.sv`), for a table of so many buckets.
+    #[must_use]
+    pub fn gateware(buckets: u32) -> Self {
+        Self { buckets, window: 256, waiting_reads: 256, sessions: 256, ..Self::default() }
+    }
+
     /// Bytes of card memory that the engine needs; the memory must be zero when the engine starts.
     pub fn memory_bytes(&self) -> usize {
         crate::table::Table::new(self).memory_bytes()
@@ -165,6 +171,7 @@ mod tests {
     #[test]
     fn defaults_are_in_range() {
         Parameters::default().check().unwrap();
+        Parameters::gateware(16_384).check().unwrap();
         for keys in [0, 1, 10_000, 1_000_000] {
             Parameters::for_keys(keys).check().unwrap();
         }

@@ -43,7 +43,7 @@ const KEY: usize = 24;
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     buckets: u32,
-    ways: u32,
+    way_bits: u32,
     key_field: usize,
     /// Where in a slot the value begins.
     value_at: usize,
@@ -83,7 +83,7 @@ impl Table {
         let slot_bytes = value_at + parameters.value_bytes_max.next_multiple_of(BEAT);
         Self {
             buckets: parameters.buckets,
-            ways: parameters.ways,
+            way_bits: parameters.ways.trailing_zeros(),
             key_field,
             value_at,
             slot_bytes,
@@ -92,7 +92,7 @@ impl Table {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.tags_bytes() + self.buckets as usize * self.ways as usize * self.slot_bytes
+        self.tags_bytes() + self.slots() as usize * self.slot_bytes
     }
 
     /// Bytes of all tags, which come first.
@@ -100,21 +100,28 @@ impl Table {
         self.buckets as usize * TAGS_BYTES
     }
 
-    pub fn buckets(&self) -> u32 {
-        self.buckets
+    /// How many slots there are.
+    pub fn slots(&self) -> u32 {
+        self.buckets << self.way_bits
+    }
+
+    /// The bucket of a slot.
+    pub fn bucket(&self, slot: Slot) -> u32 {
+        slot.0 >> self.way_bits
+    }
+
+    /// Slots of a bucket.
+    pub fn ways(&self) -> u32 {
+        1 << self.way_bits
     }
 
     pub fn place(&self, key: &[u8]) -> Placement {
-        Placement::of(key, self.buckets, self.ways)
+        Placement::of(key, self.buckets, self.ways())
     }
 
-    fn slot(&self, bucket: u32, way: u32) -> Slot {
-        Slot(bucket * self.ways + way)
-    }
-
-    /// The slots of a bucket.
-    pub fn slots(&self, bucket: u32) -> impl Iterator<Item = Slot> + use<> {
-        (bucket * self.ways..(bucket + 1) * self.ways).map(Slot)
+    /// The slot of a bucket's way.
+    pub fn slot(&self, bucket: u32, way: u32) -> Slot {
+        Slot(bucket << self.way_bits | way)
     }
 
     fn address(&self, slot: Slot) -> usize {
@@ -122,7 +129,8 @@ impl Table {
     }
 
     fn tag_address(&self, slot: Slot) -> usize {
-        (slot.0 / self.ways) as usize * TAGS_BYTES + 2 * (slot.0 % self.ways) as usize
+        let way = slot.0 & (self.ways() - 1);
+        self.bucket(slot) as usize * TAGS_BYTES + 2 * way as usize
     }
 
     /// The tag of a slot and the beats of its value; all zero if the slot is free.
@@ -138,7 +146,7 @@ impl Table {
 
     /// The ways of a bucket whose tag is `tag`, one bit each; those that are free if it is 0.
     fn ways_with(&self, memory: &Memory, bucket: u32, tag: u16) -> u32 {
-        let tags = &memory.image()[bucket as usize * TAGS_BYTES..][..2 * self.ways as usize];
+        let tags = &memory.image()[bucket as usize * TAGS_BYTES..][..2 * self.ways() as usize];
         tags.chunks_exact(2)
             .enumerate()
             .fold(0, |ways, (way, bytes)| ways | u32::from(be16(bytes, 0) & TAG_MASK == tag) << way)
@@ -274,12 +282,11 @@ impl Table {
         }
     }
 
-    pub fn free(&self, memory: &mut Memory, slot: Slot) {
+    fn free(&self, memory: &mut Memory, slot: Slot) {
         self.set_tag_and_beats(memory, slot, 0, 0);
     }
 
     /// Frees every slot.
-    #[cfg(test)]
     pub fn clear(&self, memory: &mut Memory) {
         memory.image_mut()[..self.tags_bytes()].fill(0);
     }
@@ -303,7 +310,7 @@ impl Table {
     pub fn digest(&self, memory: &Memory) -> u64 {
         let image = memory.image();
         let mut digest = 0u64;
-        for slot in (0..self.buckets * self.ways).map(Slot) {
+        for slot in (0..self.slots()).map(Slot) {
             if self.tag_and_beats(memory, slot).1 == 0 {
                 continue;
             }
@@ -460,7 +467,7 @@ mod tests {
                 prop_assert_eq!(found, model.get(&key(index)).cloned());
             }
             let mut visited = BTreeMap::new();
-            for slot in (0..table.buckets() * 4).map(Slot) {
+            for slot in (0..table.slots()).map(Slot) {
                 if let Some((version, key, value)) = table.fetch(&mut memory, slot) {
                     visited.insert(<[u8; 8]>::try_from(key).unwrap(), (version, value.to_vec()));
                 }

@@ -1,19 +1,26 @@
 //! How a joining node gets its state.
 //!
-//! The joiner asks each leader for the buckets that it leads, and one full member for its sessions, one answer after
-//! the other. An answer covers the positions from the one asked for to the next, reads them all in one moment, and comes
-//! in parts:
+//! The joiner asks one node at a time: each full member for the buckets that it leads, in ascending order, then the
+//! lowest one for its sessions. A position is the number of a slot (bucket times ways plus way) in the table of the node
+//! that is asked, or of a place in its session table. An answer is up to [`CHUNKS_MAX`] chunks, all made in
+//! one moment; each is complete in itself: it holds the records of the positions from `from` to before `next`, as many as fit.
+//! Its tag is how much of the sender's stream was committed in that moment, and so is in its buckets.
 //!
 //! ```text
 //! slot      0 version(8)   8 value length(2) zero(6)   16 key(K)   value, padded with zeros to whole 64-bit words
 //! session   0 client(8)    then 16 times: request(8) version(8) status(1) zero(7)
 //! ```
 //!
-//! A bucket is never split between answers. The parts lie in a staging area until all are there.
+//! The joiner begins with an empty table and applies every entry of the epoch's streams to it, whether the bucket has
+//! come or not. It takes the chunk that begins at its cursor, unless it has applied more of the stream than the tag. It applies
+//! the stream up to the tag and then installs each slot that is newer than what its table holds: those are the ones that nobody
+//! has written in this epoch. What was deleted before the tag is not in the chunk, what is deleted after it is deleted
+//! here too. So it does not matter where a chunk ends or what changes between two. A lost chunk makes those behind it
+//! useless; a timer asks again from the cursor.
 
-use weft_waist::{NODES_MAX, NodeId};
+use weft_waist::{Epoch, NodeId, NodeSet};
 
-use crate::message::{PARTS_MAX, StateChunk, What, be16, be64, put};
+use crate::message::{StateChunk, StateRequest, What, be16, be64, put};
 use crate::parameters::Parameters;
 use crate::session::Sessions;
 use crate::stream::Pace;
@@ -21,8 +28,8 @@ use crate::stream::Pace;
 /// The position behind the last.
 pub(crate) const END: u32 = u32::MAX;
 
-/// Parts after which an answer ends with the bucket at hand.
-pub(crate) const PARTS_AIM: usize = 16;
+/// The most chunks of one answer.
+pub(crate) const CHUNKS_MAX: usize = 16;
 
 /// Buckets, or places of the session table, that are looked at for one answer: bounds the work of an event.
 pub(crate) const SCAN_MAX: u32 = 1024;
@@ -35,111 +42,71 @@ pub(crate) fn chunk_bytes_least(parameters: &Parameters) -> usize {
     StateChunk::HEADER + slot.max(Sessions::TRANSFER_BYTES)
 }
 
-/// Records in parts: composed at the sender, staged at the receiver.
+/// The records of a chunk as they are composed.
 #[derive(Clone, Debug)]
-pub(crate) struct Parts {
+pub(crate) struct Records {
     capacity: usize,
-    count: usize,
-    lengths: [usize; PARTS_MAX],
     bytes: Vec<u8>,
 }
 
-impl Parts {
+impl Records {
     pub fn new(parameters: &Parameters) -> Self {
         let capacity = parameters.chunk_bytes - StateChunk::HEADER;
-        Self { capacity, count: 0, lengths: [0; PARTS_MAX], bytes: vec![0; capacity * PARTS_MAX] }
+        Self { capacity, bytes: Vec::with_capacity(capacity) }
     }
 
     pub fn clear(&mut self) {
-        self.count = 0;
+        self.bytes.clear();
     }
 
-    /// How many parts have a record.
-    pub fn count(&self) -> usize {
-        self.count
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
-    /// Where the next record goes: to go back there with [`Parts::truncate`].
-    pub fn mark(&self) -> (usize, usize) {
-        (self.count, self.count.checked_sub(1).map_or(0, |last| self.lengths[last]))
+    /// Appends a slot; `false`, and nothing changed, if it does not fit.
+    #[must_use]
+    pub fn push_slot(&mut self, version: u64, key: &[u8], value: &[u8]) -> bool {
+        let mut head = [0; SLOT_HEADER];
+        put(&mut head, 0, version.to_be_bytes());
+        put(&mut head, 8, (value.len() as u16).to_be_bytes());
+        let pad = value.len().next_multiple_of(8) - value.len();
+        self.push(&[&head, key, value, &[0; 8][..pad]])
     }
 
-    pub fn truncate(&mut self, (count, length): (usize, usize)) {
-        self.count = count;
-        if let Some(last) = count.checked_sub(1) {
-            self.lengths[last] = length;
-        }
+    /// Appends a session; `false`, and nothing changed, if it does not fit.
+    #[must_use]
+    pub fn push_session(&mut self, session: &[u8; Sessions::TRANSFER_BYTES]) -> bool {
+        self.push(&[session])
     }
 
-    /// Appends a record of `length` bytes, filled in by the caller; `None` if all parts are full.
-    pub fn record(&mut self, length: usize) -> Option<&mut [u8]> {
-        debug_assert!(length <= self.capacity, "chunk_bytes was checked to hold any record");
-        if self.count == 0 || self.lengths[self.count - 1] + length > self.capacity {
-            if self.count == PARTS_MAX {
-                return None;
-            }
-            self.lengths[self.count] = 0;
-            self.count += 1;
-        }
-        let last = self.count - 1;
-        let start = last * self.capacity + self.lengths[last];
-        self.lengths[last] += length;
-        Some(&mut self.bytes[start..start + length])
-    }
-
-    /// Appends a slot.
-    pub fn slot(&mut self, version: u64, key: &[u8], value: &[u8]) -> Option<()> {
-        let record = self.record(SLOT_HEADER + key.len() + value.len().next_multiple_of(8))?;
-        record.fill(0);
-        put(record, 0, version.to_be_bytes());
-        put(record, 8, (value.len() as u16).to_be_bytes());
-        record[SLOT_HEADER..SLOT_HEADER + key.len()].copy_from_slice(key);
-        record[SLOT_HEADER + key.len()..][..value.len()].copy_from_slice(value);
-        Some(())
-    }
-
-    pub fn part(&self, part: usize) -> &[u8] {
-        &self.bytes[part * self.capacity..][..self.lengths[part]]
-    }
-
-    /// Stages a received part; `false` if it is longer than any that a peer with the same parameters sends.
-    fn store(&mut self, part: usize, records: &[u8]) -> bool {
-        let fits = records.len() <= self.capacity;
+    fn push(&mut self, parts: &[&[u8]]) -> bool {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let fits = self.bytes.len() + length <= self.capacity;
         if fits {
-            self.bytes[part * self.capacity..][..records.len()].copy_from_slice(records);
-            self.lengths[part] = records.len();
+            parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         }
         fits
     }
-
-    /// The slots of all parts: version, key, value. `None` if the bytes are no slots.
-    pub fn slots(
-        &self,
-        key_field: usize,
-        value_max: usize,
-    ) -> impl Iterator<Item = Option<(u64, &[u8], &[u8])>> {
-        (0..self.count).flat_map(move |part| {
-            let mut rest = self.part(part);
-            std::iter::from_fn(move || {
-                if rest.is_empty() {
-                    return None;
-                }
-                let parsed = parse_slot(rest, key_field, value_max);
-                rest = parsed.map_or(&[], |(_, after)| after);
-                Some(parsed.map(|(slot, _)| slot))
-            })
-        })
-    }
-
-    /// The sessions of all parts. `None` if the bytes are no sessions.
-    pub fn sessions(&self) -> impl Iterator<Item = Option<&[u8; Sessions::TRANSFER_BYTES]>> {
-        (0..self.count).flat_map(|part| {
-            self.part(part).chunks(Sessions::TRANSFER_BYTES).map(|bytes| bytes.try_into().ok())
-        })
-    }
 }
 
+/// A slot of a chunk: version, key, value.
 type Slot<'a> = (u64, &'a [u8], &'a [u8]);
+
+/// The slots of a chunk, the last one `None` if the bytes are no slots.
+pub(crate) fn slots(
+    mut records: &[u8],
+    key_field: usize,
+    value_max: usize,
+) -> impl Iterator<Item = Option<Slot<'_>>> {
+    std::iter::from_fn(move || {
+        if records.is_empty() {
+            return None;
+        }
+        let parsed = parse_slot(records, key_field, value_max);
+        records = parsed.map_or(&[], |(_, after)| after);
+        Some(parsed.map(|(slot, _)| slot))
+    })
+}
 
 fn parse_slot(bytes: &[u8], key_field: usize, value_max: usize) -> Option<(Slot<'_>, &[u8])> {
     let (head, rest) = bytes.split_at_checked(SLOT_HEADER)?;
@@ -152,160 +119,162 @@ fn parse_slot(bytes: &[u8], key_field: usize, value_max: usize) -> Option<(Slot<
     Some(((be64(head, 0), key, &value[..length]), rest))
 }
 
-/// Where a joining node gets one kind of state from, and how far it is.
+/// The sessions of a chunk, the last one `None` if the bytes are no sessions.
+pub(crate) fn sessions(records: &[u8]) -> impl Iterator<Item = Option<&[u8; Sessions::TRANSFER_BYTES]>> {
+    records.chunks(Sessions::TRANSFER_BYTES).map(|bytes| bytes.try_into().ok())
+}
+
+/// What a joining node has yet to get, and from whom.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
-    pub node: NodeId,
-    pub what: What,
-    /// Everything before it has arrived; [`END`] when all has.
-    pub cursor: u32,
-    pub attempt: u32,
-    /// The position behind the answer that is being staged.
-    pub next: u32,
-    pub tag: u64,
-    parts: u8,
-    have: u64,
-    pub staged: Parts,
+pub(crate) struct Transfer {
+    /// Whose buckets have yet to come. The first is being asked.
+    buckets_of: NodeSet,
+    /// Whose sessions have yet to come; asked behind the last of the buckets.
+    sessions_of: Option<NodeId>,
+    /// The first position of the source at hand that has yet to come.
+    cursor: u32,
+    /// Counts requests; chunks repeat it.
+    attempt: u32,
     pub pace: Pace,
 }
 
-impl Source {
-    /// Forgets what is staged, for a new attempt.
-    pub fn restart(&mut self) {
-        self.attempt = self.attempt.wrapping_add(1);
-        (self.parts, self.have) = (0, 0);
-    }
-
-    /// Stages a part that answers the attempt at hand; `true` when it was the last that was missing.
-    pub fn stage(&mut self, chunk: &StateChunk<'_>) -> bool {
-        if self.cursor == END
-            || (chunk.attempt, chunk.from, chunk.what) != (self.attempt, self.cursor, self.what)
-        {
-            return false;
-        }
-        if self.have == 0 {
-            (self.parts, self.next, self.tag) = (chunk.parts, chunk.next, chunk.tag);
-        }
-        let agrees = (chunk.parts, chunk.next, chunk.tag) == (self.parts, self.next, self.tag);
-        if !agrees || self.have >> chunk.part & 1 == 1 || !self.staged.store(chunk.part.into(), chunk.records)
-        {
-            return false;
-        }
-        self.have |= 1 << chunk.part;
-        self.staged.count = self.parts.into();
-        self.have.count_ones() == u32::from(self.parts)
-    }
-}
-
-/// The index of the source of sessions; those of buckets have the index of their leader.
-pub(crate) const SESSIONS: usize = NODES_MAX;
-
-/// The sources of a joining node.
-#[derive(Clone, Debug)]
-pub(crate) struct Transfer {
-    pub sources: Vec<Source>,
-}
-
 impl Transfer {
-    pub fn new(parameters: &Parameters, node: NodeId) -> Self {
-        let source = |index| Source {
-            node: NodeId::new(index).unwrap_or(node),
-            what: if index == SESSIONS { What::Sessions } else { What::Buckets },
-            cursor: END,
-            attempt: 0,
-            next: 0,
-            tag: 0,
-            parts: 0,
-            have: 0,
-            staged: Parts::new(parameters),
-            pace: Pace::new(parameters),
-        };
-        Self { sources: (0..=SESSIONS).map(source).collect() }
-    }
-
     /// Nothing has to come from anywhere.
-    pub fn stop(&mut self) {
-        for source in &mut self.sources {
-            source.cursor = END;
+    pub fn new(parameters: &Parameters) -> Self {
+        Self {
+            buckets_of: NodeSet::EMPTY,
+            sessions_of: None,
+            cursor: 0,
+            attempt: 0,
+            pace: Pace::new(parameters),
         }
     }
 
-    /// Everything has to come from the beginning from a source.
-    pub fn begin(&mut self, index: usize, node: NodeId) {
-        let source = &mut self.sources[index];
-        source.node = node;
-        source.cursor = 0;
-        source.restart();
+    /// Everything has to come from these nodes; nothing if there are none.
+    pub fn begin(&mut self, sources: NodeSet) {
+        self.buckets_of = sources;
+        self.sessions_of = sources.nth(0);
+        self.cursor = 0;
     }
 
-    /// Whether a bucket has come from the node that leads it.
-    pub fn holds(&self, leader: usize, bucket: u32) -> bool {
-        bucket < self.sources[leader].cursor
+    /// Who is to be asked, and for what. `None` if everything is here.
+    fn source(&self) -> Option<(NodeId, What)> {
+        let buckets = self.buckets_of.nth(0).map(|node| (node, What::Buckets));
+        buckets.or(self.sessions_of.map(|node| (node, What::Sessions)))
     }
 
     pub fn is_done(&self) -> bool {
-        self.sources.iter().all(|source| source.cursor == END)
+        self.source().is_none()
+    }
+
+    /// The next request, and for whom.
+    pub fn ask(&mut self, epoch: Epoch) -> Option<(NodeId, StateRequest)> {
+        let (node, what) = self.source()?;
+        self.attempt = self.attempt.wrapping_add(1);
+        Some((node, StateRequest { epoch, attempt: self.attempt, what, from: self.cursor }))
+    }
+
+    /// Whether a chunk is the next one of the answer to the latest request.
+    pub fn awaits(&self, from: NodeId, chunk: &StateChunk<'_>) -> bool {
+        self.source() == Some((from, chunk.what))
+            && (self.attempt, self.cursor) == (chunk.attempt, chunk.from)
+    }
+
+    /// Everything before `next` has come from the source at hand.
+    pub fn advance(&mut self, next: u32) {
+        self.cursor = next;
+        if next == END {
+            self.cursor = 0;
+            match self.buckets_of.nth(0) {
+                Some(node) => self.buckets_of = self.buckets_of.without(node),
+                None => self.sessions_of = None,
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use weft_waist::Epoch;
 
     use super::*;
 
     proptest! {
         #[test]
-        fn slots_come_out_of_their_parts(slots in prop::collection::vec((any::<u64>(), any::<u64>(), 1usize..1024), 0..60)) {
-            let parameters = Parameters::default();
-            let mut parts = Parts::new(&parameters);
-            for &(version, key, length) in &slots {
-                parts.slot(version, &key.to_be_bytes(), &vec![version as u8; length]).unwrap();
-            }
-            let read: Vec<_> = parts.slots(8, 1024).map(|slot| {
+        fn slots_come_out_as_they_went_in(slots in prop::collection::vec((any::<u64>(), any::<u64>(), 1usize..300), 0..20)) {
+            let mut records = Records::new(&Parameters::default());
+            let fitting: Vec<_> = slots.into_iter().take_while(|&(version, key, length)| {
+                records.push_slot(version, &key.to_be_bytes(), &vec![version as u8; length])
+            }).collect();
+            prop_assert!(records.bytes().len() <= 1280 - 32);
+            let read: Vec<_> = super::slots(records.bytes(), 8, 1024).map(|slot| {
                 let (version, key, value) = slot.unwrap();
                 assert!(value.iter().all(|&byte| byte == version as u8));
                 (version, u64::from_be_bytes(key.try_into().unwrap()), value.len())
             }).collect();
-            prop_assert_eq!(read, slots);
+            prop_assert_eq!(read, fitting);
         }
 
         #[test]
         fn hostile_records_end_the_iteration(bytes in prop::collection::vec(any::<u8>(), 0..1248)) {
-            let mut parts = Parts::new(&Parameters::default());
-            prop_assert!(parts.store(0, &bytes));
-            parts.count = 1;
-            prop_assert!(parts.slots(8, 1024).count() <= bytes.len());
-            prop_assert!(parts.sessions().count() <= bytes.len());
+            prop_assert!(slots(&bytes, 8, 1024).count() <= bytes.len());
+            prop_assert!(sessions(&bytes).count() <= bytes.len());
         }
     }
 
+    fn node(index: usize) -> NodeId {
+        NodeId::new(index).unwrap()
+    }
+
     #[test]
-    fn an_answer_is_complete_with_its_last_part_in_any_order() {
-        let mut transfer = Transfer::new(&Parameters::default(), NodeId::new(0).unwrap());
-        transfer.begin(1, NodeId::new(1).unwrap());
-        let source = &mut transfer.sources[1];
-        let records: [[u8; 16]; 3] = std::array::from_fn(|part| [part as u8; 16]);
-        let chunk = |attempt, part, tag| StateChunk {
-            epoch: Epoch(2),
-            attempt,
-            what: What::Buckets,
-            part,
-            parts: 3,
-            from: 0,
-            next: 7,
-            tag,
-            records: &records[usize::from(part)],
-        };
-        let attempt = source.attempt;
-        assert!(!source.stage(&chunk(attempt, 2, 9)));
-        assert!(!source.stage(&chunk(attempt, 2, 9)), "a duplicate");
-        assert!(!source.stage(&chunk(attempt, 1, 8)), "another moment");
-        assert!(!source.stage(&chunk(attempt + 1, 1, 9)), "another attempt");
-        assert!(!source.stage(&chunk(attempt, 0, 9)));
-        assert!(source.stage(&chunk(attempt, 1, 9)));
-        assert_eq!((source.next, source.tag, source.staged.count()), (7, 9, 3));
-        assert_eq!(source.staged.part(2), [2; 16]);
+    fn what_does_not_fit_changes_nothing() {
+        let mut records = Records::new(&Parameters::default());
+        assert!(records.push_slot(1, &[2; 8], &[3; 1024]));
+        let before = records.bytes().to_vec();
+        assert!(!records.push_slot(1, &[2; 8], &[3; 177]));
+        assert!(!records.push_session(&[4; Sessions::TRANSFER_BYTES]));
+        assert_eq!(records.bytes(), before);
+        assert!(records.push_slot(1, &[2; 8], &[3; 176]));
+        assert_eq!(records.bytes().len(), 1280 - 32);
+    }
+
+    #[test]
+    fn sources_are_asked_one_after_the_other() {
+        let mut transfer = Transfer::new(&Parameters::default());
+        assert!(transfer.is_done() && transfer.ask(Epoch(2)).is_none());
+        transfer.begin(NodeSet::from_iter([node(1), node(3)]));
+        let mut asked = Vec::new();
+        for next in [31, 33, END, 64, END, 9, END] {
+            let (from, request) = transfer.ask(Epoch(2)).unwrap();
+            asked.push((from.index(), request.what, request.from));
+            let StateRequest { epoch, attempt, what, from: start } = request;
+            let chunk = |attempt, start| StateChunk {
+                epoch,
+                attempt,
+                what,
+                last: true,
+                from: start,
+                next,
+                tag: 0,
+                records: &[],
+            };
+            assert!(!transfer.awaits(from, &chunk(attempt - 1, start)), "late");
+            assert!(!transfer.awaits(from, &chunk(attempt, start + 1)), "behind one that was lost");
+            assert!(!transfer.awaits(node(2), &chunk(attempt, start)), "from another");
+            assert!(transfer.awaits(from, &chunk(attempt, start)));
+            transfer.advance(next);
+        }
+        use What::{Buckets, Sessions};
+        let expected = [
+            (1, Buckets, 0),
+            (1, Buckets, 31),
+            (1, Buckets, 33),
+            (3, Buckets, 0),
+            (3, Buckets, 64),
+            (1, Sessions, 0),
+            (1, Sessions, 9),
+        ];
+        assert_eq!(asked, expected);
+        assert!(transfer.is_done());
     }
 }

@@ -146,23 +146,14 @@ fn message() -> impl Strategy<Value = (u8, Vec<u8>)> {
         epoch,
         0u32..4,
         what,
-        (0u8..3, 0u8..3),
+        any::<bool>(),
         (0u32..2, prop_oneof![0u32..300, any::<u32>()]),
         small,
         records,
     )
-        .prop_map(|(epoch, attempt, what, (part, parts), (from, next), tag, records)| {
-            let chunk = StateChunk {
-                epoch: Epoch(epoch),
-                attempt,
-                what,
-                part,
-                parts,
-                from,
-                next,
-                tag,
-                records: &records,
-            };
+        .prop_map(|(epoch, attempt, what, last, (from, next), tag, records)| {
+            let chunk =
+                StateChunk { epoch: Epoch(epoch), attempt, what, last, from, next, tag, records: &records };
             (Kind::StateChunk as u8, [&chunk.header()[..], &records].concat())
         });
     let request = (operation, 0u64..4, 0u64..20, 0u64..40, value).prop_map(

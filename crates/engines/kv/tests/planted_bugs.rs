@@ -6,14 +6,14 @@ mod network;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use network::{Faults, Network, small};
-use weft_kv::{Parameters, PlantedBug};
+use weft_kv::{Kv, Parameters, PlantedBug};
 
 /// The first violation that some schedule finds.
 fn violation(bug: Option<PlantedBug>, seeds: std::ops::Range<u64>) -> Option<(u64, String)> {
     seeds.into_iter().find_map(|seed| {
         let parameters = Parameters { planted_bug: bug, ..small() };
         let run = catch_unwind(AssertUnwindSafe(|| {
-            Network::new(seed, 3, 6, 300, Faults::ALL, parameters).run();
+            Network::<Kv>::new(seed, 3, 6, 300, Faults::ALL, parameters).run();
         }));
         let text = run.err()?.downcast::<String>().map_or("a panic".into(), |text| *text);
         Some((seed, text))

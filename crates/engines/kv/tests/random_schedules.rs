@@ -6,6 +6,7 @@ mod network;
 use std::collections::BTreeMap;
 
 use network::{Faults, Network, small};
+use weft_kv::Parameters;
 
 /// Runs one schedule. Replay a failure with the seed that it prints.
 fn one_schedule(seed: u64, nodes: usize, faults: Faults) -> Network {
@@ -62,6 +63,27 @@ fn all_faults_on_three_nodes() {
 #[test]
 fn all_faults_on_five_nodes() {
     random_schedules(2000..2040, 5, Faults::ALL);
+}
+
+/// Buckets with more keys than a chunk holds: transfers are interrupted in the middle of a bucket that changes.
+#[test]
+fn full_buckets_travel_in_pieces() {
+    let mut sums = BTreeMap::<_, u64>::new();
+    for seed in 3000..3040 {
+        println!("seed {seed}");
+        let parameters = Parameters { ways: 16, chunk_bytes: 32 + 392, ..small() };
+        let faults = Faults { loss: 80, ..Faults::ALL };
+        let mut network: Network = Network::new(seed, 3, 6, 600, faults, parameters);
+        network.crowd();
+        network.run();
+        for (name, count) in network.counters() {
+            *sums.entry(name).or_default() += count;
+        }
+    }
+    println!("{sums:#?}");
+    for name in ["chunks_installed", "chunks_stale"] {
+        assert!(sums[name] > 0, "{name} never happened");
+    }
 }
 
 /// A long campaign: `cargo test --release -p weft-kv --test random_schedules -- --ignored`.

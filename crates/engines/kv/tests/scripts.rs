@@ -11,6 +11,7 @@
 //! > cas 0 c7 3 p0 0 red           expected version as 0 or epoch.number
 //! > deliver                       deliver everything in flight, and what comes of it, until nothing is
 //! > deliver 0-1                   only what is in flight from node 0 to node 1
+//! > deliver 0-1 2                 only the first two of these
 //! > drop 0-1                      lose it
 //! > keep 0-1                      hold it back ...
 //! > release                       ... and put it in flight again
@@ -50,7 +51,8 @@ struct Stage {
 }
 
 fn parameters() -> Parameters {
-    Parameters { buckets: 256, ways: 2, value_bytes_max: 32, window: 4, ..Parameters::default() }
+    let chunk_bytes = 32 + 392;
+    Parameters { buckets: 256, ways: 2, value_bytes_max: 32, window: 4, chunk_bytes, ..Parameters::default() }
 }
 
 fn node(index: usize) -> NodeId {
@@ -152,8 +154,10 @@ fn describe(kind: u8, payload: &[u8]) -> String {
         return format!("wants {:?} from {}", request.what, request.from);
     }
     let chunk = StateChunk::parse(payload).unwrap();
-    let (part, parts, bytes, tag) = (chunk.part + 1, chunk.parts, chunk.records.len(), chunk.tag);
-    format!("{:?} from {}, part {part} of {parts}: {bytes} bytes as of {tag}", chunk.what, chunk.from)
+    let StateChunk { what, from, next, tag, records, .. } = chunk;
+    let next = if next == u32::MAX { "the end".into() } else { next.to_string() };
+    let last = if chunk.last { ", last" } else { "" };
+    format!("{what:?} from {from} to {next}: {} bytes as of {tag}{last}", records.len())
 }
 
 impl Stage {
@@ -195,14 +199,18 @@ impl Stage {
         }
     }
 
-    fn take(&mut self, link: Option<&&str>) -> VecDeque<Flight> {
-        let link = link.map(|link| {
+    /// Takes what is in flight: all, or that of one link, or so many of these.
+    fn take(&mut self, words: &[&str]) -> VecDeque<Flight> {
+        let link = words.first().map(|link| {
             let (from, to) = link.split_once('-').unwrap();
             (from.parse::<usize>().unwrap(), to.parse::<usize>().unwrap())
         });
-        let (taken, left) = std::mem::take(&mut self.flights)
-            .into_iter()
-            .partition(|flight| link.is_none_or(|link| link == (flight.from, flight.to)));
+        let mut most = words.get(1).map_or(usize::MAX, |count| count.parse().unwrap());
+        let (taken, left) = std::mem::take(&mut self.flights).into_iter().partition(|flight| {
+            let takes = most > 0 && link.is_none_or(|link| link == (flight.from, flight.to));
+            most -= usize::from(takes);
+            takes
+        });
         self.flights = left;
         taken
     }
@@ -260,20 +268,20 @@ impl Stage {
                         self.arrive(flight);
                     }
                 }
-                link => {
-                    for flight in self.take(link) {
+                Some(_) => {
+                    for flight in self.take(&words[1..]) {
                         self.arrive(flight);
                     }
                 }
             },
-            "drop" => drop(self.take(words.get(1))),
+            "drop" => drop(self.take(&words[1..])),
             "keep" => {
-                let taken = self.take(words.get(1));
+                let taken = self.take(&words[1..]);
                 self.kept.extend(taken);
             }
             "release" => self.flights.extend(std::mem::take(&mut self.kept)),
             "duplicate" => {
-                for flight in self.take(words.get(1)) {
+                for flight in self.take(&words[1..]) {
                     for _ in 0..2 {
                         let Flight { from, to, kind, ref payload } = flight;
                         self.flights.push_back(Flight { from, to, kind, payload: payload.clone() });

@@ -1,5 +1,6 @@
 //! A small deterministic network: engines, clients, a membership service, and everything that can go wrong between
-//! them, out of one seed. It knows nothing of NICs, so that it tests the protocol and nothing else.
+//! them, out of one seed. It knows nothing of NICs, so that it tests the protocol and nothing else, and of the engine
+//! only that it is a [`Replica`]: the tests of another crate can include this module by its path and run a twin.
 #![allow(dead_code)]
 
 pub mod history;
@@ -21,6 +22,9 @@ use history::{History, Kind};
 const HEARTBEAT: Duration = Duration::from_ms(2);
 const LEASE: Duration = Duration::from_ms(10);
 
+/// Payload of a datagram: a chunk of [`small`] and hardly more.
+const DATAGRAM_BYTES: usize = 600;
+
 pub fn node(index: usize) -> NodeId {
     NodeId::new(index).unwrap()
 }
@@ -39,6 +43,32 @@ pub fn small() -> Parameters {
         burst: 4,
         chunk_bytes: 512,
         ..Parameters::default()
+    }
+}
+
+/// What the network asks of an engine beyond what every engine does.
+pub trait Replica: Engine {
+    /// A new engine of a node, which is told nothing yet.
+    fn start(node: usize, parameters: &Parameters) -> Self;
+
+    /// Whether it is a full member that is not between two views, with nothing undecided.
+    fn is_settled(&self) -> bool;
+
+    /// A digest of the committed content: the same at two replicas if they hold the same.
+    fn digest(&self, memory: &Memory) -> u64;
+}
+
+impl Replica for Kv {
+    fn start(_: usize, parameters: &Parameters) -> Self {
+        Self::new(parameters.clone())
+    }
+
+    fn is_settled(&self) -> bool {
+        self.role() == Role::Full && self.undecided() == 0
+    }
+
+    fn digest(&self, memory: &Memory) -> u64 {
+        self.state_digest(memory)
     }
 }
 
@@ -74,16 +104,19 @@ impl Faults {
     };
 }
 
-struct Node {
-    kv: Kv,
+struct Node<E> {
+    engine: E,
     memory: Memory,
     timers: BTreeMap<u32, Instant>,
     incarnation: u64,
 }
 
+/// Of one datagram: kinds and payloads.
+type Messages = Vec<(u8, Vec<u8>)>;
+
 #[derive(Clone, Debug)]
 enum Packet {
-    Peer { from: usize, to: usize, messages: Vec<(u8, Vec<u8>)> },
+    Peer { from: usize, to: usize, messages: Messages },
     Request { client: usize, to: usize, kind: u8, payload: Vec<u8> },
     Reply { client: usize, kind: u8, payload: Vec<u8> },
     Grant { to: usize, incarnation: u64, configuration: Configuration },
@@ -118,12 +151,12 @@ struct Actor {
     left: u64,
 }
 
-pub struct Network {
+pub struct Network<E = Kv> {
     pub now: Instant,
     rng: Xoshiro256PlusPlus,
     faults: Faults,
     parameters: Parameters,
-    nodes: Vec<Option<Node>>,
+    nodes: Vec<Option<Node<E>>>,
     /// Who can reach whom; the last index is the membership service.
     cut: Vec<Vec<bool>>,
     packets: Vec<Option<Packet>>,
@@ -137,6 +170,8 @@ pub struct Network {
     actors: Vec<Actor>,
     pub history: History,
     keys: u64,
+    /// The names of keys that are not their numbers.
+    names: BTreeMap<u64, [u8; 8]>,
     pub crashes: u64,
     pub partitions: u64,
     pub events: u64,
@@ -144,7 +179,7 @@ pub struct Network {
     heal_at: Instant,
 }
 
-impl Network {
+impl<E: Replica> Network<E> {
     pub fn new(
         seed: u64,
         nodes: usize,
@@ -190,6 +225,7 @@ impl Network {
             actors,
             history: History::default(),
             keys: 6,
+            names: BTreeMap::new(),
             crashes: 0,
             partitions: 0,
             events: 0,
@@ -214,6 +250,22 @@ impl Network {
         network
     }
 
+    /// Puts more keys, and all of them, into two buckets of different leaders.
+    pub fn crowd(&mut self) {
+        self.keys = 12;
+        let mut names = [7, 8].map(|bucket| {
+            (0u64..).map(u64::to_be_bytes).filter(move |name| weft_kv::hash(name) % 256 == bucket)
+        });
+        let all = (0..self.keys).chain(history::DELETED..history::DELETED + self.keys);
+        for (place, key) in all.chain([history::COUNTERS, history::COUNTERS + 1]).enumerate() {
+            self.names.extend(names[place % 2].next().map(|name| (key, name)));
+        }
+    }
+
+    fn name(&self, key: u64) -> [u8; 8] {
+        self.names.get(&key).copied().unwrap_or(key.to_be_bytes())
+    }
+
     fn random(&mut self, below: u64) -> u64 {
         self.rng.next_u64() % below
     }
@@ -229,10 +281,10 @@ impl Network {
 
     fn start(&mut self, index: usize) {
         self.incarnations += 1;
-        let kv = Kv::new(self.parameters.clone());
+        let engine = E::start(index, &self.parameters);
         let memory = Memory::new(self.parameters.memory_bytes());
         self.nodes[index] =
-            Some(Node { kv, memory, timers: BTreeMap::new(), incarnation: self.incarnations });
+            Some(Node { engine, memory, timers: BTreeMap::new(), incarnation: self.incarnations });
         self.schedule(Duration::from_us(1), Due::Beat { node: index });
     }
 
@@ -264,17 +316,25 @@ impl Network {
         let Some(node) = self.nodes[index].as_mut() else { return };
         let mut effects = std::mem::take(&mut self.effects);
         effects.clear();
-        node.kv.handle(self.now, event, &mut Io { effects: &mut effects, memory: &mut node.memory });
+        node.engine.handle(self.now, event, &mut Io { effects: &mut effects, memory: &mut node.memory });
         let incarnation = node.incarnation;
-        // As a NIC does: what goes to one peer in one go travels in one datagram.
-        let mut datagrams: BTreeMap<usize, Vec<(u8, Vec<u8>)>> = BTreeMap::new();
+        // As a NIC does: what goes to one peer in one go travels in one datagram, as far as it fits.
+        let mut datagrams: BTreeMap<usize, Vec<Messages>> = BTreeMap::new();
         for effect in effects.iter() {
             match effect {
                 Effect::Send { to, kind, payload } => {
                     for peer in to.iter() {
                         assert_ne!(peer.index(), index, "no engine sends to itself");
                         let payload = effects.message(*kind, payload).payload.to_vec();
-                        datagrams.entry(peer.index()).or_default().push((*kind, payload));
+                        let datagrams = datagrams.entry(peer.index()).or_default();
+                        let room = |open: &&mut Messages| {
+                            let bytes: usize = open.iter().map(|(_, payload)| payload.len()).sum();
+                            bytes + payload.len() <= DATAGRAM_BYTES
+                        };
+                        match datagrams.last_mut().filter(room) {
+                            Some(open) => open.push((*kind, payload)),
+                            None => datagrams.push(vec![(*kind, payload)]),
+                        }
                     }
                 }
                 Effect::Reply { to, kind, payload } => {
@@ -290,12 +350,14 @@ impl Network {
                 Effect::Post { .. } => panic!("this engine posts nothing"),
             }
         }
-        for (to, messages) in datagrams {
-            self.transmit(Some((index, to)), Packet::Peer { from: index, to, messages });
+        for (to, datagrams) in datagrams {
+            for messages in datagrams {
+                self.transmit(Some((index, to)), Packet::Peer { from: index, to, messages });
+            }
         }
         self.effects = effects;
         // An engine that has lost its place starts anew, as its agent would have it.
-        if self.nodes[index].as_ref().unwrap().kv.role() == Role::Lost {
+        if self.nodes[index].as_ref().unwrap().engine.status().state == EngineState::Lost {
             self.start(index);
         }
     }
@@ -455,7 +517,8 @@ impl Network {
                 (key, if dice < 90 { Kind::Get } else { Kind::CompareAndSet }, version)
             }
         };
-        let name = key.to_be_bytes();
+        let name = self.name(key);
+        let actor = &mut self.actors[client];
         let task = match kind {
             Kind::Get => Task::Get { key: &name },
             Kind::Put => Task::Put { key: &name, value: &value },
@@ -535,7 +598,7 @@ impl Network {
             Due::Beat { node: index } => {
                 let service = self.nodes.len();
                 if let Some(node) = &self.nodes[index] {
-                    let status = node.kv.status();
+                    let status = node.engine.status();
                     let beat = Packet::Heartbeat {
                         from: index,
                         incarnation: node.incarnation,
@@ -567,11 +630,11 @@ impl Network {
                 break;
             }
         }
-        let roles: Vec<_> = self.nodes.iter().map(|node| node.as_ref().map(|node| node.kv.role())).collect();
+        let states: Vec<_> = self.nodes.iter().flatten().map(|node| node.engine.status()).collect();
         let left: u64 = self.actors.iter().map(|actor| actor.left + actor.outstanding.len() as u64).sum();
         assert!(
             self.is_quiet(),
-            "not live again by {}: {:?} {roles:?}, {left} operations left",
+            "not live again by {}: {:?} {states:?}, {left} operations left",
             self.now,
             self.view
         );
@@ -587,17 +650,17 @@ impl Network {
     fn is_quiet(&self) -> bool {
         let done = self.actors.iter().all(|actor| actor.left == 0 && actor.outstanding.is_empty());
         done && self.nodes.iter().flatten().count() == self.nodes.len()
-            && self.nodes.iter().flatten().all(|node| {
-                node.kv.role() == Role::Full
-                    && node.kv.status().epoch == self.view.epoch
-                    && node.kv.undecided() == 0
-            })
+            && self
+                .nodes
+                .iter()
+                .flatten()
+                .all(|node| node.engine.is_settled() && node.engine.status().epoch == self.view.epoch)
     }
 
     /// All replicas are equal, and the counters count every increment once.
     fn check_state(&mut self) {
         let digests: Vec<_> =
-            self.nodes.iter().flatten().map(|node| node.kv.state_digest(&node.memory)).collect();
+            self.nodes.iter().flatten().map(|node| node.engine.digest(&node.memory)).collect();
         assert!(digests.iter().all(|digest| *digest == digests[0]), "replicas differ: {digests:x?}");
         for key in [history::COUNTERS, history::COUNTERS + 1] {
             let counts: Vec<_> = (0..self.nodes.len()).map(|index| self.read(index, key)).collect();
@@ -613,7 +676,7 @@ impl Network {
             reads: ReadPolicy::Prefer(node(index)),
             ..ClientParameters::new(u64::MAX, all)
         });
-        client.start(self.now, Task::Get { key: &key.to_be_bytes() }).unwrap();
+        client.start(self.now, Task::Get { key: &self.name(key) }).unwrap();
         let mut payload = Vec::new();
         let (to, kind) = client.poll_transmit(&mut payload).unwrap();
         assert_eq!(to, node(index));
@@ -621,7 +684,7 @@ impl Network {
         let mut effects = Effects::default();
         let message = Message { kind, payload: &payload };
         let event = Event::Call { caller: Caller::Host(0), message, last: true };
-        target.kv.handle(self.now, event, &mut Io { effects: &mut effects, memory: &mut target.memory });
+        target.engine.handle(self.now, event, &mut Io { effects: &mut effects, memory: &mut target.memory });
         let Some(Effect::Reply { kind, payload, .. }) = effects.iter().next() else {
             panic!("a read is answered")
         };
@@ -640,7 +703,7 @@ impl Network {
     /// Sums of the nodes' counters.
     pub fn counters(&self) -> BTreeMap<&'static str, u64> {
         let mut sums = BTreeMap::new();
-        for (name, count) in self.nodes.iter().flatten().flat_map(|node| node.kv.counters()) {
+        for (name, count) in self.nodes.iter().flatten().flat_map(|node| node.engine.counters()) {
             *sums.entry(name).or_default() += count;
         }
         sums
