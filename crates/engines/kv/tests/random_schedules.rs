@@ -71,7 +71,7 @@ fn full_buckets_travel_in_pieces() {
     let mut sums = BTreeMap::<_, u64>::new();
     for seed in 3000..3040 {
         println!("seed {seed}");
-        let parameters = Parameters { ways: 16, chunk_bytes: 32 + 392, ..small() };
+        let parameters = Parameters { ways: 8, chunk_bytes: 32 + 392, ..small() };
         let faults = Faults { loss: 80, ..Faults::ALL };
         let mut network: Network = Network::new(seed, 3, 6, 600, faults, parameters);
         network.crowd();
@@ -81,7 +81,7 @@ fn full_buckets_travel_in_pieces() {
         }
     }
     println!("{sums:#?}");
-    for name in ["chunks_installed", "chunks_stale"] {
+    for name in ["chunks_installed", "chunks_stale", "table_full"] {
         assert!(sums[name] > 0, "{name} never happened");
     }
 }
