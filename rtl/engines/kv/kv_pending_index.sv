@@ -11,7 +11,7 @@
 // Entries lie in an UltraRAM of two ports: one for finds and reader A, the other for pushes and reader B.
 //
 // Latency: a push 1 cycle after it is offered; a read 2 cycles; a find 2 cycles if the list's head is retired, 3 if
-// the newest entry of the list decides, 3 more for each further one. Throughput: a push every 2 cycles, a read every
+// the newest entry of the list decides, 2 more for each further one. Throughput: a push every 2 cycles, a read every
 // cycle at each reader, one find at a time. Order: a find sees the pushes before it and none after it. Stalls: pushes
 // during a find; A when a find reads; B when a push writes.
 module kv_pending_index

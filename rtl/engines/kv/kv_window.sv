@@ -5,8 +5,8 @@
 // the value of an entry before it is pushed. Values, entries with their index, and waiting reads are three parts that work side
 // by side; each tells its latency and throughput (kv_values, kv_pending_index, kv_waiting_reads).
 //
-// Latency: a read of an entry 2 cycles, a find 2 if its list is empty, 3 if the newest entry of the list decides and 3
-// more for each further one; a wait 2, a take 2 or 3; the first beat of a value 2. Requests with `ready_o` low wait.
+// Latency: a read of an entry 2 cycles, a find 2 if its list is empty, 3 if the newest entry of the list decides and 2
+// more for each further one; a wait or take 2; the first beat of a value 2. Requests with `ready_o` low wait.
 module kv_window
   import weft_pkg::*;
   import engines_pkg::*;
