@@ -22,7 +22,7 @@ module kv_committer
   /* verilator lint_off UNUSEDSIGNAL */  // differences are small: low bits are enough
   input  lengths_t                    committed_i,
   /* verilator lint_on UNUSEDSIGNAL */
-  // All streams begin anew; when `idle_o`, and `committed_i` with it.
+  // All streams begin anew: `committed_i` is zero from the next cycle on. Only when `idle_o`.
   input  logic                        restart_i,
   // How much of that has been handled, modulo twice the window.
   output window_count_t [Streams-1:0] reached_o,
@@ -189,9 +189,15 @@ module kv_committer
   assign take_stream_o = stream_q;
   assign take_number_o = number_t'(number_q);
 
-  // A read gets the value if there is one to get and the node may still serve.
+  // A read gets the value if there is one to get and the node may still serve. An answer stays as it was offered.
+  logic serves_q;
   logic reads_value;
-  assign reads_value = serves_i && !deletes;
+  assign reads_value = serves_q && !deletes;
+
+  always_ff @(posedge clk_i) begin
+    if (take_done_i) serves_q <= serves_i;
+  end
+
   assign outgoing_valid_o = handle && (read_i.led ? !progress_q.answer : progress_q.taken);
   always_comb begin
     if (read_i.led) begin
@@ -199,7 +205,7 @@ module kv_committer
     end else begin
       outgoing_o = reply(
         take_i,
-        reads_value ? StatusOk : serves_i ? StatusNotFound : StatusNotServing,
+        reads_value ? StatusOk : serves_q ? StatusNotFound : StatusNotServing,
         reads_value ? read_i.version : '0,
         epoch_i,
         full_i,
