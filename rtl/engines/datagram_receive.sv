@@ -31,11 +31,96 @@ module datagram_receive
   output logic                                     idle_o
 );
 
-  assign message_valid_o = 1'b0;
-  assign message_o = '0;
-  assign payload_valid_o = 1'b0;
-  assign payload_o = '0;
-  assign events_o = '0;
-  assign idle_o = 1'b1;
+  typedef struct packed {
+    logic                peer;
+    node_t               from;
+    logic [BeatBits-1:0] data;
+  } entry_t;
+
+  logic   check_valid;
+  logic   check_last;
+  entry_t check_entry;
+  logic   lost;
+  logic   verdict_valid;
+  logic   verdict_good;
+  logic   front_valid;
+  logic   front_ready;
+  logic   front_last;
+  entry_t front;
+  logic   check_idle;
+  logic   split_idle;
+  logic   empty;
+
+  datagram_check i_check (
+    .clk_i,
+    .rst_ni,
+    .enable_i,
+    .hardware_i,
+    .address_i,
+    .peers_i,
+    .rx_valid_i,
+    .rx_data_i,
+    .rx_keep_i,
+    .rx_last_i,
+    .rx_error_i,
+    .beat_valid_o   (check_valid),
+    .beat_last_o    (check_last),
+    .beat_o         (check_entry.data),
+    .peer_o         (check_entry.peer),
+    .from_o         (check_entry.from),
+    .lost_i         (lost),
+    .verdict_valid_o(verdict_valid),
+    .verdict_good_o (verdict_good),
+    .received_o     (events_o.datagrams_received),
+    .malformed_o    (events_o.datagrams_malformed),
+    .lost_o         (events_o.drop_datagram_buffer_full),
+    .idle_o         (check_idle)
+  );
+
+  packet_fifo #(
+    .T    (entry_t),
+    .Depth(Beats),
+    .Style("ultra")
+  ) i_buffer (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i     (check_valid),
+    .in_last_i      (check_last),
+    .in_abort_i     (1'b0),
+    .in_i           (check_entry),
+    .in_lost_o      (lost),
+    .verdict_valid_i(verdict_valid),
+    .verdict_good_i (verdict_good),
+    .out_valid_o    (front_valid),
+    .out_ready_i    (front_ready),
+    .out_last_o     (front_last),
+    .out_o          (front),
+    .level_o        (),
+    .empty_o        (empty)
+  );
+
+  datagram_split #(
+    .Engines(Engines)
+  ) i_split (
+    .clk_i,
+    .rst_ni,
+    .beat_valid_i    (front_valid),
+    .beat_ready_o    (front_ready),
+    .beat_last_i     (front_last),
+    .beat_i          (front.data),
+    .peer_i          (front.peer),
+    .from_i          (front.from),
+    .message_valid_o,
+    .message_ready_i,
+    .message_o,
+    .payload_valid_o,
+    .payload_ready_i,
+    .payload_o,
+    .without_engine_o(events_o.messages_without_engine),
+    .malformed_o     (events_o.messages_malformed),
+    .idle_o          (split_idle)
+  );
+
+  assign idle_o = check_idle && empty && split_idle;
 
 endmodule

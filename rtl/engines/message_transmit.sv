@@ -41,14 +41,298 @@ module message_transmit
   output logic                                    idle_o
 );
 
-  assign message_ready_o = 1'b1;
-  assign body_ready_o = 1'b1;
-  assign lookup_valid_o = 1'b0;
-  assign lookup_o = '0;
-  assign result_ready_o = 1'b1;
-  assign out_valid_o = 1'b0;
-  assign out_o = '0;
-  assign events_o = '0;
-  assign idle_o = 1'b1;
+  localparam int unsigned HeaderBytes = 42;
+  // Beats of payloads that wait; a power of two.
+  localparam int unsigned Depth = 512;
+  localparam int unsigned IndexBits = $clog2(Depth);
+  // Beats of the longest message.
+  localparam int unsigned BeatsMax = (HeaderBytes + DatagramBytesMax + BeatBytes - 1) / BeatBytes;
+  // Without the datagram's header and trailer and the message's header.
+  localparam int unsigned BytesMax = (DatagramBytesMax - 24) / 8 * 8;
+  localparam logic [15:0] VersionAndService = 16'h4500;
+  localparam logic [15:0] DontFragment = 16'h4000;
+  localparam logic [15:0] TimeToLiveAndUdp = 16'h4011;
+
+  // One bit more than an index tells a full memory from an empty one.
+  typedef logic [IndexBits:0] pointer_t;
+
+  // Messages come in.
+
+  pointer_t   tail_q;       // beats written
+  pointer_t   front_q;      // of the message that is being sent
+  pointer_t   level;
+  logic       room;
+  logic       too_large;
+  logic       accept;
+  logic       pack_ready;
+  logic       queue_ready;
+  logic       beat_valid;
+  logic [BeatBits-1:0] beat;
+  logic       crc_in_valid;
+  logic [31:0] crc_in;
+  logic       pack_idle;
+  logic       route_idle;
+  logic [7:0] words_in;
+
+  assign level = tail_q - front_q;
+  // One message more may be on its way.
+  assign room = level <= pointer_t'(Depth - 2 * BeatsMax - 2);
+  assign too_large = message_i.bytes > message_bytes_t'(BytesMax);
+  assign message_ready_o = pack_ready && queue_ready && room;
+  assign accept = message_valid_i && message_ready_o;
+  assign words_in = 8'(message_i.bytes >> 3) + 8'(message_i.bytes[2:0] != '0);
+
+  message_pack #(
+    .Engine(Engine)
+  ) i_pack (
+    .clk_i,
+    .rst_ni,
+    .message_valid_i(accept),
+    .message_ready_o(pack_ready),
+    .message_i      (message_i.message),
+    .bytes_i        (message_i.bytes),
+    .drop_i         (too_large),
+    .body_valid_i,
+    .body_ready_o,
+    .body_i,
+    .beat_valid_o   (beat_valid),
+    .beat_o         (beat),
+    .crc_valid_o    (crc_in_valid),
+    .crc_o          (crc_in),
+    .idle_o         (pack_idle)
+  );
+
+  logic          route_valid;
+  logic          route_ready;
+  logic          route_send;
+  logic          route_final;
+  mac_address_t  route_mac;
+  ipv4_address_t route_destination;
+  logic [15:0]   route_port;
+  logic [15:0]   route_checksum;
+  logic [7:0]    route_words;
+
+  message_route i_route (
+    .clk_i,
+    .rst_ni,
+    .address_i,
+    .peers_i,
+    .forget_i,
+    .learn_valid_i,
+    .learn_node_i,
+    .learn_mac_i,
+    .message_valid_i    (accept && !too_large),
+    .message_ready_o    (queue_ready),
+    .reply_i            (message_i.reply),
+    .to_i               (message_i.to),
+    .mac_i              (message_i.caller.mac),
+    .caller_i           (message_i.caller.address),
+    .port_i             (message_i.caller.port),
+    .words_i            (words_in),
+    .lookup_valid_o,
+    .lookup_ready_i,
+    .lookup_o,
+    .result_valid_i,
+    .result_ready_o,
+    .result_hit_i,
+    .result_mac_i,
+    .route_valid_o      (route_valid),
+    .route_ready_i      (route_ready),
+    .send_o             (route_send),
+    .final_o            (route_final),
+    .mac_o              (route_mac),
+    .destination_o      (route_destination),
+    .port_o             (route_port),
+    .checksum_o         (route_checksum),
+    .words_o            (route_words),
+    .without_peer_o     (events_o.messages_without_peer),
+    .without_neighbour_o(events_o.messages_without_neighbour),
+    .idle_o             (route_idle)
+  );
+
+  // Frames go out: the beats are read again for each.
+
+  typedef struct packed {
+    logic       first;
+    logic       crc;    // begins in this beat
+    logic       rest;   // of the CRC, and nothing else
+    logic       last;
+    logic       done;   // with the message
+  } step_t;
+
+  pointer_t            fetch_q;      // next beat to read
+  logic                begun_q;
+  logic [4:0]          left_q;       // beats behind this one, without the rest of a CRC
+  logic [4:0]          left;
+  logic                rest_q;       // the rest of the CRC is next
+  logic                there;
+  logic                fetch;
+  logic                forgo;        // nothing is sent
+  logic                leaves;
+  logic                crc_valid;
+  logic [31:0]         crc;
+  logic                crc_taken;
+  logic [2:0]          crc_at;       // 8 bytes times this, and 6, are before the CRC
+  logic [5:0]          unused_level;
+  step_t               step;
+  step_t               step_q;
+  logic                step_valid_q;
+  logic                step_ready;
+  logic                ends;
+  logic [BeatBits-1:0] stored;
+  logic [BeatBits-1:0] data;
+  logic                out_valid_q;
+  beat_t               out_q;
+
+  ram #(
+    .T    (logic [BeatBits-1:0]),
+    .Depth(Depth)
+  ) i_beats (
+    .clk_i,
+    .write_i        (beat_valid),
+    .write_address_i(tail_q[IndexBits-1:0]),
+    .write_data_i   (beat),
+    .read_i         (fetch && !step.rest),
+    .read_address_i (fetch_q[IndexBits-1:0]),
+    .read_data_o    (stored)
+  );
+
+  fifo #(
+    .T    (logic [31:0]),
+    .Depth(32)
+  ) i_crcs (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (crc_in_valid),
+    .in_ready_o (),
+    .in_i       (crc_in),
+    .out_valid_o(crc_valid),
+    .out_ready_i(crc_taken),
+    .out_o      (crc),
+    .level_o    (unused_level)
+  );
+
+  // The payload's beats: those of its words, the first of which are in the first beat ... all but 6 bytes of it one later.
+  assign left = begun_q ? left_q : 5'((9'(route_words) + 9'd7) >> 3);
+  assign crc_at = route_words[2:0] - 3'd1;
+  assign there = rest_q || fetch_q != tail_q;
+  assign fetch = route_valid && route_send && there && (!step_valid_q || step_ready);
+  assign step.first = !begun_q;
+  assign step.crc = !rest_q && left == '0;
+  assign step.rest = rest_q;
+  assign step.last = rest_q || (left == '0 && crc_at != '1);
+  assign step.done = route_final;
+  assign ends = fetch && step.last;
+  assign forgo = route_valid && !route_send && crc_valid && !step_valid_q;
+  assign route_ready = ends || forgo;
+  assign step_ready = !out_valid_q || out_ready_i;
+  assign leaves = step_valid_q && step_ready;
+  assign crc_taken = forgo || (leaves && step_q.last && step_q.done);
+
+  pointer_t after;   // the message
+  assign after = step.rest ? fetch_q : fetch_q + 1'b1;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      tail_q       <= '0;
+      front_q      <= '0;
+      fetch_q      <= '0;
+      begun_q      <= 1'b0;
+      rest_q       <= 1'b0;
+      step_valid_q <= 1'b0;
+      out_valid_q  <= 1'b0;
+    end else begin
+      if (beat_valid) tail_q <= tail_q + 1'b1;
+      if (ends) fetch_q <= route_final ? after : front_q;
+      else if (forgo) fetch_q <= front_q + pointer_t'(left) + 1'b1;
+      else if (fetch) fetch_q <= after;
+      if (ends && route_final) front_q <= after;
+      else if (forgo) front_q <= front_q + pointer_t'(left) + 1'b1;
+      if (fetch) begin
+        begun_q <= !ends;
+        rest_q  <= !ends && left == '0;
+      end
+      if (fetch) step_valid_q <= 1'b1;
+      else if (step_ready) step_valid_q <= 1'b0;
+      if (leaves) out_valid_q <= 1'b1;
+      else if (out_ready_i) out_valid_q <= 1'b0;
+    end
+    if (fetch) begin
+      left_q <= left - 1'b1;
+      step_q <= step;
+    end
+  end
+
+  // Headers and CRCs are put in. A frame has two beats at least, so that its route stands while its first beat leaves, but it may be
+  // gone with the last.
+
+  logic [8*HeaderBytes-1:0] header;  // the first byte on the left
+  logic [15:0]              datagram_bytes;
+  logic [2:0]               crc_at_q;
+
+  assign datagram_bytes = 16'({route_words, 3'd0}) + 16'd24;
+  assign header = {
+    route_mac,
+    hardware_i,
+    16'h0800,
+    VersionAndService,
+    datagram_bytes + 16'd28,
+    16'h0,
+    DontFragment,
+    TimeToLiveAndUdp,
+    route_checksum,
+    address_i,
+    route_destination,
+    DatagramPort,
+    route_port,
+    datagram_bytes + 16'd8,
+    16'h0
+  };
+
+  always_ff @(posedge clk_i) begin
+    if (fetch) crc_at_q <= crc_at;
+  end
+
+  always_comb begin
+    data = stored;
+    if (step_q.first) begin
+      for (int unsigned i = 0; i < HeaderBytes; i++) data[8*i+:8] = header[8*(HeaderBytes-1-i)+:8];
+    end
+    for (int unsigned i = 0; i < 4; i++) begin
+      for (int unsigned word = 0; word < 8; word++) begin
+        if (step_q.crc && crc_at_q == 3'(word) && 8 * word + 6 + i < BeatBytes) begin
+          data[8*((8*word+6+i)%BeatBytes)+:8] = crc[8*(3-i)+:8];
+        end
+      end
+    end
+    if (step_q.rest) data[15:0] = {crc[7:0], crc[15:8]};
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (leaves) begin
+      out_q.last  <= step_q.last;
+      out_q.empty <= !step_q.last ? '0 : step_q.rest ? 6'd62 : 6'd54 - {crc_at_q, 3'd0};
+      out_q.data  <= data;
+    end
+  end
+
+  assign out_valid_o = out_valid_q;
+  assign out_o = out_q;
+  assign events_o.datagrams_sent = ends;
+  assign events_o.messages_too_large = accept && too_large;
+  assign idle_o = pack_idle && route_idle && !step_valid_q && !out_valid_q;
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      assert (!(leaves && (step_q.crc || step_q.rest)) || crc_valid)
+      else $error("a CRC is there when it is needed");
+      assert (!(crc_in_valid && unused_level[5]))
+      else $error("there are no more CRCs than messages");
+    end
+  end
+
+  if (BeatsMax > 30 || 4 * BeatsMax > Depth) begin : gen_check
+    $error("a message is too long for the buffer");
+  end
 
 endmodule

@@ -11,7 +11,9 @@
 module packet_fifo #(
   parameter type         T     = logic [7:0],
   // Elements; a power of two.
-  parameter int unsigned Depth = 1024
+  parameter int unsigned Depth = 1024,
+  // "block" or "ultra".
+  parameter              Style = "block"
 ) (
   input  logic                   clk_i,
   input  logic                   rst_ni,
@@ -79,7 +81,8 @@ module packet_fifo #(
 
   ram #(
     .T    (logic [$bits(T):0]),
-    .Depth(Depth)
+    .Depth(Depth),
+    .Style(Style)
   ) i_elements (
     .clk_i,
     .write_i        (in_valid_i && !full),

@@ -1,0 +1,43 @@
+// Cuts 64 bytes out of two beats that follow each other, from a word of 8 bytes on, and clears what lies behind their end.
+//
+// Words begin 2 bytes behind a multiple of 8, as they do in frames of Weft datagrams: word n is bytes 8 n + 2 to 8 n + 9.
+// Purely combinational: two choices behind each other.
+module word_realign
+  import weft_pkg::*;
+(
+  input  logic [BeatBits-1:0] low_i,
+  input  logic [BeatBits-1:0] high_i,
+  input  logic [         2:0] word_i,
+  // Bytes behind the end.
+  input  logic [         5:0] empty_i,
+  output logic [BeatBits-1:0] data_o
+);
+
+  // Words 0 to 14 of both beats: the last of the second beat is not whole, and not needed.
+  logic [14:0][63:0] words;
+  // From an even word on.
+  logic [ 8:0][63:0] even;
+  logic [BeatBytes-1:0] keep;
+
+  assign words = (15 * 64)'({high_i, low_i} >> 16);
+
+  always_comb begin
+    for (int unsigned i = 0; i < 9; i++) begin
+      unique case (word_i[2:1])
+        2'd0: even[i] = words[i];
+        2'd1: even[i] = words[i+2];
+        2'd2: even[i] = words[i+4];
+        default: even[i] = words[i+6];
+      endcase
+    end
+  end
+
+  assign keep = '1 >> empty_i;
+
+  always_comb begin
+    for (int unsigned i = 0; i < BeatBytes; i++) begin
+      data_o[8*i+:8] = keep[i] ? (word_i[0] ? even[i/8+1][8*(i%8)+:8] : even[i/8][8*(i%8)+:8]) : '0;
+    end
+  end
+
+endmodule
