@@ -11,12 +11,14 @@
 //! - [`capture`]: real traffic of Linux' soft RoCE.
 //! - [`permission`]: permissions that are taken while packets stream in; [`engine`]: the same and more at the gateware's port for
 //!   engines; [`overload`]: memories that are too slow.
+//! - [`kv`]: the key-value engine and its gates, event by event.
 //! - [`coverage`]: which events and states of the gateware all of this reaches.
 //! - [`stage`] and [`twin`]: what all of them stand on.
 
 pub mod capture;
 pub mod coverage;
 pub mod engine;
+pub mod kv;
 pub mod malformed;
 pub mod overload;
 pub mod permission;

@@ -55,11 +55,16 @@ fn build() -> Result<(), String> {
         let variable = format!("WEFT_RTL_FILES_{}", top.module.to_uppercase());
         println!("cargo::rerun-if-env-changed={variable}");
         let sources = match env::var_os(variable) {
-            Some(list) => sources::list(Path::new(&list))?,
+            Some(list) => {
+                let files = sources::list(Path::new(&list))?;
+                let is_one = sources::has_module(top.module, &files);
+                if is_one { sources::of_module(top.module, &files)? } else { files }
+            }
             None if top.module == "kv" && !sources::has_module(top.module, &all) => continue,
             None => sources::of_module(top.module, &all)?,
         };
-        packages.extend(sources.iter().filter(|source| !all.contains(source)).cloned());
+        let is_known = |source: &&PathBuf| all.iter().any(|known| known.file_name() == source.file_name());
+        packages.extend(sources.iter().filter(|source| !is_known(source)).cloned());
         if top.module == "kv" {
             println!("cargo::rustc-cfg=kv_in_gates");
         }
