@@ -322,8 +322,13 @@ module kv_control
     else if (join_command) stream_o = source_o;
   end
   assign session_valid_o = join_session_valid || donate_session_valid;
-  assign session_o = donate_command ? donate_session : join_session;
-  assign answer_valid_o = view_answer_valid || join_answer_valid || donate_answer_valid;
+  // Each of the two sets what the other's command does not need.
+  always_comb begin
+    session_o = join_session;
+    session_o.index = donate_session.index;
+    if (donate_command) session_o.command = SessionExport;
+  end
+  assign answer_valid_o  = view_answer_valid || join_answer_valid || donate_answer_valid;
   assign command_ready_o = answer_valid_o;
   always_comb begin
     answer_o = '{verdict: ControlDone, heard: '0, asked: 1'b0, moved: 1'b0};

@@ -12,7 +12,7 @@ module kv_transfer_donate
   import weft_pkg::*;
   import engines_pkg::*;
   import kv_pkg::*;
-  import kv_messages_pkg::TransferEnd;
+  import kv_messages_pkg::*;
 (
   input  logic                    clk_i,
   input  logic                    rst_ni,
@@ -92,17 +92,24 @@ module kv_transfer_donate
   logic lookup_taken, result_taken;
 
   // Buckets are led in turns: `View::leader`.
-  logic [3:0] members;
-  logic [2:0] rank;
+  logic [3:0] members, members_q;
+  logic [2:0] rank, rank_q;
   partition_t turn_q;
-  always_comb begin
-    members = '0;
-    rank = '0;
-    for (int unsigned i = 0; i < Streams; i++) begin
-      members += 4'(full_i[i]);
-      if (node_t'(i) < node_i) rank += 3'(full_i[i]);
-    end
+  logic [Streams-1:0] below;
+  assign below = full_i[Streams-1:0] & ~(Streams'('1) << node_i);
+  assign members = count_ones(full_i[Streams-1:0]);
+  assign rank = 3'(count_ones(below));
+  always_ff @(posedge clk_i) begin
+    members_q <= members;
+    rank_q <= rank;
   end
+
+  // As a tree: a chain of adders would be long.
+  function automatic logic [3:0] count_ones(logic [Streams-1:0] set);
+    logic [3:0][1:0] pairs;
+    for (int unsigned i = 0; i < 4; i++) pairs[i] = 2'(set[2*i]) + 2'(set[2*i+1]);
+    return 4'(3'(pairs[0]) + 3'(pairs[1])) + 4'(3'(pairs[2]) + 3'(pairs[3]));
+  endfunction
 
   logic at_end;
   logic out_of_table;
@@ -112,18 +119,15 @@ module kv_transfer_donate
   always_comb begin
     walk_d = walk_q;
     next_bucket = 1'b0;
-    scan_valid_o = 1'b0;
-    lookup_valid_o = 1'b0;
     unique case (walk_q)
       WalkRest:  if (walk_start && !out_of_table) walk_d = WalkAlign;
-      WalkAlign: if (turn_q < partition_t'(members)) walk_d = WalkBucket;
+      WalkAlign: if (turn_q < partition_t'(members_q)) walk_d = WalkBucket;
       WalkBucket: begin
         if (at_end || looked_q[ScanBits] || walk_stop) walk_d = WalkRest;
-        else if (turn_q == partition_t'(rank)) walk_d = WalkScan;
+        else if (turn_q == partition_t'(rank_q)) walk_d = WalkScan;
         else next_bucket = 1'b1;
       end
       WalkScan: begin
-        scan_valid_o = 1'b1;
         if (scan_ready_i) walk_d = WalkScanned;
       end
       WalkScanned:
@@ -132,7 +136,6 @@ module kv_transfer_donate
         next_bucket = walk_d == WalkBucket;
       end
       WalkFetch: begin
-        lookup_valid_o = !ahead_q[5];
         if (lookup_taken) begin
           walk_d = way_q == '1 ? WalkBucket : WalkScan;
           next_bucket = walk_d == WalkBucket;
@@ -152,14 +155,16 @@ module kv_transfer_donate
       looked_q <= '0;
       turn_q <= partition_t'(command_i.position[WayBits+:BucketBits]);
     end else begin
-      if (walk_q == WalkAlign && walk_d == WalkAlign) turn_q <= turn_q - partition_t'(members);
+      if (walk_q == WalkAlign && walk_d == WalkAlign) turn_q <= turn_q - partition_t'(members_q);
       if (walk_q == WalkScanned && scan_done_i) way_q <= scan_way_i;
       if (lookup_taken) way_q <= way_q + 1'b1;
       if (next_bucket) begin
         bucket_q <= bucket_q + 1'b1;
         way_q <= '0;
         looked_q <= looked_q + 1'b1;
-        turn_q <= turn_q + 1'b1 == partition_t'(members) || bucket_q[$bits(partition_t)-1:0] == '1 ? '0 : turn_q + 1'b1;
+        turn_q <= turn_q + 1'b1 == partition_t'(members_q) || bucket_q[$bits(
+            partition_t
+        )-1:0] == '1 ? '0 : turn_q + 1'b1;
       end
     end
   end
@@ -175,6 +180,9 @@ module kv_transfer_donate
   end
 
   assign walk_ended = walk_q == WalkRest && ahead_q == '0;
+  // What is offered depends on the state alone.
+  assign scan_valid_o = walk_q == WalkScan;
+  assign lookup_valid_o = walk_q == WalkFetch && !ahead_q[5];
   assign scan_bucket_o = bucket_t'(bucket_q);
   assign scan_way_o = way_q;
   assign lookup_o = '{
@@ -209,8 +217,8 @@ module kv_transfer_donate
   logic [4:0] chunk_q;
   logic ended_q, ended_d;  // the chunk is the last
   logic used_q, used_d;  // words of a session wait
-  logic [31:0] from_q, next_q, next_d;
-  logic [31:0] place_q, place_d;  // of the session
+  logic [31:0] from_q;
+  logic [31:0] next_q, next_d;  // behind the chunk; of the session at hand
   logic [ScanBits:0] places_q, places_d;  // looked at
 
   logic [7:0] slot_words;
@@ -223,17 +231,10 @@ module kv_transfer_donate
   assign session_fits = words_q <= 8'(ChunkWords) - SessionWords;
   assign last_chunk = chunk_q == LastChunk;
 
-  // Words of the value; behind its end there may be anything in the beat.
+  // Words of the value. Behind its end its last beat is zero, as everywhere.
   assign value_lanes = result_value_i.data[{lane_q, 6'd0}+:64];
   assign last_value_word = count_q == '0;
-  always_comb begin
-    for (int unsigned i = 0; i < 8; i++) begin
-      value_word[63-8*i-:8] = value_lanes[8*i+:8];
-      if (last_value_word && result_i.value_bytes[2:0] != '0 && 3'(i) >= result_i.value_bytes[2:0]) begin
-        value_word[63-8*i-:8] = '0;
-      end
-    end
-  end
+  assign value_word = word_lanes(value_lanes);
 
   always_comb begin
     state_d = state_q;
@@ -242,25 +243,21 @@ module kv_transfer_donate
     ended_d = ended_q;
     used_d = used_q;
     next_d = next_q;
-    place_d = place_q;
     places_d = places_q;
     walk_start = 1'b0;
     walk_stop = 1'b0;
     result_ready_o = 1'b0;
     result_value_ready_o = 1'b0;
-    session_valid_o = 1'b0;
     word_ready_o = 1'b0;
     write_o = 1'b0;
     write_index_o = words_q;
     write_word_o = result_i.version;
-    close_valid_o = 1'b0;
     sent_o = 1'b0;
     unique case (state_q)
       Idle: begin
         ended_d  = 1'b0;
         used_d   = 1'b0;
         next_d   = command_i.position;
-        place_d  = command_i.position;
         places_d = '0;
         if (command_valid_i) begin
           walk_start = !command_i.sessions;
@@ -324,11 +321,9 @@ module kv_transfer_donate
       end
 
       SessionAsk: begin
-        session_valid_o = 1'b1;
         if (session_ready_i) state_d = SessionAnswer;
       end
       SessionAnswer: begin
-        next_d = place_q;
         if (session_answer_valid_i) begin
           used_d  = session_answer_i.verdict == SessionUsed;
           state_d = SessionAsk;
@@ -343,7 +338,7 @@ module kv_transfer_donate
               state_d = Header;
             end
           end else begin
-            place_d  = place_q + 1'b1;
+            next_d   = next_q + 1'b1;
             places_d = places_q + 1'b1;
           end
         end
@@ -356,7 +351,7 @@ module kv_transfer_donate
           words_d = words_q + 1'b1;
           if (word_last_i) begin
             used_d   = 1'b0;
-            place_d  = place_q + 1'b1;
+            next_d   = next_q + 1'b1;
             places_d = places_q + 1'b1;
             state_d  = SessionAsk;
           end
@@ -378,7 +373,6 @@ module kv_transfer_donate
         endcase
       end
       Close: begin
-        close_valid_o = 1'b1;
         if (close_ready_i) begin
           sent_o  = 1'b1;
           state_d = !ended_q ? Room : used_q ? DrainSession : Drain;
@@ -403,6 +397,8 @@ module kv_transfer_donate
     endcase
   end
 
+  assign session_valid_o = state_q == SessionAsk;
+  assign close_valid_o = state_q == Close;
   assign answer_valid_o = state_q == Answer;
   assign close_words_o = words_q;
   assign session_o = '{
@@ -412,7 +408,7 @@ module kv_transfer_donate
           request: '0,
           status: StatusOk,
           version: '0,
-          index: place_q
+          index: next_q
       };
 
   always_ff @(posedge clk_i) begin
@@ -420,14 +416,12 @@ module kv_transfer_donate
     count_q  <= count_d;
     ended_q  <= ended_d;
     used_q   <= used_d;
-    place_q  <= place_d;
     places_q <= places_d;
-    if (state_q == Idle || state_q == Slot || state_q == SessionAnswer) next_q <= next_d;
+    next_q   <= next_d;
+    if (state_q == Room) from_q <= next_q;
     if (state_q == Idle) begin
-      from_q  <= command_i.position;
       chunk_q <= '0;
     end else if (sent_o) begin
-      from_q  <= next_q;
       chunk_q <= chunk_q + 1'b1;
     end
     if (state_q == SlotKey) lane_q <= '0;

@@ -200,13 +200,18 @@ module kv_transfer_join
   end
   assign source_d = open == '0 ? lowest_full : lowest_open;
 
-  logic in_range;
-  assign in_range = place_q.bucket >= cursor_bucket_o && 32'({place_q.bucket, {$clog2(Ways) {1'b0}}}) < next_q;
-
   // A value, from words to beats.
   logic [BeatWords-1:0][63:0] value_q;
   logic [2:0] value_words_q;
   logic value_shift, value_last_q;
+  // Something stands behind the end of a value. Everywhere else that is zero, so it is to stay so.
+  logic padded;
+  always_comb begin
+    padded = 1'b0;
+    for (int unsigned i = 1; i < 8; i++) begin
+      if (bytes_q[2:0] != '0 && 3'(i) >= bytes_q[2:0] && word[63-8*i-:8] != '0) padded = 1'b1;
+    end
+  end
 
   // It is the answer that is waited for. Others are late, double, or behind one that was lost.
   logic answers;
@@ -231,15 +236,9 @@ module kv_transfer_join
     begin_transfer = 1'b0;
     finish_source = 1'b0;
     value_shift = 1'b0;
-    hash_valid_o = 1'b0;
-    commit_valid_o = 1'b0;
-    apply_valid_o = 1'b0;
-    apply_value_valid_o = 1'b0;
-    session_valid_o = 1'b0;
     write_o = 1'b0;
     write_index_o = 8'd0;
     write_word_o = {epoch_i, attempt_q};
-    close_valid_o = 1'b0;
     installed_o = 1'b0;
     stale_o = 1'b0;
     malformed_o = 1'b0;
@@ -332,7 +331,6 @@ module kv_transfer_join
         if (bad_d) state_d = NextRecord;
       end
       Hash: begin
-        hash_valid_o = !hash_asked_q;
         count_d = '0;
         if (hash_done_i) state_d = Leader;
       end
@@ -342,14 +340,13 @@ module kv_transfer_join
         if (count_q[0]) begin
           count_d = 7'((bytes_q - 1'b1) >> 3);
           state_d = install_q ? ApplyHeader : Value;
-          if (leader_i != node_t'(source_q) || !in_range) begin
+          if (leader_i != node_t'(source_q)) begin
             bad_d   = 1'b1;
             state_d = NextRecord;
           end
         end
       end
       ApplyHeader: begin
-        apply_valid_o = 1'b1;
         if (apply_ready_i) state_d = Value;
       end
       Value: begin
@@ -359,7 +356,7 @@ module kv_transfer_join
           count_d = count_q - 1'b1;
           if (count_q == '0) state_d = install_q ? ValueFill : NextRecord;
           else if (install_q && value_words_q == '1) state_d = ValueBeat;
-          if (count_q != '0 && store_last) begin
+          if (count_q != '0 ? store_last : padded) begin
             bad_d   = 1'b1;
             state_d = NextRecord;
           end
@@ -371,7 +368,6 @@ module kv_transfer_join
         if (!value_shift) state_d = ValueBeat;
       end
       ValueBeat: begin
-        apply_value_valid_o = 1'b1;
         if (apply_value_ready_i) state_d = value_last_q ? NextRecord : Value;
       end
 
@@ -403,7 +399,6 @@ module kv_transfer_join
         if (bad_d) state_d = NextRecord;
       end
       SessionSend: begin
-        session_valid_o = install_q && request_q != '0;
         if (session_valid_o) begin
           if (session_ready_i) state_d = SessionWait;
         end else begin
@@ -425,14 +420,13 @@ module kv_transfer_join
         end
       end
       Commit: begin
-        commit_valid_o = 1'b1;
         if (commit_done_i) state_d = NextRecord;
       end
       Installed: begin
         installed_o   = 1'b1;
         finish_source = ends;
         if (ends && !sessions_q) done_d[source_q] = 1'b1;
-        state_d = (ends || last_q) && !(ends && sessions_q) ? AskFirst : Answer;
+        state_d = last_q && !(ends && sessions_q) ? AskFirst : Answer;
       end
 
       AskFirst: begin
@@ -447,7 +441,6 @@ module kv_transfer_join
         state_d = AskClose;
       end
       AskClose: begin
-        close_valid_o = 1'b1;
         asked_d = 1'b1;
         if (close_ready_i) state_d = Answer;
       end
@@ -539,6 +532,13 @@ module kv_transfer_join
     end
   end
 
+  // What is offered depends on the state alone.
+  assign hash_valid_o = state_q == Hash && !hash_asked_q;
+  assign apply_valid_o = state_q == ApplyHeader;
+  assign apply_value_valid_o = state_q == ValueBeat;
+  assign session_valid_o = state_q == SessionSend && install_q && request_q != '0;
+  assign commit_valid_o = state_q == Commit;
+  assign close_valid_o = state_q == AskClose;
   assign partition_o = partition_t'(place_q.bucket);
   assign commit_o = tag_q;
   assign hash_key_o = key_q;

@@ -5,7 +5,7 @@
 // accepted lengths, then the cuts, each {epoch} and lengths. Lengths of nodes that cannot exist are not kept, and zero when they are
 // sent. This node's own cuts lie in a ring behind that, and its word refers to those that it had when it was said.
 //
-// Latency in cycles: ViewBegin 19, ViewHear one a word, ViewTell two a word, ViewDecide at most 300, CutRemember 9.
+// Latency in cycles: ViewBegin 26, ViewHear one a word, ViewTell two a word, ViewDecide at most 300, CutRemember 9.
 // Throughput: one command at a time; `command_i` is held until `answer_valid_o`. Stalls: the payload while there is no ViewHear,
 // ViewTell while the message buffer has no room.
 module kv_view_change
@@ -78,8 +78,9 @@ module kv_view_change
     CutLength,
     LeastLength,
     NextLength,
+    StoreLength,
     RememberEpoch,
-    RememberLengths,
+    WriteLengths,   // round once
     Answer
   } state_e;
 
@@ -107,7 +108,8 @@ module kv_view_change
   logic [2:0] cut_count_q, own_count_q;
 
   // Scratch.
-  epoch_t newest_q;  // base; while one hears, the base of the message
+  epoch_t said_base_q;  // by the sender
+  epoch_t newest_q;  // base
   node_set_t newest_members_q;
   node_set_t said_q;  // whom the sender has heard
   logic older_q;  // some base is older than the newest
@@ -172,16 +174,15 @@ module kv_view_change
     bad_d = bad_q;
     verdict_d = verdict_q;
     write = 1'b0;
-    write_member = own;
+    write_member = command_i.command == CutRemember ? cut_head_q + 1'b1 : own;
     write_place = place_q;
-    write_word = {24'd0, accepted_i};
+    write_word = {24'd0, lengths_q[0]};
     read = 1'b0;
     read_member = member_q;
     read_place = place_q;
     word_ready_o = 1'b0;
     write_o = 1'b0;
     write_word_o = word;
-    close_valid_o = 1'b0;
     step_lengths = 1'b0;
     step_length = lengths_q[0];
 
@@ -215,17 +216,20 @@ module kv_view_change
       // The node's own word.
       BeginHead: begin
         write = 1'b1;
-        write_word = {base_i, base_members_i, 16'd0};
-        place_d = AcceptedPlace;
+        write_word = {base_q, base_members_q, 16'd0};
         state_d = BeginLengths;
       end
       BeginLengths: begin
         phase_d = !phase_q;
+        place_d = AcceptedPlace;
+        step_length = accepted_i;
         if (phase_q) begin
-          write   = 1'b1;
-          place_d = place_q + 1'b1;
-          item_d  = item_q + 1'b1;
-          if (last_stream) state_d = Answer;
+          step_lengths = 1'b1;
+          item_d = item_q + 1'b1;
+          if (last_stream) begin
+            item_d  = '0;
+            state_d = WriteLengths;
+          end
         end
       end
 
@@ -243,7 +247,7 @@ module kv_view_change
             end
             HearHead: begin
               write = hears;
-              write_word = {newest_q, word_i[63:48], 8'd0, word_i[31:24]};
+              write_word = {said_base_q, word_i[63:48], 8'd0, word_i[31:24]};
               place_d = place_q + 1'b1;
               cuts_d = word_i[26:24];
               if (word_i[31:24] > 8'(CutsMax)) bad_d = 1'b1;
@@ -295,6 +299,7 @@ module kv_view_change
         read = !phase_q;
         write_o = phase_q;
         if (item_q[3]) write_word_o = '0;
+        if (state_q == TellCut) write_word_o[31:0] = '0;
         if (phase_q) begin
           index_d = index_q + 1'b1;
           place_d = place_q + 1'b1;
@@ -313,7 +318,6 @@ module kv_view_change
         end
       end
       TellClose: begin
-        close_valid_o = 1'b1;
         if (close_ready_i) state_d = Answer;
       end
 
@@ -406,29 +410,27 @@ module kv_view_change
             verdict_d = ControlLost;
             state_d   = Answer;
           end else if (cut_q || last_member) begin
-            step_lengths = 1'b1;
-            step_length  = number_t'(least_q);
-            if (!cut_q && full_q[member_q] && word_length < least_q) step_length = word[39:0];
-            if (!cut_q && older_q) step_length = '0;
-            item_d  = item_q + 1'b1;
-            state_d = last_stream ? Answer : NextLength;
+            state_d = StoreLength;
           end
         end
       end
+      StoreLength: begin
+        step_lengths = 1'b1;
+        step_length = older_q && !cut_q ? '0 : number_t'(least_q);
+        item_d = item_q + 1'b1;
+        state_d = last_stream ? Answer : NextLength;
+      end
 
-      // The last decision becomes a cut. Its lengths go round once.
+      // The last decision becomes a cut.
       RememberEpoch: begin
         write = 1'b1;
-        write_member = cut_head_q + 1'b1;
         write_place = OwnCutPlace;
-        write_word = {base_q, 32'd0};
+        write_word = {base_q, base_members_q, 16'd0};
         place_d = OwnCutPlace + 1'b1;
-        state_d = RememberLengths;
+        state_d = WriteLengths;
       end
-      RememberLengths: begin
+      WriteLengths: begin
         write = 1'b1;
-        write_member = cut_head_q + 1'b1;
-        write_word = {24'd0, lengths_q[0]};
         step_lengths = 1'b1;
         place_d = place_q + 1'b1;
         item_d = item_q + 1'b1;
@@ -440,6 +442,7 @@ module kv_view_change
     endcase
   end
 
+  assign close_valid_o = state_q == TellClose;
   assign write_index_o = index_q;
   assign close_words_o = index_q;
   assign answer_valid_o = state_q == Answer;
@@ -455,17 +458,17 @@ module kv_view_change
     bad_q <= bad_d;
     verdict_q <= verdict_d;
 
-    if (state_q == BeginHead) begin
+    if (state_q == Idle && command_valid_i && command_i.command == ViewBegin) begin
       base_q <= base_i;
       base_members_q <= base_members_i;
     end
     if (state_q == HearHead) said_q <= word_i[47:32];
 
-    if (state_q == HearEpoch) newest_q <= word_i[31:0];
+    if (state_q == HearEpoch) said_base_q <= word_i[31:0];
     if (state_q == Idle) begin
       older_q <= 1'b0;
-      cut_q   <= 1'b0;
-      if (command_i.command == ViewDecide) newest_q <= '0;
+      cut_q <= 1'b0;
+      newest_q <= '0;
     end
     if (state_q == FindNewest && phase_q && full_q[member_q]) begin
       // The first of the newest tells the members.
@@ -513,7 +516,7 @@ module kv_view_change
         heard_q <= heard_q | hearing;
       end
       if (state_q == RememberEpoch) cut_count_q <= cut_count_q == 3'(CutsMax) ? cut_count_q : cut_count_q + 1'b1;
-      if (state_q == RememberLengths && last_stream) cut_head_q <= cut_head_q + 1'b1;
+      if (state_q == WriteLengths && last_stream && command_i.command == CutRemember) cut_head_q <= cut_head_q + 1'b1;
       if (state_q == Idle && command_valid_i && command_i.command == CutForget) cut_count_q <= '0;
     end
   end
