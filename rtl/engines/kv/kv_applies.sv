@@ -57,8 +57,10 @@ module kv_applies
   input  logic         decided_valid_i,
   input  decided_t     decided_i,
 
-  // Slots that are being written. Of the decision's slot in the cycle of the decision.
-  input  slot_t        written_slot_i,
+  // Slots that are being written: the probe's bucket in the cycle before the probe comes, then a way.
+  input  logic         next_valid_i,
+  input  bucket_t      next_bucket_i,
+  input  way_t         written_way_i,
   output logic         written_hit_o,
   output apply_index_t written_index_o,
   // Whether the apply that looks for its slot has the key of that one.
@@ -135,22 +137,21 @@ module kv_applies
   // Acceptance.
 
   logic [AppliesMax-1:0] undecided_q;
-  logic [AppliesMax-1:0][ConflictBits-1:0] buckets_q;
+  bucket_t [AppliesMax-1:0] buckets_q;
   logic checked_q;
   logic held;
-  logic full;
   apply_pointer_t under_way;
 
   assign under_way = accepted_q - retired_q;
-  assign full = under_way[$bits(apply_index_t)];
-  assign look_valid_o = apply_valid_i && checked_q && !full;
-  assign apply_ready_o = checked_q && !full && look_ready_i;
+  assign look_valid_o = apply_valid_i && checked_q;
+  assign apply_ready_o = checked_q && look_ready_i;
 
   always_comb begin
     held = 1'b0;
     for (int unsigned i = 0; i < AppliesMax; i++) begin
-      if (undecided_q[i] && buckets_q[i] == apply_i.place.bucket[ConflictBits-1:0]) held = 1'b1;
+      if (undecided_q[i] && buckets_q[i][ConflictBits-1:0] == apply_i.place.bucket[ConflictBits-1:0]) held = 1'b1;
     end
+    if (under_way[$bits(apply_index_t)]) held = 1'b1;
   end
 
   logic accept;
@@ -164,7 +165,7 @@ module kv_applies
       kinds[index(accepted_q)] <= {apply_i.deletes, apply_i.reserved, apply_i.deletes ? '0 : apply_i.value_bytes};
       owners[index(accepted_q)] <= {apply_i.counts, apply_i.stream};
       places[index(accepted_q)] <= apply_i.place;
-      buckets_q[index(accepted_q)] <= apply_i.place.bucket[ConflictBits-1:0];
+      buckets_q[index(accepted_q)] <= apply_i.place.bucket;
     end
   end
 
@@ -220,26 +221,19 @@ module kv_applies
 
   // What was found, and decisions.
 
+  (* ram_style = "distributed" *)
+  probed_t probes [AppliesMax];
   probed_t probed;
 
   assign version_o = versions[index(probed_q)];
   assign newer_only_o = newer_only[index(probed_q)];
   assign same_o = keys[same_index_i] == keys[index(looked_q)];
+  assign decide_valid_o = due_q != probed_q;
+  assign probed = probes[index(due_q)];
 
-  fifo #(
-    .T    (probed_t),
-    .Depth(AppliesMax)
-  ) i_probed (
-    .clk_i,
-    .rst_ni,
-    .in_valid_i (probed_valid_i),
-    .in_ready_o (),
-    .in_i       (probed_i),
-    .out_valid_o(decide_valid_o),
-    .out_ready_i(decide_ready_i),
-    .out_o      (probed),
-    .level_o    ()
-  );
+  always_ff @(posedge clk_i) begin
+    if (probed_valid_i) probes[index(probed_q)] <= probed_i;
+  end
 
   place_t due_place;
   assign due_place = places[index(due_q)];
@@ -286,15 +280,28 @@ module kv_applies
 
   // Slots that are being written.
 
-  logic  [AppliesMax-1:0] latest_q;
-  slot_t [AppliesMax-1:0] slots_q;
-  logic  [AppliesMax-1:0] hits;
-  logic                   answer;
+  // An apply's bucket is known long before it is decided, and none is decided while a probe waits. So the probe's bucket is
+  // compared before it comes, and only ways are left.
+
+  logic [AppliesMax-1:0] latest_q;
+  way_t [AppliesMax-1:0] ways_q;
+  logic [AppliesMax-1:0] probe_bucket_q;
+  logic [AppliesMax-1:0] decided_bucket_q;
+  logic [AppliesMax-1:0] hits;
+  logic                  answer;
+
+  always_ff @(posedge clk_i) begin
+    for (int unsigned i = 0; i < AppliesMax; i++) begin
+      if (next_valid_i) probe_bucket_q[i] <= buckets_q[i] == next_bucket_i;
+    end
+    if (decide_taken_i) decided_bucket_q <= probe_bucket_q;
+    if (decided_valid_i) ways_q[index(decided_q)] <= decided_i.way;
+  end
 
   always_comb begin
     written_index_o = '0;
     for (int unsigned i = 0; i < AppliesMax; i++) begin
-      hits[i] = latest_q[i] && slots_q[i] == written_slot_i;
+      hits[i] = latest_q[i] && probe_bucket_q[i] && ways_q[i] == written_way_i;
       // There is one at most.
       if (hits[i]) written_index_o |= apply_index_t'(i);
     end
@@ -303,17 +310,13 @@ module kv_applies
   assign written_hit_o = hits != '0;
 
   always_ff @(posedge clk_i) begin
-    if (decided_valid_i) slots_q[index(decided_q)] <= decided_i.slot;
-  end
-
-  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       latest_q <= '0;
     end else begin
       if (answer) latest_q[index(answered_q)] <= 1'b0;
       if (decided_valid_i && decided_i.writes) begin
         for (int unsigned i = 0; i < AppliesMax; i++) begin
-          if (hits[i]) latest_q[i] <= 1'b0;
+          if (decided_bucket_q[i] && ways_q[i] == decided_i.way) latest_q[i] <= 1'b0;
         end
         latest_q[index(decided_q)] <= 1'b1;
       end
@@ -345,14 +348,16 @@ module kv_applies
   // Writing, answers, retirement.
 
   decided_t writing;
+  place_t   writing_place;
   kind_t    writing_kind;
   logic     writable;
   assign writing = decisions[index(written_q)];
+  assign writing_place = places[index(written_q)];
   assign writing_kind = kinds[index(written_q)];
   assign writable = written_q != cleared_q && written_q != filled_q;
   assign write_valid_o = writable && writing.writes;
   assign write_o = '{
-          slot: writing.slot,
+          slot: '{bucket: writing_place.bucket, way: writing.way},
           key: keys[index(written_q)],
           version: versions[index(written_q)],
           value_bytes: writing_kind.value_bytes

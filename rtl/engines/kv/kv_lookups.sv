@@ -14,12 +14,10 @@ module kv_lookups
   input logic clk_i,
   input logic rst_ni,
 
-  // Turns begin.
-  output logic    opened_ready_o,
+  // Turns begin; place and asker are those of a lookup, which needs `lookup_room_o`.
+  output logic    lookup_room_o,
   input  logic    opened_valid_i,
   input  opened_t opened_i,
-  // Of lookups, with the same.
-  output logic    lookup_ready_o,
   input  place_t  lookup_place_i,
   input  asker_t  lookup_asker_i,
 
@@ -73,32 +71,39 @@ module kv_lookups
     value_bytes_t value_bytes;
   } outcome_t;
 
-  logic     opened_valid;
-  logic     opened_empty;
-  opened_t  opened;
-  logic     record_valid;
-  record_t  record;
-  logic     context_valid;
-  logic     context_empty;
-  context_t context_out;
+  typedef logic [$clog2(ValueRoom+1)-1:0] room_t;
 
-  logic     step;  // the record is over, or a beat of it
-  logic     step_ends;  // the record
-  logic     closes;  // the turn
-  logic     beat;
-  logic     header;
-  logic     is_lookup;
-  logic     fetches;
-  logic     reads_value;
+  logic                            opened_ready;
+  logic                            opened_valid;
+  logic                            opened_empty;
+  opened_t                         opened;
+  room_t                           available;
+  logic                            record_valid;
+  record_t                         record;
+  logic     [$clog2(LookupsMax):0] record_level;
+  logic                            context_ready;
+  logic                            context_valid;
+  logic                            context_empty;
+  context_t                        context_out;
 
+  logic                            step;  // the record is over, or a beat of it
+  logic                            step_ends;  // the record
+  logic                            closes;  // the turn
+  logic                            beat;
+  logic                            header;
+  logic                            is_lookup;
+  logic                            fetches;
+  logic                            reads_value;
+
+  // Lookups and applies.
   block_ram_fifo #(
     .T    (opened_t),
-    .Depth(LookupsMax)
+    .Depth(2 * LookupsMax)
   ) i_opened (
     .clk_i,
     .rst_ni,
     .in_valid_i (opened_valid_i),
-    .in_ready_o (opened_ready_o),
+    .in_ready_o (opened_ready),
     .in_i       (opened_i),
     .out_valid_o(opened_valid),
     .out_ready_i(closes),
@@ -113,7 +118,7 @@ module kv_lookups
     .clk_i,
     .rst_ni,
     .in_valid_i (opened_valid_i && !opened_i.apply),
-    .in_ready_o (lookup_ready_o),
+    .in_ready_o (context_ready),
     .in_i       ({opened_i.lookup, lookup_place_i, lookup_asker_i}),
     .out_valid_o(context_valid),
     .out_ready_i(result_valid_o && result_ready_i),
@@ -128,13 +133,33 @@ module kv_lookups
     .clk_i,
     .rst_ni,
     .in_valid_i (record_valid_i),
-    .in_ready_o (record_ready_o),
+    .in_ready_o (),
     .in_i       (record_i),
     .out_valid_o(record_valid),
     .out_ready_i(step_ends),
     .out_o      (record),
-    .level_o    ()
+    .level_o    (record_level)
   );
+
+  // Room is told a cycle late, and so with some to spare, to keep these counts out of everything that depends on it.
+  logic [$clog2(LookupsMax+1)-1:0] under_way_q;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      under_way_q    <= '0;
+      lookup_room_o  <= 1'b0;
+      record_ready_o <= 1'b0;
+      room_o         <= 1'b0;
+    end else begin
+      under_way_q <= under_way_q + ($bits(
+          under_way_q
+      ))'(opened_valid_i && !opened_i.apply) - ($bits(
+          under_way_q
+      ))'(result_valid_o && result_ready_i);
+      lookup_room_o <= under_way_q < ($bits(under_way_q))'(LookupsMax - 3);
+      record_ready_o <= record_level < ($bits(record_level))'(LookupsMax - 3);
+      room_o <= available >= room_t'(3 * ValueBeatsMax);
+    end
+  end
 
   // What comes back.
 
@@ -268,8 +293,6 @@ module kv_lookups
 
   // Values.
 
-  typedef logic [$clog2(ValueRoom+1)-1:0] room_t;
-  room_t available;
   logic value_ready;
   logic value_valid;
   logic value_empty;
@@ -294,7 +317,6 @@ module kv_lookups
   );
 
   assign drop_value = drop && reads_value;
-  assign room_o = available >= room_t'(ValueBeatsMax);
 
   always_comb begin
     value.last  = beats_left_q == value_beats_t'(1);
@@ -302,7 +324,7 @@ module kv_lookups
     value.data  = r_i.data;
   end
 
-  bypass_fifo #(
+  block_ram_fifo #(
     .T    (beat_t),
     .Depth(ValueRoom)
   ) i_values (
@@ -343,6 +365,8 @@ module kv_lookups
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
+      assert (!opened_valid_i || (opened_ready && context_ready))
+      else $error("more turns than there is room for");
       assert (!close_lookup_q || outcome_ready)
       else $error("more results than lookups");
       assert (!keep || value_ready)

@@ -125,9 +125,8 @@ module kv_table
   tags_write_t                  tags_write;
   logic                         tags_clear_ready;
   logic                         opened_valid;
-  logic                         opened_ready;
   opened_t                      opened;
-  logic                         context_ready;
+  logic                         lookup_room;
   logic                         record_valid;
   logic                         record_ready;
   record_t                      record;
@@ -151,7 +150,11 @@ module kv_table
   logic                         decide_taken;
   logic                         decided_valid;
   decided_t                     decided;
-  slot_t                        written_slot;
+  ways_t                        left;
+  way_t                         left_way;
+  logic                         next_valid;
+  bucket_t                      next_bucket;
+  way_t                         written_way;
   logic                         written_hit;
   apply_index_t                 written_index;
   apply_index_t                 same_index;
@@ -193,8 +196,8 @@ module kv_table
   logic lookup_waits;
   logic look_waits;
   logic others;
-  assign lookup_waits = lookup_valid_i && opened_ready && context_ready;
-  assign look_waits = look_valid && opened_ready;
+  assign lookup_waits = lookup_valid_i && lookup_room;
+  assign look_waits = look_valid;
   assign others = reserve_valid_i || decide_valid || release_valid_i;
   assign take_look = !others && look_waits && (look_next_q || !lookup_waits);
   assign take_lookup = !others && lookup_waits && !take_look;
@@ -262,6 +265,10 @@ module kv_table
     .probe_valid_o(probe_valid),
     .probe_ready_i(probe_ready),
     .probe_o      (probe),
+    .left_i       (left),
+    .way_i        (left_way),
+    .next_valid_o (next_valid),
+    .next_bucket_o(next_bucket),
     .write_valid_i(tags_write_valid),
     .write_i      (tags_write),
     .clear_valid_i(clear_valid_i && applies_idle),
@@ -276,6 +283,8 @@ module kv_table
     .probe_valid_i    (probe_valid),
     .probe_ready_o    (probe_ready),
     .probe_i          (probe),
+    .left_o           (left),
+    .way_o            (left_way),
     .write_valid_o    (tags_write_valid),
     .write_o          (tags_write),
     .reserve_done_o,
@@ -290,7 +299,7 @@ module kv_table
     .decided_valid_o  (decided_valid),
     .decided_o        (decided),
     .full_o           (events_o.apply_full),
-    .written_slot_o   (written_slot),
+    .written_way_o    (written_way),
     .written_hit_i    (written_hit),
     .written_index_i  (written_index),
     .same_index_o     (same_index),
@@ -311,10 +320,9 @@ module kv_table
   kv_lookups i_lookups (
     .clk_i,
     .rst_ni,
-    .opened_ready_o      (opened_ready),
+    .lookup_room_o       (lookup_room),
     .opened_valid_i      (opened_valid),
     .opened_i            (opened),
-    .lookup_ready_o      (context_ready),
     .lookup_place_i      (lookup_i.place),
     .lookup_asker_i      (lookup_i.asker),
     .record_valid_i      (record_valid),
@@ -372,7 +380,9 @@ module kv_table
     .decide_taken_i (decide_taken),
     .decided_valid_i(decided_valid),
     .decided_i      (decided),
-    .written_slot_i (written_slot),
+    .next_valid_i   (next_valid),
+    .next_bucket_i  (next_bucket),
+    .written_way_i  (written_way),
     .written_hit_o  (written_hit),
     .written_index_o(written_index),
     .same_index_i   (same_index),

@@ -6,7 +6,7 @@ package kv_table_pkg;
 
   // Applies between their beginning and their retirement.
   localparam int unsigned AppliesMax = 16;
-  // Lookups between their beginning and the taking of their result, but for one or two.
+  // Lookups between their beginning and the taking of their result.
   localparam int unsigned LookupsMax = 128;
   // Beats of values that have been asked for or wait to be taken.
   localparam int unsigned ValueRoom = 512;
@@ -51,9 +51,9 @@ package kv_table_pkg;
   // A turn with what its bucket holds.
   typedef struct packed {
     turn_t        turn;
-    ways_t        matching;  // TurnLookup, TurnApply
+    ways_t        matching;  // TurnLookup, TurnApply: ways that are still to be read
     ways_t        claimed;
-    way_t         way;       // of the only one that matches
+    way_t         way;       // of them the one that is next, if there is only one or it was chosen
     value_beats_t beats;     // of the value there; of several that match at least those of the longest
     used_t        used;
   } probe_t;
@@ -93,8 +93,8 @@ package kv_table_pkg;
 
   // A decision about an apply.
   typedef struct packed {
-    logic  writes;  // `slot`
-    slot_t slot;
+    logic writes;  // the slot at `way`
+    way_t way;
   } decided_t;
 
   // A slot that is to be written.

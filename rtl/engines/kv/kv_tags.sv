@@ -24,6 +24,12 @@ module kv_tags
   output logic   probe_valid_o,
   input  logic   probe_ready_i,
   output probe_t probe_o,
+  // While the probe is not taken: ways that are left to be read, and the next.
+  input  ways_t  left_i,
+  input  way_t   way_i,
+  // The bucket of the next probe, in the cycle before it comes.
+  output logic    next_valid_o,
+  output bucket_t next_bucket_o,
 
   // In the cycle after the probe was taken.
   input logic        write_valid_i,
@@ -95,6 +101,8 @@ module kv_tags
       write_i.bucket, turn_i.bucket
   ));
   assign take = turn_valid_i && turn_ready_o;
+  assign next_valid_o = advance && second_valid_q;
+  assign next_bucket_o = second_q.bucket;
 
   // The write port.
   logic    [     Ways-1:0] write_ways;
@@ -151,7 +159,12 @@ module kv_tags
   always_ff @(posedge clk_i) begin
     if (take) first_q <= turn_i;
     if (advance && first_valid_q) second_q <= first_q;
-    if (advance && second_valid_q) probe_o <= probe_d;
+    if (next_valid_o) begin
+      probe_o <= probe_d;
+    end else if (probe_valid_o) begin
+      probe_o.matching <= left_i;
+      probe_o.way      <= way_i;
+    end
   end
 
   always_ff @(posedge clk_i) begin

@@ -8,9 +8,9 @@
 // The wait ends: a write waits for reads that were asked for before it was decided, and for nothing that comes later;
 // and as no decision passes a turn that waits, none is asked to wait for it.
 //
-// Latency: a burst is offered, or a reservation answered, in the cycle in which the probe comes; one cycle later for each
-// further way that matches. Throughput: a turn every cycle when one way at most matches. Stalls: while the
-// address channel does, while there is no room for a longest value, and as above.
+// Latency: a burst is offered, or a reservation answered, in the cycle in which the probe comes. Throughput: a turn every
+// cycle, but one that reads takes two cycles for the only way that matches, four for two, and so on, and one that reads across
+// 4 KiB one more. Stalls: while the address channel does, while there is no room for a longest value, and as above.
 module kv_turns
   import weft_pkg::*;
   import kv_pkg::*;
@@ -22,6 +22,8 @@ module kv_turns
   input  logic        probe_valid_i,
   output logic        probe_ready_o,
   input  probe_t      probe_i,
+  output ways_t       left_o,
+  output way_t        way_o,
   output logic        write_valid_o,
   output tags_write_t write_o,
 
@@ -41,8 +43,8 @@ module kv_turns
   output decided_t     decided_o,
   output logic         full_o,
 
-  // Slots that are being written.
-  output slot_t        written_slot_o,
+  // Whether the probe's slot at this way is being written.
+  output way_t         written_way_o,
   input  logic         written_hit_i,
   input  apply_index_t written_index_i,
   // Whether the apply that looks for its slot has the key of that one.
@@ -67,11 +69,7 @@ module kv_turns
   output axi_address_t ar_o
 );
 
-  // Of the turn: it is not its first cycle.
-  logic  begun_q;
-  // Ways that are still to be read, and the one that is next, if `chosen`.
-  ways_t left_q;
-  way_t  way_q;
+  // The next way was chosen among several.
   logic  chosen_q;
   // The first burst of that way was asked for.
   logic  second_q;
@@ -79,6 +77,8 @@ module kv_turns
   logic  compare_q;
   // It is.
   logic  resolved_q;
+  // All is asked for, and it was said that it is.
+  logic  finished_q;
 
   ways_t left;
   way_t  way;
@@ -88,15 +88,13 @@ module kv_turns
   logic  reads_value;
   logic  none;
   logic  chosen;
-  logic  blocked;
   logic  burst_valid;
-  logic  burst_ready;
   logic  burst_last;
-  logic  drop;  // the way is not to be read, or was
+  logic  drop;  // the way was read, or is not to be
   logic  close;
 
-  assign left = begun_q ? left_q : probe_i.matching;
-  assign way = begun_q ? way_q : probe_i.way;
+  assign left = probe_i.matching;
+  assign way = probe_i.way;
   assign lookup = probe_i.turn.kind == TurnLookup;
   assign search = probe_i.turn.kind == TurnApply;
   assign reads_value = lookup && probe_i.turn.lookup != LookupFind;
@@ -144,7 +142,6 @@ module kv_turns
   assign decide_taken_o = decide;
   assign look_taken_o = probe_valid_i && search && probe_ready_o;
 
-  // What was decided in the cycle before, which occupies the search among the slots.
   way_t decided_way;
   assign decided_way = probe_i.turn.found ? probe_i.turn.found_way : first_free;
 
@@ -167,7 +164,7 @@ module kv_turns
     end
   end
 
-  assign decided_o.slot = '{bucket: write_o.bucket, way: write_o.way};
+  assign decided_o.way = write_o.way;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -190,14 +187,12 @@ module kv_turns
   logic         admitted;
 
   assign slot = '{bucket: probe_i.turn.bucket, way: way};
-  assign written_slot_o = decided_valid_o ? decided_o.slot : slot;
-  assign blocked = decided_valid_o || written_hit_i;
+  assign written_way_o = way;
 
   // A slot has 17 beats.
   assign word = 42'({slot, 4'b0}) + 42'(slot);
   assign admitted = probe_valid_i && (lookup || search) && !none && chosen && !compare_q && record_ready_i;
-  assign burst_valid = admitted && (second_q || (!blocked && (room_i || !reads_value)));
-  assign burst_ready = ar_ready_i;
+  assign burst_valid = admitted && (second_q || (!written_hit_i && (room_i || !reads_value)));
 
   axi_bursts i_bursts (
     .clk_i,
@@ -207,59 +202,60 @@ module kv_turns
     .command_word_i (word),
     .command_beats_i(reads_value ? 7'(probe_i.beats) : 7'd0),
     .burst_valid_o  (ar_valid_o),
-    .burst_ready_i  (burst_ready),
+    .burst_ready_i  (ar_ready_i),
     .burst_o        (ar_o),
     .burst_last_o   (burst_last)
   );
 
   logic asked;
-  assign asked = burst_valid && burst_ready;
+  assign asked = burst_valid && ar_ready_i;
   assign room_take_o = asked && !second_q && reads_value;
   assign room_take_beats_o = probe_i.beats;
 
   // The search's last word is a record of its own, since what it found may be known without a look.
-  assign close = probe_valid_i && (lookup || search) && none && !compare_q && record_ready_i;
+  assign close = probe_valid_i && (lookup || search) && none && !finished_q && record_ready_i;
   assign record_valid_o = asked || close;
   assign record_o = '{
           apply: search,
-          burst: !close,
+          burst: !none,
           header: !second_q,
-          last: close || (lookup && burst_last && others == '0),
-          resolved: resolved_q && begun_q,
+          last: none || (lookup && burst_last && others == '0),
+          resolved: resolved_q,
           way: way
       };
 
   logic compare;
-  assign compare = admitted && search && !second_q && !decided_valid_o && written_hit_i && !probe_i.turn.newer_only;
+  assign compare = admitted && search && written_hit_i && !probe_i.turn.newer_only;
   assign drop = (asked && burst_last) || (compare_q && !same_i);
 
-  assign probe_ready_o = !(lookup || search) || close || (asked && record_o.last);
+  // The turn ends in the cycle behind the last address: what is behind it does not depend on the memory at once.
+  assign probe_ready_o = !(lookup || search) || (none && (finished_q || record_ready_i));
+
+  always_comb begin
+    left_o = left;
+    if (drop) left_o = others;
+    else if (compare_q) left_o = '0;
+    way_o = !chosen && !none ? first_way(left) : way;
+  end
 
   always_ff @(posedge clk_i) begin
-    if (probe_valid_i) begin
-      left_q <= left;
-      way_q  <= way;
-      if (drop) left_q <= others;
-      else if (compare_q && same_i) left_q <= '0;
-      else if (!chosen) way_q <= first_way(left);
-    end
     if (compare) same_index_o <= written_index_i;
   end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      begun_q    <= 1'b0;
       chosen_q   <= 1'b0;
       second_q   <= 1'b0;
       compare_q  <= 1'b0;
       resolved_q <= 1'b0;
+      finished_q <= 1'b0;
       issued_o   <= '0;
     end else if (probe_valid_i) begin
-      begun_q    <= !probe_ready_o;
       chosen_q   <= !drop && !probe_ready_o && (chosen_q || (!chosen && !none));
       second_q   <= asked ? !burst_last : second_q;
       compare_q  <= compare;
       resolved_q <= !probe_ready_o && (resolved_q || (compare_q && same_i));
+      finished_q <= !probe_ready_o && (finished_q || (asked && record_o.last));
       if (lookup && probe_ready_o) issued_o <= issued_o + 1'b1;
     end
   end
