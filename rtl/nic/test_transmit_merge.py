@@ -6,7 +6,7 @@ from cocotb.triggers import FallingEdge, ReadOnly
 import bench
 from streams import Bench, beats
 
-SOURCES = ("roce", "control", "datagram", "host")
+SOURCES = ("roce", "control", "datagram", "host", "engine")
 
 
 class Merge(Bench):
@@ -72,13 +72,13 @@ async def all_of_each_in_order_and_padded(dut):
     for index, source in enumerate(SOURCES):
         got = [frame for _, frame in merge.out if frame[0] == index]
         assert got == [frame.ljust(60, b"\0") for frame in sent[source]]
-    assert merge.events["frames_sent"] == 320
+    assert merge.events["frames_sent"] == 400
     left = [when for when, frame in merge.out if frame[0] == SOURCES.index("datagram")]
     assert merge.stamps == [(tag, when) for tag, when in zip(tags, left) if tag is not None]
 
 
 @cocotb.test()
-async def nobody_starves_and_roce_has_half(dut):
+async def nobody_starves_and_roce_and_engines_have_a_third_each(dut):
     merge = Merge(dut, 2)
     await merge.ready()
     tasks = [
@@ -86,20 +86,21 @@ async def nobody_starves_and_roce_has_half(dut):
         for index, source in enumerate(SOURCES)
     ]
     await merge.cycles(600)
-    shares = [sum(frame[0] == index for _, frame in merge.out) for index in range(4)]
+    shares = [sum(frame[0] == index for _, frame in merge.out) for index in range(5)]
     total = sum(shares)
     assert total >= 195, "the wire is always busy"
-    assert abs(shares[0] - total / 2) <= 2
-    assert all(abs(share - total / 6) <= 2 for share in shares[1:])
+    assert all(abs(share - total / 3) <= 2 for share in (shares[0], shares[4]))
+    assert all(abs(share - total / 9) <= 2 for share in shares[1:4])
     for task in tasks:
         task.cancel()
 
 
 @cocotb.test()
-async def roce_alone_has_the_whole_rate(dut):
+@cocotb.parametrize(source=["roce", "engine"])
+async def one_alone_has_the_whole_rate(dut, source):
     merge = Merge(dut, 3)
     await merge.ready()
-    await merge.send("roce", merge.items("roce", [bytes(138)] * 100))
+    await merge.send(source, merge.items(source, [bytes(138)] * 100))
     await merge.idle()
     starts = [when for when, _ in merge.out]
     assert starts == list(range(starts[0], starts[0] + 300, 3))

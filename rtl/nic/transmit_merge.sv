@@ -1,9 +1,9 @@
 // Merges all frames into the stream of the MAC, in fair turns by whole frames, and fills short frames up to 60 bytes with zeros.
 //
-// RoCE takes turns with the rest together, and the rest in turn among themselves: with others idle RoCE has the whole rate, and
-// whatever the others do, every second frame.
+// RoCE, the engines' messages and the rest together take turns, and the rest in turn among themselves: with others idle each has
+// the whole rate, and whatever the others do, RoCE and the engines have every third frame.
 //
-// A source that pauses inside a frame pauses the wire; all but the transport hand over whole frames from a buffer.
+// A source that pauses inside a frame pauses the wire; all but the transport and the engines hand over whole frames from a buffer.
 //
 // Latency: 1 cycle. Throughput: one beat every cycle, also from frame to frame. Order: kept for each source. Stalls: a
 // source while another has its turn, and when the MAC does.
@@ -16,6 +16,10 @@ module transmit_merge
   input  logic                                   roce_valid_i,
   output logic                                   roce_ready_o,
   input  beat_t                                  roce_i,
+  // Messages of engines.
+  input  logic                                   engine_valid_i,
+  output logic                                   engine_ready_o,
+  input  beat_t                                  engine_i,
   // Answers of ARP and ICMP.
   input  logic                                   control_valid_i,
   output logic                                   control_ready_o,
@@ -54,7 +58,7 @@ module transmit_merge
   logic in_last;
   logic unused_last;
   beat_t in;
-  logic in_grant;
+  logic [1:0] in_grant;
 
   arbiter #(
     .T(beat_t),
@@ -75,14 +79,14 @@ module transmit_merge
 
   arbiter #(
     .T(beat_t),
-    .N(2)
+    .N(3)
   ) u_all (
     .clk_i,
     .rst_ni,
-    .in_valid_i({rest_valid, roce_valid_i}),
-    .in_ready_o({rest_ready, roce_ready_o}),
-    .in_i({rest, roce_i}),
-    .in_last_i({rest_last, roce_i.last}),
+    .in_valid_i({rest_valid, engine_valid_i, roce_valid_i}),
+    .in_ready_o({rest_ready, engine_ready_o, roce_ready_o}),
+    .in_i({rest, engine_i, roce_i}),
+    .in_last_i({rest_last, engine_i.last, roce_i.last}),
     .out_valid_o(in_valid),
     .out_ready_i(in_ready),
     .out_o(in),
@@ -108,7 +112,7 @@ module transmit_merge
   always_ff @(posedge clk_i) begin
     if (in_valid && in_ready) begin
       last_q  <= in_last;
-      stamp_q <= first_q && in_grant && rest_grant == 2'd1 && datagram_stamp_i;
+      stamp_q <= first_q && in_grant == 2'd2 && rest_grant == 2'd1 && datagram_stamp_i;
       tag_q   <= datagram_tag_i;
       for (int unsigned i = 0; i < BeatBytes; i++) begin
         keep_q[i] <= !in_last || 7'(i) < bytes || (short_frame && i < FrameBytesMin);
