@@ -289,6 +289,26 @@ async def the_newest_of_a_key_is_found_in_time(dut):
 
 
 @cocotb.test()
+async def a_link_that_outlived_its_entry_leads_nowhere(dut):
+    """It has no more bits than two windows, and seems to lead to a later entry."""
+    w = Bench(dut, 0)
+    await w.start()
+    place = {"bucket": 5, "way": 1, "tag": 9}
+    other = {"bucket": 5, "way": 1, "tag": 8}
+    await w.push(4, 1, pack("place_t", **place), True, beats=0)
+    for number in range(2, 2 * WINDOW + 1):
+        w.streams[4].committed = w.streams[4].retired = max(0, number - 5)
+        dut.retired_i.value = w.retired()
+        await w.push(4, 2, pack("place_t", **other), True, beats=0)
+    await w.push(4, 1, pack("place_t", **place), False, beats=0)
+    assert await w.find(4, 2, other) == (2 * WINDOW, 3)
+    assert (await w.find(4, 1, place))[0] is None
+    await w.push(4, 1, pack("place_t", **place), True, beats=0)
+    assert await w.find(4, 1, place) == (2 * WINDOW + 2, 3)
+    assert (await w.find(4, 3, place))[0] is None
+
+
+@cocotb.test()
 async def waiting_reads_are_bounded(dut):
     w = Bench(dut, 0)
     await w.start()
