@@ -298,9 +298,9 @@ module kv_pending_index
     if (rst_ni) begin
       assert (!push_writes || push_valid_i)
       else $error("a push was taken back");
-      assert (!push_writes || link_t'(push_number_i - 1'b1) == newest_q[push_stream_i])
+      assert (!push_writes || push_link == newest_q[push_stream_i])
       else $error("numbers are not pushed in their order");
-      assert (!push_writes || link_t'(push_number_i - 1'b1) - link_t'(retired_i[push_stream_i]) < link_t'(WindowEntries))
+      assert (!push_writes || push_link - link_t'(retired_i[push_stream_i]) < link_t'(WindowEntries))
       else $error("more unretired entries than a window holds");
       assert (!find_starts || newest_q[find_stream_i] - retired <= link_t'(WindowEntries))
       else $error("entries are retired that were not pushed");

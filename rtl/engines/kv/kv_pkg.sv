@@ -363,8 +363,8 @@ package kv_pkg;
     logic memory_fault;               // an error response of AXI4
   } kv_table_events_t;
 
-  // The mix of crates/engines/kv/src/placement.rs, `kv_mix_half` twice: rounds 0 and 1, then 2 and 3. A bit of half a mix is
-  // four functions of six inputs deep, also when `second` varies.
+  // The mix of crates/engines/kv/src/placement.rs, `kv_mix_half` twice: rounds 0 and 1, then 2 and 3. Where `second` is a constant,
+  // half a mix is four LUTs a bit and four levels.
   function automatic logic [63:0] kv_rotate(logic [63:0] word, int unsigned by);
     return word << by | word >> (64 - by);
   endfunction
