@@ -671,9 +671,12 @@ module kv_streams
 
   logic message_valid_q, message_free, message_load;
   outgoing_t message_q;
-  assign outgoing_valid_o = message_valid_q;
+  // The first beat of a value that is on its way out lies in the window; the others follow it as fast as they are read.
+  logic message_gone;
+  assign outgoing_valid_o = message_valid_q && !(message_q.source == ValueWindow && mover_busy_q && mover_beat_q == '0);
+  assign message_gone = outgoing_valid_o && outgoing_ready_i;
   assign outgoing_o = message_q;
-  assign message_free = !message_valid_q || outgoing_ready_i;
+  assign message_free = !message_valid_q || message_gone;
 
   kind_e message_kind;
   typedef enum logic [1:0] {
@@ -763,7 +766,7 @@ module kv_streams
   always_ff @(posedge clk_i) begin
     if (!rst_ni) message_valid_q <= 1'b0;
     else if (message_load) message_valid_q <= 1'b1;
-    else if (outgoing_ready_i) message_valid_q <= 1'b0;
+    else if (message_gone) message_valid_q <= 1'b0;
   end
 
   // ===== Following: replicated, committed =====
