@@ -216,6 +216,262 @@ async def test_alone(dut):
     assert engine.events["duplicates_answered"] == 2 and engine.events["entries_applied"] == 8, engine.events
 
 
+@cocotb.test()
+async def test_leader(dut):
+    """Replication at a leader with two followers: commits, told lengths, gaps, bursts and timers."""
+    engine = Engine(dut, 2)
+    await engine.begin()
+    assert await engine.configure(0, 1, 7) == []
+    mine = keys(lambda partition: partition % 3 == 0)
+    other = next(keys(lambda partition: partition % 3 == 1))
+    key = next(mine)
+    v = lambda number: 1 << 40 | number  # noqa: E731
+    both = lambda *fields: ("to", 6, *fields)  # noqa: E731
+    assert await engine.call(request(PUT, other, value=b"z")) == [reply(NOT_LEADER)]
+    assert await engine.call(request(PUT, key, value=b"abc")) == [both("Write", 1, PUT, OK, 1, 0, v(1), key, b"abc")]
+    armed = engine.timers[TIMER_LEAD]
+    assert abs(armed - engine.now - 500_000) < 1_000
+    assert await engine.call(request(PUT, key, value=b"abc")) == [], "it is in the window"
+    assert await engine.call(request(GET, key)) == [reply(NOT_FOUND)], "nothing undecided is seen"
+    assert await engine.deliver(ACKNOWLEDGE, acknowledge(1, 1), sender=1) == []
+    out = await engine.deliver(ACKNOWLEDGE, acknowledge(1, 1), sender=2)
+    assert sorted(out) == [reply(OK, v(1)), both("Commit", 1, 1)]
+    assert await engine.call(request(GET, key)) == [reply(OK, v(1), b"abc")]
+    # The next write carries what is committed.
+    writes = {}
+    for number in range(2, 102):
+        value = engine.chance.randbytes(engine.chance.choice((1, 64, 100)))
+        operation = PUT
+        writes[number] = (next(mine), value)
+        out = await engine.call(request(operation, writes[number][0], client=1000 + number, number=1, value=value))
+        assert out == [both("Write", 1, PUT, OK, number, 1, v(number), *writes[number])], out
+    again = lambda node, number, committed: (  # noqa: E731
+        "to", 1 << node, "Write", 1, PUT, OK, number, committed, v(number), *writes[number])
+    assert await engine.deliver(ACKNOWLEDGE, acknowledge(1, 101), sender=1) == []
+    out = await engine.deliver(ACKNOWLEDGE, acknowledge(1, 4, gap=1), sender=2)
+    assert [x for x in out if x[0] == "to"] == [again(2, number, 4) for number in range(5, 69)] + [both("Commit", 1, 4)]
+    assert [x for x in out if x[0] != "to"] == [reply(OK, v(number), client=1000 + number) for number in (2, 3, 4)]
+    assert await engine.deliver(ACKNOWLEDGE, acknowledge(1, 4, gap=1), sender=2) == [], "the burst is on its way"
+    out = await engine.deliver(ACKNOWLEDGE, acknowledge(1, 68), sender=2)
+    assert [x for x in out if x[0] == "to"] == [again(2, number, 68) for number in range(69, 102)] + [both("Commit", 1, 68)]
+    assert await engine.deliver(ACKNOWLEDGE, acknowledge(1, 68, 60, asks=1), sender=2) == [("to", 4, "Commit", 1, 68)]
+    assert await engine.deliver(ACKNOWLEDGE, acknowledge(1, 102), sender=2) == []
+    assert engine.events["dropped_contradiction"] == 1
+    # The timer: too early, then due, then later.
+    assert await engine.fire(TIMER_LEAD) == [], "there was progress since"
+    assert await engine.fire(TIMER_LEAD) == [again(2, number, 68) for number in range(69, 102)]
+    since = engine.now
+    assert abs(engine.timers[TIMER_LEAD] - since - 1_000_000) < 20_000
+    assert await engine.deliver(ACKNOWLEDGE, acknowledge(1, 101), sender=2, last=0) != []
+    assert await engine.deliver(COMMIT, commit(2, 1), sender=2) == [both("Commit", 1, 101)]
+    assert engine.events["dropped_future_epoch"] == 1
+    assert await engine.fire(TIMER_LEAD) == [] and TIMER_LEAD not in engine.timers
+    for number in (1, 50, 101):
+        key, value = writes.get(number, (key, b"abc"))
+        assert await engine.call(request(GET, key)) == [reply(OK, v(number), value)]
+
+
+@cocotb.test()
+async def test_slow_path(dut):
+    """Compare-and-set and delete against what is in the window, and a full bucket."""
+    engine = Engine(dut, 3)
+    await engine.begin()
+    assert await engine.configure(0, 1, 3) == []
+    v = lambda number: 1 << 40 | number  # noqa: E731
+    full = list(keys(lambda partition: partition == 4))[:40]
+    key = full[0]
+    number = 0
+
+    async def ask(operation, key, status, version=None, **options):
+        nonlocal number
+        number += 1
+        out = await engine.call(request(operation, key, client=number, **options))
+        value = options.get("value", b"") if status == OK else b""
+        version = v(number) if version is None else version
+        assert [x[:-5] + x[-3:] for x in out] == [("to", 2, "Write", 1, operation, status, version, key, value)], out
+
+    await ask(DELETE, key, NOT_FOUND, 0)
+    await ask(PUT, key, OK, value=b"1")
+    await ask(COMPARE_AND_SET, key, MISMATCH, v(2), value=b"x", expected=v(1))
+    await ask(COMPARE_AND_SET, key, OK, value=b"2", expected=v(2))
+    await ask(DELETE, key, OK)
+    await ask(DELETE, key, NOT_FOUND, 0)
+    await ask(COMPARE_AND_SET, key, MISMATCH, 0, value=b"x", expected=v(4))
+    await ask(COMPARE_AND_SET, key, OK, value=b"3", expected=0)
+    out = await engine.deliver(ACKNOWLEDGE, acknowledge(1, number))
+    assert len(out) == number + 1
+    for other in full[1:32]:
+        await ask(PUT, other, OK, value=b"v" * 70)
+    number += 1
+    assert await engine.call(request(PUT, full[32], client=number, value=b"w")) == [reply(BUSY, client=number)]
+    number -= 1
+    await ask(PUT, full[5], OK, value=b"again")
+    out = await engine.deliver(ACKNOWLEDGE, acknowledge(1, number))
+    assert ("to", 2, "Commit", 1, number) in out
+    await ask(PUT, full[32], TABLE_FULL, 0, value=b"w")
+    await ask(PUT, full[7], OK, value=b"again")
+    await ask(DELETE, full[9], OK)
+    await engine.deliver(ACKNOWLEDGE, acknowledge(1, number))
+    await ask(PUT, full[33], OK, value=b"w")
+    await engine.deliver(ACKNOWLEDGE, acknowledge(1, number))
+    assert await engine.call(request(GET, full[33])) == [reply(OK, v(number), b"w")]
+    assert await engine.call(request(GET, full[9])) == [reply(NOT_FOUND)]
+    assert engine.events["table_full"] == 1 and engine.events["refused_busy"] == 1
+    assert engine.events["applies_without_room"] == 0
+
+
+@cocotb.test()
+async def test_follower(dut):
+    """A follower: order, gaps, repeats, reads that wait, its timer."""
+    engine = Engine(dut, 4)
+    await engine.begin()
+    assert await engine.configure(0, 1, 3) == []
+    theirs = keys(lambda partition: partition % 2 == 1)
+    mine = next(keys(lambda partition: partition % 2 == 0))
+    key = next(theirs)
+    v = lambda number: 1 << 40 | number  # noqa: E731
+    ack = lambda flags, accepted, committed: ("to", 2, "Acknowledge", 1, flags, accepted, committed)  # noqa: E731
+    assert await engine.deliver(WRITE, write(1, 1, 0, key, b"one")) == [ack(0, 1, 0)]
+    assert abs(engine.timers[1] - engine.now - 500_000) < 1_000
+    assert await engine.call(request(GET, key)) == []
+    assert await engine.deliver(WRITE, write(1, 3, 0, key, b"three")) == [ack(1, 1, 0)]
+    assert await engine.deliver(WRITE, write(1, 1, 0, key, b"one")) == [ack(0, 1, 0)]
+    assert await engine.deliver(WRITE, write(1, 2, 0, key, b"two" * 100), last=0) == []
+    assert await engine.call(request(GET, key, number=2)) == [ack(0, 2, 0)], "an earlier batch is ended by any that ends"
+    assert await engine.deliver(COMMIT, commit(1, 1)) == [reply(OK, v(1), b"one")]
+    out = await engine.deliver(WRITE, write(1, 3, 2, key, b"three"))
+    assert sorted(out) == [reply(OK, v(2), b"two" * 100, number=2), ack(0, 3, 2)]
+    assert await engine.deliver(WRITE, write(1, 4, 2, mine, b"x")) == [ack(0, 3, 2)]
+    assert engine.events["dropped_contradiction"] == 1
+    assert await engine.deliver(WRITE, write(1, 4, 2, key, b"x", version=v(5))) == [ack(0, 3, 2)]
+    assert await engine.deliver(WRITE, write(2, 4, 2, key, b"x")) == []
+    assert await engine.deliver(WRITE, write(1, 4, 9, key, operation=DELETE)) == [ack(0, 4, 3)]
+    assert await engine.call(request(GET, key, number=3)) == []
+    assert await engine.fire(1) == []
+    assert await engine.fire(1) == [ack(2, 4, 3)]
+    assert await engine.deliver(COMMIT, commit(1, 4)) == [reply(NOT_FOUND, number=3)]
+    assert await engine.fire(1) == [] and 1 not in engine.timers
+    assert engine.events["writes_followed"] == 4 and engine.events["reads_waited"] == 3, engine.events
+    # A batch of many, and reads from the window while they are applied.
+    chosen = [next(theirs) for _ in range(30)]
+    for index, key in enumerate(chosen):
+        await engine.deliver(WRITE, write(1, 5 + index, 4, key, bytes([index]) * 1000), last=index == 29, settle=False)
+    assert await engine.settled() == [ack(0, 34, 4)]
+    await engine.deliver(COMMIT, commit(1, 34), settle=False)
+    for index, key in enumerate(chosen):
+        await engine.call(request(GET, key, number=index + 10), settle=False)
+    out = await engine.settled()
+    assert sorted(out) == [reply(OK, v(5 + index), bytes([index]) * 1000, number=index + 10) for index in range(30)], out
+    dut._log.info("%d reads of %d from the window", engine.events["reads_from_window"], 30)
+
+
+@cocotb.test()
+async def test_view_change(dut):
+    """From one epoch to the next: the cut, what waits, what is undecided, and who is lost."""
+    engine = Engine(dut, 5)
+    await engine.begin()
+    assert await engine.configure(0, 1, 3) == []
+    v = lambda number, epoch=1: epoch << 40 | number  # noqa: E731
+    theirs = next(keys(lambda partition: partition % 2 == 1))
+    mine = list(keys(lambda partition: partition % 2 == 0))[:3]
+    await engine.call(request(PUT, mine[0], client=1, value=b"a"))
+    await engine.call(request(PUT, mine[1], client=2, value=b"b"))
+    await engine.call(request(PUT, mine[2], client=3, value=b"c"))
+    await engine.deliver(WRITE, write(1, 1, 0, theirs, b"d"))
+    await engine.deliver(WRITE, write(1, 2, 0, theirs, b"e"))
+    assert await engine.call(request(GET, theirs, client=4)) == []
+    own = lambda heard, accepted=(3, 2), cuts=(), epoch=2, base=1: sealed(epoch, base, 3, heard, accepted, cuts)  # noqa: E731
+    out = await engine.configure(0, 2, 3)
+    assert out == [reply(NOT_SERVING, client=4), ("to", 2, SEALED, own(1))], out
+    assert engine.status() == {"epoch": 2, "state": 3}
+    assert await engine.call(request(GET, theirs)) == [reply(NOT_SERVING)]
+    assert await engine.deliver(WRITE, write(1, 3, 0, theirs, b"f")) == []
+    assert await engine.fire(TIMER_SEAL) == [("to", 2, SEALED, own(1))]
+    assert await engine.deliver(SEALED, sealed(2, 1, 3, 2, (1, 2))[:-1]) == [] and engine.events["dropped_malformed"] == 1
+    assert await engine.deliver(SEALED, sealed(3, 1, 3, 2, (1, 2))) == []
+    out = await engine.deliver(SEALED, sealed(2, 1, 3, 2, (1, 2)))
+    assert sorted(out) == sorted([
+        ("to", 2, SEALED, own(3)), reply(OK, v(1), client=1), reply(NOT_SERVING, client=2), reply(NOT_SERVING, client=3)]), out
+    assert engine.events["view_changes"] == 1 and engine.events["entries_cut"] == 2
+    assert await engine.call(request(GET, theirs)) == [reply(OK, v(2), b"e")]
+    assert await engine.call(request(GET, mine[0])) == [reply(OK, v(1), b"a")]
+    assert await engine.call(request(GET, mine[1])) == [reply(NOT_FOUND)]
+    assert await engine.call(request(PUT, mine[1], client=2, value=b"B")) == [
+        ("to", 2, "Write", 2, PUT, OK, 1, 0, v(1, 2), mine[1], b"B")]
+    # A repeated word of one who has not heard this node is answered; the streams are not touched.
+    assert await engine.deliver(SEALED, sealed(2, 1, 3, 2, (1, 2))) == [("to", 2, SEALED, own(3))]
+    assert await engine.deliver(SEALED, sealed(2, 1, 3, 3, (1, 2))) == []
+    # A member whose base is older voids what this node did since.
+    out = await engine.configure(0, 4, 3)
+    assert out == [("to", 2, SEALED, own(1, (1, 0), [(1, (1, 2))], 4, 2))], out
+    out = await engine.deliver(SEALED, sealed(4, 1, 3, 3, (1, 2)))
+    assert out == [reply(NOT_SERVING, client=2)]
+    assert await engine.call(request(GET, mine[1])) == [reply(NOT_FOUND)]
+    # Alone from here on, and then out.
+    assert await engine.configure(0, 5, 1) == []
+    assert await engine.call(request(PUT, mine[1], client=2, value=b"B")) == [reply(OK, v(1, 5), client=2)]
+    assert await engine.configure(0, 5, 3) == [] and engine.events["configurations_ignored"] == 1
+    assert await engine.configure(0, 6, 2) == []
+    assert engine.status() == {"epoch": 6, "state": 0}
+    assert await engine.configure(0, 7, 3) == []
+    assert engine.status() == {"epoch": 7, "state": 4}
+    assert await engine.event("EventReset") == []
+    assert engine.status() == {"epoch": 0, "state": 0}
+    assert await engine.configure(0, 1, 1) == []
+    assert await engine.call(request(GET, mine[0])) == [reply(NOT_FOUND)]
+    assert await engine.call(request(PUT, mine[1], client=2, value=b"B")) == [reply(OK, v(1), client=2)]
+
+
+@cocotb.test()
+async def test_join(dut):
+    """State goes from a donor (the engine in one role) to a joiner (the engine in another): what one says, the other hears."""
+    engine = Engine(dut, 6, latency=(4, 10), ready=1)
+    await engine.begin()
+    v = lambda number, epoch=1: epoch << 40 | number  # noqa: E731
+    assert await engine.configure(0, 1, 1) == []
+    content = {}
+    some = keys(lambda partition: True)
+    for number in range(1, 30):
+        key, value = next(some), engine.chance.randbytes(engine.chance.choice((1, 64, 300, 1024)))
+        content[key] = v(number), value
+        assert await engine.call(request(PUT, key, client=number % 5, number=number, value=value)) != []
+    assert await engine.configure(0, 2, 1, joining=2) == []
+    chunks = {}
+    for sessions in (0, 1):
+        data = big(2, 4) + big(0, 4) + bytes([sessions, 0, 0, 0]) + big(0, 4)
+        out = await engine.deliver(STATE_REQUEST, data)
+        assert all(x[:3] == ("to", 2, STATE_CHUNK) for x in out)
+        chunks[sessions] = [x[3] for x in out]
+        assert [x[9] & 1 for x in chunks[sessions]][-1] == 1
+    dut._log.info("%d and %d chunks", len(chunks[0]), len(chunks[1]))
+    assert engine.events["chunks_sent"] == len(chunks[0]) + len(chunks[1])
+    await engine.event("EventReset")
+    state_request = lambda attempt, sessions, position=0: (  # noqa: E731
+        "to", 1, STATE_REQUEST, big(2, 4) + big(attempt, 4) + bytes([sessions, 0, 0, 0]) + big(position, 4))
+    assert await engine.configure(1, 2, 1, joining=2) == [state_request(1, 0)]
+    assert engine.status() == {"epoch": 2, "state": 1}
+    key = next(keys(lambda partition: True))
+    out = await engine.deliver(WRITE, write(2, 1, 0, key, b"newer"), sender=0)
+    assert out == [("to", 1, "Acknowledge", 2, 0, 1, 0)]
+    assert await engine.fire(TIMER_TRANSFER) == [state_request(2, 0)]
+    for index, chunk in enumerate(chunks[0]):
+        out = await engine.deliver(STATE_CHUNK, chunk[:4] + big(2, 4) + chunk[8:], sender=0)
+        assert out == ([] if index + 1 < len(chunks[0]) else [state_request(3, 1)]), out
+    for index, chunk in enumerate(chunks[1]):
+        assert await engine.deliver(STATE_CHUNK, chunk[:4] + big(3, 4) + chunk[8:], sender=0) == []
+    assert engine.status() == {"epoch": 2, "state": 2}
+    assert await engine.deliver(COMMIT, commit(2, 1), sender=0) == []
+    content[key] = v(1, 2), b"newer"
+    assert await engine.configure(1, 3, 3) == [("to", 1, SEALED, sealed(3, 2, 3, 2, (1, 0)))]
+    assert await engine.deliver(SEALED, sealed(3, 2, 3, 3, (1, 0)), sender=0) == []
+    assert engine.status() == {"epoch": 3, "state": 3}
+    for key, (version, value) in content.items():
+        assert await engine.call(request(GET, key)) == [reply(OK, version, value)]
+    number, key = next((n, k) for n, k in enumerate(content, 1) if n > 20 and mix(k) & 1)
+    out = await engine.call(request(PUT, key, client=number % 5, number=number, value=b"again"))
+    assert out == [reply(OK, content[key][0], client=number % 5, number=number)], "the sessions have come, too"
+
+
 def test_kv():
     sources = ["weft_pkg.sv", "engines/engines_pkg.sv", "engines/kv/kv_pkg.sv", "engines/kv/kv_messages_pkg.sv",
                "engines/kv/kv_table_pkg.sv"]
