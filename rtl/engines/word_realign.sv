@@ -21,14 +21,14 @@ module word_realign
 
   assign words = (15 * 64)'({high_i, low_i} >> 16);
 
+  // A choice among four is one LUT for a bit if no two bits share a part of it: so the pairs that are chosen from first are
+  // of the outer and of the inner shifts; see realign.
+  logic outer, upper;
+  assign outer = word_i[2] == word_i[1];
+  assign upper = word_i[2];
   always_comb begin
     for (int unsigned i = 0; i < 9; i++) begin
-      unique case (word_i[2:1])
-        2'd0: even[i] = words[i];
-        2'd1: even[i] = words[i+2];
-        2'd2: even[i] = words[i+4];
-        default: even[i] = words[i+6];
-      endcase
+      even[i] = outer ? (upper ? words[i+6] : words[i]) : (upper ? words[i+4] : words[i+2]);
     end
   end
 
