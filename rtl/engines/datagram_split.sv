@@ -1,8 +1,9 @@
 // Splits good Weft datagrams, given as their frames, into messages.
 //
 // A message is told of, and its payload follows; a payload may be offered before its message is taken. A message that cannot be,
-// because a length is beyond the end or a reserved byte is not zero, ends its datagram: what was before it has been delivered. So do a pad
-// that is not zero, whose message has been delivered too, and bytes behind the last message.
+// because a length is beyond the end or a reserved byte is not zero, ends its datagram: what was before it has been delivered, which is
+// what an honest sender of fewer messages would have sent. Bytes behind the last message are counted too. Pads are not judged; they come
+// out as zeros.
 //
 // A message is `last` if the next of its datagram is for another engine, or cannot be, or if there is none. It is held until that is known, at
 // most until 32 beats of its payload wait: then it counts as the last.

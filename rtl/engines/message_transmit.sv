@@ -1,4 +1,14 @@
-// Sends an engine's messages, each in a datagram of its own.
+// Sends an engine's messages, each in a datagram of its own: to a set of peers, in rising order, or back to a caller.
+//
+// The payload is taken once, whatever the number of peers: its beats lie in a buffer, which is also what delays them until
+// the CRC is there, and are read again for each frame. Headers and the CRC are put in on the way out. UDP's checksum is zero, since
+// the datagram has a stronger one. A peer that is not set, or whose station nobody knows, gets nothing, and is counted.
+//
+// Latency: 5 cycles from a message to its frame's first beat, if its payload comes with it or in the next cycle and the station is known.
+// Throughput: a beat of a frame every cycle, none lost between frames. Order: kept. Stalls: its input when 16 messages or about 400 beats
+// wait; all while the neighbour table is asked. A frame does not pause if its payload does not.
+//
+// Sources: RFC 791, 768; crates/wire/src/datagram.rs.
 module message_transmit
   import weft_pkg::*;
   import engines_pkg::*;
@@ -212,7 +222,7 @@ module message_transmit
     .level_o    (unused_level)
   );
 
-  // The payload's beats: those of its words, the first of which are in the first beat ... all but 6 bytes of it one later.
+  // A payload of n beats makes a frame of n + 1, in that all but 6 bytes of each lie in the beat behind it.
   assign left = begun_q ? left_q : 5'((9'(route_words) + 9'd7) >> 3);
   assign crc_at = route_words[2:0] - 3'd1;
   assign there = rest_q || fetch_q != tail_q;
