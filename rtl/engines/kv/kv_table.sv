@@ -22,12 +22,13 @@
 // - Several ways match a tag: all are read, at most one has the key.
 // - A write is retired, but a lookup has older news: it is not retired before that lookup's result was taken.
 //
-// Latency: a lookup offers its address 3 cycles after it was taken, and its result 2 cycles after the last beat.
-// A reservation is answered 3 cycles after it was taken. Throughput: a turn every cycle; a value's beats, and a cycle for
-// each lookup or apply that needs no memory; an apply two turns, and its beats and two cycles to write. Order: results as
-// lookups, retirements as applies, journal as it came, all apart from one another. Stalls: lookups when
-// `LookupsMax` results or `ValueRoom` beats are not taken, and then all turns behind them: who takes results must not wait
-// for anything else here. Applies when `AppliesMax` are under way.
+// Latency: a lookup offers its address 3 cycles after it was taken, and its result 2 cycles after the last beat; one that
+// needs no memory its result after 6. A reservation is answered 3 cycles after it was taken.
+// Throughput: a lookup every 2 cycles, if there is one way to read, and a beat every cycle; an apply takes two turns, about
+// 4 cycles, and its beats and two cycles to write. Order: results as lookups, retirements as applies, reservations and
+// releases as they came, journal as it came, all apart from one another.
+// Stalls: lookups when `LookupsMax` results or `ValueRoom` beats are not taken, and then all turns behind them: who takes
+// results must not wait for anything else here. Applies when `AppliesMax` are under way.
 module kv_table
   import weft_pkg::*;
   import kv_pkg::*;

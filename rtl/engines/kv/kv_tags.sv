@@ -55,7 +55,7 @@ module kv_tags
     return one[ConflictBits-1:0] == other[ConflictBits-1:0];
   endfunction
 
-  // Two entries less one bit, since a way's tag and the count are written apart, in bytes.
+  // The tags, the first way's at the bottom, and behind them a byte for the count.
   (* ram_style = "ultra" *)
   logic [TagsBits+7:0] rows[BucketsMax];
   logic [TagsBits+7:0] row_q;

@@ -185,14 +185,17 @@ module kv_turns
   logic  [41:0] word;
   slot_t        slot;
   logic         admitted;
+  logic         offered_q;
 
   assign slot = '{bucket: probe_i.turn.bucket, way: way};
   assign written_way_o = way;
 
   // A slot has 17 beats.
   assign word = 42'({slot, 4'b0}) + 42'(slot);
-  assign admitted = probe_valid_i && (lookup || search) && !none && chosen && !compare_q && record_ready_i;
-  assign burst_valid = admitted && (second_q || (!written_hit_i && (room_i || !reads_value)));
+  assign admitted = probe_valid_i && (lookup || search) && !none && chosen && !compare_q;
+  // What is offered stays, though room is told a cycle late and may seem to shrink.
+  assign burst_valid = admitted
+                    && (offered_q || (record_ready_i && (second_q || (!written_hit_i && (room_i || !reads_value)))));
 
   axi_bursts i_bursts (
     .clk_i,
@@ -260,16 +263,17 @@ module kv_turns
     end
   end
 
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) offered_q <= 1'b0;
+    else offered_q <= ar_valid_o && !ar_ready_i;
+  end
+
   // Checks.
 
-  logic         offered_q;
   axi_address_t offer_q;
   always_ff @(posedge clk_i) begin
     offer_q <= ar_o;
-    if (!rst_ni) begin
-      offered_q <= 1'b0;
-    end else begin
-      offered_q <= ar_valid_o && !ar_ready_i;
+    if (rst_ni) begin
       assert (!offered_q || (ar_valid_o && ar_o == offer_q))
       else $error("an address changed before it was taken");
     end
