@@ -2,6 +2,7 @@
 weft_pkg.sv
 engines/engines_pkg.sv
 engines/kv/kv_pkg.sv
+engines/kv/kv_table_pkg.sv
 nic/events_pkg.sv
 nic/generated/weft_registers_pkg.sv
 rdma/responder_pkg.sv
@@ -19,10 +20,17 @@ engines/message_route.sv
 engines/message_transmit.sv
 engines/peer_stations.sv
 engines/word_realign.sv
+engines/kv/kv_applies.sv
 engines/kv/kv_deep_ram.sv
+engines/kv/kv_hash.sv
+engines/kv/kv_lookups.sv
+engines/kv/kv_memory.sv
 engines/kv/kv_pending_index.sv
 engines/kv/kv_session_order.sv
 engines/kv/kv_sessions.sv
+engines/kv/kv_table.sv
+engines/kv/kv_tags.sv
+engines/kv/kv_turns.sv
 engines/kv/kv_values.sv
 engines/kv/kv_waiting_reads.sv
 engines/kv/kv_window.sv
