@@ -37,7 +37,8 @@ class Control(Bench):
         self.applied = self.take("apply", ["_o"], self.rate)
         self.applied_values = self.take("apply_value", ["_o"], self.rate)
         self.payloads = []
-        for process in (self.attached, self.view, self.hash, self.scan, self.lookups, self.session, self.committer):
+        around = (self.attached, self.view, self.hash, self.scan, self.lookups, self.session, self.committer)
+        for process in around:
             cocotb.start_soon(process())
 
     def some(self):
@@ -301,7 +302,7 @@ async def views_change_as_in_the_model(dut):
         control.epoch = chance.randrange(6, 20)
         bases = [chance.randrange(1, control.epoch) for _ in range(2)]
         pick = lambda: chance.choice(bases) if turn % 3 else bases[0]  # noqa: E731
-        base_members = lambda: control.full | chance.getrandbits(16) if chance.random() < 0.9 else chance.getrandbits(16)  # noqa: E731
+        base_members = lambda: chance.getrandbits(16) | (chance.random() < 0.9) * control.full  # noqa: E731
         control.base, control.base_members = pick(), base_members()
         control.accepted = some_lengths(chance)
         if turn % 10 == 0:
@@ -327,7 +328,8 @@ async def views_change_as_in_the_model(dut):
             epochs = chance.sample(range(1, 20), chance.randrange(5))
             if chance.random() < 0.5 and epochs:
                 epochs[chance.randrange(len(epochs))] = control.base
-            past = [(epoch, some_lengths(chance, (4, 5, 5, 1 << 45) if turn % 4 == 0 else (4, 5))) for epoch in epochs]
+            around = (4, 5, 5, 1 << 45) if turn % 4 == 0 else (4, 5)
+            past = [(epoch, some_lengths(chance, around)) for epoch in epochs]
             accepted = some_lengths(chance, (5, 6, 7, 1 << 50))
             said = model.Sealed(control.epoch, pick(), base_members(), accepted, past, chance.getrandbits(16))
             payload = bytearray(said.encode())
@@ -357,7 +359,8 @@ async def views_change_as_in_the_model(dut):
         # What is still missing comes in the end, mostly.
         for node in model.members(change.missing()):
             if chance.random() < 0.9:
-                said = model.Sealed(control.epoch, pick(), base_members(), some_lengths(chance), [(control.base, [5] * 8)])
+                cut = (control.base, [5] * 8)
+                said = model.Sealed(control.epoch, pick(), base_members(), some_lengths(chance), [cut])
                 await control.command("ViewHear", said.encode(), take=1, **{"from": node})
                 change.add(node, said)
         answer = await control.command("ViewDecide")
@@ -494,7 +497,7 @@ async def answers_fast(dut):
 
 
 # What may be wrong with a chunk.
-HARMS = ["stale", "lie", "wide", "short", "long", "record", "key", "padding"]
+HARMS = ["stale", "lie", "wide", "short", "long", "length", "key", "padding", "status", "half"]
 
 
 @cocotb.test()
@@ -588,15 +591,16 @@ async def joins_from_everyone(dut):
                         answer, events = await take(bent)
                         assert answer["verdict"] == MALFORMED and not answer["asked"] and not events
                     assert not control.applied and not control.recorded
-                    harm = chance.choice(["none"] * 3 + [chance.choice(HARMS), min(HARMS, key=seen.__getitem__)])
-                    if harm in ("stale", "lie", "wide", "padding") and last_step:
-                        harm = "none"
-                    if harm == "stale" and control.committed[source] == 0:
-                        harm = "none"
-                    if len(payload) == 32 and harm in ("short", "record", "key", "padding"):
-                        harm = "none"
-                    if harm == "padding" and payload[41] % 8 == 0:
-                        harm = "none"
+                    possible = ["long"] + ["short"] * (len(payload) > 32)
+                    if last_step:
+                        possible += ["status", "half"]
+                    else:
+                        possible += ["lie", "wide"] + ["stale"] * (control.committed[source] > 0)
+                        possible += ["length"] * (len(payload) > 32)
+                        possible += ["key"] * (len(payload) > 32 and full & full - 1 > 0)
+                        possible += ["padding"] * (len(payload) > 32 and payload[41] % 8 > 0)
+                    rarest = min(possible, key=seen.__getitem__)
+                    harm = chance.choice(["none", "none", chance.choice(possible), rarest])
                     if harm != "none":
                         tag = {"stale": control.committed[source] - 1, "lie": 101, "wide": (1 << 40) + 10}.get(harm)
                         bent = payload if tag is None else payload[:24] + struct.pack(">Q", tag) + payload[32:]
@@ -604,27 +608,25 @@ async def joins_from_everyone(dut):
                             bent = payload[: len(payload) - chance.choice([1, 8, 16])]
                         elif harm == "long":
                             bent = payload + bytes(chance.choice([1, 8, 16, 24]))
-                        elif harm == "record" and last_step:
+                        elif harm == "status":
                             bent = payload[:56] + b"\x04" + payload[57:]
-                        elif harm == "record":
+                        elif harm == "length":
                             bent = payload[:40] + struct.pack(">H", chance.choice([0, 1025])) + payload[42:]
                         elif harm == "padding":
                             (length,) = struct.unpack(">H", payload[40:42])
                             bent = bytearray(payload)
                             bent[56 + chance.randrange(length, length + -length % 8)] = 1
                             bent = bytes(bent)
-                        elif harm == "key" and last_step:
+                        elif harm == "half":
                             bent = payload + payload[32:40]
                         elif harm == "key":
-                            # Of another leader, if there is one.
-                            keys = range(1 << 10 if full & full - 1 else 0)
-                            key = next((key for key in keys if not leads(model.place(key, 255)[0])), None)
-                            if key is None:
-                                continue
+                            # Of another leader.
+                            key = next(key for key in range(1 << 10) if not leads(model.place(key, 255)[0]))
                             bent = payload[:48] + struct.pack(">Q", key) + payload[56:]
                         answer, events = await take(bent)
-                        counter = {"stale": "chunks_stale", "lie": "dropped_contradiction", "wide": "dropped_contradiction"}
-                        assert dict(events) == {counter.get(harm, "dropped_malformed"): 1}, (harm, events)
+                        lies = {"stale": "chunks_stale", "lie": "dropped_contradiction"}
+                        lies["wide"] = lies["lie"]
+                        assert dict(events) == {lies.get(harm, "dropped_malformed"): 1}, (harm, events)
                         assert answer["asked"] and not answer["moved"], harm
                         assert not control.applied and not control.recorded and not control.commits
                         await asked(last_step, source, cursor)
