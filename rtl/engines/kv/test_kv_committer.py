@@ -218,18 +218,18 @@ async def run(dut, seed, rate, serves=1, **join):
     return commit
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 @cocotb.parametrize(rate=[1.0, 0.5, 0.2])
 async def every_entry_has_its_effects(dut, rate):
     await run(dut, int(10 * rate), rate)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 async def reads_are_refused_by_a_node_that_may_not_serve(dut):
     await run(dut, 4, 0.7, serves=0)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 async def an_answer_stays_as_it_was_offered(dut):
     commit = Commit(dut, 11, 0.3)
     await commit.start()
@@ -248,13 +248,13 @@ async def an_answer_stays_as_it_was_offered(dut):
     assert statuses.keys() == {(OK, 64), (NOT_SERVING, 0)} and statuses.total() == 59
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 @cocotb.parametrize(way=[0, 1])
 async def a_joining_node_changes_what_it_holds(dut, way):
     await run(dut, 5 + way, 0.7, complete_i=0, done_i=0b10, joining_i=1, source_i=5, cursor_bucket_i=20, cursor_way_i=way)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 async def numbers_go_round_and_streams_begin_anew(dut):
     commit = Commit(dut, 8)
     await commit.start()
@@ -272,7 +272,7 @@ async def numbers_go_round_and_streams_begin_anew(dut):
         assert int(dut.idle_o.value) and int(dut.reached_o.value) == 0
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 async def two_cycles_to_the_answer_and_three_an_entry(dut):
     commit = Commit(dut, 9)
     await commit.start()
@@ -288,7 +288,7 @@ async def two_cycles_to_the_answer_and_three_an_entry(dut):
     assert times == list(range(2, 32, 3)), times
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 async def streams_take_turns(dut):
     commit = Commit(dut, 10)
     await commit.start()

@@ -194,7 +194,7 @@ async def run(dut, seed, pairs, rates):
     return values, {fields["kind"] for fields, _ in expected}
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 async def the_hash_is_the_one_of_the_specification(dut):
     assert mix(0) == 0x5F308FD5DA79E7D3 and mix(1) == 0x8894667358BBCE2D
     keys = [0, 1, WORD, *(1 << bit for bit in range(64))]
@@ -206,7 +206,7 @@ async def the_hash_is_the_one_of_the_specification(dut):
     await run(dut, 1, pairs, (1, 1, 1, 1))
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 @cocotb.parametrize(rates=[(1, 1, 1, 1), (0.3, 1, 1, 1), (1, 0.5, 1, 1), (1, 1, 0.3, 0.4), (0.7, 0.7, 0.7, 0.7)])
 async def any_message(dut, rates):
     chance = Bench(dut, sum(rates)).chance
@@ -214,7 +214,7 @@ async def any_message(dut, rates):
     assert len(kinds) == 13
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 async def every_bit_of_a_header_counts(dut):
     chance = Bench(dut, 7).chance
     value = chance.randbytes(3)
@@ -233,7 +233,7 @@ async def every_bit_of_a_header_counts(dut):
     await run(dut, 7, pairs, (1, 1, 1, 1))
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 async def values_are_zero_behind_their_end(dut):
     pairs = []
     word = (1).to_bytes(8, "big")
@@ -252,7 +252,7 @@ async def values_are_zero_behind_their_end(dut):
     assert [beat for (beat,) in values] == expected
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 async def three_cycles_to_an_operation_and_three_between_two(dut):
     intake = Bench(dut, 1)
     await intake.start(bucket_mask_i=MASK)

@@ -125,7 +125,7 @@ async def no_pause(dut):
             inside = not int(dut.body_o.value) >> 518
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 @cocotb.parametrize(
     (("rates", "message_rate", "body_rate"), [
         ((1, 1, 1, 1), 1, 1), ((0.2, 0.2, 0.2, 0.2), 0.5, 0.5), ((1, 0.3, 0.3, 0.1), 0.2, 1), ((1, 1, 1, 1), 1, 0.3),
@@ -158,7 +158,7 @@ async def any_messages(dut, rates, message_rate, body_rate):
         assert beat & (1 << 512) - 1 < 1 << 8 * used
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 async def one_cycle_without_a_value_and_one_message_a_cycle(dut):
     outgoing = Bench(dut, 1)
     await outgoing.start(request_valid_i=0, attached_valid_i=0)
@@ -176,7 +176,7 @@ async def one_cycle_without_a_value_and_one_message_a_cycle(dut):
     assert times == list(range(1, 10))
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=200, timeout_unit="us")
 async def turns_are_fair(dut):
     outgoing = Bench(dut, 2)
     await outgoing.start(request_valid_i=0, attached_valid_i=0)
