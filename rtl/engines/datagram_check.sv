@@ -214,10 +214,18 @@ module datagram_check
     end
   end
 
+  // Half of the way to the end of the beat before the register, half behind it.
+  logic        far_q;
+  logic [31:0] crc_expected;
   crc_scale i_scale (
-    .steps_i   (~crc_at_q),
+    .steps_i   ({1'b0, ~crc_at_q[1:0]}),
     .register_i(~crc),
     .register_o(crc_scaled)
+  );
+  crc_scale i_scale_far (
+    .steps_i   ({far_q, 2'd0}),
+    .register_i(crc_scaled_q),
+    .register_o(crc_expected)
   );
 
   datagram_crc i_crc (
@@ -246,11 +254,12 @@ module datagram_check
       stage_length_good_q <= length_good_q;
       stage_lost_q        <= lost_i;
       crc_scaled_q        <= crc_scaled;
+      far_q               <= !crc_at_q[2];
     end
   end
 
   assign good = stage_length_good_q && !stage_error_q && header_good_q && zeros_q && sum_good
-      && crc_register == crc_scaled_q;
+      && crc_register == crc_expected;
   assign verdict_valid_o = judged_q && !stage_lost_q;
   assign verdict_good_o = good;
 
