@@ -26,6 +26,7 @@ module message_pack
   // Never stalled.
   output logic                           beat_valid_o,
   output logic           [ BeatBits-1:0] beat_o,
+  // The CRC's register. If its bytes end in the first half of a beat, 32 bytes of zeros have still to be taken back.
   output logic                           crc_valid_o,
   output logic           [         31:0] crc_o,
   output logic                           idle_o
@@ -55,8 +56,8 @@ module message_pack
   logic beat_first_q;
   logic beat_last_q;
   logic last_share_q;
-  logic [2:0] steps_q;
-  logic [2:0] steps_share_q;
+  logic [1:0] steps_q;
+  logic [1:0] steps_share_q;
 
   assign words = 13'(bytes_q >> 3) + 13'(bytes_q[2:0] != '0);
   assign header = {"WF", 8'd2, 8'd1, {words, 3'd0} + 16'd24, 16'd0, Engine, message_q, bytes_q, 32'd0};
@@ -92,7 +93,7 @@ module message_pack
     if (make) begin
       beat_first_q <= first_q;
       beat_last_q  <= ends;
-      steps_q      <= -words[2:0];
+      steps_q      <= -words[1:0];
     end
     if (beat_valid_q) steps_share_q <= steps_q;
   end
@@ -139,7 +140,7 @@ module message_pack
   crc_scale #(
     .Divide(1'b1)
   ) i_scale (
-    .steps_i   (steps_share_q),
+    .steps_i   ({1'b0, steps_share_q}),
     .register_i(register_before),
     .register_o(crc_register)
   );
@@ -147,7 +148,7 @@ module message_pack
   assign beat_valid_o = beat_valid_q;
   assign beat_o = beat_q;
   assign crc_valid_o = last_share_q;
-  assign crc_o = ~crc_register;
+  assign crc_o = crc_register;
   assign idle_o = !busy_q && !beat_valid_q && !last_share_q;
 
   logic [15:0] given_q;

@@ -180,6 +180,8 @@ module message_transmit
   logic                forgo;        // nothing is sent
   logic                leaves;
   logic                crc_valid;
+  logic [31:0]         crc_register;
+  logic [31:0]         crc_complement;
   logic [31:0]         crc;
   logic                crc_taken;
   logic [2:0]          crc_at;       // 8 bytes times this, and 6, are before the CRC
@@ -218,7 +220,7 @@ module message_transmit
     .in_i       (crc_in),
     .out_valid_o(crc_valid),
     .out_ready_i(crc_taken),
-    .out_o      (crc),
+    .out_o      (crc_register),
     .level_o    (unused_level)
   );
 
@@ -302,6 +304,15 @@ module message_transmit
   always_ff @(posedge clk_i) begin
     if (fetch) crc_at_q <= crc_at;
   end
+
+  crc_scale #(
+    .Divide(1'b1)
+  ) i_scale (
+    .steps_i   ({!crc_at_q[2], 2'd0}),
+    .register_i(crc_register),
+    .register_o(crc_complement)
+  );
+  assign crc = ~crc_complement;
 
   always_comb begin
     data = stored;
