@@ -23,6 +23,9 @@ use weft_waist::{
 /// Events that a trace goes back.
 const TRACE_EVENTS: usize = 40;
 
+/// So many undecided writes leave a way in every bucket that is not crowded.
+const UNDECIDED_SURE: u64 = 20;
+
 /// Bytes of a key.
 const KEY_BYTES: usize = 8;
 
@@ -204,6 +207,7 @@ pub struct Pair {
     gates: RtlKv,
     gates_memory: Memory,
     events: u64,
+    unsure: u64,
     trace: VecDeque<String>,
     effects: [Effects; 2],
 }
@@ -211,7 +215,11 @@ pub struct Pair {
 impl Pair {
     /// Two engines that are told no view yet.
     pub fn new(config: RtlKvConfig) -> Self {
-        let parameters = Parameters::gateware(config.buckets);
+        let parameters = Parameters {
+            retransmit: config.retransmit,
+            retransmit_max: config.retransmit_max,
+            ..Parameters::gateware(config.buckets)
+        };
         let soft_memory = Memory::new(parameters.memory_bytes());
         Self {
             soft: Kv::new(parameters),
@@ -219,6 +227,7 @@ impl Pair {
             gates: RtlKv::new(config),
             gates_memory: Memory::new(config.memory_bytes()),
             events: 0,
+            unsure: 0,
             trace: VecDeque::new(),
             effects: Default::default(),
         }
@@ -282,6 +291,7 @@ impl Pair {
             (self.soft, self.soft_memory) = (engine, memory);
             text.push_str("    Busy, where the soft engine knows more\n");
             self.trace.push_back(text);
+            self.unsure += 1;
             return &self.effects[1];
         }
         let (soft_status, gates_status) = (self.soft.status(), self.gates.status());
@@ -303,6 +313,11 @@ impl Pair {
         self.trace.iter().for_each(|line| text.push_str(line));
         text.push_str(last);
         text
+    }
+
+    /// How often the gates answered `Busy` where the soft engine knew that there was room, or none.
+    pub fn unsure(&self) -> u64 {
+        self.unsure
     }
 
     /// Counters that both have and that are not the same, with both values.
@@ -501,9 +516,10 @@ impl Lockstep {
     }
 
     fn handle(&mut self, index: usize, event: Event<'_>) {
-        // A put in a crowded bucket may find the gates unsure.
-        let may_be_busy = self.profile.crowded && matches!(event, Event::Call { .. });
         let Some(node) = self.nodes[index].as_mut() else { return };
+        // Undecided puts hold a way each: while a bucket may be full of them, the gates do not know whether there is room.
+        let unsure = self.profile.crowded || node.pair.soft().undecided() > UNDECIDED_SURE;
+        let may_be_busy = unsure && matches!(event, Event::Call { .. });
         let effects = node.pair.handle_or_busy(self.now, event, may_be_busy);
         let said = Said::of(effects);
         node.timers.extend(said.timers);
@@ -657,7 +673,9 @@ impl Lockstep {
             _ if payload.is_empty() => {}
             _ => {
                 let at = place % payload.len().min(if dice == 5 { 16 } else { 64 });
-                payload[at] ^= 1 << bit;
+                // Numbers of streams have 40 bits in gates.
+                let is_high = *kind != Kind::Request as u8 && matches!(at, 8..=10 | 16..=18 | 24..=26);
+                payload[at] ^= u8::from(!is_high) << bit;
             }
         }
         self.note("mutated");
@@ -821,10 +839,10 @@ impl Lockstep {
             }
             self.change_view();
             for _ in 0..20 {
+                self.timer();
                 while !self.packets.is_empty() {
                     self.arrive();
                 }
-                self.timer();
             }
             if self.is_quiet() {
                 break;
@@ -878,6 +896,11 @@ impl Lockstep {
             let digests: BTreeSet<_> = self.nodes.iter().flatten().map(|node| node.pair.digest()).collect();
             assert_eq!(digests.len(), 1, "replicas differ");
         }
+    }
+
+    /// How often gates answered `Busy` where the soft engine knew more.
+    pub fn unsure(&self) -> u64 {
+        self.nodes.iter().flatten().map(|node| node.pair.unsure()).sum()
     }
 
     /// The counters of gates that differ from the soft engine's, by node.

@@ -27,7 +27,7 @@ fn schedules(seeds: std::ops::Range<u64>, profile: Profile) {
         };
         let mut cluster = Lockstep::new(seed, Profile { steps, ..profile }, config);
         cluster.run();
-        println!("{:?}", cluster.counts);
+        println!("unsure {}, {:?}", cluster.unsure(), cluster.counts);
         let different = cluster.different_counters();
         println!("counters (node, name, soft, gates): {different:?}");
     }

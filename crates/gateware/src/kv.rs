@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use weft_rdma::QueuePairNumber;
-use weft_time::Instant;
+use weft_time::{Duration, Instant};
 use weft_waist::{
     Caller, Configuration, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory, Message, NodeSet,
 };
@@ -43,6 +43,10 @@ const CYCLES_LAST: u64 = (1 << 48) - 1;
 pub struct RtlKvConfig {
     /// Buckets of the table: a power of two from 256 to [`crate::engine_package::BUCKETS_MAX`].
     pub buckets: u32,
+    /// How long the engine waits for progress before it says again what it has said.
+    pub retransmit: Duration,
+    /// The longest such wait.
+    pub retransmit_max: Duration,
     /// Of the memory that holds the slots.
     pub latency: Latency,
     /// Random back-pressure on the memory port and on messages.
@@ -59,6 +63,8 @@ impl Default for RtlKvConfig {
     fn default() -> Self {
         Self {
             buckets: 256,
+            retransmit: CYCLE * package::RETRANSMIT,
+            retransmit_max: CYCLE * package::RETRANSMIT_MAX,
             latency: Latency { read_cycles: 40, write_cycles: 40 },
             pressure: None,
             acknowledge_after_memory: false,
@@ -228,6 +234,8 @@ impl RtlKv {
         );
         let inputs = Inputs {
             bucket_mask_i: (config.buckets - 1) as _,
+            retransmit_i: config.retransmit.as_ps() / CYCLE.as_ps(),
+            retransmit_max_i: config.retransmit_max.as_ps() / CYCLE.as_ps(),
             acknowledge_after_memory_i: config.acknowledge_after_memory.into(),
             planted_bug_i: config.planted_bug as _,
             ..Inputs::default()
