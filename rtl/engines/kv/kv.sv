@@ -148,6 +148,11 @@ module kv
   number_t streams_take_number, committer_take_number;
   asker_t take;
 
+  logic take_streams_q;  // kv_streams had the last turn
+  always_ff @(posedge clk_i) begin
+    if (take_ready) take_streams_q <= streams_take_valid;
+  end
+
   logic window_clear_valid, window_clear_ready, window_clear_done, window_idle;
 
   kv_window i_window (
@@ -590,7 +595,7 @@ module kv
     .take_ready_i          (take_ready),
     .take_stream_o         (streams_take_stream),
     .take_number_o         (streams_take_number),
-    .take_done_i           (take_done),
+    .take_done_i           (take_done && take_streams_q),
     .take_some_i           (take_some),
     .take_i                (take),
     .window_clear_valid_o  (window_clear_valid),
@@ -684,7 +689,7 @@ module kv
     .take_ready_i       (take_ready),
     .take_stream_o      (committer_take_stream),
     .take_number_o      (committer_take_number),
-    .take_done_i        (take_done),
+    .take_done_i        (take_done && !take_streams_q),
     .take_some_i        (take_some),
     .take_i             (take),
     .session_valid_o    (session_valid[2]),
