@@ -12,7 +12,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_gateware::{RtlKv, RtlKvConfig};
-use weft_kv::message::{Acknowledge, Commit, Kind, Reply, Request, Sealed, StateChunk, StateRequest, Write};
+use weft_kv::message::{
+    Acknowledge, Commit, Kind, Reply, Request, Sealed, StateChunk, StateRequest, What, Write,
+};
 use weft_kv::{Kv, Operation, Parameters, Status, hash};
 use weft_time::{Duration, Instant};
 use weft_waist::{
@@ -20,7 +22,7 @@ use weft_waist::{
     NodeSet, View,
 };
 
-/// Events that a trace goes back.
+/// Events that a trace goes back, unless `WEFT_KV_TRACE` says another number.
 const TRACE_EVENTS: usize = 40;
 
 /// So many undecided writes leave a way in every bucket that is not crowded.
@@ -28,6 +30,11 @@ const UNDECIDED_SURE: u64 = 20;
 
 /// Bytes of a key.
 const KEY_BYTES: usize = 8;
+
+/// What an environment variable says.
+fn number(variable: &str) -> Option<usize> {
+    std::env::var(variable).ok()?.parse().ok()
+}
 
 fn node(index: usize) -> NodeId {
     NodeId::new(index).expect("a cluster has few nodes")
@@ -87,19 +94,33 @@ pub fn describe(kind: u8, payload: &[u8]) -> String {
         7 => StateRequest::parse(payload).map(|message| format!("{message:?}")),
         8 => StateChunk::parse(payload).map(|chunk| {
             format!(
-                "StateChunk epoch {} attempt {} {:?} from {} next {:x} tag {} records {} bytes",
+                "StateChunk epoch {} attempt {} {:?} from {} next {:x} last {} tag {} records {} bytes {}",
                 chunk.epoch.0,
                 chunk.attempt,
                 chunk.what,
                 chunk.from,
                 chunk.next,
+                chunk.last,
                 chunk.tag,
-                chunk.records.len()
+                chunk.records.len(),
+                describe_records(&chunk)
             )
         }),
         _ => Ok(format!("kind {kind}")),
     };
     text.unwrap_or_else(|error| format!("kind {kind}, malformed: {error}: {payload:02x?}"))
+}
+
+/// The keys of a chunk, each with its version.
+fn describe_records(chunk: &StateChunk<'_>) -> String {
+    let (mut text, mut rest) = (String::new(), chunk.records);
+    while chunk.what == What::Buckets && rest.len() >= 24 {
+        let number = |at: usize| rest[at..at + 8].iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        let _ = write!(text, "{:x}:{:x} ", number(16), number(0));
+        let length = usize::from(rest[8]) << 8 | usize::from(rest[9]);
+        rest = rest.get(24 + length.next_multiple_of(8)..).unwrap_or_default();
+    }
+    text
 }
 
 fn describe_event(event: &Event<'_>) -> String {
@@ -208,6 +229,7 @@ pub struct Pair {
     gates_memory: Memory,
     events: u64,
     unsure: u64,
+    trace_events: usize,
     trace: VecDeque<String>,
     effects: [Effects; 2],
 }
@@ -228,6 +250,7 @@ impl Pair {
             gates_memory: Memory::new(config.memory_bytes()),
             events: 0,
             unsure: 0,
+            trace_events: number("WEFT_KV_TRACE").unwrap_or(TRACE_EVENTS),
             trace: VecDeque::new(),
             effects: Default::default(),
         }
@@ -263,7 +286,7 @@ impl Pair {
     /// As [`Pair::handle`].
     pub fn handle_or_busy(&mut self, now: Instant, event: Event<'_>, may_be_busy: bool) -> &Effects {
         self.events += 1;
-        if self.trace.len() >= TRACE_EVENTS {
+        if self.trace.len() >= self.trace_events {
             self.trace.pop_front();
         }
         let mut text = format!("  {} at {now}: {}\n", self.events, describe_event(&event));
@@ -425,6 +448,8 @@ enum Packet {
 #[derive(Debug)]
 struct Node {
     pair: Pair,
+    /// The view when it began: it is told only later ones, in which it is known as a new incarnation.
+    born: Epoch,
     timers: BTreeMap<u32, Instant>,
 }
 
@@ -488,25 +513,26 @@ impl Lockstep {
     fn found(&mut self) {
         self.note("founded");
         self.packets.clear();
-        self.view =
-            View { epoch: Epoch(1), full: NodeSet::first(self.profile.nodes), joining: NodeSet::EMPTY };
-        for index in 0..self.profile.nodes {
-            self.restart(index);
-            self.configure(index, self.view);
-        }
+        self.view = View::default();
+        let full = NodeSet::first(self.profile.nodes);
+        (0..self.profile.nodes).for_each(|index| self.restart(index));
+        self.view = View { epoch: Epoch(1), full, joining: NodeSet::EMPTY };
+        (0..self.profile.nodes).for_each(|index| self.configure(index, self.view));
     }
 
     /// A node begins empty: a new one, or one that is reset.
     fn restart(&mut self, index: usize) {
         if self.nodes[index].is_some() && self.chance(700) {
             self.handle(index, Event::Reset);
+            let born = self.view.epoch;
             if let Some(node) = &mut self.nodes[index] {
                 node.timers.clear();
+                node.born = born;
             }
         } else {
             let power_on_seed = self.random(1 << 31) as u32;
             let pair = Pair::new(RtlKvConfig { power_on_seed, ..self.config });
-            self.nodes[index] = Some(Node { pair, timers: BTreeMap::new() });
+            self.nodes[index] = Some(Node { pair, born: self.view.epoch, timers: BTreeMap::new() });
         }
     }
 
@@ -697,12 +723,20 @@ impl Lockstep {
         self.handle(index, Event::Timer { tag });
     }
 
+    /// Whether it began after the view did.
+    fn is_anew(&self, index: usize) -> bool {
+        self.nodes[index].as_ref().is_some_and(|node| node.born >= self.view.epoch)
+    }
+
     fn is_alive(&self, index: usize) -> bool {
         self.nodes[index].as_ref().is_some_and(|node| node.pair.soft().status().state == EngineState::Full)
     }
 
     /// Tells a node the view: at once, or when it comes.
     fn tell(&mut self, index: usize) {
+        if self.is_anew(index) {
+            return;
+        }
         let configuration = Configuration {
             node: node(index),
             view: self.view,
@@ -724,6 +758,10 @@ impl Lockstep {
             let member = full.contains(this) || joining.contains(this);
             match state {
                 None | Some(EngineState::Lost) if member => {
+                    (new_full, new_joining) = (new_full.without(this), new_joining.without(this));
+                }
+                // It has forgotten everything.
+                Some(EngineState::Starting) if member && self.is_anew(index) => {
                     (new_full, new_joining) = (new_full.without(this), new_joining.without(this));
                 }
                 // Whoever lost its place begins anew before it comes back.
@@ -840,17 +878,28 @@ impl Lockstep {
             self.change_view();
             for _ in 0..20 {
                 self.timer();
-                while !self.packets.is_empty() {
+                let mut left = 20_000;
+                while left > 0 && !self.packets.is_empty() {
+                    left -= 1;
                     self.arrive();
                 }
+                assert!(self.packets.is_empty(), "the nodes never stop to talk: {:?}", self.packets);
             }
             if self.is_quiet() {
                 break;
             }
             if round == 60 {
                 let nodes = self.nodes.iter().flatten();
-                let status: Vec<_> = nodes.map(|node| node.pair.soft().status()).collect();
-                assert!(self.profile.mutation > 0, "not in order again: {:?} {status:?}", self.view);
+                let status: Vec<_> = nodes
+                    .map(|node| (node.pair.soft().status(), node.pair.soft().undecided(), &node.timers))
+                    .collect();
+                assert!(
+                    self.profile.mutation > 0,
+                    "not in order again at {}: {:?} {status:?} {} datagrams",
+                    self.now,
+                    self.view,
+                    self.packets.len()
+                );
                 break;
             }
         }
