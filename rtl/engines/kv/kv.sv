@@ -148,7 +148,7 @@ module kv
   number_t streams_take_number, committer_take_number;
   asker_t take;
 
-  logic take_streams_q;  // kv_streams had the last turn
+  logic   take_streams_q;  // kv_streams had the last turn
   always_ff @(posedge clk_i) begin
     if (take_ready) take_streams_q <= streams_take_valid;
   end
@@ -288,12 +288,11 @@ module kv
   beat_t      result_value;
 
   // A value comes behind its result: it is that of the last result that was taken, or of the one that is offered.
-  logic result_fetch, result_read, value_fetched_q;
+  logic result_fetch, result_read, value_fetched_q, control_takes_values;
   assign result_read = result.kind == LookupRead;
   assign result_fetch = result.kind == LookupFetch;
   assign result_ready = result_read ? reply_result_ready : result_fetch ? control_result_ready : streams_result_ready;
   assign result_value_ready = control_takes_values ? control_result_value_ready : reply_result_value_ready;
-  logic control_takes_values;
   assign control_takes_values = value_fetched_q || result_valid && result_fetch;
   always_ff @(posedge clk_i) begin
     if (!rst_ni) value_fetched_q <= 1'b0;

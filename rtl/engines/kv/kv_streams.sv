@@ -259,6 +259,15 @@ module kv_streams
     return PlantedBugs && planted_bug_i == bug;
   endfunction
 
+  // ===== The operation at hand =====
+
+  // An operation that has a value is gone when its value comes; this stays.
+  typedef struct packed {
+    op_kind_e kind;
+    node_t    from;
+  } op_rest_t;
+  op_rest_t  op_q;
+
   // ===== The node =====
 
   node_t     node_q;
@@ -345,6 +354,12 @@ module kv_streams
 
   // ===== Lengths of the streams =====
 
+  stream_t stream_q;  // that the operation at hand is about
+  stream_t sweep_stream_q, sweep_stream_d;
+  stream_t due_first;
+  stream_set_t due_q, due_d;
+  stream_t  start_stream;
+
   lengths_t accepted_q;
   lengths_t committed_q;
   lengths_t retired_q;
@@ -398,14 +413,7 @@ module kv_streams
 
   // ===== What the operation at hand is about, read in Start =====
 
-  // An operation that has a value is gone when its value comes; this stays.
-  typedef struct packed {
-    op_kind_e kind;
-    node_t    from;
-  } op_rest_t;
-  op_rest_t op_q;
-  stream_t  stream_q;  // that it is about
-  logic     leads_q;  // a Request: this node leads its key
+  logic leads_q;  // a Request: this node leads its key
   logic older_q, newer_q;  // its epoch
   number_t look_accepted_q, look_committed_q;  // of stream_q
   logic taken_q, taken_d;
@@ -435,7 +443,6 @@ module kv_streams
   logic has_value;
   assign has_value = (op_i.kind == OpRequest || op_i.kind == OpWrite) && op_i.value_bytes != '0;
 
-  stream_t start_stream;
   always_comb begin
     unique case (op_i.kind)
       OpRequest: start_stream = leader;
@@ -469,7 +476,14 @@ module kv_streams
   assign follows = (role_q == RoleFull || role_q == RoleJoining) && from_known && full_q[op_q.from]
       && op_q.from != node_q;
 
+  // The message that goes out, and the header of the one that is being put together.
+  logic message_valid_q, message_free, message_load;
+  outgoing_t message_q;
+  logic [BeatBits-1:0] header;
+
   // ===== Values that come in =====
+
+  logic journal_valid_q, journal_valid_d;
 
   logic mover_busy_q, mover_writes_q, mover_journals_q;
   stream_t mover_stream_q;
@@ -521,11 +535,9 @@ module kv_streams
 
   // ===== The follower's acknowledgements =====
 
-  stream_set_t due_q, due_d;
   stream_set_t gap_q, gap_d;
   // Of the node's own stream more is committed than the followers were told.
   logic behind_q, behind_d;
-  stream_t due_first;
   always_comb begin
     due_first = '0;
     for (int unsigned i = Streams; i > 0; i--) begin
@@ -535,7 +547,6 @@ module kv_streams
 
   // Entries that are accepted and not in the journal yet: they do not count for an acknowledgement.
   distance_t [Streams-1:0] unjournaled_q;
-  logic journal_valid_q, journal_valid_d;
   logic journaling;
   assign journaling = acknowledge_after_memory_i;
   assign journal_valid_o = journal_valid_q;
@@ -669,8 +680,6 @@ module kv_streams
 
   // ===== Messages =====
 
-  logic message_valid_q, message_free, message_load;
-  outgoing_t message_q;
   // The first beat of a value that is on its way out lies in the window; the others follow it as fast as they are read.
   logic message_gone;
   assign outgoing_valid_o = message_valid_q && !(message_q.source == ValueWindow && mover_busy_q && mover_beat_q == '0);
@@ -709,7 +718,6 @@ module kv_streams
   assign message_operation = about == AboutEntry ? read_i.operation : op_i.operation;
 
   // The words of all messages, put together in one place.
-  logic [BeatBits-1:0] header;
   logic [511:0] text;
   logic is_reply, is_write;
   assign is_reply = message_kind == KindReply;
@@ -788,7 +796,6 @@ module kv_streams
   // ===== Sweeps over what is undecided =====
 
   logic sweep_drops_q, sweep_drops_d;  // drop_undecided; otherwise refuse_waiting
-  stream_t sweep_stream_q, sweep_stream_d;
   number_t sweep_number_q, sweep_number_d;  // the last one that was seen to
   logic read_known_q, read_known_d;  // what was read has come, and stays
   stream_t burst_to_q, burst_to_d;
