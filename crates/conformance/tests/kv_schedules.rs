@@ -1,0 +1,167 @@
+//! Random schedules of faults on the key-value engine in gates, alone and in a cluster with soft engines: whatever the network does,
+//! what clients see is linearizable, no write is lost or applied twice, and the cluster works again when the faults end.
+
+#[path = "../../engines/kv/tests/network/mod.rs"]
+mod network;
+
+use std::collections::BTreeSet;
+
+use network::{Faults, Network, Replica};
+use weft_gateware::{Latency, Pressure, RtlKv, RtlKvConfig};
+use weft_kv::{Kv, Parameters};
+use weft_time::{Duration, Instant};
+use weft_waist::{Effect, Engine, EngineState, EngineStatus, Event, Io, Memory};
+
+/// The engine in gates, and which of its timers run.
+struct Gates {
+    engine: RtlKv,
+    timers: BTreeSet<u32>,
+}
+
+impl Gates {
+    fn start(node: usize, parameters: &Parameters) -> Self {
+        let engine = RtlKv::new(RtlKvConfig {
+            buckets: parameters.buckets,
+            retransmit: parameters.retransmit,
+            retransmit_max: parameters.retransmit_max,
+            latency: Latency { read_cycles: 20 + 30 * node as u64, write_cycles: 10 + 30 * node as u64 },
+            pressure: (node % 2 == 1).then_some(Pressure { seed: node as u64, stalls_of_256: 60 }),
+            power_on_seed: 1 + node as u32,
+            ..RtlKvConfig::default()
+        });
+        Self { engine, timers: BTreeSet::new() }
+    }
+}
+
+impl Engine for Gates {
+    fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
+        if let Event::Timer { tag } = event {
+            self.timers.remove(&tag);
+        }
+        self.engine.handle(now, event, io);
+        self.timers.extend(io.effects.iter().filter_map(|effect| match effect {
+            Effect::SetTimer { tag, .. } => Some(*tag),
+            _ => None,
+        }));
+    }
+
+    fn status(&self) -> EngineStatus {
+        self.engine.status()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.engine.counters()
+    }
+}
+
+impl Replica for Gates {
+    fn start(node: usize, parameters: &Parameters) -> Self {
+        Self::start(node, parameters)
+    }
+
+    fn is_settled(&self) -> bool {
+        // A timer runs while anything is undecided or between views.
+        self.status().state == EngineState::Full && self.timers.is_empty()
+    }
+
+    fn digest(&self, _: &Memory) -> u64 {
+        // What is in the table shows in reads only.
+        0
+    }
+}
+
+/// A node that is soft or in gates.
+#[expect(clippy::large_enum_variant, reason = "there are few, and they live long")]
+enum Either {
+    Soft(Kv),
+    Gates(Gates),
+}
+
+impl Engine for Either {
+    fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
+        match self {
+            Self::Soft(engine) => engine.handle(now, event, io),
+            Self::Gates(engine) => engine.handle(now, event, io),
+        }
+    }
+
+    fn status(&self) -> EngineStatus {
+        match self {
+            Self::Soft(engine) => engine.status(),
+            Self::Gates(engine) => engine.status(),
+        }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        match self {
+            Self::Soft(engine) => engine.counters(),
+            Self::Gates(engine) => engine.counters(),
+        }
+    }
+}
+
+impl Replica for Either {
+    fn start(node: usize, parameters: &Parameters) -> Self {
+        if node.is_multiple_of(2) {
+            Self::Gates(Gates::start(node, parameters))
+        } else {
+            Self::Soft(Kv::new(parameters.clone()))
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        match self {
+            Self::Soft(engine) => engine.is_settled(),
+            Self::Gates(engine) => engine.is_settled(),
+        }
+    }
+
+    fn digest(&self, _: &Memory) -> u64 {
+        0
+    }
+}
+
+fn parameters() -> Parameters {
+    Parameters {
+        retransmit: Duration::from_us(200),
+        retransmit_max: Duration::from_ms(2),
+        ..Parameters::gateware(256)
+    }
+}
+
+fn schedules<E: Replica>(seeds: std::ops::Range<u64>, nodes: usize, faults: Faults) {
+    for seed in seeds {
+        println!("seed {seed}, {nodes} nodes");
+        let mut network = Network::<E>::new(seed, nodes, 6, 150, faults, parameters());
+        network.run();
+    }
+}
+
+#[test]
+fn gates_without_faults() {
+    schedules::<Gates>(0..2, 3, Faults::NONE);
+}
+
+#[test]
+fn gates_with_loss_duplication_and_reordering() {
+    schedules::<Gates>(100..103, 3, Faults { crashes: false, partitions: false, ..Faults::ALL });
+}
+
+#[test]
+fn gates_with_all_faults() {
+    schedules::<Gates>(1000..1004, 3, Faults::ALL);
+}
+
+#[test]
+fn gates_and_soft_engines_in_one_cluster() {
+    schedules::<Either>(2000..2003, 3, Faults::ALL);
+    schedules::<Either>(2100..2102, 5, Faults::ALL);
+}
+
+/// A long campaign: `cargo test -p weft-conformance --test kv_schedules -- --ignored`.
+#[test]
+#[ignore = "takes minutes"]
+fn a_long_campaign() {
+    schedules::<Gates>(10_000..10_060, 3, Faults::ALL);
+    schedules::<Either>(20_000..20_040, 5, Faults::ALL);
+}
