@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use crate::hbm::Hbm;
 use crate::package::{AxiAddress, AxiRead, WriteBeat};
 
 /// Bytes of a word.
-const WORD_BYTES: usize = 64;
+pub(crate) const WORD_BYTES: usize = 64;
 
 /// Bursts of each kind that may be outstanding before the port stops taking more.
 const BURSTS_MAX: usize = 256;
@@ -80,13 +81,15 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     due: u64,
+    /// Cycles between its words.
+    pace: u64,
     address: u64,
     left: u16,
 }
 
 impl Burst {
-    fn new(due: u64, address: AxiAddress) -> Self {
-        Self { due, address: address.address, left: u16::from(address.length) + 1 }
+    fn new((due, pace): (u64, u64), address: AxiAddress) -> Self {
+        Self { due, pace, address: address.address, left: u16::from(address.length) + 1 }
     }
 }
 
@@ -98,10 +101,40 @@ struct Write {
     beat: WriteBeat,
 }
 
+/// When the memory behind a port answers.
+#[derive(Clone, Debug)]
+pub(crate) enum Timing {
+    /// Always after the same time.
+    Fixed(Latency),
+    /// As high-bandwidth memory does.
+    Hbm(Hbm),
+}
+
+impl Timing {
+    /// When the first word of a read comes, and how many cycles each takes.
+    fn read(&mut self, tick: u64, address: AxiAddress) -> (u64, u64) {
+        match self {
+            Self::Fixed(latency) => (tick + latency.read_cycles.max(1), 1),
+            Self::Hbm(hbm) => {
+                let first = hbm.read(tick, address.address, u64::from(address.length) + 1);
+                (first.max(tick + 1), hbm.beat_cycles())
+            }
+        }
+    }
+
+    /// When a word that is written is there.
+    fn write(&mut self, tick: u64, address: u64) -> u64 {
+        match self {
+            Self::Fixed(latency) => tick + latency.write_cycles.max(1),
+            Self::Hbm(hbm) => hbm.write(tick, address),
+        }
+    }
+}
+
 /// The port and what is under way behind it. The bytes are somewhere else.
 #[derive(Debug)]
 pub(crate) struct AxiPort {
-    latency: Latency,
+    timing: Timing,
     gate: Gate,
     addresses: VecDeque<Burst>,
     writes: VecDeque<Write>,
@@ -116,8 +149,12 @@ pub(crate) struct AxiPort {
 
 impl AxiPort {
     pub(crate) fn new(latency: Latency, gate: Gate) -> Self {
+        Self::with_timing(Timing::Fixed(latency), gate)
+    }
+
+    pub(crate) fn with_timing(timing: Timing, gate: Gate) -> Self {
         Self {
-            latency,
+            timing,
             gate,
             addresses: VecDeque::new(),
             writes: VecDeque::new(),
@@ -153,6 +190,7 @@ impl AxiPort {
             && self.gate.is_open()
         {
             burst.left -= 1;
+            burst.due += burst.pace;
             self.offered = Some(memory.load(burst.address, burst.left == 0));
             burst.address += WORD_BYTES as u64;
             if burst.left == 0 {
@@ -174,7 +212,7 @@ impl AxiPort {
     pub(crate) fn take(&mut self, tick: u64, request: &Request) {
         if let Some(beat) = request.write.filter(|_| self.answer.write_ready) {
             let burst = self.addresses.front_mut().expect("ready only with an address");
-            let due = tick + self.latency.write_cycles.max(1);
+            let due = self.timing.write(tick, burst.address);
             self.writes.push_back(Write { due, address: burst.address, beat });
             burst.address += WORD_BYTES as u64;
             burst.left -= 1;
@@ -188,10 +226,11 @@ impl AxiPort {
             }
         }
         if let Some(address) = request.address_write.filter(|_| self.answer.address_write_ready) {
-            self.addresses.push_back(Burst::new(tick, check(address)));
+            self.addresses.push_back(Burst::new((tick, 1), check(address)));
         }
         if let Some(address) = request.address_read.filter(|_| self.answer.address_read_ready) {
-            self.reads.push_back(Burst::new(tick + self.latency.read_cycles.max(1), check(address)));
+            let when = self.timing.read(tick, address);
+            self.reads.push_back(Burst::new(when, check(address)));
         }
         if request.read_ready {
             self.offered = None;

@@ -17,8 +17,9 @@ use weft_waist::{
 };
 
 use crate::CYCLE;
-use crate::axi::{AxiPort, Gate, Latency, Pressure, Storage, axi_ports};
+use crate::axi::{AxiPort, Gate, Latency, Pressure, Storage, Timing, axi_ports};
 use crate::engine_package::{self as package, EngineConfiguration, EngineEvent, EngineMessage, KvEvents};
+use crate::hbm::{Hbm, HbmTiming};
 use crate::model::Model;
 use crate::model::kv::{Inputs, Outputs, Top};
 use crate::package::{AxiRead, BEAT_BYTES as BEAT, Beat, WriteBeat, take};
@@ -49,6 +50,8 @@ pub struct RtlKvConfig {
     pub retransmit_max: Duration,
     /// Of the memory that holds the slots.
     pub latency: Latency,
+    /// In place of `latency`: that memory is high-bandwidth memory.
+    pub hbm: Option<HbmTiming>,
     /// Random back-pressure on the memory port and on messages.
     pub pressure: Option<Pressure>,
     /// Whether a follower acknowledges a write only when it lies in the journal too.
@@ -66,6 +69,7 @@ impl Default for RtlKvConfig {
             retransmit: CYCLE * package::RETRANSMIT,
             retransmit_max: CYCLE * package::RETRANSMIT_MAX,
             latency: Latency { read_cycles: 40, write_cycles: 40 },
+            hbm: None,
             pressure: None,
             acknowledge_after_memory: false,
             planted_bug: package::BUG_NONE,
@@ -232,6 +236,10 @@ impl RtlKv {
             "kv: {} buckets",
             config.buckets
         );
+        let timing = match config.hbm {
+            Some(timing) => Timing::Hbm(Hbm::new(timing)),
+            None => Timing::Fixed(config.latency),
+        };
         let inputs = Inputs {
             bucket_mask_i: (config.buckets - 1) as _,
             retransmit_i: config.retransmit.as_ps() / CYCLE.as_ps(),
@@ -247,7 +255,7 @@ impl RtlKv {
             outputs: Outputs::default(),
             ticks: 0,
             idle_cycles: 0,
-            port: AxiPort::new(config.latency, Gate::new(config.pressure, 1)),
+            port: AxiPort::with_timing(timing, Gate::new(config.pressure, 1)),
             gate: Gate::new(config.pressure, 2),
             beyond: BTreeMap::new(),
             events: VecDeque::new(),

@@ -20,6 +20,7 @@ mod board;
 mod engine;
 #[cfg(kv_in_gates)]
 pub mod engine_package;
+mod hbm;
 #[cfg(kv_in_gates)]
 pub mod kv;
 pub mod latency;
@@ -32,6 +33,7 @@ mod registers;
 
 pub use axi::{Latency, Pressure};
 pub use engine::{EngineEvent, EnginePort};
+pub use hbm::HbmTiming;
 #[cfg(kv_in_gates)]
 pub use kv::{KvOutput, RtlKv, RtlKvConfig};
 pub use nic::{Arcs, RtlNic, RtlNicConfig};
