@@ -765,10 +765,8 @@ impl Lockstep {
                     (new_full, new_joining) = (new_full.without(this), new_joining.without(this));
                 }
                 // Whoever lost its place begins anew before it comes back.
-                Some(EngineState::Lost | EngineState::Full) if !member && status.is_some() => {
-                    if self.chance(500) {
-                        self.restart(index);
-                    }
+                Some(EngineState::Lost | EngineState::Full) if !member && self.chance(500) => {
+                    self.restart(index);
                 }
                 Some(EngineState::Starting) if !member && self.profile.joins && self.chance(500) => {
                     new_joining = new_joining.with(this);

@@ -183,6 +183,7 @@ impl Twin {
                     host: options.memory.unwrap_or(Latency { read_cycles: 150, write_cycles: 60 }),
                     pressure: options.pressure,
                     power_on_seed: options.power_on_seed,
+                    engine: None,
                 });
                 if coverage::is_on() {
                     nic.watch();

@@ -3,7 +3,7 @@
 //! `WEFT_KV_SEED` runs one seed in place of a test's own, `WEFT_KV_STEPS` changes how long a schedule is.
 
 use weft_conformance::kv::{Lockstep, Profile};
-use weft_gateware::{Latency, Pressure, RtlKvConfig};
+use weft_gateware::{HbmTiming, Latency, Pressure, RtlKvConfig};
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
@@ -16,14 +16,14 @@ fn schedules(seeds: std::ops::Range<u64>, profile: Profile) {
     for seed in seeds {
         println!("seed {seed}");
         // Every other one with a memory that stalls and messages that are not taken at once.
-        let config = if seed % 2 == 0 {
-            RtlKvConfig::default()
-        } else {
-            RtlKvConfig {
+        let config = match seed % 4 {
+            0 => RtlKvConfig::default(),
+            2 => RtlKvConfig { hbm: Some(HbmTiming::NIC_KV), ..RtlKvConfig::default() },
+            _ => RtlKvConfig {
                 latency: Latency { read_cycles: 1 + seed % 90, write_cycles: 1 + seed % 70 },
                 pressure: Some(Pressure { seed, stalls_of_256: 80 }),
                 ..RtlKvConfig::default()
-            }
+            },
         };
         let mut cluster = Lockstep::new(seed, Profile { steps, ..profile }, config);
         cluster.run();
