@@ -225,8 +225,11 @@ module kv_applies
   probed_t probes [AppliesMax];
   probed_t probed;
 
-  assign version_o = versions[index(probed_q)];
-  assign newer_only_o = newer_only[index(probed_q)];
+  // What was found is told a cycle after it is known, and in that cycle the next one's slot may already be there.
+  apply_pointer_t probing;
+  assign probing = probed_q + apply_pointer_t'(probed_valid_i);
+  assign version_o = versions[index(probing)];
+  assign newer_only_o = newer_only[index(probing)];
   assign same_o = keys[same_index_i] == keys[index(looked_q)];
   assign decide_valid_o = due_q != probed_q;
   assign probed = probes[index(due_q)];
