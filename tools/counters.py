@@ -26,7 +26,9 @@ def structs(file):
 
 
 def main():
-    events = structs("weft_pkg.sv")
+    events = {}
+    for package in ("weft_pkg.sv", "engines/engines_pkg.sv", "engines/kv/kv_pkg.sv"):
+        events |= structs(package)
     names = []
     # The last field of a packed struct has its lowest bits.
     for kind, _, block in reversed(structs("nic/events_pkg.sv")["nic_events_t"]):

@@ -100,8 +100,12 @@ module engine_slot
   logic                  [$clog2(Timers)-1:0] disarm_index_q;
   logic                                       call_turn_q;
 
-  // The payload that passes, if any; then an event with a payload has to wait.
+  // The payload of an event that was taken passes; then another event with a payload has to wait. Or all of it has passed
+  // before its event was taken.
   logic                                       passing_q;
+  logic                                       passed_q;
+  logic                                       carries;
+  logic                                       ends;
   logic                                       passing_call_q;
   logic                                       passing_call;
   logic                                       passes;
@@ -188,17 +192,24 @@ module engine_slot
     else forget_index_q <= '0;
   end
 
-  // A payload may come at once with its event.
+  // A payload is offered with its event, and may pass before the event is taken.
+  assign carries = (source == FromCall || source == FromDatagram) && event_o.bytes != '0;
   assign passing_call = passing_q ? passing_call_q : source == FromCall;
-  assign passes = passing_q || (taken && (source == FromCall || source == FromDatagram) && event_o.bytes != '0);
+  assign passes = passing_q || (carries && !passed_q);
   assign payload_o = passing_call ? call_payload_i : datagram_payload_i;
   assign payload_valid_o = passes && (passing_call ? call_payload_valid_i : datagram_payload_valid_i);
   assign call_payload_ready_o = passes && passing_call && payload_ready_i;
   assign datagram_payload_ready_o = passes && !passing_call && payload_ready_i;
+  assign ends = payload_valid_o && payload_ready_i && payload_o.last;
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) passing_q <= 1'b0;
-    else passing_q <= passes && !(payload_valid_o && payload_ready_i && payload_o.last);
+    if (!rst_ni) begin
+      passing_q <= 1'b0;
+      passed_q  <= 1'b0;
+    end else begin
+      passing_q <= passing_q ? !ends : taken && carries && !passed_q && !ends;
+      passed_q  <= passed_q ? !taken : carries && !passing_q && !taken && ends;
+    end
     passing_call_q <= passing_call;
   end
 
@@ -242,6 +253,9 @@ module engine_slot
   logic to_host;
   logic to_nobody;
   logic following_q;  // the body of a message that has been taken
+  logic followed_q;  // all of it, before its message
+  logic body_ends;
+  logic message_taken;
   logic following_host_q;
   logic following_nobody_q;
   logic body_to_host;
@@ -256,16 +270,24 @@ module engine_slot
   assign host_valid_o = message_valid_i && !following_q && to_host;
   assign message_ready_o = !following_q && (to_nobody || (to_host ? host_ready_i : network_ready_i));
 
-  assign body_open = following_q || (message_valid_i && message_ready_o && message_i.bytes != '0);
+  // As with events: a body is offered with its message, and may pass before the message is taken.
+  assign body_open = following_q || (message_valid_i && message_i.bytes != '0 && !followed_q);
   assign body_to_host = following_q ? following_host_q : to_host;
   assign body_to_nobody = following_q ? following_nobody_q : to_nobody;
   assign network_body_valid_o = body_open && body_valid_i && !body_to_host && !body_to_nobody;
   assign host_body_valid_o = body_open && body_valid_i && body_to_host;
   assign body_ready_o = body_open && (body_to_nobody || (body_to_host ? host_body_ready_i : network_body_ready_i));
+  assign body_ends = body_valid_i && body_ready_o && body_i.last;
+  assign message_taken = message_valid_i && message_ready_o;
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) following_q <= 1'b0;
-    else following_q <= body_open && !(body_valid_i && body_ready_o && body_i.last);
+    if (!rst_ni) begin
+      following_q <= 1'b0;
+      followed_q  <= 1'b0;
+    end else begin
+      following_q <= following_q ? !body_ends : message_taken && message_i.bytes != '0 && !followed_q && !body_ends;
+      followed_q  <= followed_q ? !message_taken : body_open && !following_q && !message_taken && body_ends;
+    end
     following_host_q   <= body_to_host;
     following_nobody_q <= body_to_nobody;
   end

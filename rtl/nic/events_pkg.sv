@@ -2,6 +2,8 @@
 package events_pkg;
 
   import weft_pkg::*;
+  import engines_pkg::*;
+  import kv_pkg::*;
 
   typedef struct packed {
     receive_path_events_t      receive_path;
@@ -18,6 +20,10 @@ package events_pkg;
     host_frames_events_t       host_frames;
     transmit_merge_events_t    transmit_merge;
     sniffer_events_t           sniffer;
+    datagram_receive_events_t  datagram_receive;
+    engine_slot_events_t       engine_slot;
+    message_transmit_events_t  message_transmit;
+    kv_events_t                kv;
   } nic_events_t;
 
 endpackage

@@ -12,7 +12,9 @@ module weft_nic
   parameter int unsigned OnChipBytes      = 262_144,
   parameter int unsigned HostCreditBytes  = 32_768,
   parameter int unsigned RpcCredits       = 16,
-  parameter bit          AdditiveIncrease = 1'b0
+  parameter bit          AdditiveIncrease = 1'b0,
+  // Of the engine, for tests of checkers only.
+  parameter bit          PlantedBugs      = 1'b0
 ) (
   input logic    clk_i,
   input logic    rst_ni,
@@ -164,11 +166,31 @@ module weft_nic
   input  logic               retransmission_r_valid_i,
   output logic               retransmission_r_ready_o,
   input  axi_read_t          retransmission_r_i,
+  // The engine's memory.
+  output logic               engine_aw_valid_o,
+  input  logic               engine_aw_ready_i,
+  output axi_address_t       engine_aw_o,
+  output logic               engine_w_valid_o,
+  input  logic               engine_w_ready_i,
+  output write_beat_t        engine_w_o,
+  input  logic               engine_b_valid_i,
+  input  logic         [1:0] engine_b_response_i,
+  output logic               engine_ar_valid_o,
+  input  logic               engine_ar_ready_i,
+  output axi_address_t       engine_ar_o,
+  input  logic               engine_r_valid_i,
+  output logic               engine_r_ready_o,
+  input  axi_read_t          engine_r_i,
 
   // Captured frames, as blocks of pcapng.
   output logic  sniffer_valid_o,
   input  logic  sniffer_ready_i,
   output beat_t sniffer_o,
+
+  // What the engine interrupts the host for: its status, and the answer to a call. A call is taken while none is `busy`.
+  output engine_status_t engine_status_o,
+  output logic           engine_answered_o,
+  output logic           engine_call_busy_o,
 
   // For a simulator that skips cycles in which nothing happens: nothing is inside, some timer runs, and the next deadline if
   // it is known.
@@ -346,10 +368,13 @@ module weft_nic
 
   // Transport.
 
-  logic  roce_valid;
-  logic  roce_ready;
+  logic roce_valid;
+  logic roce_ready;
   beat_t roce;
-  logic  transport_idle;
+  logic transport_idle;
+  logic transport_armed;
+  logic transport_earliest_valid;
+  cycles_t transport_earliest;
 
   transport #(
     .OnChipBytes     (OnChipBytes),
@@ -464,9 +489,9 @@ module weft_nic
     .retransmission_r_valid_i,
     .retransmission_r_ready_o,
     .retransmission_r_i,
-    .armed_o,
-    .earliest_valid_o,
-    .earliest_o,
+    .armed_o               (transport_armed),
+    .earliest_valid_o      (transport_earliest_valid),
+    .earliest_o            (transport_earliest),
     .responder_events_o    (events.responder),
     .responses_events_o    (events.responses),
     .request_side_events_o (events.request_side),
@@ -475,6 +500,89 @@ module weft_nic
     .transmit_path_events_o(events.transmit_path),
     .idle_o                (transport_idle)
   );
+
+  // The engine. Its datagrams go to it beside the receive path, so what comes out there for its port is not for the host.
+
+  logic          engine_frame_valid;
+  logic          engine_frame_ready;
+  beat_t         engine_frame;
+  logic          engine_lookup_valid;
+  logic          engine_lookup_ready;
+  ipv4_address_t engine_lookup;
+  logic          engine_result_valid;
+  logic          engine_result_ready;
+  logic          engine_result_hit;
+  mac_address_t  engine_result_mac;
+  logic          engine_armed;
+  logic          engine_earliest_valid;
+  cycles_t       engine_earliest;
+  logic          engine_idle;
+  logic          for_engine;
+  logic          services_ready;
+
+  engines #(
+    .PlantedBugs(PlantedBugs)
+  ) u_engines (
+    .clk_i,
+    .rst_ni,
+    .now_i,
+    .hardware_i         (hardware),
+    .address_i          (address),
+    .registers_i        (engine_registers),
+    .readings_o         (engine_readings),
+    .rx_valid_i,
+    .rx_data_i,
+    .rx_keep_i,
+    .rx_last_i,
+    .rx_error_i,
+    .frame_valid_o      (engine_frame_valid),
+    .frame_ready_i      (engine_frame_ready),
+    .frame_o            (engine_frame),
+    .lookup_valid_o     (engine_lookup_valid),
+    .lookup_ready_i     (engine_lookup_ready),
+    .lookup_o           (engine_lookup),
+    .result_valid_i     (engine_result_valid),
+    .result_ready_o     (engine_result_ready),
+    .result_hit_i       (engine_result_hit),
+    .result_mac_i       (engine_result_mac),
+    .memory_aw_valid_o  (engine_aw_valid_o),
+    .memory_aw_ready_i  (engine_aw_ready_i),
+    .memory_aw_o        (engine_aw_o),
+    .memory_w_valid_o   (engine_w_valid_o),
+    .memory_w_ready_i   (engine_w_ready_i),
+    .memory_w_o         (engine_w_o),
+    .memory_b_valid_i   (engine_b_valid_i),
+    .memory_b_response_i(engine_b_response_i),
+    .memory_ar_valid_o  (engine_ar_valid_o),
+    .memory_ar_ready_i  (engine_ar_ready_i),
+    .memory_ar_o        (engine_ar_o),
+    .memory_r_valid_i   (engine_r_valid_i),
+    .memory_r_ready_o   (engine_r_ready_o),
+    .memory_r_i         (engine_r_i),
+    .armed_o            (engine_armed),
+    .earliest_valid_o   (engine_earliest_valid),
+    .earliest_o         (engine_earliest),
+    .receive_events_o   (events.datagram_receive),
+    .slot_events_o      (events.engine_slot),
+    .transmit_events_o  (events.message_transmit),
+    .kv_events_o        (events.kv),
+    .idle_o             (engine_idle)
+  );
+
+  assign engine_status_o = engine_readings.status;
+  assign engine_answered_o = engine_readings.answered;
+  assign engine_call_busy_o = engine_readings.call_busy;
+
+  // Timers: the earliest of the transport's and the engine's.
+  assign armed_o = transport_armed || engine_armed;
+  assign earliest_valid_o = armed_o && (!transport_armed || transport_earliest_valid)
+      && (!engine_armed || engine_earliest_valid);
+  assign earliest_o = engine_armed && (!transport_armed || engine_earliest < transport_earliest) ?
+      engine_earliest : transport_earliest;
+
+  assign for_engine = engine_registers.enable && other_info.kind == OtherDatagram
+      && other_info.destination_port == DatagramPort;
+  assign other_ready = for_engine || services_ready;
 
   // Ordinary networking.
 
@@ -498,8 +606,8 @@ module weft_nic
     .hardware_i           (hardware),
     .address_i            (address),
     .age_limit_i          (age_limit),
-    .other_valid_i        (other_valid),
-    .other_ready_o        (other_ready),
+    .other_valid_i        (other_valid && !for_engine),
+    .other_ready_o        (services_ready),
     .other_i              (other),
     .other_class_i        (other_info.kind),
     .other_timestamp_i    (other_info.timestamp),
@@ -523,13 +631,13 @@ module weft_nic
     .payload_send_valid_i,
     .payload_send_ready_o,
     .payload_send_i,
-    .engine_lookup_valid_i(1'b0),
-    .engine_lookup_ready_o(),
-    .engine_lookup_i      ('0),
-    .engine_result_valid_o(),
-    .engine_result_ready_i(1'b0),
-    .engine_result_hit_o  (),
-    .engine_result_mac_o  (),
+    .engine_lookup_valid_i(engine_lookup_valid),
+    .engine_lookup_ready_o(engine_lookup_ready),
+    .engine_lookup_i      (engine_lookup),
+    .engine_result_valid_o(engine_result_valid),
+    .engine_result_ready_i(engine_result_ready),
+    .engine_result_hit_o  (engine_result_hit),
+    .engine_result_mac_o  (engine_result_mac),
     .neighbour_valid_i    (neighbour_valid),
     .neighbour_ready_o    (neighbour_ready),
     .neighbour_address_i  (neighbour_address),
@@ -558,8 +666,6 @@ module weft_nic
     .idle_o               (services_idle)
   );
 
-  assign engine_readings = '0;
-
   // Transmit.
 
   logic merge_idle;
@@ -571,9 +677,6 @@ module weft_nic
     .roce_valid_i    (roce_valid),
     .roce_ready_o    (roce_ready),
     .roce_i          (roce),
-    .engine_valid_i  (1'b0),
-    .engine_ready_o  (),
-    .engine_i        ('0),
     .control_valid_i (answer_valid),
     .control_ready_o (answer_ready),
     .control_i       (answer),
@@ -582,6 +685,9 @@ module weft_nic
     .datagram_i      (datagram),
     .datagram_stamp_i(datagram_stamp),
     .datagram_tag_i  (datagram_tag),
+    .engine_valid_i  (engine_frame_valid),
+    .engine_ready_o  (engine_frame_ready),
+    .engine_i        (engine_frame),
     .host_valid_i    (host_valid),
     .host_ready_o    (host_ready),
     .host_i          (host),
@@ -617,6 +723,6 @@ module weft_nic
     .idle_o          (sniffer_idle)
   );
 
-  assign idle_o = receive_path_idle && transport_idle && services_idle && merge_idle && sniffer_idle;
+  assign idle_o = receive_path_idle && transport_idle && services_idle && merge_idle && sniffer_idle && engine_idle;
 
 endmodule

@@ -1,6 +1,7 @@
 //! Workloads, measurement, tables and reports. Nothing here knows a protocol.
 
 pub mod capture;
+mod gateware;
 pub mod histogram;
 pub mod kv;
 pub mod load;

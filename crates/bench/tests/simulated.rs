@@ -76,7 +76,7 @@ fn gateware_carries_a_cluster_that_loses_its_leader() {
                 [[fault]]\nkind = \"corruption\"\nfrom_us = 500\nuntil_us = 3000\nprobability = 0.02\n";
     let run = || {
         let mut bench = bench(3, "ycsb-a", plan);
-        bench.cluster.nic = NodeNic::Rtl;
+        bench.cluster.nic = NodeNic::RtlBeforeHost;
         bench.cluster.load = Load::Open { clients: 8, operations_per_s: 20_000.0 };
         bench.limit = BenchLimit::After(Duration::from_ms(30));
         bench.run(|_| {}).unwrap()
@@ -106,7 +106,7 @@ fn gateware_is_as_fast_as_the_card_that_it_stands_for() {
         bench.limit = BenchLimit::Operations(1_000);
         bench.run(|_| {}).unwrap().result
     };
-    let (soft, rtl) = (run(NodeNic::Soft(CostProfile::HOST_CARD)), run(NodeNic::Rtl));
+    let (soft, rtl) = (run(NodeNic::Soft(CostProfile::HOST_CARD)), run(NodeNic::RtlBeforeHost));
     assert_eq!(rtl.checked, Checked::Linearizable, "{}", rtl.check_report);
     let ratio = rtl.p50_ns as f64 / soft.p50_ns as f64;
     assert!((0.7..1.3).contains(&ratio), "{} ns and {} ns", rtl.p50_ns, soft.p50_ns);
@@ -134,7 +134,7 @@ fn a_slice_of_the_campaign_finds_nothing() {
 
 #[test]
 fn a_campaign_on_gateware_finds_nothing() {
-    let campaign = Campaign { nic: NodeNic::Rtl, ..campaign(3, 1..=1) };
+    let campaign = Campaign { nic: NodeNic::RtlBeforeHost, ..campaign(3, 1..=1) };
     let result = campaign.run(|seed| format!("seed {seed}"), |_| {}).unwrap();
     assert_eq!(result.violations, []);
     assert_eq!((result.checked, result.engine_on), ("linearizable", "host"));

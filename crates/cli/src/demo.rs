@@ -17,6 +17,7 @@ use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};
 
 use crate::bench::kv::KvOptions;
+use crate::bench::node_nic::NodeNicOptions;
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Staging};
 use crate::{parse, table, trace};
@@ -167,7 +168,7 @@ impl DemoArguments {
             files.push((format!("{} of {} bytes as JSON", verb.op, verb.size_bytes), name));
         }
         eprintln!(
-            "2/2  cluster: three nodes with such NICs, their engines in software on the hosts behind them, run {WORKLOAD};\n     \
+            "2/2  cluster: three nodes with such NICs, engines in gates too, run {WORKLOAD};\n     \
              {VICTIM}, which leads a third of the keys, is killed and comes back with its NIC reset"
         );
         let cluster = self.simulate(&schedule, folder, &files)?;
@@ -236,7 +237,7 @@ impl DemoArguments {
         let plan = schedule.plan();
         write_whole(&folder.join(PLAN), plan.to_toml().as_bytes())?;
         let mut options = KvOptions {
-            nic: self.nic,
+            nic: NodeNicOptions { nic: self.nic, ..NodeNicOptions::default() },
             workload: WORKLOAD.into(),
             seconds: Some(schedule.workload),
             seed: self.seed,

@@ -10,7 +10,7 @@ use weft_bench::workload::{MIN_VALUE_BYTES, Workload};
 use weft_kv::ReadPolicy;
 use weft_sim::CostProfile;
 use weft_time::Duration;
-use weft_waist::NODES_MAX;
+use weft_waist::{NODES_MAX, NodeId, NodeSet};
 
 /// The longest run, in seconds.
 const SECONDS_MAX: f64 = 600.0;
@@ -27,8 +27,6 @@ pub(crate) fn nic(name: &str) -> Result<NicModel, String> {
         _ => Err(format!("there is no NIC `{name}`; choose soft or rtl (the gateware, cycle by cycle)")),
     }
 }
-
-pub(crate) use nic as rdma_nic;
 
 /// `sim` or `net`.
 pub(crate) fn world(name: &str) -> Result<World, String> {
@@ -50,6 +48,13 @@ pub(crate) fn profile(name: &str) -> Result<String, String> {
         let names = CostProfile::ALL.map(|profile| profile.name).join(", ");
         format!("there is no cost profile `{name}`; choose one of {names}")
     })
+}
+
+/// Numbers of nodes, separated by commas.
+pub(crate) fn node_set(text: &str) -> Result<NodeSet, String> {
+    let node = |number: &str| number.trim().parse().ok().and_then(NodeId::new);
+    let nodes: Option<NodeSet> = text.split(',').map(node).collect();
+    nodes.ok_or_else(|| format!("nodes are numbers from 0 to {}, separated by commas, as 0,2", NODES_MAX - 1))
 }
 
 /// How many nodes a cluster has.

@@ -3,11 +3,10 @@
 use clap::{Args, Subcommand};
 use weft_bench::kv::simulated::{Campaign, CampaignResult};
 use weft_bench::progress::Progress;
-use weft_bench::rdma::NicModel;
 use weft_bench::table::{Column, Table, grouped, time_with_unit};
 use weft_sim::FaultKinds;
 
-use crate::bench::kv::node_nic;
+use crate::bench::node_nic::NodeNicOptions;
 use crate::failure::{Failure, Verdict};
 use crate::faults::Faults;
 use crate::output::{self, Json};
@@ -54,12 +53,8 @@ pub(crate) struct KvCampaignOptions {
     /// fault plan in TOML
     #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
     faults: Faults,
-    /// What work costs a node: fpga, cores or host-card [default: fpga]
-    #[arg(long, value_name = "NAME", value_parser = parse::profile)]
-    profile: Option<String>,
-    /// Which NIC: in software, or the gateware cycle by cycle with the engines in software on its host
-    #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
-    nic: NicModel,
+    #[command(flatten)]
+    nic: NodeNicOptions,
     /// A known bug to run with, to see it caught
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_bug)]
@@ -95,7 +90,7 @@ impl KvCampaignOptions {
             seeds: self.seeds.0.clone(),
             kinds,
             plan,
-            nic: node_nic(self.nic, self.profile.as_deref())?,
+            nic: self.nic.choose(self.nodes)?,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
         })
@@ -103,13 +98,12 @@ impl KvCampaignOptions {
 
     /// The command that repeats some of the runs.
     fn command(&self, seeds: &Seeds) -> CommandLine {
-        let Self { nodes, seeds: _, faults, profile, nic, .. } = self;
+        let Self { nodes, seeds: _, faults, nic, .. } = self;
         let line = CommandLine::new("weft sim kv")
             .option("--nodes", nodes)
             .option("--seeds", seeds)
-            .option("--faults", faults)
-            .given("--profile", profile.as_ref())
-            .unless(NicModel::Soft, "--nic", *nic);
+            .option("--faults", faults);
+        let line = nic.add_to(line);
         #[cfg(feature = "planted-bugs")]
         let line = line.given("--planted-bug", self.planted_bug.map(weft_kv::PlantedBug::name));
         line

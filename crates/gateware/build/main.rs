@@ -49,7 +49,6 @@ fn build() -> Result<(), String> {
     write(&out.join("register_map.rs"), &register_map::rust(&read(&header)?)?)?;
 
     let mut packages = all.clone();
-    println!("cargo::rustc-check-cfg=cfg(kv_in_gates)");
     for top in TOPS {
         // Another list, for example of a netlist in place of the sources.
         let variable = format!("WEFT_RTL_FILES_{}", top.module.to_uppercase());
@@ -60,14 +59,10 @@ fn build() -> Result<(), String> {
                 let is_one = sources::has_module(top.module, &files);
                 if is_one { sources::of_module(top.module, &files)? } else { files }
             }
-            None if top.module == "kv" && !sources::has_module(top.module, &all) => continue,
             None => sources::of_module(top.module, &all)?,
         };
         let is_known = |source: &&PathBuf| all.iter().any(|known| known.file_name() == source.file_name());
         packages.extend(sources.iter().filter(|source| !is_known(source)).cloned());
-        if top.module == "kv" {
-            println!("cargo::rustc-cfg=kv_in_gates");
-        }
         build_top(top, &tool, &sources, &manifest, &root.join("target/verilated"), &out)?;
     }
     write_packages(&packages, &out)?;

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use weft_rdma::{FlatMemory, MemoryFault, RegionMemory, Target};
 use weft_time::Instant;
+use weft_waist::EngineStatus;
 
 use crate::CYCLE;
-use crate::axi::{AxiPort, Gate, Latency, Pressure, axi_ports};
+use crate::axi::{AxiPort, Gate, Latency, Pressure, Timing, axi_ports};
 use crate::engine::{Change, Engine, EngineEvent};
 use crate::mac::{Beat, FrameSink, FrameSource, TransmitMac};
 use crate::model::{
@@ -15,7 +16,9 @@ use crate::model::{
 };
 
 type Model = model::Model<model::weft_nic::Top>;
-use crate::package::{self, Completion, ReceiveRequest, RpcCall, WorkRequest, WriteBeat};
+use crate::engine_package;
+use crate::hbm::{Hbm, HbmTiming};
+use crate::package::{self, AxiRead, Completion, ReceiveRequest, RpcCall, WorkRequest, WriteBeat};
 
 /// Idle cycles in a row after which the clock may stand still. One would do if no block were ever early with its `idle_o`.
 const IDLE_CYCLES: u32 = 2;
@@ -27,9 +30,20 @@ pub(crate) struct BoardConfig {
     pub(crate) region_bytes: usize,
     pub(crate) hbm: Latency,
     pub(crate) host: Latency,
+    /// Of the engine's memory.
+    pub(crate) engine: HbmTiming,
     pub(crate) pressure: Option<Pressure>,
     /// What storage that reset leaves alone holds: zeros for 0, otherwise random bits.
     pub(crate) power_on_seed: u32,
+}
+
+/// What went over the port of the engine's memory in a cycle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MemoryActivity {
+    pub(crate) read_command: bool,
+    pub(crate) read_end: bool,
+    pub(crate) write_command: bool,
+    pub(crate) write_end: bool,
 }
 
 /// An access to a register.
@@ -75,6 +89,11 @@ pub(crate) struct Board {
     hbm: AxiPort,
     host: AxiPort,
     retransmission: AxiPort,
+    engine_memory: Vec<u8>,
+    engine_port: AxiPort,
+    /// What the engine has reported last, and whether the host knows.
+    status: EngineStatus,
+    status_is_news: bool,
 
     posts: VecDeque<WorkRequest>,
     receive_posts: VecDeque<ReceiveRequest>,
@@ -94,6 +113,11 @@ pub(crate) struct Board {
 /// it only where they are used.
 const RETRANSMISSION_BYTES: u64 =
     package::QUEUE_PAIRS * package::WINDOW_PACKETS * package::RETRANSMISSION_SLOT_BYTES;
+
+/// Bytes of the engine's memory: the slots of its largest table and the journals behind them. As above.
+const ENGINE_MEMORY_BYTES: u64 = (engine_package::BUCKETS_MAX * engine_package::WAYS
+    + engine_package::STREAMS * engine_package::WINDOW_ENTRIES)
+    * engine_package::SLOT_BYTES;
 
 impl Board {
     pub(crate) fn new(config: &BoardConfig) -> Self {
@@ -118,6 +142,13 @@ impl Board {
             host: port(config.host, 2),
             // A part of HBM.
             retransmission: port(config.hbm, 3),
+            engine_memory: vec![0; ENGINE_MEMORY_BYTES as usize],
+            engine_port: AxiPort::with_timing(
+                Timing::Hbm(Hbm::new(config.engine)),
+                Gate::new(config.pressure, 5),
+            ),
+            status: EngineStatus::STARTING,
+            status_is_news: false,
             posts: VecDeque::new(),
             receive_posts: VecDeque::new(),
             from_host: FrameSource::default(),
@@ -172,6 +203,21 @@ impl Board {
     /// An engine has something to say: the clock must tick.
     pub(crate) const fn wake(&mut self) {
         self.idle_cycles = 0;
+    }
+
+    /// The engine's status, if it has changed since the last call.
+    pub(crate) fn take_status(&mut self) -> Option<EngineStatus> {
+        std::mem::take(&mut self.status_is_news).then_some(self.status)
+    }
+
+    /// Whether the engine has answered a call of the host.
+    pub(crate) const fn has_answer(&self) -> bool {
+        self.outputs.engine_answered_o != 0
+    }
+
+    /// Whether the engine has not taken the host's last call yet.
+    pub(crate) const fn is_calling(&self) -> bool {
+        self.outputs.engine_call_busy_o != 0
     }
 
     /// Whether all posts have been taken.
@@ -253,6 +299,19 @@ impl Board {
         self.outputs.placed_o != 0
     }
 
+    /// What went over the port of the engine's memory in the last cycle.
+    pub(crate) fn engine_memory_activity(&self) -> MemoryActivity {
+        let (inputs, outputs) = (&self.inputs, &self.outputs);
+        let both = |valid, ready| valid != 0 && ready != 0;
+        MemoryActivity {
+            read_command: both(outputs.engine_ar_valid_o, inputs.engine_ar_ready_i),
+            read_end: both(inputs.engine_r_valid_i, outputs.engine_r_ready_o)
+                && AxiRead::unpack(&inputs.engine_r_i).last,
+            write_command: both(outputs.engine_aw_valid_o, inputs.engine_aw_ready_i),
+            write_end: inputs.engine_b_valid_i != 0,
+        }
+    }
+
     fn compute(&mut self, cycle: u64, received: Option<&Beat>, transmit_ready: bool) {
         let now = Instant::ZERO + CYCLE * cycle;
         let tick = self.ticks;
@@ -310,6 +369,8 @@ impl Board {
         drive_host(inputs, &answer);
         let answer = self.retransmission.answer(tick, &mut self.retransmission_memory[..]);
         drive_retransmission(inputs, &answer);
+        let answer = self.engine_port.answer(tick, &mut self.engine_memory[..]);
+        drive_engine_memory(inputs, &answer);
 
         self.model.step(inputs, &mut self.outputs, now.as_ps());
         self.ticks += 1;
@@ -344,13 +405,19 @@ impl Board {
         self.hbm.take(tick, &hbm_request(outputs));
         self.host.take(tick, &host_request(outputs));
         self.retransmission.take(tick, &retransmission_request(outputs));
+        self.engine_port.take(tick, &engine_memory_request(outputs));
+        let bits = outputs.engine_status_o;
+        let status = engine_package::status(&[bits as u32, (bits >> 32) as u32]);
+        self.status_is_news |= status != self.status;
+        self.status = status;
 
         quiet &= outputs.idle_o != 0
             // A timer runs, and when it ends is not known yet.
             && (outputs.armed_o == 0 || outputs.earliest_valid_o != 0)
             && !self.hbm.is_busy()
             && !self.host.is_busy()
-            && !self.retransmission.is_busy();
+            && !self.retransmission.is_busy()
+            && !self.engine_port.is_busy();
         self.idle_cycles = if quiet { self.idle_cycles + 1 } else { 0 };
     }
 }
@@ -511,3 +578,6 @@ axi_ports!(Inputs, Outputs, drive_retransmission, retransmission_request: retran
     retransmission_b_valid_i retransmission_b_response_i retransmission_ar_ready_i retransmission_r_valid_i
     retransmission_r_i; retransmission_aw_valid_o retransmission_aw_o retransmission_w_valid_o retransmission_w_o
     retransmission_ar_valid_o retransmission_ar_o retransmission_r_ready_o);
+axi_ports!(Inputs, Outputs, drive_engine_memory, engine_memory_request: engine_aw_ready_i engine_w_ready_i
+    engine_b_valid_i engine_b_response_i engine_ar_ready_i engine_r_valid_i engine_r_i; engine_aw_valid_o engine_aw_o
+    engine_w_valid_o engine_w_o engine_ar_valid_o engine_ar_o engine_r_ready_o);

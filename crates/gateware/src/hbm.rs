@@ -52,6 +52,10 @@ impl HbmTiming {
         row_hit_cycles: 4,
         row_conflict_cycles: 4,
     };
+
+    /// The same memory behind a port that takes a beat every cycle, as the gateware's does: 1 KB takes what it takes in
+    /// [`HbmTiming::NIC_KV`], whose path through converters carries 64 Gb/s, less than the line.
+    pub const WIDE_PORT: Self = Self { beat_cycles: 1, read_cycles: 78, write_cycles: 80, ..Self::NIC_KV };
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -154,6 +158,15 @@ mod tests {
         assert_eq!(4 * read_takes(&mut Hbm::new(T), 100, 0, 1024), 376);
         let write = 4 * write_takes(&mut Hbm::new(T), 100, 0, 1024);
         assert!((368..=384).contains(&write), "{write} ns: a row that the burst has opened stays open");
+    }
+
+    #[test]
+    fn a_wide_port_takes_as_long_for_a_kilobyte() {
+        let timing = HbmTiming::WIDE_PORT;
+        let mut hbm = Hbm::new(timing);
+        assert_eq!(hbm.read(100, 0, 16) + 16 * timing.beat_cycles - 100, 94);
+        let write = (0..16).map(|beat| hbm.write(1000 + beat, 64 * beat)).last().unwrap() - 1000;
+        assert!((92..=96).contains(&write), "{write} cycles");
     }
 
     #[test]

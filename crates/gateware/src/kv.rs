@@ -12,9 +12,7 @@ use std::path::Path;
 
 use weft_rdma::QueuePairNumber;
 use weft_time::{Duration, Instant};
-use weft_waist::{
-    Caller, Configuration, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory, Message, NodeSet,
-};
+use weft_waist::{Caller, Configuration, Engine, EngineStatus, Event, Io, Memory, Message, NodeSet};
 
 use crate::CYCLE;
 use crate::axi::{AxiPort, Gate, Latency, Pressure, Storage, Timing, axi_ports};
@@ -427,17 +425,7 @@ impl Engine for RtlKv {
     }
 
     fn status(&self) -> EngineStatus {
-        let words = self.outputs.status_o.words();
-        let status = package::EngineStatus::unpack(&std::array::from_fn(|word| words[word]));
-        let state = match u64::from(status.state) {
-            package::ENGINE_STARTING => EngineState::Starting,
-            package::ENGINE_JOINING => EngineState::Joining { synced: false },
-            package::ENGINE_SYNCED => EngineState::Joining { synced: true },
-            package::ENGINE_FULL => EngineState::Full,
-            package::ENGINE_LOST => EngineState::Lost,
-            other => panic!("kv: its state is {other}"),
-        };
-        EngineStatus { epoch: Epoch(status.epoch), state }
+        package::status(&self.outputs.status_o.words())
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

@@ -18,12 +18,11 @@
 mod axi;
 mod board;
 mod engine;
-#[cfg(kv_in_gates)]
 pub mod engine_package;
 mod hbm;
-#[cfg(kv_in_gates)]
 pub mod kv;
 pub mod latency;
+pub mod lock_step;
 mod mac;
 mod model;
 mod nic;
@@ -34,9 +33,8 @@ mod registers;
 pub use axi::{Latency, Pressure};
 pub use engine::{EngineEvent, EnginePort};
 pub use hbm::HbmTiming;
-#[cfg(kv_in_gates)]
 pub use kv::{KvOutput, RtlKv, RtlKvConfig};
-pub use nic::{Arcs, RtlNic, RtlNicConfig};
+pub use nic::{Arcs, EngineConfig, RtlNic, RtlNicConfig};
 
 use weft_time::Duration;
 

@@ -85,6 +85,11 @@ impl FrameSource {
         self.frames.is_empty()
     }
 
+    /// Bytes of the frames that have not left.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether a frame of so many bytes still fits.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.bytes + bytes <= RECEIVE_FIFO_BYTES

@@ -76,7 +76,6 @@ top! {
     weft_nic: "weft_nic_ports.rs"
 }
 
-#[cfg(kv_in_gates)]
 top! {
     /// The key-value engine.
     kv: "kv_ports.rs"

@@ -12,15 +12,20 @@ use weft_rdma::{
     QueuePairAttributes, QueuePairInformation, QueuePairNumber, QueuePairNumbers, QueuePairState,
     ReceiveRequest, Region, RegionKeys, RegionMemory, WorkRequest,
 };
-use weft_time::Instant;
+use weft_time::{Duration, Instant};
+use weft_waist::NODES_MAX;
 use weft_wire::ethernet::MacAddress;
 
 use crate::axi::{Latency, Pressure};
 use crate::board::{Board, BoardConfig};
 use crate::engine::{Engine, EnginePort};
+use crate::hbm::HbmTiming;
 use crate::queue_pair::{QueuePair, REPLY_TAG};
 use crate::registers::Registers;
 use crate::{CYCLE, package};
+
+/// The longest payload of a call of the host.
+const CALL_BYTES_MAX: usize = 2048;
 
 /// Address bits of the gateware's memories.
 const ADDRESS_BITS: u32 = 48;
@@ -50,6 +55,27 @@ pub struct RtlNicConfig {
     pub pressure: Option<Pressure>,
     /// What storage that reset leaves alone holds: zeros for 0, otherwise bits that follow from this seed.
     pub power_on_seed: u32,
+    /// The engine; without one, Weft datagrams are the host's.
+    pub engine: Option<EngineConfig>,
+}
+
+/// What the engine in the card is to be.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Addresses of the cluster's nodes, by number. Datagrams from them are those of peers.
+    pub peers: [Option<Ipv4Addr>; NODES_MAX],
+    /// Buckets of the table: a power of two from 256 to what the gateware has room for.
+    pub buckets: u32,
+    /// How long a node waits for progress before it says again what it has said.
+    pub retransmit: Duration,
+    /// The longest such wait: it doubles while nothing moves.
+    pub retransmit_max: Duration,
+    /// An accepted write is acknowledged only when it is in memory too.
+    pub acknowledge_after_memory: bool,
+    /// A known bug to run with, 0 for none: `planted_bug_e` of the gateware.
+    pub planted_bug: u8,
+    /// The engine's memory.
+    pub memory: HbmTiming,
 }
 
 /// The Verilated gateware behind [`Nic`], and its driver behind [`RdmaDriver`].
@@ -58,7 +84,7 @@ pub struct RtlNicConfig {
 /// - The driver resolves a peer's hardware address when a queue pair is told its peer, so the neighbour must be entered before
 ///   ([`RtlNic::add_neighbour`]).
 /// - A request that does not ask for a completion leaves the send queue, as the driver counts, when a later one completes.
-/// - Engines are outside, at [`RtlNic::engine`]: [`HostCommand::Call`] finds none.
+/// - One engine is inside, in slot 0, if [`RtlNicConfig::engine`] says so; others are outside, at [`RtlNic::engine`].
 #[derive(Debug)]
 pub struct RtlNic {
     // Reading a counter takes clock cycles, and `Nic::counters` does not change the NIC.
@@ -115,6 +141,9 @@ struct Driver {
     /// Requests that will have a completion.
     reserved: usize,
     messages_without_engine: u64,
+    has_engine: bool,
+    /// Calls that the engine has not been given: token, kind, payload.
+    calls: VecDeque<(u32, u8, Vec<u8>)>,
 }
 
 impl RtlNic {
@@ -136,6 +165,7 @@ impl RtlNic {
             region_bytes: config.region_bytes,
             hbm: config.hbm,
             host: config.host,
+            engine: config.engine.as_ref().map_or(HbmTiming::WIDE_PORT, |engine| engine.memory),
             pressure: config.pressure,
             power_on_seed: config.power_on_seed,
         });
@@ -146,6 +176,9 @@ impl RtlNic {
         }
         card.registers().check_identity();
         card.registers().set_port(config.hardware, config.address);
+        if let Some(engine) = &config.engine {
+            card.registers().set_engine(engine);
+        }
         let index_bits = |places: u64| places.ilog2();
         let mut keys = KeyNumbers::with_index_bits(
             transport.max_regions,
@@ -166,6 +199,8 @@ impl RtlNic {
                 neighbours: BTreeMap::new(),
                 reserved: 0,
                 messages_without_engine: 0,
+                has_engine: config.engine.is_some(),
+                calls: VecDeque::new(),
                 config: transport,
             },
             events: VecDeque::new(),
@@ -283,6 +318,11 @@ impl RtlNic {
         }
     }
 
+    /// As [`RtlNic::collect`], for somebody who clocks the card.
+    pub(crate) fn gather(&mut self) {
+        self.collect();
+    }
+
     /// Passes on what the last cycles have brought.
     fn collect(&mut self) {
         let Card { board, .. } = self.card.get_mut();
@@ -297,6 +337,25 @@ impl RtlNic {
             refill(queue_pair, board);
         }
         self.events.extend(board.host_frames.drain(..).map(HostEvent::Frame));
+        if self.driver.has_engine {
+            let status = board.take_status();
+            self.events.extend(status.map(|status| HostEvent::Status { engine: 0, status }));
+            if board.has_answer() {
+                let (token, kind, payload) = self.card.get_mut().registers().take_answer();
+                self.events.push_back(HostEvent::Reply { token, kind, payload });
+            }
+            self.call_next();
+        }
+    }
+
+    /// Gives the engine the next call of the host, if it is not busy with one.
+    fn call_next(&mut self) {
+        let card = self.card.get_mut();
+        if !card.board.is_calling()
+            && let Some((token, kind, payload)) = self.driver.calls.pop_front()
+        {
+            card.registers().call_engine(token, kind, &payload);
+        }
     }
 
     /// Waits, with the cycle counter standing still, until the gateware has taken all posts.
@@ -476,8 +535,19 @@ impl Nic for RtlNic {
     fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
         self.wake(now);
         match command {
-            // They are for engines, and there are none.
-            HostCommand::Reset | HostCommand::Configure(_) => {}
+            HostCommand::Reset | HostCommand::Configure(_) if !self.driver.has_engine => {}
+            HostCommand::Reset => self.card.get_mut().registers().reset_engine(),
+            HostCommand::Configure(configuration) => {
+                // The last cycle that ends before the lease does.
+                let lease_until = configuration.lease_until.as_ps() / CYCLE.as_ps();
+                self.card.get_mut().registers().configure_engine(&configuration, lease_until);
+            }
+            HostCommand::Call { engine: 0, token, kind, payload }
+                if self.driver.has_engine && payload.len() <= CALL_BYTES_MAX =>
+            {
+                self.driver.calls.push_back((token, kind, payload.to_vec()));
+                self.call_next();
+            }
             HostCommand::Call { .. } => self.driver.messages_without_engine += 1,
             HostCommand::Transmit(frame) => self.card.get_mut().board.transmit(frame),
             HostCommand::PostSend(queue_pair, request) => {

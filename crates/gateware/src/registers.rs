@@ -5,9 +5,13 @@
 
 use std::net::Ipv4Addr;
 
+use weft_time::Duration;
+use weft_waist::Configuration;
 use weft_wire::ethernet::MacAddress;
 
+use crate::CYCLE;
 use crate::board::Board;
+use crate::nic::EngineConfig;
 use crate::package::{Control, QueuePair, Region, RequesterQuery, ResponderQuery};
 
 include!(concat!(env!("OUT_DIR"), "/register_map.rs"));
@@ -149,6 +153,65 @@ impl<'a> Registers<'a> {
         let mut words = |first: u32| [0, 1].map(|word| self.read(offset::QUERY_STATE + 4 * (first + word)));
         let (responder, requester) = (words(0), words(REQUESTER_WORD));
         (ResponderQuery::unpack(&responder), RequesterQuery::unpack(&requester))
+    }
+
+    /// Gives Weft datagrams to the engine and sets what it is to be before it is told of any view.
+    pub(crate) fn set_engine(&mut self, engine: &EngineConfig) {
+        let control = 1 << shift::ENGINE_CONTROL_ENABLE
+            | u32::from(engine.acknowledge_after_memory) << shift::ENGINE_CONTROL_ACKNOWLEDGE_AFTER_MEMORY
+            | u32::from(engine.planted_bug) << shift::ENGINE_CONTROL_PLANTED_BUG
+            | (engine.buckets - 1) << shift::ENGINE_CONTROL_BUCKET_MASK;
+        self.write(offset::ENGINE_CONTROL, control);
+        let cycles = |time: Duration| (time.as_ps() / CYCLE.as_ps()) as u32;
+        self.write(offset::ENGINE_RETRANSMIT, cycles(engine.retransmit));
+        self.write(offset::ENGINE_RETRANSMIT_MAX, cycles(engine.retransmit_max));
+        for (node, peer) in (0..).zip(&engine.peers) {
+            self.write(offset::ENGINE_PEER_ADDRESS, peer.map_or(0, |address| address.to_bits()));
+            let valid = u32::from(peer.is_some()) << shift::ENGINE_PEER_VALID;
+            self.write(offset::ENGINE_PEER, GO | valid | node << shift::ENGINE_PEER_NODE);
+        }
+    }
+
+    /// Tells the engine its configuration.
+    pub(crate) fn configure_engine(&mut self, configuration: &Configuration, lease_until: u64) {
+        let view = configuration.view;
+        self.write(offset::ENGINE_NODE, configuration.node.index() as u32);
+        self.write(offset::ENGINE_EPOCH, view.epoch.0);
+        let members = u32::from(view.full.bits()) << shift::ENGINE_MEMBERS_FULL
+            | u32::from(view.joining.bits()) << shift::ENGINE_MEMBERS_JOINING;
+        self.write(offset::ENGINE_MEMBERS, members);
+        self.write(offset::ENGINE_LEASE_LOW, lease_until as u32);
+        self.write(offset::ENGINE_LEASE_HIGH, (lease_until >> 32) as u32 & 0xffff);
+        self.write(offset::ENGINE_COMMAND, 1 << shift::ENGINE_COMMAND_CONFIGURE);
+    }
+
+    /// Makes the engine as it was at power-on.
+    pub(crate) fn reset_engine(&mut self) {
+        self.write(offset::ENGINE_COMMAND, 1 << shift::ENGINE_COMMAND_RESET);
+    }
+
+    /// Calls the engine, which is not busy with another call.
+    pub(crate) fn call_engine(&mut self, token: u32, kind: u8, payload: &[u8]) {
+        for word in payload.chunks(4) {
+            let mut bytes = [0; 4];
+            bytes[..word.len()].copy_from_slice(word);
+            self.write(offset::CALL_DATA, u32::from_le_bytes(bytes));
+        }
+        self.write(offset::CALL_TOKEN, token);
+        let length = (payload.len() as u32) << shift::CALL_COMMAND_BYTES;
+        self.write(offset::CALL_COMMAND, GO | length | u32::from(kind) << shift::CALL_COMMAND_KIND);
+    }
+
+    /// Takes the engine's answer, which is there: token, kind, payload.
+    pub(crate) fn take_answer(&mut self) -> (u32, u8, Vec<u8>) {
+        let token = self.read(offset::ANSWER_TOKEN);
+        let message = self.read(offset::ANSWER_MESSAGE);
+        let bytes = (message >> shift::ANSWER_MESSAGE_BYTES & 0xffff) as usize;
+        let mut payload: Vec<u8> =
+            (0..bytes.div_ceil(4)).flat_map(|_| self.read(offset::ANSWER_DATA).to_le_bytes()).collect();
+        payload.truncate(bytes);
+        self.write(offset::ANSWER_COMMAND, 1 << shift::ANSWER_COMMAND_DONE);
+        (token, (message >> shift::ANSWER_MESSAGE_KIND) as u8, payload)
     }
 
     /// The counter of this number.

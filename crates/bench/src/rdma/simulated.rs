@@ -6,12 +6,12 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use weft_gateware::{Latency, RtlNic, RtlNicConfig};
+use weft_gateware::{RtlNic, RtlNicConfig};
 use weft_nic::{HostCommand, HostEvent, Nic, RdmaDriver, SoftNic, SoftNicConfig, Work};
 use weft_rdma::{CompletionOpcode, MemoryFault, RegionMemory, Target};
 use weft_sim::{
-    Commands, CostProfile, Execution, FaultPlan, Figure, Host, LinkConfig, MachineId, NicMachine, NoCrashes,
-    PortConfig, SwitchConfig, World,
+    Commands, CostProfile, FaultPlan, Host, LinkConfig, MachineId, NicMachine, NoCrashes, PortConfig,
+    SwitchConfig, World,
 };
 use weft_time::{Duration, Instant};
 use weft_wire::ethernet::{self, Ethernet, MacAddress};
@@ -29,6 +29,7 @@ use super::server::Server;
 use super::trace::FrameTrace;
 use super::{Limit, RdmaError, Waveform};
 use crate::capture::{Capture, CaptureWindow};
+use crate::gateware;
 use crate::progress::Progress;
 
 /// When clients begin: the servers' receive requests are posted before.
@@ -157,26 +158,13 @@ impl Candidate for SoftNic<NoEngine> {
 }
 
 impl Candidate for RtlNic {
-    /// # Panics
-    /// If the profile is not that of a clocked NIC.
     fn build(simulation: &Simulation<'_>, machine: usize) -> Self {
-        let (profile, topology) = (simulation.profile, simulation.topology);
-        let Execution::Clocked { cycle, host_read, host_write } = profile.execution else {
-            panic!("{} does not say what lies around the gateware", profile.name)
-        };
-        let cycles = |figure: Figure| figure.value.div_ceil(cycle.value);
-        let latency = |read, write| Latency { read_cycles: cycles(read), write_cycles: cycles(write) };
+        let topology = simulation.topology;
         let card = card_config(simulation.load, topology.ends());
         let mut nic = Self::new(&RtlNicConfig {
-            hardware: hardware(machine),
-            address: address(machine),
             transport: card.transport,
             region_bytes: card.region_bytes,
-            bits_per_s: LinkConfig::default().bits_per_s,
-            hbm: latency(profile.memory.read, profile.memory.write),
-            host: latency(host_read, host_write),
-            pressure: None,
-            power_on_seed: 0,
+            ..gateware::card(hardware(machine), address(machine))
         });
         for other in (0..topology.machines()).filter(|other| *other != machine) {
             nic.add_neighbour(address(other), hardware(other));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use weft_bench::kv::real::{RealBench, RealRun};
 use weft_bench::kv::simulated::{
-    BenchLimit, CaptureWindow, ClusterParameters, NodeNic, SimulatedBench, SimulatedError, SimulatedRun,
+    BenchLimit, CaptureWindow, ClusterParameters, SimulatedBench, SimulatedError, SimulatedRun,
 };
 use weft_bench::load::Load;
 use weft_bench::progress::Progress;
@@ -14,9 +14,10 @@ use weft_bench::result::{RunResult, World, write_whole};
 use weft_bench::workload::{Distribution, Workload};
 use weft_kv::{Parameters, ReadPolicy};
 use weft_net::Stop;
-use weft_sim::{CostProfile, FaultPlan};
+use weft_sim::FaultPlan;
 use weft_time::Duration;
 
+use super::node_nic::NodeNicOptions;
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json, Staging};
 use crate::replay::CommandLine;
@@ -53,9 +54,8 @@ pub(crate) struct KvOptions {
     /// Virtual time (sim) or real processes over loopback (net)
     #[arg(long, value_name = "sim|net", default_value = "sim", value_parser = parse::world)]
     pub(crate) world: World,
-    /// Which NIC: in software, or the gateware cycle by cycle with the engines in software on its host (sim only)
-    #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
-    pub(crate) nic: NicModel,
+    #[command(flatten)]
+    pub(crate) nic: NodeNicOptions,
     /// Nodes of the cluster, 1 to 16
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
     pub(crate) nodes: usize,
@@ -90,9 +90,6 @@ pub(crate) struct KvOptions {
     /// Who answers reads: any full replica, or the key's leader
     #[arg(long, value_name = "any|leader", default_value = "any", value_parser = parse::reads)]
     pub(crate) reads: ReadPolicy,
-    /// What work costs a node, in sim: fpga, cores or host-card [default: fpga]
-    #[arg(long, value_name = "NAME", value_parser = parse::profile)]
-    pub(crate) profile: Option<String>,
     /// What goes wrong: a fault plan in TOML; in net, the crash and restart of one node, in µs since the workload began
     #[arg(long, value_name = "PLAN.toml")]
     pub(crate) faults: Option<PathBuf>,
@@ -109,7 +106,7 @@ impl Default for KvOptions {
     fn default() -> Self {
         Self {
             world: World::Sim,
-            nic: NicModel::Soft,
+            nic: NodeNicOptions::default(),
             nodes: NODES,
             workload: "ycsb-a".into(),
             operations: None,
@@ -121,7 +118,6 @@ impl Default for KvOptions {
             records: None,
             distribution: None,
             reads: ReadPolicy::AnyReplica,
-            profile: None,
             faults: None,
             warm_up_us: None,
             processes: None,
@@ -144,23 +140,6 @@ pub(crate) struct KvOutputs {
     /// Write the latency distribution for HdrHistogram's plotters
     #[arg(long, value_name = "FILE")]
     pub(crate) hgrm: Option<PathBuf>,
-}
-
-/// The NIC of simulated nodes, at the pace of a profile if it is software.
-///
-/// # Errors
-/// A profile for the gateware.
-pub(crate) fn node_nic(nic: NicModel, profile: Option<&str>) -> Result<NodeNic, Failure> {
-    match (nic, profile) {
-        (NicModel::Soft, None) => Ok(NodeNic::Soft(CostProfile::FPGA)),
-        (NicModel::Soft, Some(name)) => {
-            Ok(NodeNic::Soft(CostProfile::named(name).expect("its name was checked")))
-        }
-        (NicModel::Rtl, None) => Ok(NodeNic::Rtl),
-        (NicModel::Rtl, Some(_)) => {
-            Err(Failure::new("the gateware takes its own time; leave --profile out or choose --nic soft"))
-        }
-    }
 }
 
 impl KvArguments {
@@ -192,10 +171,10 @@ impl KvArguments {
 impl KvOptions {
     /// Refuses options that contradict each other.
     fn check(&self) -> Result<(), Failure> {
-        if self.world == World::Net && self.profile.is_some() {
+        if self.world == World::Net && self.nic.profile.is_some() {
             return Err(Failure::new("--profile is for the simulator; leave it out or choose --world sim"));
         }
-        if self.world == World::Net && self.nic == NicModel::Rtl {
+        if self.world == World::Net && self.nic.nic == NicModel::Rtl {
             return Err(Failure::new(
                 "the gateware is computed in the simulator only; choose --world sim or --nic soft",
             ));
@@ -262,7 +241,7 @@ impl KvOptions {
     }
 
     fn operations(&self) -> u64 {
-        self.operations.unwrap_or(match self.nic {
+        self.operations.unwrap_or(match self.nic.nic {
             NicModel::Soft => OPERATIONS,
             NicModel::Rtl => OPERATIONS_RTL,
         })
@@ -287,7 +266,7 @@ impl KvOptions {
                 load: self.load(),
                 reads: self.reads,
                 seed: self.seed,
-                nic: node_nic(self.nic, self.profile.as_deref())?,
+                nic: self.nic.choose(self.nodes)?,
                 plan,
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,
@@ -340,16 +319,12 @@ impl KvOptions {
             records,
             distribution,
             reads,
-            profile,
             faults,
             warm_up_us,
             processes,
         } = self;
-        let line = CommandLine::new("weft bench kv")
-            .option("--world", world)
-            .unless(NicModel::Soft, "--nic", *nic)
-            .option("--nodes", nodes)
-            .option("--workload", workload);
+        let line = CommandLine::new("weft bench kv").option("--world", world);
+        let line = nic.add_to(line).option("--nodes", nodes).option("--workload", workload);
         let line = match seconds {
             Some(time) => line.option("--seconds", parse::seconds_text(*time)),
             None => line.option("--ops", self.operations()),
@@ -361,7 +336,6 @@ impl KvOptions {
             .given("--records", *records)
             .given("--distribution", *distribution)
             .unless("any", "--reads", parse::reads_name(*reads))
-            .given("--profile", profile.as_ref())
             .given("--faults", faults.as_ref().map(|path| path.display()))
             .given("--warm-up-us", *warm_up_us)
             .given("--processes", *processes)
@@ -404,6 +378,9 @@ impl KvOutputs {
 mod tests {
     use clap::Parser;
 
+    use weft_waist::NodeSet;
+
+    use super::super::node_nic::EnginePlace;
     use super::*;
 
     #[derive(Parser)]
@@ -441,6 +418,7 @@ mod tests {
     #[test]
     fn the_command_that_repeats_a_run_says_all_of_it() {
         let everything = KvOptions {
+            nic: NodeNicOptions { profile: Some("host-card".into()), ..NodeNicOptions::default() },
             nodes: 5,
             workload: "put".into(),
             seconds: Some(Duration::from_ns(120_000_001)),
@@ -451,15 +429,19 @@ mod tests {
             records: Some(99),
             distribution: Some(Distribution::Latest),
             reads: ReadPolicy::Leader,
-            profile: Some("host-card".into()),
             faults: Some("plan.toml".into()),
             warm_up_us: Some(0),
             ..KvOptions::default()
         };
         let real =
             KvOptions { world: World::Net, processes: Some(4), operations: Some(5), ..KvOptions::default() };
-        let rtl = KvOptions { nic: NicModel::Rtl, operations: Some(OPERATIONS_RTL), ..KvOptions::default() };
-        for options in [everything, real, rtl] {
+        let gateware = |engine, rtl_nodes| KvOptions {
+            nic: NodeNicOptions { nic: NicModel::Rtl, engine, rtl_nodes, profile: None },
+            operations: Some(OPERATIONS_RTL),
+            ..KvOptions::default()
+        };
+        let gates = gateware(EnginePlace::Nic, Some(NodeSet::from_bits(0b101)));
+        for options in [everything, real, gates, gateware(EnginePlace::Host, None)] {
             assert_eq!(parse_line(&options.command()), options);
         }
         let default = KvOptions { operations: Some(OPERATIONS), ..KvOptions::default() };

@@ -1,6 +1,7 @@
 //! `weft bench`: one measurement.
 
 pub(crate) mod kv;
+pub(crate) mod node_nic;
 mod rdma;
 
 use clap::Subcommand;

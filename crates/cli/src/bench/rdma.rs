@@ -61,7 +61,7 @@ struct RdmaOptions {
     #[arg(long, value_name = "sim|net", default_value = "sim", value_parser = parse::world)]
     world: World,
     /// Which NIC: in software, or the gateware cycle by cycle (sim only)
-    #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::rdma_nic)]
+    #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
     nic: NicModel,
     /// write, write_imm, send, send_imm, read, fetch_add or cmp_swap
     #[arg(long = "op", value_name = "VERB", default_value_t = RdmaOperation::Write)]

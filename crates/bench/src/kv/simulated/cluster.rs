@@ -6,15 +6,15 @@ use std::rc::Rc;
 
 use weft_check::History;
 use weft_cluster::{Server, Service, ServiceParameters};
-use weft_kv::{Kv, Parameters, ReadPolicy, Role};
+use weft_kv::{Parameters, ReadPolicy};
 use weft_sim::{
     Director, FaultPlan, LocalClock, MachineId, Machines, PlanError, PortConfig, Stream, SwitchConfig, World,
 };
 use weft_time::{Duration, Instant};
-use weft_waist::{Memory, NodeId, NodeSet, View};
+use weft_waist::{EngineState, EngineStatus, NodeId, NodeSet, View};
 
-use super::machines::{ClientMachine, ClusterMachine, KV_SLOT, MembershipMachine, Station, StatusChange};
-use super::nodes::{NodeBuilder, NodeMachine, NodeNic, NodeSoftware};
+use super::machines::{ClientMachine, ClusterMachine, MembershipMachine, Station, StatusChange};
+use super::nodes::{NodeBuilder, NodeMachine, NodeNic};
 use super::timeline::Turns;
 use crate::histogram::Recorder;
 use crate::kv::{Driver, DriverParameters, Phase};
@@ -156,12 +156,9 @@ impl Cluster {
         let view = self.view();
         view.full.len() == self.nodes.len()
             && self.nodes.iter().all(|&id| {
-                self.software(id).is_some_and(|node| {
-                    let (engine, _) = engine(node);
+                self.node(id).is_some_and(|node| {
                     let leased = self.world.local_now(id) < node.host().lease_until();
-                    engine.role() == Role::Full
-                        && weft_waist::Engine::status(engine).epoch == view.epoch
-                        && leased
+                    node.serves() && node.status().epoch == view.epoch && leased
                 })
             })
     }
@@ -169,14 +166,12 @@ impl Cluster {
     /// The newest view and what each node makes of it, in words: why a cluster is not whole.
     pub(super) fn describe(&self) -> String {
         let view = self.view();
-        let nodes = self.nodes.iter().map(|&id| match self.software(id) {
+        let nodes = self.nodes.iter().map(|&id| match self.node(id) {
             None => format!("{} is down", self.world.name(id)),
             Some(node) => {
-                let (engine, _) = engine(node);
                 let refusal =
                     node.host().refusal().map_or(String::new(), |reason| format!(", refused: {reason}"));
-                let epoch = weft_waist::Engine::status(engine).epoch;
-                format!("{} is {:?} in {epoch}{refusal}", self.world.name(id), engine.role())
+                format!("{} is {} in {}{refusal}", self.world.name(id), node.describe(), node.status().epoch)
             }
         });
         let service = self.service().phase();
@@ -190,15 +185,9 @@ impl Cluster {
         )
     }
 
-    /// Digests of what the nodes hold: equal if they hold the same.
+    /// Digests of what the nodes hold, as far as their memories can be looked into: equal if they hold the same.
     pub(super) fn digests(&self) -> Vec<u64> {
-        let running = self.nodes.iter().filter_map(|&id| self.software(id));
-        running
-            .map(|node| {
-                let (engine, memory) = engine(node);
-                engine.state_digest(memory)
-            })
-            .collect()
+        self.nodes.iter().filter_map(|&id| self.node(id)?.digest()).collect()
     }
 
     /// Operations of the current run completed.
@@ -222,7 +211,7 @@ impl Cluster {
         let clock = self.world.clock(id);
         let former = self.director.former.borrow();
         let former = former.get(&id).into_iter().flatten();
-        let current = self.software(id).into_iter().flat_map(|node| node.host().changes());
+        let current = self.node(id).into_iter().flat_map(|node| node.host().changes());
         former.chain(current).map(|change| StatusChange { at: clock.world(change.at), ..*change }).collect()
     }
 
@@ -260,10 +249,6 @@ impl Cluster {
         self.world.machine(id)?.node()
     }
 
-    fn software(&self, id: MachineId) -> Option<&NodeSoftware> {
-        self.node(id).map(NodeMachine::software)
-    }
-
     fn service(&self) -> &MembershipMachine {
         match self.world.machine(self.membership) {
             Some(ClusterMachine::Membership(machine)) => machine,
@@ -279,21 +264,22 @@ impl Cluster {
     }
 }
 
-fn engine(node: &NodeSoftware) -> (&Kv, &Memory) {
-    node.nic().card().engine(KV_SLOT)
-}
-
 /// Engine sizes for a workload: a table with room for twice its records, and pauses in proportion to a simulated
-/// round trip of a few microseconds.
+/// round trip of a few microseconds. Gates have sizes of their own, which all nodes must share.
 fn engine_parameters(parameters: &ClusterParameters) -> Parameters {
     let workload = parameters.workload;
+    let sizes = Parameters::for_keys(2 * workload.records());
+    let sizes = if parameters.nic.has_engine_in_gates() {
+        Parameters::gateware(sizes.buckets)
+    } else {
+        Parameters { value_bytes_max: workload.value_bytes(), ..sizes }
+    };
     Parameters {
-        value_bytes_max: workload.value_bytes(),
         retransmit: Duration::from_us(100),
         retransmit_max: Duration::from_ms(1),
         #[cfg(feature = "planted-bugs")]
         planted_bug: parameters.planted_bug,
-        ..Parameters::for_keys(2 * workload.records())
+        ..sizes
     }
 }
 
@@ -349,18 +335,17 @@ impl Director<ClusterMachine> for ClusterDirector {
         });
         let Some(view) = view else { return false };
         machines.iter().filter_map(|(id, machine)| Some((id, machine.node()?))).any(|(id, node)| {
-            let (engine, _) = engine(node.software());
-            let status = weft_waist::Engine::status(engine);
+            let EngineStatus { epoch, state } = node.status();
             id != victim
                 && view.full.contains(NodeId::new(id.index()).expect("nodes come first"))
-                && matches!(engine.role(), Role::Full | Role::Sealed)
-                && status.epoch == view.epoch
+                && state == EngineState::Full
+                && epoch == view.epoch
         })
     }
 
     fn crashed(&mut self, machine: MachineId, remains: ClusterMachine) {
         if let ClusterMachine::Node(node) = remains {
-            self.former.borrow_mut().entry(machine).or_default().extend(node.software().host().changes());
+            self.former.borrow_mut().entry(machine).or_default().extend(node.host().changes());
         }
     }
 

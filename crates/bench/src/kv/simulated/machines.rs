@@ -145,6 +145,11 @@ impl LeaseHost {
         &self.changes
     }
 
+    /// What the engine has reported last.
+    pub(super) const fn status(&self) -> EngineStatus {
+        self.status
+    }
+
     /// Why the service refuses the node at present.
     pub(super) fn refusal(&self) -> Option<Reason> {
         self.agent.refusal()

@@ -3,14 +3,15 @@
 use std::net::SocketAddrV4;
 
 use weft_cluster::Incarnation;
-use weft_gateware::{Latency, RtlNic, RtlNicConfig};
-use weft_kv::{Kv, Parameters};
+use weft_gateware::{EngineConfig, HbmTiming, RtlNic, RtlNicConfig};
+use weft_kv::{Kv, Parameters, Role};
 use weft_nic::{CardConfig, Nic, SoftNic, SoftNicConfig};
-use weft_sim::{CostProfile, Execution, Figure, HostedMachine, LinkConfig, Machine, NicMachine};
-use weft_waist::{Memory, NODES_MAX, NodeId};
+use weft_sim::{CostProfile, HostedMachine, Machine, NicMachine};
+use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, NodeId, NodeSet};
 use weft_wire::datagram;
 
-use super::machines::{LeaseHost, Station};
+use super::machines::{KV_SLOT, LeaseHost, Station};
+use crate::gateware;
 use crate::rdma::NicModel;
 
 /// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
@@ -22,25 +23,32 @@ pub(super) const DATAGRAM_BYTES: usize = 1_472;
 pub enum NodeNic {
     /// In software, with the engine in it, at the pace of this profile.
     Soft(CostProfile),
-    /// The gateware, cycle by cycle. It hosts no engines: they are software on its host, and what they hear and say passes
+    /// The gateware with the engine in it, cycle by cycle, at these nodes; at the others software at the pace of
+    /// [`CostProfile::FPGA`].
+    Rtl(NodeSet),
+    /// The gateware, cycle by cycle, without an engine: engines are software on its host, and what they hear and say passes
     /// the gateware and crosses PCIe.
-    Rtl,
+    RtlBeforeHost,
 }
 
 impl NodeNic {
+    /// The gateware at every node.
+    pub const RTL: Self = Self::Rtl(NodeSet::first(NODES_MAX));
+
     /// Which NIC, as results say it.
     pub const fn model(&self) -> NicModel {
         match self {
             Self::Soft(_) => NicModel::Soft,
-            Self::Rtl => NicModel::Rtl,
+            Self::Rtl(_) | Self::RtlBeforeHost => NicModel::Rtl,
         }
     }
 
     /// Where the engine runs: on the NIC, or in software on the `host`.
     pub fn engine_on(&self) -> &'static str {
         match self {
-            Self::Soft(profile) if *profile != CostProfile::HOST_CARD => "nic",
-            Self::Soft(_) | Self::Rtl => "host",
+            Self::Soft(profile) if *profile == CostProfile::HOST_CARD => "host",
+            Self::Soft(_) | Self::Rtl(_) => "nic",
+            Self::RtlBeforeHost => "host",
         }
     }
 
@@ -48,7 +56,8 @@ impl NodeNic {
     pub const fn profile(&self) -> CostProfile {
         match self {
             Self::Soft(profile) => *profile,
-            Self::Rtl => CostProfile::HOST_SOFTWARE,
+            Self::Rtl(_) => CostProfile::GATEWARE,
+            Self::RtlBeforeHost => CostProfile::HOST_SOFTWARE,
         }
     }
 
@@ -56,13 +65,19 @@ impl NodeNic {
     pub(super) fn basis(&self) -> String {
         match self {
             Self::Soft(profile) => format!("cost profile `{}`: {}", profile.name, profile.basis),
-            Self::Rtl => format!(
+            Self::Rtl(_) => format!("NICs and engines: {}", CostProfile::GATEWARE.basis),
+            Self::RtlBeforeHost => format!(
                 "NICs: {}; engines: host software behind PCIe, cores as in cost profile `{}`: {}",
                 CostProfile::GATEWARE.basis,
                 CostProfile::HOST_CARD.name,
                 CostProfile::HOST_CARD.basis
             ),
         }
+    }
+
+    /// Whether some engine is in gates: then all have its sizes.
+    pub(super) const fn has_engine_in_gates(&self) -> bool {
+        matches!(self, Self::Rtl(_))
     }
 }
 
@@ -74,23 +89,70 @@ pub(super) type NodeSoftware = NicMachine<SoftNic<Kv>, LeaseHost>;
 pub(super) enum NodeMachine {
     /// Its NIC is software.
     Soft(NodeSoftware),
+    /// Its NIC is the gateware, with the engine in it.
+    Rtl(NicMachine<RtlNic, LeaseHost>),
     /// Its NIC is the gateware, and all the software of a node runs on the host.
-    Rtl(NicMachine<RtlNic, HostedMachine<NodeSoftware>>),
+    RtlBeforeHost(NicMachine<RtlNic, HostedMachine<NodeSoftware>>),
 }
 
 impl NodeMachine {
     /// The part that is software: all but the gateware.
-    pub(super) const fn software(&self) -> &NodeSoftware {
+    const fn software(&self) -> Option<&NodeSoftware> {
         match self {
-            Self::Soft(machine) => machine,
-            Self::Rtl(machine) => machine.host().machine(),
+            Self::Soft(machine) => Some(machine),
+            Self::Rtl(_) => None,
+            Self::RtlBeforeHost(machine) => Some(machine.host().machine()),
         }
+    }
+
+    const fn gateware(&self) -> Option<&RtlNic> {
+        match self {
+            Self::Soft(_) => None,
+            Self::Rtl(machine) => Some(machine.nic()),
+            Self::RtlBeforeHost(machine) => Some(machine.nic()),
+        }
+    }
+
+    fn engine(&self) -> Option<(&Kv, &Memory)> {
+        self.software().map(|machine| machine.nic().card().engine(KV_SLOT))
+    }
+
+    /// The lease holder.
+    pub(super) const fn host(&self) -> &LeaseHost {
+        match self {
+            Self::Soft(machine) => machine.host(),
+            Self::Rtl(machine) => machine.host(),
+            Self::RtlBeforeHost(machine) => machine.host().machine().host(),
+        }
+    }
+
+    /// How far the engine is, as far as anybody outside it can tell.
+    pub(super) fn status(&self) -> EngineStatus {
+        self.engine().map_or(self.host().status(), |(engine, _)| engine.status())
+    }
+
+    /// Whether the engine serves in the epoch of its status while its lease lasts. One in gates does not tell that it is
+    /// between two epochs, which takes microseconds.
+    pub(super) fn serves(&self) -> bool {
+        self.engine()
+            .map_or(self.status().state == EngineState::Full, |(engine, _)| engine.role() == Role::Full)
+    }
+
+    /// The engine's own word for what it is.
+    pub(super) fn describe(&self) -> String {
+        self.engine().map_or(self.status().state.to_string(), |(engine, _)| format!("{:?}", engine.role()))
+    }
+
+    /// A digest of what the node holds, if its memory can be looked into.
+    pub(super) fn digest(&self) -> Option<u64> {
+        self.engine().map(|(engine, memory)| engine.state_digest(memory))
     }
 
     pub(super) fn as_machine(&self) -> &dyn Machine {
         match self {
             Self::Soft(machine) => machine,
             Self::Rtl(machine) => machine,
+            Self::RtlBeforeHost(machine) => machine,
         }
     }
 
@@ -98,17 +160,19 @@ impl NodeMachine {
         match self {
             Self::Soft(machine) => machine,
             Self::Rtl(machine) => machine,
+            Self::RtlBeforeHost(machine) => machine,
         }
     }
 
     /// Counters of the software and, with `rtl_` before their names, those of the gateware.
     pub(super) fn counters(&self) -> Vec<(String, u64)> {
-        let software = self.software().nic().counters();
-        let mut all: Vec<_> = software.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
-        if let Self::Rtl(machine) = self {
-            let gateware = machine.nic().counters();
-            all.push(("rtl_cycles".to_owned(), machine.nic().cycles_run()));
-            all.extend(gateware.into_iter().map(|(name, count)| (format!("rtl_{name}"), count)));
+        let mut all = Vec::new();
+        if let Some(software) = self.software() {
+            all.extend(software.nic().counters().into_iter().map(|(name, count)| (name.to_owned(), count)));
+        }
+        if let Some(gateware) = self.gateware() {
+            all.push(("rtl_cycles".to_owned(), gateware.cycles_run()));
+            all.extend(gateware.counters().into_iter().map(|(name, count)| (format!("rtl_{name}"), count)));
         }
         all
     }
@@ -131,10 +195,36 @@ impl NodeBuilder {
             |profile| NicMachine::new(self.soft_nic(node), LeaseHost::new(node, incarnation), profile);
         match &self.nic {
             NodeNic::Soft(profile) => NodeMachine::Soft(software(profile)),
-            NodeNic::Rtl => {
-                let host = HostedMachine::new(software(&CostProfile::HOST_SOFTWARE));
-                NodeMachine::Rtl(NicMachine::new(self.rtl_nic(node, life), host, &CostProfile::GATEWARE))
+            NodeNic::Rtl(gates) if !gates.contains(node) => NodeMachine::Soft(software(&CostProfile::FPGA)),
+            NodeNic::Rtl(_) => {
+                let nic = self.rtl_nic(node, life, Some(self.engine_config()));
+                let host = LeaseHost::new(node, incarnation);
+                NodeMachine::Rtl(NicMachine::new(nic, host, &CostProfile::GATEWARE))
             }
+            NodeNic::RtlBeforeHost => {
+                let host = HostedMachine::new(software(&CostProfile::HOST_SOFTWARE));
+                let nic = self.rtl_nic(node, life, None);
+                NodeMachine::RtlBeforeHost(NicMachine::new(nic, host, &CostProfile::GATEWARE))
+            }
+        }
+    }
+
+    /// The engine in gates, as its twin in software would be.
+    fn engine_config(&self) -> EngineConfig {
+        let mut peers = [None; NODES_MAX];
+        for station in &self.stations {
+            if let Station::Node(peer) = station {
+                peers[peer.index()] = Some(station.address());
+            }
+        }
+        EngineConfig {
+            peers,
+            buckets: self.engine.buckets,
+            retransmit: self.engine.retransmit,
+            retransmit_max: self.engine.retransmit_max,
+            acknowledge_after_memory: false,
+            planted_bug: planted_bug(&self.engine),
+            memory: HbmTiming::WIDE_PORT,
         }
     }
 
@@ -162,28 +252,31 @@ impl NodeBuilder {
     }
 
     /// The gateware after a reset, with other bits in its memories at each power-on.
-    fn rtl_nic(&self, node: NodeId, life: u32) -> RtlNic {
-        let CostProfile {
-            execution: Execution::Clocked { cycle, host_read, host_write }, memory: hbm, ..
-        } = CostProfile::GATEWARE
-        else {
-            unreachable!("the gateware is clocked")
-        };
-        let cycles = |figure: Figure| figure.value.div_ceil(cycle.value);
-        let latency = |read, write| Latency { read_cycles: cycles(read), write_cycles: cycles(write) };
+    fn rtl_nic(&self, node: NodeId, life: u32, engine: Option<EngineConfig>) -> RtlNic {
         let station = Station::Node(node);
-        RtlNic::new(&RtlNicConfig {
-            hardware: station.hardware(),
-            address: station.address(),
+        let mut nic = RtlNic::new(&RtlNicConfig {
             transport: no_queue_pairs(),
-            region_bytes: 0,
-            bits_per_s: LinkConfig::default().bits_per_s,
-            hbm: latency(hbm.read, hbm.write),
-            host: latency(host_read, host_write),
-            pressure: None,
             power_on_seed: life << 8 | (node.index() as u32 + 1),
-        })
+            engine,
+            ..gateware::card(station.hardware(), station.address())
+        });
+        for neighbour in &self.stations {
+            nic.add_neighbour(neighbour.address(), neighbour.hardware());
+        }
+        nic
     }
+}
+
+/// The number of the planted bug in gates, 0 for none.
+#[cfg(feature = "planted-bugs")]
+fn planted_bug(parameters: &Parameters) -> u8 {
+    let place = |bug| weft_kv::PlantedBug::ALL.iter().position(|known| *known == bug);
+    parameters.planted_bug.and_then(place).map_or(0, |place| 1 + place as u8)
+}
+
+#[cfg(not(feature = "planted-bugs"))]
+const fn planted_bug(_: &Parameters) -> u8 {
+    0
 }
 
 /// Nodes of a cluster speak datagrams only.
