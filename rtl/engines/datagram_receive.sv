@@ -15,14 +15,14 @@ module datagram_receive
   // Messages for the engines below this number are kept.
   parameter int unsigned Engines = 1,
   // Beats of frames that wait; a power of two.
-  parameter int unsigned Beats   = 1024
+  parameter int unsigned Beats   = 4096
 ) (
   input  logic                                     clk_i,
   input  logic                                     rst_ni,
   input  logic                                     enable_i,
   input  mac_address_t                             hardware_i,
   input  ipv4_address_t                            address_i,
-  input  peer_t                    [NodesMax-1:0]  peers_i,
+  input  peer_t                    [ NodesMax-1:0] peers_i,
   // Frames without frame check sequence. All beats but the last are full. `error` belongs to the last beat.
   input  logic                                     rx_valid_i,
   input  logic                     [ BeatBits-1:0] rx_data_i,
@@ -42,7 +42,7 @@ module datagram_receive
 
   typedef struct packed {
     logic                peer;
-    node_t               from;
+    node_t from;
     logic [BeatBits-1:0] data;
   } entry_t;
 

@@ -173,6 +173,7 @@ module engines
   logic                        engine_idle;
   logic                        transmit_idle;
   logic                        unused_done_ready;
+  kv_events_t                  kv_events;
 
   engine_slot u_engine_slot (
     .clk_i,
@@ -273,7 +274,7 @@ module engines
     .memory_r_valid_i,
     .memory_r_ready_o,
     .memory_r_i,
-    .events_o                  (kv_events_o),
+    .events_o                  (kv_events),
     .idle_o                    (engine_idle)
   );
 
@@ -306,6 +307,19 @@ module engines
     .events_o       (transmit_events_o),
     .idle_o         (transmit_idle)
   );
+
+  // The engine counts what happens more than once in a cycle; a counter takes each bit for an event.
+  function automatic logic [1:0] each(logic [1:0] count);
+    return {count[1], |count};
+  endfunction
+
+  always_comb begin
+    kv_events_o = kv_events;
+    kv_events_o.reads = each(kv_events.reads);
+    kv_events_o.dropped_malformed = each(kv_events.dropped_malformed);
+    kv_events_o.dropped_wrong_role = each(kv_events.dropped_wrong_role);
+    kv_events_o.dropped_contradiction = each(kv_events.dropped_contradiction);
+  end
 
   assign idle_o = receive_idle && calls_idle && slot_idle && engine_idle && transmit_idle;
 

@@ -20,8 +20,8 @@ use verilator::{Top, Verilator};
 
 /// The NIC, and the key-value engine without one.
 const TOPS: [Top; 2] = [
-    Top { module: "weft_nic", parameters: &[] },
-    // The bugs are chosen while it runs; none is the default.
+    // The engine's planted bugs are chosen while it runs; none is the default.
+    Top { module: "weft_nic", parameters: &["PlantedBugs=1"] },
     Top { module: "kv", parameters: &["PlantedBugs=1"] },
 ];
 
@@ -75,7 +75,8 @@ fn write_packages(sources: &[PathBuf], out: &Path) -> Result<(), String> {
     let (mut shared, mut engines) = (String::new(), String::new());
     for path in sources.iter().filter(|path| path.to_string_lossy().ends_with("_pkg.sv")) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_engines = name.starts_with("kv_") || name == "engines_pkg.sv";
+        // The list of all events has those of engines in it.
+        let is_engines = name.starts_with("kv_") || name == "engines_pkg.sv" || name == "events_pkg.sv";
         let text = if is_engines { &mut engines } else { &mut shared };
         text.push_str(&read(path)?);
         text.push('\n');

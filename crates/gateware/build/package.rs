@@ -52,6 +52,8 @@ impl Package {
         package.add(own)?;
         if package.shared.1 == 0 {
             Err("the packages of the list declare no packed struct".into())
+        } else if package.bit_names("nic_events_t").is_empty() {
+            Err("the packages declare no `nic_events_t` of known width: no event would be counted".into())
         } else {
             Ok(package)
         }
