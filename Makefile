@@ -60,6 +60,8 @@ determinism: build ## One seed gives one log hash: twice, and in debug and relea
 campaign: build ## A slice of the fault campaign
 	$(WEFT) sim kv --nodes 5 --seeds 1..20 --faults all
 	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all
+	$(WEFT) sim kv --nodes 3 --seeds 1..1 --faults all --nic rtl
+	$(WEFT) sim kv --nodes 3 --seeds 2..2 --faults all --nic rtl --rtl-nodes 0
 
 cluster: build ## Three nodes as a user starts them, two of them killed in turn
 	tests/cluster.sh
@@ -76,6 +78,10 @@ fuzz-replay: ## Replay the kept fuzzing corpus (part of `make unit`)
 nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesis
 	$(WEFT) sim kv --nodes 5 --seeds 1..200 --faults all
 	$(WEFT) sim kv --nodes 3 --seeds 1..500 --faults all
+	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all --nic rtl
+	$(WEFT) sim kv --nodes 3 --seeds 21..30 --faults all --nic rtl --rtl-nodes 0
+	$(WEFT) sim kv --nodes 3 --seeds 31..40 --faults all --nic rtl --rtl-nodes 1,2
+	$(CARGO) test --release --locked -p weft-conformance --test kv_lockstep --test kv_schedules -- --ignored
 	$(CARGO) run --release --locked -p weft-conformance --example stress -- 10000 1
 	$(MAKE) fuzz FUZZ_SECONDS=300
 

@@ -9,6 +9,7 @@ use weft_bench::workload::Workload;
 use weft_kv::ReadPolicy;
 use weft_sim::{CostProfile, FaultKinds, FaultPlan};
 use weft_time::Duration;
+use weft_waist::NodeSet;
 
 fn bench(seed: u64, workload: &str, plan: &str) -> SimulatedBench {
     SimulatedBench {
@@ -130,6 +131,26 @@ fn a_slice_of_the_campaign_finds_nothing() {
     assert_eq!(result.violations, []);
     assert_eq!((result.seeds_run, result.checked), (4, "linearizable"));
     assert!(result.operations > 10_000);
+}
+
+/// Engines in gates, at all nodes and beside software, in a cluster that loses a node.
+#[test]
+fn engines_in_gates_survive_the_loss_of_a_leader() {
+    let plan = "[[fault]]\nkind = \"crash\"\nat_us = 1000\nmachine = \"node1\"\n\
+                [[fault]]\nkind = \"restart\"\nat_us = 9000\nmachine = \"node1\"\n";
+    for gates in [NodeSet::first(3), NodeSet::first(1), NodeSet::from_bits(0b110)] {
+        let mut bench = bench(3, "ycsb-a", plan);
+        bench.cluster.nic = NodeNic::Rtl(gates);
+        bench.cluster.load = Load::Open { clients: 8, operations_per_s: 100_000.0 };
+        bench.limit = BenchLimit::After(Duration::from_ms(16));
+        let run = bench.run(|_| {}).unwrap();
+        let result = &run.result;
+        assert_eq!(result.checked, Checked::Linearizable, "{gates:?}: {}", result.check_report);
+        assert_eq!((result.lost_acknowledged_writes, result.marks.len()), (Some(0), 5), "{:?}", result.marks);
+        assert_eq!((result.nic.as_str(), &result.parameters["engine_on"]), ("rtl", &"nic".into()));
+        assert!(run.counters["rtl_writes_led"] > 100, "{:?}", run.counters);
+        assert!(run.counters["rtl_view_changes"] > 0, "{:?}", run.counters);
+    }
 }
 
 #[test]

@@ -4,13 +4,20 @@
 #[path = "../../engines/kv/tests/network/mod.rs"]
 mod network;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use network::{Faults, Network, Replica};
-use weft_gateware::{Latency, Pressure, RtlKv, RtlKvConfig};
+use weft_gateware::{Latency, Pressure, RtlKv, RtlKvConfig, engine_package};
 use weft_kv::{Kv, Parameters};
 use weft_time::{Duration, Instant};
 use weft_waist::{Effect, Engine, EngineState, EngineStatus, Event, Io, Memory};
+
+thread_local! {
+    /// The bug that engines in gates are built with.
+    static PLANTED: Cell<u64> = const { Cell::new(engine_package::BUG_NONE) };
+}
 
 /// The engine in gates, and which of its timers run.
 struct Gates {
@@ -27,6 +34,7 @@ impl Gates {
             latency: Latency { read_cycles: 20 + 30 * node as u64, write_cycles: 10 + 30 * node as u64 },
             pressure: (node % 2 == 1).then_some(Pressure { seed: node as u64, stalls_of_256: 60 }),
             power_on_seed: 1 + node as u32,
+            planted_bug: PLANTED.get(),
             ..RtlKvConfig::default()
         });
         Self { engine, timers: BTreeSet::new() }
@@ -156,6 +164,27 @@ fn gates_with_all_faults() {
 fn gates_and_soft_engines_in_one_cluster() {
     schedules::<Either>(2000..2003, 3, Faults::ALL);
     schedules::<Either>(2100..2102, 5, Faults::ALL);
+}
+
+/// Schedules that find nothing in gates with a known bug would prove nothing.
+#[test]
+fn every_bug_that_is_planted_in_gates_is_caught() {
+    let bugs = [
+        ("acknowledge before replicating", engine_package::BUG_ACKNOWLEDGE_BEFORE_REPLICATING),
+        ("stale read at a follower", engine_package::BUG_STALE_READ_AT_FOLLOWER),
+        ("lost update on fail-over", engine_package::BUG_LOST_UPDATE_ON_FAILOVER),
+        ("duplicate apply", engine_package::BUG_DUPLICATE_APPLY),
+        ("epoch not checked", engine_package::BUG_EPOCH_NOT_CHECKED),
+    ];
+    for (name, bug) in bugs {
+        PLANTED.set(bug);
+        let caught = (1..60).find(|&seed| {
+            let run = || Network::<Gates>::new(seed, 3, 6, 150, Faults::ALL, parameters()).run();
+            catch_unwind(AssertUnwindSafe(run)).is_err()
+        });
+        println!("{name}: caught by seed {caught:?}");
+        assert!(caught.is_some(), "{name} is not caught");
+    }
 }
 
 /// A long campaign: `cargo test -p weft-conformance --test kv_schedules -- --ignored`.
