@@ -1,9 +1,11 @@
 // What a leader knows of the followers of its stream: the twin of `Leading` in crates/engines/kv/src/stream.rs.
 //
-// Latency: what is to be sent again from the cycle after `tell_i` on, `ahead_o` two cycles after it. Throughput: a command every
-// cycle.
+// Numbers are kept modulo 1024, four windows: what a follower has acknowledged, between what is committed and what is
+// accepted, says how they are meant. What was sent again is moved up to there when it lags, which changes no decision.
+//
+// Latency: what is to be sent again from the second cycle after `tell_i` on, `ahead_o` in the second cycle after it.
+// Throughput: a command every 2 cycles.
 module kv_ledger
-  import engines_pkg::*;
   import kv_pkg::*;
 (
   input  logic                  clk_i,
@@ -16,73 +18,89 @@ module kv_ledger
   input  logic                  tell_i,
   input  logic                  resend_i,
   input  stream_t               from_i,
-  input  number_t               to_i,
+  input  number_t               to_i,           // not more than is accepted
+  input  logic                  old_i,          // it is less than is committed
   input  logic                  gap_i,
-  // Of the node's own stream.
+  // Of the node's own stream; they stay until the next cycle.
   input  number_t               accepted_i,
   input  number_t               committed_i,
-  // Last until the next `tell_i`: the writes after `after_o` up to `last_o` are to be sent again.
+  // Last until the next `tell_i`: the `again_count_o` writes after `after_o` are to be sent again.
   output logic                  again_o,
-  output number_t               after_o,
-  output number_t               last_o,
+  output logic    [        9:0] after_o,
+  output logic    [        6:0] again_count_o,
   // By how much the shortest of the followers exceeds `committed_i`; of meaning if there are followers.
   output logic    [        8:0] ahead_o
 );
 
-  // Numbers that are compared here are at most a window apart, so 10 bits order them.
   typedef logic [9:0] short_t;
 
+  typedef struct packed {
+    short_t resent;   // the last number of the latest burst that was sent again
+    short_t recover;  // what had been sent before that burst was: up to there it needs more
+  } bursts_t;
+
   (* ram_style = "distributed" *)
-  number_t accepted[Streams];  // how much the follower has acknowledged
-  (* ram_style = "distributed" *)
-  number_t resent[Streams];  // the last number of the latest burst that was sent again
-  (* ram_style = "distributed" *)
-  number_t recover[Streams];  // what had been sent before that burst was: up to there it needs more
-  logic [Streams-1:0] begun_q;  // the above is of this epoch; if not it counts as 0
+  bursts_t bursts[Streams];
+  logic [Streams-1:0] begun_q;  // `bursts` is of this epoch; if not it counts as 0
   logic [Streams-1:0] followers_q;
-  short_t short_q[Streams];
-  logic again_q;
-  number_t after_q, last_q;
+  short_t [Streams-1:0] has_q;  // how much it has acknowledged
 
-  logic begun, again;
-  number_t had, had_resent, had_recover, has, last;
-  short_t lacks;
-  assign begun = begun_q[from_i];
-  assign had = begun ? accepted[from_i] : '0;
-  assign had_resent = begun ? resent[from_i] : '0;
-  assign had_recover = begun ? recover[from_i] : '0;
+  // The first cycle: what it has now.
 
+  short_t had, has;
+  bursts_t kept;
   logic newer;
-  assign newer = to_i >= had;
-  assign has   = !resend_i && newer ? to_i : had;
-  assign lacks = accepted_i[9:0] - has[9:0];
-  assign last  = has + (lacks > short_t'(Burst) ? number_t'(Burst) : number_t'(lacks));
-  assign again = lacks != '0 && (resend_i || newer && to_i >= had_resent && (gap_i || to_i < had_recover));
+  short_t above_had, above_resent, below_recover;
+  assign had = has_q[from_i];
+  assign kept = begun_q[from_i] ? bursts[from_i] : '0;
+  assign above_had = to_i[9:0] - had;
+  assign newer = !old_i && !above_had[9];
+  assign has = !resend_i && newer ? to_i[9:0] : had;
+  assign above_resent = has - kept.resent;
+  assign below_recover = kept.recover - has;
+
+  logic told_q, asks_q;
+  stream_t from_q;
+  bursts_t kept_q;
+  short_t  told_has_q;
 
   always_ff @(posedge clk_i) begin
     if (tell_i) begin
-      accepted[from_i] <= has;
-      resent[from_i]   <= again ? last : had_resent;
-      recover[from_i]  <= again ? accepted_i : had_recover;
-      short_q[from_i]  <= has[9:0];
-      after_q          <= has;
-      last_q           <= last;
+      from_q <= from_i;
+      told_has_q <= has;
+      kept_q.resent <= above_resent[9] ? kept.resent : has;
+      kept_q.recover <= below_recover[9] ? has : kept.recover;
+      asks_q <= resend_i || newer && !above_resent[9] && (gap_i || !below_recover[9] && below_recover != '0);
+      has_q[from_i] <= has;
     end
-    if (begin_i) begin
-      for (int unsigned i = 0; i < Streams; i++) short_q[i] <= '0;
+    if (begin_i) has_q <= '0;
+  end
+
+  // The second: whether it gets something again.
+
+  short_t lacks;
+  logic again;
+  logic [6:0] count;
+  assign lacks = accepted_i[9:0] - told_has_q;
+  assign count = lacks > short_t'(Burst) ? 7'(Burst) : lacks[6:0];
+  assign again = asks_q && lacks != '0;
+
+  always_ff @(posedge clk_i) begin
+    if (told_q) begin
+      bursts[from_q] <= again ? '{resent: told_has_q + 10'(count), recover: accepted_i[9:0]} : kept_q;
+      again_o        <= again;
+      again_count_o  <= count;
     end
   end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
+      told_q      <= 1'b0;
       begun_q     <= '0;
       followers_q <= '0;
-      again_q     <= 1'b0;
     end else begin
-      if (tell_i) begin
-        begun_q[from_i] <= 1'b1;
-        again_q         <= again;
-      end
+      told_q <= tell_i;
+      if (tell_i) begun_q[from_i] <= 1'b1;
       if (begin_i) begin
         begun_q     <= '0;
         followers_q <= followers_i;
@@ -91,15 +109,13 @@ module kv_ledger
   end
 
   assign followers_o = followers_q;
-  assign again_o = again_q;
-  assign after_o = after_q;
-  assign last_o = last_q;
+  assign after_o = told_has_q;
 
   // The shortest, in two cycles.
 
   typedef logic [8:0] ahead_t;
-  ahead_t ahead [  Streams];
-  ahead_t pair_q[Streams/2];
+  ahead_t [  Streams-1:0] ahead;
+  ahead_t [Streams/2-1:0] pair_q;
 
   function automatic ahead_t lesser(ahead_t a, ahead_t b);
     return a < b ? a : b;
@@ -107,9 +123,8 @@ module kv_ledger
 
   always_comb begin
     for (int unsigned i = 0; i < Streams; i++) begin
-      short_t difference;
-      difference = short_q[i] - committed_i[9:0];
-      ahead[i]   = !followers_q[i] ? '1 : difference[9] ? '0 : difference[8:0];
+      automatic short_t difference = has_q[i] - committed_i[9:0];
+      ahead[i] = !followers_q[i] ? '1 : difference[9] ? '0 : difference[8:0];
     end
   end
 

@@ -209,6 +209,7 @@ module kv_streams
     FollowerAsks,
     Bursts,
     BurstsTold,
+    BurstsKnown,
     Rearm,
     // Operations that run alone.
     Drain,
@@ -354,17 +355,20 @@ module kv_streams
 
   // ===== Lengths of the streams =====
 
+  // Distances within a window: at most 256.
+  typedef logic [8:0] distance_t;
+
   stream_t stream_q;  // that the operation at hand is about
   stream_t sweep_stream_q, sweep_stream_d;
   stream_t due_first;
   stream_set_t due_q, due_d;
-  stream_t  start_stream;
+  stream_t start_stream;
 
   lengths_t accepted_q;
   lengths_t committed_q;
-  lengths_t retired_q;
+  distance_t [Streams-1:0] retired_q;  // low bits
 
-  stream_t  length_stream;
+  stream_t length_stream;
   number_t accepted, committed, following;
   logic accepted_write, committed_write, lengths_clear;
   stream_t lengths_write_stream;
@@ -384,8 +388,10 @@ module kv_streams
   assign following = accepted + 1'b1;
 
   assign committed_o = committed_q;
-  assign retired_o = retired_q;
-  assign control_accepted_o = accepted;
+  always_comb begin
+    for (int unsigned i = 0; i < Streams; i++) retired_o[i] = number_t'(retired_q[i]);
+  end
+  assign control_accepted_o  = accepted;
   assign control_committed_o = committed;
 
   always_ff @(posedge clk_i) begin
@@ -405,8 +411,6 @@ module kv_streams
     end
   end
 
-  // Distances within a window: at most 256.
-  typedef logic [8:0] distance_t;
   function automatic distance_t distance(number_t from, number_t to);
     return to[8:0] - from[8:0];
   endfunction
@@ -416,6 +420,7 @@ module kv_streams
   logic leads_q;  // a Request: this node leads its key
   logic older_q, newer_q;  // its epoch
   number_t look_accepted_q, look_committed_q;  // of stream_q
+  logic follows_leader_q, numbered_q, repeated_q, gaps_q, reaches_q, passes_q, empty_q, beyond_q, behind_from_q;
   logic taken_q, taken_d;
   logic last_q, last_d;  // it ends a batch
 
@@ -461,6 +466,16 @@ module kv_streams
       newer_q          <= op_i.epoch > epoch_q;
       look_accepted_q  <= accepted;
       look_committed_q <= committed;
+      // replicated, committed, acknowledged: how the operation's numbers lie to those of the stream.
+      follows_leader_q <= leader == op_i.from[2:0] && !op_i.from[3];
+      numbered_q       <= op_i.version == {op_i.epoch[23:0], op_i.number};
+      repeated_q       <= op_i.number <= accepted;
+      gaps_q           <= op_i.number != following;
+      reaches_q        <= op_i.committed >= accepted;
+      passes_q         <= op_i.committed > committed;
+      empty_q          <= accepted == committed;
+      beyond_q         <= op_i.accepted > accepted;
+      behind_from_q    <= op_i.accepted < committed;
     end
   end
 
@@ -523,15 +538,21 @@ module kv_streams
   end
 
   // A message that is on its way reads the value at the place that the next entry would overwrite.
+  stream_t place_stream;
+  assign place_stream = state_q == Start ? start_stream : stream_q;
   window_place_t next_place;
   logic          place_read;
   assign next_place = window_place_t'(accepted);
-  assign place_read = reading_valid_i && reading_stream_i == stream_q && reading_place_i == next_place
-      || message_valid_q && message_q.source == ValueWindow && message_q.stream == stream_q
+  assign place_read = reading_valid_i && reading_stream_i == place_stream && reading_place_i == next_place
+      || message_valid_q && message_q.source == ValueWindow && message_q.stream == place_stream
       && message_q.place == next_place;
   // The place of the next entry is free: the one before it there is in the table's memory.
-  logic place_free;
-  assign place_free = !(distance(retired_q[stream_q], accepted) >= 9'(WindowEntries)) && !place_read;
+  // A cycle late, which only delays. And whether the window has room for another undecided entry.
+  logic place_free_q, room_q;
+  always_ff @(posedge clk_i) begin
+    place_free_q <= !((accepted[8:0] - retired_q[place_stream]) >= 9'(WindowEntries)) && !place_read;
+    room_q       <= distance(committed, accepted) < 9'(WindowEntries) && accepted != '1 - 1'b1;
+  end
 
   // ===== The follower's acknowledgements =====
 
@@ -583,7 +604,8 @@ module kv_streams
   stream_set_t followers, new_followers;
   node_set_t followers_to;
   logic again;
-  number_t again_after, again_last;
+  logic [9:0] again_after, again_ahead;
+  logic [6:0] again_count;
   distance_t ahead;
   always_comb begin
     new_followers = full_q[Streams-1:0] | joining_q[Streams-1:0];
@@ -594,21 +616,23 @@ module kv_streams
   kv_ledger i_ledger (
     .clk_i,
     .rst_ni,
-    .begin_i    (ledger_begin),
-    .followers_i(new_followers),
-    .followers_o(followers),
-    .tell_i     (ledger_tell),
-    .resend_i   (ledger_resend),
-    .from_i     (ledger_from),
-    .to_i       (op_i.accepted),
-    .gap_i      (op_i.gap),
-    .accepted_i (accepted),
-    .committed_i(committed),
-    .again_o    (again),
-    .after_o    (again_after),
-    .last_o     (again_last),
-    .ahead_o    (ahead)
+    .begin_i      (ledger_begin),
+    .followers_i  (new_followers),
+    .followers_o  (followers),
+    .tell_i       (ledger_tell),
+    .resend_i     (ledger_resend),
+    .from_i       (ledger_from),
+    .to_i         (op_i.accepted),
+    .old_i        (behind_from_q),
+    .gap_i        (op_i.gap),
+    .accepted_i   (accepted),
+    .committed_i  (committed),
+    .again_o      (again),
+    .after_o      (again_after),
+    .again_count_o(again_count),
+    .ahead_o      (ahead)
   );
+  assign again_ahead = again_after - committed[9:0];
 
   // ===== Paces =====
 
@@ -780,23 +804,19 @@ module kv_streams
   // ===== Following: replicated, committed =====
 
   number_t told_committed;  // min(committed, accepted)
-  logic advances, repeated, gaps, contradicts, fits, empty_then;
-  always_comb begin
-    told_committed = op_i.committed < look_accepted_q ? op_i.committed : look_accepted_q;
-    advances = op_i.committed > look_committed_q && look_accepted_q != look_committed_q;
-    repeated = op_i.number <= look_accepted_q;
-    gaps = op_i.number != look_accepted_q + 1'b1;
-    // Nothing is undecided then.
-    empty_then = advances ? op_i.committed >= look_accepted_q : look_accepted_q == look_committed_q;
-    fits = !(distance(advances ? told_committed : look_committed_q, look_accepted_q) >= 9'(WindowEntries));
-    contradicts = leader != stream_q || !fits
-        || op_i.status == StatusOk && op_i.version != {op_i.epoch[23:0], op_i.number};
-  end
+  logic advances, contradicts, fits, empty_then;
+  assign told_committed = reaches_q ? look_accepted_q : op_i.committed;
+  assign advances = passes_q && !empty_q;
+  // Nothing is undecided then.
+  assign empty_then = empty_q || advances && reaches_q;
+  assign fits = !(distance(advances ? told_committed : look_committed_q, look_accepted_q) >= 9'(WindowEntries));
+  assign contradicts = !follows_leader_q || !fits || op_i.status == StatusOk && !numbered_q;
 
   // ===== Sweeps over what is undecided =====
 
   logic sweep_drops_q, sweep_drops_d;  // drop_undecided; otherwise refuse_waiting
   number_t sweep_number_q, sweep_number_d;  // the last one that was seen to
+  logic [6:0] resends_q, resends_d;  // that are left of a burst
   logic read_known_q, read_known_d;  // what was read has come, and stays
   stream_t burst_to_q, burst_to_d;
   stream_set_t bursts_q, bursts_d;
@@ -847,7 +867,7 @@ module kv_streams
   always_comb begin
     session_o = '{
         command: SessionBegin,
-        room: distance(committed, accepted) < 9'(WindowEntries) && accepted != '1 - 1'b1,
+        room: room_q,
         client: op_i.asker.client,
         request: op_i.asker.request,
         status: StatusOk,
@@ -866,7 +886,8 @@ module kv_streams
       || state_q == Reserve && !reserve_sent_q;
   assign reserve_bucket_o = op_i.place.bucket;
 
-  assign lookup_valid_o = state_q == Find && find_done_i && !find_hit_i || state_q == Lookup && !found_q || execute_asks;
+  assign lookup_valid_o = state_q == Find && find_done_i && !find_hit_i || state_q == Lookup && !found_q
+      || execute_asks;
   assign lookup_o = '{
           kind: state_q == Execute ? LookupFind : LookupRead,
           key: op_i.key,
@@ -876,9 +897,10 @@ module kv_streams
 
   // A follower's, or a leader's.
   logic act_accepts;
-  assign act_accepts = in_act && op_i.kind == OpWrite && !other_stream && follows && !repeated && !gaps && !contradicts
+  assign act_accepts = in_act && op_i.kind == OpWrite && !other_stream && follows && !repeated_q && !gaps_q
+      && !contradicts
       && (!journaling || !journal_valid_q);
-  assign push_valid_o = (act_accepts || state_q == Push && message_free) && pace_ready && place_free;
+  assign push_valid_o = (act_accepts || state_q == Push && message_free) && pace_ready && place_free_q;
   assign push_stream_o = stream_q;
   assign push_number_o = in_act ? op_i.number : following;
   logic leads;  // the entry is of this node's stream
@@ -898,7 +920,7 @@ module kv_streams
 
   logic sweeps;  // there is another entry
   assign sweeps = state_q == SweepNext && sweep_number_q != accepted;
-  assign read_valid_o = state_q == ResendNext && sweep_number_q < again_last || sweeps && sweep_drops_q && !release_q;
+  assign read_valid_o = state_q == ResendNext && resends_q != '0 || sweeps && sweep_drops_q && !release_q;
   assign read_stream_o = state_q == SweepNext ? sweep_stream_q : stream_q;
   assign read_number_o = sweep_number_q + 1'b1;
   assign take_valid_o = sweeps && !sweep_drops_q;
@@ -986,6 +1008,7 @@ module kv_streams
     sweep_stream_d = sweep_stream_q;
     sweep_number_d = sweep_number_q;
     read_known_d = read_known_q;
+    resends_d = resends_q;
     burst_to_d = burst_to_q;
     bursts_d = bursts_q;
 
@@ -1080,19 +1103,19 @@ module kv_streams
               events.dropped_wrong_role = 2'(!other_stream);
               op_takes = 1'b1;
               state_d = End;
-            end else if (repeated || gaps || contradicts) begin
+            end else if (repeated_q || gaps_q || contradicts) begin
               pace_progress = advances;
               pace_arm = advances && !empty_then;
               pace_valid = advances;
               if (!advances || pace_ready) begin
                 events.dropped_old_epoch = older_q;
                 events.dropped_future_epoch = newer_q;
-                events.writes_repeated = repeated;
-                events.gaps = !repeated && gaps;
-                events.dropped_contradiction = 2'(!repeated && !gaps);
+                events.writes_repeated = repeated_q;
+                events.gaps = !repeated_q && gaps_q;
+                events.dropped_contradiction = 2'(!repeated_q && !gaps_q);
                 committed_write = advances;
                 due_d[stream_q] = 1'b1;
-                if (!repeated && gaps) gap_d[stream_q] = 1'b1;
+                if (!repeated_q && gaps_q) gap_d[stream_q] = 1'b1;
                 op_takes = 1'b1;
                 state_d  = End;
               end
@@ -1135,7 +1158,7 @@ module kv_streams
             end else if (role_q != RoleFull || !from_known || !followers[from]) begin
               events.dropped_wrong_role = 2'd1;
               state_d = End;
-            end else if (op_i.accepted > look_accepted_q) begin
+            end else if (beyond_q) begin
               events.dropped_contradiction = 2'd1;
               state_d = End;
             end else begin
@@ -1394,7 +1417,7 @@ module kv_streams
 
       Room: begin
         session_sent_d = 1'b0;
-        if (distance(retired_q[stream_q], committed) == '0 && !release_q) state_d = Reserve;
+        if (retired_q[stream_q] == committed[8:0] && !release_q) state_d = Reserve;
       end
 
       Cancel: begin
@@ -1454,16 +1477,19 @@ module kv_streams
 
       // send_again
       Resend: begin
-        sweep_number_d = again_after < committed ? committed : again_after;
+        // What is committed is not sent again.
+        sweep_number_d = committed + number_t'(again_ahead);
+        resends_d = again_ahead[9] ? '0 : again_count;
         state_d = ResendNext;
       end
 
       ResendNext: begin
-        if (sweep_number_q >= again_last) begin
+        if (resends_q == '0) begin
           state_d = resent_q;
         end else begin
           if (read_ready_i) begin
             sweep_number_d = sweep_number_q + 1'b1;
+            resends_d = resends_q - 1'b1;
             read_known_d = 1'b0;
             state_d = ResendSend;
           end
@@ -1558,7 +1584,9 @@ module kv_streams
         end
       end
 
-      BurstsTold: state_d = again ? Resend : Bursts;
+      BurstsTold: state_d = BurstsKnown;
+
+      BurstsKnown: state_d = again ? Resend : Bursts;
 
       Rearm: begin
         pace = op_pace;
@@ -1840,7 +1868,14 @@ module kv_streams
         sweep_stream_d = sweep_stream_q + 1'b1;
         cleared_d = CutRemembered;
         drained_d = SweepStream;
-        if (cut_length < committed && !planted(BugAcknowledgeBeforeReplicating) && !planted(BugEpochNotChecked)) begin
+        // One stream after the other, as the twin: their order tells in which order sessions are remembered.
+        if (!committer_idle_i) begin
+          sweep_stream_d = sweep_stream_q;
+        end else if (cut_length < committed && !planted(
+                BugAcknowledgeBeforeReplicating
+            ) && !planted(
+                BugEpochNotChecked
+            )) begin
           // Some member took back what it had acknowledged: no state can be trusted.
           state_d = Lose;
         end else begin
@@ -1949,6 +1984,7 @@ module kv_streams
     find_sent_q     <= find_sent_d;
     find_known_q    <= find_known_d;
     read_known_q    <= read_known_d;
+    resends_q       <= resends_d;
     sweep_drops_q   <= sweep_drops_d;
     sweep_stream_q  <= sweep_stream_d;
     sweep_number_q  <= sweep_number_d;
@@ -1995,7 +2031,7 @@ module kv_streams
       assert (!mover_busy_q || value_valid_i)
       else $error("the beats of a value paused");
       for (int unsigned i = 0; i < Streams; i++) begin
-        assert (committed_q[i] <= accepted_q[i] && retired_q[i] <= committed_q[i])
+        assert (committed_q[i] <= accepted_q[i] && committed_q[i][8:0] - retired_q[i] <= 9'(WindowEntries))
         else
           $error(
               "stream %0d: retired %0d, committed %0d, accepted %0d", i, retired_q[i], committed_q[i], accepted_q[i]
