@@ -17,31 +17,31 @@ module datagram_check
 #(
   parameter int unsigned FrameBytesMax = 9216
 ) (
-  input  logic                         clk_i,
-  input  logic                         rst_ni,
-  input  logic                         enable_i,
-  input  mac_address_t                 hardware_i,
-  input  ipv4_address_t                address_i,
-  input  peer_t         [NodesMax-1:0] peers_i,
-  input  logic                         rx_valid_i,
-  input  logic         [ BeatBits-1:0] rx_data_i,
-  input  logic         [BeatBytes-1:0] rx_keep_i,
-  input  logic                         rx_last_i,
-  input  logic                         rx_error_i,
-  output logic                         beat_valid_o,
-  output logic                         beat_last_o,
-  output logic         [ BeatBits-1:0] beat_o,
+  input  logic                          clk_i,
+  input  logic                          rst_ni,
+  input  logic                          enable_i,
+  input  mac_address_t                  hardware_i,
+  input  ipv4_address_t                 address_i,
+  input  peer_t         [ NodesMax-1:0] peers_i,
+  input  logic                          rx_valid_i,
+  input  logic          [ BeatBits-1:0] rx_data_i,
+  input  logic          [BeatBytes-1:0] rx_keep_i,
+  input  logic                          rx_last_i,
+  input  logic                          rx_error_i,
+  output logic                          beat_valid_o,
+  output logic                          beat_last_o,
+  output logic          [ BeatBits-1:0] beat_o,
   // Valid with the first beat.
-  output logic                         peer_o,
-  output node_t                        from_o,
+  output logic                          peer_o,
+  output node_t                         from_o,
   // With the last beat: it has not found room, and there is to be no verdict.
-  input  logic                         lost_i,
-  output logic                         verdict_valid_o,
-  output logic                         verdict_good_o,
-  output logic                         received_o,
-  output logic                         malformed_o,
-  output logic                         lost_o,
-  output logic                         idle_o
+  input  logic                          lost_i,
+  output logic                          verdict_valid_o,
+  output logic                          verdict_good_o,
+  output logic                          received_o,
+  output logic                          malformed_o,
+  output logic                          lost_o,
+  output logic                          idle_o
 );
 
   localparam logic [15:0] Magic = "WF";
@@ -60,20 +60,20 @@ module datagram_check
 
   // Stage 0: what the CRC covers of a beat. It ends 6 + 8 `crc_at` bytes behind the begin of one of the beats.
 
-  logic        rx_first_q;
-  logic [15:0] rx_udp_bytes;
+  logic                 rx_first_q;
+  logic [         15:0] rx_udp_bytes;
   // verilator lint_off UNUSEDSIGNAL
-  logic [15:0] rx_crc;  // where it begins; too long ones, and those not in units of 8 bytes, are refused later
+  logic [         15:0] rx_crc;  // where it begins; too long ones, and those not in units of 8 bytes, are refused later
   // verilator lint_on UNUSEDSIGNAL
-  logic [ 2:0] crc_at_q;
-  logic [ 2:0] crc_at;
+  logic [          2:0] crc_at_q;
+  logic [          2:0] crc_at;
   // Beats with covered bytes behind this one; whether a beat without any has come.
-  logic [ 7:0] left_q;
-  logic        past_q;
-  logic        rx_ends;
-  logic        rx_kept;
-  logic        rx_short;
-  logic        rx_whole;  // all of the beat is covered, but for headers
+  logic [          7:0] left_q;
+  logic                 past_q;
+  logic                 rx_ends;
+  logic                 rx_kept;
+  logic                 rx_short;
+  logic                 rx_whole;  // all of the beat is covered, but for headers
   logic [BeatBytes-1:0] rx_covered;
 
   assign rx_udp_bytes = at16(rx_data_i, 38);
@@ -146,13 +146,34 @@ module datagram_check
   logic ours_first, ours_q, ours, header_good, header_good_q;
   logic [15:0] udp_bytes;
   assign udp_bytes = at16(data_q, 38);
-  assign ours_first = enable_i && {at16(data_q, 0), at32(data_q, 2)} == hardware_i
-      && at32(data_q, 12) >> 8 == 32'h08_0045 && (at16(data_q, 20) & 16'hbfff) == '0
-      && at8(data_q, 23) == 8'd17 && at32(data_q, 30) == address_i && at16(data_q, 36) == DatagramPort;
-  assign header_good = at16(data_q, 42) == Magic && at8(data_q, 44) == Version && at8(data_q, 45) != '0
-      && at16(data_q, 46) == udp_bytes - 16'd8 && at16(data_q, 48) == '0
-      && at16(data_q, 16) == udp_bytes + 16'd20
-      && udp_bytes[2:0] == '0 && udp_bytes >= UdpBytesMin && udp_bytes <= 16'(FrameBytesMax - 34);
+  assign ours_first = enable_i && {at16(
+      data_q, 0
+  ), at32(
+      data_q, 2
+  )} == hardware_i && at32(
+      data_q, 12
+  ) >> 8 == 32'h08_0045 && (at16(
+      data_q, 20
+  ) & 16'hbfff) == '0 && at8(
+      data_q, 23
+  ) == 8'd17 && at32(
+      data_q, 30
+  ) == address_i && at16(
+      data_q, 36
+  ) == DatagramPort;
+  assign header_good = at16(
+      data_q, 42
+  ) == Magic && at8(
+      data_q, 44
+  ) == Version && at8(
+      data_q, 45
+  ) != '0 && at16(
+      data_q, 46
+  ) == udp_bytes - 16'd8 && at16(
+      data_q, 48
+  ) == '0 && at16(
+      data_q, 16
+  ) == udp_bytes + 16'd20 && udp_bytes[2:0] == '0 && udp_bytes >= UdpBytesMin && udp_bytes <= 16'(FrameBytesMax - 34);
   assign ours = first_q ? ours_first : ours_q;
 
   assign beat_valid_o = valid_q && ours;
@@ -176,7 +197,7 @@ module datagram_check
   logic [16:0] sums_q[3];
   logic [18:0] sum_q;
   logic [16:0] folded;
-  logic        first_1_q, dont_fragment_q, sum_good;
+  logic first_1_q, dont_fragment_q, sum_good;
   always_ff @(posedge clk_i) begin
     fixed_sum_q <= 18'(16'h4500) + 18'(8'd17) + 18'(address_i[31:16]) + 18'(address_i[15:0]);
     first_1_q   <= valid_q && first_q;
@@ -187,11 +208,10 @@ module datagram_check
       dont_fragment_q <= at8(data_q, 20) != '0;
     end
     if (first_1_q) begin
-      sum_q <= (19'(sums_q[0]) + 19'(sums_q[1]))
-          + (19'(sums_q[2]) + 19'(fixed_sum_q + {3'd0, dont_fragment_q, 14'd0}));
+      sum_q <= (19'(sums_q[0]) + 19'(sums_q[1])) + (19'(sums_q[2]) + 19'(fixed_sum_q + {3'd0, dont_fragment_q, 14'd0}));
     end
   end
-  assign folded = 17'(sum_q[15:0]) + 17'(sum_q[18:16]);
+  assign folded   = 17'(sum_q[15:0]) + 17'(sum_q[18:16]);
   assign sum_good = folded == 17'h0_ffff;
 
   // The CRC and the zeros before it.
@@ -200,7 +220,7 @@ module datagram_check
   logic [31:0] crc_scaled_q;
   logic [31:0] crc_register;
   logic [31:0] unused_register;
-  logic        zeros, zeros_q;
+  logic zeros, zeros_q;
 
   always_comb begin
     crc   = '0;

@@ -17,24 +17,24 @@ module datagram_split
 #(
   parameter int unsigned Engines = 1
 ) (
-  input  logic                               clk_i,
-  input  logic                               rst_ni,
-  input  logic                               beat_valid_i,
-  output logic                               beat_ready_o,
-  input  logic                               beat_last_i,
-  input  logic              [BeatBits-1:0]   beat_i,
+  input  logic                             clk_i,
+  input  logic                             rst_ni,
+  input  logic                             beat_valid_i,
+  output logic                             beat_ready_o,
+  input  logic                             beat_last_i,
+  input  logic              [BeatBits-1:0] beat_i,
   // Valid with the first beat.
-  input  logic                               peer_i,
-  input  node_t                              from_i,
-  output logic                               message_valid_o,
-  input  logic                               message_ready_i,
-  output message_received_t                  message_o,
-  output logic                               payload_valid_o,
-  input  logic                               payload_ready_i,
-  output beat_t                              payload_o,
-  output logic                               without_engine_o,
-  output logic                               malformed_o,
-  output logic                               idle_o
+  input  logic                             peer_i,
+  input  node_t                            from_i,
+  output logic                             message_valid_o,
+  input  logic                             message_ready_i,
+  output message_received_t                message_o,
+  output logic                             payload_valid_o,
+  input  logic                             payload_ready_i,
+  output beat_t                            payload_o,
+  output logic                             without_engine_o,
+  output logic                             malformed_o,
+  output logic                             idle_o
 );
 
   localparam int unsigned EngineBits = Engines > 1 ? $clog2(Engines) : 1;
@@ -60,43 +60,43 @@ module datagram_split
     Skip
   } state_e;
 
-  state_e              state_q, state_d;
+  state_e state_q, state_d;
   // The beat in which the next word begins; the one behind it is at the input.
-  logic [BeatBits-1:0] low_q;
-  logic                low_last_q;
-  logic [         2:0] at_q;
-  words_t              left_q;      // words of messages in the datagram
-  logic [         7:0] count_q;     // messages in it
-  words_t              words_q;     // of the payload
-  message_bytes_t      bytes_q;
-  logic                mine_q;
-  logic                peer_q;
-  node_t               from_q;
-  caller_t             caller_q;
-  pending_t            held_q, pending_q;
+  logic           [BeatBits-1:0] low_q;
+  logic                          low_last_q;
+  logic           [         2:0] at_q;
+  words_t                        left_q;  // words of messages in the datagram
+  logic           [         7:0] count_q;  // messages in it
+  words_t                        words_q;  // of the payload
+  message_bytes_t                bytes_q;
+  logic                          mine_q;
+  logic                          peer_q;
+  node_t                         from_q;
+  caller_t                       caller_q;
+  pending_t held_q, pending_q;
 
-  logic                front;       // a datagram begins
-  logic         [63:0] header;      // the first byte on the left
-  logic         [ 7:0] engine;
-  logic         [15:0] bytes;
-  logic                known;
-  words_t              left;
-  logic         [ 7:0] count;
-  logic         [13:0] need;
-  logic                bad;
-  logic                final_header;
-  logic                decode;      // a header is taken, good or bad
-  logic                mine;
-  logic                step;        // a beat of payload is taken
-  logic         [ 3:0] step_words;
-  logic         [ 3:0] sum_at;
-  logic                step_ends;
-  logic                shift;
-  logic                done_low_last;
-  logic                ends;        // nothing of the datagram is left to look at
-  logic                buffer_ready;
-  logic                taken;
-  logic                room;
+  logic          front;  // a datagram begins
+  logic   [63:0] header;  // the first byte on the left
+  logic   [ 7:0] engine;
+  logic   [15:0] bytes;
+  logic          known;
+  words_t        left;
+  logic   [ 7:0] count;
+  logic   [13:0] need;
+  logic          bad;
+  logic          final_header;
+  logic          decode;  // a header is taken, good or bad
+  logic          mine;
+  logic          step;  // a beat of payload is taken
+  logic   [ 3:0] step_words;
+  logic   [ 3:0] sum_at;
+  logic          step_ends;
+  logic          shift;
+  logic          done_low_last;
+  logic          ends;  // nothing of the datagram is left to look at
+  logic          buffer_ready;
+  logic          taken;
+  logic          room;
 
   // Headers.
 
@@ -128,8 +128,7 @@ module datagram_split
   assign mine = known && !bad;
 
   // A message that waits for the next header moves on when that comes.
-  assign room = front ? !held_q.valid && !pending_q.valid
-                      : !pending_q.valid || (!pending_q.last && !held_q.valid);
+  assign room = front ? !held_q.valid && !pending_q.valid : !pending_q.valid || (!pending_q.last && !held_q.valid);
 
   always_comb begin
     decode = 1'b0;
@@ -244,7 +243,7 @@ module datagram_split
   assign message_o = '{
           last: offered.last,
           peer: peer_q,
-          from: from_q,
+          from : from_q,
           caller: caller_q,
           engine: 8'(offered.engine),
           message: offered.message,

@@ -12,52 +12,52 @@ module message_pack
 #(
   parameter logic [7:0] Engine = 8'd0
 ) (
-  input  logic                           clk_i,
-  input  logic                           rst_ni,
-  input  logic                           message_valid_i,
-  output logic                           message_ready_o,
-  input  logic           [          7:0] message_i,
-  input  message_bytes_t                 bytes_i,
+  input  logic                          clk_i,
+  input  logic                          rst_ni,
+  input  logic                          message_valid_i,
+  output logic                          message_ready_o,
+  input  logic           [         7:0] message_i,
+  input  message_bytes_t                bytes_i,
   // The payload is swallowed.
-  input  logic                           drop_i,
-  input  logic                           body_valid_i,
-  output logic                           body_ready_o,
-  input  beat_t                          body_i,
+  input  logic                          drop_i,
+  input  logic                          body_valid_i,
+  output logic                          body_ready_o,
+  input  beat_t                         body_i,
   // Never stalled.
-  output logic                           beat_valid_o,
-  output logic           [ BeatBits-1:0] beat_o,
+  output logic                          beat_valid_o,
+  output logic           [BeatBits-1:0] beat_o,
   // The CRC's register. If its bytes end in the first half of a beat, 32 bytes of zeros have still to be taken back.
-  output logic                           crc_valid_o,
-  output logic           [         31:0] crc_o,
-  output logic                           idle_o
+  output logic                          crc_valid_o,
+  output logic           [        31:0] crc_o,
+  output logic                          idle_o
 );
 
   localparam int unsigned HeaderBytes = 58;
   localparam int unsigned RoomBytes = BeatBytes - HeaderBytes;
 
-  logic           busy_q;
-  logic           drop_q;
-  logic           first_q;   // no beat has been made
-  logic           flush_q;   // all of the payload has come
-  logic           empty_q;
-  logic [7:0]     message_q;
-  message_bytes_t bytes_q;
-  logic [12:0]    words;
-  logic           make;
-  logic           ends;
-  logic           take;
+  logic                               busy_q;
+  logic                               drop_q;
+  logic                               first_q;  // no beat has been made
+  logic                               flush_q;  // all of the payload has come
+  logic                               empty_q;
+  logic           [              7:0] message_q;
+  message_bytes_t                     bytes_q;
+  logic           [             12:0] words;
+  logic                               make;
+  logic                               ends;
+  logic                               take;
 
   // The header of the datagram and of its message, the first byte on the left.
-  logic [127:0] header;
-  logic [BeatBytes-1:0] keep;
-  logic [8*HeaderBytes-1:0] carry_q;
-  logic [BeatBits-1:0] beat_q;
-  logic beat_valid_q;
-  logic beat_first_q;
-  logic beat_last_q;
-  logic last_share_q;
-  logic [1:0] steps_q;
-  logic [1:0] steps_share_q;
+  logic           [            127:0] header;
+  logic           [    BeatBytes-1:0] keep;
+  logic           [8*HeaderBytes-1:0] carry_q;
+  logic           [     BeatBits-1:0] beat_q;
+  logic                               beat_valid_q;
+  logic                               beat_first_q;
+  logic                               beat_last_q;
+  logic                               last_share_q;
+  logic           [              1:0] steps_q;
+  logic           [              1:0] steps_share_q;
 
   assign words = 13'(bytes_q >> 3) + 13'(bytes_q[2:0] != '0);
   assign header = {"WF", 8'd2, 8'd1, {words, 3'd0} + 16'd24, 16'd0, Engine, message_q, bytes_q, 32'd0};

@@ -8,49 +8,49 @@ module message_route
   import weft_pkg::*;
   import engines_pkg::*;
 (
-  input  logic                               clk_i,
-  input  logic                               rst_ni,
-  input  ipv4_address_t                      address_i,
-  input  peer_t               [NodesMax-1:0] peers_i,
-  input  logic                               forget_i,
-  input  logic                               learn_valid_i,
-  input  node_t                              learn_node_i,
-  input  mac_address_t                       learn_mac_i,
-  input  logic                               message_valid_i,
-  output logic                               message_ready_o,
-  input  logic                               reply_i,
-  input  node_set_t                          to_i,
-  input  mac_address_t                       mac_i,
-  input  ipv4_address_t                      caller_i,
-  input  logic                [        15:0] port_i,
+  input  logic                         clk_i,
+  input  logic                         rst_ni,
+  input  ipv4_address_t                address_i,
+  input  peer_t         [NodesMax-1:0] peers_i,
+  input  logic                         forget_i,
+  input  logic                         learn_valid_i,
+  input  node_t                        learn_node_i,
+  input  mac_address_t                 learn_mac_i,
+  input  logic                         message_valid_i,
+  output logic                         message_ready_o,
+  input  logic                         reply_i,
+  input  node_set_t                    to_i,
+  input  mac_address_t                 mac_i,
+  input  ipv4_address_t                caller_i,
+  input  logic          [        15:0] port_i,
   // Of its payload: words of 8 bytes.
-  input  logic                [         7:0] words_i,
-  output logic                               lookup_valid_o,
-  input  logic                               lookup_ready_i,
-  output ipv4_address_t                      lookup_o,
-  input  logic                               result_valid_i,
-  output logic                               result_ready_o,
-  input  logic                               result_hit_i,
-  input  mac_address_t                       result_mac_i,
-  output logic                               route_valid_o,
-  input  logic                               route_ready_i,
-  output logic                               send_o,
-  output logic                               final_o,
-  output mac_address_t                       mac_o,
-  output ipv4_address_t                      destination_o,
-  output logic                [        15:0] port_o,
-  output logic                [        15:0] checksum_o,  // of the IPv4 header
-  output logic                [         7:0] words_o,
-  output logic                               without_peer_o,
-  output logic                               without_neighbour_o,
-  output logic                               idle_o
+  input  logic          [         7:0] words_i,
+  output logic                         lookup_valid_o,
+  input  logic                         lookup_ready_i,
+  output ipv4_address_t                lookup_o,
+  input  logic                         result_valid_i,
+  output logic                         result_ready_o,
+  input  logic                         result_hit_i,
+  input  mac_address_t                 result_mac_i,
+  output logic                         route_valid_o,
+  input  logic                         route_ready_i,
+  output logic                         send_o,
+  output logic                         final_o,
+  output mac_address_t                 mac_o,
+  output ipv4_address_t                destination_o,
+  output logic          [        15:0] port_o,
+  output logic          [        15:0] checksum_o,           // of the IPv4 header
+  output logic          [         7:0] words_o,
+  output logic                         without_peer_o,
+  output logic                         without_neighbour_o,
+  output logic                         idle_o
 );
 
   typedef struct packed {
     logic          reply;
     mac_address_t  mac;
     ipv4_address_t address;
-    logic [15:0]   port;   // or the set of peers
+    logic [15:0]   port;     // or the set of peers
     logic [7:0]    words;
   } entry_t;
 
@@ -65,20 +65,20 @@ module message_route
 
   // Which peer is next.
 
-  entry_t       entry;
-  logic         entry_valid;
-  logic         entry_ready;
-  logic         stations_ready;
-  node_set_t    rest_q;      // of the set, if it has been begun
-  logic         begun_q;
-  node_set_t    set;
-  node_set_t    behind;
-  node_t        node;
-  peer_t        peer;
-  logic         known;
-  mac_address_t mac;
-  logic         asked_q;
-  logic [4:0]   unused_level;
+  entry_t             entry;
+  logic               entry_valid;
+  logic               entry_ready;
+  logic               stations_ready;
+  node_set_t          rest_q;  // of the set, if it has been begun
+  logic               begun_q;
+  node_set_t          set;
+  node_set_t          behind;
+  node_t              node;
+  peer_t              peer;
+  logic               known;
+  mac_address_t       mac;
+  logic               asked_q;
+  logic         [4:0] unused_level;
 
   fifo #(
     .T    (entry_t),
@@ -105,19 +105,19 @@ module message_route
   end
 
   // The route whose station may have to be asked for.
-  route_t       asking_q;
-  logic         asking_valid_q;
-  logic         asking_known_q;
-  node_t        asking_node_q;
-  logic [18:0]  sum_q;
-  logic         asking_done;    // goes on, or is given up
-  logic         asking_ready;
-  logic         take;
-  route_t       route_q;
-  logic         route_valid_q;
-  logic         told;
-  logic         drop;
-  logic         last;
+  route_t        asking_q;
+  logic          asking_valid_q;
+  logic          asking_known_q;
+  node_t         asking_node_q;
+  logic   [18:0] sum_q;
+  logic          asking_done;  // goes on, or is given up
+  logic          asking_ready;
+  logic          take;
+  route_t        route_q;
+  logic          route_valid_q;
+  logic          told;
+  logic          drop;
+  logic          last;
 
   assign last = entry.reply || behind == '0;
   assign asking_ready = !asking_valid_q || asking_done;

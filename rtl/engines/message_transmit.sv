@@ -68,21 +68,21 @@ module message_transmit
 
   // Messages come in.
 
-  pointer_t   tail_q;       // beats written
-  pointer_t   front_q;      // of the message that is being sent
-  pointer_t   level;
-  logic       room;
-  logic       too_large;
-  logic       accept;
-  logic       pack_ready;
-  logic       queue_ready;
-  logic       beat_valid;
-  logic [BeatBits-1:0] beat;
-  logic       crc_in_valid;
-  logic [31:0] crc_in;
-  logic       pack_idle;
-  logic       route_idle;
-  logic [7:0] words_in;
+  pointer_t                tail_q;  // beats written
+  pointer_t                front_q;  // of the message that is being sent
+  pointer_t                level;
+  logic                    room;
+  logic                    too_large;
+  logic                    accept;
+  logic                    pack_ready;
+  logic                    queue_ready;
+  logic                    beat_valid;
+  logic     [BeatBits-1:0] beat;
+  logic                    crc_in_valid;
+  logic     [        31:0] crc_in;
+  logic                    pack_idle;
+  logic                    route_idle;
+  logic     [         7:0] words_in;
 
   assign level = tail_q - front_q;
   // One message more may be on its way.
@@ -112,15 +112,15 @@ module message_transmit
     .idle_o         (pack_idle)
   );
 
-  logic          route_valid;
-  logic          route_ready;
-  logic          route_send;
-  logic          route_final;
-  mac_address_t  route_mac;
-  ipv4_address_t route_destination;
-  logic [15:0]   route_port;
-  logic [15:0]   route_checksum;
-  logic [7:0]    route_words;
+  logic                 route_valid;
+  logic                 route_ready;
+  logic                 route_send;
+  logic                 route_final;
+  mac_address_t         route_mac;
+  ipv4_address_t        route_destination;
+  logic          [15:0] route_port;
+  logic          [15:0] route_checksum;
+  logic          [ 7:0] route_words;
 
   message_route i_route (
     .clk_i,
@@ -163,38 +163,38 @@ module message_transmit
   // Frames go out: the beats are read again for each.
 
   typedef struct packed {
-    logic       first;
-    logic       crc;    // begins in this beat
-    logic       rest;   // of the CRC, and nothing else
-    logic       last;
-    logic       done;   // with the message
+    logic first;
+    logic crc;    // begins in this beat
+    logic rest;   // of the CRC, and nothing else
+    logic last;
+    logic done;   // with the message
   } step_t;
 
-  pointer_t            fetch_q;      // next beat to read
-  logic                begun_q;
-  logic [4:0]          left_q;       // beats behind this one, without the rest of a CRC
-  logic [4:0]          left;
-  logic                rest_q;       // the rest of the CRC is next
-  logic                there;
-  logic                fetch;
-  logic                forgo;        // nothing is sent
-  logic                leaves;
-  logic                crc_valid;
-  logic [31:0]         crc_register;
-  logic [31:0]         crc_complement;
-  logic [31:0]         crc;
-  logic                crc_taken;
-  logic [2:0]          crc_at;       // 8 bytes times this, and 6, are before the CRC
-  logic [5:0]          unused_level;
-  step_t               step;
-  step_t               step_q;
-  logic                step_valid_q;
-  logic                step_ready;
-  logic                ends;
-  logic [BeatBits-1:0] stored;
-  logic [BeatBits-1:0] data;
-  logic                out_valid_q;
-  beat_t               out_q;
+  pointer_t                fetch_q;  // next beat to read
+  logic                    begun_q;
+  logic     [         4:0] left_q;  // beats behind this one, without the rest of a CRC
+  logic     [         4:0] left;
+  logic                    rest_q;  // the rest of the CRC is next
+  logic                    there;
+  logic                    fetch;
+  logic                    forgo;  // nothing is sent
+  logic                    leaves;
+  logic                    crc_valid;
+  logic     [        31:0] crc_register;
+  logic     [        31:0] crc_complement;
+  logic     [        31:0] crc;
+  logic                    crc_taken;
+  logic     [         2:0] crc_at;  // 8 bytes times this, and 6, are before the CRC
+  logic     [         5:0] unused_level;
+  step_t                   step;
+  step_t                   step_q;
+  logic                    step_valid_q;
+  logic                    step_ready;
+  logic                    ends;
+  logic     [BeatBits-1:0] stored;
+  logic     [BeatBits-1:0] data;
+  logic                    out_valid_q;
+  beat_t                   out_q;
 
   ram #(
     .T    (logic [BeatBits-1:0]),
@@ -241,7 +241,7 @@ module message_transmit
   assign leaves = step_valid_q && step_ready;
   assign crc_taken = forgo || (leaves && step_q.last && step_q.done);
 
-  pointer_t after;   // the message
+  pointer_t after;  // the message
   assign after = step.rest ? fetch_q : fetch_q + 1'b1;
 
   always_ff @(posedge clk_i) begin
@@ -279,8 +279,8 @@ module message_transmit
   // gone with the last.
 
   logic [8*HeaderBytes-1:0] header;  // the first byte on the left
-  logic [15:0]              datagram_bytes;
-  logic [2:0]               crc_at_q;
+  logic [             15:0] datagram_bytes;
+  logic [              2:0] crc_at_q;
 
   assign datagram_bytes = 16'({route_words, 3'd0}) + 16'd24;
   assign header = {

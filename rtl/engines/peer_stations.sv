@@ -7,30 +7,30 @@ module peer_stations
   import weft_pkg::*;
   import engines_pkg::*;
 (
-  input  logic                         clk_i,
-  input  logic                         rst_ni,
-  input  peer_t         [NodesMax-1:0] peers_i,
-  input  logic                         forget_i,
-  input  logic                         learn_valid_i,
-  input  node_t                        learn_node_i,
-  input  mac_address_t                 learn_mac_i,
+  input  logic                        clk_i,
+  input  logic                        rst_ni,
+  input  peer_t        [NodesMax-1:0] peers_i,
+  input  logic                        forget_i,
+  input  logic                        learn_valid_i,
+  input  node_t                       learn_node_i,
+  input  mac_address_t                learn_mac_i,
   // What the neighbour table knows; lost if it comes together with what is heard.
-  input  logic                         told_valid_i,
-  input  node_t                        told_node_i,
-  input  mac_address_t                 told_mac_i,
-  input  node_t                        node_i,
-  output peer_t                        peer_o,
-  output logic                         known_o,
-  output mac_address_t                 mac_o,
+  input  logic                        told_valid_i,
+  input  node_t                       told_node_i,
+  input  mac_address_t                told_mac_i,
+  input  node_t                       node_i,
+  output peer_t                       peer_o,
+  output logic                        known_o,
+  output mac_address_t                mac_o,
   // All peers have been looked at since the reset.
-  output logic                         ready_o
+  output logic                        ready_o
 );
 
   // The peers are copied one by one, so that a change is seen, and that there is one choice among sixteen only.
   (* ram_style = "distributed" *)
-  peer_t        peers     [NodesMax];
+  peer_t        peers      [NodesMax];
   (* ram_style = "distributed" *)
-  mac_address_t macs      [NodesMax];
+  mac_address_t macs       [NodesMax];
   node_set_t    known_q;
   node_t        scan_q;
   logic         ready_q;
@@ -63,9 +63,9 @@ module peer_stations
     end
   end
 
-  assign peer_o = peers[node_i];
+  assign peer_o  = peers[node_i];
   assign known_o = known_q[node_i];
-  assign mac_o = macs[node_i];
+  assign mac_o   = macs[node_i];
   assign ready_o = ready_q;
 
 endmodule

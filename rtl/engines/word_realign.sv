@@ -16,7 +16,7 @@ module word_realign
   // Words 0 to 14 of both beats: the last of the second beat is not whole, and not needed.
   logic [14:0][63:0] words;
   // From an even word on.
-  logic [ 8:0][63:0] even;
+  logic [8:0][63:0] even;
   logic [BeatBytes-1:0] keep;
 
   assign words = (15 * 64)'({high_i, low_i} >> 16);

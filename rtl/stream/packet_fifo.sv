@@ -9,7 +9,7 @@
 // which are no more than those in which they came. Order: kept.
 // Stalls: never its input.
 module packet_fifo #(
-  parameter type         T     = logic [7:0],
+  parameter type         T     = logic   [7:0],
   // Elements; a power of two.
   parameter int unsigned Depth = 1024,
   // "block" or "ultra".

@@ -222,7 +222,7 @@ module kv_applies
   // What was found, and decisions.
 
   (* ram_style = "distributed" *)
-  probed_t probes [AppliesMax];
+  probed_t probes[AppliesMax];
   probed_t probed;
 
   // What was found is told a cycle after it is known, and in that cycle the next one's slot may already be there.

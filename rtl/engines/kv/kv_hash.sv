@@ -40,7 +40,7 @@ module kv_hash
     always_ff @(posedge clk_i) begin
       if (valid[word]) begin
         half_q     <= kv_mix_half(hash[64*word+:64] ^ key[word][KeyBits-1-:64], 1'b0);
-        half_key_q <= key[word] << 64;
+        half_key_q <= key_t'({key[word], 64'd0});
       end
       if (half_valid_q) begin
         hash_q <= kv_mix_half(half_q, 1'b1);

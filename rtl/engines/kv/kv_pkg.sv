@@ -121,7 +121,7 @@ package kv_pkg;
   typedef struct packed {
     op_kind_e        kind;
     logic            last;
-    node_t           from;
+    node_t from;
     logic            identified;   // OpBadRequest
     asker_t          asker;        // OpRequest, OpBadRequest; of OpWrite client and request
     operation_kind_e operation;
@@ -163,24 +163,24 @@ package kv_pkg;
   } value_source_e;
 
   typedef struct packed {
-    logic            reply;
-    node_set_t       to;
-    caller_t         caller;
-    kind_e           message;
-    logic [511:0]    header;
-    logic [6:0]      header_bytes;  // 0 to 64
-    value_source_e   source;
-    logic [15:0]     value_bytes;
-    stream_t         stream;        // ValueWindow
-    window_place_t   place;         // ValueWindow
+    logic          reply;
+    node_set_t     to;
+    caller_t       caller;
+    kind_e         message;
+    logic [511:0]  header;
+    logic [6:0]    header_bytes;  // 0 to 64
+    value_source_e source;
+    logic [15:0]   value_bytes;
+    stream_t       stream;        // ValueWindow
+    window_place_t place;         // ValueWindow
   } outgoing_t;
 
   // Lookups in the table.
   typedef enum logic [1:0] {
-    LookupRead,   // the value of a key
-    LookupFind,   // its version only
-    LookupPass,   // nothing: keeps its turn among the others
-    LookupFetch   // the slot at (bucket, way) of `place`
+    LookupRead,  // the value of a key
+    LookupFind,  // its version only
+    LookupPass,  // nothing: keeps its turn among the others
+    LookupFetch  // the slot at (bucket, way) of `place`
   } lookup_kind_e;
 
   typedef struct packed {
@@ -224,23 +224,23 @@ package kv_pkg;
 
   typedef struct packed {
     session_command_e command;
-    logic             room;      // SessionBegin
+    logic             room;     // SessionBegin
     logic [63:0]      client;
     logic [63:0]      request;
-    status_e          status;    // SessionRecord
-    version_t         version;   // SessionRecord
-    logic [31:0]      index;     // SessionExport
+    status_e          status;   // SessionRecord
+    version_t         version;  // SessionRecord
+    logic [31:0]      index;    // SessionExport
   } session_request_t;
 
   typedef enum logic [2:0] {
-    SeenAdmitted,    // never seen, and now pending
-    SeenNoRoom,      // never seen, and there was no `room`
-    SeenRefused,     // never seen, and the node remembers as many clients as it can
+    SeenAdmitted,   // never seen, and now pending
+    SeenNoRoom,     // never seen, and there was no `room`
+    SeenRefused,    // never seen, and the node remembers as many clients as it can
     SeenRecorded,
-    SeenIgnored,     // pending or superseded
-    SessionUsed,     // SessionExport: the words follow
-    SessionUnused,   // SessionExport: nothing there
-    SessionEnd       // SessionExport: behind the last place
+    SeenIgnored,    // pending or superseded
+    SessionUsed,    // SessionExport: the words follow
+    SessionUnused,  // SessionExport: nothing there
+    SessionEnd      // SessionExport: behind the last place
   } session_verdict_e;
 
   typedef struct packed {
@@ -278,7 +278,7 @@ package kv_pkg;
   typedef struct packed {
     control_command_e command;
     logic             take;
-    node_t            from;
+    node_t from;
     node_set_t        to;
     logic [31:0]      attempt;   // TransferGive
     logic             sessions;  // TransferGive
@@ -294,9 +294,9 @@ package kv_pkg;
 
   typedef struct packed {
     control_verdict_e verdict;
-    node_set_t        heard;  // ViewHear: whom the sender has heard
-    logic             asked;  // a StateRequest was sent
-    logic             moved;  // TransferTake: the chunk was installed
+    node_set_t        heard;    // ViewHear: whom the sender has heard
+    logic             asked;    // a StateRequest was sent
+    logic             moved;    // TransferTake: the chunk was installed
   } control_answer_t;
 
   // Events of kv_control.
@@ -340,9 +340,9 @@ package kv_pkg;
     logic [1:0] dropped_contradiction;
     logic       configurations_ignored;
     logic       sessions_evicted_early;
-    logic       reads_from_window;     // of `reads`
-    logic       reads_in_one_access;   // of the memory
-    logic       applies_without_room;  // must not happen
+    logic       reads_from_window;       // of `reads`
+    logic       reads_in_one_access;     // of the memory
+    logic       applies_without_room;    // must not happen
   } kv_events_t;
 
   // What goes to a node's journal in memory, so that an acknowledgement says it is there: its value follows as beats.
