@@ -14,12 +14,17 @@ pub(crate) fn card(hardware: MacAddress, address: Ipv4Addr) -> RtlNicConfig {
         transport: weft_rdma::Config::default(),
         region_bytes: 0,
         bits_per_s: LinkConfig::default().bits_per_s,
-        hbm: latency(|hbm, _| hbm),
+        hbm: hbm(),
         host: latency(|_, host| host),
         pressure: None,
         power_on_seed: 0,
         engine: None,
     }
+}
+
+/// Of the card's high-bandwidth memory, as regions see it.
+pub(crate) fn hbm() -> Latency {
+    latency(|hbm, _| hbm)
 }
 
 /// A latency in clock cycles, out of those of the card's own memory and of the host's.

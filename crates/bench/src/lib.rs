@@ -5,6 +5,7 @@ mod gateware;
 pub mod histogram;
 pub mod kv;
 pub mod load;
+pub mod nic_kv;
 pub mod perfetto;
 pub mod perftest;
 pub mod progress;

@@ -221,12 +221,13 @@ impl Package {
         text
     }
 
-    /// The same for the packages of engines.
+    /// The same for the packages of engines. The list of all events is of both, and nobody holds one.
     pub(crate) fn rust_of_engines(&self) -> String {
-        self.rust_of(&self.named[self.shared.0..], &self.structs[self.shared.1..])
+        let structs = self.structs[self.shared.1..].iter().filter(|made| made.name != "nic_events_t");
+        self.rust_of(&self.named[self.shared.0..], structs)
     }
 
-    fn rust_of(&self, named: &[(String, u64)], structs: &[Struct]) -> String {
+    fn rust_of<'a>(&self, named: &[(String, u64)], structs: impl IntoIterator<Item = &'a Struct>) -> String {
         let mut text = String::new();
         for (name, value) in named {
             let _ = writeln!(text, "/// `{name}`.\npub const {}: u64 = {value};", screaming(name));

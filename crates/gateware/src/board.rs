@@ -7,7 +7,7 @@ use weft_time::Instant;
 use weft_waist::EngineStatus;
 
 use crate::CYCLE;
-use crate::axi::{AxiPort, Gate, Latency, Pressure, Timing, axi_ports};
+use crate::axi::{AxiPort, Gate, Latency, Pressure, axi_ports};
 use crate::engine::{Change, Engine, EngineEvent};
 use crate::mac::{Beat, FrameSink, FrameSource, TransmitMac};
 use crate::model::{
@@ -17,7 +17,7 @@ use crate::model::{
 
 type Model = model::Model<model::weft_nic::Top>;
 use crate::engine_package;
-use crate::hbm::{Hbm, HbmTiming};
+use crate::hbm::MemoryTiming;
 use crate::package::{self, AxiRead, Completion, ReceiveRequest, RpcCall, WorkRequest, WriteBeat};
 
 /// Idle cycles in a row after which the clock may stand still. One would do if no block were ever early with its `idle_o`.
@@ -31,7 +31,7 @@ pub(crate) struct BoardConfig {
     pub(crate) hbm: Latency,
     pub(crate) host: Latency,
     /// Of the engine's memory.
-    pub(crate) engine: HbmTiming,
+    pub(crate) engine: MemoryTiming,
     pub(crate) pressure: Option<Pressure>,
     /// What storage that reset leaves alone holds: zeros for 0, otherwise random bits.
     pub(crate) power_on_seed: u32,
@@ -143,10 +143,7 @@ impl Board {
             // A part of HBM.
             retransmission: port(config.hbm, 3),
             engine_memory: vec![0; ENGINE_MEMORY_BYTES as usize],
-            engine_port: AxiPort::with_timing(
-                Timing::Hbm(Hbm::new(config.engine)),
-                Gate::new(config.pressure, 5),
-            ),
+            engine_port: AxiPort::with_timing(config.engine.start(), Gate::new(config.pressure, 5)),
             status: EngineStatus::STARTING,
             status_is_news: false,
             posts: VecDeque::new(),

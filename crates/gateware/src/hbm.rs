@@ -5,7 +5,7 @@
 //! wide, and gives its bursts in the order in which they were asked, reads and writes apart: so did the card that the
 //! numbers come from (NIC-KV, which leaves reordering off).
 
-use crate::axi::WORD_BYTES;
+use crate::axi::{Latency, Timing, WORD_BYTES};
 
 /// Sizes and times, in clock cycles of 4 ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,25 @@ impl HbmTiming {
     /// The same memory behind a port that takes a beat every cycle, as the gateware's does: 1 KB takes what it takes in
     /// [`HbmTiming::NIC_KV`], whose path through converters carries 64 Gb/s, less than the line.
     pub const WIDE_PORT: Self = Self { beat_cycles: 1, read_cycles: 78, write_cycles: 80, ..Self::NIC_KV };
+}
+
+/// When the engine's memory answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryTiming {
+    /// Always after the same time.
+    Fixed(Latency),
+    /// As high-bandwidth memory does, with channels, banks and rows.
+    Hbm(HbmTiming),
+}
+
+impl MemoryTiming {
+    /// What it is at power-on.
+    pub(crate) fn start(self) -> Timing {
+        match self {
+            Self::Fixed(latency) => Timing::Fixed(latency),
+            Self::Hbm(timing) => Timing::Hbm(Hbm::new(timing)),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -32,7 +32,7 @@ mod registers;
 
 pub use axi::{Latency, Pressure};
 pub use engine::{EngineEvent, EnginePort};
-pub use hbm::HbmTiming;
+pub use hbm::{HbmTiming, MemoryTiming};
 pub use kv::{KvOutput, RtlKv, RtlKvConfig};
 pub use nic::{Arcs, EngineConfig, RtlNic, RtlNicConfig};
 

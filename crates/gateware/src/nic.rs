@@ -19,7 +19,7 @@ use weft_wire::ethernet::MacAddress;
 use crate::axi::{Latency, Pressure};
 use crate::board::{Board, BoardConfig};
 use crate::engine::{Engine, EnginePort};
-use crate::hbm::HbmTiming;
+use crate::hbm::{HbmTiming, MemoryTiming};
 use crate::queue_pair::{QueuePair, REPLY_TAG};
 use crate::registers::Registers;
 use crate::{CYCLE, package};
@@ -75,7 +75,7 @@ pub struct EngineConfig {
     /// A known bug to run with, 0 for none: `planted_bug_e` of the gateware.
     pub planted_bug: u8,
     /// The engine's memory.
-    pub memory: HbmTiming,
+    pub memory: MemoryTiming,
 }
 
 /// The Verilated gateware behind [`Nic`], and its driver behind [`RdmaDriver`].
@@ -165,7 +165,10 @@ impl RtlNic {
             region_bytes: config.region_bytes,
             hbm: config.hbm,
             host: config.host,
-            engine: config.engine.as_ref().map_or(HbmTiming::WIDE_PORT, |engine| engine.memory),
+            engine: config
+                .engine
+                .as_ref()
+                .map_or(MemoryTiming::Hbm(HbmTiming::WIDE_PORT), |engine| engine.memory),
             pressure: config.pressure,
             power_on_seed: config.power_on_seed,
         });

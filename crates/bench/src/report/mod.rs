@@ -2,6 +2,7 @@
 //!
 //! The page loads nothing and runs nothing: style and drawings are inside, and its content policy forbids the rest.
 
+pub mod curves;
 mod latency;
 mod markup;
 mod scale;

@@ -1,6 +1,7 @@
 //! `weft bench`: one measurement.
 
 pub(crate) mod kv;
+mod nic_kv;
 pub(crate) mod node_nic;
 mod rdma;
 
@@ -13,6 +14,8 @@ use crate::failure::{Failure, Verdict};
 pub(crate) enum Bench {
     /// The replicated key-value store under a workload, with a checked history
     Kv(kv::KvArguments),
+    /// NIC-KV's measurements again, on the key-value engine in gates, beside the paper's figures
+    NicKv(nic_kv::NicKvArguments),
     /// One verb of RDMA between a client and a server, beside what the link or the machine allows
     Rdma(rdma::RdmaArguments),
 }
@@ -22,6 +25,7 @@ impl Bench {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
             Self::Kv(arguments) => arguments.run(),
+            Self::NicKv(arguments) => arguments.run(),
             Self::Rdma(arguments) => arguments.run(),
         }
     }

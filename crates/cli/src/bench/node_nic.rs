@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use weft_bench::kv::simulated::NodeNic;
 use weft_bench::rdma::NicModel;
 use weft_sim::CostProfile;
-use weft_waist::{NODES_MAX, NodeId, NodeSet};
+use weft_waist::{NodeId, NodeSet};
 
 use crate::failure::Failure;
 use crate::parse;
@@ -121,7 +121,6 @@ mod tests {
         assert!(choose(NodeNicOptions { rtl_nodes: beyond, ..rtl() }, 3).unwrap_err().contains("node3"));
         assert!(choose(NodeNicOptions { profile: Some("fpga".into()), ..rtl() }, 3).is_err());
         assert!(choose(NodeNicOptions { rtl_nodes: first, ..NodeNicOptions::default() }, 3).is_err());
-        assert!(NODES_MAX > GATES_NODES_MAX);
     }
 
     #[test]

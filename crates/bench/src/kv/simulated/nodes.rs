@@ -3,7 +3,7 @@
 use std::net::SocketAddrV4;
 
 use weft_cluster::Incarnation;
-use weft_gateware::{EngineConfig, HbmTiming, RtlNic, RtlNicConfig};
+use weft_gateware::{EngineConfig, HbmTiming, MemoryTiming, RtlNic, RtlNicConfig};
 use weft_kv::{Kv, Parameters, Role};
 use weft_nic::{CardConfig, Nic, SoftNic, SoftNicConfig};
 use weft_sim::{CostProfile, HostedMachine, Machine, NicMachine};
@@ -224,7 +224,7 @@ impl NodeBuilder {
             retransmit_max: self.engine.retransmit_max,
             acknowledge_after_memory: false,
             planted_bug: planted_bug(&self.engine),
-            memory: HbmTiming::WIDE_PORT,
+            memory: MemoryTiming::Hbm(HbmTiming::WIDE_PORT),
         }
     }
 

@@ -1,0 +1,124 @@
+//! `weft bench nic-kv`: NIC-KV's measurements on the engine in gates.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use weft_bench::nic_kv::{NicKvBench, Part, VALUE_BYTES_MAX, VALUE_BYTES_MIN, page};
+use weft_bench::result::{Checked, write_whole};
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Json};
+use crate::replay::CommandLine;
+
+const VALUE_BYTES: u32 = 1_024;
+const SEED: u64 = 7;
+
+/// What the parts of a latency are.
+const DEFINITIONS: &str = "\
+MAC: the whole frame in, or out; the paper's figures. Memory: from an access's command to its last word or its \
+response; a model with the paper's latency. Replication: the rest, from the last beat of the frame that comes in to \
+the first beat of the one that goes out, less the memory; counted in cycles of the gateware. A follower \
+acknowledges a write when it is accepted into its window or, `after memory`, when it is in memory too.";
+
+/// What to measure and where its results go.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct NicKvArguments {
+    #[command(flatten)]
+    options: NicKvOptions,
+    /// Write the result as one JSON object (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Json>,
+    /// Write the curves as one HTML page
+    #[arg(long, value_name = "FILE.html")]
+    plot: Option<PathBuf>,
+}
+
+/// What decides the measurements.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+struct NicKvOptions {
+    /// Bytes of a value: the engine in gates holds up to 1024
+    #[arg(long, value_name = "N", default_value_t = VALUE_BYTES,
+          value_parser = clap::value_parser!(u32).range(i64::from(VALUE_BYTES_MIN)..=i64::from(VALUE_BYTES_MAX)))]
+    value_bytes: u32,
+    /// Shorter runs; cycles on idle cards stay the same
+    #[arg(long)]
+    quick: bool,
+    /// Measure only these: passages, hbm, saturation, curve, nodes, loss, software
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    only: Vec<Part>,
+    /// Decides keys, and the simulated clusters' runs
+    #[arg(long, value_name = "N", default_value_t = SEED)]
+    seed: u64,
+}
+
+impl NicKvArguments {
+    /// Measures and delivers what came of it.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let Self { options, json, plot } = self;
+        output::check_json(json.as_ref())?;
+        if let Some(path) = &plot {
+            output::check_file(path)?;
+        }
+        let result = options.bench().run()?;
+        let mut human = result.to_text();
+        if let Some(path) = &plot {
+            write_whole(path, page(&result).as_bytes())?;
+            human += &format!("\nwritten {} (curves)\n", path.display());
+        }
+        output::deliver(json.as_ref(), || result.to_json(), &human)?;
+        let is_wrong = matches!(result.checked, Checked::NotLinearizable | Checked::Undecided);
+        Ok(if is_wrong { Verdict::Violated } else { Verdict::Good })
+    }
+}
+
+impl NicKvOptions {
+    fn bench(&self) -> NicKvBench {
+        let parts = if self.only.is_empty() { Part::ALL.to_vec() } else { self.only.clone() };
+        let Self { value_bytes, quick, seed, .. } = *self;
+        NicKvBench { value_bytes, quick, seed, parts, replay: self.command().to_string() }
+    }
+
+    /// The command that repeats the measurements.
+    fn command(&self) -> CommandLine {
+        let Self { value_bytes, quick, only, seed } = self;
+        let names: Vec<&str> = only.iter().map(|part| part.name()).collect();
+        CommandLine::new("weft bench nic-kv")
+            .unless(VALUE_BYTES, "--value-bytes", *value_bytes)
+            .flag("--quick", *quick)
+            .given("--only", (!only.is_empty()).then(|| names.join(",")))
+            .option("--seed", seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct NicKv {
+        #[command(flatten)]
+        arguments: NicKvArguments,
+    }
+
+    fn parse(line: &str) -> Result<NicKvOptions, clap::Error> {
+        NicKv::try_parse_from(line.split(' ')).map(|parsed| parsed.arguments.options)
+    }
+
+    #[test]
+    fn the_command_that_repeats_it_says_all_of_it() {
+        for line in ["nic-kv --seed 7", "nic-kv --value-bytes 64 --quick --only passages,loss --seed 9"] {
+            assert_eq!(parse(line).unwrap().command().to_string(), format!("weft bench {line}"));
+        }
+        assert_eq!(parse("nic-kv").unwrap().bench().parts, Part::ALL);
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        for line in ["nic-kv --value-bytes 2048", "nic-kv --value-bytes 7", "nic-kv --only everything"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}
