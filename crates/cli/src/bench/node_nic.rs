@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use weft_bench::kv::simulated::NodeNic;
 use weft_bench::rdma::NicModel;
 use weft_sim::CostProfile;
-use weft_waist::{NodeId, NodeSet};
+use weft_waist::NodeSet;
 
 use crate::failure::Failure;
 use crate::parse;
@@ -100,6 +100,8 @@ fn list(nodes: NodeSet) -> String {
 
 #[cfg(test)]
 mod tests {
+    use weft_waist::NodeId;
+
     use super::*;
 
     #[test]
