@@ -47,30 +47,26 @@ module kv_ledger
 
   // The first cycle: what it has now.
 
-  short_t had, has;
-  bursts_t kept;
+  short_t had, has, above_had;
   logic newer;
-  short_t above_had, above_resent, below_recover;
   assign had = has_q[from_i];
-  assign kept = begun_q[from_i] ? bursts[from_i] : '0;
   assign above_had = to_i[9:0] - had;
   assign newer = !old_i && !above_had[9];
   assign has = !resend_i && newer ? to_i[9:0] : had;
-  assign above_resent = has - kept.resent;
-  assign below_recover = kept.recover - has;
 
-  logic told_q, asks_q;
+  logic told_q, resend_q, newer_q, gap_q;
   stream_t from_q;
   bursts_t kept_q;
   short_t  told_has_q;
 
   always_ff @(posedge clk_i) begin
     if (tell_i) begin
-      from_q <= from_i;
-      told_has_q <= has;
-      kept_q.resent <= above_resent[9] ? kept.resent : has;
-      kept_q.recover <= below_recover[9] ? has : kept.recover;
-      asks_q <= resend_i || newer && !above_resent[9] && (gap_i || !below_recover[9] && below_recover != '0);
+      from_q        <= from_i;
+      told_has_q    <= has;
+      kept_q        <= begun_q[from_i] ? bursts[from_i] : '0;
+      resend_q      <= resend_i;
+      newer_q       <= newer;
+      gap_q         <= gap_i;
       has_q[from_i] <= has;
     end
     if (begin_i) has_q <= '0;
@@ -78,16 +74,22 @@ module kv_ledger
 
   // The second: whether it gets something again.
 
-  short_t lacks;
+  short_t lacks, above_resent, below_recover;
   logic again;
   logic [6:0] count;
+  bursts_t kept;
+  assign above_resent = told_has_q - kept_q.resent;
+  assign below_recover = kept_q.recover - told_has_q;
+  assign kept.resent = above_resent[9] ? kept_q.resent : told_has_q;
+  assign kept.recover = below_recover[9] ? told_has_q : kept_q.recover;
   assign lacks = accepted_i[9:0] - told_has_q;
   assign count = lacks > short_t'(Burst) ? 7'(Burst) : lacks[6:0];
-  assign again = asks_q && lacks != '0;
+  assign again = lacks != '0 && (resend_q || newer_q && !above_resent[9]
+      && (gap_q || !below_recover[9] && below_recover != '0));
 
   always_ff @(posedge clk_i) begin
     if (told_q) begin
-      bursts[from_q] <= again ? '{resent: told_has_q + 10'(count), recover: accepted_i[9:0]} : kept_q;
+      bursts[from_q] <= again ? '{resent: told_has_q + 10'(count), recover: accepted_i[9:0]} : kept;
       again_o        <= again;
       again_count_o  <= count;
     end
@@ -114,8 +116,8 @@ module kv_ledger
   // The shortest, in two cycles.
 
   typedef logic [8:0] ahead_t;
-  ahead_t [  Streams-1:0] ahead;
-  ahead_t [Streams/2-1:0] pair_q;
+  ahead_t [Streams-1:0] ahead;
+  ahead_t [1:0] half_q;
 
   function automatic ahead_t lesser(ahead_t a, ahead_t b);
     return a < b ? a : b;
@@ -129,9 +131,11 @@ module kv_ledger
   end
 
   always_ff @(posedge clk_i) begin
-    for (int unsigned i = 0; i < Streams / 2; i++) pair_q[i] <= lesser(ahead[2*i], ahead[2*i+1]);
+    for (int unsigned i = 0; i < 2; i++) begin
+      half_q[i] <= lesser(lesser(ahead[4*i], ahead[4*i+1]), lesser(ahead[4*i+2], ahead[4*i+3]));
+    end
   end
 
-  assign ahead_o = lesser(lesser(pair_q[0], pair_q[1]), lesser(pair_q[2], pair_q[3]));
+  assign ahead_o = lesser(half_q[0], half_q[1]);
 
 endmodule

@@ -58,8 +58,8 @@ module kv_pace
 
   assign command_ready_o = !busy_q;
 
-  interval_t read;
-  assign read = intervals[pace_i];
+  interval_t begun;
+  assign begun = progress_i ? '{length: first_i[31:0], since: now_i} : intervals[pace_i];
 
   always_ff @(posedge clk_i) begin
     if (command_valid_i && !busy_q) begin
@@ -69,13 +69,8 @@ module kv_pace
       arm_q      <= arm_i;
       now_q      <= now_i;
       set_at_q   <= sets[pace_i];
-      if (progress_i) begin
-        interval_q <= '{length: first_i[31:0], since: now_i};
-        due_at_q   <= now_i + 48'(first_i[31:0]);
-      end else begin
-        interval_q <= read;
-        due_at_q   <= read.since + 48'(read.length);
-      end
+      interval_q <= begun;
+      due_at_q   <= begun.since + 48'(begun.length);
     end
   end
 

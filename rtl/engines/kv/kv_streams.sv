@@ -9,7 +9,7 @@
 // find it in the window waits for the table, and nothing overtakes it.
 //
 // Latency, from the cycle in which an operation is offered and if nothing stalls: a get that misses the window is looked up
-// after 4 cycles; a Write is acknowledged after 3; an Acknowledge commits after 4; a put is sent 3 cycles after the session
+// after 4 cycles; a Write is acknowledged after 4; an Acknowledge commits after 4; a put is sent 4 cycles after the session
 // table's answer, which is asked for after 1. Throughput: a get in 5 cycles. Order: kept.
 module kv_streams
   import weft_pkg::BeatBits;
@@ -178,83 +178,96 @@ module kv_streams
   localparam logic [4:0] TimerSeal = 5'd17;
   localparam logic [4:0] TimerTransfer = 5'd18;
 
-  typedef enum logic [6:0] {
+  // One bit for each state.
+  typedef enum logic [65:0] {
     // Any operation: read what it needs; what it does; what is said at its end.
-    Start,
-    Act,
-    SendReply,
-    End,
+    Start = 66'd1 << 0,
+    Act = 66'd1 << 1,
+    SendReply = 66'd1 << 2,
+    End = 66'd1 << 3,
     // Requests.
-    Find,
-    Lookup,
-    Wait,
-    Begin,
-    Execute,
-    Seek,
-    SeekAnswer,
-    Reserve,
-    Room,
-    Push,
-    Cancel,
-    CommitAlone,
+    Find = 66'd1 << 4,
+    Lookup = 66'd1 << 5,
+    Wait = 66'd1 << 6,
+    Begin = 66'd1 << 7,
+    Execute = 66'd1 << 8,
+    Seek = 66'd1 << 9,
+    SeekAnswer = 66'd1 << 10,
+    Reserve = 66'd1 << 11,
+    Room = 66'd1 << 12,
+    Push = 66'd1 << 13,
+    Cancel = 66'd1 << 14,
+    CommitAlone = 66'd1 << 15,
     // Acknowledgements and what is sent again.
-    Ledger,
-    LedgerCommit,
-    Resend,
-    ResendNext,
-    ResendSend,
-    Asked,
+    Ledger = 66'd1 << 16,
+    LedgerCommit = 66'd1 << 17,
+    Resend = 66'd1 << 18,
+    ResendNext = 66'd1 << 19,
+    ResendSend = 66'd1 << 20,
+    Asked = 66'd1 << 21,
     // Timers.
-    Fired,
-    FollowerAsks,
-    Bursts,
-    BurstsTold,
-    BurstsKnown,
-    Rearm,
+    Fired = 66'd1 << 22,
+    FollowerAsks = 66'd1 << 23,
+    Bursts = 66'd1 << 24,
+    BurstsTold = 66'd1 << 25,
+    BurstsKnown = 66'd1 << 26,
+    Rearm = 66'd1 << 27,
     // Operations that run alone.
-    Drain,
-    Control,
-    ControlIdle,
-    ControlCommit,
-    SweepStream,
-    SweepNext,
-    SweepTaken,
-    SweepEntry,
-    SweepCancel,
-    SweepReply,
-    Clear,
-    ClearWait,
-    ViewSet,
-    ViewFill,
-    LeaveStop,
-    LeaveForget,
-    Forget,
-    ForgetSessions,
-    ForgetTable,
-    ForgetCuts,
-    Enter,
-    JoinAsk,
-    Joined,
-    SealTell,
-    SealPace,
-    Decide,
-    Decided,
-    Undecided,
-    Lose,
-    Cut,
-    CutRemembered,
-    Heard,
-    HeardTell,
-    Taken
+    Drain = 66'd1 << 28,
+    Control = 66'd1 << 29,
+    ControlIdle = 66'd1 << 30,
+    ControlCommit = 66'd1 << 31,
+    SweepStream = 66'd1 << 32,
+    SweepNext = 66'd1 << 33,
+    SweepTaken = 66'd1 << 34,
+    SweepEntry = 66'd1 << 35,
+    SweepCancel = 66'd1 << 36,
+    SweepReply = 66'd1 << 37,
+    Clear = 66'd1 << 38,
+    ClearWait = 66'd1 << 39,
+    ViewSet = 66'd1 << 40,
+    ViewFill = 66'd1 << 41,
+    LeaveStop = 66'd1 << 42,
+    LeaveForget = 66'd1 << 43,
+    Forget = 66'd1 << 44,
+    ForgetSessions = 66'd1 << 45,
+    ForgetTable = 66'd1 << 46,
+    ForgetCuts = 66'd1 << 47,
+    Enter = 66'd1 << 48,
+    JoinAsk = 66'd1 << 49,
+    Joined = 66'd1 << 50,
+    SealTell = 66'd1 << 51,
+    SealPace = 66'd1 << 52,
+    Decide = 66'd1 << 53,
+    Decided = 66'd1 << 54,
+    Undecided = 66'd1 << 55,
+    Lose = 66'd1 << 56,
+    Cut = 66'd1 << 57,
+    CutRemembered = 66'd1 << 58,
+    Heard = 66'd1 << 59,
+    HeardTell = 66'd1 << 60,
+    Taken = 66'd1 << 61,
+    BurstsTell = 66'd1 << 62,
+    AskedSend = 66'd1 << 63,
+    ControlCommits = 66'd1 << 64,
+    ControlCommitted = 66'd1 << 65
   } state_e;
 
-  state_e state_q, state_d;
+  state_e state_d;
+  // Its value at power-on is for simulators, which see several states at once before reset else.
+  /* verilator lint_off PROCASSINIT */
+  state_e state_q = Start;
+  /* verilator lint_on PROCASSINIT */
   // Where to go on after Drain, after a command of kv_control, after a sweep, after Clear and after Resend.
   state_e drained_q, drained_d;
   state_e controlled_q, controlled_d;
   state_e swept_q, swept_d;
   state_e cleared_q, cleared_d;
   state_e resent_q, resent_d;
+
+  function automatic logic at(state_e state);
+    return |(state_q & state);
+  endfunction
 
   function automatic logic planted(planted_bug_e bug);
     return PlantedBugs && planted_bug_i == bug;
@@ -360,7 +373,8 @@ module kv_streams
 
   stream_t stream_q;  // that the operation at hand is about
   stream_t sweep_stream_q, sweep_stream_d;
-  stream_t due_first;
+  stream_t due_first_q;  // the lowest of due_q, if
+  logic due_known_q, due_sent;
   stream_set_t due_q, due_d;
   stream_t start_stream;
 
@@ -374,12 +388,12 @@ module kv_streams
   stream_t lengths_write_stream;
   number_t accepted_next, committed_next;
   always_comb begin
-    unique case (state_q)
-      Start: length_stream = start_stream;
-      End: length_stream = due_q != '0 ? due_first : own;
-      Control: length_stream = control_stream_i;
-      ControlCommit: length_stream = commit_stream_i;
-      SweepStream, SweepNext, Cut: length_stream = sweep_stream_q;
+    unique case (1'b1)
+      |(state_q & Start): length_stream = start_stream;
+      |(state_q & End): length_stream = due_q != '0 ? due_first_q : own;
+      |(state_q & Control): length_stream = control_stream_i;
+      |(state_q & ControlCommit): length_stream = commit_stream_i;
+      at(SweepStream), at(SweepNext), at(Cut): length_stream = sweep_stream_q;
       default: length_stream = stream_q;
     endcase
   end
@@ -420,7 +434,11 @@ module kv_streams
   logic leads_q;  // a Request: this node leads its key
   logic older_q, newer_q;  // its epoch
   number_t look_accepted_q, look_committed_q;  // of stream_q
-  logic follows_leader_q, numbered_q, repeated_q, gaps_q, reaches_q, passes_q, empty_q, beyond_q, behind_from_q;
+  logic repeated_q, gaps_q, reaches_q, empty_q, beyond_q, behind_from_q;
+  logic passes_q, advances;  // more is committed than was known
+  assign advances = passes_q && !empty_q;
+  logic may_accept_q, accepts;  // a Write that is the next of its stream, if there is room
+  assign accepts = may_accept_q && !gaps_q;
   logic taken_q, taken_d;
   logic last_q, last_d;  // it ends a batch
 
@@ -429,7 +447,10 @@ module kv_streams
   logic       fill;
   logic       filling;
   logic filled_q, filled_d;
-  assign leader_partition = state_q == Control ? control_partition_i : op_i.place.bucket[7:0];
+  // Known a cycle late, which is soon enough.
+  logic controls_q;
+  always_ff @(posedge clk_i) controls_q <= at(Control);
+  assign leader_partition = controls_q ? control_partition_i : op_i.place.bucket[7:0];
   assign control_leader_o = node_t'(leader);
 
   kv_leaders i_leaders (
@@ -448,34 +469,61 @@ module kv_streams
   logic has_value;
   assign has_value = (op_i.kind == OpRequest || op_i.kind == OpWrite) && op_i.value_bytes != '0;
 
+  // Of a request, this node's own: only a write that it leads has to know lengths so early.
   always_comb begin
     unique case (op_i.kind)
-      OpRequest: start_stream = leader;
       OpWrite, OpCommit: start_stream = op_i.from[2:0];
       OpTimer: start_stream = op_i.timer[4] ? own : op_i.timer[2:0];
       default: start_stream = own;
     endcase
   end
 
+  // The lengths of a stream that stays the one that is looked at for another cycle.
+  logic empty_now_q;
+  logic lags_q;  // less was known to be committed where the operation comes from
+  distance_t undecided_q;
   always_ff @(posedge clk_i) begin
-    if (state_q == Start && op_valid_i) begin
-      op_q             <= '{kind: op_i.kind, from : op_i.from};
-      stream_q         <= start_stream;
-      leads_q          <= leader == own && !node_q[3];
-      older_q          <= op_i.epoch < epoch_q;
-      newer_q          <= op_i.epoch > epoch_q;
+    empty_now_q <= accepted == committed;
+    lags_q <= op_i.committed < committed;
+    undecided_q <= distance(committed, accepted);
+    if (at(Start) || at(Act) || at(SweepStream) || at(ControlCommit)) begin
       look_accepted_q  <= accepted;
       look_committed_q <= committed;
+    end
+  end
+
+  // A Write is the next: its number less 1 less what is accepted is 0, told without a carry.
+  logic is_next;
+  assign is_next = (op_i.number ^ ~accepted) == (op_i.number | ~accepted) << 1;
+  logic older, newer, numbered;
+  logic other_stream, other_stream_q;  // is_other_stream
+  logic follows, follows_q;
+  assign older = op_i.epoch < epoch_q;
+  assign newer = op_i.epoch > epoch_q;
+  assign numbered = op_i.version == {op_i.epoch[23:0], op_i.number};
+  assign other_stream = (older || newer) && !planted(BugEpochNotChecked);
+  assign follows = (role_q == RoleFull || role_q == RoleJoining) && !op_i.from[3] && full_q[op_i.from]
+      && op_i.from != node_q;
+
+  always_ff @(posedge clk_i) begin
+    if (at(Start) && op_valid_i) begin
+      op_q <= '{kind: op_i.kind, from : op_i.from};
+      stream_q <= op_i.kind == OpRequest ? leader : start_stream;
+      leads_q <= leader == own && !node_q[3];
+      older_q <= older;
+      newer_q <= newer;
+      other_stream_q <= other_stream;
+      follows_q <= follows;
+      may_accept_q     <= op_i.kind == OpWrite && !other_stream && follows && leader == op_i.from[2:0]
+          && (op_i.status != StatusOk || numbered);
       // replicated, committed, acknowledged: how the operation's numbers lie to those of the stream.
-      follows_leader_q <= leader == op_i.from[2:0] && !op_i.from[3];
-      numbered_q       <= op_i.version == {op_i.epoch[23:0], op_i.number};
-      repeated_q       <= op_i.number <= accepted;
-      gaps_q           <= op_i.number != following;
-      reaches_q        <= op_i.committed >= accepted;
-      passes_q         <= op_i.committed > committed;
-      empty_q          <= accepted == committed;
-      beyond_q         <= op_i.accepted > accepted;
-      behind_from_q    <= op_i.accepted < committed;
+      repeated_q <= op_i.number <= accepted;
+      gaps_q <= !is_next;
+      reaches_q <= op_i.committed >= accepted;
+      empty_q <= accepted == committed;
+      passes_q <= op_i.committed > committed;
+      beyond_q <= op_i.accepted > accepted;
+      behind_from_q <= op_i.accepted < committed;
     end
   end
 
@@ -484,12 +532,6 @@ module kv_streams
   stream_t from;
   assign from = op_q.from[2:0];
   assign from_known = !op_q.from[3];
-
-  logic other_stream;  // is_other_stream
-  assign other_stream = (older_q || newer_q) && !planted(BugEpochNotChecked);
-  logic follows;
-  assign follows = (role_q == RoleFull || role_q == RoleJoining) && from_known && full_q[op_q.from]
-      && op_q.from != node_q;
 
   // The message that goes out, and the header of the one that is being put together.
   logic message_valid_q, message_free, message_load;
@@ -539,7 +581,7 @@ module kv_streams
 
   // A message that is on its way reads the value at the place that the next entry would overwrite.
   stream_t place_stream;
-  assign place_stream = state_q == Start ? start_stream : stream_q;
+  assign place_stream = at(Start) ? start_stream : stream_q;
   window_place_t next_place;
   logic          place_read;
   assign next_place = window_place_t'(accepted);
@@ -559,30 +601,36 @@ module kv_streams
   stream_set_t gap_q, gap_d;
   // Of the node's own stream more is committed than the followers were told.
   logic behind_q, behind_d;
-  always_comb begin
-    due_first = '0;
+  always_ff @(posedge clk_i) begin
     for (int unsigned i = Streams; i > 0; i--) begin
-      if (due_q[i-1]) due_first = stream_t'(i - 1);
+      if (due_q[i-1]) due_first_q <= stream_t'(i - 1);
     end
+    due_known_q <= due_q != '0 && !due_sent;
   end
 
   // Entries that are accepted and not in the journal yet: they do not count for an acknowledgement.
-  distance_t [Streams-1:0] unjournaled_q;
-  logic journaling;
+  logic                    journaling;
+  distance_t [Streams-1:0] journaled_q;  // low bits of how much is
+  distance_t               unjournaled;
+  number_t                 acknowledged_q;  // what of it counts for an acknowledgement, a cycle late
+  logic                    due_steady_q;
+  always_ff @(posedge clk_i) begin
+    acknowledged_q <= accepted - number_t'(unjournaled);
+    due_steady_q   <= at(End) && due_known_q && !due_sent;
+  end
+  assign unjournaled = accepted[8:0] - journaled_q[length_stream];
   assign journaling = acknowledge_after_memory_i;
   assign journal_valid_o = journal_valid_q;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       journal_valid_q <= 1'b0;
-      unjournaled_q   <= '0;
+      journaled_q <= '0;
     end else begin
       if (journal_ready_i) journal_valid_q <= 1'b0;
       if (journal_valid_d) journal_valid_q <= 1'b1;
-      for (int unsigned i = 0; i < Streams; i++) begin
-        unjournaled_q[i] <= unjournaled_q[i] + 9'(journal_valid_d && stream_q == stream_t'(i))
-            - 9'(journaled_valid_i && journaled_stream_i == stream_t'(i));
-      end
+      if (journaled_valid_i) journaled_q[journaled_stream_i] <= journaled_q[journaled_stream_i] + 1'b1;
+      if (lengths_clear) journaled_q <= '0;
     end
   end
 
@@ -592,12 +640,27 @@ module kv_streams
           stream: stream_q,
           place: window_place_t'(push_number_o - 1'b1),
           value_bytes: op_i.value_bytes,
-          header: header
+          header:
+          write_header
+          (
+              op_i.epoch,
+              op_i.operation,
+              op_i.status,
+              op_i.value_bytes,
+              op_i.number,
+              op_i.committed,
+              op_i.asker.client,
+              op_i.asker.request,
+              op_i.version,
+              op_i.key
+          )
       };
     end
   end
 
   // ===== The leader's ledger =====
+
+  stream_t burst_to_q, burst_to_d;
 
   logic ledger_begin, ledger_tell, ledger_resend;
   stream_t ledger_from;
@@ -611,7 +674,9 @@ module kv_streams
     new_followers = full_q[Streams-1:0] | joining_q[Streams-1:0];
     new_followers[own] = 1'b0;
   end
-  assign followers_to = node_set_t'(followers);
+  assign followers_to  = node_set_t'(followers);
+  assign ledger_resend = !at(Act);
+  assign ledger_from   = at(Act) ? from : burst_to_q;
 
   kv_ledger i_ledger (
     .clk_i,
@@ -625,14 +690,16 @@ module kv_streams
     .to_i         (op_i.accepted),
     .old_i        (behind_from_q),
     .gap_i        (op_i.gap),
-    .accepted_i   (accepted),
-    .committed_i  (committed),
+    .accepted_i   (look_accepted_q),
+    .committed_i  (look_committed_q),
     .again_o      (again),
     .after_o      (again_after),
     .again_count_o(again_count),
     .ahead_o      (ahead)
   );
-  assign again_ahead = again_after - committed[9:0];
+  assign again_ahead = again_after - look_committed_q[9:0];
+  number_t committed_ahead;
+  assign committed_ahead = look_committed_q + (at(Resend) ? number_t'(again_ahead) : number_t'(ahead));
 
   // ===== Paces =====
 
@@ -683,10 +750,11 @@ module kv_streams
   session_verdict_e verdict_q;
   // What the request is answered with, and then what the entry says.
   status_e status_q, status_d;
-  version_t version_q, version_d;
+  version_t version_q;  // that was recorded
+  logic answered_q, answered_d;  // it is the answer
   // The key's newest accepted state, if known.
   logic exists_q, exists_d;
-  version_t current_q, current_d;  // 0 if it does not exist
+  version_t current_q, current_d;  // of it, if it exists
   logic found_q, found_d;  // it was found in the window
   number_t found_number_q;
   logic retried_q, retried_d;
@@ -703,6 +771,8 @@ module kv_streams
   assign release_bucket_o = release_bucket_q;
 
   // ===== Messages =====
+
+  logic sweep_drops_q, sweep_drops_d;  // drop_undecided; otherwise refuse_waiting
 
   // The first beat of a value that is on its way out lies in the window; the others follow it as fast as they are read.
   logic message_gone;
@@ -730,6 +800,12 @@ module kv_streams
   window_place_t         message_place;
   key_t                  message_key;
   operation_kind_e       message_operation;
+
+  always_comb begin
+    about = AboutOp;
+    if (at(ResendSend) || (at(SweepCancel) || at(SweepReply)) && sweep_drops_q) about = AboutEntry;
+    else if (at(SweepReply)) about = AboutTaken;
+  end
 
   always_comb begin
     unique case (about)
@@ -804,21 +880,17 @@ module kv_streams
   // ===== Following: replicated, committed =====
 
   number_t told_committed;  // min(committed, accepted)
-  logic advances, contradicts, fits, empty_then;
+  logic fits, empty_then;
   assign told_committed = reaches_q ? look_accepted_q : op_i.committed;
-  assign advances = passes_q && !empty_q;
   // Nothing is undecided then.
   assign empty_then = empty_q || advances && reaches_q;
-  assign fits = !(distance(advances ? told_committed : look_committed_q, look_accepted_q) >= 9'(WindowEntries));
-  assign contradicts = !follows_leader_q || !fits || op_i.status == StatusOk && !numbered_q;
+  assign fits = room_q || advances;
 
   // ===== Sweeps over what is undecided =====
 
-  logic sweep_drops_q, sweep_drops_d;  // drop_undecided; otherwise refuse_waiting
   number_t sweep_number_q, sweep_number_d;  // the last one that was seen to
   logic [6:0] resends_q, resends_d;  // that are left of a burst
   logic read_known_q, read_known_d;  // what was read has come, and stays
-  stream_t burst_to_q, burst_to_d;
   stream_set_t bursts_q, bursts_d;
 
   role_e leave_role_q, leave_role_d;
@@ -835,7 +907,7 @@ module kv_streams
   // ===== What is asked of the other blocks: functions of the state, so that nothing runs in a circle =====
 
   logic in_act, act_serves, act_writes;
-  assign in_act = state_q == Act;
+  assign in_act = at(Act);
   assign act_serves = in_act && op_i.kind == OpRequest && serves_q;
   assign act_writes = act_serves && !is_get && leads_q;
 
@@ -844,52 +916,57 @@ module kv_streams
   assign admitted = verdict_q == SeenAdmitted || planted(
       BugDuplicateApply
   ) && verdict_q != SeenNoRoom && verdict_q != SeenRefused;
-  assign execute_seeks = state_q == Execute && !release_q && admitted && !(is_put && granted_q);
+  assign execute_seeks = at(Execute) && !release_q && admitted && !(is_put && granted_q);
   assign execute_finds = execute_seeks && !find_known_q;
   assign execute_asks = execute_seeks && find_known_q && !found_q && !retried_q;
 
-  assign find_valid_o = act_serves && is_get || act_writes && !is_put || state_q == Begin && !is_put && !find_sent_q
-      || execute_finds;
+  assign find_valid_o = act_serves && is_get || act_writes && !is_put || at(
+      Begin
+  ) && !is_put && !find_sent_q || execute_finds;
   assign find_stream_o = stream_q;
   assign find_key_o = op_i.key;
   assign find_place_o = op_i.place;
-  assign find_committed_o = look_committed_q;
+  assign find_committed_o = committed;
   assign find_committed_only_o = is_get && (leads_q || planted(BugStaleReadAtFollower));
 
-  assign wait_valid_o = state_q == Wait && !session_sent_q;
+  assign wait_valid_o = at(Wait) && !session_sent_q;
   assign wait_stream_o = stream_q;
   assign wait_number_o = found_number_q;
   assign wait_o = op_i.asker;
 
-  assign session_valid_o = act_writes
-      || (state_q == Begin || state_q == Cancel || state_q == SweepCancel) && !session_sent_q
-      || state_q == ForgetSessions && !clearing_q;
+  assign session_valid_o = act_writes || (at(
+      Begin
+  ) || at(
+      Cancel
+  ) || at(
+      SweepCancel
+  )) && !session_sent_q || at(
+      ForgetSessions
+  ) && !clearing_q;
   always_comb begin
     session_o = '{
         command: SessionBegin,
         room: room_q,
-        client: op_i.asker.client,
-        request: op_i.asker.request,
+        client: asker.client,
+        request: asker.request,
         status: StatusOk,
         version: '0,
         index: '0
     };
-    if (state_q == Cancel || state_q == SweepCancel) session_o.command = SessionCancel;
-    if (state_q == ForgetSessions) session_o.command = SessionClear;
-    if (state_q == SweepCancel) begin
-      session_o.client  = read_i.asker.client;
-      session_o.request = read_i.asker.request;
-    end
+    if (at(Cancel) || at(SweepCancel)) session_o.command = SessionCancel;
+    if (at(ForgetSessions)) session_o.command = SessionClear;
   end
 
-  assign reserve_valid_o = act_writes && is_put || state_q == Begin && is_put && !reserve_sent_q
-      || state_q == Reserve && !reserve_sent_q;
+  assign reserve_valid_o = act_writes && is_put || at(
+      Begin
+  ) && is_put && !reserve_sent_q || at(
+      Reserve
+  ) && !reserve_sent_q;
   assign reserve_bucket_o = op_i.place.bucket;
 
-  assign lookup_valid_o = state_q == Find && find_done_i && !find_hit_i || state_q == Lookup && !found_q
-      || execute_asks;
+  assign lookup_valid_o = at(Find) && find_done_i && !find_hit_i || at(Lookup) && !found_q || execute_asks;
   assign lookup_o = '{
-          kind: state_q == Execute ? LookupFind : LookupRead,
+          kind: at(Execute) ? LookupFind : LookupRead,
           key: op_i.key,
           place: op_i.place,
           asker: op_i.asker
@@ -897,10 +974,8 @@ module kv_streams
 
   // A follower's, or a leader's.
   logic act_accepts;
-  assign act_accepts = in_act && op_i.kind == OpWrite && !other_stream && follows && !repeated_q && !gaps_q
-      && !contradicts
-      && (!journaling || !journal_valid_q);
-  assign push_valid_o = (act_accepts || state_q == Push && message_free) && pace_ready && place_free_q;
+  assign act_accepts   = in_act && accepts && fits && (!journaling || !journal_valid_q);
+  assign push_valid_o  = (act_accepts || at(Push) && message_free) && pace_ready && place_free_q;
   assign push_stream_o = stream_q;
   assign push_number_o = in_act ? op_i.number : following;
   logic leads;  // the entry is of this node's stream
@@ -910,7 +985,9 @@ module kv_streams
     push_o.status = leads ? status_q : op_i.status;
     push_o.led = leads;
     push_o.asker = op_i.asker;
-    push_o.version = leads ? version_q : op_i.version;
+    push_o.version = op_i.version;
+    if (leads)
+      push_o.version = status_q == StatusOk ? written : status_q == StatusMismatch && exists_q ? current_q : '0;
     push_o.key = op_i.key;
     push_o.place = op_i.place;
     push_o.value_bytes = push_indexed_o ? op_i.value_bytes : '0;
@@ -919,24 +996,24 @@ module kv_streams
   assign push_indexed_o = (leads ? status_q : op_i.status) == StatusOk;
 
   logic sweeps;  // there is another entry
-  assign sweeps = state_q == SweepNext && sweep_number_q != accepted;
-  assign read_valid_o = state_q == ResendNext && resends_q != '0 || sweeps && sweep_drops_q && !release_q;
-  assign read_stream_o = state_q == SweepNext ? sweep_stream_q : stream_q;
+  assign sweeps = at(SweepNext) && sweep_number_q != look_accepted_q;
+  assign read_valid_o = at(ResendNext) && resends_q != '0 || sweeps && sweep_drops_q && !release_q;
+  assign read_stream_o = at(SweepNext) ? sweep_stream_q : stream_q;
   assign read_number_o = sweep_number_q + 1'b1;
   assign take_valid_o = sweeps && !sweep_drops_q;
   assign take_stream_o = sweep_stream_q;
   assign take_number_o = read_number_o;
 
-  assign window_clear_valid_o = state_q == Clear;
-  assign table_clear_valid_o = state_q == ForgetTable && !clearing_q;
+  assign window_clear_valid_o = at(Clear);
+  assign table_clear_valid_o = at(ForgetTable) && !clearing_q;
 
-  assign command_valid_o = state_q == Control || state_q == ControlCommit;
+  assign command_valid_o = at(Control) || at(ControlCommit) || at(ControlCommits) || at(ControlCommitted);
   assign command_o = command_q;
   logic controls_value;
   assign controls_value = command_q.command == ViewHear || command_q.command == TransferTake;
   assign value_controlled_o = command_valid_o && controls_value;
-  assign commit_done_o = state_q == ControlCommit && commit_i == committed && committer_idle_i;
-  assign result_ready_o = state_q == SeekAnswer;
+  assign commit_done_o = at(ControlCommitted) && committer_idle_i;
+  assign result_ready_o = at(SeekAnswer);
 
   // ===== What happens =====
 
@@ -982,13 +1059,12 @@ module kv_streams
 
     ledger_begin = 1'b0;
     ledger_tell = 1'b0;
-    ledger_resend = 1'b0;
-    ledger_from = from;
     pace_valid = 1'b0;
     pace = PaceLead;
     pace_fire = 1'b0;
     pace_progress = 1'b0;
     pace_arm = 1'b0;
+    due_sent = 1'b0;
 
     session_sent_d = session_sent_q;
     session_known_d = session_known_q;
@@ -998,11 +1074,11 @@ module kv_streams
     find_known_d = find_known_q;
     granted_d = granted_q;
     status_d = status_q;
-    version_d = version_q;
     exists_d = exists_q;
     found_d = found_q;
     current_d = current_q;
     retried_d = retried_q;
+    answered_d = answered_q;
 
     sweep_drops_d = sweep_drops_q;
     sweep_stream_d = sweep_stream_q;
@@ -1014,9 +1090,8 @@ module kv_streams
 
     message_load = 1'b0;
     message_kind = KindReply;
-    about = AboutOp;
     message_status = status_q;
-    message_version = version_q;
+    message_version = push_o.version;
     message_value = '0;
     message_flags = '0;
     message_number = accepted;
@@ -1027,11 +1102,11 @@ module kv_streams
 
     events = '0;
 
-    unique case (state_q)
+    unique case (1'b1)
 
       // ----- Any operation -----
 
-      Start: begin
+      |(state_q & Start): begin
         taken_d = !op_valid_i;
         last_d = !op_valid_i || op_i.last;
         session_sent_d = 1'b0;
@@ -1042,11 +1117,12 @@ module kv_streams
         find_known_d = 1'b0;
         granted_d = 1'b0;
         retried_d = 1'b0;
+        answered_d = 1'b0;
         if (op_valid_i) state_d = Act;
         else if (journaling && due_q != '0) state_d = End;
       end
 
-      Act: begin
+      |(state_q & Act): begin
         unique case (op_i.kind)
           OpNothing: state_d = End;
 
@@ -1058,13 +1134,11 @@ module kv_streams
           OpBadRequest: begin
             events.refused_bad_request = 1'b1;
             status_d = StatusBadRequest;
-            version_d = '0;
             state_d = op_i.identified ? SendReply : End;
           end
 
           // call
           OpRequest: begin
-            version_d = '0;
             if (!serves_q) begin
               events.refused_not_serving = 1'b1;
               status_d = StatusNotServing;
@@ -1087,23 +1161,16 @@ module kv_streams
           OpWrite: begin
             accepted_next = op_i.number;
             committed_next = told_committed;
-            // The header that goes to the journal.
-            message_kind = KindWrite;
-            message_status = op_i.status;
-            message_version = op_i.version;
-            message_number = op_i.number;
-            message_committed = op_i.committed;
-            message_value = op_i.value_bytes;
             pace = {1'b0, stream_q};
             pace_progress = advances || empty_then;
             pace_arm = 1'b1;
-            if (other_stream || !follows) begin
+            if (other_stream_q || !follows_q) begin
               events.dropped_old_epoch = older_q;
               events.dropped_future_epoch = newer_q;
-              events.dropped_wrong_role = 2'(!other_stream);
+              events.dropped_wrong_role = 2'(!other_stream_q);
               op_takes = 1'b1;
               state_d = End;
-            end else if (repeated_q || gaps_q || contradicts) begin
+            end else if (!accepts || !fits) begin
               pace_progress = advances;
               pace_arm = advances && !empty_then;
               pace_valid = advances;
@@ -1139,11 +1206,11 @@ module kv_streams
             pace = {1'b0, stream_q};
             pace_progress = 1'b1;
             pace_arm = !empty_then;
-            pace_valid = !other_stream && follows && advances;
+            pace_valid = !other_stream_q && follows_q && advances;
             if (!pace_valid || pace_ready) begin
               events.dropped_old_epoch = older_q;
               events.dropped_future_epoch = newer_q;
-              events.dropped_wrong_role = 2'(!other_stream && !follows);
+              events.dropped_wrong_role = 2'(!other_stream_q && !follows_q);
               committed_write = pace_valid;
               state_d = End;
             end
@@ -1153,7 +1220,7 @@ module kv_streams
           OpAcknowledge: begin
             events.dropped_old_epoch = older_q;
             events.dropped_future_epoch = newer_q;
-            if (other_stream) begin
+            if (other_stream_q) begin
               state_d = End;
             end else if (role_q != RoleFull || !from_known || !followers[from]) begin
               events.dropped_wrong_role = 2'd1;
@@ -1250,8 +1317,9 @@ module kv_streams
         endcase
       end
 
-      SendReply: begin
+      |(state_q & SendReply): begin
         message_load = 1'b1;
+        message_version = answered_q ? version_q : '0;
         if (message_free) begin
           op_takes = 1'b1;
           state_d  = End;
@@ -1259,17 +1327,18 @@ module kv_streams
       end
 
       // end_batch
-      End: begin
+      |(state_q & End): begin
         if (last_q && due_q != '0) begin
           // acknowledge
-          message_load = 1'b1;
+          message_load = due_known_q && (due_steady_q || !journaling);
           message_kind = KindAcknowledge;
-          message_to = node_set_t'(16'd1) << due_first;
-          message_flags = {1'b0, gap_q[due_first]};
-          message_number = accepted - number_t'(unjournaled_q[due_first]);
-          if (message_free) begin
-            due_d[due_first] = 1'b0;
-            gap_d[due_first] = 1'b0;
+          message_to = node_set_t'(16'd1) << due_first_q;
+          message_flags = {1'b0, gap_q[due_first_q]};
+          message_number = journaling ? acknowledged_q : accepted;
+          if (message_free && message_load) begin
+            due_sent = 1'b1;
+            due_d[due_first_q] = 1'b0;
+            gap_d[due_first_q] = 1'b0;
           end
         end else if (last_q && behind_q) begin
           message_load = followers != '0 && role_q == RoleFull;
@@ -1285,7 +1354,7 @@ module kv_streams
 
       // ----- Reads -----
 
-      Find: begin
+      |(state_q & Find): begin
         if (find_done_i) begin
           if (!find_hit_i) begin
             state_d = lookup_ready_i ? End : Lookup;
@@ -1304,7 +1373,7 @@ module kv_streams
       end
 
       // From the table, or from the window.
-      Lookup: begin
+      |(state_q & Lookup): begin
         message_load = found_q;
         message_value = read_i.operation == Delete ? '0 : read_i.value_bytes;
         message_status = read_i.operation == Delete ? StatusNotFound : StatusOk;
@@ -1312,7 +1381,7 @@ module kv_streams
         if (found_q ? message_free : lookup_ready_i) state_d = End;
       end
 
-      Wait: begin
+      |(state_q & Wait): begin
         if (wait_ready_i) session_sent_d = 1'b1;
         status_d = StatusBusy;
         if (wait_done_i) begin
@@ -1323,14 +1392,14 @@ module kv_streams
 
       // ----- Writes: write, execute -----
 
-      Begin: begin
+      |(state_q & Begin): begin
         if (session_ready_i) session_sent_d = 1'b1;
         if (reserve_ready_i) reserve_sent_d = 1'b1;
         if (find_ready_i) find_sent_d = 1'b1;
         if (session_known_q && (is_put ? reserve_known_q : find_known_q)) state_d = Execute;
       end
 
-      Execute: begin
+      |(state_q & Execute): begin
         reserve_known_d = 1'b0;
         reserve_sent_d  = 1'b0;
         if (release_q) begin
@@ -1338,7 +1407,6 @@ module kv_streams
           state_d = Execute;
         end else if (!admitted) begin
           release_d = granted_q;
-          version_d = '0;
           if (verdict_q == SeenNoRoom) begin
             events.refused_busy = 1'b1;
             status_d = StatusBusy;
@@ -1346,15 +1414,14 @@ module kv_streams
             events.refused_sessions_full = 1'b1;
             status_d = StatusSessionsFull;
           end else begin
-            version_d = version_q;
+            answered_d = 1'b1;
             events.duplicates_answered = verdict_q == SeenRecorded;
             events.duplicates_ignored = verdict_q == SeenIgnored;
           end
           state_d = verdict_q == SeenIgnored ? End : SendReply;
         end else if (is_put && granted_q) begin
-          status_d  = StatusOk;
-          version_d = written;
-          state_d   = Push;
+          status_d = StatusOk;
+          state_d  = Push;
         end else if (!find_known_q) begin
           // The bucket may be full, unless the key is there.
           if (find_ready_i) state_d = Seek;
@@ -1362,77 +1429,72 @@ module kv_streams
           // Neither: the table knows.
           if (lookup_ready_i) state_d = SeekAnswer;
         end else if (op_i.operation == Delete) begin
-          status_d  = StatusOk;
-          version_d = written;
+          status_d = StatusOk;
           if (!exists_q) begin
-            status_d  = StatusNotFound;
-            version_d = '0;
+            status_d = StatusNotFound;
           end
           state_d = Push;
-        end else if (op_i.operation == CompareAndSet && current_q != op_i.version) begin
-          status_d  = StatusMismatch;
-          version_d = current_q;
-          state_d   = Push;
+        end else if (op_i.operation == CompareAndSet
+            && (exists_q ? current_q != op_i.version : op_i.version != '0)) begin
+          status_d = StatusMismatch;
+          state_d  = Push;
         end else begin
-          status_d  = StatusOk;
-          version_d = written;
-          state_d   = exists_q ? Push : Reserve;
+          status_d = StatusOk;
+          state_d  = exists_q ? Push : Reserve;
         end
       end
 
-      Seek: begin
+      |(state_q & Seek): begin
         if (find_known_q) state_d = Execute;
       end
 
-      SeekAnswer: begin
+      |(state_q & SeekAnswer): begin
         if (result_valid_i) begin
           exists_d  = result_i.found;
-          current_d = result_i.found ? result_i.version : '0;
+          current_d = result_i.version;
           retried_d = 1'b1;
           state_d   = Execute;
         end
       end
 
       // A new key: is there room for it? Certainly if there is after all that is committed has been applied.
-      Reserve: begin
+      |(state_q & Reserve): begin
         if (reserve_ready_i) reserve_sent_d = 1'b1;
         if (reserve_known_q) begin
           reserve_sent_d  = 1'b0;
           reserve_known_d = 1'b0;
           if (granted_q) state_d = Push;
           else if (session_sent_q) state_d = Room;  // not tried again yet
-          else if (accepted == committed) begin
+          else if (empty_now_q) begin
             events.table_full = 1'b1;
             status_d = StatusTableFull;
-            version_d = '0;
             state_d = Push;
           end else begin
             events.refused_busy = 1'b1;
             status_d = StatusBusy;
-            version_d = '0;
             state_d = Cancel;
           end
         end
       end
 
-      Room: begin
+      |(state_q & Room): begin
         session_sent_d = 1'b0;
         if (retired_q[stream_q] == committed[8:0] && !release_q) state_d = Reserve;
       end
 
-      Cancel: begin
+      |(state_q & Cancel): begin
         if (session_ready_i) session_sent_d = 1'b1;
         if (session_sent_q && session_answer_valid_i) state_d = SendReply;
       end
 
-      Push: begin
+      |(state_q & Push): begin
         message_kind = KindWrite;
         message_number = following;
         message_to = followers_to;
         message_value = status_q == StatusOk ? op_i.value_bytes : '0;
         message_place = next_place;
         pace = PaceLead;
-        pace_progress = accepted == committed;
+        pace_progress = empty_now_q;
         pace_arm = followers != '0;
         if (push_valid_o && push_ready_i) begin
           events.writes_led = 1'b1;
@@ -1447,7 +1509,7 @@ module kv_streams
       end
 
       // The committer must not overtake the value.
-      CommitAlone: begin
+      |(state_q & CommitAlone): begin
         committed_next = accepted;
         if (!mover_busy_q) begin
           committed_write = 1'b1;
@@ -1458,13 +1520,13 @@ module kv_streams
 
       // ----- Acknowledgements -----
 
-      Ledger: state_d = LedgerCommit;
+      |(state_q & Ledger): state_d = LedgerCommit;
 
-      LedgerCommit: begin
-        committed_next = committed + number_t'(ahead);
+      |(state_q & LedgerCommit): begin
+        committed_next = committed_ahead;
         pace = PaceLead;
         pace_progress = 1'b1;
-        pace_arm = distance(committed, accepted) != ahead;
+        pace_arm = undecided_q != ahead;
         pace_valid = ahead != '0;
         if (!pace_valid || pace_ready) begin
           committed_write = pace_valid;
@@ -1476,14 +1538,14 @@ module kv_streams
       end
 
       // send_again
-      Resend: begin
+      |(state_q & Resend): begin
         // What is committed is not sent again.
-        sweep_number_d = committed + number_t'(again_ahead);
+        sweep_number_d = committed_ahead;
         resends_d = again_ahead[9] ? '0 : again_count;
         state_d = ResendNext;
       end
 
-      ResendNext: begin
+      |(state_q & ResendNext): begin
         if (resends_q == '0) begin
           state_d = resent_q;
         end else begin
@@ -1496,9 +1558,8 @@ module kv_streams
         end
       end
 
-      ResendSend: begin
+      |(state_q & ResendSend): begin
         message_kind = KindWrite;
-        about = AboutEntry;
         message_status = read_i.status;
         message_version = read_i.version;
         message_value = read_i.value_bytes;
@@ -1513,23 +1574,25 @@ module kv_streams
         end
       end
 
-      Asked: begin
+      |(state_q & Asked): state_d = op_i.asks ? AskedSend : End;
+
+      |(state_q & AskedSend): begin
         message_kind = KindCommit;
         message_number = committed;
         message_to = node_set_t'(16'd1) << from;
-        message_load = op_i.asks && op_i.committed < committed;
+        message_load = lags_q;
         if (!message_load || message_free) state_d = End;
       end
 
       // ----- Timers -----
 
-      Fired: begin
+      |(state_q & Fired): begin
         bursts_d = followers;
         if (pace_done) begin
           unique case (op_i.timer)
             TimerLead: begin
               state_d = End;
-              if (role_q == RoleFull && accepted != committed) state_d = pace_due ? Bursts : Rearm;
+              if (role_q == RoleFull && !empty_now_q) state_d = pace_due ? Bursts : Rearm;
             end
             TimerSeal: begin
               state_d = End;
@@ -1547,8 +1610,7 @@ module kv_streams
             end
             default: begin
               state_d = End;
-              if ((role_q == RoleFull || role_q == RoleJoining) && node_t'(stream_q) != node_q
-                  && accepted != committed) begin
+              if ((role_q == RoleFull || role_q == RoleJoining) && node_t'(stream_q) != node_q && !empty_now_q) begin
                 state_d = pace_due ? FollowerAsks : Rearm;
               end
             end
@@ -1556,11 +1618,11 @@ module kv_streams
         end
       end
 
-      FollowerAsks: begin
+      |(state_q & FollowerAsks): begin
         message_load   = 1'b1;
         message_kind   = KindAcknowledge;
         message_flags  = {1'b1, gap_q[stream_q]};
-        message_number = accepted - number_t'(unjournaled_q[stream_q]);
+        message_number = journaling ? acknowledged_q : accepted;
         if (message_free) begin
           gap_d[stream_q] = 1'b0;
           state_d = Rearm;
@@ -1568,27 +1630,25 @@ module kv_streams
       end
 
       // The next burst of every follower that lacks something.
-      Bursts: begin
-        ledger_resend = 1'b1;
-        resent_d = Bursts;
-        if (bursts_q == '0) begin
-          state_d = Rearm;
-        end else begin
-          for (int unsigned i = Streams; i > 0; i--) begin
-            if (bursts_q[i-1]) ledger_from = stream_t'(i - 1);
-          end
-          ledger_tell = 1'b1;
-          burst_to_d = ledger_from;
-          bursts_d[ledger_from] = 1'b0;
-          state_d = BurstsTold;
+      |(state_q & Bursts): begin
+        for (int unsigned i = Streams; i > 0; i--) begin
+          if (bursts_q[i-1]) burst_to_d = stream_t'(i - 1);
         end
+        state_d = bursts_q == '0 ? Rearm : BurstsTell;
       end
 
-      BurstsTold: state_d = BurstsKnown;
+      |(state_q & BurstsTell): begin
+        ledger_tell = 1'b1;
+        bursts_d[burst_to_q] = 1'b0;
+        resent_d = Bursts;
+        state_d = BurstsTold;
+      end
 
-      BurstsKnown: state_d = again ? Resend : Bursts;
+      |(state_q & BurstsTold): state_d = BurstsKnown;
 
-      Rearm: begin
+      |(state_q & BurstsKnown): state_d = again ? Resend : Bursts;
+
+      |(state_q & Rearm): begin
         pace = op_pace;
         pace_arm = 1'b1;
         pace_valid = 1'b1;
@@ -1597,42 +1657,43 @@ module kv_streams
 
       // ----- Alone -----
 
-      Drain: if (quiet_q == '1) state_d = drained_q;
+      |(state_q & Drain): if (quiet_q == '1) state_d = drained_q;
 
       // The command stands until it is answered. Its beats come once the operation has been taken.
-      Control: begin
+      |(state_q & Control): begin
         op_takes = controls_value && !taken_q;
         if (answer_valid_i) state_d = ControlIdle;
         else if (commit_valid_i) state_d = ControlCommit;
       end
 
       // Its messages go before any others.
-      ControlIdle: if (control_idle_i) state_d = controlled_q;
+      |(state_q & ControlIdle): if (control_idle_i) state_d = controlled_q;
 
       // committed, for a chunk
-      ControlCommit: begin
+      |(state_q & ControlCommit): state_d = ControlCommits;
+
+      |(state_q & ControlCommits): begin
         lengths_write_stream = commit_stream_i;
         committed_next = commit_i;
         pace = {1'b0, commit_stream_i};
         pace_progress = 1'b1;
-        pace_arm = commit_i != accepted;
-        if (commit_i != committed) begin
-          pace_valid = 1'b1;
-          committed_write = pace_ready;
-        end else if (committer_idle_i) begin
-          state_d = Control;
-        end
+        pace_arm = commit_i != look_accepted_q;
+        pace_valid = commit_i != look_committed_q;
+        committed_write = pace_valid && pace_ready;
+        if (!pace_valid || pace_ready) state_d = ControlCommitted;
       end
 
+      |(state_q & ControlCommitted): if (committer_idle_i) state_d = Control;
+
       // Over all streams, and of each over what is accepted and not committed.
-      SweepStream: begin
+      |(state_q & SweepStream): begin
         sweep_number_d = committed;
         state_d = SweepNext;
       end
 
-      SweepNext: begin
+      |(state_q & SweepNext): begin
         session_sent_d = 1'b0;
-        if (sweep_number_q == accepted) begin
+        if (sweep_number_q == look_accepted_q) begin
           sweep_stream_d = sweep_stream_q + 1'b1;
           state_d = sweep_stream_q == '1 ? swept_q : SweepStream;
         end else if (sweep_drops_q) begin
@@ -1646,8 +1707,7 @@ module kv_streams
       end
 
       // refuse_waiting
-      SweepTaken: begin
-        about = AboutTaken;
+      |(state_q & SweepTaken): begin
         if (take_done_i) begin
           if (take_some_i) begin
             state_d = SweepReply;
@@ -1659,7 +1719,7 @@ module kv_streams
       end
 
       // drop_undecided
-      SweepEntry: begin
+      |(state_q & SweepEntry): begin
         if (read_done_i) begin
           events.entries_cut = 1'b1;
           state_d = read_i.led ? SweepCancel : SweepNext;
@@ -1667,13 +1727,12 @@ module kv_streams
         end
       end
 
-      SweepCancel: begin
+      |(state_q & SweepCancel): begin
         if (session_ready_i) session_sent_d = 1'b1;
         if (session_sent_q && session_answer_valid_i) state_d = SweepReply;
       end
 
-      SweepReply: begin
-        about = sweep_drops_q ? AboutEntry : AboutTaken;
+      |(state_q & SweepReply): begin
         message_load = 1'b1;
         message_status = StatusNotServing;
         message_version = '0;
@@ -1684,11 +1743,11 @@ module kv_streams
       end
 
       // All windows are empty and all streams at 0.
-      Clear: begin
+      |(state_q & Clear): begin
         if (window_clear_ready_i) state_d = ClearWait;
       end
 
-      ClearWait: begin
+      |(state_q & ClearWait): begin
         if (window_clear_done_i) begin
           lengths_clear = 1'b1;
           restart_o = 1'b1;
@@ -1697,7 +1756,7 @@ module kv_streams
       end
 
       // configure, once nothing waits any more
-      ViewSet: begin
+      |(state_q & ViewSet): begin
         set_lease = 1'b1;
         set_view = 1'b1;
         due_d = '0;
@@ -1724,7 +1783,7 @@ module kv_streams
         state_d = ViewFill;
       end
 
-      ViewFill: begin
+      |(state_q & ViewFill): begin
         fill = !filled_q;
         filled_d = 1'b1;
         command_d = '{command: ViewBegin, default: '0};
@@ -1739,7 +1798,7 @@ module kv_streams
       end
 
       // leave, once nothing is undecided any more
-      LeaveStop: begin
+      |(state_q & LeaveStop): begin
         set_nothing = 1'b1;
         role_d = leave_role_q;
         complete_d = 1'b0;
@@ -1748,14 +1807,14 @@ module kv_streams
         state_d = Control;
       end
 
-      LeaveForget: begin
+      |(state_q & LeaveForget): begin
         command_d = '{command: ViewForget, default: '0};
         controlled_d = role_q == RoleJoining || op_q.kind == OpReset ? ForgetSessions : End;
         state_d = Control;
       end
 
       // Reset begins here.
-      Forget: begin
+      |(state_q & Forget): begin
         leave_role_d = RoleOutside;
         due_d = '0;
         gap_d = '0;
@@ -1764,7 +1823,7 @@ module kv_streams
         state_d = Clear;
       end
 
-      ForgetSessions: begin
+      |(state_q & ForgetSessions): begin
         if (session_ready_i) clearing_d = 1'b1;
         if (clearing_q && session_answer_valid_i) begin
           clearing_d = 1'b0;
@@ -1772,7 +1831,7 @@ module kv_streams
         end
       end
 
-      ForgetTable: begin
+      |(state_q & ForgetTable): begin
         if (table_clear_ready_i) clearing_d = 1'b1;
         if (clearing_q && table_clear_done_i) begin
           clearing_d = 1'b0;
@@ -1780,14 +1839,14 @@ module kv_streams
         end
       end
 
-      ForgetCuts: begin
+      |(state_q & ForgetCuts): begin
         command_d = '{command: CutForget, default: '0};
         controlled_d = op_q.kind == OpReset ? End : Enter;
         state_d = Control;
       end
 
       // begin_epoch
-      Enter: begin
+      |(state_q & Enter): begin
         set_base = 1'b1;
         ledger_begin = 1'b1;
         gap_d = '0;
@@ -1804,7 +1863,7 @@ module kv_streams
       end
 
       // request_state
-      Joined: begin
+      |(state_q & Joined): begin
         pace = PaceTransfer;
         pace_progress = 1'b1;
         pace_arm = 1'b1;
@@ -1813,13 +1872,13 @@ module kv_streams
       end
 
       // seal
-      SealTell: begin
+      |(state_q & SealTell): begin
         command_d = '{command: ViewTell, to: full_q & ~(16'd1 << node_q), default: '0};
         controlled_d = SealPace;
         state_d = Control;
       end
 
-      SealPace: begin
+      |(state_q & SealPace): begin
         pace = PaceSeal;
         pace_progress = 1'b1;
         pace_valid = 1'b1;
@@ -1827,13 +1886,13 @@ module kv_streams
       end
 
       // try_cut
-      Decide: begin
+      |(state_q & Decide): begin
         command_d = '{command: ViewDecide, default: '0};
         controlled_d = Decided;
         state_d = Control;
       end
 
-      Decided: begin
+      |(state_q & Decided): begin
         sweep_stream_d = '0;
         sweep_drops_d = 1'b1;
         swept_d = Clear;
@@ -1844,14 +1903,14 @@ module kv_streams
         endcase
       end
 
-      Undecided: begin
+      |(state_q & Undecided): begin
         pace = PaceSeal;
         pace_arm = 1'b1;
         pace_valid = 1'b1;
         if (pace_ready) state_d = End;
       end
 
-      Lose: begin
+      |(state_q & Lose): begin
         role_d = RoleLost;
         complete_d = 1'b0;
         leave_role_d = RoleLost;
@@ -1862,7 +1921,7 @@ module kv_streams
       end
 
       // cut
-      Cut: begin
+      |(state_q & Cut): begin
         lengths_write_stream = sweep_stream_q;
         committed_next = cut_length;
         sweep_stream_d = sweep_stream_q + 1'b1;
@@ -1884,7 +1943,7 @@ module kv_streams
         end
       end
 
-      CutRemembered: begin
+      |(state_q & CutRemembered): begin
         events.view_changes = 1'b1;
         command_d = '{command: CutRemember, default: '0};
         controlled_d = Enter;
@@ -1892,7 +1951,7 @@ module kv_streams
       end
 
       // sealed
-      Heard: begin
+      |(state_q & Heard): begin
         pace = PaceSeal;
         pace_progress = 1'b1;
         if (answer_q.verdict == ControlMalformed) begin
@@ -1911,13 +1970,13 @@ module kv_streams
         end
       end
 
-      HeardTell: begin
+      |(state_q & HeardTell): begin
         command_d = '{command: ViewTell, to: 16'd1 << op_q.from, default: '0};
         controlled_d = role_q == RoleSealed ? Decide : End;
         state_d = answer_q.heard[node_q] ? controlled_d : Control;
       end
 
-      Taken: begin
+      |(state_q & Taken): begin
         pace = PaceTransfer;
         pace_progress = 1'b1;
         pace_arm = answer_q.asked;
@@ -1937,7 +1996,7 @@ module kv_streams
       default: state_d = Start;
     endcase
 
-    if (op_takes && state_q != Find && state_q != End) taken_d = 1'b1;
+    if (op_takes && !at(Find) && !at(End)) taken_d = 1'b1;
 
     // What has come into the journal is to be acknowledged.
     if (journaled_valid_i) due_d[journaled_stream_i] = 1'b1;
@@ -1952,14 +2011,16 @@ module kv_streams
       find_known_d = 1'b1;
       found_d = find_hit_i;
       exists_d = find_hit_i && read_i.operation != Delete;
-      current_d = exists_d ? read_i.version : '0;
+      current_d = read_i.version;
     end
   end
 
   // ===== Registers =====
 
-  assign idle_o = state_q == Start && !op_valid_i && !message_valid_q && !mover_busy_q && pace_idle && !release_q
-      && !journal_valid_q && !(journaling && due_q != '0);
+  assign idle_o = at(
+      Start
+  ) && !op_valid_i && !message_valid_q && !mover_busy_q && pace_idle && !release_q && !journal_valid_q &&
+      !(journaling && due_q != '0);
 
   always_ff @(posedge clk_i) begin
     drained_q       <= drained_d;
@@ -1971,11 +2032,11 @@ module kv_streams
     last_q          <= last_d;
     filled_q        <= filled_d;
     status_q        <= status_d;
-    version_q       <= version_d;
     exists_q        <= exists_d;
     found_q         <= found_d;
     current_q       <= current_d;
     retried_q       <= retried_d;
+    answered_q      <= answered_d;
     granted_q       <= granted_d;
     session_sent_q  <= session_sent_d;
     session_known_q <= session_known_d;
@@ -1994,8 +2055,8 @@ module kv_streams
     command_q       <= command_d;
     if (find_done_i) found_number_q <= find_number_i;
     if (answer_valid_i) answer_q <= answer_i;
-    if (release_d && !release_q) release_bucket_q <= state_q == Execute ? op_i.place.bucket : read_i.place.bucket;
-    if (state_q == Begin && session_answer_valid_i) begin
+    if (release_d && !release_q) release_bucket_q <= at(Execute) ? op_i.place.bucket : read_i.place.bucket;
+    if (at(Begin) && session_answer_valid_i) begin
       verdict_q <= session_answer_i.verdict;
       status_q  <= session_answer_i.status;
       version_q <= session_answer_i.version;
@@ -2018,7 +2079,7 @@ module kv_streams
       behind_q   <= behind_d;
       release_q  <= release_d;
       clearing_q <= clearing_d;
-      if (state_q == Drain && drained_i && !message_valid_q && !mover_busy_q && !release_q && !journal_valid_q)
+      if (at(Drain) && drained_i && !message_valid_q && !mover_busy_q && !release_q && !journal_valid_q)
         quiet_q <= quiet_q + 2'(quiet_q != '1);
       else quiet_q <= '0;
     end
