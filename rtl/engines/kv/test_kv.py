@@ -472,6 +472,91 @@ async def test_join(dut):
     assert out == [reply(OK, content[key][0], client=number % 5, number=number)], "the sessions have come, too"
 
 
+@cocotb.test()
+async def test_lease_ends(dut):
+    """Past its lease a follower goes on to follow, but answers reads no longer, also those that wait."""
+    engine = Engine(dut, 7)
+    await engine.begin()
+    assert await engine.configure(0, 1, 3, lease=1_000_000) == []
+    key = next(keys(lambda partition: partition % 2 == 1))
+    ack = lambda flags, accepted, committed: ("to", 2, "Acknowledge", 1, flags, accepted, committed)  # noqa: E731
+    assert await engine.deliver(WRITE, write(1, 1, 0, key, b"one" * 100, operation=COMPARE_AND_SET)) == [ack(0, 1, 0)]
+    assert await engine.call(request(GET, key)) == []
+    assert await engine.deliver(WRITE, write(1, 2, 0, key, operation=DELETE)) == [ack(0, 2, 0)]
+    engine.now = 10**10
+    out = await engine.deliver(WRITE, write(1, 3, 1, key, b"three"))
+    assert sorted(out) == [reply(NOT_SERVING), ack(0, 3, 1)], out
+    assert await engine.call(request(GET, key)) == [reply(NOT_SERVING)]
+
+
+@cocotb.test()
+async def test_journal(dut):
+    """A follower that acknowledges only what memory has answered for, and says so when that is."""
+    engine = Engine(dut, 8, latency=(100, 100), ready=1)
+    await engine.begin(journal=1)
+    assert await engine.configure(0, 1, 3) == []
+    theirs = keys(lambda partition: partition % 2 == 1)
+    ack = lambda flags, accepted, committed: ("to", 2, "Acknowledge", 1, flags, accepted, committed)  # noqa: E731
+    first = engine.now
+    assert await engine.deliver(WRITE, write(1, 1, 0, next(theirs), b"one" * 100)) == [ack(0, 1, 0)]
+    assert engine.now - first > 100
+    for number in range(2, 12):
+        data = write(1, number, 0, next(theirs), bytes([number]) * 90 * number)
+        await engine.deliver(WRITE, data, last=number % 3 == 0, settle=False)
+    out = await engine.settled()
+    assert out[-1] == ack(0, 11, 0), out
+    accepted = [x[5] for x in out]
+    assert accepted == sorted(accepted) and accepted[0] < 11, accepted
+    assert await engine.deliver(WRITE, write(1, 3, 1, next(theirs), b"x")) == [ack(0, 11, 1)], "a repeated one at once"
+
+
+@cocotb.test()
+async def test_latency(dut):
+    """Cycles from an event to what it brings about, nothing else being inside, and how often gets and puts are taken."""
+    engine = Engine(dut, 9, latency=(30, 30), ready=1)
+    await engine.begin()
+    assert await engine.configure(0, 1, 3) == []
+    mine = list(keys(lambda partition: partition % 2 == 0))[:200]
+    theirs = next(keys(lambda partition: partition % 2 == 1))
+
+    async def cycles(signal, event):
+        handle = getattr(dut, signal)
+        task = cocotb.start_soon(event)
+        start = None
+        for _ in range(400):
+            await ReadOnly()
+            if start is None and int(dut.event_valid_i.value):
+                start = engine.now
+            if start is not None and int(handle.value):
+                break
+            await FallingEdge(dut.clk_i)
+        found = engine.now - start
+        await task
+        await engine.settled()
+        return found
+
+    measured = {
+        "put to Write": await cycles("message_valid_o", engine.call(request(PUT, mine[0], value=b"v" * 64), settle=False)),
+        "Write to Acknowledge": await cycles(
+            "message_valid_o", engine.deliver(WRITE, write(1, 1, 0, theirs, b"v" * 64), settle=False)),
+        "Acknowledge to reply": await cycles("message_valid_o", engine.deliver(ACKNOWLEDGE, acknowledge(1, 1), settle=False)),
+        "get to reply, memory 30": await cycles("message_valid_o", engine.call(request(GET, mine[0]), settle=False)),
+        "get to NotFound": await cycles("message_valid_o", engine.call(request(GET, mine[1]), settle=False)),
+    }
+    begin = engine.now
+    for index in range(100):
+        await engine.call(request(GET, mine[0], number=index + 5), settle=False)
+    measured["a get"] = (engine.now - begin) / 100
+    assert len(await engine.settled()) == 100
+    begin = engine.now
+    for index in range(50):
+        await engine.call(request(PUT, mine[index], client=100 + index, value=b"w" * 1024), settle=False)
+    measured["a put of 1 KiB"] = (engine.now - begin) / 50
+    assert len(await engine.settled()) == 50
+    dut._log.info("%s", measured)
+    assert measured["put to Write"] <= 30 and measured["Write to Acknowledge"] <= 12, measured
+
+
 def test_kv():
     sources = ["weft_pkg.sv", "engines/engines_pkg.sv", "engines/kv/kv_pkg.sv", "engines/kv/kv_messages_pkg.sv",
                "engines/kv/kv_table_pkg.sv"]
