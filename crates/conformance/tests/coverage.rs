@@ -157,6 +157,9 @@ const NEVER: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// Blocks of the engine and of its datagrams: these scenarios have no engine in the card. `kv_lockstep` holds it to its twin.
+const OF_THE_ENGINE: [&str; 4] = ["datagram_receive", "engine_slot", "message_transmit", "kv"];
+
 /// Changes of state that the machines have, by name, those that no scenario reaches with a reason.
 const RESPONDER: [&str; 4] = ["RESET", "INIT", "READY", "ERROR"];
 const REQUESTER: [&str; 3] = ["RESET", "READY", "ERROR"];
@@ -260,7 +263,8 @@ fn every_event_is_reached_or_has_a_reason() {
     let reasons: BTreeMap<_, _> =
         NEVER.iter().map(|(block, name, reason)| ((*block, *name), *reason)).collect();
     let mut listed = BTreeSet::new();
-    for event in events().into_iter().rev().filter(|event| listed.insert(*event)) {
+    let events = events().into_iter().rev().filter(|(block, _)| !OF_THE_ENGINE.contains(block));
+    for event in events.filter(|event| listed.insert(*event)) {
         let counts: Vec<usize> = families
             .iter()
             .map(|family| family.scenarios.iter().filter(|reached| reached.events.contains(&event)).count())
