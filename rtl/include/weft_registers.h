@@ -500,7 +500,7 @@ typedef struct __attribute__ ((__packed__)) {
 #define WEFT_REGISTERS__ENGINE__CONTROL__BUCKET_MASK_bm 0xffff0000
 #define WEFT_REGISTERS__ENGINE__CONTROL__BUCKET_MASK_bp 16
 #define WEFT_REGISTERS__ENGINE__CONTROL__BUCKET_MASK_bw 16
-#define WEFT_REGISTERS__ENGINE__CONTROL__BUCKET_MASK_reset 0x3fff
+#define WEFT_REGISTERS__ENGINE__CONTROL__BUCKET_MASK_reset 0xff
 
 // reg - weft_registers::engine::node
 #define WEFT_REGISTERS__ENGINE__NODE__NODE_bm 0xf

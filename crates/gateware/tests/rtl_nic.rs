@@ -192,8 +192,9 @@ fn a_nic_without_work_stands_still() {
     while let Some(at) = nic.next_deadline() {
         now = at;
         nic.handle_deadline(now);
+        // The engine's table of sessions clears itself first, a word a cycle.
         assert!(
-            now < Instant::from_ps(1_000_000),
+            now < Instant::from_ps(20_000_000),
             "the gateware does not come to rest: {:?}",
             counters(&nic)
         );

@@ -2787,7 +2787,7 @@ module weft_registers (
     end
     always_ff @(posedge clk) begin
         if(~rst_n) begin
-            field_storage.engine.control.bucket_mask.value <= 16'h3fff;
+            field_storage.engine.control.bucket_mask.value <= 16'hff;
         end else begin
             if(field_combo.engine.control.bucket_mask.load_next) begin
                 field_storage.engine.control.bucket_mask.value <= field_combo.engine.control.bucket_mask.next;
