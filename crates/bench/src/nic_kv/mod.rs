@@ -12,6 +12,7 @@
 //! a bit set, when it is in memory too. Both are measured.
 
 mod hbm;
+pub mod occupancy;
 mod paper;
 mod passages;
 mod plot;
@@ -81,6 +82,10 @@ const NODES: usize = 3;
 /// Clients of the runs with losses.
 const LOSS_CLIENTS: u32 = 16;
 
+/// The table that is filled up, and its values.
+const OCCUPIED_BUCKETS: u32 = 256;
+const OCCUPIED_BYTES: usize = 100;
+
 /// Losses on each link.
 const LOSSES: [f64; 3] = [0.0, 0.001, 0.01];
 
@@ -104,12 +109,22 @@ pub enum Part {
     Loss,
     /// The same through software on the host: table 5.13.
     Software,
+    /// Accesses of memory as the table fills up.
+    Occupancy,
 }
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Passages, Self::Hbm, Self::Saturation, Self::Curve, Self::Nodes, Self::Loss, Self::Software];
+    pub const ALL: [Self; 8] = [
+        Self::Passages,
+        Self::Hbm,
+        Self::Saturation,
+        Self::Curve,
+        Self::Nodes,
+        Self::Loss,
+        Self::Software,
+        Self::Occupancy,
+    ];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -121,6 +136,7 @@ impl Part {
             Self::Nodes => "nodes",
             Self::Loss => "loss",
             Self::Software => "software",
+            Self::Occupancy => "occupancy",
         }
     }
 }
@@ -218,6 +234,12 @@ impl NicKvBench {
         if is_chosen(Part::Software) {
             let hardware = self.placed("engine on the NIC", NodeNic::RTL)?;
             result.software = vec![hardware, self.placed("engine on the host", NodeNic::RtlBeforeHost)?];
+        }
+        if is_chosen(Part::Occupancy) {
+            let mut progress = self.progress("occupancy", 4);
+            let reads = self.of(4_000) as usize;
+            let done = |done| progress.set(done);
+            result.occupancy = occupancy::measure(OCCUPIED_BUCKETS, OCCUPIED_BYTES, reads, self.seed, done)?;
         }
         result.conclude();
         Ok(result)

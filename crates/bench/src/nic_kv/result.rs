@@ -6,6 +6,7 @@ use serde::Serialize;
 use weft_kv::Operation;
 
 use super::hbm::HbmAccess;
+use super::occupancy::Occupancy;
 use super::passages::{LeaderWrite, Passage};
 use super::saturation::Saturation;
 use super::{CYCLE_NS, MEMORY, NicKvBench, PAPER_NODES, paper};
@@ -346,6 +347,8 @@ pub struct NicKvResult {
     pub loss: Vec<LossRun>,
     /// The engine on the NIC and on the host.
     pub software: Vec<Placed>,
+    /// Accesses of memory as the table fills up.
+    pub occupancy: Vec<Occupancy>,
 }
 
 const MACHINE: &str =
@@ -382,6 +385,7 @@ impl NicKvResult {
             nodes: Vec::new(),
             loss: Vec::new(),
             software: Vec::new(),
+            occupancy: Vec::new(),
         }
     }
 
@@ -641,6 +645,7 @@ impl NicKvResult {
         text += &loads_text("latency against throughput", &self.curve);
         text += &self.nodes_text();
         text += &self.loss_text();
+        text += &self.occupancy_text();
         text
     }
 
@@ -675,6 +680,31 @@ impl NicKvResult {
             );
         }
         format!("\nreplication on idle cards, in cycles of {CYCLE_NS} ns, without MAC and memory\n{table}")
+    }
+
+    fn occupancy_text(&self) -> String {
+        if self.occupancy.is_empty() {
+            return String::new();
+        }
+        let mut table = Table::new([
+            Column::numbers("slots used", "%"),
+            Column::numbers("keys", ""),
+            Column::numbers("puts refused", ""),
+            Column::numbers("hits", ""),
+            Column::numbers("in one access", "%"),
+            Column::numbers("misses", ""),
+        ]);
+        for row in &self.occupancy {
+            table.row([
+                three_digits(100.0 * row.occupancy),
+                grouped(row.keys),
+                grouped(row.refused_full),
+                grouped(row.hits),
+                three_digits(100.0 * row.share_in_one_access),
+                grouped(row.misses),
+            ]);
+        }
+        format!("\na table that fills up: every value was the one written, every miss was told\n{table}")
     }
 
     fn nodes_text(&self) -> String {
