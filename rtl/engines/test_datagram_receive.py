@@ -380,4 +380,5 @@ SOURCES = [
 
 
 def test_datagram_receive():
-    bench.run("datagram_receive", SOURCES, __file__)
+    # A small buffer, which a test can fill.
+    bench.run("datagram_receive", SOURCES, __file__, parameters={"Beats": 1024})

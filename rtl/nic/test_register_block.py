@@ -273,7 +273,7 @@ def test_register_block():
     generated = ["nic/generated/weft_registers_pkg.sv", "nic/generated/weft_registers.sv"]
     bench.run(
         "register_block",
-        ["weft_pkg.sv", *generated, "nic/register_block.sv"],
+        ["weft_pkg.sv", "engines/engines_pkg.sv", *generated, "nic/register_block.sv"],
         __file__,
         {"QueryWords": WORDS, "Counters": COUNTERS},
     )
