@@ -749,7 +749,7 @@ module kv_streams
   logic granted_q, granted_d;
   session_verdict_e verdict_q;
   // What the request is answered with, and then what the entry says.
-  status_e status_q, status_d;
+  reply_status_e status_q, status_d;
   version_t version_q;  // that was recorded
   logic answered_q, answered_d;  // it is the answer
   // The key's newest accepted state, if known.
@@ -789,7 +789,7 @@ module kv_streams
   } about_e;
   about_e                about;
   asker_t                asker;
-  status_e               message_status;
+  reply_status_e         message_status;
   version_t              message_version;
   value_bytes_t          message_value;
   logic            [1:0] message_flags;  // asks, gap

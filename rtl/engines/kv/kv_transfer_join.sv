@@ -130,7 +130,7 @@ module kv_transfer_join
   key_t key_q;
   logic [63:0] client_q;
   logic [63:0] request_q;
-  kv_pkg::status_e status_q;
+  reply_status_e status_q;
   value_bytes_t bytes_q;
   place_t place_q;
   logic hash_asked_q;
@@ -486,7 +486,7 @@ module kv_transfer_join
     if (state_q == Length) bytes_q <= value_bytes_t'(word[63:48]);
     if (state_q == Key && store_loaded_q) key_q <= key_t'({key_q, word});
     if (state_q == SessionRequest) request_q <= word;
-    if (state_q == SessionStatus) status_q <= kv_pkg::status_e'(word[59:56]);
+    if (state_q == SessionStatus) status_q <= reply_status_e'(word[59:56]);
     hash_asked_q <= state_q == Hash;
     if (hash_done_i) place_q <= hash_place_i;
 
