@@ -4,6 +4,7 @@ engines/engines_pkg.sv
 engines/kv/kv_pkg.sv
 engines/kv/kv_messages_pkg.sv
 engines/kv/kv_table_pkg.sv
+engines/rounds/rounds_pkg.sv
 nic/events_pkg.sv
 nic/generated/weft_registers_pkg.sv
 rdma/responder_pkg.sv
@@ -50,6 +51,14 @@ engines/message_pack.sv
 engines/message_route.sv
 engines/message_transmit.sv
 engines/peer_stations.sv
+engines/rounds/consensus_instance.sv
+engines/rounds/consensus_window.sv
+engines/rounds/proposal_store.sv
+engines/rounds/round_broadcaster.sv
+engines/rounds/round_parser.sv
+engines/rounds/round_releases.sv
+engines/rounds/round_timer.sv
+engines/rounds/rounds.sv
 engines/word_realign.sv
 memory/axi_bursts.sv
 memory/axi_reader.sv
