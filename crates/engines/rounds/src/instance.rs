@@ -227,6 +227,12 @@ impl Instance {
         Self { planted, ..self }
     }
 
+    /// Decides what the member knows if nothing is decided: what it must never do.
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn guess(&mut self) {
+        self.decision = self.decision.or(Some(self.rows[self.node()]));
+    }
+
     #[cfg(feature = "planted-bugs")]
     fn is_planted(&self, bug: PlantedBug) -> bool {
         self.planted == Some(bug)
