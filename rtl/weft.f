@@ -55,8 +55,10 @@ engines/rounds/consensus_instance.sv
 engines/rounds/consensus_window.sv
 engines/rounds/proposal_store.sv
 engines/rounds/round_broadcaster.sv
+engines/rounds/round_membership.sv
 engines/rounds/round_parser.sv
 engines/rounds/round_releases.sv
+engines/rounds/round_requests.sv
 engines/rounds/round_timer.sv
 engines/rounds/rounds.sv
 engines/word_realign.sv

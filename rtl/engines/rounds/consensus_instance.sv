@@ -53,11 +53,11 @@ module consensus_instance
 
   logic takes_part, plausible, accepted;
   members_t told;
-  assign takes_part = state_q.valid && record_i.valid;
+  assign takes_part = state_q.valid && record_i.valid && (state_q.members & from) != '0;
   assign told = record_i.decided ? record_i.decision : '0;
 
   always_comb begin
-    plausible = (state_q.members & from & ~self) != '0 && record_i.rows[from_i] != '0
+    plausible = from_i != node_i && record_i.rows[from_i] != '0
         && (record_i.suspected & (from | ~state_q.members)) == '0 && (told & ~state_q.members) == '0;
     for (int unsigned k = 0; k < RoundsNodes; k++) begin
       if (record_i.rows[k] != '0) begin

@@ -24,14 +24,13 @@ module consensus_window
   output instance_t [RoundsWindow-1:0] instances_o,
   // The oldest, as it would leave.
   output instance_t                    leaving_o,
-  // How many the end of the round decides, and how many contradictions a message has shown.
-  output logic      [             2:0] decided_o,
-  output logic      [             2:0] contradictions_o
+  // A message says what cannot be.
+  output logic                         contradiction_o
 );
 
   instance_t [RoundsWindow-1:0] ended;
   instance_t opened;
-  logic [RoundsWindow-1:0] decides, contradicts;
+  logic [RoundsWindow-1:0] contradicts;
 
   always_comb begin
     opened = '0;
@@ -66,20 +65,13 @@ module consensus_window
       .state_o        (instances_o[i]),
       .record_o       (area_o[RecordBits*i+:RecordBits]),
       .ended_o        (ended[i]),
-      .decides_o      (decides[i]),
+      .decides_o      (),
       .contradiction_o(contradicts[i])
     );
   end
 
   assign leaving_o = ended[0];
 
-  always_comb begin
-    decided_o = '0;
-    contradictions_o = '0;
-    for (int unsigned i = 0; i < RoundsWindow; i++) begin
-      if (end_round_i) decided_o += 3'(decides[i]);
-      contradictions_o += 3'(contradicts[i]);
-    end
-  end
+  assign contradiction_o = |contradicts;
 
 endmodule

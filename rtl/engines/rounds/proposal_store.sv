@@ -22,6 +22,7 @@ module proposal_store
   input  proposal_place_t                place_i,
   output proposal_bytes_t                length_o,
   output logic                           change_o,
+  output change_t                        content_o,       // what a change begins with
   input  logic                           read_i,
   input  proposal_place_t                read_place_i,
   input  logic            [         2:0] read_index_i,
@@ -58,6 +59,13 @@ module proposal_store
   assign {change_o, length_o} = lengths[place_i];
   always_ff @(posedge clk_i) begin
     if (write_length_i) lengths[write_place_i] <= {change_i, length_i};
+  end
+
+  (* ram_style = "distributed" *)
+  change_t contents[1<<$bits(proposal_place_t)];
+  assign content_o = contents[place_i];
+  always_ff @(posedge clk_i) begin
+    if (write_i && write_index_i == '0) contents[write_place_i] <= change_t'(write_data_i[$bits(change_t)-1:0]);
   end
 
 endmodule

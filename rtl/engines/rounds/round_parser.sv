@@ -23,8 +23,7 @@ module round_parser
   input  logic                         payload_valid_i,
   output logic                         payload_ready_o,
   input  beat_t                        payload_i,
-  // The node itself, from which it cannot hear; the present round and the next.
-  input  member_t                      node_i,
+  // The present round and the next.
   input  round_t                       round_i,
   input  round_t                       next_round_i,
   // What the present operation is, before it is offered.
@@ -35,8 +34,9 @@ module round_parser
   output logic                         beat_valid_o,
   output logic          [         2:0] beat_index_o,
   output logic          [BeatBits-1:0] beat_o,
-  // A message was malformed.
+  // A message was malformed, or is of a node that no cluster of rounds has.
   output logic                         malformed_o,
+  output logic                         stranger_o,
   output logic                         idle_o
 );
 
@@ -50,7 +50,8 @@ module round_parser
   logic [2:0] index_q;
   logic takes, free, loads, body_ends, has_head, well_formed, is_operation;
   round_head_t head;
-  proposal_bytes_t proposal;
+  logic [15:0] proposal;
+  logic is_value, is_change;
 
   assign takes = op_valid_o && op_ready_i;
   assign free = !op_valid_q || (takes && op_q.kind == RoundsOpRound);
@@ -70,29 +71,25 @@ module round_parser
 
   // The judgement of a head. Its lengths agree, and it has what its kind needs.
 
-  logic fits, is_from_peer, has_proposal, is_change;
+  logic fits;
   assign head = round_head_t'(payload_i.data[$bits(round_head_t)-1:0]);
-  assign proposal = proposal_bytes_t'(turn_16(head.bytes));
-  assign is_from_peer = !event_q.from[3] && event_q.from[2:0] != node_i;
-  assign has_proposal = head.flags[RoundsFlagProposal];
-  assign is_change = head.flags[RoundsFlagChange];
-  assign fits = turn_16(
-      head.bytes
-  ) <= 16'(ProposalBytes) && event_q.bytes == message_bytes_t'(RoundsHeadBytes) + turn_16(
-      head.bytes
-  );
+  // A Value has flags and length elsewhere.
+  assign is_value = event_q.message == RoundsMessageValue;
+  assign proposal = turn_16(is_value ? payload_i.data[95:80] : head.bytes);
+  assign is_change = is_value ? payload_i.data[72] : head.change;
+  assign fits = proposal <= 16'(ProposalBytes) && event_q.bytes == message_bytes_t'(RoundsHeadBytes) + proposal
+      && (!is_change || proposal == 16'(RoundsChangeBytes));
 
   always_comb begin
     unique case (event_q.message)
-      RoundsMessageRound:
-      well_formed = fits && head.algorithm == Algorithm && (has_proposal || proposal == '0)
-          && (!is_change || proposal == 10'd2);
-      RoundsMessageValue: well_formed = fits && (!is_change || proposal == 10'd2);
+      RoundsMessageRound: well_formed = fits && head.algorithm == Algorithm;
+      RoundsMessageValue: well_formed = fits && payload_i.data[71:67] == '0;
       RoundsMessageFetch: well_formed = event_q.bytes == 16'd16;
-      RoundsMessageStart, RoundsMessageJoin: well_formed = event_q.bytes == 16'd8;
+      // They say nothing but their kind.
+      RoundsMessageStart, RoundsMessageJoin: well_formed = 1'b1;
       default: well_formed = 1'b0;
     endcase
-    if (!is_from_peer) well_formed = 1'b0;
+    if (!has_head && event_q.message != RoundsMessageStart && event_q.message != RoundsMessageJoin) well_formed = 1'b0;
   end
 
   always_comb begin
@@ -101,23 +98,28 @@ module round_parser
     op_d.from = event_q.from[2:0];
     op_d.caller = event_q.caller;
     op_d.call = event_q.message;
+    op_d.fits = event_q.bytes != '0 && event_q.bytes <= 16'(ProposalBytes);
+    op_d.empty = event_q.bytes == '0;
     op_d.head = head;
     op_d.area = payload_i.data[$bits(round_head_t)+:AreaBits];
     op_d.current = head.round == turn_64(round_i);
     op_d.following = head.round == turn_64(next_round_i);
-    op_d.late = turn_64(head.round) < round_i;
+    op_d.late = turn_64(head.round) < next_round_i;
     unique case (event_q.kind)
       EventReset:     op_d.kind = RoundsOpReset;
       EventConfigure: op_d.kind = RoundsOpConfigure;
-      EventTimer:     op_d.kind = RoundsOpTimer;
+      EventTimer: begin
+        op_d.kind = RoundsOpTimer;
+        is_operation = event_q.tag == '0;
+      end
       EventCall: begin
-        op_d.kind = RoundsOpCall;
+        op_d.kind  = RoundsOpCall;
         op_d.bytes = proposal_bytes_t'(event_q.bytes);
-        op_d.too_long = event_q.bytes > 16'(ProposalBytes);
       end
       EventDeliver: begin
-        op_d.bytes   = proposal;
-        is_operation = well_formed;
+        op_d.bytes   = proposal_bytes_t'(proposal);
+        op_d.change  = is_change;
+        is_operation = well_formed && !event_q.from[3];
         unique case (event_q.message)
           RoundsMessageFetch: op_d.kind = RoundsOpFetch;
           RoundsMessageValue: op_d.kind = RoundsOpValue;
@@ -130,7 +132,8 @@ module round_parser
     endcase
   end
 
-  assign malformed_o = loads && event_q.kind == EventDeliver && !well_formed;
+  assign malformed_o = loads && event_q.kind == EventDeliver && !event_q.from[3] && !well_formed;
+  assign stranger_o  = loads && event_q.kind == EventDeliver && event_q.from[3];
 
   always_ff @(posedge clk_i) begin
     if (event_ready_o) event_q <= event_i;

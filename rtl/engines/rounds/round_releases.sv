@@ -1,18 +1,21 @@
 // Gives out what is decided, in order, and asks for what of it is lacking.
 //
-// An instance is released when it is decided, all before it are, and all proposals of its decision are here; then they go to
-// the subscriber in the order of their proposers. When the oldest waits for proposals, each is asked of one member that has
-// it, another one in every round. Who has proposals is kept here, and what the instances have decided that have left the window.
+// An instance is released when it is decided, all before it are, and all proposals of its decision are here; then these go out
+// in the order of their proposers. Of each instance that lacks some, they are asked of one member that has any, another one in
+// every round. Here is kept whose proposals the node has, and what instances have decided that have left the window.
 //
-// Latency: the first value 2 cycles after `go_i`. Throughput: a value every cycle, and one cycle more for each instance. Order: of
-// instances. Stalls: when its messages do.
+// Latency: the first value 2 cycles after `go_i`; if something is lacking, one cycle later for each instance that is not released.
+// Throughput: a value every cycle, a cycle more where its caller is told, and one for each instance. Order: of instances. Stalls:
+// when its messages do.
 module round_releases
   import engines_pkg::*;
   import rounds_pkg::*;
 (
   input  logic                               clk_i,
   input  logic                               rst_ni,
+  // Forgets all; the next instance is `first_i`.
   input  logic                               clear_i,
+  input  round_t                             first_i,
   input  member_t                            node_i,
   input  round_t                             round_i,
   input  instance_t       [RoundsWindow-1:0] instances_i,
@@ -20,213 +23,233 @@ module round_releases
   input  logic                               end_round_i,
   input  instance_t                          leaving_i,
   input  members_t                           row_i,
-  // Releases what can be; and asks for the rest.
+  // Asks for what is lacking if `fetch_i`, and releases what can be released.
   input  logic                               go_i,
   input  logic                               fetch_i,
   output logic                               idle_o,
-  // It may yet ask, by what instances know now.
+  // What instances know must stay as it is, since it may still be asked about.
   output logic                               asking_o,
-  // The oldest that is not released, and its age.
+  // A proposal of an instance of some age: whether it is here, whether it is lacking; and it has come.
+  input  age_t                               look_age_i,
+  input  member_t                            look_proposer_i,
+  output logic                               held_o,
+  output logic                               lacking_o,
+  input  logic                               value_i,
+  // The proposal that is to be given out, and what others know of it.
   output round_t                             next_o,
   output age_t                               age_o,
-  // A proposal that has been fetched: whether it is wanted; and it is here.
-  input  round_t                             value_instance_i,
-  input  member_t                            value_proposer_i,
-  output logic                               value_wanted_o,
-  input  logic                               value_i,
-  // Whether a proposal of an instance of some age is here.
-  input  age_t                               asked_age_i,
-  input  member_t                            asked_proposer_i,
-  output logic                               asked_held_o,
-  // Which proposal it looks at, and what the store has of it.
-  output round_t                             place_instance_o,
-  output member_t                            place_proposer_o,
+  output member_t                            proposer_o,
   input  proposal_place_t                    place_i,
   input  proposal_bytes_t                    length_i,
   input  logic                               change_i,
-  // To whom.
+  // Of this node's own: someone waits for what becomes of it, and is told.
+  input  logic                               asked_i,
+  input  caller_t                            caller_i,
+  output logic                               told_o,
+  input  rounds_context_t                    context_i,
+  // Who is told of all.
   input  logic                               subscribed_i,
   input  caller_t                            subscriber_i,
   output logic                               send_valid_o,
   input  logic                               send_ready_i,
   output rounds_send_t                       send_o,
-  // A value leaves; a change of the members is decided, the first of its instance and of those that count.
-  output logic                               released_o,
-  output logic                               changed_o
+  // Something is decided; all of an instance is released.
+  output logic                               decided_o,
+  output logic                               closed_o
 );
 
-  typedef enum logic [1:0] {
+  typedef enum logic [2:0] {
     Idle,
+    Ask,      // the instance of age `ask_q`
     Look,
     Release,
-    Fetch
+    Tell,     // the caller of the proposal that has just been released
+    Close
   } state_e;
 
   typedef logic [$clog2(RoundsWindow)-1:0] place_t;
 
   typedef struct packed {
+    logic           valid;
     members_t       decision;
     members_t       members;
     members_t [7:0] rows;
   } left_t;
 
   state_e state_q;
-  logic fetch_q;
   round_t next_q;
-  age_t age_q;
+  age_t age_q, ask_q;
   members_t todo_q;
-  // Whose proposals are here: in the window, and behind it.
+  // Whose proposals are here: of instances in the window, and of those that have left it.
   members_t [RoundsWindow-1:0] held_q;
   members_t [RoundsWindow-1:0] left_held_q;
 
-  // Those that have left and are not released, by their numbers.
   (* ram_style = "distributed" *)
   left_t left[RoundsWindow];
-  left_t left_head;
-  assign left_head = left[next_q[$bits(place_t)-1:0]];
-  // The oldest in the window is as old as the window is long, in the round that ends.
+
+  // The instance that leaves is as old as the window is long, so it has the number of the round in so few bits.
   place_t leaves_at;
-  assign leaves_at = round_i[$bits(place_t)-1:0];
+  assign leaves_at = place_t'(round_i);
   always_ff @(posedge clk_i) begin
-    if (end_round_i) left[leaves_at] <= '{leaving_i.decision, leaving_i.members, leaving_i.rows};
+    if (end_round_i) left[leaves_at] <= '{leaving_i.valid, leaving_i.decision, leaving_i.members, leaving_i.rows};
   end
 
-  // The oldest that is not released.
+  // The instance that is looked at: one that a peer speaks of, one that may lack something, or the next to be released.
 
+  age_t age;
   logic in_window, decided;
-  place_t place;
+  place_t place, left_place;
+  left_t left_one;
   members_t decision, held, lacking, members;
   members_t [RoundsNodes-1:0] rows;
 
-  assign in_window = age_q <= age_t'(RoundsWindow);
-  assign place = place_t'(RoundsWindow - 32'(age_q));
+  assign age = state_q == Idle ? look_age_i : state_q == Ask ? ask_q : age_q;
+  assign in_window = age <= age_t'(RoundsWindow);
+  assign place = place_t'(RoundsWindow - 32'(age));
+  assign left_place = place_t'(round_i) - place_t'(age);
+  assign left_one = left[left_place];
   always_comb begin
     if (in_window) begin
-      decided  = instances_i[place].decided && age_q != '0;
+      decided  = instances_i[place].decided && age != '0;
       decision = instances_i[place].decision;
       members  = instances_i[place].members;
       rows     = instances_i[place].rows;
       held     = held_q[place];
     end else begin
-      decided  = 1'b1;
-      decision = left_head.decision;
-      members  = left_head.members;
-      rows     = left_head.rows;
-      held     = left_held_q[next_q[$bits(place_t)-1:0]];
+      decided  = left_one.valid;
+      decision = left_one.decision;
+      members  = left_one.members;
+      rows     = left_one.rows;
+      held     = left_held_q[left_place];
     end
+    // Of the round's own instance it is not decided what will be held.
+    if (age == '0) held = row_i;
   end
-  assign lacking = decision & ~held;
+  assign lacking = decided ? decision & ~held : '0;
+  assign held_o = look_age_i < age_t'(2 * RoundsWindow) && held[look_proposer_i];
+  assign lacking_o = look_age_i < age_t'(2 * RoundsWindow) && lacking[look_proposer_i];
 
-  assign value_wanted_o = decided && value_instance_i == next_q && lacking[value_proposer_i];
-
-  // Whether something is asked for before the state is `Idle` again: of those in the window, or, to be sure, of one behind it.
+  // Whether anything may be lacking: an instance that has left the window unreleased, or one of those in it.
+  logic lacks;
   always_comb begin
-    asking_o = state_q != Idle && !in_window;
+    lacks = age_q > age_t'(RoundsWindow);
     for (int unsigned i = 0; i < RoundsWindow; i++) begin
-      if (state_q != Idle && instances_i[i].decided && (instances_i[i].decision & ~held_q[i]) != '0) asking_o = 1'b1;
+      if (instances_i[i].decided && (instances_i[i].decision & ~held_q[i]) != '0) lacks = 1'b1;
     end
   end
+  assign asking_o = state_q == Ask;
 
-  // Requests of peers.
+  // Whom to ask: of those that have any of it, or else of all, the one whose turn it is.
 
-  members_t asked_held;
-  place_t   asked_at;
-  assign asked_at = place_t'(round_i - round_t'(asked_age_i));
+  members_t any_holder, candidates;
+  member_count_t count;
+  member_t rank, source;
+
   always_comb begin
-    if (asked_age_i <= age_t'(RoundsWindow)) asked_held = held_q[place_t'(RoundsWindow-32'(asked_age_i))];
-    else asked_held = left_held_q[asked_at];
-    asked_held_o = asked_held[asked_proposer_i];
+    for (int unsigned k = 0; k < RoundsNodes; k++) any_holder[k] = (rows[k] & lacking) != '0;
+    candidates = (any_holder != '0 ? any_holder : members) & ~only(node_i);
+    count = count_members(candidates);
+    rank = turn_of(round_i[5:0], node_i, count);
+    source = nth(candidates, rank);
   end
 
-  // What leaves.
+  // (round modulo 64 + node) modulo count; each of the first two remainders is a table of few inputs.
+  function automatic member_t turn_of(logic [5:0] round, member_t node, member_count_t of);
+    member_t turn = '0;
+    for (int unsigned m = 2; m < RoundsNodes; m++) begin
+      logic [3:0] sum = 4'(round % 6'(m)) + 4'(node % 3'(m));
+      if (of == member_count_t'(m)) turn = member_t'(sum >= 4'(m) ? sum - 4'(m) : sum);
+    end
+    return turn;
+  endfunction
 
-  member_t proposer, source;
-  members_t holders, others, candidates, behind;
-  logic done, last;
+  function automatic member_t nth(members_t set, member_t place_in_it);
+    members_t rest = set;
+    for (int unsigned i = 0; i < RoundsNodes - 1; i++) if (i < 32'(place_in_it)) rest &= rest - 1'b1;
+    return lowest(rest);
+  endfunction
 
-  assign proposer = lowest(todo_q);
+  // What goes out.
+
+  logic asks, done, last, some, own;
+
+  assign proposer_o = lowest(todo_q);
+  assign own = proposer_o == node_i;
+  assign some = length_i != '0;
   assign last = (todo_q & (todo_q - 1'b1)) == '0;
-  assign place_instance_o = next_q;
-  assign place_proposer_o = proposer;
+  assign asks = lacking != '0 && candidates != '0;
 
   always_comb begin
-    for (int unsigned k = 0; k < RoundsNodes; k++) holders[k] = rows[k][proposer];
-    others = members & ~only(node_i);
-    candidates = others & holders;
-    if (candidates == '0) candidates = others;
-    // Cyclic, from another one in every round.
-    behind = candidates & (members_t'('1) << round_i[2:0]);
-    source = lowest(behind != '0 ? behind : candidates);
+    unique case (state_q)
+      Ask: send_valid_o = asks;
+      Release: send_valid_o = todo_q != '0 && some && subscribed_i;
+      Tell: send_valid_o = 1'b1;
+      Close: send_valid_o = asked_i;
+      default: send_valid_o = 1'b0;
+    endcase
+    unique case (state_q)
+      Ask: send_o = signal(only(source), RoundsMessageFetch, 7'd16, fetch_head(round_i - round_t'(ask_q), lacking));
+      Release: begin
+        send_o = answer(subscriber_i, RoundsOk, context_i, next_q);
+        send_o.message = RoundsDecided;
+        send_o.head_bytes = 7'(RoundsHeadBytes);
+        send_o.head = value_head(next_q, proposer_o, change_i, length_i);
+        send_o.bytes = length_i;
+        send_o.place = place_i;
+      end
+      default: send_o = answer(caller_i, state_q == Tell ? RoundsOk : RoundsDropped, context_i, next_q);
+    endcase
   end
 
-  always_comb begin
-    send_o = '0;
-    send_o.head.round = turn_64(next_q);
-    // The proposer lies where a round has its epoch.
-    send_o.head.epoch = {8'd0, 5'd0, proposer};
-    if (state_q == Fetch) begin
-      send_o.to = only(source);
-      send_o.message = RoundsMessageFetch;
-      send_o.head_bytes = 7'd16;
-    end else begin
-      send_o.reply = 1'b1;
-      send_o.caller = subscriber_i;
-      send_o.message = RoundsReplyDecided;
-      send_o.head_bytes = 7'(RoundsHeadBytes);
-      send_o.bytes = length_i;
-      send_o.place = place_i;
-      send_o.head.flags[RoundsFlagChange] = change_i;
-      send_o.head.bytes = turn_16(16'(length_i));
-    end
-  end
-
-  assign send_valid_o = state_q == Fetch || (state_q == Release && todo_q != '0 && length_i != '0 && subscribed_i);
   assign done = !send_valid_o || send_ready_i;
-  assign released_o = state_q == Release && todo_q != '0 && length_i != '0 && done;
-  assign changed_o = released_o && change_i;
+  assign told_o = (state_q == Tell || state_q == Close) && send_valid_o && send_ready_i;
+  assign decided_o = state_q == Release && todo_q != '0 && some && done;
+  assign closed_o = state_q == Close && done;
   assign idle_o = state_q == Idle;
   assign next_o = next_q;
   assign age_o = age_q;
 
   always_ff @(posedge clk_i) begin
     unique case (state_q)
-      Idle: fetch_q <= fetch_i;
-      Look: todo_q <= lacking == '0 ? decision : lacking;
-      default: if (done) todo_q <= todo_q & (todo_q - 1'b1);
+      Idle: ask_q <= age_q;
+      Ask: if (done) ask_q <= ask_q - 1'b1;
+      Look: todo_q <= decision;
+      Release: if (done) todo_q <= todo_q & (todo_q - 1'b1);
+      default: ;
     endcase
   end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || clear_i) begin
-      state_q <= Idle;
-      next_q  <= '0;
-      age_q   <= '0;
-      held_q  <= '0;
+      state_q     <= Idle;
+      age_q       <= '0;
+      held_q      <= '0;
+      left_held_q <= '0;
     end else begin
       unique case (state_q)
-        Idle: if (go_i) state_q <= Look;
-        Look: begin
-          if (!decided) state_q <= Idle;
-          else if (lacking == '0) state_q <= Release;
-          else state_q <= fetch_q ? Fetch : Idle;
-        end
+        Idle: if (go_i) state_q <= fetch_i && lacks ? Ask : Look;
+        Ask: if (done && ask_q == age_t'(1)) state_q <= Look;
+        Look: state_q <= decided && lacking == '0 ? Release : Idle;
         Release:
-        if (done && last) begin
-          state_q <= Look;
-          next_q  <= next_q + 1'b1;
-          age_q   <= age_q - 1'b1;
+        if (done) begin
+          if (todo_q != '0 && own && asked_i && some && !change_i) state_q <= Tell;
+          else if (last) state_q <= Close;
         end
-        default: if (done && last) state_q <= Idle;
+        Tell: if (done) state_q <= todo_q == '0 ? Close : Release;
+        default: if (done) state_q <= Look;
       endcase
+      if (closed_o) age_q <= age_q - 1'b1;
       if (end_round_i) begin
-        age_q  <= age_q + 1'b1;
-        held_q <= {row_i, held_q[RoundsWindow-1:1]};
-      end else if (value_i && in_window) begin
-        held_q[place][value_proposer_i] <= 1'b1;
+        age_q                  <= age_q + 1'b1;
+        held_q                 <= {row_i, held_q[RoundsWindow-1:1]};
+        left_held_q[leaves_at] <= held_q[0];
+      end else if (value_i) begin
+        if (in_window) held_q[place][look_proposer_i] <= 1'b1;
+        else left_held_q[left_place][look_proposer_i] <= 1'b1;
       end
     end
-    if (end_round_i) left_held_q[leaves_at] <= held_q[0];
-    else if (value_i && !in_window) left_held_q[next_q[$bits(place_t)-1:0]][value_proposer_i] <= 1'b1;
+    if (clear_i) next_q <= first_i;
+    else if (closed_o) next_q <= next_q + 1'b1;
   end
 
   always_ff @(posedge clk_i) begin

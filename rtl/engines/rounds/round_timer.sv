@@ -1,8 +1,9 @@
-// When the present round ends. A round lasts a period, less what a faster peer has shown to be needed to keep up with it.
+// When the present round ends. A round lasts a period, less what it takes to follow the fastest member.
 //
-// A message of the next round that comes e cycles before this round's end trims it by e / 2, by an eighth of the period at
-// most; what is trimmed decays by a quarter from round to round. A round's end follows from the end before it and
-// not from when that was noticed, so that nothing adds up.
+// A message that comes sooner than the shortest way takes tells that its sender has begun its round sooner by that lead. A
+// later round is shortened by a quarter of the largest lead, by an eighth of the period at most: the rule and its reason
+// are in crates/engines/rounds/src/timer.rs. A round's end follows from the end before it and not from when that was
+// noticed, so that nothing adds up.
 //
 // Latency: 1 cycle. Throughput: one of its inputs every cycle. Stalls: never.
 module round_timer
@@ -10,42 +11,44 @@ module round_timer
 (
   input  logic    clk_i,
   input  cycles_t now_i,
-  // It stays as it is from reset on: cycles of at most 32 bits.
+  // They stay as they are from reset on: cycles of at most 31 bits.
   input  cycles_t period_i,
-  // The first round begins at `delay_i` from now: for it, the round before ends then.
-  input  logic    start_i,
-  input  cycles_t delay_i,
-  // The first round begins now.
-  input  logic    begin_i,
-  // The next round begins.
-  input  logic    next_i,
-  // A message of the next round has come.
+  input  cycles_t one_way_i,
+  // The present round is to end at `arm_at_i`: what comes before the first round.
+  input  logic    arm_i,
+  input  cycles_t arm_at_i,
+  // The next round begins; the present one was to end now if `arm_i` comes with it.
+  input  logic    advance_i,
+  // A message has come, of the present round or of the next one.
+  input  logic    observe_i,
   input  logic    early_i,
   output cycles_t deadline_o,
-  output logic    expired_o
+  output logic    expired_o,
+  // The round that begins is shortened.
+  output logic    trimmed_o
 );
 
-  cycles_t deadline_q;
-  logic [28:0] trim_q;
+  cycles_t begin_q, deadline_q, from, lead;
+  logic [28:0] trim_q, wanted;
 
-  cycles_t left;
-  logic [28:0] wanted;
-  assign expired_o = now_i >= deadline_q;
+  assign expired_o  = now_i >= deadline_q;
   assign deadline_o = deadline_q;
-  assign left = deadline_q - now_i;
-  assign wanted = (left >> 1) > (period_i >> 3) ? period_i[31:3] : left[29:1];
+  assign trimmed_o  = advance_i && !arm_i && trim_q != '0;
+  assign from       = arm_i ? arm_at_i : deadline_q;
+
+  // Leads are far below 2^47 cycles: the sign tells whether there is one.
+  assign lead       = (early_i ? deadline_q : begin_q) + one_way_i - now_i;
+  assign wanted     = lead[47:2] > 46'(period_i[31:3]) ? period_i[31:3] : lead[30:2];
 
   always_ff @(posedge clk_i) begin
-    if (start_i) begin
-      deadline_q <= now_i + delay_i;
+    if (advance_i) begin
+      begin_q    <= from;
+      deadline_q <= from + period_i - (arm_i ? '0 : cycles_t'(trim_q));
       trim_q     <= '0;
-    end else if (begin_i) begin
-      deadline_q <= now_i + period_i;
+    end else if (arm_i) begin
+      deadline_q <= arm_at_i;
       trim_q     <= '0;
-    end else if (next_i) begin
-      deadline_q <= deadline_q + period_i - cycles_t'(trim_q);
-      trim_q     <= trim_q - (trim_q >> 2);
-    end else if (early_i && !expired_o && wanted > trim_q) begin
+    end else if (observe_i && !lead[47] && wanted > trim_q) begin
       trim_q <= wanted;
     end
   end

@@ -1,15 +1,16 @@
 // The rounds engine: the twin of crates/engines/rounds, whose documentation tells the protocol.
 //
 // Time is cut into rounds. In each of them a node sends one message to every other (round_broadcaster), which carries its proposal
-// for the instance that begins with the round and the state of the instances that began before (consensus_window, the algorithm);
-// and it takes one from every other (round_parser). Messages of the next round wait in a place for each peer until it
-// begins. When a round ends (round_timer) all instances take a step at once, and what is decided goes out (round_releases).
+// for the instance that begins with the round and what it knows of the instances before that (consensus_window, the algorithm);
+// and it takes one from every other (round_parser). A message of the next round waits in its sender's place until that begins.
+// When a round ends (round_timer) all instances take a step at once; what is decided goes out in order (round_releases), and
+// who has proposed is told (round_requests). Members change by decisions (round_membership).
 //
-// Latency, when nothing waits: 4 cycles from the event of a round's end to the next round's message and to the first message that
-// is accepted in it, with all instances stepped, decided, left and opened; 2 from a message's event until it counts.
+// Latency, when nothing waits: 4 cycles from the event of a round's end to the next round's message and until the first message of
+// that round counts, with all instances stepped, decided, left and opened; 2 from a message's event until it counts.
 // Throughput: a message every cycle, one with a proposal in as many as it has beats. Order: events take effect in their order;
-// messages leave in the order in which they were caused. Stalls: its events while a proposal passes, while a new round takes
-// up what came early, and, but for messages of rounds, while values are given out.
+// messages leave in the order in which they were caused. Stalls: its events while a new round takes up what came early, while it is
+// asked for what is lacking, while a Fetch is answered, and, but for messages of rounds, while values are given out.
 module rounds
   import weft_pkg::*;
   import engines_pkg::*;
@@ -31,9 +32,10 @@ module rounds
   // verilator lint_off UNUSEDSIGNAL
   input engine_configuration_t configuration_i,
   // verilator lint_on UNUSEDSIGNAL
-  // These stay as they are from reset on: a round's length, and a message's way; cycles of at most 32 bits.
+  // These stay as they are from reset on. Cycles of at most 31 bits: a round, and the shortest way from node to node.
   input cycles_t period_i,
-  input cycles_t delay_i,
+  input cycles_t one_way_i,
+  input logic [7:0] silence_i,  // rounds after which a member that is not heard is to go
   output engine_status_t status_o,
   // Messages, each followed by its payload, which never pauses once begun.
   output logic message_valid_o,
@@ -46,7 +48,7 @@ module rounds
   output logic timer_valid_o,
   output logic [4:0] timer_tag_o,
   output cycles_t timer_at_o,
-  // Its proposals lie on the chip.
+  // Of every engine; proposals lie on the chip.
   output logic memory_aw_valid_o,
   input logic memory_aw_ready_i,
   output axi_address_t memory_aw_o,
@@ -66,28 +68,52 @@ module rounds
   output logic idle_o
 );
 
-  // What a node is.
+  // What the node is.
   rounds_phase_e phase_q;
-  logic configured_q;
+  epoch_t configured_q;
   member_t node_q;
-  members_t self, members_q;
-  epoch_t configured_epoch_q;
-  rounds_epoch_t epoch_q;
-  round_t round_q, next_round_q;
+  // Whom to start with, or to ask for admission; and a joining node has begun to ask.
+  members_t contacts_q;
+  logic asking_q;
+  members_t self;
   assign self = only(node_q);
 
-  // Of the present round: from whom a message has come, and whose proposals are here. Of the next one: whose message waits.
+  // The present round, if one has begun, and the next.
+  logic begun_q;
+  round_t round_q, next_round_q;
+  // Of the present round: who was heard, and whose proposals are here. Of the next one: whose message waits.
   members_t heard_q, had_q, early_q;
-  // Messages that have waited for this round.
+  // Whose message has waited for the present round and is still to be taken.
   members_t replay_q;
+  // The present operation is the message that has begun round 0.
+  logic founded_q;
+  // Whose proposals the present Fetch still asks for.
+  logic serving_q;
+  members_t serve_q;
 
   logic subscribed_q;
   caller_t subscriber_q;
 
+  typedef enum logic [1:0] {
+    Listen,
+    Announce,  // a round has begun: its message leaves
+    Answer     // the second message of a Start
+  } state_e;
+
+  state_e state_q;
+  logic
+      op_ready, op_runs, taken, clear, enter, advance, end_round, arm, fence, leave, accept, keep_early, observe, value;
+  logic go, fetch, put, hear_subscriber, rejoin, ask, announces, stops;
+  round_t first;
+  rounds_epoch_t enter_epoch;
+  members_t enter_members;
+  cycles_t arm_at;
+  rounds_context_t about;
+
   // ===== Operations =====
 
   rounds_op_t op;
-  logic op_valid, op_ready, beat_valid, malformed, parser_idle;
+  logic op_valid, beat_valid, malformed, stranger, parser_idle;
   logic [2:0] beat_index;
   logic [BeatBits-1:0] beat;
 
@@ -102,7 +128,6 @@ module rounds
     .payload_valid_i,
     .payload_ready_o,
     .payload_i,
-    .node_i      (node_q),
     .round_i     (round_q),
     .next_round_i(next_round_q),
     .op_o        (op),
@@ -112,13 +137,13 @@ module rounds
     .beat_index_o(beat_index),
     .beat_o      (beat),
     .malformed_o (malformed),
+    .stranger_o  (stranger),
     .idle_o      (parser_idle)
   );
 
-  // A message of a round, as it comes or from its place.
+  // A message of the present round: as it comes, or from its place.
 
   typedef struct packed {
-    logic                proposal;
     members_t            members;
     rounds_epoch_t       epoch;
     logic [AreaBits-1:0] area;
@@ -128,128 +153,201 @@ module rounds
   early_t early[RoundsNodes];
   early_t arriving, applied;
   member_t applied_from;
-  logic replaying, running, same_epoch, accept, keep_early, is_duplicate;
+  logic replaying, replays, same_epoch, current, following, late, is_contact;
 
-  assign running = phase_q == RoundsRunning;
   assign replaying = replay_q != '0;
-  assign arriving = '{
-          proposal: op.head.flags[RoundsFlagProposal],
-          members: op.head.members,
-          epoch: turn_16(op.head.epoch),
-          area: op.area
-      };
+  assign arriving = '{members: op.head.members, epoch: turn_16(op.head.epoch), area: op.area};
   assign applied_from = replaying ? lowest(replay_q) : op.from;
   assign applied = replaying ? early[applied_from] : arriving;
-  assign same_epoch = applied.epoch == epoch_q && applied.members == members_q;
-  assign is_duplicate = op.current ? heard_q[op.from] : early_q[op.from];
+  assign is_contact = contacts_q[op.from];
+  assign current = founded_q || (begun_q && op.current);
+  assign following = !founded_q && op.following;
+  assign late = op.late;
 
   always_ff @(posedge clk_i) begin
     if (keep_early) early[op.from] <= arriving;
   end
 
+  // ===== Members =====
+
+  rounds_epoch_t epoch;
+  members_t members, next_members, audience;
+  logic [5:0] ahead;
+  logic is_member, has_left, change_valid, changes, decided, closed;
+  change_t change, decided_change;
+  age_t release_age;
+  logic release_change;
+
+  assign is_member = (members & self) != '0;
+  assign same_epoch = applied.epoch == epoch && applied.members == members;
+  assign about = '{phase: phase_q, epoch: epoch, members: members};
+
+  round_membership i_membership (
+    .clk_i,
+    .rst_ni,
+    .node_i          (node_q),
+    .silence_i,
+    .start_i         (enter),
+    .start_epoch_i   (enter_epoch),
+    .start_members_i (enter_members),
+    .advance_i       (advance),
+    .announce_i      (announces),
+    .change_valid_o  (change_valid),
+    .change_o        (change),
+    .hear_i          (accept),
+    .ask_i           (ask),
+    .from_i          (applied_from),
+    .leave_i         (leave),
+    .decided_i       (decided && release_change),
+    .decided_change_i(decided_change),
+    .decided_age_i   (release_age),
+    .closed_i        (closed),
+    .closed_age_i    (release_age),
+    .epoch_o         (epoch),
+    .members_o       (members),
+    .ahead_o         (ahead),
+    .next_o          (next_members),
+    .audience_o      (audience),
+    .left_o          (has_left),
+    .changes_o       (changes)
+  );
+
   // ===== The algorithm =====
 
   instance_t [RoundsWindow-1:0] instances;
   instance_t leaving;
-  logic clear, end_round, begin_round;
   members_t row;
   logic [AreaBits-1:0] area;
-  logic [2:0] decided, contradictions;
+  logic contradiction;
 
-  assign row = had_q | self;
+  assign row = is_member ? had_q | self : '0;
 
   consensus_window i_window (
     .clk_i,
     .rst_ni,
-    .node_i          (node_q),
-    .clear_i         (clear),
-    .receive_i       (accept),
-    .from_i          (applied_from),
-    .area_i          (applied.area),
-    .end_round_i     (end_round),
-    .row_i           (row),
-    .members_i       (members_q),
-    .area_o          (area),
-    .instances_o     (instances),
-    .leaving_o       (leaving),
-    .decided_o       (decided),
-    .contradictions_o(contradictions)
+    .node_i         (node_q),
+    .clear_i        (clear),
+    .receive_i      (accept),
+    .from_i         (applied_from),
+    .area_i         (applied.area),
+    .end_round_i    (end_round),
+    .row_i          (row),
+    .members_i      (members),
+    .area_o         (area),
+    .instances_o    (instances),
+    .leaving_o      (leaving),
+    .contradiction_o(contradiction)
   );
 
   // ===== Time =====
 
-  logic expired, start;
-  cycles_t deadline;
+  logic expired, trimmed;
+  cycles_t deadline, begin_of_sender, implied_begin;
+  logic [5:0] rounds_until;
+
+  // When the sender of a message that comes now has begun its round, or somewhat later; and this node's next round after so many.
+  assign rounds_until = running ? next_round_q[5:0] - 6'(turn_64(op.head.round)) : op.head.ahead;
+  assign begin_of_sender = now_i > one_way_i ? now_i - one_way_i : '0;
+  assign implied_begin = begin_of_sender + cycles_t'(37'(period_i[30:0]) * 37'(rounds_until));
 
   round_timer i_timer (
     .clk_i,
     .now_i,
     .period_i,
-    .start_i   (start),
-    .delay_i,
-    .begin_i   (begin_round && phase_q == RoundsIdle),
-    .next_i    (end_round || (begin_round && phase_q == RoundsStarting)),
-    .early_i   (keep_early),
+    .one_way_i,
+    .arm_i     (arm),
+    .arm_at_i  (arm_at),
+    .advance_i (advance),
+    .observe_i (observe),
+    .early_i   (following),
     .deadline_o(deadline),
-    .expired_o (expired)
+    .expired_o (expired),
+    .trimmed_o (trimmed)
   );
 
   // ===== Proposals =====
 
-  // Of this node: where the next one comes to lie, which is the next to be sent, and what each round has taken.
-  own_place_t put_q, take_q;
-  own_place_t waiting;
-  (* ram_style = "distributed" *)
-  logic [$bits(own_place_t):0] own[16];
-  assign waiting = put_q - take_q;
+  logic full, waiting, takes, own_some, asked, told, drain_valid, drain_ready, drain_begun, draining;
+  proposal_place_t put_place, take_place, change_place, own_place;
+  caller_t asked_caller;
+  round_t  drain_instance;
 
-  proposal_place_t write_place, look_place, read_place;
-  logic write_length, look_change, read, keep_beats;
+  // The proposal that is looked at.
+  round_t look_instance, release_next;
+  member_t look_proposer, release_proposer;
+  proposal_place_t look_place, write_place, read_place;
   proposal_bytes_t stored_length, look_length;
+  logic write_length, keep_beats, read;
   logic [2:0] read_index;
   logic [BeatBits-1:0] read_data;
-  // Of which proposal the length is looked up.
-  logic [3:0] look_instance;
-  member_t look_proposer;
-  logic [$bits(own_place_t):0] look_own;
 
-  function automatic proposal_place_t place_of_own(own_place_t place);
-    return {1'b1, 2'b00, place};
-  endfunction
+  round_requests i_requests (
+    .clk_i,
+    .rst_ni,
+    .clear_i         (taken && op.kind == RoundsOpReset),
+    .round_i         (round_q),
+    .full_o          (full),
+    .put_place_o     (put_place),
+    .put_i           (put),
+    .put_caller_i    (op.caller),
+    .waiting_o       (waiting),
+    .take_place_o    (take_place),
+    .change_place_o  (change_place),
+    .begin_i         (announces),
+    .begin_change_i  (change_valid),
+    .begin_take_i    (takes),
+    .instance_i      (look_instance[3:0]),
+    .some_o          (own_some),
+    .place_o         (own_place),
+    .asked_o         (asked),
+    .caller_o        (asked_caller),
+    .told_i          (told),
+    .drain_i         (stops),
+    .drain_valid_o   (drain_valid),
+    .drain_ready_i   (drain_ready),
+    .drain_begun_o   (drain_begun),
+    .drain_instance_o(drain_instance),
+    .draining_o      (draining)
+  );
 
-  assign look_own = own[look_instance];
+  assign takes = is_member && !change_valid && waiting;
+
   always_comb begin
-    if (look_proposer == node_q) begin
-      look_place  = place_of_own(look_own[$bits(own_place_t)-1:0]);
-      look_length = look_own[$bits(own_place_t)] ? stored_length : '0;
+    look_length = stored_length;
+    if (state_q == Announce) begin
+      look_place = take_place;
+    end else if (look_proposer == node_q) begin
+      look_place = own_place;
+      if (!own_some) look_length = '0;
     end else begin
-      look_place  = {1'b0, look_instance, look_proposer};
-      look_length = stored_length;
+      look_place = {1'b0, look_instance[3:0], look_proposer};
     end
   end
 
   always_comb begin
     unique case (op.kind)
-      RoundsOpCall:  write_place = place_of_own(put_q);
-      RoundsOpValue: write_place = {1'b0, op.head.round[59:56], op.head.epoch[2:0]};
-      default:       write_place = {1'b0, op.head.round[59:56], op.from};
+      RoundsOpCall: write_place = put_place;
+      RoundsOpValue: write_place = {1'b0, look_instance[3:0], look_proposer};
+      default: write_place = {1'b0, op.head.round[59:56], op.from};
     endcase
+    if (announces) write_place = change_place;
   end
 
   proposal_store #(
     .ProposalBytes(ProposalBytes)
   ) i_store (
     .clk_i,
-    .write_i       (beat_valid && keep_beats),
+    .write_i       (announces ? change_valid : beat_valid && keep_beats),
     .write_place_i (write_place),
-    .write_index_i (beat_index),
-    .write_data_i  (beat),
-    .write_length_i(write_length),
-    .length_i      (op.bytes),
-    .change_i      (op.kind != RoundsOpCall && op.head.flags[RoundsFlagChange]),
+    .write_index_i (announces ? '0 : beat_index),
+    .write_data_i  (announces ? BeatBits'(change) : beat),
+    .write_length_i(announces ? change_valid : write_length),
+    .length_i      (announces ? proposal_bytes_t'(RoundsChangeBytes) : op.bytes),
+    .change_i      (announces || op.change),
     .place_i       (look_place),
     .length_o      (stored_length),
-    .change_o      (look_change),
+    .change_o      (release_change),
+    .content_o     (decided_change),
     .read_i        (read),
     .read_place_i  (read_place),
     .read_index_i  (read_index),
@@ -258,389 +356,470 @@ module rounds
 
   // ===== What is decided =====
 
-  logic
-      releases_idle,
-      asking,
-      value_wanted,
-      value,
-      asked_held,
-      release_valid,
-      release_ready,
-      released,
-      changed,
-      go,
-      fetch;
-  round_t release_next, release_instance;
-  age_t release_age, asked_age;
-  member_t release_proposer;
+  logic releases_idle, asking, held, lacking, release_valid, release_ready;
   rounds_send_t release_send;
-  round_t asked_behind;
-  logic asked_known;
+  round_t behind;
+  age_t look_age;
+  // Rounds in which the node takes part and that are not released.
+  logic [3:0] outstanding_q;
 
-  assign asked_behind = round_q - turn_64(op.head.round);
-  assign asked_age = age_t'(asked_behind);
-  assign asked_known = asked_behind != '0 && asked_behind < 64'(2 * RoundsWindow) && asked_held;
+  assign behind   = round_q - turn_64(op.head.round);
+  assign look_age = begun_q && behind < 64'(2 * RoundsWindow) ? age_t'(behind) : '1;
 
   round_releases i_releases (
     .clk_i,
     .rst_ni,
-    .clear_i         (clear),
-    .node_i          (node_q),
-    .round_i         (round_q),
-    .instances_i     (instances),
-    .end_round_i     (end_round),
-    .leaving_i       (leaving),
-    .row_i           (row),
-    .go_i            (go),
-    .fetch_i         (fetch),
-    .idle_o          (releases_idle),
-    .asking_o        (asking),
-    .next_o          (release_next),
-    .age_o           (release_age),
-    .value_instance_i(turn_64(op.head.round)),
-    .value_proposer_i(op.head.epoch[2:0]),
-    .value_wanted_o  (value_wanted),
-    .value_i         (value),
-    .asked_age_i     (asked_age),
-    .asked_proposer_i(op.head.epoch[2:0]),
-    .asked_held_o    (asked_held),
-    .place_instance_o(release_instance),
-    .place_proposer_o(release_proposer),
-    .place_i         (look_place),
-    .length_i        (look_length),
-    .change_i        (look_change),
-    .subscribed_i    (subscribed_q),
-    .subscriber_i    (subscriber_q),
-    .send_valid_o    (release_valid),
-    .send_ready_i    (release_ready),
-    .send_o          (release_send),
-    .released_o      (released),
-    .changed_o       (changed)
+    .clear_i        (clear),
+    .first_i        (first),
+    .node_i         (node_q),
+    .round_i        (round_q),
+    .instances_i    (instances),
+    .end_round_i    (end_round),
+    .leaving_i      (leaving),
+    .row_i          (row),
+    .go_i           (go),
+    .fetch_i        (fetch),
+    .idle_o         (releases_idle),
+    .asking_o       (asking),
+    .look_age_i     (look_age),
+    .look_proposer_i(look_proposer),
+    .held_o         (held),
+    .lacking_o      (lacking),
+    .value_i        (value),
+    .next_o         (release_next),
+    .age_o          (release_age),
+    .proposer_o     (release_proposer),
+    .place_i        (look_place),
+    .length_i       (look_length),
+    .change_i       (release_change),
+    .asked_i        (asked),
+    .caller_i       (asked_caller),
+    .told_o         (told),
+    .context_i      (about),
+    .subscribed_i   (subscribed_q),
+    .subscriber_i   (subscriber_q),
+    .send_valid_o   (release_valid),
+    .send_ready_i   (release_ready),
+    .send_o         (release_send),
+    .decided_o      (decided),
+    .closed_o       (closed)
   );
 
   // ===== What happens =====
 
-  typedef enum logic [1:0] {
-    Listen,
-    Announce,  // the round has begun: its message leaves
-    Answer     // the second message of an operation
-  } state_e;
-
-  state_e state_q;
-  logic listens, send_valid, send_ready, fails, stuck, fence, taken, op_runs;
-  rounds_send_t send, announcement, reply;
-  logic [7:0] verdict;
-  members_t targets, peers;
+  logic send_valid, send_ready, fails, running;
+  rounds_send_t send, announcement;
+  rounds_status_e verdict;
   rounds_events_t events;
+  members_t others;
 
-  // To every member that has an instance with this node.
-  always_comb begin
-    targets = (|(members_q & self)) ? members_q : '0;
-    for (int unsigned i = 0; i < RoundsWindow; i++) if (instances[i].valid) targets |= instances[i].members;
-    targets &= ~self;
-  end
-  assign peers = members_q & ~self;
+  assign running = phase_q == RoundsRunning;
+  assign others  = contacts_q & ~self;
 
   always_comb begin
-    announcement = '0;
-    announcement.to = targets;
-    announcement.message = RoundsMessageRound;
-    announcement.head_bytes = 7'(RoundsHeadBytes);
-    announcement.bytes = look_length;
-    announcement.place = look_place;
-    announcement.head = '{
-        spare: '0,
-        algorithm: RoundsAlgorithmConsensus,
-        bytes: turn_16(16'(announcement.bytes)),
-        flags: 8'(|(members_q & self)),
-        members: members_q,
-        epoch: turn_16(epoch_q),
-        round: turn_64(round_q)
+    announcement = signal(audience, RoundsMessageRound, 7'(RoundsHeadBytes), '0);
+    if (change_valid) begin
+      announcement.bytes = proposal_bytes_t'(RoundsChangeBytes);
+      announcement.place = change_place;
+    end else if (takes) begin
+      announcement.bytes = look_length;
+      announcement.place = look_place;
+    end
+    announcement.head = {
+      next_members,
+      RoundsAlgorithmConsensus,
+      turn_16(16'(announcement.bytes)),
+      ahead,
+      1'b0,
+      change_valid,
+      members,
+      turn_16(epoch),
+      turn_64(round_q)
     };
     announcement.area = area;
   end
 
+  // The oldest instance leaves without a decision, or the place of another one is needed that is not released.
+  assign fails = (leaving.valid && !leaving.decided) || outstanding_q == 4'(2 * RoundsWindow);
+  // Operations that may change what is given out, or send something, wait until all of that has left.
+  assign op_runs = op_valid && !draining && (state_q == Answer
+      || (state_q == Listen && !replaying && (op.kind == RoundsOpRound && !founded_q ? !asking : releases_idle)));
+  assign replays = replaying && state_q == Listen && !asking;
+  assign taken = op_runs && op_ready;
+  assign announces = state_q == Announce && !has_left && (send_ready || audience == '0);
+
+  // What is looked at besides what is being released.
   always_comb begin
-    reply = '0;
-    reply.reply = 1'b1;
-    reply.caller = op.caller;
-    reply.message = op.call;
-    reply.head_bytes = 7'd8;
-    reply.head.round = 64'(verdict);
-    if (op.call == RoundsCallStatus) begin
-      reply.head_bytes = 7'(RoundsHeadBytes);
-      reply.head.round = turn_64(round_q);
-      {reply.head.spare, reply.head.algorithm, reply.head.bytes, reply.head.flags, reply.head.members,
-       reply.head.epoch} = turn_64(release_next);
-      reply.area[15:0] = turn_16(epoch_q);
-      reply.area[23:16] = members_q;
-      reply.area[31:24] = 8'(phase_q);
-      reply.area[39:32] = instances[RoundsWindow-1].suspected;
+    look_instance = release_next;
+    look_proposer = release_proposer;
+    if (releases_idle) begin
+      look_instance = turn_64(op.head.round);
+      look_proposer = op.kind == RoundsOpFetch ? lowest(serve_q) : op.head.epoch[2:0];
     end
   end
-
-  // The oldest instance has left without a decision, or would have to be released by now.
-  assign fails = leaving.valid && !leaving.decided;
-  assign stuck = release_age == age_t'(2 * RoundsWindow - 1);
-  assign listens = state_q == Listen && !replaying;
-  // Operations that may change what is given out, or send something, wait until all of it has left.
-  assign op_runs = op_valid && (state_q == Answer || (listens && (op.kind == RoundsOpRound ? !asking : releases_idle)));
 
   always_comb begin
     op_ready = 1'b0;
     send_valid = 1'b0;
     send = release_send;
     release_ready = 1'b0;
+    drain_ready = 1'b0;
     clear = 1'b0;
+    enter = 1'b0;
+    enter_epoch = 16'd1;
+    enter_members = contacts_q;
+    first = '0;
+    advance = 1'b0;
     end_round = 1'b0;
-    begin_round = 1'b0;
-    start = 1'b0;
+    arm = 1'b0;
+    arm_at = now_i;
     fence = 1'b0;
+    rejoin = 1'b0;
+    ask = 1'b0;
+    leave = 1'b0;
     accept = 1'b0;
     keep_early = 1'b0;
-    keep_beats = 1'b0;
-    write_length = 1'b0;
+    observe = 1'b0;
     value = 1'b0;
+    put = 1'b0;
+    hear_subscriber = 1'b0;
+    write_length = 1'b0;
     go = 1'b0;
     fetch = 1'b0;
-    verdict = RoundsAccepted;
+    verdict = RoundsOk;
     timer_valid_o = 1'b0;
-    look_instance = release_instance[3:0];
-    look_proposer = release_proposer;
+    timer_at_o = deadline;
     events = '0;
-    events.dropped_malformed = malformed;
 
     if (!releases_idle) begin
       send_valid = release_valid;
       release_ready = send_ready;
     end
-    if (replaying && state_q == Listen && !asking) begin
+    if (replays) begin
       accept = same_epoch;
-      events.dropped_other_epoch = !same_epoch;
+      events.dropped_contradiction = !same_epoch;
     end
 
-    if (state_q == Announce) begin
-      send_valid = targets != '0;
+    if (draining) begin
+      send_valid = drain_valid;
+      send = answer(
+        asked_caller,
+        phase_q == RoundsFenced && drain_begun ? RoundsRefusedFenced : RoundsNotRunning,
+        about,
+        drain_begun ? drain_instance : '0
+      );
+      drain_ready = send_ready;
+    end else if (state_q == Announce) begin
+      send_valid = audience != '0 && !has_left;
       send = announcement;
-      look_instance = round_q[3:0];
-      look_proposer = node_q;
-      if (send_ready) begin
-        timer_valid_o = 1'b1;
-        go = 1'b1;
-        fetch = 1'b1;
-      end
+      timer_valid_o = announces;
+      go = announces;
+      fetch = announces;
     end else if (op_runs) begin
       op_ready = 1'b1;
       unique case (op.kind)
-        RoundsOpReset: clear = 1'b1;
+        RoundsOpReset: begin
+          clear = 1'b1;
+          enter = 1'b1;
+          enter_epoch = '0;
+          enter_members = '0;
+        end
 
-        RoundsOpConfigure: ;
+        RoundsOpConfigure: begin
+          if ((phase_q != RoundsIdle && phase_q != RoundsFenced && phase_q != RoundsLeft)
+              || configuration_i.epoch <= configured_q || configuration_i.full[NodesMax-1:RoundsNodes] != '0
+              || count_members(
+                  configuration_i.full[RoundsNodes-1:0]
+              ) > member_count_t'(RoundsMembersMax) || configuration_i.node[3]) begin
+            events.configurations_ignored = 1'b1;
+          end else if (configuration_i.joining[configuration_i.node]) begin
+            rejoin = 1'b1;
+          end else if (!configuration_i.full[configuration_i.node] || configuration_i.epoch != 32'd1
+              || phase_q != RoundsIdle) begin
+            events.configurations_ignored = 1'b1;
+          end
+        end
 
         RoundsOpTimer: begin
-          if (expired && running) begin
-            fence = fails || stuck;
-            end_round = !fence;
-          end else if (expired && phase_q == RoundsStarting) begin
-            begin_round = 1'b1;
+          if (running && expired) begin
+            fence = begun_q && fails;
+            end_round = begun_q && !fails;
+            advance = !fence;
+            if (begun_q) events.unheard = count_members(members & ~self & ~heard_q);
+          end else if (phase_q == RoundsJoining) begin
+            send = signal(others, RoundsMessageJoin, 7'd8, '0);
+            send_valid = others != '0;
+            op_ready = send_ready;
+            timer_valid_o = send_ready;
+            timer_at_o = now_i + period_i;
           end
         end
 
         RoundsOpRound: begin
-          if (!running) events.dropped_not_running = 1'b1;
-          else if (op.late) events.dropped_late = 1'b1;
-          else if (!op.current && !op.following) events.dropped_far_ahead = 1'b1;
-          else if (is_duplicate) events.dropped_duplicate = 1'b1;
-          else if (op.following) begin
-            keep_early = 1'b1;
-            events.messages_early = 1'b1;
-          end else if (same_epoch) accept = 1'b1;
-          else events.dropped_other_epoch = 1'b1;
-          write_length = accept || keep_early;
+          if (running) begin
+            if (!audience[op.from]) begin
+              events.dropped_not_member = 1'b1;
+            end else begin
+              if (!begun_q && late | following) begin
+                // Its own first round begins with those of the others.
+                arm_at = implied_begin;
+                arm = next_round_q - turn_64(op.head.round) < 64'd64 && implied_begin < deadline;
+                timer_valid_o = arm;
+                timer_at_o = implied_begin;
+              end
+              if (current || following) begin
+                if (current ? heard_q[op.from] : early_q[op.from]) begin
+                  events.repeated = 1'b1;
+                end else begin
+                  observe = begun_q;
+                  write_length = 1'b1;
+                  keep_early = !current;
+                  accept = current && same_epoch;
+                  events.early = !current;
+                  events.dropped_contradiction = current && !same_epoch;
+                end
+              end else if (late) begin
+                events.late = 1'b1;
+              end else begin
+                events.far_ahead = 1'b1;
+              end
+            end
+          end else if (phase_q == RoundsReady && is_contact) begin
+            if (op.head.round == '0) begin
+              // As good as a Start; and then it is a message of the round that it has begun.
+              op_ready = 1'b0;
+              enter = 1'b1;
+              arm = 1'b1;
+              arm_at = begin_of_sender;
+              advance = 1'b1;
+            end else begin
+              rejoin = 1'b1;
+            end
+          end else if (phase_q == RoundsJoining && is_contact && asking_q) begin
+            if (op.head.ahead != '0 && op.head.next[node_q]) begin
+              enter = 1'b1;
+              enter_epoch = turn_16(op.head.epoch) + 1'b1;
+              enter_members = op.head.next;
+              first = turn_64(op.head.round) + round_t'(op.head.ahead);
+              arm = 1'b1;
+              arm_at = implied_begin;
+              timer_valid_o = 1'b1;
+              timer_at_o = implied_begin;
+            end
+          end else begin
+            events.dropped_not_member = 1'b1;
+          end
         end
 
         RoundsOpFetch: begin
-          look_instance = 4'(turn_64(op.head.round));
-          look_proposer = op.head.epoch[2:0];
-          send = '{
-              reply: 1'b0,
-              to: only(op.from),
-              caller: '0,
-              message: RoundsMessageValue,
-              head_bytes: 7'(RoundsHeadBytes),
-              bytes: look_length,
-              place: look_place,
-              head: '0,
-              area: '0
-          };
-          send.head.round = op.head.round;
-          send.head.epoch = op.head.epoch;
-          send.head.flags[RoundsFlagChange] = look_change;
-          send.head.bytes = turn_16(16'(look_length));
-          if (!running) events.dropped_not_running = 1'b1;
-          else if (!asked_known || op.head.epoch[7:3] != '0) events.dropped_late = 1'b1;
-          else begin
-            send_valid = 1'b1;
-            op_ready = send_ready;
-            events.values_served = send_ready;
+          send = signal(
+            only(
+              op.from
+            ),
+            RoundsMessageValue,
+            7'(RoundsHeadBytes),
+            value_head(
+              look_instance, look_proposer, release_change, look_length)
+          );
+          send.bytes = look_length;
+          send.place = look_place;
+          if (!running) begin
+            events.dropped_not_member = 1'b1;
+          end else begin
+            send_valid = serving_q && serve_q != '0 && held && op.from != node_q;
+            op_ready   = serving_q && serve_q == '0;
           end
         end
 
         RoundsOpValue: begin
-          if (!running) events.dropped_not_running = 1'b1;
-          else if (!value_wanted || op.head.epoch[7:3] != '0) events.dropped_late = 1'b1;
-          else begin
+          if (!running) begin
+            events.dropped_not_member = 1'b1;
+          end else if (lacking) begin
             value = 1'b1;
             write_length = 1'b1;
             go = 1'b1;
-            events.values_fetched = 1'b1;
           end
         end
 
         RoundsOpStart: begin
-          if (phase_q != RoundsIdle || !configured_q) events.dropped_not_running = 1'b1;
-          else if ({8'd0, op.head.round[23:16], turn_16(op.head.round[15:0])} != {8'd0, members_q, epoch_q})
-            events.dropped_other_epoch = 1'b1;
-          else begin_round = 1'b1;
+          if (phase_q == RoundsReady && is_contact) begin
+            enter = 1'b1;
+            arm = 1'b1;
+            advance = 1'b1;
+          end else if (running) begin
+            events.dropped_malformed = 1'b1;
+          end else begin
+            events.dropped_not_member = 1'b1;
+          end
         end
 
-        RoundsOpJoin: ;
+        RoundsOpJoin: begin
+          ask = running;
+          events.dropped_not_member = !running;
+        end
 
         default: begin
           // A call.
           send_valid = 1'b1;
-          send = reply;
-          op_ready = send_ready;
-          if (op.call == RoundsCallStatus || op.call == RoundsCallSubscribe) verdict = RoundsAccepted;
-          else if (phase_q == RoundsFenced) verdict = RoundsRefusedFenced;
-          else if (op.call == RoundsCallPropose) begin
-            if (op.too_long) verdict = RoundsMalformed;
-            else if (!running) verdict = RoundsNotRunning;
-            else if (waiting == own_place_t'(RoundsQueue)) verdict = RoundsBusy;
-            else write_length = send_ready;
-            events.refused_not_running = send_ready && verdict == RoundsNotRunning;
-            events.refused_busy = send_ready && verdict == RoundsBusy;
-          end else if (op.call == RoundsCallStart) begin
-            if (state_q == Listen && (phase_q != RoundsIdle || !configured_q)) begin
-              verdict = RoundsNotRunning;
-              events.refused_not_running = send_ready;
-            end else if (state_q == Listen) begin
-              // First the peers are told, then the caller.
-              send = '0;
-              send.to = peers;
-              send.message = RoundsMessageStart;
-              send.head_bytes = 7'd8;
-              send.head.round[15:0] = turn_16(epoch_q);
-              send.head.round[23:16] = members_q;
-              send_valid = peers != '0;
-              op_ready = 1'b0;
-              start = send_ready;
-              timer_valid_o = 1'b0;
-            end else begin
-              timer_valid_o = send_ready;
+          op_ready   = send_ready;
+          unique case (op.call)
+            RoundsCallStart:
+            if (state_q == Listen) begin
+              verdict = phase_q == RoundsFenced ? RoundsRefusedFenced : RoundsNotRunning;
             end
-          end else verdict = RoundsMalformed;
+            RoundsCallLeave: begin
+              leave = running && send_ready;
+              if (!running) verdict = phase_q == RoundsFenced ? RoundsRefusedFenced : RoundsNotRunning;
+            end
+            RoundsCallStatus: ;
+            RoundsCallSubscribe: begin
+              hear_subscriber = op.empty && send_ready;
+              if (!op.empty) verdict = RoundsBadRequest;
+            end
+            RoundsCallPropose: begin
+              if (!op.fits) verdict = RoundsBadRequest;
+              else if (!running) verdict = phase_q == RoundsFenced ? RoundsRefusedFenced : RoundsNotRunning;
+              else if (full) verdict = RoundsBusy;
+              else begin
+                // It is answered when it is known what became of it.
+                send_valid = 1'b0;
+                op_ready = 1'b1;
+                put = 1'b1;
+                write_length = 1'b1;
+              end
+            end
+            default: verdict = RoundsBadRequest;
+          endcase
+          send = answer(op.caller, verdict, about,
+                        begun_q && !(op.call == RoundsCallSubscribe && op.empty) ? round_q : '0);
+          if (op.call == RoundsCallStart && phase_q == RoundsReady && state_q == Listen) begin
+            // First the others are told, then the caller.
+            send = signal(others, RoundsMessageStart, 7'd8, '0);
+            send_valid = others != '0;
+            op_ready = 1'b0;
+            enter = send_ready;
+            arm = send_ready;
+            arm_at = now_i + one_way_i;
+            timer_valid_o = send_ready;
+            timer_at_o = arm_at;
+          end
         end
       endcase
+      if (rejoin) begin
+        timer_valid_o = 1'b1;
+        timer_at_o = now_i + (period_i << $clog2(2 * RoundsWindow));
+      end
+      if (enter) clear = 1'b1;
     end
 
-    // The beats of a proposal pass before their operation does.
-    unique case (op.kind)
-      RoundsOpRound:
-      keep_beats = running && !is_duplicate && (op.following || (op.current && same_epoch)) && !replaying;
-      RoundsOpValue: keep_beats = running && value_wanted && releases_idle;
-      RoundsOpCall:
-      keep_beats = running && op.call == RoundsCallPropose && !op.too_long && waiting != own_place_t'(RoundsQueue);
-      default: ;
-    endcase
-
-    events.rounds = begin_round || end_round;
-    events.messages_accepted = accept;
-    events.instances_decided = decided;
-    events.contradictions = contradictions;
-    events.values_released = released;
-    events.fences = fence;
-    if (begin_round) clear = 1'b1;
+    events.messages = accept;
+    events.rounds   = advance;
+    events.fenced   = fence;
   end
 
-  assign taken = op_runs && op_ready;
+  always_comb begin
+    events_o = events;
+    events_o.trimmed = trimmed;
+    events_o.epochs = changes;
+    events_o.decided = decided;
+    events_o.dropped_malformed |= malformed && running;
+    events_o.dropped_not_member |= stranger || (malformed && !running);
+    events_o.dropped_contradiction |= contradiction;
+  end
+
+  assign stops = fence || (state_q == Announce && has_left);
+
+  // The beats of a proposal pass before their operation does.
+  always_comb begin
+    unique case (op.kind)
+      RoundsOpRound:
+      keep_beats = (running || phase_q == RoundsReady) && (op.current || op.following || phase_q == RoundsReady)
+          && !(begun_q && op.current ? heard_q[op.from] : early_q[op.from]);
+      RoundsOpValue: keep_beats = running && releases_idle && lacking;
+      RoundsOpCall: keep_beats = running && op.call == RoundsCallPropose && op.fits && !full;
+      default: keep_beats = 1'b0;
+    endcase
+  end
+
   assign timer_tag_o = '0;
-  assign timer_at_o = deadline;
-  assign events_o = events;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      state_q            <= Listen;
-      phase_q            <= RoundsIdle;
-      configured_q       <= 1'b0;
-      configured_epoch_q <= '0;
-      subscribed_q       <= 1'b0;
-      heard_q            <= '0;
-      had_q              <= '0;
-      early_q            <= '0;
-      replay_q           <= '0;
-      put_q              <= '0;
-      take_q             <= '0;
-      round_q            <= '0;
-      next_round_q       <= 64'd1;
-      epoch_q            <= '0;
-      members_q          <= '0;
+      state_q       <= Listen;
+      phase_q       <= RoundsIdle;
+      configured_q  <= '0;
+      subscribed_q  <= 1'b0;
+      begun_q       <= 1'b0;
+      heard_q       <= '0;
+      had_q         <= '0;
+      early_q       <= '0;
+      replay_q      <= '0;
+      founded_q     <= 1'b0;
+      serving_q     <= 1'b0;
+      outstanding_q <= '0;
     end else begin
-      if (begin_round || end_round) state_q <= Announce;
-      else if (start) state_q <= Answer;
-      else if (state_q == Announce ? send_ready : taken) state_q <= Listen;
+      if (advance) state_q <= Announce;
+      else if (state_q == Announce && (announces || has_left)) state_q <= Listen;
+      else if (state_q == Listen && enter && op.kind == RoundsOpCall) state_q <= Answer;
+      else if (state_q == Answer && taken) state_q <= Listen;
 
       if (taken && op.kind == RoundsOpReset) begin
-        phase_q            <= RoundsIdle;
-        configured_q       <= 1'b0;
-        configured_epoch_q <= '0;
-        subscribed_q       <= 1'b0;
-        put_q              <= '0;
-        take_q             <= '0;
-        round_q            <= '0;
-        next_round_q       <= 64'd1;
-        epoch_q            <= '0;
-        members_q          <= '0;
-        heard_q            <= '0;
-        had_q              <= '0;
-        early_q            <= '0;
+        phase_q      <= RoundsIdle;
+        configured_q <= '0;
+        subscribed_q <= 1'b0;
+      end else if (taken && op.kind == RoundsOpConfigure && !events.configurations_ignored) begin
+        configured_q <= configuration_i.epoch;
+        phase_q      <= rejoin ? RoundsJoining : RoundsReady;
+      end else if (rejoin) begin
+        phase_q <= RoundsJoining;
+      end else if (enter) begin
+        phase_q <= RoundsRunning;
+      end else if (fence) begin
+        phase_q <= RoundsFenced;
+      end else if (stops) begin
+        phase_q <= RoundsLeft;
       end
-      if (taken && op.kind == RoundsOpConfigure && phase_q == RoundsIdle) begin
-        configured_q       <= 1'b1;
-        configured_epoch_q <= configuration_i.epoch;
-        epoch_q            <= configuration_i.epoch[15:0];
-        members_q          <= configuration_i.full[RoundsNodes-1:0];
-      end
-      if (start) phase_q <= RoundsStarting;
-      if (begin_round) phase_q <= RoundsRunning;
-      if (fence) phase_q <= RoundsFenced;
 
-      if (taken && op.kind == RoundsOpCall && op.call == RoundsCallSubscribe) subscribed_q <= 1'b1;
+      if (hear_subscriber) subscribed_q <= 1'b1;
+      if (enter && op.kind == RoundsOpRound && phase_q == RoundsReady) founded_q <= 1'b1;
+      else if (taken) founded_q <= 1'b0;
+      if (op_runs && op.kind == RoundsOpFetch && running && !serving_q) serving_q <= 1'b1;
+      else if (taken) serving_q <= 1'b0;
 
-      if (end_round) begin
-        round_q      <= next_round_q;
-        next_round_q <= next_round_q + 1'b1;
-      end
-      if (begin_round || end_round) begin
+      if (advance) begun_q <= 1'b1;
+      else if (enter) begun_q <= 1'b0;
+
+      if (advance || enter) begin
         heard_q  <= '0;
         had_q    <= '0;
         early_q  <= '0;
-        replay_q <= end_round ? early_q : '0;
+        replay_q <= enter ? '0 : early_q;
       end else begin
         if (accept) begin
           heard_q[applied_from] <= 1'b1;
-          had_q[applied_from]   <= applied.proposal && members_q[applied_from];
+          had_q[applied_from]   <= members[applied_from];
         end
         if (keep_early) early_q[op.from] <= 1'b1;
-        if (replaying && state_q == Listen && !asking) replay_q[applied_from] <= 1'b0;
+        if (replays) replay_q[applied_from] <= 1'b0;
       end
 
-      if (taken && op.kind == RoundsOpCall && op.call == RoundsCallPropose && write_length) put_q <= put_q + 1'b1;
-      if ((begin_round || end_round) && waiting != '0) take_q <= take_q + 1'b1;
+      if (clear) outstanding_q <= '0;
+      else if (announces) outstanding_q <= outstanding_q + 4'(is_member);
+      else if (closed) outstanding_q <= outstanding_q - 1'b1;
     end
-    if (taken && op.kind == RoundsOpConfigure && phase_q == RoundsIdle) node_q <= member_t'(configuration_i.node);
-    if (taken && op.kind == RoundsOpCall && op.call == RoundsCallSubscribe) subscriber_q <= op.caller;
-    if (begin_round) own[0] <= {waiting != '0, take_q};
-    else if (end_round) own[next_round_q[3:0]] <= {waiting != '0, take_q};
+
+    if (enter) next_round_q <= first + round_t'(advance);
+    else if (advance) next_round_q <= next_round_q + 1'b1;
+    if (advance) round_q <= enter ? first : next_round_q;
+    if (taken && op.kind == RoundsOpConfigure && !events.configurations_ignored) begin
+      node_q     <= configuration_i.node[2:0];
+      contacts_q <= configuration_i.full[RoundsNodes-1:0];
+    end
+    if (rejoin) asking_q <= 1'b0;
+    else if (taken && op.kind == RoundsOpTimer) asking_q <= 1'b1;
+    if (hear_subscriber) subscriber_q <= op.caller;
+    if (!serving_q) serve_q <= op.head.epoch[7:0];
+    else if (!send_valid || send_ready) serve_q <= serve_q & (serve_q - 1'b1);
   end
 
   // ===== Messages =====
@@ -667,18 +846,17 @@ module rounds
   );
 
   always_comb begin
-    status_o.epoch = configured_epoch_q;
     unique case (phase_q)
-      RoundsRunning: status_o.state = EngineFull;
-      RoundsJoining: status_o.state = EngineJoining;
-      RoundsFenced:  status_o.state = EngineLost;
-      default:       status_o.state = EngineStarting;
+      RoundsRunning: status_o = '{epoch: epoch_t'(epoch), state: EngineFull};
+      RoundsJoining: status_o = '{epoch: configured_q, state: EngineJoining};
+      RoundsFenced, RoundsLeft: status_o = '{epoch: epoch_t'(epoch), state: EngineLost};
+      default: status_o = '{epoch: configured_q, state: EngineStarting};
     endcase
   end
 
-  assign idle_o = parser_idle && releases_idle && state_q == Listen && !replaying && level == '0;
+  assign idle_o = parser_idle && releases_idle && state_q == Listen && !replaying && !draining && level == '0;
 
-  // The memory port of every engine.
+  // The memory port that every engine has.
 
   assign memory_aw_valid_o = 1'b0;
   assign memory_aw_o = '0;
@@ -691,7 +869,7 @@ module rounds
   // verilator lint_off UNUSEDSIGNAL
   logic unused;
   assign unused = memory_aw_ready_i || memory_w_ready_i || memory_b_valid_i || (|memory_b_response_i)
-      || memory_ar_ready_i || memory_r_valid_i || (|memory_r_i) || changed;
+      || memory_ar_ready_i || memory_r_valid_i || (|memory_r_i);
   // verilator lint_on UNUSEDSIGNAL
 
 endmodule

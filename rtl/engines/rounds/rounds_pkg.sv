@@ -1,7 +1,7 @@
 // Sizes and types of the rounds engine: the twin of crates/engines/rounds, whose documentation tells the protocol.
 //
-// Everything that is called a set has one bit for each node. Bytes of messages lie in a beat as on the wire, byte 0 in the
-// lowest lane; integers of messages are big-endian.
+// A set has one bit for each node. Bytes of messages lie in a beat as on the wire, byte 0 in the lowest lane; their
+// integers are big-endian. The layouts are those of crates/engines/rounds/src/message.rs.
 package rounds_pkg;
 
   import weft_pkg::*;
@@ -12,8 +12,14 @@ package rounds_pkg;
   localparam int unsigned RoundsWindow = 4;  // K: instances in flight, and rounds in which each of them may decide
   localparam int unsigned RoundsProposalBytes = 448;
   localparam int unsigned RoundsQueue = 8;  // proposals of this node that wait for their round
-  // Of a round, a Value or a Decided: the proposal begins in the beat behind it.
+  localparam int unsigned RoundsSilenceMax = 254;  // rounds
+  // Of a Round, a Value or a Decided: the proposal begins in the beat behind it.
   localparam int unsigned RoundsHeadBytes = 64;
+  localparam int unsigned RoundsChangeBytes = 8;
+  // Rounds from a decided change of the members to its effect.
+  localparam int unsigned RoundsChangeDelay = 3 * RoundsWindow;
+  // The most members: with t failures among them an instance needs t + 2 rounds, and has the window's.
+  localparam int unsigned RoundsMembersMax = 6;
 
   typedef logic [2:0] member_t;
   typedef logic [RoundsNodes-1:0] members_t;
@@ -21,7 +27,7 @@ package rounds_pkg;
   typedef logic [15:0] rounds_epoch_t;
   typedef logic [9:0] proposal_bytes_t;
   typedef logic [3:0] member_count_t;
-  // An instance's age, in rounds since its own: 1 to `2 * RoundsWindow - 1` of those that are not released.
+  // Rounds since an instance's own: 0 to `2 * RoundsWindow - 1` of those that a running node remembers.
   typedef logic [3:0] age_t;
 
   // Messages between engines.
@@ -33,50 +39,57 @@ package rounds_pkg;
     RoundsMessageJoin  = 8'd5
   } rounds_message_e;
 
-  // Calls and, with the same numbers, their replies; `Decided` is a reply to the subscriber.
   typedef enum logic [7:0] {
-    RoundsCallPropose   = 8'd1,
-    RoundsCallStart     = 8'd2,
-    RoundsCallStatus    = 8'd3,
-    RoundsCallSubscribe = 8'd4,
-    RoundsCallLeave     = 8'd5,
-    RoundsReplyDecided  = 8'd6
+    RoundsCallStart     = 8'd16,
+    RoundsCallStatus    = 8'd17,
+    RoundsCallPropose   = 8'd18,
+    RoundsCallSubscribe = 8'd19,
+    RoundsCallLeave     = 8'd20,
+    RoundsAnswer        = 8'd24,  // to each of these
+    RoundsDecided       = 8'd25   // to the subscriber
   } rounds_call_e;
 
-  typedef enum logic [7:0] {
-    RoundsAccepted      = 8'd0,
-    RoundsBusy          = 8'd1,
-    RoundsNotRunning    = 8'd2,
-    RoundsRefusedFenced = 8'd3,
-    RoundsMalformed     = 8'd4
+  // How a call ended.
+  typedef enum logic [2:0] {
+    RoundsOk,
+    RoundsDropped,        // the instance decided without the proposal
+    RoundsBusy,
+    RoundsNotRunning,
+    RoundsRefusedFenced,
+    RoundsBadRequest
   } rounds_status_e;
 
   typedef enum logic [2:0] {
     RoundsIdle,
-    RoundsStarting,  // waits for its own first round
-    RoundsRunning,
+    RoundsReady,    // a founder that waits for the start
     RoundsJoining,
-    RoundsFenced
+    RoundsRunning,
+    RoundsFenced,
+    RoundsLeft
   } rounds_phase_e;
-
-  // Flags in the head of a Round and of a Value.
-  localparam int unsigned RoundsFlagProposal = 0;  // of a member of the round's instance: this is its proposal
-  localparam int unsigned RoundsFlagChange = 1;  // the proposal is a change of the members: two bytes, add and remove
 
   localparam logic [7:0] RoundsAlgorithmConsensus = 8'd1;
 
   // The first 16 bytes of a Round, from the last byte to the first.
   typedef struct packed {
-    logic [7:0]  spare;
-    logic [7:0]  algorithm;
-    logic [15:0] bytes;      // of the proposal
-    logic [7:0]  flags;
-    members_t    members;
-    logic [15:0] epoch;
-    round_t      round;
+    members_t      next;       // the members, `ahead` rounds later
+    logic [7:0]    algorithm;
+    logic [15:0]   bytes;      // of the proposal
+    logic [5:0]    ahead;      // 0: no change is known
+    logic          unused;
+    logic          change;     // the proposal is a change of the members
+    members_t      members;    // of the instance that begins in this round
+    rounds_epoch_t epoch;
+    round_t        round;
   } round_head_t;
 
-  // What a round says about one instance, from the last byte to the first.
+  // What a proposal begins with that is a change of the members. Its other bytes are zero.
+  typedef struct packed {
+    members_t remove;
+    members_t add;
+  } change_t;
+
+  // What a Round says about one instance, from the last byte to the first.
   typedef struct packed {
     logic [7:0]     spare;
     logic [4:0]     unused;
@@ -94,7 +107,7 @@ package rounds_pkg;
   // How many it takes.
   typedef struct packed {
     member_count_t decision;   // locked nodes that decide: a strict majority
-    member_count_t tolerated;  // suspected nodes beyond which a node no longer decides by itself
+    member_count_t tolerated;  // suspected nodes beyond which a node no longer locks or decides by itself
     member_count_t holders;    // of a proposal that is decided
   } quorums_t;
 
@@ -114,7 +127,7 @@ package rounds_pkg;
     members_t       adoption;
   } instance_t;
 
-  // Where a proposal lies: of another node by instance and proposer, one's own by its number.
+  // Where a proposal lies: of another node by instance and proposer, one's own by its number, a change by its instance.
   typedef logic [7:0] proposal_place_t;
   typedef logic [4:0] own_place_t;
 
@@ -136,11 +149,13 @@ package rounds_pkg;
     member_t from;
     caller_t             caller;
     logic [7:0]          call;
-    logic                too_long;   // a call's proposal
+    logic                fits;       // a call: its bytes may be a proposal
+    logic                empty;      // a call: it has none
+    logic                change;
     proposal_bytes_t     bytes;      // of the proposal that follows
-    logic                current;    // a Round of this round
+    logic                current;    // a Round: of this round
     logic                following;  // of the next one
-    logic                late;       // of one before
+    logic                late;       // of one before that
     round_head_t         head;
     logic [AreaBits-1:0] area;
   } rounds_op_t;
@@ -154,29 +169,34 @@ package rounds_pkg;
     logic [6:0]          head_bytes;
     proposal_bytes_t     bytes;
     proposal_place_t     place;
-    round_head_t         head;
+    logic [127:0]        head;
     logic [AreaBits-1:0] area;
   } rounds_send_t;
 
-  // Events of rounds, named as the counters of crates/engines/rounds.
+  // What an answer says of the node.
   typedef struct packed {
-    logic       rounds;
-    logic       messages_accepted;
-    logic       messages_early;
-    logic [2:0] instances_decided;
-    logic       values_released;
-    logic       values_fetched;
-    logic       values_served;
-    logic       dropped_malformed;
-    logic       dropped_late;
-    logic       dropped_far_ahead;
-    logic       dropped_duplicate;
-    logic       dropped_not_running;
-    logic       dropped_other_epoch;
-    logic [2:0] contradictions;
-    logic       refused_busy;
-    logic       refused_not_running;
-    logic       fences;
+    rounds_phase_e phase;
+    rounds_epoch_t epoch;
+    members_t      members;
+  } rounds_context_t;
+
+  // Events of rounds, named as the counters of crates/engines/rounds/src/counters.rs; how many where it may be more than one.
+  typedef struct packed {
+    logic          rounds;
+    logic          messages;
+    logic          early;
+    logic          late;
+    logic          far_ahead;
+    logic          repeated;
+    logic          trimmed;
+    member_count_t unheard;
+    logic          decided;
+    logic          epochs;
+    logic          fenced;
+    logic          dropped_malformed;
+    logic          dropped_not_member;
+    logic          dropped_contradiction;
+    logic          configurations_ignored;
   } rounds_events_t;
 
   function automatic member_count_t count_members(members_t set);
@@ -216,6 +236,43 @@ package rounds_pkg;
     logic [63:0] turned;
     for (int unsigned i = 0; i < 8; i++) turned[8*i+:8] = value[8*(7-i)+:8];
     return turned;
+  endfunction
+
+  // Heads of messages.
+
+  function automatic logic [127:0] fetch_head(round_t number, members_t wanted);
+    return {56'd0, wanted, turn_64(number)};
+  endfunction
+
+  function automatic logic [127:0] value_head(round_t number, member_t proposer, logic change, proposal_bytes_t bytes);
+    return {32'd0, turn_16(16'(bytes)), 7'd0, change, 5'd0, proposer, turn_64(number)};
+  endfunction
+
+  function automatic logic [127:0] answer_head(rounds_status_e status, rounds_context_t about, round_t number);
+    return {turn_64(number), 24'd0, about.members, turn_16(about.epoch), 5'd0, about.phase, 5'd0, status};
+  endfunction
+
+  // A message that is nothing but an answer.
+  function automatic rounds_send_t answer(caller_t caller, rounds_status_e status, rounds_context_t about,
+                                          round_t number);
+    rounds_send_t send = '0;
+    send.reply = 1'b1;
+    send.caller = caller;
+    send.message = RoundsAnswer;
+    send.head_bytes = 7'd16;
+    send.head = answer_head(status, about, number);
+    return send;
+  endfunction
+
+  // One to other nodes that is nothing but a head.
+  function automatic rounds_send_t signal(members_t to, rounds_message_e message, logic [6:0] bytes,
+                                          logic [127:0] head);
+    rounds_send_t send = '0;
+    send.to = to;
+    send.message = message;
+    send.head_bytes = bytes;
+    send.head = head;
+    return send;
   endfunction
 
 endpackage
