@@ -13,7 +13,7 @@ use crate::message::{Fetch, Kind, Malformed, Proposal, Value};
 use crate::parameters::Parameters;
 #[cfg(feature = "planted-bugs")]
 use crate::parameters::PlantedBug;
-use crate::window::{Slot, Window};
+use crate::window::Window;
 
 /// The consensus over a window of instances.
 #[derive(Clone, Debug)]
@@ -46,20 +46,23 @@ impl Ckc {
         }
     }
 
-    /// Asks one holder for what is decided and lacking, a different one each round.
-    fn fetch(&self, slot: &Slot, output: &mut dyn Output) {
+    /// Asks one holder for what is decided and lacking, and if that was of no avail all of them: one is correct.
+    fn fetch(&mut self, instance: u64, output: &mut dyn Output) {
+        let (node, round) = (self.node, self.round);
+        let Some(slot) = self.window.get_mut(instance) else { return };
         let (wanted, Some(consensus)) = (slot.lacking(), &slot.consensus) else { return };
         if wanted.is_empty() {
             return;
         }
         let known =
             wanted.iter().map(|member| consensus.holders(member)).fold(Members::EMPTY, Members::union);
-        let others = if known.is_empty() { slot.members } else { known }.without(self.node);
-        let rank = (self.round + self.node as u64) % others.len().max(1) as u64;
-        if let Some(holder) = others.iter().nth(rank as usize) {
-            let fetch = Fetch { instance: slot.instance, wanted };
-            output.send(Members::only(holder), Kind::Fetch as u8, &[&fetch.encode()]);
-        }
+        let holders = if known.is_empty() { slot.members } else { known }.without(node);
+        let rank = (round + node as u64) % holders.len().max(1) as u64;
+        let one = holders.iter().nth(rank as usize).map_or(Members::EMPTY, Members::only);
+        let to = if slot.asked { holders } else { one };
+        slot.asked = true;
+        let fetch = Fetch { instance, wanted };
+        output.send(to, Kind::Fetch as u8, &[&fetch.encode()]);
     }
 
     /// Tells all that is decided, complete and next in order.
@@ -147,7 +150,7 @@ impl Algorithm for Ckc {
 
     fn settle(&mut self, output: &mut dyn Output) {
         for instance in self.window.instances() {
-            self.fetch(self.window.get(instance).expect("it is here"), output);
+            self.fetch(instance, output);
         }
         self.release(output);
     }

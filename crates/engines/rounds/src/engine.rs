@@ -185,7 +185,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
     // Rounds.
 
     /// The deadline of the running round has come.
-    fn end_round(&mut self, now: Instant, io: &mut Io<'_>) {
+    fn end_round(&mut self, io: &mut Io<'_>) {
         if self.begun {
             let unheard = self.membership.members().without(self.node).difference(self.heard);
             self.counters.unheard += unheard.len() as u64;
@@ -327,7 +327,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
                 let round = self.parse(bytes)?;
                 if round.head.round == 0 {
                     self.found(self.timer.begin_of_sender(now), io);
-                    self.end_round(now, io);
+                    self.end_round(io);
                     self.hear(now, from, &round, bytes, io);
                 } else {
                     // Too late to found with the others: they will miss this node, and then let it in.
@@ -344,7 +344,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
             }
             (kind, Phase::Ready) if kind == Kind::Start as u8 && is_contact => {
                 self.found(now, io);
-                self.end_round(now, io);
+                self.end_round(io);
             }
             (kind, Phase::Running) if kind == Kind::Join as u8 => self.membership.ask(from),
             (_, Phase::Running) => {
@@ -415,7 +415,7 @@ impl<S: Service> Output for Outlet<'_, '_, S> {
         if decision.proposal.change
             && let Ok(change) = Change::parse(decision.proposal.bytes)
         {
-            self.membership.decided(decision.instance, change);
+            self.membership.decided(decision.instance, decision.proposer, change);
         }
         self.service.decide(decision, &self.context(), self.io);
     }
@@ -442,7 +442,7 @@ impl<A: Algorithm, S: Service> Engine for Rounds<A, S> {
             }
             Event::Deliver { .. } => self.counters.dropped_not_member += 1,
             Event::Timer { tag: TIMER_ROUND } => match self.phase {
-                Phase::Running if now >= self.timer.deadline() => self.end_round(now, io),
+                Phase::Running if now >= self.timer.deadline() => self.end_round(io),
                 Phase::Joining => self.ask(now, io),
                 _ => {}
             },

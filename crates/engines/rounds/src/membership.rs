@@ -1,22 +1,21 @@
 //! Who takes part in which instance.
 //!
-//! Members change by decisions: a [`Change`] that is decided in instance *c* applies from instance *c* + 3 windows on, when
+//! Members change by decisions: a change that is decided in instance *c* applies from instance *c* + 3 windows on, when
 //! every running node has released *c*. Of several changes in that time the first one counts, so that what is known
 //! about the next members is always one set and one number.
+//!
+//! A node goes when it says so itself, or when so many members accuse it of silence that one of them must be correct.
+//! One accuser is not enough: it may be the one that omits to receive.
 
-use crate::members::Members;
+use crate::members::{MEMBERS_MAX, Members};
 use crate::message::Change;
 use crate::parameters::Parameters;
 
 /// The members of the instance that begins in the running round, and of those to come.
 #[derive(Clone, Debug)]
 pub struct Membership {
+    parameters: Parameters,
     node: usize,
-    window: u64,
-    change_delay: u64,
-    silence: u64,
-    members_max: usize,
-
     /// The running round.
     round: u64,
     epoch: u16,
@@ -29,7 +28,9 @@ pub struct Membership {
     next: Option<(u64, Members)>,
 
     /// By node: the last round in which it was heard, or in which it came.
-    heard: [u64; crate::members::MEMBERS_MAX],
+    heard: [u64; MEMBERS_MAX],
+    /// By node: the members that accuse it, by what was decided.
+    accusers: [Members; MEMBERS_MAX],
     /// Nodes outside that ask to be added.
     joining: Members,
     leaving: bool,
@@ -40,18 +41,16 @@ pub struct Membership {
 impl Membership {
     pub(crate) fn new(parameters: &Parameters) -> Self {
         Self {
+            parameters: parameters.clone(),
             node: 0,
-            window: parameters.window,
-            change_delay: parameters.change_delay(),
-            silence: parameters.silence,
-            members_max: parameters.members_max(),
             round: 0,
             epoch: 0,
             members: Members::EMPTY,
             since: 0,
             former: Members::EMPTY,
             next: None,
-            heard: [0; crate::members::MEMBERS_MAX],
+            heard: [0; MEMBERS_MAX],
+            accusers: [Members::EMPTY; MEMBERS_MAX],
             joining: Members::EMPTY,
             leaving: false,
             proposed: None,
@@ -60,20 +59,12 @@ impl Membership {
 
     /// Node `node` takes part from instance `first` on.
     pub(crate) fn start(&mut self, node: usize, first: u64, epoch: u16, members: Members) {
-        *self = Self {
-            node,
-            round: first,
-            epoch,
-            members,
-            since: first,
-            former: members,
-            next: None,
-            heard: [first; crate::members::MEMBERS_MAX],
-            joining: Members::EMPTY,
-            leaving: false,
-            proposed: None,
-            ..*self
-        };
+        (self.node, self.round, self.epoch) = (node, first, epoch);
+        (self.members, self.former) = (members, members);
+        (self.since, self.next) = (first, None);
+        self.heard = [first; MEMBERS_MAX];
+        self.accusers = [Members::EMPTY; MEMBERS_MAX];
+        (self.joining, self.leaving, self.proposed) = (Members::EMPTY, false, None);
     }
 
     /// The epoch of the instance that begins in the running round.
@@ -93,14 +84,15 @@ impl Membership {
 
     /// Whom a message of the running round concerns: the members of every instance in flight, and those to come.
     pub(crate) fn audience(&self) -> Members {
-        let former = if self.round < self.since + self.window { self.former } else { Members::EMPTY };
+        let former =
+            if self.round < self.since + self.parameters.window { self.former } else { Members::EMPTY };
         let next = self.next.map_or(Members::EMPTY, |(_, members)| members);
         self.members.union(former).union(next).without(self.node)
     }
 
     /// Whether the node was removed so long ago that all its instances are over.
     pub(crate) fn has_left(&self) -> bool {
-        !self.members.contains(self.node) && self.round >= self.since + 2 * self.window
+        !self.members.contains(self.node) && self.round >= self.since + self.parameters.slots()
     }
 
     /// Round `round` begins. Tells whether new members come into effect.
@@ -139,8 +131,11 @@ impl Membership {
         if self.next.is_some() || self.proposed.is_some() || !self.members.contains(self.node) {
             return None;
         }
-        let silent = |&node: &usize| node != self.node && self.round - self.heard[node] > self.silence;
-        let mut remove: Members = self.members.iter().filter(silent).collect();
+        let is_news = |&node: &usize| {
+            let silent = self.round - self.heard[node] > self.parameters.silence;
+            node != self.node && silent && !self.accusers[node].contains(self.node)
+        };
+        let mut remove: Members = self.members.iter().filter(is_news).collect();
         if self.leaving {
             remove = remove.with(self.node);
         }
@@ -152,15 +147,25 @@ impl Membership {
         Some(Change { add, remove })
     }
 
-    /// `change` was decided in `instance`, and all before it is known. All nodes compute the same from it.
-    pub(crate) fn decided(&mut self, instance: u64, change: Change) {
+    /// What `proposer` wants changed was decided in `instance`, and all before it is known. All nodes compute the same.
+    pub(crate) fn decided(&mut self, instance: u64, proposer: usize, change: Change) {
         // One that was decided before the last one took effect does not count.
         if self.next.is_some() || instance < self.since {
             return;
         }
-        let members = self.members.union(change.add).difference(change.remove);
-        if members != self.members && (1..=self.members_max).contains(&members.len()) {
-            self.next = Some((instance + self.change_delay, members));
+        for node in change.remove.iter() {
+            self.accusers[node] = self.accusers[node].with(proposer);
+        }
+        let enough = usize::from(self.parameters.quorums(self.members.len()).holders);
+        let goes = |&node: &usize| {
+            let accusers = self.accusers[node].intersection(self.members);
+            accusers.contains(node) || accusers.len() >= enough
+        };
+        let remove = self.members.iter().filter(goes).collect();
+        let members = self.members.union(change.add.difference(change.remove)).difference(remove);
+        if members != self.members && (1..=self.parameters.members_max()).contains(&members.len()) {
+            self.next = Some((instance + self.parameters.change_delay(), members));
+            self.accusers = [Members::EMPTY; MEMBERS_MAX];
         }
     }
 
@@ -187,14 +192,14 @@ mod tests {
         let mut membership = membership();
         membership.advance(7);
         let change = Change { add: Members::only(4), remove: Members::only(2) };
-        membership.decided(5, change);
+        membership.decided(5, 2, change);
         assert_eq!(membership.next(), Some((10, Members::from_iter([0, 1, 4]))));
         assert_eq!(membership.audience(), Members::from_iter([1, 2, 4]));
         // Only the first one counts until it has taken effect.
-        membership.decided(6, Change { add: Members::only(5), ..Change::default() });
+        membership.decided(6, 1, Change { add: Members::only(5), ..Change::default() });
         assert!(!membership.advance(16) && membership.advance(17));
         assert_eq!((membership.epoch(), membership.members()), (2, Members::from_iter([0, 1, 4])));
-        membership.decided(16, Change { add: Members::only(5), ..Change::default() });
+        membership.decided(16, 1, Change { add: Members::only(5), ..Change::default() });
         assert_eq!(membership.next(), None, "it was decided before the last one took effect");
         assert_eq!(membership.audience(), Members::from_iter([1, 2, 4]), "old instances are still in flight");
         membership.advance(21);
@@ -221,7 +226,7 @@ mod tests {
         let mut membership = membership();
         membership.leave();
         assert_eq!(membership.propose(), Some(Change { add: Members::EMPTY, remove: Members::only(0) }));
-        membership.decided(0, Change { add: Members::EMPTY, remove: Members::only(0) });
+        membership.decided(0, 0, Change { add: Members::EMPTY, remove: Members::only(0) });
         membership.closed(0);
         membership.advance(12);
         assert!(!membership.members().contains(0) && !membership.has_left());
@@ -231,10 +236,28 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_left_alone_with_nothing() {
+    fn one_accuser_is_not_enough() {
         let mut membership = membership();
-        membership.decided(0, Change { add: Members::EMPTY, remove: Members::first(3) });
-        membership.decided(0, Change { add: Members::first(8), remove: Members::EMPTY });
+        let accuse = Change { add: Members::EMPTY, remove: Members::only(2) };
+        membership.advance(9);
+        membership.hear(1);
+        membership.decided(4, 0, accuse);
+        membership.decided(5, 0, accuse);
+        assert_eq!(membership.next(), None);
+        assert_eq!(membership.propose(), None, "it has said so");
+        membership.decided(6, 1, accuse);
+        assert_eq!(membership.next(), Some((9, Members::first(2))));
+    }
+
+    #[test]
+    fn no_change_leaves_nobody_or_too_many() {
+        let mut membership = membership();
+        for proposer in 0..3 {
+            membership.decided(0, proposer, Change { add: Members::first(8), remove: Members::EMPTY });
+        }
         assert_eq!(membership.next(), None, "a window of four is too short for eight members");
+        membership.start(0, 0, 1, Members::only(0));
+        membership.decided(0, 0, Change { add: Members::EMPTY, remove: Members::only(0) });
+        assert_eq!(membership.next(), None);
     }
 }

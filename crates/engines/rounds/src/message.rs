@@ -184,12 +184,12 @@ impl<'a> Proposal<'a> {
     }
 }
 
-/// A change of the members.
+/// A change of the members that a member asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Change {
     /// Who comes.
     pub add: Members,
-    /// Who goes.
+    /// Who goes: the proposer itself, or members that it has not heard for too long.
     pub remove: Members,
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct Slot {
     pub held: Members,
     /// None in the round in which proposals travel.
     pub consensus: Option<Instance>,
+    /// Somebody was asked for what is lacking.
+    pub asked: bool,
     changes: Members,
     lengths: [u16; MEMBERS_MAX],
 }
@@ -52,6 +54,7 @@ impl Window {
             members: Members::EMPTY,
             held: Members::EMPTY,
             consensus: None,
+            asked: false,
             changes: Members::EMPTY,
             lengths: [0; MEMBERS_MAX],
         };
@@ -98,6 +101,7 @@ impl Window {
             members,
             held: Members::EMPTY,
             consensus: None,
+            asked: false,
             changes: Members::EMPTY,
             lengths: [0; MEMBERS_MAX],
         };
