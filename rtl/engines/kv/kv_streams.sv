@@ -46,7 +46,6 @@ module kv_streams
   output epoch_t                                            base_o,
   output node_set_t                                         base_members_o,
   output logic                                              serves_o,
-  output logic                                              complete_o,
   // To kv_committer.
   output lengths_t                                          committed_o,
   output logic                                              restart_o,
@@ -302,7 +301,6 @@ module kv_streams
   assign full_o = full_q;
   assign base_o = base_q;
   assign base_members_o = base_members_q;
-  assign complete_o = complete_q;
   assign serves_o = serves_q;
 
   // may_serve
