@@ -11,8 +11,6 @@ use crate::instance::{Instance, Receipt, Record};
 use crate::members::Members;
 use crate::message::{Fetch, Kind, Malformed, Proposal, Value};
 use crate::parameters::Parameters;
-#[cfg(feature = "planted-bugs")]
-use crate::parameters::PlantedBug;
 use crate::window::Window;
 
 /// The consensus over a window of instances.
@@ -113,9 +111,9 @@ impl Algorithm for Ckc {
     fn receive(&mut self, from: usize, area: &[u8], proposal: &Proposal<'_>) -> Result<(), Contradiction> {
         let mut result = Ok(());
         for (instance, place) in self.in_flight() {
-            let slot = self.window.get_mut(instance).filter(|slot| slot.members.contains(from));
-            let consensus = slot.and_then(|slot| slot.consensus.as_mut());
+            let consensus = self.window.consensus_mut(instance);
             if let (Some(consensus), Some(record)) = (consensus, Record::parse(&area[place..]))
+                && consensus.members().contains(from)
                 && consensus.receive(from, &record) == Receipt::Contradiction
             {
                 result = Err(Contradiction);
@@ -129,21 +127,16 @@ impl Algorithm for Ckc {
 
     fn end(&mut self) -> Result<(), Fence> {
         for (instance, _) in self.in_flight() {
-            if let Some(consensus) = self.window.get_mut(instance).and_then(|slot| slot.consensus.as_mut()) {
+            if let Some(consensus) = self.window.consensus_mut(instance) {
                 consensus.end_round();
             }
         }
         self.open_consensus();
         // The oldest instance has had its last round, and the slot of another is needed again.
         let oldest = self.round.checked_sub(self.parameters.window);
-        let oldest = oldest.and_then(|oldest| self.window.get_mut(oldest)?.consensus.as_mut());
+        let oldest = oldest.and_then(|oldest| self.window.consensus_mut(oldest));
         #[cfg(feature = "planted-bugs")]
-        let oldest = oldest.map(|oldest| {
-            if self.parameters.planted_bug == Some(PlantedBug::GuessInsteadOfFence) {
-                oldest.guess();
-            }
-            oldest
-        });
+        let oldest = oldest.map(|oldest| oldest.guess());
         let undecided = oldest.is_some_and(|oldest| oldest.decision().is_none());
         if undecided || !self.window.has_room() { Err(Fence) } else { Ok(()) }
     }

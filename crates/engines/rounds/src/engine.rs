@@ -74,7 +74,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
             next: 0,
             begun: false,
             heard: Members::EMPTY,
-            early: vec![Vec::with_capacity(message_bytes); MEMBERS_MAX],
+            early: (0..MEMBERS_MAX).map(|_| Vec::with_capacity(message_bytes)).collect(),
             message: vec![0; message_bytes],
             parameters,
         }

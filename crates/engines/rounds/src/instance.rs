@@ -139,9 +139,6 @@ impl Instance {
     pub fn end_round(&mut self) -> Option<Members> {
         let unheard = self.members.without(self.node()).difference(self.accepted);
         self.suspected = self.suspected.union(unheard);
-        if self.is_planted(PlantedBug::SuspicionForgotten) {
-            self.suspected = unheard;
-        }
         self.rows = self.learned;
         // A locked member knows all rows that anybody will ever know, and so does who hears and trusts it.
         let closed = self.suspected.len() <= usize::from(self.round)
@@ -171,8 +168,12 @@ impl Instance {
 
     /// Members whose values enough members hold.
     fn held(&self) -> Members {
-        let holders = |value| self.rows.iter().filter(|row| row.contains(value)).count();
-        self.members.iter().filter(|&value| holders(value) >= usize::from(self.quorums.holders)).collect()
+        let enough = if self.is_planted(PlantedBug::HoldersNotCounted) {
+            1
+        } else {
+            usize::from(self.quorums.holders)
+        };
+        self.members.iter().filter(|&value| self.holders(value).len() >= enough).collect()
     }
 
     /// Whether the member trusts too few to lock or decide by itself: it only adopts what others decided.
@@ -227,10 +228,13 @@ impl Instance {
         Self { planted, ..self }
     }
 
-    /// Decides what the member knows if nothing is decided: what it must never do.
+    /// [`PlantedBug::GuessInsteadOfFence`]: decides what the member knows if it has not decided.
     #[cfg(feature = "planted-bugs")]
-    pub(crate) fn guess(&mut self) {
-        self.decision = self.decision.or(Some(self.rows[self.node()]));
+    pub(crate) fn guess(&mut self) -> &Self {
+        if self.is_planted(PlantedBug::GuessInsteadOfFence) {
+            self.decision = self.decision.or(Some(self.rows[self.node()]));
+        }
+        self
     }
 
     #[cfg(feature = "planted-bugs")]

@@ -125,8 +125,8 @@ pub struct ParametersError(&'static str);
 pub enum PlantedBug {
     /// A member goes on to accept one that suspects it: suspicion is not mutual.
     SuspicionNotMutual,
-    /// A member accepts again one that it had not heard: suspicion does not last.
-    SuspicionForgotten,
+    /// A member decides every value that somebody holds, also one that may die with its only holder.
+    HoldersNotCounted,
     /// A member decides as soon as it is locked, without a quorum.
     DecideWhenLocked,
     /// A member locks after the first round whatever it missed.
@@ -141,7 +141,7 @@ impl PlantedBug {
     /// All of them.
     pub const ALL: [Self; 6] = [
         Self::SuspicionNotMutual,
-        Self::SuspicionForgotten,
+        Self::HoldersNotCounted,
         Self::DecideWhenLocked,
         Self::LockAtOnce,
         Self::GuessInsteadOfFence,
@@ -152,7 +152,7 @@ impl PlantedBug {
     pub const fn name(self) -> &'static str {
         match self {
             Self::SuspicionNotMutual => "suspicion-not-mutual",
-            Self::SuspicionForgotten => "suspicion-forgotten",
+            Self::HoldersNotCounted => "holders-not-counted",
             Self::DecideWhenLocked => "decide-when-locked",
             Self::LockAtOnce => "lock-at-once",
             Self::GuessInsteadOfFence => "guess-instead-of-fence",

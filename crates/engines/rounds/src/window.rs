@@ -86,6 +86,11 @@ impl Window {
         self.instances().contains(&instance).then(|| &mut self.slots[index])
     }
 
+    /// The consensus of an instance that is here and past its first round.
+    pub fn consensus_mut(&mut self, instance: u64) -> Option<&mut Instance> {
+        self.get_mut(instance)?.consensus.as_mut()
+    }
+
     /// Whether the slot of the next instance is free.
     pub fn has_room(&self) -> bool {
         self.end - self.released < self.slots.len() as u64

@@ -78,6 +78,24 @@ fn all_faults_on_seven_nodes() {
     random_schedules(3000..3010, 7, Faults::all(faulty(7)), 8);
 }
 
+/// Every node and every link misbehaves: nothing is promised but that nobody is told anything else than the others.
+#[test]
+fn beyond_the_assumptions_nodes_stop_and_never_disagree() {
+    let mut fences = 0;
+    for (seed, nodes) in (5000..5060).zip([2, 3, 4, 5, 7].into_iter().cycle()) {
+        println!("seed {seed}, {nodes} nodes");
+        let faults = Faults {
+            omission: 20 + seed % 7 * 30,
+            crashes: seed % 2 == 0,
+            ..Faults::all(Members::first(nodes))
+        };
+        let mut network: Network = Network::new(seed, nodes, faults, LENGTH, small(4 + seed % 2 * 4));
+        network.run_broken();
+        fences += network.fences;
+    }
+    assert!(fences > 0, "nobody ever stopped");
+}
+
 #[test]
 fn one_seed_is_one_run() {
     let runs = [0, 1].map(|_| {
