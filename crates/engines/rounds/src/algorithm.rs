@@ -17,6 +17,9 @@ pub trait Algorithm {
     /// Distinguishes its messages from those of other algorithms.
     const ID: u8;
 
+    /// Whether it decides changes of the members: then the engine proposes them when there is reason to.
+    const DECIDES_CHANGES: bool;
+
     /// An algorithm that takes part in nothing yet, with all the space that it will need.
     fn new(parameters: &Parameters) -> Self;
 

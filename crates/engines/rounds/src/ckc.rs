@@ -80,6 +80,7 @@ impl Ckc {
 
 impl Algorithm for Ckc {
     const ID: u8 = 1;
+    const DECIDES_CHANGES: bool = true;
 
     fn new(parameters: &Parameters) -> Self {
         let window = Window::new(parameters.slots(), parameters.value_bytes);

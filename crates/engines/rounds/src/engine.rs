@@ -217,7 +217,8 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         let members = self.membership.members();
         let area_bytes = self.algorithm.area_bytes();
         let (front, back) = self.message.split_at_mut(Round::proposal_at(area_bytes));
-        let change = self.membership.propose().map(|change| change.encode());
+        let change = A::DECIDES_CHANGES.then(|| self.membership.propose()).flatten();
+        let change = change.map(|change| change.encode());
         let proposal = match &change {
             Some(change) => Proposal { change: true, bytes: change },
             None if members.contains(self.node) => {

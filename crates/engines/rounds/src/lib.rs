@@ -10,21 +10,25 @@
 mod algorithm;
 mod ckc;
 mod counters;
+mod detector;
 mod engine;
 mod instance;
 mod members;
 mod membership;
 pub mod message;
 mod parameters;
+mod reduce;
 mod service;
 mod timer;
 mod window;
 
 pub use algorithm::{Algorithm, Contradiction, Decision, Fence, Inspect, Output};
 pub use ckc::Ckc;
+pub use detector::Detector;
 pub use engine::Rounds;
 pub use instance::{Instance, Receipt, Record};
 pub use members::{MEMBERS_MAX, Members, Quorums};
 pub use membership::Membership;
 pub use parameters::{Parameters, ParametersError, PlantedBug};
+pub use reduce::{Reduce, Reduction};
 pub use service::{Context, Service, Streams};

@@ -1,0 +1,148 @@
+//! A failure detector with membership, for members that crash.
+//!
+//! Whoever is not heard in a round is suspected, and every suspicion travels with its age. By the time that it is one
+//! round older than members may fail, some round in between had no crash, so that all that are left know it (FloodSet;
+//! Lynch, Distributed Algorithms, 6.2) and remove the member in the same round. Nodes that ask to be added are flooded
+//! likewise. A member that learns that it is suspected omits messages and stops.
+
+use crate::algorithm::{Algorithm, Contradiction, Decision, Fence, Output};
+use crate::members::{MEMBERS_MAX, Members, Quorums};
+use crate::message::{Change, Proposal};
+use crate::parameters::Parameters;
+
+/// Rumours about nodes: since which round each has been going round, `None` if it is not.
+type Rumours = [Option<u64>; MEMBERS_MAX];
+
+/// The failure detector.
+#[derive(Clone, Debug)]
+pub struct Detector {
+    node: usize,
+    round: u64,
+    members: Members,
+    heard: Members,
+    suspected: Rumours,
+    asking: Rumours,
+    leaving: bool,
+    /// A round that has ended and is not told yet, and who comes and goes by it.
+    ended: Option<(u64, Change)>,
+}
+
+impl Detector {
+    /// Whom this node suspects.
+    pub fn suspected(&self) -> Members {
+        (0..MEMBERS_MAX).filter(|&node| self.suspected[node].is_some()).collect()
+    }
+
+    /// Ages as they travel: rounds since the rumour began, at least 1; 0 if there is none.
+    fn ages(&self, rumours: &Rumours) -> [u8; MEMBERS_MAX] {
+        rumours.map(|since| since.map_or(0, |since| (self.round - since).clamp(1, 255) as u8))
+    }
+
+    /// Takes in what another node says of the same.
+    fn merge(round: u64, rumours: &mut Rumours, ages: &[u8]) {
+        for (since, &age) in rumours.iter_mut().zip(ages).filter(|(_, age)| **age > 0) {
+            let told = round.saturating_sub(age.into());
+            *since = Some(since.map_or(told, |since| since.min(told)));
+        }
+    }
+
+    /// Members or others of whom everyone knows by now.
+    fn ripe(&self, rumours: &Rumours) -> Members {
+        let age = Quorums::tolerated(self.members.len()) as u64 + 1;
+        (0..MEMBERS_MAX)
+            .filter(|&node| rumours[node].is_some_and(|since| since + age == self.round))
+            .collect()
+    }
+
+    fn rumour(rumours: &mut Rumours, of: Members, round: u64) {
+        for node in of.iter() {
+            rumours[node].get_or_insert(round);
+        }
+    }
+
+    /// A member leaves and others come, as one of them proposes.
+    fn propose(&mut self, from: usize, proposal: &Proposal<'_>) {
+        if proposal.change
+            && let Ok(change) = Change::parse(proposal.bytes)
+        {
+            Self::rumour(&mut self.asking, change.add.difference(self.members), self.round);
+            // What others accuse a silent member of is known from their suspicions.
+            let leaves = change.remove.intersection(Members::only(from));
+            Self::rumour(&mut self.suspected, leaves, self.round);
+            self.leaving |= leaves.contains(self.node);
+        }
+    }
+}
+
+impl Algorithm for Detector {
+    const ID: u8 = 2;
+    const DECIDES_CHANGES: bool = true;
+
+    fn new(_: &Parameters) -> Self {
+        Self {
+            node: 0,
+            round: 0,
+            members: Members::EMPTY,
+            heard: Members::EMPTY,
+            suspected: Rumours::default(),
+            asking: Rumours::default(),
+            leaving: false,
+            ended: None,
+        }
+    }
+
+    fn area_bytes(&self) -> usize {
+        2 * MEMBERS_MAX
+    }
+
+    fn start(&mut self, node: usize, _: u64) {
+        (self.node, self.leaving, self.ended) = (node, false, None);
+        (self.suspected, self.asking) = (Rumours::default(), Rumours::default());
+    }
+
+    fn begin(&mut self, round: u64, members: Members, proposal: &Proposal<'_>, area: &mut [u8]) {
+        if members != self.members {
+            // What was said about nodes that have come or gone is settled.
+            (self.suspected, self.asking) = (Rumours::default(), Rumours::default());
+        }
+        (self.round, self.members, self.heard) = (round, members, Members::only(self.node));
+        let (suspected, asking) = area.split_at_mut(MEMBERS_MAX);
+        suspected.copy_from_slice(&self.ages(&self.suspected));
+        asking.copy_from_slice(&self.ages(&self.asking));
+        self.propose(self.node, proposal);
+    }
+
+    fn receive(&mut self, from: usize, area: &[u8], proposal: &Proposal<'_>) -> Result<(), Contradiction> {
+        self.heard = self.heard.with(from);
+        let (suspected, asking) = area.split_at(MEMBERS_MAX);
+        Self::merge(self.round, &mut self.suspected, suspected);
+        Self::merge(self.round, &mut self.asking, asking);
+        self.propose(from, proposal);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Fence> {
+        let unheard = self.members.difference(self.heard);
+        Self::rumour(&mut self.suspected, unheard, self.round);
+        let add = self.ripe(&self.asking).difference(self.members);
+        let remove = self.ripe(&self.suspected).intersection(self.members);
+        self.ended = Some((self.round, Change { add, remove }));
+        if remove.contains(self.node) && !self.leaving { Err(Fence) } else { Ok(()) }
+    }
+
+    fn settle(&mut self, output: &mut dyn Output) {
+        let Some((instance, Change { add, remove })) = self.ended.take() else { return };
+        let mut decide = |proposer, change: Change| {
+            let proposal = Proposal { change: true, bytes: &change.encode() };
+            output.decide(&Decision { instance, proposer, proposal });
+        };
+        // The first one counts; what does not will be suspected again.
+        for node in remove.iter() {
+            decide(node, Change { add: Members::EMPTY, remove: Members::only(node) });
+        }
+        if !add.is_empty() {
+            decide(self.node, Change { add, remove: Members::EMPTY });
+        }
+        output.close(instance);
+    }
+}
