@@ -55,8 +55,8 @@ impl Ckc {
         let known =
             wanted.iter().map(|member| consensus.holders(member)).fold(Members::EMPTY, Members::union);
         let holders = if known.is_empty() { slot.members } else { known }.without(node);
-        let rank = (round + node as u64) % holders.len().max(1) as u64;
-        let one = holders.iter().nth(rank as usize).map_or(Members::EMPTY, Members::only);
+        let rank = (round as usize % 64 + node) % holders.len().max(1);
+        let one = holders.iter().nth(rank).map_or(Members::EMPTY, Members::only);
         let to = if slot.asked { holders } else { one };
         slot.asked = true;
         let fetch = Fetch { instance, wanted };

@@ -10,7 +10,7 @@
 //!           members: those of the instance that begins in this round. flags: bit 0 the proposal is a change; bits 2 to 7
 //!           `ahead`: in so many rounds the members will be `next`, 0 if no change is known
 //! Fetch     0 instance(8)   8 wanted(1) zero(7)
-//! Value     0 instance(8)   8 proposer(1) flags(1): 1 change; bytes(2) zero(4)   16 proposal
+//! Value     0 instance(8)   8 proposer(1) flags(1): 1 change; bytes(2) zero(52)   64 proposal
 //! Start     0 zero(8)
 //! Join      0 zero(8)
 //! Record    0 rows(8)   8 suspected(1) decision(1) flags(1): 1 locked, 2 decided, 4 present; zero(1)
@@ -22,7 +22,7 @@
 //! ```
 //!
 //! The area of the consensus is one record of 12 bytes for each instance in flight, oldest first; of a window of four it
-//! fills one beat of 64 bytes with the head.
+//! fills one beat of 64 bytes with the head. A proposal begins with a beat in every message, so that no card shifts it.
 
 use thiserror::Error;
 
@@ -362,8 +362,8 @@ pub struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Bytes of the header.
-    pub const HEADER: usize = 16;
+    /// Bytes of the header: one beat.
+    pub const HEADER: usize = 64;
 
     /// The header; the proposal follows it.
     pub fn header(&self) -> [u8; Value::HEADER] {

@@ -80,24 +80,74 @@ impl Context {
     }
 }
 
+/// Proposals of users that wait for their round: bounded, first come first served.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    value_bytes: usize,
+    capacity: usize,
+    /// Who proposed how many bytes. They lie in `bytes`, from `place` on, `value_bytes` apart.
+    callers: VecDeque<(Caller, usize)>,
+    bytes: Vec<u8>,
+    place: usize,
+}
+
+impl Queue {
+    pub fn new(parameters: &Parameters) -> Self {
+        Self {
+            value_bytes: parameters.value_bytes,
+            capacity: parameters.queue,
+            callers: VecDeque::with_capacity(parameters.queue),
+            bytes: vec![0; parameters.queue * parameters.value_bytes],
+            place: 0,
+        }
+    }
+
+    /// Appends a proposal.
+    ///
+    /// # Errors
+    /// The queue is full.
+    pub fn push(&mut self, caller: Caller, proposal: &[u8]) -> Result<(), Status> {
+        if self.callers.len() == self.capacity {
+            return Err(Status::Busy);
+        }
+        let at = (self.place + self.callers.len()) % self.capacity * self.value_bytes;
+        self.bytes[at..at + proposal.len()].copy_from_slice(proposal);
+        self.callers.push_back((caller, proposal.len()));
+        Ok(())
+    }
+
+    /// The first proposal and whose it is.
+    pub fn front(&self) -> Option<(Caller, &[u8])> {
+        let (caller, length) = *self.callers.front()?;
+        let at = self.place * self.value_bytes;
+        Some((caller, &self.bytes[at..at + length]))
+    }
+
+    /// Takes the first one off.
+    pub fn pop(&mut self) {
+        if self.callers.pop_front().is_some() {
+            self.place = (self.place + 1) % self.capacity;
+        }
+    }
+}
+
 /// The plain service: a queue of proposals on one side, a stream of decisions on the other.
 #[derive(Clone, Debug)]
 pub struct Streams {
     value_bytes: usize,
-    capacity: usize,
-    /// Who proposed how many bytes, first come first served; the bytes lie in `bytes` from `place` on.
-    queue: VecDeque<(Caller, usize)>,
-    bytes: Vec<u8>,
-    /// The place of the first one in `bytes`.
-    place: usize,
+    queue: Queue,
     /// By instance modulo their number: whose proposal the node has made there.
     asked: Vec<Option<(u64, Caller)>>,
     subscriber: Option<Caller>,
 }
 
 impl Streams {
+    fn index(&self, instance: u64) -> usize {
+        (instance % self.asked.len() as u64) as usize
+    }
+
     fn take_asked(&mut self, instance: u64) -> Option<Caller> {
-        let index = (instance % self.asked.len() as u64) as usize;
+        let index = self.index(instance);
         let (_, caller) = self.asked[index].take_if(|(asked, _)| *asked == instance)?;
         Some(caller)
     }
@@ -107,10 +157,7 @@ impl Service for Streams {
     fn new(parameters: &Parameters) -> Self {
         Self {
             value_bytes: parameters.value_bytes,
-            capacity: parameters.queue,
-            queue: VecDeque::with_capacity(parameters.queue),
-            bytes: vec![0; parameters.queue * parameters.value_bytes],
-            place: 0,
+            queue: Queue::new(parameters),
             asked: vec![None; parameters.slots() as usize],
             subscriber: None,
         }
@@ -135,21 +182,15 @@ impl Service for Streams {
             return Err(Status::BadRequest);
         }
         context.takes_proposals()?;
-        if self.queue.len() == self.capacity {
-            return Err(Status::Busy);
-        }
-        let at = (self.place + self.queue.len()) % self.capacity * self.value_bytes;
-        self.bytes[at..at + length].copy_from_slice(message.payload);
-        self.queue.push_back((caller, length));
-        Ok(())
+        self.queue.push(caller, message.payload)
     }
 
     fn propose(&mut self, instance: u64, proposal: &mut [u8]) -> usize {
-        let Some((caller, length)) = self.queue.pop_front() else { return 0 };
-        let at = self.place * self.value_bytes;
-        self.place = (self.place + 1) % self.capacity;
-        proposal[..length].copy_from_slice(&self.bytes[at..at + length]);
-        let index = (instance % self.asked.len() as u64) as usize;
+        let Some((caller, bytes)) = self.queue.front() else { return 0 };
+        let length = bytes.len();
+        proposal[..length].copy_from_slice(bytes);
+        self.queue.pop();
+        let index = self.index(instance);
         self.asked[index] = Some((instance, caller));
         length
     }
@@ -181,8 +222,9 @@ impl Service for Streams {
                 context.answer(caller, status, instance, io);
             }
         }
-        for (caller, _) in self.queue.drain(..) {
+        while let Some((caller, _)) = self.queue.front() {
             context.answer(caller, Status::NotRunning, 0, io);
+            self.queue.pop();
         }
     }
 }
