@@ -9,8 +9,8 @@ nic/events_pkg.sv
 nic/generated/weft_registers_pkg.sv
 rdma/responder_pkg.sv
 rdma/transmit_pkg.sv
+wire/crc_pkg.sv
 nic/generated/weft_registers.sv
-engines/crc_scale.sv
 engines/datagram_check.sv
 engines/datagram_crc.sv
 engines/datagram_receive.sv
@@ -131,6 +131,7 @@ stream/ram.sv
 stream/rate_limiter.sv
 stream/realign.sv
 stream/skid_buffer.sv
+wire/crc_scale.sv
 wire/frame_classifier.sv
 wire/icrc.sv
 wire/internet_checksum.sv

@@ -219,7 +219,6 @@ module datagram_check
   logic [31:0] crc_scaled;
   logic [31:0] crc_scaled_q;
   logic [31:0] crc_register;
-  logic [31:0] unused_register;
   logic zeros, zeros_q;
 
   always_comb begin
@@ -234,16 +233,28 @@ module datagram_check
     end
   end
 
-  // Half of the way to the end of the beat before the register, half behind it.
+  // Two of the three steps to the end of the beat before the register, one behind it.
   logic        far_q;
+  logic [31:0] crc_once;
   logic [31:0] crc_expected;
-  crc_scale i_scale (
-    .steps_i   ({1'b0, ~crc_at_q[1:0]}),
+  crc_scale #(
+    .Bits(64)
+  ) i_scale_once (
+    .scale_i   (!crc_at_q[0]),
     .register_i(~crc),
+    .register_o(crc_once)
+  );
+  crc_scale #(
+    .Bits(128)
+  ) i_scale_twice (
+    .scale_i   (!crc_at_q[1]),
+    .register_i(crc_once),
     .register_o(crc_scaled)
   );
-  crc_scale i_scale_far (
-    .steps_i   ({far_q, 2'd0}),
+  crc_scale #(
+    .Bits(256)
+  ) i_scale_far (
+    .scale_i   (far_q),
     .register_i(crc_scaled_q),
     .register_o(crc_expected)
   );
@@ -254,8 +265,7 @@ module datagram_check
     .valid_i   (valid_q && crc_on_q),
     .first_i   (first_q),
     .data_i    (covered_q),
-    .next_o    (crc_register),
-    .register_o(unused_register)
+    .register_o(crc_register)
   );
 
   // Stage 2: the verdict.

@@ -125,8 +125,8 @@ module message_pack
 
   // The CRC.
   logic [31:0] register_before;
+  logic [31:0] register_once;
   logic [31:0] crc_register;
-  logic [31:0] unused_register;
 
   datagram_crc i_crc (
     .clk_i,
@@ -134,14 +134,22 @@ module message_pack
     .valid_i   (beat_valid_q),
     .first_i   (beat_first_q),
     .data_i    (beat_q),
-    .next_o    (register_before),
-    .register_o(unused_register)
+    .register_o(register_before)
   );
   crc_scale #(
+    .Bits  (64),
     .Divide(1'b1)
-  ) i_scale (
-    .steps_i   ({1'b0, steps_share_q}),
+  ) i_scale_once (
+    .scale_i   (steps_share_q[0]),
     .register_i(register_before),
+    .register_o(register_once)
+  );
+  crc_scale #(
+    .Bits  (128),
+    .Divide(1'b1)
+  ) i_scale_twice (
+    .scale_i   (steps_share_q[1]),
+    .register_i(register_once),
     .register_o(crc_register)
   );
 

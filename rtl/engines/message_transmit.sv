@@ -306,9 +306,10 @@ module message_transmit
   end
 
   crc_scale #(
+    .Bits  (256),
     .Divide(1'b1)
   ) i_scale (
-    .steps_i   ({!crc_at_q[2], 2'd0}),
+    .scale_i   (!crc_at_q[2]),
     .register_i(crc_register),
     .register_o(crc_complement)
   );

@@ -369,11 +369,13 @@ async def a_full_buffer_drops_whole_datagrams(dut):
 SOURCES = [
     "weft_pkg.sv",
     "engines/engines_pkg.sv",
+    "wire/crc_pkg.sv",
+    "wire/crc_scale.sv",
     *(f"stream/{name}.sv" for name in ("ram", "fifo", "packet_fifo")),
     *(
         f"engines/{name}.sv"
         for name in (
-            "datagram_crc", "crc_scale", "word_realign", "datagram_check", "datagram_split", "datagram_receive"
+            "datagram_crc", "word_realign", "datagram_check", "datagram_split", "datagram_receive"
         )
     ),
 ]

@@ -249,11 +249,13 @@ async def throughput(dut):
 SOURCES = [
     "weft_pkg.sv",
     "engines/engines_pkg.sv",
+    "wire/crc_pkg.sv",
+    "wire/crc_scale.sv",
     *(f"stream/{name}.sv" for name in ("ram", "fifo")),
     *(
         f"engines/{name}.sv"
         for name in (
-            "datagram_crc", "crc_scale", "peer_stations", "message_pack", "message_route", "message_transmit"
+            "datagram_crc", "peer_stations", "message_pack", "message_route", "message_transmit"
         )
     ),
 ]

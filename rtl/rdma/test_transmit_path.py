@@ -390,6 +390,8 @@ def test_transmit_path():
         "memory/block_ram_fifo.sv",
         "stream/arbiter.sv",
         "stream/realign.sv",
+        "wire/crc_pkg.sv",
+        "wire/crc_scale.sv",
         "wire/icrc.sv",
         "rdma/header_builder.sv",
         "rdma/frame_builder.sv",

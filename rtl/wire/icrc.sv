@@ -26,6 +26,7 @@
 // network serves every fill, with the same latency: 2,213 LUT and 144 flip-flops as yosys counts, to transmit.
 module icrc
   import weft_pkg::*;
+  import crc_pkg::*;
 #(
   parameter bit          Trailer  = 1'b0,
   // Bytes behind the end in a last beat are zero already; otherwise they are masked here.
@@ -44,51 +45,6 @@ module icrc
   output logic         checked_valid_o,
   output logic         checked_good_o
 );
-
-  // The register holds the coefficient of x^31 in bit 0, as bits come on the wire.
-  localparam logic [31:0] Polynomial = 32'hedb8_8320;
-  // What the register holds behind any frame and its own CRC.
-  localparam logic [31:0] Residue = 32'hdebb_20e3;
-
-  // Multiplies by x^bits.
-  function automatic logic [31:0] later(logic [31:0] register, int unsigned bits);
-    logic [31:0] result = register;
-    for (int unsigned i = 0; i < bits; i++) begin
-      result = result[0] ? (result >> 1) ^ Polynomial : result >> 1;
-    end
-    return result;
-  endfunction
-
-  // Divides by x^bits.
-  function automatic logic [31:0] earlier(logic [31:0] register, int unsigned bits);
-    logic [31:0] result = register;
-    for (int unsigned i = 0; i < bits; i++) begin
-      result = result[31] ? ((result ^ Polynomial) << 1) | 32'd1 : result << 1;
-    end
-    return result;
-  endfunction
-
-  // The bits of a beat that bit `place` of the register depends on, behind the beat and `too_many` zero bits less.
-  function automatic logic [BeatBits-1:0] beat_mask(logic [4:0] place, int unsigned too_many);
-    logic [BeatBits-1:0] mask = '0;
-    logic [31:0] column = earlier(32'd1, too_many);
-    for (int unsigned i = 0; i < BeatBits; i++) begin
-      column = later(column, 1);
-      mask[BeatBits-1-i] = column[place];
-    end
-    return mask;
-  endfunction
-
-  // The bits of a register that bit `place` depends on when it is divided by x^bits.
-  function automatic logic [31:0] earlier_mask(logic [4:0] place, int unsigned bits);
-    logic [31:0] mask = '0;
-    for (int unsigned i = 0; i < 32; i++) begin
-      logic [31:0] column;
-      column  = earlier(32'd1 << i, bits);
-      mask[i] = column[place];
-    end
-    return mask;
-  endfunction
 
   // What the register holds behind a good frame, by the fill of its last beat.
   function automatic logic [15:0][31:0] residues();
@@ -125,22 +81,8 @@ module icrc
     end
   end
 
-  // Folded: a power of x that is x^D times another may be replaced by sums of lower ones if the polynomial divides
-  // x^D plus these. With few such terms, found by search, most of the beat goes away in one LUT for each bit that stays:
-  // 512 bits to 320 with x^318 = x^121 + x^91 + x^71 + x^12 + x^10 + 1, then to 224 with
-  // x^212 = x^83 + x^74 + x^62 + x^43 + x^29 + 1. High powers come first, in the low bits.
-
-  logic [319:0] folded_once;
-  logic [223:0] folded;
-
-  assign folded_once = covered[511:192]
-      ^ (320'(covered[191:0]) << (318 - 0 - 192)) ^ (320'(covered[191:0]) << (318 - 10 - 192))
-      ^ (320'(covered[191:0]) << (318 - 12 - 192)) ^ (320'(covered[191:0]) << (318 - 71 - 192))
-      ^ (320'(covered[191:0]) << (318 - 91 - 192)) ^ (320'(covered[191:0]) << (318 - 121 - 192));
-  assign folded = folded_once[319:96]
-      ^ (224'(folded_once[95:0]) << (212 - 0 - 96)) ^ (224'(folded_once[95:0]) << (212 - 29 - 96))
-      ^ (224'(folded_once[95:0]) << (212 - 43 - 96)) ^ (224'(folded_once[95:0]) << (212 - 62 - 96))
-      ^ (224'(folded_once[95:0]) << (212 - 74 - 96)) ^ (224'(folded_once[95:0]) << (212 - 83 - 96));
+  folded_t folded;
+  assign folded = fold(covered);
 
   // The beat's share.
 
@@ -153,7 +95,7 @@ module icrc
   for (genvar i = 0; i < 32; i++) begin : gen_share
     localparam logic [BeatBits-1:0] Mask = beat_mask(5'(i), Trailer ? 0 : 48);
     always_ff @(posedge clk_i) begin
-      if (valid_i) share_q[i] <= ^(folded & Mask[BeatBits-1-:224]);
+      if (valid_i) share_q[i] <= ^(folded & Mask[BeatBits-1-:FoldedBits]);
     end
   end
 
@@ -247,10 +189,14 @@ module icrc
       end else begin : gen_other
         assign operand = corrected[stage];
       end
-      for (genvar i = 0; i < 32; i++) begin : gen_bit
-        localparam logic [31:0] Mask = earlier_mask(5'(i), 32 << stage);
-        assign corrected[stage+1][i] = by_stage[stage] ? ^(operand & Mask) : operand[i];
-      end
+      crc_scale #(
+        .Bits  (32 << stage),
+        .Divide(1'b1)
+      ) i_scale (
+        .scale_i   (by_stage[stage]),
+        .register_i(operand),
+        .register_o(corrected[stage+1])
+      );
     end
 
     always_ff @(posedge clk_i) begin

@@ -138,9 +138,12 @@ async def any_flipped_bit_is_seen_where_it_counts(dut):
     assert await feed(dut, chance, damaged, 1) == expected
 
 
+SOURCES = ["weft_pkg.sv", "wire/crc_pkg.sv", "wire/crc_scale.sv", "wire/icrc.sv"]
+
+
 def test_icrc_to_transmit():
-    bench.run("icrc", ["weft_pkg.sv", "wire/icrc.sv"], __file__, parameters={"Trailer": 0})
+    bench.run("icrc", SOURCES, __file__, parameters={"Trailer": 0})
 
 
 def test_icrc_to_check():
-    bench.run("icrc", ["weft_pkg.sv", "wire/icrc.sv"], __file__, parameters={"Trailer": 1})
+    bench.run("icrc", SOURCES, __file__, parameters={"Trailer": 1})
