@@ -349,7 +349,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
             }
             (kind, Phase::Running) if kind == Kind::Join as u8 => self.membership.ask(from),
             (_, Phase::Running) => {
-                if !self.service.deliver(from, message, io) {
+                if !self.service.deliver(from, message, &self.context(), io) {
                     let (algorithm, mut outlet) = self.outlet(io);
                     algorithm.deliver(from, message, &mut outlet)?;
                 }

@@ -28,9 +28,9 @@ pub trait Service {
         io: &mut Io<'_>,
     ) -> Result<(), Status>;
 
-    /// A message that the same service of another node has sent past the rounds.
-    fn deliver(&mut self, from: usize, message: Message<'_>, io: &mut Io<'_>) -> bool {
-        let _ = (from, message, io);
+    /// A message that the same service of another node has sent past the rounds. Says whether it knows its kind.
+    fn deliver(&mut self, from: usize, message: Message<'_>, context: &Context, io: &mut Io<'_>) -> bool {
+        let _ = (from, message, context, io);
         false
     }
 

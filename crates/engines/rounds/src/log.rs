@@ -1,0 +1,469 @@
+//! State machine replication: a register whose every operation goes through the one order.
+//!
+//! Clients talk to it as to the key-value engine, with a key of no bytes. A node collects requests into one proposal; when
+//! that is decided every node executes it, in order, and the node that proposed it answers. Reads are ordered, too,
+//! so that no lease is needed. A request that is decided twice takes effect once: every node remembers the last sixteen
+//! requests of each client.
+//!
+//! A node that joins asks a member for the state after some instance, and keeps what is decided in the meantime.
+
+use std::collections::VecDeque;
+
+use weft_kv::message::{Reply, Request};
+use weft_kv::{Operation, SESSION_WINDOW, Status as Outcome};
+use weft_waist::{Caller, Epoch, Io, Message, NodeId, NodeSet};
+
+use crate::algorithm::Decision;
+use crate::message::Status;
+use crate::parameters::Parameters;
+use crate::service::{Context, Queue, Service};
+
+/// The key-value engine's kinds of a client's request and its answer.
+const REQUEST: u8 = 1;
+const REPLY: u8 = 2;
+
+/// Between nodes: `first(8)` asks for the state after all instances before some `after` >= `first`.
+const ASK: u8 = 32;
+/// The answer in parts: `after(8)   8 part(2) parts(2) zero(4)   16 bytes`.
+const STATE: u8 = 33;
+const PART_HEADER: usize = 16;
+const PART_BYTES: usize = 1_024;
+
+/// Clients that are remembered; of more the one that was silent for longest is forgotten.
+const CLIENTS: usize = 64;
+/// Instances whose decisions a joining node keeps.
+const KEPT: usize = 64;
+/// Rounds between two questions of a joining node.
+const ASK_EVERY: u64 = 8;
+
+const WINDOW: usize = SESSION_WINDOW as usize;
+
+fn be64(bytes: &[u8], at: usize) -> u64 {
+    u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// Bytes of a request in a proposal: padded, so that the next one is aligned.
+fn padded(request: usize) -> usize {
+    request.next_multiple_of(8)
+}
+
+/// The requests of a proposal.
+fn requests(mut bytes: &[u8]) -> impl Iterator<Item = Request<'_>> {
+    std::iter::from_fn(move || {
+        let value = usize::from(u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]));
+        let request = Request::parse(bytes.get(..Request::HEADER + value)?, 0).ok()?;
+        bytes = bytes.get(padded(Request::HEADER + value)..).unwrap_or_default();
+        Some(request)
+    })
+}
+
+/// What became of a client's latest requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Session {
+    client: u64,
+    /// The number of the operation that was its last.
+    used: u64,
+    /// By request modulo their number: request, outcome, version.
+    records: [(u64, Outcome, u64); WINDOW],
+}
+
+impl Session {
+    const BYTES: usize = 16 + 24 * WINDOW;
+
+    fn new(client: u64) -> Self {
+        Self { client, used: 0, records: [(0, Outcome::Ok, 0); WINDOW] }
+    }
+}
+
+/// What all nodes have in common. Everything in it is a function of the order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct State {
+    /// Operations executed; the number of the last one.
+    executed: u64,
+    /// The operation that wrote the value; 0 if there is none.
+    version: u64,
+    value: Vec<u8>,
+    sessions: Vec<Session>,
+}
+
+impl State {
+    const HEADER: usize = 32;
+
+    fn new(value_bytes: usize) -> Self {
+        Self {
+            executed: 0,
+            version: 0,
+            value: Vec::with_capacity(value_bytes),
+            sessions: Vec::with_capacity(CLIENTS),
+        }
+    }
+
+    /// Executes one request. `None` if it is so old that nobody waits for it.
+    fn execute(&mut self, request: &Request<'_>) -> Option<(Outcome, u64)> {
+        self.executed += 1;
+        let (executed, at) = (self.executed, (request.request % SESSION_WINDOW) as usize);
+        let mutates = request.operation != Operation::Get;
+        if mutates {
+            let session = self.session(request.client);
+            session.used = executed;
+            let (last, outcome, version) = session.records[at];
+            if last >= request.request {
+                return (last == request.request).then_some((outcome, version));
+            }
+        }
+        let present = self.version > 0;
+        let writes = match request.operation {
+            Operation::Get | Operation::Delete if !present => Err(Outcome::NotFound),
+            Operation::CompareAndSet if request.expected != self.version => Err(Outcome::Mismatch),
+            Operation::Get => Ok(false),
+            Operation::Put | Operation::Delete | Operation::CompareAndSet => Ok(true),
+        };
+        if writes == Ok(true) {
+            self.value.clear();
+            self.value.extend_from_slice(request.value);
+            self.version = if request.operation == Operation::Delete { 0 } else { executed };
+        }
+        let outcome = writes.err().unwrap_or(Outcome::Ok);
+        // A delete tells its own version; a failure the one that there is.
+        let version = if writes == Ok(true) { executed } else { self.version };
+        if mutates {
+            self.session(request.client).records[at] = (request.request, outcome, version);
+        }
+        Some((outcome, version))
+    }
+
+    fn session(&mut self, client: u64) -> &mut Session {
+        if let Some(index) = self.sessions.iter().position(|session| session.client == client) {
+            return &mut self.sessions[index];
+        }
+        if self.sessions.len() < CLIENTS {
+            self.sessions.push(Session::new(client));
+            return self.sessions.last_mut().expect("it was added");
+        }
+        let oldest = self.sessions.iter_mut().min_by_key(|session| session.used).expect("there are some");
+        *oldest = Session::new(client);
+        oldest
+    }
+
+    /// All of it: `executed(8) version(8) value length(8) sessions(8)`, the value, padded, the sessions.
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.clear();
+        for field in [self.executed, self.version, self.value.len() as u64, self.sessions.len() as u64] {
+            bytes.extend_from_slice(&field.to_be_bytes());
+        }
+        bytes.extend_from_slice(&self.value);
+        bytes.resize(Self::HEADER + padded(self.value.len()), 0);
+        for session in &self.sessions {
+            bytes.extend_from_slice(&session.client.to_be_bytes());
+            bytes.extend_from_slice(&session.used.to_be_bytes());
+            for (request, outcome, version) in session.records {
+                for field in [request, outcome as u64, version] {
+                    bytes.extend_from_slice(&field.to_be_bytes());
+                }
+            }
+        }
+    }
+
+    /// Takes over what another node has encoded. Says whether it was one.
+    fn decode(&mut self, bytes: &[u8]) -> bool {
+        if bytes.len() < Self::HEADER {
+            return false;
+        }
+        let [executed, version, value, sessions] = [0, 8, 16, 24].map(|at| be64(bytes, at));
+        let (value, sessions) = (value.min(1 << 16) as usize, sessions.min(CLIENTS as u64) as usize);
+        let sessions_at = Self::HEADER + padded(value);
+        if bytes.len() != sessions_at + sessions * Session::BYTES || value > self.value.capacity() {
+            return false;
+        }
+        let outcome = |code: u64| {
+            const OUTCOMES: [Outcome; 3] = [Outcome::Ok, Outcome::NotFound, Outcome::Mismatch];
+            OUTCOMES.into_iter().find(|outcome| *outcome as u64 == code)
+        };
+        let mut all = bytes[sessions_at..].chunks_exact(Session::BYTES);
+        if all.clone().any(|session| (0..WINDOW).any(|at| outcome(be64(session, 24 + 24 * at)).is_none())) {
+            return false;
+        }
+        (self.executed, self.version) = (executed, version);
+        self.value.clear();
+        self.value.extend_from_slice(&bytes[Self::HEADER..Self::HEADER + value]);
+        self.sessions.clear();
+        self.sessions.extend(all.by_ref().map(|session| Session {
+            client: be64(session, 0),
+            used: be64(session, 8),
+            records: std::array::from_fn(|at| {
+                let at = 16 + 24 * at;
+                let outcome = outcome(be64(session, at + 8)).expect("it was checked");
+                (be64(session, at), outcome, be64(session, at + 16))
+            }),
+        }));
+        true
+    }
+}
+
+/// A joining node's way to the state.
+#[derive(Clone, Debug)]
+struct Arrival {
+    /// Decisions from this instance on are in `kept`.
+    from: u64,
+    kept: VecDeque<(u64, Vec<u8>)>,
+    /// Whose state after which instance is coming, in how many parts, and those that are here.
+    source: Option<(usize, u64, usize)>,
+    parts: u64,
+    bytes: Vec<u8>,
+}
+
+/// The replicated register, a [`Service`] above a consensus.
+#[derive(Clone, Debug)]
+pub struct Register {
+    value_bytes: usize,
+    node: usize,
+    queue: Queue,
+    /// Requests of the node's own proposals, in order: instance, caller, client, request.
+    under_way: VecDeque<(u64, Caller, u64, u64)>,
+    state: State,
+    /// The next instance to be executed.
+    next: u64,
+    /// None once the state is complete.
+    arrival: Option<Arrival>,
+    /// Where a state is written for others.
+    encoded: Vec<u8>,
+}
+
+impl Register {
+    /// Whether the node has the state and answers.
+    pub fn is_complete(&self) -> bool {
+        self.arrival.is_none()
+    }
+
+    /// The version and value of the register, past the order: for tests.
+    pub fn peek(&self) -> (u64, &[u8]) {
+        (self.state.version, &self.state.value)
+    }
+
+    fn answer(
+        &self,
+        caller: Caller,
+        (client, request): (u64, u64),
+        (status, version, value): (Outcome, u64, &[u8]),
+        context: &Context,
+        io: &mut Io<'_>,
+    ) {
+        let (epoch, full) = (Epoch(context.epoch.into()), context.members.to_nodes());
+        let reply = Reply { status, client, request, version, epoch, full, value };
+        io.effects.reply(caller, REPLY, &[&reply.header(), value]);
+    }
+
+    fn execute(&mut self, bytes: &[u8], own: Option<u64>, context: &Context, io: &mut Io<'_>) {
+        for request in requests(bytes) {
+            let outcome = self.state.execute(&request);
+            let caller = own.and_then(|instance| self.take_under_way(instance)).map(|(caller, ..)| caller);
+            if let (Some(caller), Some((status, version))) = (caller, outcome) {
+                let reads = request.operation == Operation::Get && status == Outcome::Ok;
+                let value = if reads { &self.state.value[..] } else { &[] };
+                let identity = (request.client, request.request);
+                self.answer(caller, identity, (status, version, value), context, io);
+            }
+        }
+    }
+
+    /// The next request that this node has proposed, if it was in this instance or before.
+    fn take_under_way(&mut self, instance: u64) -> Option<(Caller, u64, u64)> {
+        let (proposed, caller, client, request) = *self.under_way.front()?;
+        if proposed > instance {
+            return None;
+        }
+        self.under_way.pop_front();
+        Some((caller, client, request))
+    }
+
+    fn ask(&self, context: &Context, io: &mut Io<'_>) {
+        let Some(arrival) = &self.arrival else { return };
+        let others = context.members.without(self.node);
+        if let Some(other) = others.iter().nth((self.next / ASK_EVERY) as usize % others.len().max(1)) {
+            let to = NodeSet::EMPTY.with(NodeId::new(other).expect("members are nodes"));
+            io.effects.send(to, ASK, &[&arrival.from.to_be_bytes()]);
+        }
+    }
+
+    /// Sends the whole state to a node that joins.
+    fn donate(&mut self, to: usize, io: &mut Io<'_>) {
+        let mut encoded = std::mem::take(&mut self.encoded);
+        self.state.encode(&mut encoded);
+        let parts = encoded.len().div_ceil(PART_BYTES);
+        for (part, bytes) in encoded.chunks(PART_BYTES).enumerate() {
+            let mut header = [0; PART_HEADER];
+            header[..8].copy_from_slice(&self.next.to_be_bytes());
+            header[8..10].copy_from_slice(&(part as u16).to_be_bytes());
+            header[10..12].copy_from_slice(&(parts as u16).to_be_bytes());
+            let to = NodeSet::EMPTY.with(NodeId::new(to).expect("members are nodes"));
+            io.effects.send(to, STATE, &[&header, bytes]);
+        }
+        self.encoded = encoded;
+    }
+
+    /// Takes in a part of the state; with the last one the node is complete.
+    fn arrive(&mut self, from: usize, message: &[u8], context: &Context, io: &mut Io<'_>) {
+        let Some(arrival) = &mut self.arrival else { return };
+        if message.len() < PART_HEADER {
+            return;
+        }
+        let (header, bytes) = message.split_at(PART_HEADER);
+        let field = |at| usize::from(u16::from_be_bytes([header[at], header[at + 1]]));
+        let (after, part, parts) = (be64(header, 0), field(8), field(10));
+        let last = part + 1 == parts;
+        if after < arrival.from
+            || part >= parts
+            || parts > 64
+            || bytes.len() > PART_BYTES
+            || !last && bytes.len() < PART_BYTES
+        {
+            return;
+        }
+        if arrival.source != Some((from, after, parts)) {
+            (arrival.source, arrival.parts) = (Some((from, after, parts)), 0);
+            arrival.bytes.clear();
+            arrival.bytes.resize(parts * PART_BYTES, 0);
+        }
+        let at = part * PART_BYTES;
+        arrival.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        arrival.parts |= 1 << part;
+        if last {
+            arrival.bytes.truncate(at + bytes.len());
+        }
+        let complete = arrival.parts.count_ones() as usize == parts;
+        if complete && self.state.decode(&arrival.bytes) {
+            let arrival = self.arrival.take().expect("it is under way");
+            for (_, kept) in arrival.kept.iter().filter(|(instance, _)| *instance >= after) {
+                self.execute(kept, None, context, io);
+            }
+            self.next = self.next.max(after);
+        }
+    }
+}
+
+impl Service for Register {
+    fn new(parameters: &Parameters) -> Self {
+        Self {
+            value_bytes: parameters.value_bytes,
+            node: 0,
+            queue: Queue::new(parameters),
+            under_way: VecDeque::with_capacity(
+                parameters.slots() as usize * (parameters.value_bytes / Request::HEADER),
+            ),
+            state: State::new(parameters.value_bytes),
+            next: 0,
+            arrival: None,
+            encoded: Vec::with_capacity(State::HEADER + parameters.value_bytes + CLIENTS * Session::BYTES),
+        }
+    }
+
+    fn start(&mut self, node: usize, first: u64, founding: bool, _: &mut Io<'_>) {
+        self.node = node;
+        self.state = State::new(self.value_bytes);
+        self.next = first;
+        self.arrival = (!founding).then(|| Arrival {
+            from: first,
+            kept: VecDeque::with_capacity(KEPT),
+            source: None,
+            parts: 0,
+            bytes: Vec::new(),
+        });
+    }
+
+    fn call(
+        &mut self,
+        caller: Caller,
+        message: Message<'_>,
+        context: &Context,
+        io: &mut Io<'_>,
+    ) -> Result<(), Status> {
+        let Some((client, number)) =
+            (message.kind == REQUEST).then(|| Request::identity(message.payload)).flatten()
+        else {
+            return Err(Status::BadRequest);
+        };
+        let fits = padded(message.payload.len()) <= self.value_bytes;
+        let refusal = if !fits || Request::parse(message.payload, 0).is_err() {
+            Some(Outcome::BadRequest)
+        } else if context.takes_proposals().is_err() || !self.is_complete() {
+            Some(Outcome::NotServing)
+        } else {
+            self.queue.push(caller, message.payload).err().map(|_| Outcome::Busy)
+        };
+        if let Some(outcome) = refusal {
+            self.answer(caller, (client, number), (outcome, 0, &[]), context, io);
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, from: usize, message: Message<'_>, context: &Context, io: &mut Io<'_>) -> bool {
+        match message.kind {
+            ASK => {
+                if message.payload.len() == 8 && self.is_complete() && self.next >= be64(message.payload, 0) {
+                    self.donate(from, io);
+                }
+            }
+            STATE => self.arrive(from, message.payload, context, io),
+            _ => return false,
+        }
+        true
+    }
+
+    /// As many requests as fit.
+    fn propose(&mut self, instance: u64, proposal: &mut [u8]) -> usize {
+        let mut length = 0;
+        while let Some((caller, bytes)) = self.queue.front()
+            && length + padded(bytes.len()) <= proposal.len()
+            && let Some((client, request)) = Request::identity(bytes)
+        {
+            proposal[length..length + bytes.len()].copy_from_slice(bytes);
+            proposal[length + bytes.len()..length + padded(bytes.len())].fill(0);
+            length += padded(bytes.len());
+            self.under_way.push_back((instance, caller, client, request));
+            self.queue.pop();
+        }
+        length
+    }
+
+    fn decide(&mut self, decision: &Decision<'_>, context: &Context, io: &mut Io<'_>) {
+        let Decision { instance, proposer, proposal } = *decision;
+        if proposal.change {
+            return;
+        }
+        if let Some(arrival) = &mut self.arrival {
+            if arrival.kept.len() == KEPT
+                && let Some((oldest, _)) = arrival.kept.pop_front()
+            {
+                arrival.from = oldest + 1;
+            }
+            arrival.kept.push_back((instance, proposal.bytes.to_vec()));
+            return;
+        }
+        if instance >= self.next {
+            let own = (proposer == self.node).then_some(instance);
+            self.execute(proposal.bytes, own, context, io);
+        }
+    }
+
+    fn close(&mut self, instance: u64, context: &Context, io: &mut Io<'_>) {
+        self.next = self.next.max(instance + 1);
+        if instance.is_multiple_of(ASK_EVERY) {
+            self.ask(context, io);
+        }
+        // What was proposed there and not decided never will be: nothing happened.
+        while let Some((caller, client, request)) = self.take_under_way(instance) {
+            self.answer(caller, (client, request), (Outcome::Busy, 0, &[]), context, io);
+        }
+    }
+
+    fn stop(&mut self, context: &Context, io: &mut Io<'_>) {
+        while let Some((_, caller, client, request)) = self.under_way.pop_front() {
+            self.answer(caller, (client, request), (Outcome::NotServing, 0, &[]), context, io);
+        }
+        while let Some((caller, bytes)) = self.queue.front() {
+            let identity = Request::identity(bytes).unwrap_or_default();
+            self.answer(caller, identity, (Outcome::NotServing, 0, &[]), context, io);
+            self.queue.pop();
+        }
+    }
+}
