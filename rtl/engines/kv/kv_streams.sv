@@ -1,9 +1,9 @@
 // The sequencer of the key-value engine: carries out one operation after another. The twin of crates/engines/kv/src/engine.rs;
 // each part below names the function there that it stands for.
 //
-// It holds the state of the node (role, view, epochs, lengths of the streams) and asks the blocks around it for the rest.
-// What it commits, kv_committer carries out behind it: replies, sessions, table. Operations that change the view or move state
-// run alone: first all that is under way ends ("drain").
+// It holds the lengths of the streams, and asks the blocks around it for the rest. What it commits, kv_committer carries out behind
+// it: replies, sessions, table. Operations that change the view or move state run alone, and kv_exclusive carries them out; what the
+// node is in the view, kv_membership knows.
 //
 // Writes of this node's stream are executed in the order of their requests. One that has to know its key's version and does not
 // find it in the window waits for the table, and nothing overtakes it.
@@ -17,7 +17,8 @@ module kv_streams
   import weft_pkg::cycles_t;
   import engines_pkg::*;
   import kv_pkg::*;
-  import kv_messages_pkg::*;
+  import kv_messages_pkg::write_header;
+  import kv_streams_pkg::*;
 #(
   parameter bit PlantedBugs = 1'b0
 ) (
@@ -166,89 +167,43 @@ module kv_streams
   output logic                                              idle_o
 );
 
-  typedef logic [Streams-1:0] stream_set_t;
-
-  // Paces: those of followed streams first, then these. Their timers' tags are 16 higher less `Streams`.
-  typedef logic [3:0] pace_t;
-  localparam pace_t PaceLead = 4'd8;
-  localparam pace_t PaceSeal = 4'd9;
-  localparam pace_t PaceTransfer = 4'd10;
-  localparam logic [4:0] TimerLead = 5'd16;
-  localparam logic [4:0] TimerSeal = 5'd17;
-  localparam logic [4:0] TimerTransfer = 5'd18;
-
   // One bit for each state.
-  typedef enum logic [64:0] {
+  typedef enum logic [29:0] {
     // Any operation: read what it needs; what it does; what is said at its end.
-    Start = 65'd1 << 0,
-    Act = 65'd1 << 1,
-    SendReply = 65'd1 << 2,
-    End = 65'd1 << 3,
+    Start = 30'd1 << 0,
+    Act = 30'd1 << 1,
+    SendReply = 30'd1 << 2,
+    End = 30'd1 << 3,
     // Requests.
-    Find = 65'd1 << 4,
-    Lookup = 65'd1 << 5,
-    Wait = 65'd1 << 6,
-    Begin = 65'd1 << 7,
-    Execute = 65'd1 << 8,
-    Seek = 65'd1 << 9,
-    Reserve = 65'd1 << 10,
-    Room = 65'd1 << 11,
-    Push = 65'd1 << 12,
-    Cancel = 65'd1 << 13,
-    CommitAlone = 65'd1 << 14,
+    Find = 30'd1 << 4,
+    Lookup = 30'd1 << 5,
+    Wait = 30'd1 << 6,
+    Begin = 30'd1 << 7,
+    Execute = 30'd1 << 8,
+    Seek = 30'd1 << 9,
+    Reserve = 30'd1 << 10,
+    Room = 30'd1 << 11,
+    Push = 30'd1 << 12,
+    Cancel = 30'd1 << 13,
+    CommitAlone = 30'd1 << 14,
     // Acknowledgements and what is sent again.
-    Ledger = 65'd1 << 15,
-    LedgerCommit = 65'd1 << 16,
-    Resend = 65'd1 << 17,
-    ResendNext = 65'd1 << 18,
-    ResendSend = 65'd1 << 19,
-    Asked = 65'd1 << 20,
+    Ledger = 30'd1 << 15,
+    LedgerCommit = 30'd1 << 16,
+    Resend = 30'd1 << 17,
+    ResendNext = 30'd1 << 18,
+    ResendSend = 30'd1 << 19,
+    Asked = 30'd1 << 20,
+    AskedSend = 30'd1 << 21,
     // Timers.
-    Fired = 65'd1 << 21,
-    FollowerAsks = 65'd1 << 22,
-    Bursts = 65'd1 << 23,
-    BurstsTold = 65'd1 << 24,
-    BurstsKnown = 65'd1 << 25,
-    Rearm = 65'd1 << 26,
-    // Operations that run alone.
-    Drain = 65'd1 << 27,
-    Control = 65'd1 << 28,
-    ControlIdle = 65'd1 << 29,
-    ControlCommit = 65'd1 << 30,
-    SweepStream = 65'd1 << 31,
-    SweepNext = 65'd1 << 32,
-    SweepTaken = 65'd1 << 33,
-    SweepEntry = 65'd1 << 34,
-    SweepCancel = 65'd1 << 35,
-    SweepReply = 65'd1 << 36,
-    Clear = 65'd1 << 37,
-    ClearWait = 65'd1 << 38,
-    ViewSet = 65'd1 << 39,
-    ViewFill = 65'd1 << 40,
-    LeaveStop = 65'd1 << 41,
-    LeaveForget = 65'd1 << 42,
-    Forget = 65'd1 << 43,
-    ForgetSessions = 65'd1 << 44,
-    ForgetTable = 65'd1 << 45,
-    ForgetCuts = 65'd1 << 46,
-    Enter = 65'd1 << 47,
-    JoinAsk = 65'd1 << 48,
-    Joined = 65'd1 << 49,
-    SealTell = 65'd1 << 50,
-    SealPace = 65'd1 << 51,
-    Decide = 65'd1 << 52,
-    Decided = 65'd1 << 53,
-    Undecided = 65'd1 << 54,
-    Lose = 65'd1 << 55,
-    Cut = 65'd1 << 56,
-    CutRemembered = 65'd1 << 57,
-    Heard = 65'd1 << 58,
-    HeardTell = 65'd1 << 59,
-    Taken = 65'd1 << 60,
-    BurstsTell = 65'd1 << 61,
-    AskedSend = 65'd1 << 62,
-    ControlCommits = 65'd1 << 63,
-    ControlCommitted = 65'd1 << 64
+    Fired = 30'd1 << 22,
+    FollowerAsks = 30'd1 << 23,
+    Bursts = 30'd1 << 24,
+    BurstsTell = 30'd1 << 25,
+    BurstsTold = 30'd1 << 26,
+    BurstsKnown = 30'd1 << 27,
+    Rearm = 30'd1 << 28,
+    // An operation that runs alone: kv_exclusive carries it out.
+    Alone = 30'd1 << 29
   } state_e;
 
   state_e state_d;
@@ -256,11 +211,7 @@ module kv_streams
   /* verilator lint_off PROCASSINIT */
   state_e state_q = Start;
   /* verilator lint_on PROCASSINIT */
-  // Where to go on after Drain, after a command of kv_control, after a sweep, after Clear and after Resend.
-  state_e drained_q, drained_d;
-  state_e controlled_q, controlled_d;
-  state_e swept_q, swept_d;
-  state_e cleared_q, cleared_d;
+  // Where to go on after Resend.
   state_e resent_q, resent_d;
 
   function automatic logic at(state_e state);
@@ -274,191 +225,130 @@ module kv_streams
   // ===== The operation at hand =====
 
   // An operation that has a value is gone when its value comes; this stays.
-  typedef struct packed {
-    op_kind_e kind;
-    node_t    from;
-  } op_rest_t;
-  op_rest_t  op_q;
+  look_t look;
 
   // ===== The node =====
 
-  node_t     node_q;
-  epoch_t    epoch_q;
-  node_set_t full_q;
-  node_set_t joining_q;
-  cycles_t   lease_until_q;
-  role_e role_q, role_d;
-  epoch_t    base_q;
-  node_set_t base_members_q;
-  logic complete_q, complete_d;
-  logic serves_q;
+  membership_t membership;
+  membership_change_t change, alone_change;
+  logic renews_lease;
+  logic serves;
+  logic same_view, older_view, newer_view;
+  logic fill, filling;
+  partition_t leader_partition;
+  stream_t    leader;
 
+  role_e role;
   stream_t own;
-  assign own = node_q[2:0];
+  assign role = membership.role;
+  assign own = membership.node[2:0];
 
-  assign node_o = node_q;
-  assign epoch_o = epoch_q;
-  assign full_o = full_q;
-  assign base_o = base_q;
-  assign base_members_o = base_members_q;
-  assign serves_o = serves_q;
-
-  // may_serve
-  always_ff @(posedge clk_i) begin
-    serves_q <= role_q == RoleFull && (now_i < lease_until_q || planted(BugEpochNotChecked));
-  end
+  assign node_o = membership.node;
+  assign epoch_o = membership.epoch;
+  assign full_o = membership.full;
+  assign base_o = membership.base;
+  assign base_members_o = membership.base_members;
+  assign serves_o = serves;
 
   always_comb begin
-    status_o.epoch = epoch_q;
-    unique case (role_q)
-      RoleJoining: status_o.state = complete_q ? EngineSynced : EngineJoining;
-      RoleSealed, RoleFull: status_o.state = EngineFull;
-      RoleLost: status_o.state = EngineLost;
-      default: status_o.state = EngineStarting;
-    endcase
+    change = alone_change;
+    if (renews_lease) change.lease = 1'b1;
   end
 
-  logic set_lease, set_view, set_base, set_nothing;
-  logic same_view, older_view, newer_view;
-  assign same_view = configuration_i.epoch == epoch_q && configuration_i.full == full_q
-      && configuration_i.joining == joining_q;
-  assign older_view = configuration_i.epoch < epoch_q;
-  assign newer_view = configuration_i.epoch > epoch_q;
+  // Known a cycle late, which is soon enough.
+  logic controls_q;
+  always_ff @(posedge clk_i) controls_q <= at(Alone);
+  assign leader_partition = controls_q ? control_partition_i : op_i.place.bucket[7:0];
+  assign control_leader_o = node_t'(leader);
 
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      node_q         <= '0;
-      epoch_q        <= '0;
-      full_q         <= '0;
-      joining_q      <= '0;
-      lease_until_q  <= '0;
-      base_q         <= '0;
-      base_members_q <= '0;
-      role_q         <= RoleOutside;
-      complete_q     <= 1'b0;
-    end else begin
-      role_q     <= role_d;
-      complete_q <= complete_d;
-      if (set_lease) begin
-        node_q        <= configuration_i.node;
-        lease_until_q <= configuration_i.lease_until;
-      end
-      if (set_view) begin
-        epoch_q   <= configuration_i.epoch;
-        full_q    <= configuration_i.full;
-        joining_q <= configuration_i.joining;
-      end
-      if (set_base) begin
-        base_q         <= epoch_q;
-        base_members_q <= full_q | joining_q;
-      end
-      if (set_nothing) base_q <= '0;
-      if (set_nothing && op_q.kind == OpReset) begin
-        node_q        <= '0;
-        epoch_q       <= '0;
-        full_q        <= '0;
-        joining_q     <= '0;
-        lease_until_q <= '0;
-      end
-    end
-  end
+  kv_membership i_membership (
+    .clk_i,
+    .rst_ni,
+    .now_i,
+    .configuration_i,
+    .careless_i  (planted(BugEpochNotChecked)),
+    .change_i    (change),
+    .membership_o(membership),
+    .serves_o    (serves),
+    .status_o,
+    .same_view_o (same_view),
+    .older_view_o(older_view),
+    .newer_view_o(newer_view),
+    .fill_i      (fill),
+    .filling_o   (filling),
+    .partition_i (leader_partition),
+    .leader_o    (leader)
+  );
 
   // ===== Lengths of the streams =====
 
-  // Distances within a window: at most 256.
-  typedef logic [8:0] distance_t;
-
-  stream_t stream_q;  // that the operation at hand is about
-  stream_t sweep_stream_q, sweep_stream_d;
   stream_t due_first_q;  // the lowest of due_q, if
   logic due_known_q, due_sent;
   stream_set_t due_q, due_d;
   stream_t start_stream;
 
-  lengths_t accepted_q;
-  lengths_t committed_q;
-  distance_t [Streams-1:0] retired_q;  // low bits
+  window_count_t [Streams-1:0] retired;
+  window_count_t unjournaled;
 
   stream_t length_stream;
   number_t accepted, committed, following;
   logic accepted_write, committed_write, lengths_clear;
-  stream_t lengths_write_stream;
   number_t accepted_next, committed_next;
+  lengths_change_t lengths_change, alone_lengths_change;
+  stream_t alone_stream;
+  always_comb begin
+    lengths_change = '{
+        stream: look.stream,
+        accepts: accepted_write,
+        accepted: accepted_next,
+        commits: committed_write,
+        committed: committed_next
+    };
+    if (at(Alone)) lengths_change = alone_lengths_change;
+  end
   always_comb begin
     unique case (1'b1)
       |(state_q & Start): length_stream = start_stream;
       |(state_q & End): length_stream = due_q != '0 ? due_first_q : own;
-      |(state_q & Control): length_stream = control_stream_i;
-      |(state_q & ControlCommit): length_stream = commit_stream_i;
-      at(SweepStream), at(SweepNext), at(Cut): length_stream = sweep_stream_q;
-      default: length_stream = stream_q;
+      |(state_q & Alone): length_stream = alone_stream;
+      default: length_stream = look.stream;
     endcase
   end
-  assign accepted = accepted_q[length_stream];
-  assign committed = committed_q[length_stream];
-  assign following = accepted + 1'b1;
 
-  assign committed_o = committed_q;
+  kv_lengths i_lengths (
+    .clk_i,
+    .rst_ni,
+    .change_i       (lengths_change),
+    .clear_i        (lengths_clear),
+    .retired_valid_i,
+    .retired_stream_i,
+    .journaled_valid_i,
+    .journaled_stream_i,
+    .stream_i       (length_stream),
+    .accepted_o     (accepted),
+    .committed_o    (committed),
+    .unjournaled_o  (unjournaled),
+    .all_committed_o(committed_o),
+    .all_retired_o  (retired)
+  );
+
+  assign following = accepted + 1'b1;
+  assign restart_o = lengths_clear;
   always_comb begin
-    for (int unsigned i = 0; i < Streams; i++) retired_o[i] = number_t'(retired_q[i]);
+    for (int unsigned i = 0; i < Streams; i++) retired_o[i] = number_t'(retired[i]);
   end
   assign control_accepted_o  = accepted;
   assign control_committed_o = committed;
 
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      accepted_q  <= '0;
-      committed_q <= '0;
-      retired_q   <= '0;
-    end else begin
-      if (accepted_write) accepted_q[lengths_write_stream] <= accepted_next;
-      if (committed_write) committed_q[lengths_write_stream] <= committed_next;
-      if (retired_valid_i) retired_q[retired_stream_i] <= retired_q[retired_stream_i] + 1'b1;
-      if (lengths_clear) begin
-        accepted_q  <= '0;
-        committed_q <= '0;
-        retired_q   <= '0;
-      end
-    end
-  end
-
-  function automatic distance_t distance(number_t from, number_t to);
+  function automatic window_count_t distance(number_t from, number_t to);
     return to[8:0] - from[8:0];
   endfunction
 
   // ===== What the operation at hand is about, read in Start =====
 
-  logic leads_q;  // a Request: this node leads its key
-  logic older_q, newer_q;  // its epoch
-  number_t look_accepted_q, look_committed_q;  // of stream_q
-  logic repeated_q, gaps_q, reaches_q, empty_q, beyond_q, behind_from_q;
-  logic passes_q, advances;  // more is committed than was known
-  assign advances = passes_q && !empty_q;
-  logic may_accept_q, accepts;  // a Write that is the next of its stream, if there is room
-  assign accepts = may_accept_q && !gaps_q;
+  number_t look_accepted_q, look_committed_q;  // of its stream
   logic taken_q, taken_d;
   logic last_q, last_d;  // it ends a batch
-
-  partition_t leader_partition;
-  stream_t    leader;
-  logic       fill;
-  logic       filling;
-  logic filled_q, filled_d;
-  // Known a cycle late, which is soon enough.
-  logic controls_q;
-  always_ff @(posedge clk_i) controls_q <= at(Control);
-  assign leader_partition = controls_q ? control_partition_i : op_i.place.bucket[7:0];
-  assign control_leader_o = node_t'(leader);
-
-  kv_leaders i_leaders (
-    .clk_i,
-    .rst_ni,
-    .fill_i     (fill),
-    .full_i     (full_q),
-    .busy_o     (filling),
-    .partition_i(leader_partition),
-    .leader_o   (leader)
-  );
 
   logic op_takes, op_keeps_value;
   assign op_ready_o = op_takes;
@@ -466,130 +356,87 @@ module kv_streams
   logic has_value;
   assign has_value = (op_i.kind == OpRequest || op_i.kind == OpWrite) && op_i.value_bytes != '0;
 
-  // Of a request, this node's own: only a write that it leads has to know lengths so early.
-  always_comb begin
-    unique case (op_i.kind)
-      OpWrite, OpCommit: start_stream = op_i.from[2:0];
-      OpTimer: start_stream = op_i.timer[4] ? own : op_i.timer[2:0];
-      default: start_stream = own;
-    endcase
-  end
+  kv_look i_look (
+    .clk_i,
+    .look_i      (at(Start) && op_valid_i),
+    .op_i,
+    .membership_i(membership),
+    .leader_i    (leader),
+    .careless_i  (planted(BugEpochNotChecked)),
+    .stream_o    (start_stream),
+    .accepted_i  (accepted),
+    .committed_i (committed),
+    .look_o      (look)
+  );
 
   // The lengths of a stream that stays the one that is looked at for another cycle.
   logic empty_now_q;
+  logic settled_q;  // all that is committed is in the table's memory
   logic lags_q;  // less was known to be committed where the operation comes from
-  distance_t undecided_q;
+  window_count_t undecided_q;
   always_ff @(posedge clk_i) begin
     empty_now_q <= accepted == committed;
+    settled_q <= retired[look.stream] == committed[8:0];
     lags_q <= op_i.committed < committed;
     undecided_q <= distance(committed, accepted);
-    if (at(Start) || at(Act) || at(SweepStream) || at(ControlCommit)) begin
+    if (at(Start) || at(Act)) begin
       look_accepted_q  <= accepted;
       look_committed_q <= committed;
-    end
-  end
-
-  // A Write is the next: its number less 1 less what is accepted is 0, told without a carry.
-  logic is_next;
-  assign is_next = (op_i.number ^ ~accepted) == (op_i.number | ~accepted) << 1;
-  logic older, newer, numbered;
-  logic other_stream, other_stream_q;  // is_other_stream
-  logic follows, follows_q;
-  assign older = op_i.epoch < epoch_q;
-  assign newer = op_i.epoch > epoch_q;
-  assign numbered = op_i.version == {op_i.epoch[23:0], op_i.number};
-  assign other_stream = (older || newer) && !planted(BugEpochNotChecked);
-  assign follows = (role_q == RoleFull || role_q == RoleJoining) && !op_i.from[3] && full_q[op_i.from]
-      && op_i.from != node_q;
-
-  always_ff @(posedge clk_i) begin
-    if (at(Start) && op_valid_i) begin
-      op_q <= '{kind: op_i.kind, from : op_i.from};
-      stream_q <= op_i.kind == OpRequest ? leader : start_stream;
-      leads_q <= leader == own && !node_q[3];
-      older_q <= older;
-      newer_q <= newer;
-      other_stream_q <= other_stream;
-      follows_q <= follows;
-      may_accept_q     <= op_i.kind == OpWrite && !other_stream && follows && leader == op_i.from[2:0]
-          && (op_i.status != StatusOk || numbered);
-      // replicated, committed, acknowledged: how the operation's numbers lie to those of the stream.
-      repeated_q <= op_i.number <= accepted;
-      gaps_q <= !is_next;
-      reaches_q <= op_i.committed >= accepted;
-      empty_q <= accepted == committed;
-      passes_q <= op_i.committed > committed;
-      beyond_q <= op_i.accepted > accepted;
-      behind_from_q <= op_i.accepted < committed;
     end
   end
 
   // Whether `from` is a node that this engine can know.
   logic from_known;
   stream_t from;
-  assign from = op_q.from[2:0];
-  assign from_known = !op_q.from[3];
+  assign from = look.from[2:0];
+  assign from_known = !look.from[3];
 
-  // The message that goes out, and the header of the one that is being put together.
-  logic message_valid_q, message_free, message_load;
-  outgoing_t message_q;
-  logic [BeatBits-1:0] header;
+  logic message_valid, message_free, message_load;
 
   // ===== Values that come in =====
 
   logic journal_valid_q, journal_valid_d;
 
-  logic mover_busy_q, mover_writes_q, mover_journals_q;
-  stream_t mover_stream_q;
-  window_place_t mover_place_q;
-  logic [$clog2(ValueBeatsMax)-1:0] mover_beat_q;
+  logic storing, before_first;
 
-  assign value_ready_o = mover_busy_q && (!mover_journals_q || journal_value_ready_i);
-  assign value_write_valid_o = mover_busy_q && mover_writes_q && value_valid_i && value_ready_o;
-  assign value_write_stream_o = mover_stream_q;
-  assign value_write_place_o = mover_place_q;
-  assign value_write_beat_o = mover_beat_q;
-  assign value_write_data_o = value_i.data;
-  assign journal_value_valid_o = mover_busy_q && mover_journals_q && value_valid_i;
-  assign journal_value_o = value_i;
-
-  always_ff @(posedge clk_i) begin
-    if (op_takes) begin
-      mover_writes_q <= op_keeps_value;
-      mover_stream_q <= stream_q;
-      mover_place_q  <= window_place_t'(push_number_o - 1'b1);
-      mover_beat_q   <= '0;
-    end else if (value_valid_i && value_ready_o) begin
-      mover_beat_q <= mover_beat_q + 1'b1;
-    end
-  end
-
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      mover_busy_q     <= 1'b0;
-      mover_journals_q <= 1'b0;
-    end else if (op_takes) begin
-      mover_busy_q     <= has_value;
-      mover_journals_q <= journal_valid_d;
-    end else if (value_valid_i && value_ready_o && value_i.last) begin
-      mover_busy_q <= 1'b0;
-    end
-  end
+  kv_value_store i_value_store (
+    .clk_i,
+    .rst_ni,
+    .begin_i        (op_takes),
+    .some_i         (has_value),
+    .keeps_i        (op_keeps_value),
+    .stream_i       (look.stream),
+    .place_i        (window_place_t'(push_number_o - 1'b1)),
+    .journals_i     (journal_valid_d),
+    .value_valid_i,
+    .value_ready_o,
+    .value_i,
+    .write_valid_o  (value_write_valid_o),
+    .write_stream_o (value_write_stream_o),
+    .write_place_o  (value_write_place_o),
+    .write_beat_o   (value_write_beat_o),
+    .write_data_o   (value_write_data_o),
+    .journal_valid_o(journal_value_valid_o),
+    .journal_ready_i(journal_value_ready_i),
+    .journal_o      (journal_value_o),
+    .busy_o         (storing),
+    .before_first_o (before_first)
+  );
 
   // A message that is on its way reads the value at the place that the next entry would overwrite.
   stream_t place_stream;
-  assign place_stream = at(Start) ? start_stream : stream_q;
+  assign place_stream = at(Start) ? start_stream : look.stream;
   window_place_t next_place;
   logic          place_read;
   assign next_place = window_place_t'(accepted);
   assign place_read = reading_valid_i && reading_stream_i == place_stream && reading_place_i == next_place
-      || message_valid_q && message_q.source == ValueWindow && message_q.stream == place_stream
-      && message_q.place == next_place;
+      || message_valid && outgoing_o.source == ValueWindow && outgoing_o.stream == place_stream
+      && outgoing_o.place == next_place;
   // The place of the next entry is free: the one before it there is in the table's memory.
   // A cycle late, which only delays. And whether the window has room for another undecided entry.
   logic place_free_q, room_q;
   always_ff @(posedge clk_i) begin
-    place_free_q <= !((accepted[8:0] - retired_q[place_stream]) >= 9'(WindowEntries)) && !place_read;
+    place_free_q <= !((accepted[8:0] - retired[place_stream]) >= 9'(WindowEntries)) && !place_read;
     room_q       <= distance(committed, accepted) < 9'(WindowEntries) && accepted != '1 - 1'b1;
   end
 
@@ -606,35 +453,29 @@ module kv_streams
   end
 
   // Entries that are accepted and not in the journal yet: they do not count for an acknowledgement.
-  logic                    journaling;
-  distance_t [Streams-1:0] journaled_q;  // low bits of how much is
-  distance_t               unjournaled;
-  number_t                 acknowledged_q;  // what of it counts for an acknowledgement, a cycle late
-  logic                    due_steady_q;
+  logic    journaling;
+  number_t acknowledged_q;  // what of it counts for an acknowledgement, a cycle late
+  logic    due_steady_q;
   always_ff @(posedge clk_i) begin
     acknowledged_q <= accepted - number_t'(unjournaled);
     due_steady_q   <= at(End) && due_known_q && !due_sent;
   end
-  assign unjournaled = accepted[8:0] - journaled_q[length_stream];
   assign journaling = acknowledge_after_memory_i;
   assign journal_valid_o = journal_valid_q;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       journal_valid_q <= 1'b0;
-      journaled_q <= '0;
     end else begin
       if (journal_ready_i) journal_valid_q <= 1'b0;
       if (journal_valid_d) journal_valid_q <= 1'b1;
-      if (journaled_valid_i) journaled_q[journaled_stream_i] <= journaled_q[journaled_stream_i] + 1'b1;
-      if (lengths_clear) journaled_q <= '0;
     end
   end
 
   always_ff @(posedge clk_i) begin
     if (journal_valid_d) begin
       journal_o <= '{
-          stream: stream_q,
+          stream: look.stream,
           place: window_place_t'(push_number_o - 1'b1),
           value_bytes: op_i.value_bytes,
           header:
@@ -659,16 +500,17 @@ module kv_streams
 
   stream_t burst_to_q, burst_to_d;
 
-  logic ledger_begin, ledger_tell, ledger_resend;
+  logic begins, stops;  // streams begin anew, or end
+  logic ledger_tell, ledger_resend;
   stream_t ledger_from;
   stream_set_t followers, new_followers;
   node_set_t followers_to;
   logic again;
   logic [9:0] again_after, again_ahead;
   logic [6:0] again_count;
-  distance_t ahead;
+  window_count_t ahead;
   always_comb begin
-    new_followers = full_q[Streams-1:0] | joining_q[Streams-1:0];
+    new_followers = membership.full[Streams-1:0] | membership.joining[Streams-1:0];
     new_followers[own] = 1'b0;
   end
   assign followers_to  = node_set_t'(followers);
@@ -678,14 +520,14 @@ module kv_streams
   kv_ledger i_ledger (
     .clk_i,
     .rst_ni,
-    .begin_i      (ledger_begin),
+    .begin_i      (begins),
     .followers_i  (new_followers),
     .followers_o  (followers),
     .tell_i       (ledger_tell),
     .resend_i     (ledger_resend),
     .from_i       (ledger_from),
     .to_i         (op_i.accepted),
-    .old_i        (behind_from_q),
+    .old_i        (look.behind),
     .gap_i        (op_i.gap),
     .accepted_i   (look_accepted_q),
     .committed_i  (look_committed_q),
@@ -701,7 +543,13 @@ module kv_streams
   // ===== Paces =====
 
   logic pace_valid, pace_ready, pace_fire, pace_progress, pace_arm, pace_done, pace_due, pace_idle;
+  logic alone_pace_valid;
   pace_t pace, timer;
+  pace_command_t pace_command, alone_pace;
+  always_comb begin
+    pace_command = '{pace: pace, fire: pace_fire, progress: pace_progress, arm: pace_arm};
+    if (at(Alone)) pace_command = alone_pace;
+  end
 
   kv_pace #(
     .N(16)
@@ -711,13 +559,13 @@ module kv_streams
     .now_i,
     .first_i        (retransmit_i),
     .most_i         (retransmit_max_i),
-    .forget_i       (set_nothing && op_q.kind == OpReset),
-    .command_valid_i(pace_valid),
+    .forget_i       (change.forgets),
+    .command_valid_i(pace_valid || alone_pace_valid),
     .command_ready_o(pace_ready),
-    .pace_i         (pace),
-    .fire_i         (pace_fire),
-    .progress_i     (pace_progress),
-    .arm_i          (pace_arm),
+    .pace_i         (pace_command.pace),
+    .fire_i         (pace_command.fire),
+    .progress_i     (pace_command.progress),
+    .arm_i          (pace_command.arm),
     .done_o         (pace_done),
     .due_o          (pace_due),
     .timer_valid_o,
@@ -760,48 +608,142 @@ module kv_streams
   assign is_get = op_i.operation == Get;
   assign is_put = op_i.operation == Put;
   version_t written;
-  assign written = {epoch_q[23:0], following};
+  assign written = {membership.epoch[23:0], following};
 
   logic release_q, release_d;
   bucket_t release_bucket_q;
   assign release_valid_o  = release_q;
   assign release_bucket_o = release_bucket_q;
 
+  // ===== Following: replicated, committed =====
+
+  number_t told_committed;  // min(committed, accepted)
+  logic fits, empty_then;
+  assign told_committed = look.reaches ? look_accepted_q : op_i.committed;
+  // Nothing is undecided then.
+  assign empty_then = look.empty || look.advances && look.reaches;
+  assign fits = room_q || look.advances;
+
+  // ===== What is sent again =====
+
+  number_t resend_number_q, resend_number_d;  // the last one that was seen to
+  logic [6:0] resends_q, resends_d;  // that are left of a burst
+  logic read_known_q, read_known_d;  // what was read has come, and stays
+  stream_set_t bursts_q, bursts_d;
+
+  // ===== Operations that run alone =====
+
+  logic alone_done, alone_takes, alone_quiet;
+  logic exclusive_sweeps, sweep_drops_all, sweep_drops, sweep_done;
+  logic sweep_read, sweep_cancels, sweep_refuses, sweep_releases, sweep_cut;
+  logic session_clear;
+  stream_t exclusive_stream, sweep_stream;
+  window_count_t sweep_number;
+  kv_events_t alone_events;
+
+  assign alone_quiet  = drained_i && !message_valid && !storing && !release_q && !journal_valid_q;
+  assign alone_stream = exclusive_sweeps ? sweep_stream : exclusive_stream;
+  assign sweep_drops  = exclusive_sweeps && sweep_drops_all;
+
+  kv_exclusive i_exclusive (
+    .clk_i,
+    .rst_ni,
+    .valid_i              (at(Alone)),
+    .done_o               (alone_done),
+    .op_i,
+    .kind_i               (look.kind),
+    .from_i               (look.from),
+    .older_i              (look.older),
+    .newer_i              (look.newer),
+    .takes_o              (alone_takes),
+    .taken_i              (taken_q),
+    .configuration_i,
+    .forgets_cut_i        (planted(BugLostUpdateOnFailover)),
+    .believes_cut_i       (planted(BugAcknowledgeBeforeReplicating) || planted(BugEpochNotChecked)),
+    .quiet_i              (alone_quiet),
+    .committer_idle_i,
+    .membership_i         (membership),
+    .change_o             (alone_change),
+    .fill_o               (fill),
+    .filling_i            (filling),
+    .stops_o              (stops),
+    .begins_o             (begins),
+    .clears_o             (lengths_clear),
+    .stream_o             (exclusive_stream),
+    .accepted_i           (accepted),
+    .committed_i          (committed),
+    .lengths_change_o     (alone_lengths_change),
+    .pace_valid_o         (alone_pace_valid),
+    .pace_ready_i         (pace_ready),
+    .pace_o               (alone_pace),
+    .sweep_valid_o        (exclusive_sweeps),
+    .sweep_drops_o        (sweep_drops_all),
+    .sweep_done_i         (sweep_done),
+    .window_clear_valid_o,
+    .window_clear_ready_i,
+    .window_clear_done_i,
+    .session_clear_valid_o(session_clear),
+    .session_clear_ready_i(session_ready_i),
+    .session_clear_done_i (session_answer_valid_i),
+    .table_clear_valid_o,
+    .table_clear_ready_i,
+    .table_clear_done_i,
+    .value_controlled_o,
+    .command_valid_o,
+    .command_o,
+    .answer_valid_i,
+    .answer_i,
+    .cut_lengths_i        (lengths_i),
+    .missing_i,
+    .transferred_i,
+    .control_stream_i,
+    .control_idle_i,
+    .commit_valid_i,
+    .commit_stream_i,
+    .commit_i,
+    .commit_done_o,
+    .events_o             (alone_events)
+  );
+
+  kv_sweep i_sweep (
+    .clk_i,
+    .rst_ni,
+    .valid_i       (exclusive_sweeps),
+    .drops_i       (sweep_drops_all),
+    .done_o        (sweep_done),
+    .stream_o      (sweep_stream),
+    .accepted_i    (window_count_t'(accepted)),
+    .committed_i   (window_count_t'(committed)),
+    .number_o      (sweep_number),
+    .read_valid_o  (sweep_read),
+    .read_ready_i,
+    .read_done_i,
+    .led_i         (read_i.led),
+    .reserved_i    (read_i.reserved),
+    .take_valid_o,
+    .take_ready_i,
+    .take_done_i,
+    .take_some_i,
+    .release_o     (sweep_releases),
+    .releasing_i   (release_q),
+    .cancel_valid_o(sweep_cancels),
+    .cancel_ready_i(session_ready_i),
+    .cancel_done_i (session_answer_valid_i),
+    .refuse_valid_o(sweep_refuses),
+    .refuse_ready_i(message_free),
+    .cut_o         (sweep_cut)
+  );
+
   // ===== Messages =====
 
-  logic sweep_drops_q, sweep_drops_d;  // drop_undecided; otherwise refuse_waiting
-
-  // The first beat of a value that is on its way out lies in the window; the others follow it as fast as they are read.
-  logic message_gone;
-  assign outgoing_valid_o = message_valid_q && !(message_q.source == ValueWindow && mover_busy_q && mover_beat_q == '0);
-  assign message_gone = outgoing_valid_o && outgoing_ready_i;
-  assign outgoing_o = message_q;
-  assign message_free = !message_valid_q || message_gone;
-
-  kind_e message_kind;
-  typedef enum logic [1:0] {
-    AboutOp,
-    AboutEntry,
-    AboutTaken
-  } about_e;
-  about_e                about;
-  asker_t                asker;
-  reply_status_e         message_status;
-  version_t              message_version;
-  value_bytes_t          message_value;
-  logic            [1:0] message_flags;  // asks, gap
-  number_t               message_number;
-  number_t               message_committed;
-  node_set_t             message_to;
-  stream_t               message_stream;
-  window_place_t         message_place;
-  key_t                  message_key;
-  operation_kind_e       message_operation;
+  about_e about;
+  asker_t asker;
+  say_t   say;
 
   always_comb begin
     about = AboutOp;
-    if (at(ResendSend) || (at(SweepCancel) || at(SweepReply)) && sweep_drops_q) about = AboutEntry;
-    else if (at(SweepReply)) about = AboutTaken;
+    if (at(ResendSend) || sweep_drops) about = AboutEntry;
+    else if (at(Alone)) about = AboutTaken;
   end
 
   always_comb begin
@@ -811,102 +753,31 @@ module kv_streams
       default: asker = op_i.asker;
     endcase
   end
-  assign message_key = about == AboutEntry ? read_i.key : op_i.key;
-  assign message_operation = about == AboutEntry ? read_i.operation : op_i.operation;
 
-  // The words of all messages, put together in one place.
-  logic [511:0] text;
-  logic is_reply, is_write;
-  assign is_reply = message_kind == KindReply;
-  assign is_write = message_kind == KindWrite;
-  logic [63:0] word0, word1, word2, word3, word4;
-  always_comb begin
-    word0 = {epoch_q, 6'd0, message_flags, 24'd0};
-    if (is_reply) word0 = {8'(message_status), 8'd0, 16'(message_value), epoch_q};
-    if (is_write) word0 = {epoch_q, 8'(message_operation), 8'(message_status), 16'(message_value)};
-    word1 = is_reply ? asker.client : 64'(message_number);
-    word2 = is_reply ? asker.request : 64'(message_committed);
-    word3 = is_reply ? message_version : asker.client;
-    word4 = is_reply ? {full_q, 48'd0} : asker.request;
-  end
-  assign text   = 512'({word0, word1, word2, word3, word4, message_version, message_key}) << (512 - 384 - KeyBits);
-  assign header = lanes(text);
-
-  logic [6:0] message_bytes;
-  always_comb begin
-    unique case (message_kind)
-      KindReply: message_bytes = 7'(ReplyHeaderBytes);
-      KindWrite: message_bytes = 7'(WriteHeaderBytes);
-      KindAcknowledge: message_bytes = 7'(AcknowledgeBytes);
-      default: message_bytes = 7'(CommitBytes);
-    endcase
-  end
-
-  // Bytes of the header beyond the message's are zero.
-  logic [BeatBits-1:0] cut_header;
-  always_comb begin
-    cut_header = header;
-    if (!is_write) cut_header[BeatBits-1:8*ReplyHeaderBytes] = '0;
-    if (!is_write && !is_reply) cut_header[8*ReplyHeaderBytes-1:8*AcknowledgeBytes] = '0;
-    if (message_kind == KindCommit) cut_header[8*AcknowledgeBytes-1:8*CommitBytes] = '0;
-  end
-
-  always_ff @(posedge clk_i) begin
-    if (message_load && message_free) begin
-      message_q <= '{
-          reply: is_reply,
-          to: message_to,
-          caller: asker.caller,
-          message: message_kind,
-          header: cut_header,
-          header_bytes: message_bytes,
-          source: message_value == '0 ? ValueNone : ValueWindow,
-          value_bytes: 16'(message_value),
-          stream: message_stream,
-          place: message_place
-      };
-    end
-  end
-
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) message_valid_q <= 1'b0;
-    else if (message_load) message_valid_q <= 1'b1;
-    else if (message_gone) message_valid_q <= 1'b0;
-  end
-
-  // ===== Following: replicated, committed =====
-
-  number_t told_committed;  // min(committed, accepted)
-  logic fits, empty_then;
-  assign told_committed = reaches_q ? look_accepted_q : op_i.committed;
-  // Nothing is undecided then.
-  assign empty_then = empty_q || advances && reaches_q;
-  assign fits = room_q || advances;
-
-  // ===== Sweeps over what is undecided =====
-
-  number_t sweep_number_q, sweep_number_d;  // the last one that was seen to
-  logic [6:0] resends_q, resends_d;  // that are left of a burst
-  logic read_known_q, read_known_d;  // what was read has come, and stays
-  stream_set_t bursts_q, bursts_d;
-
-  role_e leave_role_q, leave_role_d;
-  logic [1:0] quiet_q;  // cycles for which nothing was under way
-  control_command_t command_q, command_d;
-  control_answer_t answer_q;
-  // A clear was taken and has not ended.
-  logic clearing_q, clearing_d;
-
-
-  number_t cut_length;
-  assign cut_length = lengths_i[sweep_stream_q];
+  kv_compose i_compose (
+    .clk_i,
+    .rst_ni,
+    .epoch_i    (membership.epoch),
+    .full_i     (membership.full),
+    .say_valid_i(message_load),
+    .say_ready_o(message_free),
+    .say_i      (say),
+    .asker_i    (asker),
+    .key_i      (about == AboutEntry ? read_i.key : op_i.key),
+    .operation_i(about == AboutEntry ? read_i.operation : op_i.operation),
+    .hold_i     (before_first),
+    .outgoing_valid_o,
+    .outgoing_ready_i,
+    .outgoing_o,
+    .busy_o     (message_valid)
+  );
 
   // ===== What is asked of the other blocks: functions of the state, so that nothing runs in a circle =====
 
   logic in_act, act_serves, act_writes;
   assign in_act = at(Act);
-  assign act_serves = in_act && op_i.kind == OpRequest && serves_q;
-  assign act_writes = act_serves && !is_get && leads_q;
+  assign act_serves = in_act && op_i.kind == OpRequest && serves;
+  assign act_writes = act_serves && !is_get && look.leads;
 
   // A key that is there after all that is pending has its way, or will have it when the next write of it is applied. A put of
   // another one takes a way in reserve, whatever the table holds.
@@ -923,27 +794,19 @@ module kv_streams
   assign has_way = exists_q || granted_q;
   assign execute_asks = at(Execute) && !release_q && admitted && !(is_put && has_way) && !found_q && !retried_q;
 
-  assign find_valid_o = act_serves && (is_get || leads_q) || at(Begin) && !find_sent_q;
-  assign find_stream_o = stream_q;
+  assign find_valid_o = act_serves && (is_get || look.leads) || at(Begin) && !find_sent_q;
+  assign find_stream_o = look.stream;
   assign find_key_o = op_i.key;
   assign find_place_o = op_i.place;
   assign find_committed_o = committed;
-  assign find_committed_only_o = is_get && (leads_q || planted(BugStaleReadAtFollower));
+  assign find_committed_only_o = is_get && (look.leads || planted(BugStaleReadAtFollower));
 
   assign wait_valid_o = at(Wait) && !session_sent_q;
-  assign wait_stream_o = stream_q;
+  assign wait_stream_o = look.stream;
   assign wait_number_o = found_number_q;
   assign wait_o = op_i.asker;
 
-  assign session_valid_o = act_writes || (at(
-      Begin
-  ) || at(
-      Cancel
-  ) || at(
-      SweepCancel
-  )) && !session_sent_q || at(
-      ForgetSessions
-  ) && !clearing_q;
+  assign session_valid_o = act_writes || (at(Begin) || at(Cancel)) && !session_sent_q || sweep_cancels || session_clear;
   always_comb begin
     session_o = '{
         command: SessionBegin,
@@ -954,8 +817,8 @@ module kv_streams
         version: '0,
         index: '0
     };
-    if (at(Cancel) || at(SweepCancel)) session_o.command = SessionCancel;
-    if (at(ForgetSessions)) session_o.command = SessionClear;
+    if (at(Cancel) || sweep_cancels) session_o.command = SessionCancel;
+    if (session_clear) session_o.command = SessionClear;
   end
 
   assign reserve_valid_o = begin_reserves || at(Reserve) && !reserve_sent_q;
@@ -971,12 +834,12 @@ module kv_streams
 
   // A follower's, or a leader's.
   logic act_accepts;
-  assign act_accepts   = in_act && accepts && fits && (!journaling || !journal_valid_q);
+  assign act_accepts   = in_act && look.accepts && fits && (!journaling || !journal_valid_q);
   assign push_valid_o  = (act_accepts || at(Push) && message_free) && pace_ready && place_free_q;
-  assign push_stream_o = stream_q;
+  assign push_stream_o = look.stream;
   assign push_number_o = in_act ? op_i.number : following;
   logic leads;  // the entry is of this node's stream
-  assign leads = op_q.kind == OpRequest;
+  assign leads = look.kind == OpRequest;
   always_comb begin
     push_o.operation = op_i.operation;
     push_o.status = leads ? status_q : op_i.status;
@@ -992,69 +855,42 @@ module kv_streams
   end
   assign push_indexed_o = (leads ? status_q : op_i.status) == StatusOk;
 
-  logic sweeps;  // there is another entry
-  assign sweeps = at(SweepNext) && sweep_number_q != look_accepted_q;
-  assign read_valid_o = at(ResendNext) && resends_q != '0 || sweeps && sweep_drops_q && !release_q;
-  assign read_stream_o = at(SweepNext) ? sweep_stream_q : stream_q;
-  assign read_number_o = sweep_number_q + 1'b1;
-  assign take_valid_o = sweeps && !sweep_drops_q;
-  assign take_stream_o = sweep_stream_q;
-  assign take_number_o = read_number_o;
+  assign read_valid_o   = at(ResendNext) && resends_q != '0 || sweep_read;
+  assign read_stream_o  = at(Alone) ? sweep_stream : look.stream;
+  assign read_number_o  = at(Alone) ? number_t'(sweep_number) : resend_number_q + 1'b1;
+  assign take_stream_o  = sweep_stream;
+  assign take_number_o  = number_t'(sweep_number);
 
-  assign window_clear_valid_o = at(Clear);
-  assign table_clear_valid_o = at(ForgetTable) && !clearing_q;
-
-  assign command_valid_o = at(Control) || at(ControlCommit) || at(ControlCommits) || at(ControlCommitted);
-  assign command_o = command_q;
-  logic controls_value;
-  assign controls_value = command_q.command == ViewHear || command_q.command == TransferTake;
-  assign value_controlled_o = command_valid_o && controls_value;
-  assign commit_done_o = at(ControlCommitted) && committer_idle_i;
   assign result_ready_o = at(Seek);
 
   // ===== What happens =====
 
   kv_events_t events;
-  assign events_o = events;
+  always_comb begin
+    events_o = events | alone_events;
+    events_o.entries_cut = sweep_cut;
+  end
 
   always_comb begin
     state_d = state_q;
-    drained_d = drained_q;
-    controlled_d = controlled_q;
-    swept_d = swept_q;
-    cleared_d = cleared_q;
     resent_d = resent_q;
-    role_d = role_q;
-    complete_d = complete_q;
-    set_lease = 1'b0;
-    set_view = 1'b0;
-    set_base = 1'b0;
-    set_nothing = 1'b0;
+    renews_lease = 1'b0;
     taken_d = taken_q;
     last_d = last_q;
     op_takes = 1'b0;
     op_keeps_value = 1'b0;
-    fill = 1'b0;
-    filled_d = filled_q;
     due_d = due_q;
     gap_d = gap_q;
     behind_d = behind_q;
     release_d = release_q && !release_ready_i;
-    leave_role_d = leave_role_q;
-    command_d = command_q;
-    clearing_d = clearing_q;
 
-    lengths_write_stream = stream_q;
     accepted_write = 1'b0;
     accepted_next = following;
     committed_write = 1'b0;
     committed_next = following;
-    lengths_clear = 1'b0;
-    restart_o = 1'b0;
 
     journal_valid_d = 1'b0;
 
-    ledger_begin = 1'b0;
     ledger_tell = 1'b0;
     pace_valid = 1'b0;
     pace = PaceLead;
@@ -1077,25 +913,26 @@ module kv_streams
     retried_d = retried_q;
     answered_d = answered_q;
 
-    sweep_drops_d = sweep_drops_q;
-    sweep_stream_d = sweep_stream_q;
-    sweep_number_d = sweep_number_q;
+    resend_number_d = resend_number_q;
     read_known_d = read_known_q;
     resends_d = resends_q;
     burst_to_d = burst_to_q;
     bursts_d = bursts_q;
 
     message_load = 1'b0;
-    message_kind = KindReply;
-    message_status = status_q;
-    message_version = push_o.version;
-    message_value = '0;
-    message_flags = '0;
-    message_number = accepted;
-    message_committed = committed;
-    message_to = node_set_t'(16'd1) << stream_q;
-    message_stream = stream_q;
-    message_place = window_place_t'(found_number_q - 1'b1);
+    say = '{
+        kind: KindReply,
+        to: node_set_t'(16'd1) << look.stream,
+        status: status_q,
+        version: push_o.version,
+        value_bytes: '0,
+        stream: look.stream,
+        place: window_place_t'(found_number_q - 1'b1),
+        asks: 1'b0,
+        gap: 1'b0,
+        number: accepted,
+        committed: committed
+    };
 
     events = '0;
 
@@ -1136,13 +973,13 @@ module kv_streams
 
           // call
           OpRequest: begin
-            if (!serves_q) begin
+            if (!serves) begin
               events.refused_not_serving = 1'b1;
               status_d = StatusNotServing;
               state_d = SendReply;
             end else if (is_get) begin
               if (find_ready_i) state_d = Find;
-            end else if (!leads_q) begin
+            end else if (!look.leads) begin
               events.refused_not_leader = 1'b1;
               status_d = StatusNotLeader;
               state_d = SendReply;
@@ -1157,40 +994,40 @@ module kv_streams
           OpWrite: begin
             accepted_next = op_i.number;
             committed_next = told_committed;
-            pace = {1'b0, stream_q};
-            pace_progress = advances || empty_then;
+            pace = {1'b0, look.stream};
+            pace_progress = look.advances || empty_then;
             pace_arm = 1'b1;
-            if (other_stream_q || !follows_q) begin
-              events.dropped_old_epoch = older_q;
-              events.dropped_future_epoch = newer_q;
-              events.dropped_wrong_role = 2'(!other_stream_q);
+            if (look.other_stream || !look.follows) begin
+              events.dropped_old_epoch = look.older;
+              events.dropped_future_epoch = look.newer;
+              events.dropped_wrong_role = 2'(!look.other_stream);
               op_takes = 1'b1;
               state_d = End;
-            end else if (!accepts || !fits) begin
-              pace_progress = advances;
-              pace_arm = advances && !empty_then;
-              pace_valid = advances;
-              if (!advances || pace_ready) begin
-                events.dropped_old_epoch = older_q;
-                events.dropped_future_epoch = newer_q;
-                events.writes_repeated = repeated_q;
-                events.gaps = !repeated_q && gaps_q;
-                events.dropped_contradiction = 2'(!repeated_q && !gaps_q);
-                committed_write = advances;
-                due_d[stream_q] = 1'b1;
-                if (!repeated_q && gaps_q) gap_d[stream_q] = 1'b1;
+            end else if (!look.accepts || !fits) begin
+              pace_progress = look.advances;
+              pace_arm = look.advances && !empty_then;
+              pace_valid = look.advances;
+              if (!look.advances || pace_ready) begin
+                events.dropped_old_epoch = look.older;
+                events.dropped_future_epoch = look.newer;
+                events.writes_repeated = look.repeated;
+                events.gaps = !look.repeated && look.gaps;
+                events.dropped_contradiction = 2'(!look.repeated && !look.gaps);
+                committed_write = look.advances;
+                due_d[look.stream] = 1'b1;
+                if (!look.repeated && look.gaps) gap_d[look.stream] = 1'b1;
                 op_takes = 1'b1;
                 state_d  = End;
               end
             end else if (push_valid_o && push_ready_i) begin
-              events.dropped_old_epoch = older_q;
-              events.dropped_future_epoch = newer_q;
+              events.dropped_old_epoch = look.older;
+              events.dropped_future_epoch = look.newer;
               events.writes_followed = 1'b1;
               pace_valid = 1'b1;
-              committed_write = advances;
+              committed_write = look.advances;
               accepted_write = 1'b1;
               journal_valid_d = journaling;
-              if (!journaling) due_d[stream_q] = 1'b1;
+              if (!journaling) due_d[look.stream] = 1'b1;
               op_takes = 1'b1;
               op_keeps_value = 1'b1;
               state_d = End;
@@ -1199,14 +1036,14 @@ module kv_streams
 
           OpCommit: begin
             committed_next = told_committed;
-            pace = {1'b0, stream_q};
+            pace = {1'b0, look.stream};
             pace_progress = 1'b1;
             pace_arm = !empty_then;
-            pace_valid = !other_stream_q && follows_q && advances;
+            pace_valid = !look.other_stream && look.follows && look.advances;
             if (!pace_valid || pace_ready) begin
-              events.dropped_old_epoch = older_q;
-              events.dropped_future_epoch = newer_q;
-              events.dropped_wrong_role = 2'(!other_stream_q && !follows_q);
+              events.dropped_old_epoch = look.older;
+              events.dropped_future_epoch = look.newer;
+              events.dropped_wrong_role = 2'(!look.other_stream && !look.follows);
               committed_write = pace_valid;
               state_d = End;
             end
@@ -1214,14 +1051,14 @@ module kv_streams
 
           // acknowledged
           OpAcknowledge: begin
-            events.dropped_old_epoch = older_q;
-            events.dropped_future_epoch = newer_q;
-            if (other_stream_q) begin
+            events.dropped_old_epoch = look.older;
+            events.dropped_future_epoch = look.newer;
+            if (look.other_stream) begin
               state_d = End;
-            end else if (role_q != RoleFull || !from_known || !followers[from]) begin
+            end else if (role != RoleFull || !from_known || !followers[from]) begin
               events.dropped_wrong_role = 2'd1;
               state_d = End;
-            end else if (beyond_q) begin
+            end else if (look.beyond) begin
               events.dropped_contradiction = 2'd1;
               state_d = End;
             end else begin
@@ -1238,75 +1075,23 @@ module kv_streams
             else if (pace_ready) state_d = Fired;
           end
 
-          // configure
           OpConfigure: begin
-            if (older_view || !newer_view && !same_view) begin
-              events.configurations_ignored = 1'b1;
-              state_d = End;
-            end else if (!newer_view) begin
-              set_lease = 1'b1;
-              state_d   = End;
-            end else begin
-              sweep_drops_d = 1'b0;
-              sweep_stream_d = '0;
-              swept_d = ViewSet;
-              drained_d = SweepStream;
-              state_d = Drain;
-            end
+            state_d = End;
+            if (newer_view) state_d = Alone;
+            else if (!older_view && same_view) renews_lease = 1'b1;
+            else events.configurations_ignored = 1'b1;
           end
 
-          OpReset: begin
-            drained_d = Forget;
-            state_d   = Drain;
-          end
+          OpReset, OpSealed, OpStateChunk: state_d = Alone;
 
-          OpSealed: begin
-            command_d = '{
-                command: ViewHear,
-                take: !older_q && !newer_q && role_q == RoleSealed && full_q[op_q.from],
-                from : op_q.from,
-                default: '0
-            };
-            controlled_d = Heard;
-            drained_d = Control;
-            state_d = Drain;
-          end
-
-          // state_requested
           OpStateRequest: begin
-            events.dropped_old_epoch = older_q;
-            events.dropped_future_epoch = newer_q;
-            command_d = '{
-                command: TransferGive,
-                from : op_q.from,
-                attempt: op_i.attempt,
-                sessions: op_i.sessions,
-                position: op_i.position,
-                default: '0
-            };
-            controlled_d = End;
-            drained_d = Control;
-            if (older_q || newer_q) begin
-              state_d = End;
-            end else if (role_q != RoleFull || !joining_q[op_q.from]) begin
-              events.dropped_wrong_role = 2'd1;
-              state_d = End;
-            end else begin
-              state_d = Drain;
+            events.dropped_old_epoch = look.older;
+            events.dropped_future_epoch = look.newer;
+            state_d = End;
+            if (!look.older && !look.newer) begin
+              if (role == RoleFull && membership.joining[look.from]) state_d = Alone;
+              else events.dropped_wrong_role = 2'd1;
             end
-          end
-
-          // state_arrived
-          OpStateChunk: begin
-            command_d = '{
-                command: TransferTake,
-                take: !older_q && !newer_q && role_q == RoleJoining,
-                from : op_q.from,
-                default: '0
-            };
-            controlled_d = Taken;
-            drained_d = Control;
-            state_d = Drain;
           end
 
           default: state_d = End;
@@ -1315,7 +1100,7 @@ module kv_streams
 
       |(state_q & SendReply): begin
         message_load = 1'b1;
-        message_version = answered_q ? version_q : '0;
+        say.version  = answered_q ? version_q : '0;
         if (message_free) begin
           op_takes = 1'b1;
           state_d  = End;
@@ -1327,20 +1112,20 @@ module kv_streams
         if (last_q && due_q != '0) begin
           // acknowledge
           message_load = due_known_q && (due_steady_q || !journaling);
-          message_kind = KindAcknowledge;
-          message_to = node_set_t'(16'd1) << due_first_q;
-          message_flags = {1'b0, gap_q[due_first_q]};
-          message_number = journaling ? acknowledged_q : accepted;
+          say.kind = KindAcknowledge;
+          say.to = node_set_t'(16'd1) << due_first_q;
+          say.gap = gap_q[due_first_q];
+          say.number = journaling ? acknowledged_q : accepted;
           if (message_free && message_load) begin
             due_sent = 1'b1;
             due_d[due_first_q] = 1'b0;
             gap_d[due_first_q] = 1'b0;
           end
         end else if (last_q && behind_q) begin
-          message_load = followers != '0 && role_q == RoleFull;
-          message_kind = KindCommit;
-          message_number = committed;
-          message_to = followers_to;
+          message_load = followers != '0 && role == RoleFull;
+          say.kind = KindCommit;
+          say.number = committed;
+          say.to = followers_to;
           if (message_free) behind_d = 1'b0;
         end else begin
           op_takes = !taken_q && op_valid_i;
@@ -1371,9 +1156,9 @@ module kv_streams
       // From the table, or from the window.
       |(state_q & Lookup): begin
         message_load = found_q;
-        message_value = read_i.operation == Delete ? '0 : read_i.value_bytes;
-        message_status = read_i.operation == Delete ? StatusNotFound : StatusOk;
-        message_version = read_i.operation == Delete ? '0 : read_i.version;
+        say.value_bytes = read_i.operation == Delete ? '0 : read_i.value_bytes;
+        say.status = read_i.operation == Delete ? StatusNotFound : StatusOk;
+        say.version = read_i.operation == Delete ? '0 : read_i.version;
         if (found_q ? message_free : lookup_ready_i) state_d = End;
       end
 
@@ -1468,7 +1253,7 @@ module kv_streams
 
       |(state_q & Room): begin
         session_sent_d = 1'b0;
-        if (retired_q[stream_q] == committed[8:0] && !release_q) state_d = Reserve;
+        if (settled_q && !release_q) state_d = Reserve;
       end
 
       |(state_q & Cancel): begin
@@ -1477,11 +1262,11 @@ module kv_streams
       end
 
       |(state_q & Push): begin
-        message_kind = KindWrite;
-        message_number = following;
-        message_to = followers_to;
-        message_value = status_q == StatusOk ? op_i.value_bytes : '0;
-        message_place = next_place;
+        say.kind = KindWrite;
+        say.number = following;
+        say.to = followers_to;
+        say.value_bytes = status_q == StatusOk ? op_i.value_bytes : '0;
+        say.place = next_place;
         pace = PaceLead;
         pace_progress = empty_now_q;
         pace_arm = followers != '0;
@@ -1500,7 +1285,7 @@ module kv_streams
       // The committer must not overtake the value.
       |(state_q & CommitAlone): begin
         committed_next = accepted;
-        if (!mover_busy_q) begin
+        if (!storing) begin
           committed_write = 1'b1;
           behind_d = 1'b1;
           state_d = End;
@@ -1529,7 +1314,7 @@ module kv_streams
       // send_again
       |(state_q & Resend): begin
         // What is committed is not sent again.
-        sweep_number_d = committed_ahead;
+        resend_number_d = committed_ahead;
         resends_d = again_ahead[9] ? '0 : again_count;
         state_d = ResendNext;
       end
@@ -1539,7 +1324,7 @@ module kv_streams
           state_d = resent_q;
         end else begin
           if (read_ready_i) begin
-            sweep_number_d = sweep_number_q + 1'b1;
+            resend_number_d = resend_number_q + 1'b1;
             resends_d = resends_q - 1'b1;
             read_known_d = 1'b0;
             state_d = ResendSend;
@@ -1548,13 +1333,13 @@ module kv_streams
       end
 
       |(state_q & ResendSend): begin
-        message_kind = KindWrite;
-        message_status = read_i.status;
-        message_version = read_i.version;
-        message_value = read_i.value_bytes;
-        message_number = sweep_number_q;
-        message_to = node_set_t'(16'd1) << burst_to_q;
-        message_place = window_place_t'(sweep_number_q - 1'b1);
+        say.kind = KindWrite;
+        say.status = read_i.status;
+        say.version = read_i.version;
+        say.value_bytes = read_i.value_bytes;
+        say.number = resend_number_q;
+        say.to = node_set_t'(16'd1) << burst_to_q;
+        say.place = window_place_t'(resend_number_q - 1'b1);
         if (read_done_i) read_known_d = 1'b1;
         message_load = read_known_q;
         if (read_known_q && message_free) begin
@@ -1566,9 +1351,9 @@ module kv_streams
       |(state_q & Asked): state_d = op_i.asks ? AskedSend : End;
 
       |(state_q & AskedSend): begin
-        message_kind = KindCommit;
-        message_number = committed;
-        message_to = node_set_t'(16'd1) << from;
+        say.kind = KindCommit;
+        say.number = committed;
+        say.to = node_set_t'(16'd1) << from;
         message_load = lags_q;
         if (!message_load || message_free) state_d = End;
       end
@@ -1581,39 +1366,33 @@ module kv_streams
           unique case (op_i.timer)
             TimerLead: begin
               state_d = End;
-              if (role_q == RoleFull && !empty_now_q) state_d = pace_due ? Bursts : Rearm;
+              if (role == RoleFull && !empty_now_q) state_d = pace_due ? Bursts : Rearm;
             end
             TimerSeal: begin
               state_d = End;
-              command_d = '{command: ViewTell, to: missing_i, default: '0};
-              drained_d = Control;
-              controlled_d = Rearm;
-              if (role_q == RoleSealed) state_d = pace_due ? Drain : Rearm;
+              if (role == RoleSealed) state_d = pace_due ? Alone : Rearm;
             end
             TimerTransfer: begin
               state_d = End;
-              command_d = '{command: TransferAsk, default: '0};
-              drained_d = Control;
-              controlled_d = Rearm;
-              if (role_q == RoleJoining && joining_i) state_d = pace_due ? Drain : Rearm;
+              if (role == RoleJoining && joining_i) state_d = pace_due ? Alone : Rearm;
             end
             default: begin
               state_d = End;
-              if ((role_q == RoleFull || role_q == RoleJoining) && node_t'(stream_q) != node_q && !empty_now_q) begin
+              if ((role == RoleFull || role == RoleJoining) && node_t'(look.stream) != membership.node && !empty_now_q)
                 state_d = pace_due ? FollowerAsks : Rearm;
-              end
             end
           endcase
         end
       end
 
       |(state_q & FollowerAsks): begin
-        message_load   = 1'b1;
-        message_kind   = KindAcknowledge;
-        message_flags  = {1'b1, gap_q[stream_q]};
-        message_number = journaling ? acknowledged_q : accepted;
+        message_load = 1'b1;
+        say.kind = KindAcknowledge;
+        say.asks = 1'b1;
+        say.gap = gap_q[look.stream];
+        say.number = journaling ? acknowledged_q : accepted;
         if (message_free) begin
-          gap_d[stream_q] = 1'b0;
+          gap_d[look.stream] = 1'b0;
           state_d = Rearm;
         end
       end
@@ -1646,340 +1425,14 @@ module kv_streams
 
       // ----- Alone -----
 
-      |(state_q & Drain): if (quiet_q == '1) state_d = drained_q;
-
-      // The command stands until it is answered. Its beats come once the operation has been taken.
-      |(state_q & Control): begin
-        op_takes = controls_value && !taken_q;
-        if (answer_valid_i) state_d = ControlIdle;
-        else if (commit_valid_i) state_d = ControlCommit;
-      end
-
-      // Its messages go before any others.
-      |(state_q & ControlIdle): if (control_idle_i) state_d = controlled_q;
-
-      // committed, for a chunk
-      |(state_q & ControlCommit): state_d = ControlCommits;
-
-      |(state_q & ControlCommits): begin
-        lengths_write_stream = commit_stream_i;
-        committed_next = commit_i;
-        pace = {1'b0, commit_stream_i};
-        pace_progress = 1'b1;
-        pace_arm = commit_i != look_accepted_q;
-        pace_valid = commit_i != look_committed_q;
-        committed_write = pace_valid && pace_ready;
-        if (!pace_valid || pace_ready) state_d = ControlCommitted;
-      end
-
-      |(state_q & ControlCommitted): if (committer_idle_i) state_d = Control;
-
-      // Over all streams, and of each over what is accepted and not committed.
-      |(state_q & SweepStream): begin
-        sweep_number_d = committed;
-        state_d = SweepNext;
-      end
-
-      |(state_q & SweepNext): begin
-        session_sent_d = 1'b0;
-        if (sweep_number_q == look_accepted_q) begin
-          sweep_stream_d = sweep_stream_q + 1'b1;
-          state_d = sweep_stream_q == '1 ? swept_q : SweepStream;
-        end else if (sweep_drops_q) begin
-          if (read_ready_i && !release_q) begin
-            sweep_number_d = sweep_number_q + 1'b1;
-            state_d = SweepEntry;
-          end
-        end else begin
-          if (take_ready_i) state_d = SweepTaken;
-        end
-      end
-
-      // refuse_waiting
-      |(state_q & SweepTaken): begin
-        if (take_done_i) begin
-          if (take_some_i) begin
-            state_d = SweepReply;
-          end else begin
-            sweep_number_d = sweep_number_q + 1'b1;
-            state_d = SweepNext;
-          end
-        end
-      end
-
-      // drop_undecided
-      |(state_q & SweepEntry): begin
-        if (read_done_i) begin
-          events.entries_cut = 1'b1;
-          state_d = read_i.led ? SweepCancel : SweepNext;
-          if (read_i.reserved) release_d = 1'b1;
-        end
-      end
-
-      |(state_q & SweepCancel): begin
-        if (session_ready_i) session_sent_d = 1'b1;
-        if (session_sent_q && session_answer_valid_i) state_d = SweepReply;
-      end
-
-      |(state_q & SweepReply): begin
-        message_load = 1'b1;
-        message_status = StatusNotServing;
-        message_version = '0;
-        if (message_free) begin
-          events.refused_not_serving = 1'b1;
-          state_d = SweepNext;
-        end
-      end
-
-      // All windows are empty and all streams at 0.
-      |(state_q & Clear): begin
-        if (window_clear_ready_i) state_d = ClearWait;
-      end
-
-      |(state_q & ClearWait): begin
-        if (window_clear_done_i) begin
-          lengths_clear = 1'b1;
-          restart_o = 1'b1;
-          state_d = cleared_q;
-        end
-      end
-
-      // configure, once nothing waits any more
-      |(state_q & ViewSet): begin
-        set_lease = 1'b1;
-        set_view = 1'b1;
-        due_d = '0;
-        sweep_drops_d = 1'b1;
-        sweep_stream_d = '0;
-        swept_d = Clear;
-        cleared_d = LeaveStop;
-        if (configuration_i.joining[configuration_i.node]) begin
-          role_d = RoleJoining;
-          complete_d = 1'b0;
-        end else if (!configuration_i.full[configuration_i.node]) begin
-          role_d = RoleOutside;
-          complete_d = 1'b0;
-        end else if (base_q == '0 && configuration_i.epoch == 32'd1) begin
-          role_d = RoleFull;
-        end else if (base_q != '0 && complete_q && configuration_i.epoch[31:24] == '0) begin
-          role_d = RoleSealed;
-        end else begin
-          role_d = RoleLost;
-          complete_d = 1'b0;
-        end
-        leave_role_d = role_d;
-        filled_d = 1'b0;
-        state_d = ViewFill;
-      end
-
-      |(state_q & ViewFill): begin
-        fill = !filled_q;
-        filled_d = 1'b1;
-        command_d = '{command: ViewBegin, default: '0};
-        controlled_d = SealTell;
-        if (!fill && !filling) begin
-          unique case (role_q)
-            RoleFull: state_d = Enter;
-            RoleSealed: state_d = Control;
-            default: state_d = SweepStream;
-          endcase
-        end
-      end
-
-      // leave, once nothing is undecided any more
-      |(state_q & LeaveStop): begin
-        set_nothing = 1'b1;
-        role_d = leave_role_q;
-        complete_d = 1'b0;
-        command_d = '{command: TransferStop, take: op_q.kind == OpReset, default: '0};
-        controlled_d = LeaveForget;
-        state_d = Control;
-      end
-
-      |(state_q & LeaveForget): begin
-        command_d = '{command: ViewForget, default: '0};
-        controlled_d = role_q == RoleJoining || op_q.kind == OpReset ? ForgetSessions : End;
-        state_d = Control;
-      end
-
-      // Reset begins here.
-      |(state_q & Forget): begin
-        leave_role_d = RoleOutside;
-        due_d = '0;
-        gap_d = '0;
-        behind_d = 1'b0;
-        cleared_d = LeaveStop;
-        state_d = Clear;
-      end
-
-      |(state_q & ForgetSessions): begin
-        if (session_ready_i) clearing_d = 1'b1;
-        if (clearing_q && session_answer_valid_i) begin
-          clearing_d = 1'b0;
-          state_d = ForgetTable;
-        end
-      end
-
-      |(state_q & ForgetTable): begin
-        if (table_clear_ready_i) clearing_d = 1'b1;
-        if (clearing_q && table_clear_done_i) begin
-          clearing_d = 1'b0;
-          state_d = ForgetCuts;
-        end
-      end
-
-      |(state_q & ForgetCuts): begin
-        command_d = '{command: CutForget, default: '0};
-        controlled_d = op_q.kind == OpReset ? End : Enter;
-        state_d = Control;
-      end
-
-      // begin_epoch
-      |(state_q & Enter): begin
-        set_base = 1'b1;
-        ledger_begin = 1'b1;
-        gap_d = '0;
-        behind_d = 1'b0;
-        command_d = '{command: TransferBegin, default: '0};
-        controlled_d = Joined;
-        if (role_q == RoleJoining) begin
-          state_d = Control;
-        end else begin
-          role_d = RoleFull;
-          complete_d = 1'b1;
-          state_d = End;
-        end
-      end
-
-      // request_state
-      |(state_q & Joined): begin
-        pace = PaceTransfer;
-        pace_progress = 1'b1;
-        pace_arm = 1'b1;
-        pace_valid = answer_q.asked;
-        if (!pace_valid || pace_ready) state_d = End;
-      end
-
-      // seal
-      |(state_q & SealTell): begin
-        command_d = '{command: ViewTell, to: full_q & ~(16'd1 << node_q), default: '0};
-        controlled_d = SealPace;
-        state_d = Control;
-      end
-
-      |(state_q & SealPace): begin
-        pace = PaceSeal;
-        pace_progress = 1'b1;
-        pace_valid = 1'b1;
-        if (pace_ready) state_d = Decide;
-      end
-
-      // try_cut
-      |(state_q & Decide): begin
-        command_d = '{command: ViewDecide, default: '0};
-        controlled_d = Decided;
-        state_d = Control;
-      end
-
-      |(state_q & Decided): begin
-        sweep_stream_d = '0;
-        sweep_drops_d = 1'b1;
-        swept_d = Clear;
-        unique case (answer_q.verdict)
-          ControlDone: state_d = Cut;
-          ControlUndecided: state_d = Undecided;
-          default: state_d = Lose;
-        endcase
-      end
-
-      |(state_q & Undecided): begin
-        pace = PaceSeal;
-        pace_arm = 1'b1;
-        pace_valid = 1'b1;
-        if (pace_ready) state_d = End;
-      end
-
-      |(state_q & Lose): begin
-        role_d = RoleLost;
-        complete_d = 1'b0;
-        leave_role_d = RoleLost;
-        sweep_stream_d = '0;
-        cleared_d = LeaveStop;
-        drained_d = SweepStream;
-        state_d = Drain;
-      end
-
-      // cut
-      |(state_q & Cut): begin
-        lengths_write_stream = sweep_stream_q;
-        committed_next = cut_length;
-        sweep_stream_d = sweep_stream_q + 1'b1;
-        cleared_d = CutRemembered;
-        drained_d = SweepStream;
-        // One stream after the other, as the twin: their order tells in which order sessions are remembered.
-        if (!committer_idle_i) begin
-          sweep_stream_d = sweep_stream_q;
-        end else if (cut_length < committed && !planted(
-                BugAcknowledgeBeforeReplicating
-            ) && !planted(
-                BugEpochNotChecked
-            )) begin
-          // Some member took back what it had acknowledged: no state can be trusted.
-          state_d = Lose;
-        end else begin
-          committed_write = cut_length > committed && !planted(BugLostUpdateOnFailover);
-          if (sweep_stream_q == '1) state_d = Drain;
-        end
-      end
-
-      |(state_q & CutRemembered): begin
-        events.view_changes = 1'b1;
-        command_d = '{command: CutRemember, default: '0};
-        controlled_d = Enter;
-        state_d = Control;
-      end
-
-      // sealed
-      |(state_q & Heard): begin
-        pace = PaceSeal;
-        pace_progress = 1'b1;
-        if (answer_q.verdict == ControlMalformed) begin
-          events.dropped_malformed = 2'd1;
-          state_d = End;
-        end else if (older_q || newer_q) begin
-          events.dropped_old_epoch = older_q;
-          events.dropped_future_epoch = newer_q;
-          state_d = End;
-        end else if (role_q != RoleSealed && role_q != RoleFull || !full_q[op_q.from]) begin
-          events.dropped_wrong_role = 2'd1;
-          state_d = End;
-        end else begin
-          pace_valid = role_q == RoleSealed;
-          if (!pace_valid || pace_ready) state_d = HeardTell;
-        end
-      end
-
-      |(state_q & HeardTell): begin
-        command_d = '{command: ViewTell, to: 16'd1 << op_q.from, default: '0};
-        controlled_d = role_q == RoleSealed ? Decide : End;
-        state_d = answer_q.heard[node_q] ? controlled_d : Control;
-      end
-
-      |(state_q & Taken): begin
-        pace = PaceTransfer;
-        pace_progress = 1'b1;
-        pace_arm = answer_q.asked;
-        pace_valid = answer_q.verdict == ControlDone && (answer_q.asked || answer_q.moved);
-        if (!pace_valid || pace_ready) begin
-          events.dropped_malformed = 2'(answer_q.verdict == ControlMalformed);
-          if (answer_q.verdict == ControlDone) begin
-            events.dropped_old_epoch = older_q;
-            events.dropped_future_epoch = newer_q;
-            events.dropped_wrong_role = 2'(!older_q && !newer_q && role_q != RoleJoining);
-          end
-          if (role_q == RoleJoining && transferred_i) complete_d = 1'b1;
-          state_d = End;
-        end
+      |(state_q & Alone): begin
+        op_takes = alone_takes;
+        message_load = sweep_refuses;
+        say.status = StatusNotServing;
+        say.version = '0;
+        events.refused_not_serving = sweep_refuses && message_free;
+        if (sweep_releases) release_d = 1'b1;
+        if (alone_done) state_d = look.kind == OpTimer ? Rearm : End;
       end
 
       default: state_d = Start;
@@ -1987,6 +1440,11 @@ module kv_streams
 
     if (op_takes && !at(Find) && !at(End)) taken_d = 1'b1;
 
+    if (stops) begin
+      due_d = '0;
+      gap_d = '0;
+      behind_d = 1'b0;
+    end
     // What has come into the journal is to be acknowledged.
     if (journaled_valid_i) due_d[journaled_stream_i] = 1'b1;
 
@@ -2008,18 +1466,13 @@ module kv_streams
 
   assign idle_o = at(
       Start
-  ) && !op_valid_i && !message_valid_q && !mover_busy_q && pace_idle && !release_q && !journal_valid_q &&
+  ) && !op_valid_i && !message_valid && !storing && pace_idle && !release_q && !journal_valid_q &&
       !(journaling && due_q != '0);
 
   always_ff @(posedge clk_i) begin
-    drained_q       <= drained_d;
-    controlled_q    <= controlled_d;
-    swept_q         <= swept_d;
-    cleared_q       <= cleared_d;
     resent_q        <= resent_d;
     taken_q         <= taken_d;
     last_q          <= last_d;
-    filled_q        <= filled_d;
     status_q        <= status_d;
     exists_q        <= exists_d;
     found_q         <= found_d;
@@ -2035,15 +1488,10 @@ module kv_streams
     find_known_q    <= find_known_d;
     read_known_q    <= read_known_d;
     resends_q       <= resends_d;
-    sweep_drops_q   <= sweep_drops_d;
-    sweep_stream_q  <= sweep_stream_d;
-    sweep_number_q  <= sweep_number_d;
+    resend_number_q <= resend_number_d;
     burst_to_q      <= burst_to_d;
     bursts_q        <= bursts_d;
-    leave_role_q    <= leave_role_d;
-    command_q       <= command_d;
     if (find_done_i) found_number_q <= find_number_i;
-    if (answer_valid_i) answer_q <= answer_i;
     if (release_d && !release_q) release_bucket_q <= at(Execute) ? op_i.place.bucket : read_i.place.bucket;
     if (at(Begin) && session_answer_valid_i) begin
       verdict_q <= session_answer_i.verdict;
@@ -2054,39 +1502,17 @@ module kv_streams
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      state_q    <= Start;
-      due_q      <= '0;
-      gap_q      <= '0;
-      behind_q   <= 1'b0;
-      release_q  <= 1'b0;
-      clearing_q <= 1'b0;
-      quiet_q    <= '0;
+      state_q   <= Start;
+      due_q     <= '0;
+      gap_q     <= '0;
+      behind_q  <= 1'b0;
+      release_q <= 1'b0;
     end else begin
-      state_q    <= state_d;
-      due_q      <= due_d;
-      gap_q      <= gap_d;
-      behind_q   <= behind_d;
-      release_q  <= release_d;
-      clearing_q <= clearing_d;
-      if (at(Drain) && drained_i && !message_valid_q && !mover_busy_q && !release_q && !journal_valid_q)
-        quiet_q <= quiet_q + 2'(quiet_q != '1);
-      else quiet_q <= '0;
-    end
-  end
-
-  // ===== Checks =====
-
-  always_ff @(posedge clk_i) begin
-    if (rst_ni) begin
-      assert (!mover_busy_q || value_valid_i)
-      else $error("the beats of a value paused");
-      for (int unsigned i = 0; i < Streams; i++) begin
-        assert (committed_q[i] <= accepted_q[i] && committed_q[i][8:0] - retired_q[i] <= 9'(WindowEntries))
-        else
-          $error(
-              "stream %0d: retired %0d, committed %0d, accepted %0d", i, retired_q[i], committed_q[i], accepted_q[i]
-          );
-      end
+      state_q   <= state_d;
+      due_q     <= due_d;
+      gap_q     <= gap_d;
+      behind_q  <= behind_d;
+      release_q <= release_d;
     end
   end
 
