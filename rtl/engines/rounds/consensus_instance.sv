@@ -10,26 +10,26 @@ module consensus_instance
 #(
   parameter int unsigned Round = 0
 ) (
-  input  logic      clk_i,
-  input  logic      rst_ni,
-  input  member_t   node_i,
+  input  logic          clk_i,
+  input  logic          rst_ni,
+  input  member_t       node_i,
   // Forgets the instance.
-  input  logic      clear_i,
-  input  logic      end_round_i,
-  input  instance_t next_i,
+  input  logic          clear_i,
+  input  logic          end_round_i,
+  input  instance_t     next_i,
   // Not in the cycle in which the round ends.
-  input  logic      receive_i,
-  input  member_t   from_i,
+  input  logic          receive_i,
+  input  member_t       from_i,
   // verilator lint_off UNUSEDSIGNAL
-  input  record_t   record_i,
+  input  round_record_t record_i,
   // verilator lint_on UNUSEDSIGNAL
-  output instance_t state_o,
-  output record_t   record_o,
+  output instance_t     state_o,
+  output round_record_t record_o,
   // What it becomes if the round ends now, and whether that decides it.
-  output instance_t ended_o,
-  output logic      decides_o,
+  output instance_t     ended_o,
+  output logic          decides_o,
   // With a record that says what cannot be.
-  output logic      contradiction_o
+  output logic          contradiction_o
 );
 
   instance_t state_q, received;

@@ -1,8 +1,8 @@
 // Who takes part in which instance: the twin of crates/engines/rounds/src/membership.rs.
 //
 // Members change by decisions. A change that is decided applies `RoundsChangeDelay` instances later, when every running node has
-// released it; of several in that time the first one counts. A node proposes to remove whom it has not heard for a while, and
-// to add whom it has heard ask.
+// released it; of several in that time the first one counts. A node proposes to add whom it has heard ask, and to remove
+// whom it has not heard for a while; a member goes when it says so itself, or when so many accuse it that one is correct.
 //
 // Latency: 1 cycle. Throughput: one of its inputs every cycle. Stalls: never.
 module round_membership
@@ -30,6 +30,7 @@ module round_membership
   input  logic                leave_i,
   // A change is decided, in an instance of some age.
   input  logic                decided_i,
+  input  member_t             decided_proposer_i,
   input  change_t             decided_change_i,
   input  age_t                decided_age_i,
   // All of an instance is released.
@@ -59,11 +60,18 @@ module round_membership
   age_t proposed_age_q;
   // By node: rounds since it was heard, or came.
   logic [RoundsNodes-1:0][7:0] unheard_q;
+  // By node: the members that accuse it, by what was decided.
+  members_t [RoundsNodes-1:0] accusers_q, accusers;
 
-  members_t self, decided_members, coming;
+  members_t self, decided_members, coming, goes;
   member_count_t decided_count;
-  logic eligible, counts;
+  member_count_t holders_q;  // of the present members
+  logic eligible, known, counts;
 
+  // verilator lint_off UNUSEDSIGNAL
+  quorums_t quorums;
+  // verilator lint_on UNUSEDSIGNAL
+  assign quorums = quorums_of(members_q);
   assign self = only(node_i);
   assign epoch_o = epoch_q;
   assign members_o = members_q;
@@ -75,7 +83,7 @@ module round_membership
   assign changes_o = advance_i && begun_q && ahead_q == 4'd1;
 
   always_comb begin
-    for (int unsigned i = 0; i < RoundsNodes; i++) silent[i] = unheard_q[i] > silence_i;
+    for (int unsigned i = 0; i < RoundsNodes; i++) silent[i] = unheard_q[i] > silence_i && !accusers_q[i][node_i];
     silent &= ~self;
   end
 
@@ -84,11 +92,20 @@ module round_membership
   assign change_o.remove = (members_q & silent) | (leaving_q ? self : '0);
   assign change_valid_o = eligible && change_o != '0;
 
-  assign decided_members = (members_q | decided_change_i.add) & ~decided_change_i.remove;
-  assign decided_count = count_members(decided_members);
   // One that was decided before the last one took effect does not count.
-  assign counts = decided_i && ahead_q == '0 && rounds_t'(decided_age_i) <= since_q && decided_members != members_q
-      && decided_count != '0 && decided_count <= member_count_t'(RoundsMembersMax);
+  assign known = decided_i && ahead_q == '0 && rounds_t'(decided_age_i) <= since_q;
+
+  always_comb begin
+    for (int unsigned i = 0; i < RoundsNodes; i++) begin
+      accusers[i] = accusers_q[i] | (decided_change_i.remove[i] ? only(decided_proposer_i) : '0);
+      goes[i] = accusers[i][i] || count_members(accusers[i] & members_q) >= holders_q;
+    end
+  end
+
+  assign decided_members = (members_q | (decided_change_i.add & ~decided_change_i.remove)) & ~(goes & members_q);
+  assign decided_count = count_members(decided_members);
+  assign counts = known && decided_members != members_q && decided_count != '0
+      && decided_count <= member_count_t'(RoundsMembersMax);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -134,6 +151,9 @@ module round_membership
   end
 
   always_ff @(posedge clk_i) begin
+    holders_q <= quorums.holders;
+    if (start_i || counts) accusers_q <= '0;
+    else if (known) accusers_q <= accusers;
     if (counts) next_q <= decided_members;
     if (announce_i && change_valid_o) proposed_age_q <= '0;
     else if (advance_i) proposed_age_q <= proposed_age_q + 1'b1;

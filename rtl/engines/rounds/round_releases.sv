@@ -1,8 +1,8 @@
 // Gives out what is decided, in order, and asks for what of it is lacking.
 //
 // An instance is released when it is decided, all before it are, and all proposals of its decision are here; then these go out
-// in the order of their proposers. Of each instance that lacks some, they are asked of one member that has any, another one in
-// every round. Here is kept whose proposals the node has, and what instances have decided that have left the window.
+// in the order of their proposers. For each instance that lacks some, one member that has any is asked, and if that was of no avail
+// all of them, in every round. Here is kept whose proposals the node has, and what instances have decided that have left the window.
 //
 // Latency: the first value 2 cycles after `go_i`; if something is lacking, one cycle later for each instance that is not released.
 // Throughput: a value every cycle, a cycle more where its caller is told, and one for each instance. Order: of instances. Stalls:
@@ -83,6 +83,8 @@ module round_releases
   // Whose proposals are here: of instances in the window, and of those that have left it.
   members_t [RoundsWindow-1:0] held_q;
   members_t [RoundsWindow-1:0] left_held_q;
+  // Somebody was asked for what of them is lacking.
+  logic [RoundsWindow-1:0] asked_q, left_asked_q;
 
   (* ram_style = "distributed" *)
   left_t left[RoundsWindow];
@@ -97,7 +99,7 @@ module round_releases
   // The instance that is looked at: one that a peer speaks of, one that may lack something, or the next to be released.
 
   age_t age;
-  logic in_window, decided;
+  logic in_window, decided, again;
   place_t place, left_place;
   left_t left_one;
   members_t decision, held, lacking, members;
@@ -115,12 +117,14 @@ module round_releases
       members  = instances_i[place].members;
       rows     = instances_i[place].rows;
       held     = held_q[place];
+      again    = asked_q[place];
     end else begin
       decided  = left_one.valid;
       decision = left_one.decision;
       members  = left_one.members;
       rows     = left_one.rows;
       held     = left_held_q[left_place];
+      again    = left_asked_q[left_place];
     end
     // Of the round's own instance it is not decided what will be held.
     if (age == '0) held = row_i;
@@ -139,7 +143,7 @@ module round_releases
   end
   assign asking_o = state_q == Ask;
 
-  // Whom to ask: of those that have any of it, or else of all, the one whose turn it is.
+  // Whom to ask: of those that have any of it, or else of all, the one whose turn it is, and then all.
 
   members_t any_holder, candidates;
   member_count_t count;
@@ -188,7 +192,9 @@ module round_releases
       default: send_valid_o = 1'b0;
     endcase
     unique case (state_q)
-      Ask: send_o = signal(only(source), RoundsMessageFetch, 7'd16, fetch_head(round_i - round_t'(ask_q), lacking));
+      Ask:
+      send_o = signal(again ? candidates : only(source), RoundsMessageFetch, 7'd16,
+                      fetch_head(round_i - round_t'(ask_q), lacking));
       Release: begin
         send_o = answer(subscriber_i, RoundsOk, context_i, next_q);
         send_o.message = RoundsDecided;
@@ -225,6 +231,7 @@ module round_releases
       age_q       <= '0;
       held_q      <= '0;
       left_held_q <= '0;
+      asked_q     <= '0;
     end else begin
       unique case (state_q)
         Idle: if (go_i) state_q <= fetch_i && lacks ? Ask : Look;
@@ -240,9 +247,14 @@ module round_releases
       endcase
       if (closed_o) age_q <= age_q - 1'b1;
       if (end_round_i) begin
-        age_q                  <= age_q + 1'b1;
-        held_q                 <= {row_i, held_q[RoundsWindow-1:1]};
-        left_held_q[leaves_at] <= held_q[0];
+        age_q                   <= age_q + 1'b1;
+        held_q                  <= {row_i, held_q[RoundsWindow-1:1]};
+        left_held_q[leaves_at]  <= held_q[0];
+        asked_q                 <= {1'b0, asked_q[RoundsWindow-1:1]};
+        left_asked_q[leaves_at] <= asked_q[0];
+      end else if (state_q == Ask && lacking != '0 && done) begin
+        if (in_window) asked_q[place] <= 1'b1;
+        else left_asked_q[left_place] <= 1'b1;
       end else if (value_i) begin
         if (in_window) held_q[place][look_proposer_i] <= 1'b1;
         else left_held_q[left_place][look_proposer_i] <= 1'b1;

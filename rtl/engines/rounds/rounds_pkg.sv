@@ -99,7 +99,7 @@ package rounds_pkg;
     members_t       decision;
     members_t       suspected;
     members_t [7:0] rows;       // of each node, whose proposals it has; 0: not known
-  } record_t;
+  } round_record_t;
 
   localparam int unsigned RecordBits = 96;
   localparam int unsigned AreaBits = RecordBits * RoundsWindow;
