@@ -73,7 +73,6 @@ engines/word_realign.sv
 memory/axi_bursts.sv
 memory/axi_reader.sv
 memory/axi_writer.sv
-memory/block_ram_fifo.sv
 memory/local_memory.sv
 memory/memory.sv
 memory/memory_bounds.sv
@@ -131,14 +130,12 @@ rdma/transmit_path.sv
 rdma/transport.sv
 stream/arbiter.sv
 stream/broadcast.sv
-stream/bypass_fifo.sv
 stream/credit_counter.sv
 stream/fifo.sv
 stream/packet_fifo.sv
 stream/ram.sv
-stream/rate_limiter.sv
+stream/ram_fifo.sv
 stream/realign.sv
-stream/skid_buffer.sv
 wire/crc_scale.sv
 wire/frame_classifier.sv
 wire/icrc.sv

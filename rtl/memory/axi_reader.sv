@@ -98,7 +98,7 @@ module axi_reader
   assign fault_o = r_valid_i && r_i.response != '0;
   assign idle_o = !command_valid_i && under_way_level == '0 && fifo_empty;
 
-  block_ram_fifo #(
+  ram_fifo #(
     .T    (logic [BeatBits-1:0]),
     .Depth(FifoBeats)
   ) i_fifo (

@@ -167,7 +167,7 @@ module memory_read
   assign fault_o = take && source == SourceLocal && outside;
   assign command = '{word: read_i.transfer.address[47:6], beats: beats};
 
-  block_ram_fifo #(
+  ram_fifo #(
     .T    (order_t),
     .Depth(512)
   ) i_order (

@@ -357,9 +357,9 @@ async def latency(dut):
 
 
 def test_memory():
-    blocks = ("block_ram_fifo", "register_file", "on_chip_memory", "local_memory", "axi_bursts", "axi_writer",
+    blocks = ("register_file", "on_chip_memory", "local_memory", "axi_bursts", "axi_writer",
               "axi_reader", "memory_bounds", "memory_write", "memory_read", "memory")
-    sources = ["weft_pkg.sv", "stream/fifo.sv", "stream/ram.sv", *(f"memory/{block}.sv" for block in blocks)]
+    sources = ["weft_pkg.sv", "stream/fifo.sv", "stream/ram.sv", "stream/ram_fifo.sv", *(f"memory/{block}.sv" for block in blocks)]
     # The program that an earlier run has built is named as a header of the C++ library, which it would hide.
     for program in pathlib.Path(os.environ.get("WEFT_RTL_BUILD", bench.ROOT / "target/rtl")).glob("memory*/memory"):
         program.unlink()

@@ -71,7 +71,7 @@ module placement_retire
   consumers_t       taken_q;
   consumers_t       takes;
 
-  block_ram_fifo #(
+  ram_fifo #(
     .T    (retire_t),
     .Depth(Depth)
   ) i_fifo (

@@ -412,6 +412,6 @@ async def latency(dut):
 
 
 def test_placement():
-    sources = ["weft_pkg.sv", "stream/fifo.sv", "stream/ram.sv", "stream/realign.sv", "memory/block_ram_fifo.sv",
+    sources = ["weft_pkg.sv", "stream/fifo.sv", "stream/ram.sv", "stream/realign.sv", "stream/ram_fifo.sv",
                "rdma/placement_frames.sv", "rdma/placement_retire.sv", "rdma/placement.sv"]
     bench.run("placement", sources, __file__)

@@ -109,9 +109,10 @@ module transmit_path
   logic    packet_ready;
   logic    packets_empty;
 
-  bypass_fifo #(
-    .T    (packet_t),
-    .Depth(Waiting)
+  ram_fifo #(
+    .T     (packet_t),
+    .Depth (Waiting),
+    .Bypass(1'b1)
   ) i_packets (
     .clk_i,
     .rst_ni,
@@ -185,7 +186,7 @@ module transmit_path
     .out_last_o     (aligned.last)
   );
 
-  block_ram_fifo #(
+  ram_fifo #(
     .T    (payload_t),
     .Depth(PayloadBeats)
   ) i_payloads (

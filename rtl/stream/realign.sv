@@ -7,7 +7,7 @@
 // Latency: 3 cycles from an input beat to the output beat that it completes; a command is taken one cycle before its
 // first input beat. Throughput: a run of n input and m output beats takes max(n, m) cycles, with none between runs. Order:
 // runs leave in the order of their commands. Stalls: only when the output does; `in_ready_o` follows `out_ready_i` in the
-// same cycle, and no register between them fills up: put a skid buffer where that path is too long.
+// same cycle, and no register between them fills up.
 //
 // How: every beat is rotated by `to_i - from_i`, and an output beat takes its lower bytes, below the rotation, from one
 // rotated beat and its upper ones from the next. Which two these are depends on the direction. When bytes move up, output

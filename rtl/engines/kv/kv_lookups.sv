@@ -96,7 +96,7 @@ module kv_lookups
   logic                            reads_value;
 
   // Lookups and applies.
-  block_ram_fifo #(
+  ram_fifo #(
     .T    (opened_t),
     .Depth(2 * LookupsMax)
   ) i_opened (
@@ -111,7 +111,7 @@ module kv_lookups
     .empty_o    (opened_empty)
   );
 
-  block_ram_fifo #(
+  ram_fifo #(
     .T    (context_t),
     .Depth(LookupsMax)
   ) i_contexts (
@@ -265,9 +265,10 @@ module kv_lookups
   assign probed_valid_o = close_apply_q;
   assign probed_o = probed_q;
 
-  bypass_fifo #(
-    .T    (outcome_t),
-    .Depth(LookupsMax)
+  ram_fifo #(
+    .T     (outcome_t),
+    .Depth (LookupsMax),
+    .Bypass(1'b1)
   ) i_outcomes (
     .clk_i,
     .rst_ni,
@@ -324,7 +325,7 @@ module kv_lookups
     value.data  = r_i.data;
   end
 
-  block_ram_fifo #(
+  ram_fifo #(
     .T    (beat_t),
     .Depth(ValueRoom)
   ) i_values (

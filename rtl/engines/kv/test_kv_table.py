@@ -659,8 +659,8 @@ async def rates(dut):
 def test_kv_table():
     sources = """
         weft_pkg.sv engines/engines_pkg.sv engines/kv/kv_pkg.sv engines/kv/kv_table_pkg.sv
-        stream/ram.sv stream/fifo.sv stream/bypass_fifo.sv stream/credit_counter.sv
-        memory/axi_bursts.sv memory/axi_writer.sv memory/block_ram_fifo.sv
+        stream/ram.sv stream/fifo.sv stream/ram_fifo.sv stream/credit_counter.sv
+        memory/axi_bursts.sv memory/axi_writer.sv
         engines/kv/kv_tags.sv engines/kv/kv_turns.sv engines/kv/kv_lookups.sv engines/kv/kv_applies.sv
         engines/kv/kv_memory.sv engines/kv/kv_table.sv
     """.split()

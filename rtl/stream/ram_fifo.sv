@@ -1,10 +1,11 @@
-// A deep FIFO in block RAM that an element passes in one cycle when nothing is before it.
+// A deep FIFO in block RAM. With `Bypass`, an element goes past the RAM when nothing is before it.
 //
-// Latency: 1 cycle while the RAM is empty, else 2 behind the element before. Throughput: one element every cycle. Order:
-// first in, first out. Stalls: its input when the RAM holds `Depth` elements; one more may lie at the output.
-module bypass_fifo #(
-  parameter type         T     = logic [7:0],
-  parameter int unsigned Depth = 128           // a power of two
+// Latency: 2 cycles; with `Bypass`, 1 while the RAM is empty, else 2 behind the element before. Throughput: one element every
+// cycle. Order: first in, first out. Stalls: its input when the RAM holds `Depth` elements; one more may lie at the output.
+module ram_fifo #(
+  parameter type         T      = logic [7:0],
+  parameter int unsigned Depth  = 512,          // a power of two
+  parameter bit          Bypass = 1'b0
 ) (
   input  logic clk_i,
   input  logic rst_ni,
@@ -26,20 +27,17 @@ module bypass_fifo #(
   logic               bypass;
   logic               write;
   logic               read;
+  // The output register, of the RAM or beside it, holds an element.
   logic               out_valid_q;
-  // The element at the output came through the RAM.
-  logic               stored_q;
-  T                   bypass_q;
   T                   stored;
 
   assign level = tail_q - head_q;
   assign in_ready_o = !level[IndexBits];
   assign out_valid_o = out_valid_q;
-  assign out_o = stored_q ? stored : bypass_q;
   assign empty_o = !out_valid_q && level == '0;
   assign free = !out_valid_q || out_ready_i;
-  assign bypass = free && level == '0 && in_valid_i;
   assign write = in_valid_i && in_ready_o && !bypass;
+  // The element that is written in this cycle cannot be read yet: `tail_q` does not count it.
   assign read = free && level != '0;
 
   ram #(
@@ -55,8 +53,18 @@ module bypass_fifo #(
     .read_data_o    (stored)
   );
 
-  always_ff @(posedge clk_i) begin
-    if (bypass) bypass_q <= in_i;
+  if (Bypass) begin : gen_bypass
+    logic stored_q;  // the element at the output came through the RAM
+    T     bypass_q;
+    assign bypass = free && level == '0 && in_valid_i;
+    assign out_o  = stored_q ? stored : bypass_q;
+    always_ff @(posedge clk_i) begin
+      if (bypass) bypass_q <= in_i;
+      if (free) stored_q <= read;
+    end
+  end else begin : gen_through
+    assign bypass = 1'b0;
+    assign out_o  = stored;
   end
 
   always_ff @(posedge clk_i) begin
@@ -64,14 +72,10 @@ module bypass_fifo #(
       head_q      <= '0;
       tail_q      <= '0;
       out_valid_q <= 1'b0;
-      stored_q    <= 1'b0;
     end else begin
       if (write) tail_q <= tail_q + 1'b1;
       if (read) head_q <= head_q + 1'b1;
-      if (free) begin
-        out_valid_q <= read || bypass;
-        stored_q    <= read;
-      end
+      if (free) out_valid_q <= read || bypass;
     end
   end
 
