@@ -44,8 +44,6 @@ module packet_fifo #(
   pointer_t tail_q, start_q, fetch_q, front_q;
   // The packet that is being written has been given up.
   logic lost_q;
-  // Packets judged, and those of them that are gone.
-  pointer_t verdict_tail_q, verdict_head_q;
 
   // Write side.
 
@@ -73,7 +71,6 @@ module packet_fifo #(
 
   logic loaded_q;
   logic known, good, pop, fetch;
-  assign known = verdict_head_q != verdict_tail_q;
   assign out_valid_o = loaded_q && known && good;
   assign pop = loaded_q && known && (!good || out_ready_i);
   assign fetch = fetch_q != start_q && (!loaded_q || pop);
@@ -93,27 +90,33 @@ module packet_fifo #(
     .read_data_o    ({out_last_o, out_o})
   );
 
-  (* ram_style = "distributed" *)
-  logic verdicts[Depth];
-  assign good = verdicts[verdict_head_q[IndexBits-1:0]];
-  always_ff @(posedge clk_i) begin
-    if (verdict_valid_i) verdicts[verdict_tail_q[IndexBits-1:0]] <= verdict_good_i;
-  end
+  // Of the packets that are inside. There is always room: each has an element at least.
+  ram_fifo #(
+    .T     (logic),
+    .Depth (Depth),
+    .Bypass(1'b1)
+  ) i_verdicts (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (verdict_valid_i),
+    .in_ready_o (),
+    .in_i       (verdict_good_i),
+    .out_valid_o(known),
+    .out_ready_i(pop && out_last_o),
+    .out_o      (good),
+    .empty_o    ()
+  );
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      fetch_q        <= '0;
-      front_q        <= '0;
-      loaded_q       <= 1'b0;
-      verdict_tail_q <= '0;
-      verdict_head_q <= '0;
+      fetch_q  <= '0;
+      front_q  <= '0;
+      loaded_q <= 1'b0;
     end else begin
       if (fetch) fetch_q <= fetch_q + 1'b1;
       if (pop) front_q <= front_q + 1'b1;
       if (fetch) loaded_q <= 1'b1;
       else if (pop) loaded_q <= 1'b0;
-      if (verdict_valid_i) verdict_tail_q <= verdict_tail_q + 1'b1;
-      if (pop && out_last_o) verdict_head_q <= verdict_head_q + 1'b1;
     end
   end
 

@@ -142,4 +142,5 @@ async def a_full_fifo_loses_only_what_does_not_fit(dut):
 
 
 def test_packet_fifo():
-    bench.run("packet_fifo", ["stream/ram.sv", "stream/packet_fifo.sv"], __file__, parameters={"Depth": DEPTH})
+    sources = ["stream/ram.sv", "stream/ram_fifo.sv", "stream/packet_fifo.sv"]
+    bench.run("packet_fifo", sources, __file__, parameters={"Depth": DEPTH})

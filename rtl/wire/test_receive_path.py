@@ -531,7 +531,7 @@ async def random_traffic(dut):
 def test_receive_path():
     bench.run(
         "receive_path",
-        ["weft_pkg.sv", "stream/ram.sv", "stream/packet_fifo.sv", "wire/crc_pkg.sv", "wire/crc_scale.sv", "wire/icrc.sv",
+        ["weft_pkg.sv", "stream/ram.sv", "stream/ram_fifo.sv", "stream/packet_fifo.sv", "wire/crc_pkg.sv", "wire/crc_scale.sv", "wire/icrc.sv",
          "wire/internet_checksum.sv", "wire/frame_classifier.sv", "wire/roce_fields.sv", "wire/receive_path.sv"],
         __file__,
     )  # fmt: skip

@@ -148,7 +148,8 @@ module packet_fifo_formal #(
       if (dut.loaded_q) assert (gone != start && out == gone && out_last == ends[index_t'(gone)]);
       if (start != gone) assert (ends[index_t'(start-1'b1)]);
       if (verdict != gone) assert (ends[index_t'(verdict-1'b1)]);
-      assert (number_t'(dut.verdict_tail_q - dut.verdict_head_q) == packets(verdict));
+      assert (number_t'(dut.i_verdicts.level + number_t'(dut.known)) == packets(verdict));
+      assert (dut.i_verdicts.level <= number_t'(Depth) && (dut.known || dut.i_verdicts.level == '0));
       assert (dut.written_q == number_t'(packets(start) - packets(verdict)));
       for (int unsigned i = 0; i < Depth; i++) begin
         number_t at;
@@ -159,7 +160,12 @@ module packet_fifo_formal #(
           if (i >= 32'(number_t'(start - gone))) assert (!ends[index_t'(at)]);
         end
         if (i < 32'(number_t'(verdict - gone))) begin
-          assert (dut.verdicts[index_t'(dut.verdict_head_q+packets(at))] == good[index_t'(at)]);
+          if (packets(at) == '0)
+            assert (dut.good == good[index_t'(at)]);
+            else
+              assert (dut.i_verdicts.i_ram.memory[index_t'(dut.i_verdicts.head_q+packets(
+                  at
+              )-1'b1)] == good[index_t'(at)]);
         end
       end
 
