@@ -22,44 +22,53 @@ module responder_credits
 
   localparam int unsigned RpcBits = $clog2(RpcCredits + 1);
 
-  logic [RpcBits-1:0] rpc_q;
-  logic               rpc_full;
+  logic [RpcBits-1:0] rpc_available;
 
-  assign rpc_enough_o = rpc_q != '0;
-  assign rpc_full = rpc_q == RpcBits'(RpcCredits);
+  assign rpc_enough_o = rpc_available != '0;
 
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) rpc_q <= RpcBits'(RpcCredits);
-    else if (rpc_spend_i && !rpc_return_i) rpc_q <= rpc_q - 1'b1;
-    else if (rpc_return_i && !rpc_spend_i && !rpc_full) rpc_q <= rpc_q + 1'b1;
-  end
+  credit_counter #(
+    .Credits  (RpcCredits),
+    .CountBits(1)
+  ) i_rpc (
+    .clk_i,
+    .rst_ni,
+    .take_i        (rpc_spend_i),
+    .take_count_i  (1'b1),
+    // Engines may return what they did not get; it does not count.
+    .return_i      (rpc_return_i && rpc_available != RpcBits'(RpcCredits)),
+    .return_count_i(1'b1),
+    .available_o   (rpc_available)
+  );
 
   if (HostCreditBytes == 0) begin : g_unlimited
     assign host_enough_o = 1'b1;
     logic unused;
     assign unused = &{1'b0, host_bytes_i, host_spend_i, host_return_valid_i, host_return_i};
   end else begin : g_limited
-    localparam int unsigned HostBits = $clog2(HostCreditBytes + 1);
-    typedef logic [HostBits-1:0] credit_t;
+    logic           [$clog2(HostCreditBytes+1)-1:0] host_available;
+    logic                                           returned_valid_q;
+    payload_bytes_t                                 returned_q;
 
-    credit_t        host_q;
-    payload_bytes_t returned_q;
-
-    assign host_enough_o = 32'(host_q) >= 32'(host_bytes_i);
+    assign host_enough_o = 32'(host_available) >= 32'(host_bytes_i);
 
     always_ff @(posedge clk_i) begin
-      if (!rst_ni) begin
-        host_q <= credit_t'(HostCreditBytes);
-        returned_q <= '0;
-      end else begin
-        returned_q <= host_return_valid_i ? host_return_i : '0;
-        host_q <= host_q + credit_t'(returned_q) - (host_spend_i ? credit_t'(host_bytes_i) : '0);
-        assert (!host_spend_i || host_enough_o)
-        else $error("credit overdrawn");
-        assert (64'(host_q) + 64'(returned_q) <= 64'(HostCreditBytes))
-        else $error("credit returned that was not spent");
-      end
+      if (!rst_ni) returned_valid_q <= 1'b0;
+      else returned_valid_q <= host_return_valid_i;
+      returned_q <= host_return_i;
     end
+
+    credit_counter #(
+      .Credits  (HostCreditBytes),
+      .CountBits($bits(payload_bytes_t))
+    ) i_host (
+      .clk_i,
+      .rst_ni,
+      .take_i        (host_spend_i),
+      .take_count_i  (host_bytes_i),
+      .return_i      (returned_valid_q),
+      .return_count_i(returned_q),
+      .available_o   (host_available)
+    );
   end
 
 endmodule

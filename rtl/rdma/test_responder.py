@@ -14,7 +14,7 @@ from responder_model import Region
 from structs import constant, pack, unpack, width
 
 SOURCES = [
-    "stream/ram.sv", "stream/fifo.sv", "rdma/responder_pkg.sv", "rdma/responder_intake.sv", "rdma/responder_credits.sv",
+    "stream/ram.sv", "stream/fifo.sv", "stream/credit_counter.sv", "rdma/responder_pkg.sv", "rdma/responder_intake.sv", "rdma/responder_credits.sv",
     "rdma/responder_answered.sv", "rdma/responder_lookup.sv", "rdma/responder_judge.sv", "rdma/responder_conclude.sv",
     "rdma/responder_output.sv", "rdma/responder_events.sv", "rdma/responder.sv",
 ]
