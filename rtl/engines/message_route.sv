@@ -8,42 +8,43 @@ module message_route
   import weft_pkg::*;
   import engines_pkg::*;
 (
-  input  logic                         clk_i,
-  input  logic                         rst_ni,
-  input  ipv4_address_t                address_i,
-  input  peer_t         [NodesMax-1:0] peers_i,
-  input  logic                         forget_i,
-  input  logic                         learn_valid_i,
-  input  node_t                        learn_node_i,
-  input  mac_address_t                 learn_mac_i,
-  input  logic                         message_valid_i,
-  output logic                         message_ready_o,
-  input  logic                         reply_i,
-  input  node_set_t                    to_i,
-  input  mac_address_t                 mac_i,
-  input  ipv4_address_t                caller_i,
-  input  logic          [        15:0] port_i,
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+  input  ipv4_address_t        address_i,
+  input  logic                 peer_valid_i,
+  input  node_t                peer_node_i,
+  input  peer_t                peer_i,
+  input  logic                 learn_valid_i,
+  input  node_t                learn_node_i,
+  input  mac_address_t         learn_mac_i,
+  input  logic                 message_valid_i,
+  output logic                 message_ready_o,
+  input  logic                 reply_i,
+  input  node_set_t            to_i,
+  input  mac_address_t         mac_i,
+  input  ipv4_address_t        caller_i,
+  input  logic          [15:0] port_i,
   // Of its payload: words of 8 bytes.
-  input  logic          [         7:0] words_i,
-  output logic                         lookup_valid_o,
-  input  logic                         lookup_ready_i,
-  output ipv4_address_t                lookup_o,
-  input  logic                         result_valid_i,
-  output logic                         result_ready_o,
-  input  logic                         result_hit_i,
-  input  mac_address_t                 result_mac_i,
-  output logic                         route_valid_o,
-  input  logic                         route_ready_i,
-  output logic                         send_o,
-  output logic                         final_o,
-  output mac_address_t                 mac_o,
-  output ipv4_address_t                destination_o,
-  output logic          [        15:0] port_o,
-  output logic          [        15:0] checksum_o,           // of the IPv4 header
-  output logic          [         7:0] words_o,
-  output logic                         without_peer_o,
-  output logic                         without_neighbour_o,
-  output logic                         idle_o
+  input  logic          [ 7:0] words_i,
+  output logic                 lookup_valid_o,
+  input  logic                 lookup_ready_i,
+  output ipv4_address_t        lookup_o,
+  input  logic                 result_valid_i,
+  output logic                 result_ready_o,
+  input  logic                 result_hit_i,
+  input  mac_address_t         result_mac_i,
+  output logic                 route_valid_o,
+  input  logic                 route_ready_i,
+  output logic                 send_o,
+  output logic                 final_o,
+  output mac_address_t         mac_o,
+  output ipv4_address_t        destination_o,
+  output logic          [15:0] port_o,
+  output logic          [15:0] checksum_o,           // of the IPv4 header
+  output logic          [ 7:0] words_o,
+  output logic                 without_peer_o,
+  output logic                 without_neighbour_o,
+  output logic                 idle_o
 );
 
   typedef struct packed {
@@ -68,7 +69,6 @@ module message_route
   entry_t             entry;
   logic               entry_valid;
   logic               entry_ready;
-  logic               stations_ready;
   node_set_t          rest_q;  // of the set, if it has been begun
   logic               begun_q;
   node_set_t          set;
@@ -121,14 +121,15 @@ module message_route
 
   assign last = entry.reply || behind == '0;
   assign asking_ready = !asking_valid_q || asking_done;
-  assign take = entry_valid && stations_ready && asking_ready;
-  assign entry_ready = stations_ready && asking_ready && last;
+  assign take = entry_valid && asking_ready;
+  assign entry_ready = asking_ready && last;
 
   peer_stations i_stations (
     .clk_i,
     .rst_ni,
-    .peers_i,
-    .forget_i,
+    .peer_valid_i,
+    .peer_node_i,
+    .peer_i,
     .learn_valid_i,
     .learn_node_i,
     .learn_mac_i,
@@ -138,8 +139,7 @@ module message_route
     .node_i      (node),
     .peer_o      (peer),
     .known_o     (known),
-    .mac_o       (mac),
-    .ready_o     (stations_ready)
+    .mac_o       (mac)
   );
 
   // The sums of what is the same in all IPv4 headers, and of that and the length.

@@ -4,7 +4,7 @@ import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
 
 import bench
-from datagrams import PEERS, PORT, STATIONS, datagram, frame, message, pack_peers
+from datagrams import PEERS, PORT, STATIONS, datagram, frame, message
 from streams import ADDRESS, HARDWARE, Bench, beats, number, packets
 from structs import pack
 
@@ -43,15 +43,21 @@ class Sender(Bench):
         self.known = {number(PEERS[node]): number(STATIONS[node]) for node in known}
         self.asked = []
         await self.start(
-            clear=20,
             hardware_i=number(HARDWARE),
             address_i=number(ADDRESS),
-            peers_i=pack_peers({node: PEERS[node] for node in nodes}),
-            forget_i=0,
         )
+        for node in nodes:
+            await self.set_peer(node, PEERS[node])
         self.frames = self.take("out", ["_o"], out_rate)
         cocotb.start_soon(self._answer())
         cocotb.start_soon(self._watch())
+
+    async def set_peer(self, node, address):
+        self.dut.peer_valid_i.value = 1
+        self.dut.peer_node_i.value = node
+        self.dut.peer_i.value = pack("peer_t", valid=1, address=number(address))
+        await FallingEdge(self.dut.clk_i)
+        self.dut.peer_valid_i.value = 0
 
     async def _watch(self):
         while True:
@@ -189,16 +195,13 @@ async def stations_are_learned_and_forgotten(dut):
     # Asked, and heard.
     await sender.expect([send(1, b"", [4]), send(1, b"", [4])])
     assert sender.asked == [number(PEERS[4])]
-    dut.forget_i.value = 1
-    await FallingEdge(dut.clk_i)
-    dut.forget_i.value = 0
+    for node in (4, 7):
+        await sender.set_peer(node, PEERS[node])
     await sender.expect([send(1, b"", [4, 7], dropped=[7])])
     assert sender.asked == [number(PEERS[4]), number(PEERS[4]), number(PEERS[7])]
     # A peer's new address has another station.
     await learn(7, STATIONS[7])
-    peers = {node: PEERS[node] for node in range(16)} | {7: PEERS[4]}
-    dut.peers_i.value = pack_peers(peers)
-    await sender.cycles(20)
+    await sender.set_peer(7, PEERS[4])
     expected = send(1, b"", [4])[2]
     await sender.expect([(send(1, b"", [7])[0], b"", expected)])
     assert sender.asked[3:] == [number(PEERS[4])]
