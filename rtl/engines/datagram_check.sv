@@ -103,7 +103,17 @@ module datagram_check
   logic valid_q, first_q, last_q, error_q, length_good_q, crc_on_q, crc_ends_q;
   logic [BeatBits-1:0] data_q;
   logic [BeatBits-1:0] covered_q;
-  logic [15:0] tail_q;  // last bytes of the beat before
+  logic [31:0] rx_crc_field;
+  logic [31:0] crc_q;
+
+  // The CRC lies in this beat, or at the end of the one before and the begin of this; never in the first.
+  always_comb begin
+    rx_crc_field = '0;
+    for (int unsigned i = 0; i < 7; i++) begin
+      if (crc_at == 3'(i)) rx_crc_field |= at32(rx_data_i, 8 * i + 6);
+    end
+    if (crc_at == '1) rx_crc_field |= {at16(data_q, 62), at16(rx_data_i, 0)};
+  end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -121,7 +131,7 @@ module datagram_check
       crc_on_q      <= rx_first_q || left_q != '0;
       crc_ends_q    <= rx_first_q || left_q == 8'd1;
       data_q        <= rx_data_i;
-      tail_q        <= data_q[BeatBits-1-:16];
+      crc_q         <= rx_crc_field;
       if (rx_first_q) begin
         crc_at_q <= rx_crc[5:3];
         left_q   <= rx_crc[13:6];
@@ -215,19 +225,13 @@ module datagram_check
   assign sum_good = folded == 17'h0_ffff;
 
   // The CRC and the zeros before it.
-  logic [31:0] crc;
   logic [31:0] crc_scaled;
   logic [31:0] crc_scaled_q;
   logic [31:0] crc_register;
   logic zeros, zeros_q;
 
   always_comb begin
-    crc   = '0;
     zeros = 1'b0;
-    for (int unsigned i = 0; i < 7; i++) begin
-      if (crc_at_q == 3'(i)) crc |= at32(data_q, 8 * i + 6);
-    end
-    if (crc_at_q == 3'd7) crc |= {tail_q[7:0], tail_q[15:8], at16(data_q, 0)};
     for (int unsigned i = 0; i < 8; i++) begin
       if (crc_at_q == 3'(i)) zeros |= data_q[8*(8*i+2)+:32] == '0;
     end
@@ -241,7 +245,7 @@ module datagram_check
     .Bits(64)
   ) i_scale_once (
     .scale_i   (!crc_at_q[0]),
-    .register_i(~crc),
+    .register_i(~crc_q),
     .register_o(crc_once)
   );
   crc_scale #(

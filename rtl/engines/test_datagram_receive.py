@@ -371,7 +371,7 @@ SOURCES = [
     "engines/engines_pkg.sv",
     "wire/crc_pkg.sv",
     "wire/crc_scale.sv",
-    *(f"stream/{name}.sv" for name in ("ram", "fifo", "packet_fifo")),
+    *(f"stream/{name}.sv" for name in ("ram", "fifo", "ram_fifo", "packet_fifo")),
     *(
         f"engines/{name}.sv"
         for name in (
