@@ -5,7 +5,7 @@ Prints LUTs, flip-flops, block RAM (in 36 Kb blocks), UltraRAM and the longest p
 into a carry chain; multiplexers behind LUTs (MUXF7 to MUXF9) and the steps within a carry chain are free. That ignores
 routing and the length of carry chains: it finds long paths, it is no timing closure.
 
-Results are kept in target/synth by a hash of the sources and of this script, so that what has not changed is not done again.
+Results are kept in target/synth by a hash of the block's sources and of this script, so that what has not changed is not done again.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,21 @@ def sources():
     """The file list, in order."""
     lines = (ROOT / "rtl/weft.f").read_text().splitlines()
     return [f"rtl/{line.strip()}" for line in lines if line.strip() and not line.startswith(("//", "#"))]
+
+
+# A package's name before `::`, or a module's before its parameters or before the name of an instance.
+USE = re.compile(r"\b(\w+)(?:::|\s*#\s*\(|\s+\w+\s*\()")
+
+
+def needed(top):
+    """The files of `top` and of what it uses, in order."""
+    files = {pathlib.Path(file).stem: file for file in sources()}
+    reached, new = set(), {top}
+    while new:
+        reached |= new
+        texts = (re.sub(r"//.*", "", (ROOT / files[name]).read_text()) for name in new)
+        new = {name for text in texts for name in USE.findall(text)} & files.keys() - reached
+    return [file for name, file in files.items() if name in reached]
 
 
 def levels(module):
@@ -111,9 +127,29 @@ def levels(module):
     return deepest, where
 
 
+def figures_of(top, module):
+    """What a netlist costs."""
+    count = {}
+    for cell in module["cells"].values():
+        count[cell["type"]] = count.get(cell["type"], 0) + 1
+    luts = sum(number for kind, number in count.items() if kind.startswith("LUT") and kind[3:].isdigit())
+    memory_luts = sum(number * DISTRIBUTED[kind] for kind, number in count.items() if kind in DISTRIBUTED)
+    memory_luts += sum(number for kind, number in count.items() if kind.startswith("SRL"))
+    deepest, where = levels(module)
+    return {
+        "block": top,
+        "luts": luts + memory_luts,
+        "flip_flops": sum(number for kind, number in count.items() if kind.startswith("FD")),
+        "block_rams": sum(n * {"RAMB36E2": 1.0, "RAMB18E2": 0.5}.get(kind, 0) for kind, n in count.items()),
+        "ultra_rams": count.get("URAM288", 0),
+        "lut_levels": deepest,
+        "longest_path_ends_at": where,
+    }
+
+
 def measure(top, parameters):
     """Runs yosys on one block, or takes the kept result."""
-    files = sources()
+    files = needed(top)
     digest = hashlib.sha256(pathlib.Path(__file__).read_bytes() + json.dumps([top, parameters]).encode())
     for file in files:
         digest.update((ROOT / file).read_bytes())
@@ -134,42 +170,28 @@ def measure(top, parameters):
         if result.returncode:
             raise RuntimeError(f"{top}: yosys failed\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
         design = json.loads(netlist.read_text())
-    module = design["modules"][top]
-    count = {}
-    for cell in module["cells"].values():
-        count[cell["type"]] = count.get(cell["type"], 0) + 1
-    luts = sum(number for kind, number in count.items() if kind.startswith("LUT") and kind[3:].isdigit())
-    memory_luts = sum(number * DISTRIBUTED[kind] for kind, number in count.items() if kind in DISTRIBUTED)
-    memory_luts += sum(number for kind, number in count.items() if kind.startswith("SRL"))
-    deepest, where = levels(module)
-    figures = {
-        "block": top,
-        "luts": luts + memory_luts,
-        "flip_flops": sum(number for kind, number in count.items() if kind.startswith("FD")),
-        "block_rams": sum(n * {"RAMB36E2": 1.0, "RAMB18E2": 0.5}.get(kind, 0) for kind, n in count.items()),
-        "ultra_rams": count.get("URAM288", 0),
-        "lut_levels": deepest,
-        "longest_path_ends_at": where,
-    }
+    figures = figures_of(top, design["modules"][top])
     for old in OUT.glob(f"{top}-????????????????.json"):
         old.unlink()
     kept.write_text(json.dumps(figures, indent=2) + "\n")
     return figures
 
 
-def table(results, budgets, peers):
-    """The results as a Markdown table."""
-    lines = [
-        "| block | LUT | budget | flip-flops | budget | block RAM | UltraRAM | levels | BALBOA LUT / FF / BRAM |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---|",
-    ]
+def table(results, budgets, peers, before):
+    """The results as a Markdown table; blocks that were not measured now keep their rows of the table `before`."""
+    rows = {found[1]: found[0] for found in re.finditer(r"^\| `(\w+)` .*$", before, re.MULTILINE)}
     for found in results:
         budget = budgets[found["block"]]
         peer = peers.get(found["block"], "")
-        lines.append(
+        rows[found["block"]] = (
             f"| `{found['block']}` | {found['luts']:,} | {budget['luts']:,} | {found['flip_flops']:,} "
             f"| {budget['flip_flops']:,} | {found['block_rams']:g} | {found['ultra_rams']} | {found['lut_levels']} | {peer} |"
         )
+    lines = [
+        "| block | LUT | budget | flip-flops | budget | block RAM | UltraRAM | levels | BALBOA LUT / FF / BRAM |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---|",
+        *(rows[name] for name in budgets if name in rows),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -177,6 +199,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON (- for standard output)")
     parser.add_argument("--update", action="store_true", help="write the table into docs/gateware.md")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="blocks at a time (default: all cores)")
     parser.add_argument("blocks", nargs="*", help="only these blocks")
     options = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
@@ -190,7 +213,7 @@ def main():
     header = f"{'block':<22}{'LUT':>9}{'budget':>9}{'FF':>9}{'budget':>9}{'BRAM':>8}{'URAM':>6}{'levels':>8}"
     print(header, file=human, flush=True)
     results, over = [], []
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for found in pool.map(lambda name: measure(name, budgets[name].get("parameters", {})), wanted):
             budget = budgets[found["block"]]
             results.append(found)
@@ -210,8 +233,8 @@ def main():
     if options.update:
         page = PAGE.read_text()
         before, _, rest = page.partition(BEGIN)
-        _, _, after = rest.partition(END)
-        PAGE.write_text(f"{before}{BEGIN}\n{table(results, budgets, plan['balboa'])}{END}{after}")
+        rows, _, after = rest.partition(END)
+        PAGE.write_text(f"{before}{BEGIN}\n{table(results, budgets, plan['balboa'], rows)}{END}{after}")
     for line in over:
         print(f"over budget: {line}", file=sys.stderr)
     return 1 if over else 0
