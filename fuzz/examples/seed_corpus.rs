@@ -116,6 +116,17 @@ impl Seeds {
                 self.add("kv-message", &[&[kind][..], &vec![1; length]].concat());
             }
         }
+        for kind in 0..5 {
+            for length in [8, 16, 64, 72] {
+                self.add("rounds-message", &[&[kind][..], &vec![0; length]].concat());
+            }
+        }
+        for service in 0..2 {
+            // A founder, a few rounds of two peers that say little; then the node comes back.
+            let round = [&[8, 1, 0, 0, 0, 0, 0, 0][..], &[0; 49], &[8, 2], &[0; 55], &[0, 0]].concat();
+            let steps = [&[service, 4, 0, 0, 5, 1][..], &round.repeat(12), &[4, 0, 1, 0, 0, 0, 0]].concat();
+            self.add("rounds", &steps);
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod frames;
 mod input;
 mod membership;
 mod responder;
+mod rounds;
 
 /// A name and the function that must survive all bytes.
 #[derive(Clone, Copy, Debug)]
@@ -22,13 +23,15 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 13] = [
     Target { name: "frame", run: frames::frame },
     Target { name: "packet", run: frames::packet },
     Target { name: "datagram", run: frames::datagram },
     Target { name: "responder", run: responder::responder },
     Target { name: "card", run: card::card },
     Target { name: "kv-message", run: card::kv_message },
+    Target { name: "rounds-message", run: rounds::message },
+    Target { name: "rounds", run: rounds::node },
     Target { name: "membership", run: membership::membership },
     Target { name: "history", run: files::history },
     Target { name: "fault-plan", run: files::fault_plan },

@@ -337,7 +337,10 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
             }
             (kind, Phase::Joining) if kind == Kind::Round as u8 && is_contact && self.asking => {
                 let head = self.parse(bytes)?.head;
-                if let Some((ahead, members)) = head.next.filter(|(_, members)| members.contains(self.node)) {
+                let fits = |members: &Members| {
+                    members.contains(self.node) && members.len() <= self.parameters.members_max()
+                };
+                if let Some((ahead, members)) = head.next.filter(|(_, members)| fits(members)) {
                     let ahead = u64::from(ahead);
                     let begin = self.timer.begin_of_sender(now) + self.parameters.period * ahead;
                     self.enter(head.round + ahead, head.epoch.wrapping_add(1), members, begin, io);

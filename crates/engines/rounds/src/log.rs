@@ -14,7 +14,7 @@ use weft_kv::{Operation, SESSION_WINDOW, Status as Outcome};
 use weft_waist::{Caller, Epoch, Io, Message, NodeId, NodeSet};
 
 use crate::algorithm::Decision;
-use crate::message::Status;
+use crate::message::{ROUNDS_MAX, Status};
 use crate::parameters::Parameters;
 use crate::service::{Context, Queue, Service};
 
@@ -172,7 +172,8 @@ impl State {
         let [executed, version, value, sessions] = [0, 8, 16, 24].map(|at| be64(bytes, at));
         let (value, sessions) = (value.min(1 << 16) as usize, sessions.min(CLIENTS as u64) as usize);
         let sessions_at = Self::HEADER + padded(value);
-        if bytes.len() != sessions_at + sessions * Session::BYTES || value > self.value.capacity() {
+        let fits = bytes.len() == sessions_at + sessions * Session::BYTES && value <= self.value.capacity();
+        if !fits || executed >= ROUNDS_MAX {
             return false;
         }
         let outcome = |code: u64| {
@@ -312,6 +313,7 @@ impl Register {
         let (after, part, parts) = (be64(header, 0), field(8), field(10));
         let last = part + 1 == parts;
         if after < arrival.from
+            || after >= ROUNDS_MAX
             || part >= parts
             || parts > 64
             || bytes.len() > PART_BYTES

@@ -145,6 +145,9 @@ pub enum Malformed {
     Field(&'static str),
 }
 
+/// No round is numbered so high: at one round every nanosecond it takes 146 years.
+pub const ROUNDS_MAX: u64 = 1 << 62;
+
 fn exactly(bytes: &[u8], need: usize) -> Result<&[u8], Malformed> {
     if bytes.len() == need { Ok(bytes) } else { Err(Malformed::Length { have: bytes.len(), need }) }
 }
@@ -264,7 +267,7 @@ impl<'a> Round<'a> {
     /// Reads a message with an area of `area_bytes` and a proposal of at most `value_bytes`.
     ///
     /// # Errors
-    /// Wrong length, a longer proposal, or a change that is none.
+    /// Wrong length, a round that no cluster lives to see, a longer proposal, or a change that is none.
     pub fn parse(bytes: &'a [u8], area_bytes: usize, value_bytes: usize) -> Result<Self, Malformed> {
         let proposal_at = Self::proposal_at(area_bytes);
         at_least(bytes, proposal_at)?;
@@ -273,10 +276,13 @@ impl<'a> Round<'a> {
             return Err(Malformed::Field("proposal bytes"));
         }
         exactly(bytes, proposal_at + proposal_bytes)?;
-        let (flags, ahead) = (bytes[11], bytes[11] >> 2);
+        let (round, flags, ahead) = (be64(bytes, 0), bytes[11], bytes[11] >> 2);
+        if round >= ROUNDS_MAX {
+            return Err(Malformed::Field("round"));
+        }
         Ok(Self {
             head: Head {
-                round: be64(bytes, 0),
+                round,
                 epoch: be16(bytes, 8),
                 members: Members::from_bits(bytes[10]),
                 next: (ahead > 0).then_some((ahead, Members::from_bits(bytes[15]))),
@@ -464,7 +470,7 @@ mod tests {
     proptest! {
         #[test]
         fn rounds_survive_the_wire(
-            (round, epoch, members, next) in (any::<u64>(), any::<u16>(), members(), prop::option::of((1u8..64, members()))),
+            (round, epoch, members, next) in (0..ROUNDS_MAX, any::<u16>(), members(), prop::option::of((1u8..64, members()))),
             (change, bytes) in proposal(),
             area in prop::collection::vec(any::<u8>(), 0..100),
         ) {
