@@ -351,6 +351,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
                 self.end_round(io);
             }
             (kind, Phase::Running) if kind == Kind::Join as u8 => self.membership.ask(from),
+            (kind, Phase::Running) if kind == Kind::Start as u8 => self.counters.dropped_not_member += 1,
             (_, Phase::Running) => {
                 if !self.service.deliver(from, message, &self.context(), io) {
                     let (algorithm, mut outlet) = self.outlet(io);

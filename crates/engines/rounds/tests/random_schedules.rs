@@ -96,6 +96,18 @@ fn beyond_the_assumptions_nodes_stop_and_never_disagree() {
     assert!(fences > 0, "nobody ever stopped");
 }
 
+/// A long campaign: `cargo test --release -p weft-rounds --test random_schedules -- --ignored`.
+#[test]
+#[ignore = "takes a minute"]
+fn a_long_campaign() {
+    random_schedules(10_000..10_300, 3, Faults::all(faulty(3)), 4);
+    random_schedules(20_000..20_200, 4, Faults::all(faulty(4)), 4);
+    random_schedules(30_000..30_400, 5, Faults::all(faulty(5)), 4);
+    random_schedules(40_000..40_100, 5, Faults::all(faulty(5)), 8);
+    random_schedules(50_000..50_100, 7, Faults::all(faulty(7)), 8);
+    random_schedules(60_000..60_050, 8, Faults { omission: 150, ..Faults::all(faulty(8)) }, 8);
+}
+
 #[test]
 fn one_seed_is_one_run() {
     let runs = [0, 1].map(|_| {
