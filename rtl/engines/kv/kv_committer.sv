@@ -3,8 +3,8 @@
 //
 // The caller's answer goes first, together with the record; nobody waits for an entry that this node leads. The change of
 // the table comes after all answers that take their value from the window have been handed on, since the entry's place
-// is free when the table reports it. Each entry makes one change that counts; that of one that changes nothing, or that
-// lies in a bucket which a joining node has yet to get, deletes what is older than version 0: nothing.
+// is free when the table reports it. Each entry makes one change that counts; that of one that changes nothing deletes
+// what is older than version 0: nothing.
 //
 // Latency: 2 cycles from a length to the answer and the rest, when nothing else is inside. Throughput: an entry in 3
 // cycles; in 6 and 4 for each read if reads may wait for it. Order: of the numbers within a stream; streams take fair turns.
@@ -28,17 +28,9 @@ module kv_committer
   output window_count_t [Streams-1:0] reached_o,
 
   // The view, and whether the node may answer reads.
-  input epoch_t                  epoch_i,
-  input node_set_t               full_i,
-  input logic                    serves_i,
-  // What of the table is there: all of it, of these streams all, of `source_i`, if joining, what is before the cursor and its
-  // bucket if the way is not 0.
-  input logic                    complete_i,
-  input logic      [Streams-1:0] done_i,
-  input logic                    joining_i,
-  input stream_t                 source_i,
-  input bucket_t                 cursor_bucket_i,
-  input way_t                    cursor_way_i,
+  input epoch_t    epoch_i,
+  input node_set_t full_i,
+  input logic      serves_i,
 
   // Entries of the window. What is read, and taken, stays until the next time. Numbers are modulo twice the window, too.
   output logic    read_valid_o,
@@ -158,19 +150,13 @@ module kv_committer
   window_place_t place;
   logic          changes;
   logic          deletes;
-  logic          held;
-  logic          applies;
   logic          has_value;
   logic          may_apply;
 
   assign place = window_place_t'(number_q - 1'b1);
   assign changes = read_i.status == StatusOk;
   assign deletes = read_i.operation == Delete;
-  assign held = complete_i || done_i[stream_q] || (joining_i && source_i == stream_q
-      && (read_i.place.bucket < cursor_bucket_i
-      || (read_i.place.bucket == cursor_bucket_i && cursor_way_i != '0)));
-  assign applies = changes && held;
-  assign has_value = applies && !deletes && read_i.value_bytes != '0;
+  assign has_value = changes && !deletes && read_i.value_bytes != '0;
   // Only entries of others that change something have reads that wait.
   assign may_apply = read_i.led || !changes || progress_q.reads;
 
@@ -219,11 +205,11 @@ module kv_committer
 
   assign apply_valid_o = handle && may_apply && !progress_q.apply;
   assign apply_o = '{
-          deletes: deletes || !applies,
-          newer_only: !applies,
+          deletes: deletes || !changes,
+          newer_only: !changes,
           key: read_i.key,
           place: read_i.place,
-          version: applies ? read_i.version : '0,
+          version: changes ? read_i.version : '0,
           value_bytes: has_value ? read_i.value_bytes : '0,
           reserved: read_i.reserved,
           counts: 1'b1,

@@ -295,7 +295,7 @@ module kv_intake
           identified: finding_q.identified,
           asker: '{caller: event_q.caller, client: client, request: request},
           operation: finding_q.operation,
-          status: kv_pkg::status_e'(first[19:16]),
+          status: reply_status_e'(first[19:16]),
           epoch: first[63:32],
           number: second[39:0],
           accepted: second[39:0],

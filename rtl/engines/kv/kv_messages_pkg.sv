@@ -49,7 +49,7 @@ package kv_messages_pkg;
                  << (BeatBits - 8 * RequestHeaderBytes));
   endfunction
 
-  function automatic logic [BeatBits-1:0] reply_header(status_e status, value_bytes_t value_bytes, epoch_t epoch,
+  function automatic logic [BeatBits-1:0] reply_header(reply_status_e status, value_bytes_t value_bytes, epoch_t epoch,
                                                        logic [63:0] client, logic [63:0] request, version_t version,
                                                        node_set_t full);
     return lanes(BeatBits'({8'(status), 8'd0, 16'(value_bytes), epoch, client, request, version, full, 48'd0})
@@ -57,7 +57,7 @@ package kv_messages_pkg;
   endfunction
 
   function automatic logic [BeatBits-1:0] write_header(
-      epoch_t epoch, operation_kind_e operation, status_e status, value_bytes_t value_bytes, number_t number,
+      epoch_t epoch, operation_kind_e operation, reply_status_e status, value_bytes_t value_bytes, number_t number,
       number_t committed, logic [63:0] client, logic [63:0] request, version_t version, key_t key);
     return lanes(BeatBits'({epoch, 8'(operation), 8'(status), 16'(value_bytes), 64'(number), 64'(committed), client,
                             request, version, key}) << (BeatBits - 8 * WriteHeaderBytes));
@@ -89,9 +89,9 @@ package kv_messages_pkg;
   // Whole messages, as they are given to kv_outgoing.
 
   // The answer to `asker`; its value, if it has one, comes from `source`.
-  function automatic outgoing_t reply(asker_t asker, status_e status, version_t version, epoch_t epoch, node_set_t full,
-                                      value_source_e source, value_bytes_t value_bytes, stream_t stream,
-                                      window_place_t place);
+  function automatic outgoing_t reply(asker_t asker, reply_status_e status, version_t version, epoch_t epoch,
+                                      node_set_t full, value_source_e source, value_bytes_t value_bytes,
+                                      stream_t stream, window_place_t place);
     outgoing_t message;
     message.reply = 1'b1;
     message.to = '0;
@@ -107,7 +107,7 @@ package kv_messages_pkg;
   endfunction
 
   // The answer to `asker` without a value.
-  function automatic outgoing_t plain_reply(asker_t asker, status_e status, version_t version, epoch_t epoch,
+  function automatic outgoing_t plain_reply(asker_t asker, reply_status_e status, version_t version, epoch_t epoch,
                                             node_set_t full);
     return reply(asker, status, version, epoch, full, ValueNone, '0, '0, '0);
   endfunction

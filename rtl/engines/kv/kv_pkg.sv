@@ -84,7 +84,7 @@ package kv_pkg;
     StatusNotServing = 4'd6,
     StatusSessionsFull = 4'd7,
     StatusBadRequest = 4'd8
-  } status_e;
+  } reply_status_e;
 
   typedef enum logic [2:0] {
     RoleOutside,
@@ -125,7 +125,7 @@ package kv_pkg;
     logic            identified;   // OpBadRequest
     asker_t          asker;        // OpRequest, OpBadRequest; of OpWrite client and request
     operation_kind_e operation;
-    status_e         status;       // OpWrite
+    reply_status_e   status;       // OpWrite
     epoch_t          epoch;
     number_t         number;       // OpWrite; what does not fit in 40 bits makes the message malformed
     number_t         accepted;     // OpAcknowledge
@@ -145,7 +145,7 @@ package kv_pkg;
   // An accepted write in the window.
   typedef struct packed {
     operation_kind_e operation;
-    status_e         status;
+    reply_status_e   status;
     logic            led;          // by this node: `asker.caller` is to be answered
     asker_t          asker;
     version_t        version;
@@ -227,7 +227,7 @@ package kv_pkg;
     logic             room;     // SessionBegin
     logic [63:0]      client;
     logic [63:0]      request;
-    status_e          status;   // SessionRecord
+    reply_status_e    status;   // SessionRecord
     version_t         version;  // SessionRecord
     logic [31:0]      index;    // SessionExport
   } session_request_t;
@@ -245,7 +245,7 @@ package kv_pkg;
 
   typedef struct packed {
     session_verdict_e verdict;
-    status_e          status;
+    reply_status_e    status;
     version_t         version;
   } session_answer_t;
 

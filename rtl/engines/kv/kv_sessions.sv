@@ -74,7 +74,7 @@ module kv_sessions
   typedef struct packed {
     request_t request;
     version_t version;
-    status_e  status;
+    reply_status_e status;
   } record_t;
 
   typedef enum logic [4:0] {

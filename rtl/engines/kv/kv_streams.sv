@@ -46,7 +46,6 @@ module kv_streams
   output epoch_t                                            base_o,
   output node_set_t                                         base_members_o,
   output logic                                              serves_o,
-  output logic                                              complete_o,
   // To kv_committer.
   output lengths_t                                          committed_o,
   output logic                                              restart_o,
@@ -179,78 +178,77 @@ module kv_streams
   localparam logic [4:0] TimerTransfer = 5'd18;
 
   // One bit for each state.
-  typedef enum logic [65:0] {
+  typedef enum logic [64:0] {
     // Any operation: read what it needs; what it does; what is said at its end.
-    Start = 66'd1 << 0,
-    Act = 66'd1 << 1,
-    SendReply = 66'd1 << 2,
-    End = 66'd1 << 3,
+    Start = 65'd1 << 0,
+    Act = 65'd1 << 1,
+    SendReply = 65'd1 << 2,
+    End = 65'd1 << 3,
     // Requests.
-    Find = 66'd1 << 4,
-    Lookup = 66'd1 << 5,
-    Wait = 66'd1 << 6,
-    Begin = 66'd1 << 7,
-    Execute = 66'd1 << 8,
-    Seek = 66'd1 << 9,
-    SeekAnswer = 66'd1 << 10,
-    Reserve = 66'd1 << 11,
-    Room = 66'd1 << 12,
-    Push = 66'd1 << 13,
-    Cancel = 66'd1 << 14,
-    CommitAlone = 66'd1 << 15,
+    Find = 65'd1 << 4,
+    Lookup = 65'd1 << 5,
+    Wait = 65'd1 << 6,
+    Begin = 65'd1 << 7,
+    Execute = 65'd1 << 8,
+    Seek = 65'd1 << 9,
+    Reserve = 65'd1 << 10,
+    Room = 65'd1 << 11,
+    Push = 65'd1 << 12,
+    Cancel = 65'd1 << 13,
+    CommitAlone = 65'd1 << 14,
     // Acknowledgements and what is sent again.
-    Ledger = 66'd1 << 16,
-    LedgerCommit = 66'd1 << 17,
-    Resend = 66'd1 << 18,
-    ResendNext = 66'd1 << 19,
-    ResendSend = 66'd1 << 20,
-    Asked = 66'd1 << 21,
+    Ledger = 65'd1 << 15,
+    LedgerCommit = 65'd1 << 16,
+    Resend = 65'd1 << 17,
+    ResendNext = 65'd1 << 18,
+    ResendSend = 65'd1 << 19,
+    Asked = 65'd1 << 20,
     // Timers.
-    Fired = 66'd1 << 22,
-    FollowerAsks = 66'd1 << 23,
-    Bursts = 66'd1 << 24,
-    BurstsTold = 66'd1 << 25,
-    BurstsKnown = 66'd1 << 26,
-    Rearm = 66'd1 << 27,
+    Fired = 65'd1 << 21,
+    FollowerAsks = 65'd1 << 22,
+    Bursts = 65'd1 << 23,
+    BurstsTold = 65'd1 << 24,
+    BurstsKnown = 65'd1 << 25,
+    Rearm = 65'd1 << 26,
     // Operations that run alone.
-    Drain = 66'd1 << 28,
-    Control = 66'd1 << 29,
-    ControlIdle = 66'd1 << 30,
-    ControlCommit = 66'd1 << 31,
-    SweepStream = 66'd1 << 32,
-    SweepNext = 66'd1 << 33,
-    SweepTaken = 66'd1 << 34,
-    SweepEntry = 66'd1 << 35,
-    SweepCancel = 66'd1 << 36,
-    SweepReply = 66'd1 << 37,
-    Clear = 66'd1 << 38,
-    ClearWait = 66'd1 << 39,
-    ViewSet = 66'd1 << 40,
-    ViewFill = 66'd1 << 41,
-    LeaveStop = 66'd1 << 42,
-    LeaveForget = 66'd1 << 43,
-    Forget = 66'd1 << 44,
-    ForgetSessions = 66'd1 << 45,
-    ForgetTable = 66'd1 << 46,
-    ForgetCuts = 66'd1 << 47,
-    Enter = 66'd1 << 48,
-    JoinAsk = 66'd1 << 49,
-    Joined = 66'd1 << 50,
-    SealTell = 66'd1 << 51,
-    SealPace = 66'd1 << 52,
-    Decide = 66'd1 << 53,
-    Decided = 66'd1 << 54,
-    Undecided = 66'd1 << 55,
-    Lose = 66'd1 << 56,
-    Cut = 66'd1 << 57,
-    CutRemembered = 66'd1 << 58,
-    Heard = 66'd1 << 59,
-    HeardTell = 66'd1 << 60,
-    Taken = 66'd1 << 61,
-    BurstsTell = 66'd1 << 62,
-    AskedSend = 66'd1 << 63,
-    ControlCommits = 66'd1 << 64,
-    ControlCommitted = 66'd1 << 65
+    Drain = 65'd1 << 27,
+    Control = 65'd1 << 28,
+    ControlIdle = 65'd1 << 29,
+    ControlCommit = 65'd1 << 30,
+    SweepStream = 65'd1 << 31,
+    SweepNext = 65'd1 << 32,
+    SweepTaken = 65'd1 << 33,
+    SweepEntry = 65'd1 << 34,
+    SweepCancel = 65'd1 << 35,
+    SweepReply = 65'd1 << 36,
+    Clear = 65'd1 << 37,
+    ClearWait = 65'd1 << 38,
+    ViewSet = 65'd1 << 39,
+    ViewFill = 65'd1 << 40,
+    LeaveStop = 65'd1 << 41,
+    LeaveForget = 65'd1 << 42,
+    Forget = 65'd1 << 43,
+    ForgetSessions = 65'd1 << 44,
+    ForgetTable = 65'd1 << 45,
+    ForgetCuts = 65'd1 << 46,
+    Enter = 65'd1 << 47,
+    JoinAsk = 65'd1 << 48,
+    Joined = 65'd1 << 49,
+    SealTell = 65'd1 << 50,
+    SealPace = 65'd1 << 51,
+    Decide = 65'd1 << 52,
+    Decided = 65'd1 << 53,
+    Undecided = 65'd1 << 54,
+    Lose = 65'd1 << 55,
+    Cut = 65'd1 << 56,
+    CutRemembered = 65'd1 << 57,
+    Heard = 65'd1 << 58,
+    HeardTell = 65'd1 << 59,
+    Taken = 65'd1 << 60,
+    BurstsTell = 65'd1 << 61,
+    AskedSend = 65'd1 << 62,
+    ControlCommits = 65'd1 << 63,
+    ControlCommitted = 65'd1 << 64
   } state_e;
 
   state_e state_d;
@@ -303,7 +301,6 @@ module kv_streams
   assign full_o = full_q;
   assign base_o = base_q;
   assign base_members_o = base_members_q;
-  assign complete_o = complete_q;
   assign serves_o = serves_q;
 
   // may_serve
@@ -749,7 +746,7 @@ module kv_streams
   logic granted_q, granted_d;
   session_verdict_e verdict_q;
   // What the request is answered with, and then what the entry says.
-  status_e status_q, status_d;
+  reply_status_e status_q, status_d;
   version_t version_q;  // that was recorded
   logic answered_q, answered_d;  // it is the answer
   // The key's newest accepted state, if known.
@@ -789,7 +786,7 @@ module kv_streams
   } about_e;
   about_e                about;
   asker_t                asker;
-  status_e               message_status;
+  reply_status_e         message_status;
   version_t              message_version;
   value_bytes_t          message_value;
   logic            [1:0] message_flags;  // asks, gap
@@ -911,18 +908,22 @@ module kv_streams
   assign act_serves = in_act && op_i.kind == OpRequest && serves_q;
   assign act_writes = act_serves && !is_get && leads_q;
 
+  // A key that is there after all that is pending has its way, or will have it when the next write of it is applied. A put of
+  // another one takes a way in reserve, whatever the table holds.
+  logic begin_reserves;
+  assign begin_reserves = at(
+      Begin
+  ) && is_put && !reserve_sent_q && (find_done_i && !find_hit_i || find_known_q && !exists_q);
+
   // In Execute.
-  logic admitted, execute_seeks, execute_finds, execute_asks;
+  logic admitted, has_way, execute_asks;
   assign admitted = verdict_q == SeenAdmitted || planted(
       BugDuplicateApply
   ) && verdict_q != SeenNoRoom && verdict_q != SeenRefused;
-  assign execute_seeks = at(Execute) && !release_q && admitted && !(is_put && granted_q);
-  assign execute_finds = execute_seeks && !find_known_q;
-  assign execute_asks = execute_seeks && find_known_q && !found_q && !retried_q;
+  assign has_way = exists_q || granted_q;
+  assign execute_asks = at(Execute) && !release_q && admitted && !(is_put && has_way) && !found_q && !retried_q;
 
-  assign find_valid_o = act_serves && is_get || act_writes && !is_put || at(
-      Begin
-  ) && !is_put && !find_sent_q || execute_finds;
+  assign find_valid_o = act_serves && (is_get || leads_q) || at(Begin) && !find_sent_q;
   assign find_stream_o = stream_q;
   assign find_key_o = op_i.key;
   assign find_place_o = op_i.place;
@@ -957,11 +958,7 @@ module kv_streams
     if (at(ForgetSessions)) session_o.command = SessionClear;
   end
 
-  assign reserve_valid_o = act_writes && is_put || at(
-      Begin
-  ) && is_put && !reserve_sent_q || at(
-      Reserve
-  ) && !reserve_sent_q;
+  assign reserve_valid_o = begin_reserves || at(Reserve) && !reserve_sent_q;
   assign reserve_bucket_o = op_i.place.bucket;
 
   assign lookup_valid_o = at(Find) && find_done_i && !find_hit_i || at(Lookup) && !found_q || execute_asks;
@@ -1013,7 +1010,7 @@ module kv_streams
   assign controls_value = command_q.command == ViewHear || command_q.command == TransferTake;
   assign value_controlled_o = command_valid_o && controls_value;
   assign commit_done_o = at(ControlCommitted) && committer_idle_i;
-  assign result_ready_o = at(SeekAnswer);
+  assign result_ready_o = at(Seek);
 
   // ===== What happens =====
 
@@ -1151,8 +1148,7 @@ module kv_streams
               state_d = SendReply;
             end else begin
               session_sent_d = session_ready_i;
-              reserve_sent_d = is_put && reserve_ready_i;
-              find_sent_d = !is_put && find_ready_i;
+              find_sent_d = find_ready_i;
               state_d = Begin;
             end
           end
@@ -1394,9 +1390,9 @@ module kv_streams
 
       |(state_q & Begin): begin
         if (session_ready_i) session_sent_d = 1'b1;
-        if (reserve_ready_i) reserve_sent_d = 1'b1;
+        if (begin_reserves && reserve_ready_i) reserve_sent_d = 1'b1;
         if (find_ready_i) find_sent_d = 1'b1;
-        if (session_known_q && (is_put ? reserve_known_q : find_known_q)) state_d = Execute;
+        if (session_known_q && find_known_q && (!is_put || exists_q || reserve_known_q)) state_d = Execute;
       end
 
       |(state_q & Execute): begin
@@ -1419,15 +1415,12 @@ module kv_streams
             events.duplicates_ignored = verdict_q == SeenIgnored;
           end
           state_d = verdict_q == SeenIgnored ? End : SendReply;
-        end else if (is_put && granted_q) begin
+        end else if (is_put && has_way) begin
           status_d = StatusOk;
           state_d  = Push;
-        end else if (!find_known_q) begin
-          // The bucket may be full, unless the key is there.
-          if (find_ready_i) state_d = Seek;
         end else if (!found_q && !retried_q) begin
-          // Neither: the table knows.
-          if (lookup_ready_i) state_d = SeekAnswer;
+          // Only the table knows. Of a put: the bucket may be full, unless the key is there.
+          if (lookup_ready_i) state_d = Seek;
         end else if (op_i.operation == Delete) begin
           status_d = StatusOk;
           if (!exists_q) begin
@@ -1445,10 +1438,6 @@ module kv_streams
       end
 
       |(state_q & Seek): begin
-        if (find_known_q) state_d = Execute;
-      end
-
-      |(state_q & SeekAnswer): begin
         if (result_valid_i) begin
           exists_d  = result_i.found;
           current_d = result_i.version;

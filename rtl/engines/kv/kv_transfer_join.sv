@@ -13,61 +13,58 @@ module kv_transfer_join
   import kv_pkg::*;
   import kv_messages_pkg::*;
 (
-  input  logic                           clk_i,
-  input  logic                           rst_ni,
-  input  epoch_t                         epoch_i,
-  input  node_set_t                      full_i,
+  input  logic                    clk_i,
+  input  logic                    rst_ni,
+  input  epoch_t                  epoch_i,
+  input  node_set_t               full_i,
   // Lengths of the stream `source_o`.
-  input  number_t                        accepted_i,
-  input  number_t                        committed_i,
+  input  number_t                 accepted_i,
+  input  number_t                 committed_i,
   // `leader_i` leads `partition_o` in the second cycle in which that is there.
-  output partition_t                     partition_o,
-  input  node_t                          leader_i,
+  output partition_t              partition_o,
+  input  node_t                   leader_i,
   // TransferBegin, TransferStop, TransferAsk or TransferTake.
-  input  logic                           command_valid_i,
-  input  control_command_t               command_i,
-  output logic                           answer_valid_o,
-  output control_answer_t                answer_o,
-  output logic                           joining_o,
-  output logic                           complete_o,
-  output logic             [Streams-1:0] done_o,
-  output stream_t                        source_o,
-  output bucket_t                        cursor_bucket_o,
-  output way_t                           cursor_way_o,
-  input  logic                           word_valid_i,
-  output logic                           word_ready_o,
-  input  logic             [       63:0] word_i,
-  input  logic                           word_last_i,
-  input  logic                           word_partial_i,
-  output logic                           commit_valid_o,
-  output number_t                        commit_o,
-  input  logic                           commit_done_i,
-  output logic                           hash_valid_o,
-  output key_t                           hash_key_o,
-  input  logic                           hash_done_i,
-  input  place_t                         hash_place_i,
-  output logic                           apply_valid_o,
-  input  logic                           apply_ready_i,
-  output apply_t                         apply_o,
-  output logic                           apply_value_valid_o,
-  input  logic                           apply_value_ready_i,
-  output beat_t                          apply_value_o,
-  output logic                           session_valid_o,
-  input  logic                           session_ready_i,
-  output session_request_t               session_o,
-  input  logic                           session_answer_valid_i,
+  input  logic                    command_valid_i,
+  input  control_command_t        command_i,
+  output logic                    answer_valid_o,
+  output control_answer_t         answer_o,
+  output logic                    joining_o,
+  output logic                    complete_o,
+  output stream_t                 source_o,
+  input  logic                    word_valid_i,
+  output logic                    word_ready_o,
+  input  logic             [63:0] word_i,
+  input  logic                    word_last_i,
+  input  logic                    word_partial_i,
+  output logic                    commit_valid_o,
+  output number_t                 commit_o,
+  input  logic                    commit_done_i,
+  output logic                    hash_valid_o,
+  output key_t                    hash_key_o,
+  input  logic                    hash_done_i,
+  input  place_t                  hash_place_i,
+  output logic                    apply_valid_o,
+  input  logic                    apply_ready_i,
+  output apply_t                  apply_o,
+  output logic                    apply_value_valid_o,
+  input  logic                    apply_value_ready_i,
+  output beat_t                   apply_value_o,
+  output logic                    session_valid_o,
+  input  logic                    session_ready_i,
+  output session_request_t        session_o,
+  input  logic                    session_answer_valid_i,
   // StateRequests.
-  input  logic                           room_i,
-  output logic                           write_o,
-  output logic             [        7:0] write_index_o,
-  output logic             [       63:0] write_word_o,
-  output logic                           close_valid_o,
-  input  logic                           close_ready_i,
-  output logic                           installed_o,
-  output logic                           stale_o,
-  output logic                           malformed_o,
-  output logic                           wrong_role_o,
-  output logic                           contradiction_o
+  input  logic                    room_i,
+  output logic                    write_o,
+  output logic             [ 7:0] write_index_o,
+  output logic             [63:0] write_word_o,
+  output logic                    close_valid_o,
+  input  logic                    close_ready_i,
+  output logic                    installed_o,
+  output logic                    stale_o,
+  output logic                    malformed_o,
+  output logic                    wrong_role_o,
+  output logic                    contradiction_o
 );
 
   // Words of a chunk behind its header that can be stored.
@@ -130,7 +127,7 @@ module kv_transfer_join
   key_t key_q;
   logic [63:0] client_q;
   logic [63:0] request_q;
-  kv_pkg::status_e status_q;
+  reply_status_e status_q;
   value_bytes_t bytes_q;
   place_t place_q;
   logic hash_asked_q;
@@ -145,10 +142,7 @@ module kv_transfer_join
   assign full = full_i[Streams-1:0];
   assign joining_o = joining_q;
   assign complete_o = complete_q;
-  assign done_o = done_q;
   assign source_o = source_q;
-  assign cursor_bucket_o = cursor_q[$clog2(Ways)+:$bits(bucket_t)];
-  assign cursor_way_o = cursor_q[$clog2(Ways)-1:0];
 
   // The store.
 
@@ -486,7 +480,7 @@ module kv_transfer_join
     if (state_q == Length) bytes_q <= value_bytes_t'(word[63:48]);
     if (state_q == Key && store_loaded_q) key_q <= key_t'({key_q, word});
     if (state_q == SessionRequest) request_q <= word;
-    if (state_q == SessionStatus) status_q <= kv_pkg::status_e'(word[59:56]);
+    if (state_q == SessionStatus) status_q <= reply_status_e'(word[59:56]);
     hash_asked_q <= state_q == Hash;
     if (hash_done_i) place_q <= hash_place_i;
 

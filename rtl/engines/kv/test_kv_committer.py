@@ -53,8 +53,7 @@ class Commit:
 
     async def start(self, **inputs):
         defaults = {
-            "committed_i": 0, "restart_i": 0, "epoch_i": 9, "full_i": 0x0305, "serves_i": 1, "complete_i": 1, "done_i": 0,
-            "joining_i": 0, "source_i": 0, "cursor_bucket_i": 0, "cursor_way_i": 0, "read_done_i": 0, "take_done_i": 0,
+            "committed_i": 0, "restart_i": 0, "epoch_i": 9, "full_i": 0x0305, "serves_i": 1, "read_done_i": 0, "take_done_i": 0,
         }
         self.view = {**defaults, **inputs}
         await self.bench.start(**self.view)
@@ -125,7 +124,7 @@ class Commit:
                 assert held is None
             await FallingEdge(dut.clk_i)
 
-    def expect(self, at, readers, held=True, serves=True):
+    def expect(self, at, readers, serves=True):
         """What is to happen because of an entry: the items of each neighbour, in order."""
         one, (stream, number) = self.entries[at], at
         place = (number - 1) % 256
@@ -143,7 +142,7 @@ class Commit:
             else:
                 answers.append(reply(read, OK, one["version"], self.view, one["value_bytes"]))
         apply = {"key": one["key"], "place": one["place"], "reserved": one["reserved"], "counts": 1, "stream": stream}
-        if changes and held:
+        if changes:
             apply |= {"deletes": int(deletes), "newer_only": 0, "version": one["version"], "value_bytes": one["value_bytes"]}
         else:
             apply |= {"deletes": 1, "newer_only": 1, "version": 0, "value_bytes": 0}
@@ -182,11 +181,10 @@ class Commit:
         raise AssertionError("never idle")
 
 
-async def run(dut, seed, rate, serves=1, **join):
+async def run(dut, seed, rate, serves=1):
     commit = Commit(dut, seed, rate)
-    await commit.start(serves_i=serves, **join)
+    await commit.start(serves_i=serves)
     chance, numbers, expected = commit.chance, [0] * STREAMS, {}
-    bucket, way = join.get("cursor_bucket_i", 0), join.get("cursor_way_i", 0)
     for _ in range(80):
         stream = chance.choice((0, 0, 1, 5, 7))
         for _ in range(chance.choice((1, 1, 2, 9))):
@@ -196,11 +194,8 @@ async def run(dut, seed, rate, serves=1, **join):
             readers = []
             if stream != 0 and one["status"] == OK:
                 readers = [asker(chance) for _ in range(chance.choice((0, 0, 0, 1, 2, 4)))]
-            held = join.get("complete_i", 1) or join.get("done_i", 0) >> stream & 1
-            if join.get("joining_i") and join["source_i"] == stream:
-                held = held or one["place"]["bucket"] < bucket or (one["place"]["bucket"] == bucket and way > 0)
             commit.readers[at] = list(readers)
-            expected[at] = commit.expect(at, readers, bool(held), bool(serves))
+            expected[at] = commit.expect(at, readers, bool(serves))
         commit.commit(stream, numbers[stream])
         await commit.bench.cycles(chance.choice((0, 3, 20, 60)))
     await commit.done()
@@ -246,12 +241,6 @@ async def an_answer_stays_as_it_was_offered(dut):
         for _, prefix, item in commit.order if prefix == "outgoing"
     )
     assert statuses.keys() == {(OK, 64), (NOT_SERVING, 0)} and statuses.total() == 59
-
-
-@cocotb.test(timeout_time=200, timeout_unit="us")
-@cocotb.parametrize(way=[0, 1])
-async def a_joining_node_changes_what_it_holds(dut, way):
-    await run(dut, 5 + way, 0.7, complete_i=0, done_i=0b10, joining_i=1, source_i=5, cursor_bucket_i=20, cursor_way_i=way)
 
 
 @cocotb.test(timeout_time=200, timeout_unit="us")

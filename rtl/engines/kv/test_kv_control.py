@@ -530,15 +530,12 @@ async def joins_from_everyone(dut):
 
         answer = await control.command("TransferBegin")
         assert answer["asked"] and int(dut.joining_o.value) and not int(dut.complete_o.value)
-        done = 0
         for step, source in enumerate([*model.members(full), model.members(full)[0]]):
             last_step = step == len(model.members(full))
             cursor = 0
             await asked(last_step, source, cursor)
             while cursor != model.END:
-                assert int(dut.source_o.value) == source and int(dut.done_o.value) == done
-                assert int(dut.cursor_bucket_o.value) == cursor >> 5
-                assert int(dut.cursor_way_o.value) == cursor & 31
+                assert int(dut.source_o.value) == source
                 leads = lambda partition: model.leader(full, partition) == source  # noqa: B023, E731
                 source_tag[source] = max(source_tag[source], control.committed[source]) + chance.randrange(3)
                 if last_step:
@@ -666,7 +663,6 @@ async def joins_from_everyone(dut):
                     complete = last_step and cursor == model.END
                     assert answer["asked"] == (not complete and last == 1)
                     if cursor == model.END:
-                        done |= 1 << source
                         break
                     if last:
                         await asked(last_step, source, cursor)
@@ -679,7 +675,7 @@ async def joins_from_everyone(dut):
         assert not answer["asked"] and not answer["moved"]
         assert await control.messages() == []
     await control.command("TransferStop")
-    assert not int(dut.complete_o.value) and not int(dut.done_o.value)
+    assert not int(dut.complete_o.value)
     await control.command("TransferStop", take=1)
     control.full, attempt = 0b100, 0
     await control.command("TransferBegin")

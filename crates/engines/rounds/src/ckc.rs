@@ -1,0 +1,190 @@
+//! CKC: the consensus of every round, a window of instances at a time.
+//!
+//! One instance begins with every round. In that round each member's message carries its proposal; in the rounds that
+//! follow, a record of 12 bytes says who holds whose proposal, until that is decided. A proposal travels once, and once
+//! more only to who lacks it when it is decided.
+
+use weft_waist::Message;
+
+use crate::algorithm::{Algorithm, Contradiction, Decision, Fence, Inspect, Output};
+use crate::instance::{Instance, Receipt, Record};
+use crate::members::Members;
+use crate::message::{Fetch, Kind, Malformed, Proposal, Value};
+use crate::parameters::Parameters;
+use crate::window::Window;
+
+/// The consensus over a window of instances.
+#[derive(Clone, Debug)]
+pub struct Ckc {
+    parameters: Parameters,
+    node: usize,
+    round: u64,
+    window: Window,
+}
+
+impl Ckc {
+    /// The instances whose consensus has the running round among its rounds, oldest first, with their place in the area.
+    fn in_flight(&self) -> impl Iterator<Item = (u64, usize)> + use<> {
+        let (round, window) = (self.round, self.parameters.window);
+        (0..window).filter_map(move |place| {
+            let instance = (round + place).checked_sub(window)?;
+            Some((instance, place as usize * Record::BYTES))
+        })
+    }
+
+    /// The proposals of the round that ends have all come that will count: this is what the node holds.
+    fn open_consensus(&mut self) {
+        let (node, parameters) = (self.node, &self.parameters);
+        if let Some(slot) = self.window.get_mut(self.round) {
+            let quorums = parameters.quorums(slot.members.len());
+            let instance = Instance::open(node, slot.members, quorums, slot.held);
+            #[cfg(feature = "planted-bugs")]
+            let instance = instance.with_planted(parameters.planted_bug);
+            slot.consensus = Some(instance);
+        }
+    }
+
+    /// Asks one holder for what is decided and lacking, and if that was of no avail all of them: one is correct.
+    fn fetch(&mut self, instance: u64, output: &mut dyn Output) {
+        let (node, round) = (self.node, self.round);
+        let Some(slot) = self.window.get_mut(instance) else { return };
+        let (wanted, Some(consensus)) = (slot.lacking(), &slot.consensus) else { return };
+        if wanted.is_empty() {
+            return;
+        }
+        let known =
+            wanted.iter().map(|member| consensus.holders(member)).fold(Members::EMPTY, Members::union);
+        let holders = if known.is_empty() { slot.members } else { known }.without(node);
+        let rank = (round + node as u64) % holders.len().max(1) as u64;
+        let one = holders.iter().nth(rank as usize).map_or(Members::EMPTY, Members::only);
+        let to = if slot.asked { holders } else { one };
+        slot.asked = true;
+        let fetch = Fetch { instance, wanted };
+        output.send(to, Kind::Fetch as u8, &[&fetch.encode()]);
+    }
+
+    /// Tells all that is decided, complete and next in order.
+    fn release(&mut self, output: &mut dyn Output) {
+        while let Some((instance, decision)) = self.window.complete() {
+            for proposer in decision.iter() {
+                let proposal = self.window.proposal(instance, proposer).expect("nothing is lacking");
+                if !proposal.bytes.is_empty() {
+                    output.decide(&Decision { instance, proposer, proposal });
+                }
+            }
+            output.close(instance);
+            self.window.release();
+        }
+    }
+}
+
+impl Algorithm for Ckc {
+    const ID: u8 = 1;
+
+    fn new(parameters: &Parameters) -> Self {
+        let window = Window::new(parameters.slots(), parameters.value_bytes);
+        Self { parameters: parameters.clone(), node: 0, round: 0, window }
+    }
+
+    fn area_bytes(&self) -> usize {
+        self.parameters.window as usize * Record::BYTES
+    }
+
+    fn start(&mut self, node: usize, first: u64) {
+        self.node = node;
+        self.window.start(first);
+    }
+
+    fn begin(&mut self, round: u64, members: Members, proposal: &Proposal<'_>, area: &mut [u8]) {
+        self.round = round;
+        if members.contains(self.node) {
+            self.window.open(round, members);
+            self.window.store(round, self.node, proposal);
+        }
+        for (instance, place) in self.in_flight() {
+            if let Some(consensus) = self.consensus(instance) {
+                area[place..place + Record::BYTES].copy_from_slice(&consensus.record().encode());
+            }
+        }
+    }
+
+    fn receive(&mut self, from: usize, area: &[u8], proposal: &Proposal<'_>) -> Result<(), Contradiction> {
+        let mut result = Ok(());
+        for (instance, place) in self.in_flight() {
+            let consensus = self.window.consensus_mut(instance);
+            if let (Some(consensus), Some(record)) = (consensus, Record::parse(&area[place..]))
+                && consensus.members().contains(from)
+                && consensus.receive(from, &record) == Receipt::Contradiction
+            {
+                result = Err(Contradiction);
+            }
+        }
+        if self.window.get(self.round).is_some() {
+            self.window.store(self.round, from, proposal);
+        }
+        result
+    }
+
+    fn end(&mut self) -> Result<(), Fence> {
+        for (instance, _) in self.in_flight() {
+            if let Some(consensus) = self.window.consensus_mut(instance) {
+                consensus.end_round();
+            }
+        }
+        self.open_consensus();
+        // The oldest instance has had its last round, and the slot of another is needed again.
+        let oldest = self.round.checked_sub(self.parameters.window);
+        let oldest = oldest.and_then(|oldest| self.window.consensus_mut(oldest));
+        #[cfg(feature = "planted-bugs")]
+        let oldest = oldest.map(|oldest| oldest.guess());
+        let undecided = oldest.is_some_and(|oldest| oldest.decision().is_none());
+        if undecided || !self.window.has_room() { Err(Fence) } else { Ok(()) }
+    }
+
+    fn settle(&mut self, output: &mut dyn Output) {
+        for instance in self.window.instances() {
+            self.fetch(instance, output);
+        }
+        self.release(output);
+    }
+
+    fn deliver(
+        &mut self,
+        from: usize,
+        message: Message<'_>,
+        output: &mut dyn Output,
+    ) -> Result<(), Malformed> {
+        match message.kind {
+            kind if kind == Kind::Fetch as u8 => {
+                let Fetch { instance, wanted } = Fetch::parse(message.payload)?;
+                for proposer in wanted.iter() {
+                    if let Some(proposal) = self.window.proposal(instance, proposer) {
+                        let value = Value { instance, proposer, proposal };
+                        output.send(
+                            Members::only(from),
+                            Kind::Value as u8,
+                            &[&value.header(), proposal.bytes],
+                        );
+                    }
+                }
+            }
+            kind if kind == Kind::Value as u8 => {
+                let Value { instance, proposer, proposal } =
+                    Value::parse(message.payload, self.parameters.value_bytes)?;
+                let asked = self.window.get(instance).is_some_and(|slot| slot.lacking().contains(proposer));
+                if asked {
+                    self.window.store(instance, proposer, &proposal);
+                    self.release(output);
+                }
+            }
+            _ => return Err(Malformed::Field("kind")),
+        }
+        Ok(())
+    }
+}
+
+impl Inspect for Ckc {
+    fn consensus(&self, instance: u64) -> Option<&Instance> {
+        self.window.get(instance).and_then(|slot| slot.consensus.as_ref())
+    }
+}

@@ -1,0 +1,467 @@
+//! The engine: keeps the rounds for an algorithm and the service above it.
+
+use weft_time::Instant;
+use weft_waist::{Caller, Configuration, Engine, EngineState, EngineStatus, Epoch, Event, Io, Message};
+
+use crate::algorithm::{Algorithm, Decision, Output};
+use crate::counters::Counters;
+use crate::members::{MEMBERS_MAX, Members};
+use crate::membership::Membership;
+use crate::message::{Call, Change, Head, Kind, Malformed, Phase, Proposal, Round, SIGNAL_BYTES, Status};
+use crate::parameters::{Parameters, PlantedBug};
+use crate::service::{Context, Service, Streams};
+use crate::timer::RoundTimer;
+
+/// The engine's only timer: the end of a round, or the next time to ask for admission.
+const TIMER_ROUND: u32 = 0;
+
+/// A synchronous algorithm as the engine of one node.
+///
+/// It is idle until the host configures it: as a full member of epoch 1 it is a founder and waits for the start; as a joining
+/// member of any later epoch it asks the full ones to add it. From then on the members are the engine's own matter. A
+/// process that comes back must never be told epoch 1 again as a full member.
+#[derive(Clone, Debug)]
+pub struct Rounds<A, S = Streams> {
+    parameters: Parameters,
+    algorithm: A,
+    service: S,
+    counters: Counters,
+
+    node: usize,
+    phase: Phase,
+    /// The epoch that the host has configured.
+    configured: Epoch,
+    /// Whom to start with, or to ask for admission.
+    contacts: Members,
+    /// A joining node has begun to ask: nothing from a former life of it is under way any more.
+    asking: bool,
+
+    membership: Membership,
+    timer: RoundTimer,
+    /// The next round; the one before it is running if any has begun.
+    next: u64,
+    begun: bool,
+    /// Who was heard in the running round.
+    heard: Members,
+    /// By node: its message of the next round, empty if there is none.
+    early: Vec<Vec<u8>>,
+    /// Where the node's own message is composed.
+    message: Vec<u8>,
+}
+
+impl<A: Algorithm, S: Service> Rounds<A, S> {
+    /// An engine that is told nothing yet.
+    ///
+    /// # Panics
+    /// If the parameters are out of range; see [`Parameters::check`].
+    pub fn new(parameters: Parameters) -> Self {
+        if let Err(error) = parameters.check() {
+            panic!("{error}");
+        }
+        let algorithm = A::new(&parameters);
+        let message_bytes = Round::proposal_at(algorithm.area_bytes()) + parameters.value_bytes;
+        Self {
+            algorithm,
+            service: S::new(&parameters),
+            counters: Counters::default(),
+            node: 0,
+            phase: Phase::Idle,
+            configured: Epoch(0),
+            contacts: Members::EMPTY,
+            asking: false,
+            membership: Membership::new(&parameters),
+            timer: RoundTimer::new(parameters.period, parameters.one_way),
+            next: 0,
+            begun: false,
+            heard: Members::EMPTY,
+            early: (0..MEMBERS_MAX).map(|_| Vec::with_capacity(message_bytes)).collect(),
+            message: vec![0; message_bytes],
+            parameters,
+        }
+    }
+
+    /// What the node is doing: finer than [`Engine::status`].
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The running round, `None` before the first.
+    pub fn round(&self) -> Option<u64> {
+        self.begun.then(|| self.next - 1)
+    }
+
+    /// Who takes part.
+    pub fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// The algorithm.
+    pub fn algorithm(&self) -> &A {
+        &self.algorithm
+    }
+
+    /// The service above it.
+    pub fn service(&self) -> &S {
+        &self.service
+    }
+
+    fn context(&self) -> Context {
+        Context {
+            node: self.node,
+            phase: self.phase,
+            epoch: self.membership.epoch(),
+            members: self.membership.members(),
+        }
+    }
+
+    // Coming and going.
+
+    fn configure(&mut self, now: Instant, configuration: Configuration, io: &mut Io<'_>) {
+        let (node, view) = (configuration.node, configuration.view);
+        let stopped = matches!(self.phase, Phase::Idle | Phase::Fenced | Phase::Left);
+        let contacts =
+            Members::from_nodes(view.full).filter(|full| full.len() <= self.parameters.members_max());
+        match contacts {
+            Some(contacts) if stopped && view.epoch > self.configured && node.index() < MEMBERS_MAX => {
+                if view.joining.contains(node) {
+                    (self.node, self.configured, self.contacts) = (node.index(), view.epoch, contacts);
+                    self.join(now, io);
+                } else if view.full.contains(node) && view.epoch == Epoch(1) && self.phase == Phase::Idle {
+                    (self.node, self.configured, self.contacts) = (node.index(), view.epoch, contacts);
+                    self.phase = Phase::Ready;
+                } else {
+                    self.counters.configurations_ignored += 1;
+                }
+            }
+            _ => self.counters.configurations_ignored += 1,
+        }
+    }
+
+    /// A founder begins its first round at `begin`.
+    fn found(&mut self, begin: Instant, io: &mut Io<'_>) {
+        self.enter(0, 1, self.contacts, begin, io);
+    }
+
+    /// The node takes part from instance `first` on.
+    fn enter(&mut self, first: u64, epoch: u16, members: Members, begin: Instant, io: &mut Io<'_>) {
+        self.phase = Phase::Running;
+        self.membership.start(self.node, first, epoch, members);
+        self.algorithm.start(self.node, first);
+        self.service.start(self.node, first, first == 0, io);
+        (self.next, self.begun) = (first, false);
+        self.early.iter_mut().for_each(Vec::clear);
+        self.begin_at(begin, io);
+    }
+
+    /// The next round is to begin at `begin`.
+    fn begin_at(&mut self, begin: Instant, io: &mut Io<'_>) {
+        self.timer.arm(begin);
+        io.effects.set_timer(TIMER_ROUND, begin);
+    }
+
+    /// Asks to be added, not before everything is over that an earlier life of this node may have said: two nodes with
+    /// one number must not both be heard in one instance.
+    fn join(&mut self, now: Instant, io: &mut Io<'_>) {
+        (self.phase, self.asking) = (Phase::Joining, false);
+        io.effects.set_timer(TIMER_ROUND, now + self.parameters.period * self.parameters.slots());
+    }
+
+    fn ask(&mut self, now: Instant, io: &mut Io<'_>) {
+        self.asking = true;
+        self.send(self.contacts, Kind::Join, &[0; SIGNAL_BYTES], io);
+        io.effects.set_timer(TIMER_ROUND, now + self.parameters.period);
+    }
+
+    /// The node stops: it says nothing and decides nothing until it joins anew.
+    fn stop(&mut self, phase: Phase, io: &mut Io<'_>) {
+        self.phase = phase;
+        self.service.stop(&self.context(), io);
+    }
+
+    fn send(&self, to: Members, kind: Kind, payload: &[u8], io: &mut Io<'_>) {
+        io.effects.send(to.without(self.node).to_nodes(), kind as u8, &[payload]);
+    }
+
+    // Rounds.
+
+    /// The deadline of the running round has come.
+    fn end_round(&mut self, io: &mut Io<'_>) {
+        if self.begun {
+            let unheard = self.membership.members().without(self.node).difference(self.heard);
+            self.counters.unheard += unheard.len() as u64;
+            if self.algorithm.end().is_err() {
+                self.counters.fenced += 1;
+                self.stop(Phase::Fenced, io);
+                return;
+            }
+        }
+        self.begin_round(io);
+        if self.phase == Phase::Running {
+            let (algorithm, mut outlet) = self.outlet(io);
+            algorithm.settle(&mut outlet);
+            self.take_early();
+        }
+    }
+
+    /// Begins the next round and sends this node's message of it.
+    fn begin_round(&mut self, io: &mut Io<'_>) {
+        let round = self.next;
+        (self.next, self.begun, self.heard) = (round + 1, true, Members::EMPTY);
+        self.counters.rounds += 1;
+        self.counters.trimmed += u64::from(self.timer.advance());
+        self.counters.epochs += u64::from(self.membership.advance(round));
+        if self.membership.has_left() {
+            self.stop(Phase::Left, io);
+            return;
+        }
+        let members = self.membership.members();
+        let area_bytes = self.algorithm.area_bytes();
+        let (front, back) = self.message.split_at_mut(Round::proposal_at(area_bytes));
+        let change = self.membership.propose().map(|change| change.encode());
+        let proposal = match &change {
+            Some(change) => Proposal { change: true, bytes: change },
+            None if members.contains(self.node) => {
+                let length = self.service.propose(round, back);
+                Proposal { change: false, bytes: &back[..length] }
+            }
+            None => Proposal::default(),
+        };
+        front.fill(0);
+        self.algorithm.begin(round, members, &proposal, &mut front[Round::HEAD..][..area_bytes]);
+        let (epoch, next) = (self.membership.epoch(), self.membership.next());
+        let head = Head { round, epoch, members, next, algorithm: A::ID };
+        front[..Round::HEAD].copy_from_slice(&Round::head(&head, &proposal));
+        io.effects.send(self.membership.audience().to_nodes(), Kind::Round as u8, &[front, proposal.bytes]);
+        io.effects.set_timer(TIMER_ROUND, self.timer.deadline());
+    }
+
+    /// Messages of the round that has just begun were here already.
+    fn take_early(&mut self) {
+        for from in 0..MEMBERS_MAX {
+            let mut bytes = std::mem::take(&mut self.early[from]);
+            if let Ok(round) = self.parse(&bytes) {
+                self.take(from, &round);
+            }
+            bytes.clear();
+            self.early[from] = bytes;
+        }
+    }
+
+    /// A message of the running round counts.
+    fn take(&mut self, from: usize, round: &Round<'_>) {
+        let head = &round.head;
+        if (head.epoch, head.members) != (self.membership.epoch(), self.membership.members()) {
+            self.counters.dropped_contradiction += 1;
+            return;
+        }
+        self.counters.messages += 1;
+        self.heard = self.heard.with(from);
+        self.membership.hear(from);
+        if self.algorithm.receive(from, round.area, &round.proposal).is_err() {
+            self.counters.dropped_contradiction += 1;
+        }
+    }
+
+    fn parse<'a>(&self, bytes: &'a [u8]) -> Result<Round<'a>, Malformed> {
+        let round = Round::parse(bytes, self.algorithm.area_bytes(), self.parameters.value_bytes)?;
+        if round.head.algorithm == A::ID { Ok(round) } else { Err(Malformed::Field("algorithm")) }
+    }
+
+    /// A message of some round arrives at a node that takes part.
+    fn hear(&mut self, now: Instant, from: usize, round: &Round<'_>, bytes: &[u8], io: &mut Io<'_>) {
+        if !self.membership.audience().contains(from) {
+            self.counters.dropped_not_member += 1;
+            return;
+        }
+        let number = round.head.round;
+        if !self.begun && number <= self.next {
+            // Its first round is not there yet: it begins with the first of the others.
+            let begin = self.timer.begin_of_sender(now) + self.parameters.period * (self.next - number);
+            if begin < self.timer.deadline() {
+                self.begin_at(begin, io);
+            }
+        }
+        let running = self.begun && number + 1 == self.next;
+        if running || number == self.next {
+            let early = !running;
+            if self.heard.contains(from) && running || !self.early[from].is_empty() && early {
+                self.counters.repeated += 1;
+                return;
+            }
+            if self.begun {
+                self.timer.observe(now, early);
+            }
+            if early {
+                self.counters.early += 1;
+                self.early[from].extend_from_slice(bytes);
+            } else {
+                self.take(from, round);
+            }
+        } else if number > self.next {
+            self.counters.far_ahead += 1;
+        } else {
+            self.counters.late += 1;
+            if self.parameters.planted(PlantedBug::LateMessageCounts) && number + 2 == self.next {
+                self.take(from, round);
+            }
+        }
+    }
+
+    // Events.
+
+    fn deliver(
+        &mut self,
+        now: Instant,
+        from: usize,
+        message: Message<'_>,
+        io: &mut Io<'_>,
+    ) -> Result<(), Malformed> {
+        let bytes = message.payload;
+        let is_contact = self.contacts.contains(from);
+        match (message.kind, self.phase) {
+            (kind, Phase::Running) if kind == Kind::Round as u8 => {
+                let round = self.parse(bytes)?;
+                self.hear(now, from, &round, bytes, io);
+            }
+            (kind, Phase::Ready) if kind == Kind::Round as u8 && is_contact => {
+                let round = self.parse(bytes)?;
+                if round.head.round == 0 {
+                    self.found(self.timer.begin_of_sender(now), io);
+                    self.end_round(io);
+                    self.hear(now, from, &round, bytes, io);
+                } else {
+                    // Too late to found with the others: they will miss this node, and then let it in.
+                    self.join(now, io);
+                }
+            }
+            (kind, Phase::Joining) if kind == Kind::Round as u8 && is_contact && self.asking => {
+                let head = self.parse(bytes)?.head;
+                if let Some((ahead, members)) = head.next.filter(|(_, members)| members.contains(self.node)) {
+                    let ahead = u64::from(ahead);
+                    let begin = self.timer.begin_of_sender(now) + self.parameters.period * ahead;
+                    self.enter(head.round + ahead, head.epoch.wrapping_add(1), members, begin, io);
+                }
+            }
+            (kind, Phase::Ready) if kind == Kind::Start as u8 && is_contact => {
+                self.found(now, io);
+                self.end_round(io);
+            }
+            (kind, Phase::Running) if kind == Kind::Join as u8 => self.membership.ask(from),
+            (_, Phase::Running) => {
+                if !self.service.deliver(from, message, io) {
+                    let (algorithm, mut outlet) = self.outlet(io);
+                    algorithm.deliver(from, message, &mut outlet)?;
+                }
+            }
+            _ => self.counters.dropped_not_member += 1,
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, now: Instant, caller: Caller, message: Message<'_>, io: &mut Io<'_>) {
+        let status = match message.kind {
+            kind if kind == Call::Start as u8 && self.phase == Phase::Ready => {
+                self.send(self.contacts, Kind::Start, &[0; SIGNAL_BYTES], io);
+                self.found(now + self.parameters.one_way, io);
+                Status::Ok
+            }
+            kind if kind == Call::Leave as u8 && self.phase == Phase::Running => {
+                self.membership.leave();
+                Status::Ok
+            }
+            kind if kind == Call::Status as u8 => Status::Ok,
+            kind if kind == Call::Start as u8 || kind == Call::Leave as u8 => {
+                self.context().takes_proposals().err().unwrap_or(Status::NotRunning)
+            }
+            _ => match self.service.call(caller, message, &self.context(), io) {
+                Ok(()) => return,
+                Err(status) => status,
+            },
+        };
+        self.context().answer(caller, status, self.round().unwrap_or(0), io);
+    }
+
+    /// The algorithm, and where what it says goes.
+    fn outlet<'a, 'io>(&'a mut self, io: &'a mut Io<'io>) -> (&'a mut A, Outlet<'a, 'io, S>) {
+        let Self { algorithm, membership, service, counters, node, phase, .. } = self;
+        (algorithm, Outlet { membership, service, counters, node: *node, phase: *phase, io })
+    }
+}
+
+/// Takes what an algorithm says to the service, to the members and to the network.
+struct Outlet<'a, 'io, S> {
+    membership: &'a mut Membership,
+    service: &'a mut S,
+    counters: &'a mut Counters,
+    node: usize,
+    phase: Phase,
+    io: &'a mut Io<'io>,
+}
+
+impl<S> Outlet<'_, '_, S> {
+    fn context(&self) -> Context {
+        let (epoch, members) = (self.membership.epoch(), self.membership.members());
+        Context { node: self.node, phase: self.phase, epoch, members }
+    }
+}
+
+impl<S: Service> Output for Outlet<'_, '_, S> {
+    fn send(&mut self, to: Members, kind: u8, payload: &[&[u8]]) {
+        self.io.effects.send(to.without(self.node).to_nodes(), kind, payload);
+    }
+
+    fn decide(&mut self, decision: &Decision<'_>) {
+        self.counters.decided += 1;
+        if decision.proposal.change
+            && let Ok(change) = Change::parse(decision.proposal.bytes)
+        {
+            self.membership.decided(decision.instance, decision.proposer, change);
+        }
+        self.service.decide(decision, &self.context(), self.io);
+    }
+
+    fn close(&mut self, instance: u64) {
+        self.membership.closed(instance);
+        self.service.close(instance, &self.context(), self.io);
+    }
+}
+
+impl<A: Algorithm, S: Service> Engine for Rounds<A, S> {
+    fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
+        match event {
+            Event::Reset => {
+                let counters = self.counters;
+                *self = Self { counters, ..Self::new(self.parameters.clone()) };
+            }
+            Event::Configure(configuration) => self.configure(now, configuration, io),
+            Event::Call { caller, message, .. } => self.call(now, caller, message, io),
+            Event::Deliver { from, message, .. } if from.index() < MEMBERS_MAX => {
+                if self.deliver(now, from.index(), message, io).is_err() {
+                    self.counters.dropped_malformed += 1;
+                }
+            }
+            Event::Deliver { .. } => self.counters.dropped_not_member += 1,
+            Event::Timer { tag: TIMER_ROUND } => match self.phase {
+                Phase::Running if now >= self.timer.deadline() => self.end_round(io),
+                Phase::Joining => self.ask(now, io),
+                _ => {}
+            },
+            // No other timer is set, and nothing is posted.
+            Event::Timer { .. } | Event::Done { .. } => {}
+        }
+    }
+
+    fn status(&self) -> EngineStatus {
+        let (epoch, state) = match self.phase {
+            Phase::Idle | Phase::Ready => (self.configured, EngineState::Starting),
+            Phase::Joining => (self.configured, EngineState::Joining { synced: false }),
+            Phase::Running => (Epoch(self.membership.epoch().into()), EngineState::Full),
+            Phase::Fenced | Phase::Left => (Epoch(self.membership.epoch().into()), EngineState::Lost),
+        };
+        EngineStatus { epoch, state }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.counters.list()
+    }
+}

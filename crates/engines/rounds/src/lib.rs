@@ -1,0 +1,30 @@
+//! Synchronous algorithms as protocol engines, and CKC, a consensus, as one of them.
+//!
+//! Time is cut into numbered rounds; in each, every member sends one message to every other, and what comes late
+//! counts as lost. The protocol and why it is right are described in `ARCHITECTURE.md`, "The rounds"; its origin is detPU
+//! (chapters 3 to 6), whose consensus is repaired here.
+//!
+//! [`Rounds`] is the engine. It keeps the rounds for an [`Algorithm`], such as [`Ckc`], and brings the decisions to a
+//! [`Service`], such as [`Streams`]. [`Instance`] is the consensus itself, without time, messages or values.
+
+mod algorithm;
+mod ckc;
+mod counters;
+mod engine;
+mod instance;
+mod members;
+mod membership;
+pub mod message;
+mod parameters;
+mod service;
+mod timer;
+mod window;
+
+pub use algorithm::{Algorithm, Contradiction, Decision, Fence, Inspect, Output};
+pub use ckc::Ckc;
+pub use engine::Rounds;
+pub use instance::{Instance, Receipt, Record};
+pub use members::{MEMBERS_MAX, Members, Quorums};
+pub use membership::Membership;
+pub use parameters::{Parameters, ParametersError, PlantedBug};
+pub use service::{Context, Service, Streams};

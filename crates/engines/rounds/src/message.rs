@@ -1,0 +1,520 @@
+//! The messages, byte by byte.
+//!
+//! All integers are big-endian and aligned to their size; all messages begin on 8 bytes. What is marked zero is written as
+//! zero and ignored.
+//!
+//! ```text
+//! Round     0 round(8)   8 epoch(2) members(1) flags(1) proposal bytes(2) algorithm(1) next(1)
+//!           16 the algorithm's area, padded with zeros so that the proposal begins on a multiple of 64
+//!           .. proposal
+//!           members: those of the instance that begins in this round. flags: bit 0 the proposal is a change; bits 2 to 7
+//!           `ahead`: in so many rounds the members will be `next`, 0 if no change is known
+//! Fetch     0 instance(8)   8 wanted(1) zero(7)
+//! Value     0 instance(8)   8 proposer(1) flags(1): 1 change; bytes(2) zero(4)   16 proposal
+//! Start     0 zero(8)
+//! Join      0 zero(8)
+//! Record    0 rows(8)   8 suspected(1) decision(1) flags(1): 1 locked, 2 decided, 4 present; zero(1)
+//! Change    0 add(1) remove(1) zero(6)
+//!
+//! calls     Start, Status, Subscribe, Leave: empty. Propose: the proposal
+//! Answer    0 status(1) phase(1) epoch(2) members(1) zero(3)   8 instance or round(8)
+//! Decided   as Value
+//! ```
+//!
+//! The area of the consensus is one record of 12 bytes for each instance in flight, oldest first; of a window of four it
+//! fills one beat of 64 bytes with the head.
+
+use thiserror::Error;
+
+use crate::instance::Record;
+use crate::members::{MEMBERS_MAX, Members};
+
+/// What a message between nodes is, in the waist's `kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// What a member says in a round.
+    Round = 1,
+    /// A member asks for decided proposals that it lacks.
+    Fetch = 2,
+    /// The answer, one proposal.
+    Value = 3,
+    /// Founders begin.
+    Start = 4,
+    /// A node outside asks to be added.
+    Join = 5,
+}
+
+/// What a host or client asks or is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Call {
+    /// Found the cluster: this node begins, and tells the others.
+    Start = 16,
+    /// How far is the node?
+    Status = 17,
+    /// Propose these bytes.
+    Propose = 18,
+    /// Send all decisions here from now on.
+    Subscribe = 19,
+    /// Leave the cluster in order.
+    Leave = 20,
+    /// The answer to each of these.
+    Answer = 24,
+    /// To a subscriber: a decided proposal.
+    Decided = 25,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Status {
+    /// Done. A proposal: decided.
+    Ok = 0,
+    /// The instance decided without the proposal. It had no effect: propose again.
+    Dropped = 1,
+    /// The queue of proposals is full. Nothing happened.
+    Busy = 2,
+    /// The node takes no part at present, or cannot do what is asked in its phase. Nothing happened.
+    NotRunning = 3,
+    /// The node has fenced itself. A proposal may have been decided by the others.
+    Fenced = 4,
+    /// The size is wrong. Nothing happened.
+    BadRequest = 5,
+}
+
+impl Status {
+    fn parse(value: u8) -> Result<Self, Malformed> {
+        Ok(match value {
+            0 => Self::Ok,
+            1 => Self::Dropped,
+            2 => Self::Busy,
+            3 => Self::NotRunning,
+            4 => Self::Fenced,
+            5 => Self::BadRequest,
+            _ => return Err(Malformed::Field("status")),
+        })
+    }
+}
+
+/// What a node is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Phase {
+    /// It was told nothing yet.
+    Idle = 0,
+    /// A founder that waits for the start.
+    Ready = 1,
+    /// It asks to be added.
+    Joining = 2,
+    /// It takes part.
+    Running = 3,
+    /// It could not be sure of a decision in time and has stopped; it has to join anew.
+    Fenced = 4,
+    /// It was removed, by its own wish or because it was silent.
+    Left = 5,
+}
+
+impl Phase {
+    fn parse(value: u8) -> Result<Self, Malformed> {
+        Ok(match value {
+            0 => Self::Idle,
+            1 => Self::Ready,
+            2 => Self::Joining,
+            3 => Self::Running,
+            4 => Self::Fenced,
+            5 => Self::Left,
+            _ => return Err(Malformed::Field("phase")),
+        })
+    }
+}
+
+/// Why bytes are not a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// The message has another length than its fields say.
+    #[error("{have} bytes where {need} are needed")]
+    Length {
+        /// Bytes that there are.
+        have: usize,
+        /// Bytes that the fields need.
+        need: usize,
+    },
+    /// A field has a value that it cannot have.
+    #[error("the field {0} has a value that it cannot have")]
+    Field(&'static str),
+}
+
+fn exactly(bytes: &[u8], need: usize) -> Result<&[u8], Malformed> {
+    if bytes.len() == need { Ok(bytes) } else { Err(Malformed::Length { have: bytes.len(), need }) }
+}
+
+fn at_least(bytes: &[u8], need: usize) -> Result<&[u8], Malformed> {
+    if bytes.len() >= need { Ok(bytes) } else { Err(Malformed::Length { have: bytes.len(), need }) }
+}
+
+fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn be64(bytes: &[u8], at: usize) -> u64 {
+    u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+fn put<const N: usize>(bytes: &mut [u8], at: usize, field: [u8; N]) {
+    bytes[at..at + N].copy_from_slice(&field);
+}
+
+/// What a member proposes in one instance: bytes of its user, or a change of the members. No bytes: nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Proposal<'a> {
+    /// The bytes are a [`Change`].
+    pub change: bool,
+    /// The content.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Proposal<'a> {
+    fn parse(flags: u8, bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let change = flags & 1 == 1;
+        if change {
+            Change::parse(bytes)?;
+        }
+        Ok(Self { change, bytes })
+    }
+}
+
+/// A change of the members that a member asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Change {
+    /// Who comes.
+    pub add: Members,
+    /// Who goes: the proposer itself, or members that it has not heard for too long.
+    pub remove: Members,
+}
+
+impl Change {
+    /// Bytes of a change.
+    pub const BYTES: usize = 8;
+
+    /// Writes it.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        [self.add.bits(), self.remove.bits(), 0, 0, 0, 0, 0, 0]
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// It is not 8 bytes long.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        exactly(bytes, Self::BYTES)?;
+        Ok(Self { add: Members::from_bits(bytes[0]), remove: Members::from_bits(bytes[1]) })
+    }
+}
+
+/// What every message of a round begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The round; also the number of the instance that begins in it.
+    pub round: u64,
+    /// The epoch of that instance.
+    pub epoch: u16,
+    /// Its members.
+    pub members: Members,
+    /// In so many rounds, 1 to 63, the members will be these.
+    pub next: Option<(u8, Members)>,
+    /// Which algorithm's area follows.
+    pub algorithm: u8,
+}
+
+/// What a member says in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round<'a> {
+    /// Who speaks of which round.
+    pub head: Head,
+    /// What the algorithm says.
+    pub area: &'a [u8],
+    /// The member's proposal for the instance that begins.
+    pub proposal: Proposal<'a>,
+}
+
+impl<'a> Round<'a> {
+    /// Bytes of the head.
+    pub const HEAD: usize = 16;
+
+    /// Where the proposal begins behind an area of so many bytes.
+    pub const fn proposal_at(area_bytes: usize) -> usize {
+        (Self::HEAD + area_bytes).next_multiple_of(64)
+    }
+
+    /// The head of a message with that proposal.
+    pub fn head(head: &Head, proposal: &Proposal<'_>) -> [u8; Round::HEAD] {
+        let mut bytes = [0; Self::HEAD];
+        let (ahead, next) = head.next.unwrap_or_default();
+        put(&mut bytes, 0, head.round.to_be_bytes());
+        put(&mut bytes, 8, head.epoch.to_be_bytes());
+        bytes[10] = head.members.bits();
+        bytes[11] = ahead << 2 | u8::from(proposal.change);
+        put(&mut bytes, 12, (proposal.bytes.len() as u16).to_be_bytes());
+        bytes[14] = head.algorithm;
+        bytes[15] = next.bits();
+        bytes
+    }
+
+    /// Reads a message with an area of `area_bytes` and a proposal of at most `value_bytes`.
+    ///
+    /// # Errors
+    /// Wrong length, a longer proposal, or a change that is none.
+    pub fn parse(bytes: &'a [u8], area_bytes: usize, value_bytes: usize) -> Result<Self, Malformed> {
+        let proposal_at = Self::proposal_at(area_bytes);
+        at_least(bytes, proposal_at)?;
+        let proposal_bytes = usize::from(be16(bytes, 12));
+        if proposal_bytes > value_bytes {
+            return Err(Malformed::Field("proposal bytes"));
+        }
+        exactly(bytes, proposal_at + proposal_bytes)?;
+        let (flags, ahead) = (bytes[11], bytes[11] >> 2);
+        Ok(Self {
+            head: Head {
+                round: be64(bytes, 0),
+                epoch: be16(bytes, 8),
+                members: Members::from_bits(bytes[10]),
+                next: (ahead > 0).then_some((ahead, Members::from_bits(bytes[15]))),
+                algorithm: bytes[14],
+            },
+            area: &bytes[Self::HEAD..Self::HEAD + area_bytes],
+            proposal: Proposal::parse(flags, &bytes[proposal_at..])?,
+        })
+    }
+}
+
+impl Record {
+    /// Bytes of a record.
+    pub const BYTES: usize = 12;
+
+    /// Writes it.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        for (byte, row) in bytes.iter_mut().zip(self.rows) {
+            *byte = row.bits();
+        }
+        bytes[8] = self.suspected.bits();
+        bytes[9] = self.decision.unwrap_or_default().bits();
+        bytes[10] = u8::from(self.locked) | u8::from(self.decision.is_some()) << 1 | 4;
+        bytes
+    }
+
+    /// Reads it; `None` if the sender has nothing to say about the instance.
+    ///
+    /// # Panics
+    /// If there are fewer bytes than [`Record::BYTES`].
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let flags = bytes[10];
+        (flags & 4 != 0).then(|| Self {
+            rows: std::array::from_fn::<_, MEMBERS_MAX, _>(|node| Members::from_bits(bytes[node])),
+            suspected: Members::from_bits(bytes[8]),
+            locked: flags & 1 != 0,
+            decision: (flags & 2 != 0).then_some(Members::from_bits(bytes[9])),
+        })
+    }
+}
+
+/// A member asks for decided proposals that it lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// Of which instance.
+    pub instance: u64,
+    /// Whose proposals.
+    pub wanted: Members,
+}
+
+impl Fetch {
+    /// Bytes of the message.
+    pub const BYTES: usize = 16;
+
+    /// Writes it.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        put(&mut bytes, 0, self.instance.to_be_bytes());
+        bytes[8] = self.wanted.bits();
+        bytes
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Wrong length.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        exactly(bytes, Self::BYTES)?;
+        Ok(Self { instance: be64(bytes, 0), wanted: Members::from_bits(bytes[8]) })
+    }
+}
+
+/// One proposal: the answer to a [`Fetch`], and what a subscriber is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value<'a> {
+    /// Of which instance.
+    pub instance: u64,
+    /// Whose.
+    pub proposer: usize,
+    /// What was proposed.
+    pub proposal: Proposal<'a>,
+}
+
+impl<'a> Value<'a> {
+    /// Bytes of the header.
+    pub const HEADER: usize = 16;
+
+    /// The header; the proposal follows it.
+    pub fn header(&self) -> [u8; Value::HEADER] {
+        let mut bytes = [0; Self::HEADER];
+        put(&mut bytes, 0, self.instance.to_be_bytes());
+        bytes[8] = self.proposer as u8;
+        bytes[9] = u8::from(self.proposal.change);
+        put(&mut bytes, 10, (self.proposal.bytes.len() as u16).to_be_bytes());
+        bytes
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Wrong length, a proposer that no cluster has, a proposal of more than `value_bytes`, or a change that is none.
+    pub fn parse(bytes: &'a [u8], value_bytes: usize) -> Result<Self, Malformed> {
+        let (head, proposal) = at_least(bytes, Self::HEADER)?.split_at(Self::HEADER);
+        exactly(proposal, be16(head, 10).into())?;
+        if usize::from(head[8]) >= MEMBERS_MAX {
+            return Err(Malformed::Field("proposer"));
+        }
+        if proposal.len() > value_bytes {
+            return Err(Malformed::Field("bytes"));
+        }
+        Ok(Self {
+            instance: be64(head, 0),
+            proposer: head[8].into(),
+            proposal: Proposal::parse(head[9], proposal)?,
+        })
+    }
+}
+
+/// Bytes of `Start` and `Join`, which say nothing but their kind.
+pub const SIGNAL_BYTES: usize = 8;
+
+/// The answer to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// How the call ended.
+    pub status: Status,
+    /// What the node is doing.
+    pub phase: Phase,
+    /// The node's epoch.
+    pub epoch: u16,
+    /// Its members.
+    pub members: Members,
+    /// To a proposal: the instance that it was proposed in; otherwise the round.
+    pub number: u64,
+}
+
+impl Answer {
+    /// Bytes of the message.
+    pub const BYTES: usize = 16;
+
+    /// Writes it.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        (bytes[0], bytes[1]) = (self.status as u8, self.phase as u8);
+        put(&mut bytes, 2, self.epoch.to_be_bytes());
+        bytes[4] = self.members.bits();
+        put(&mut bytes, 8, self.number.to_be_bytes());
+        bytes
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Wrong length, an unknown status or phase.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        exactly(bytes, Self::BYTES)?;
+        Ok(Self {
+            status: Status::parse(bytes[0])?,
+            phase: Phase::parse(bytes[1])?,
+            epoch: be16(bytes, 2),
+            members: Members::from_bits(bytes[4]),
+            number: be64(bytes, 8),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn members() -> impl Strategy<Value = Members> {
+        any::<u8>().prop_map(Members::from_bits)
+    }
+
+    fn proposal() -> impl Strategy<Value = (bool, Vec<u8>)> {
+        prop_oneof![
+            (members(), members()).prop_map(|(add, remove)| (true, Change { add, remove }.encode().to_vec())),
+            prop::collection::vec(any::<u8>(), 0..70).prop_map(|bytes| (false, bytes)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn rounds_survive_the_wire(
+            (round, epoch, members, next) in (any::<u64>(), any::<u16>(), members(), prop::option::of((1u8..64, members()))),
+            (change, bytes) in proposal(),
+            area in prop::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let proposal = Proposal { change, bytes: &bytes };
+            let head = Head { round, epoch, members, next, algorithm: 1 };
+            let mut message = Round::head(&head, &proposal).to_vec();
+            message.extend(&area);
+            message.resize(Round::proposal_at(area.len()), 0);
+            message.extend(&bytes);
+            prop_assert_eq!(Round::parse(&message, area.len(), 70), Ok(Round { head, area: &area, proposal }));
+            prop_assert!(Round::parse(&message[..message.len() - 1], area.len(), 70).is_err());
+            if bytes.len() > 1 {
+                prop_assert!(Round::parse(&message, area.len(), bytes.len() - 1).is_err());
+            }
+        }
+
+        #[test]
+        fn values_survive_the_wire(instance in any::<u64>(), proposer in 0usize..8, (change, bytes) in proposal()) {
+            let value = Value { instance, proposer, proposal: Proposal { change, bytes: &bytes } };
+            let message = [&value.header()[..], &bytes].concat();
+            prop_assert_eq!(Value::parse(&message, 70), Ok(value));
+        }
+
+        #[test]
+        fn records_survive_the_wire(
+            (rows, suspected) in (any::<[u8; 8]>(), members()),
+            (locked, decision) in (any::<bool>(), prop::option::of(members())),
+        ) {
+            let record = Record { rows: rows.map(Members::from_bits), suspected, locked, decision };
+            prop_assert_eq!(Record::parse(&record.encode()), Some(record));
+            prop_assert_eq!(Record::parse(&[0; Record::BYTES]), None);
+        }
+
+        #[test]
+        fn no_bytes_make_a_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Round::parse(&bytes, 48, 64);
+            let _ = Value::parse(&bytes, 64);
+            let _ = (Fetch::parse(&bytes), Answer::parse(&bytes), Change::parse(&bytes));
+        }
+    }
+
+    #[test]
+    fn what_has_a_fixed_size_survives_the_wire() {
+        let fetch = Fetch { instance: 7, wanted: Members::only(3) };
+        assert_eq!(Fetch::parse(&fetch.encode()), Ok(fetch));
+        for (status, phase) in [(Status::Ok, Phase::Running), (Status::BadRequest, Phase::Left)] {
+            let answer = Answer { status, phase, epoch: 3, members: Members::first(3), number: 1 << 40 };
+            assert_eq!(Answer::parse(&answer.encode()), Ok(answer));
+        }
+        assert_eq!(Round::proposal_at(4 * Record::BYTES), 64, "a window of four fills one beat");
+        assert_eq!(Round::proposal_at(8 * Record::BYTES), 128);
+    }
+}

@@ -1,0 +1,186 @@
+//! The sizes and intervals of an engine.
+
+use weft_time::Duration;
+
+use crate::members::{MEMBERS_MAX, Quorums};
+use crate::timer::CYCLE;
+
+/// Sizes and intervals of an engine. All nodes of a cluster use the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Rounds that an instance of the consensus has, and so how many are in flight: 4 or 8. With *t* failures it needs
+    /// *t* + 2.
+    pub window: u64,
+    /// The most bytes of a proposal, 8 to 1,408.
+    pub value_bytes: usize,
+    /// Proposals of its users that a node keeps until they travel, at least 1.
+    pub queue: usize,
+    /// Length of a round: whole cycles of 4 ns, at least 8. It must exceed the longest one-way delay, the time from deadline
+    /// to wire, and by how much rounds begin apart, taken together.
+    pub period: Duration,
+    /// The shortest one-way delay between two nodes, in whole cycles of 4 ns. If it is said to be longer than it is, rounds
+    /// become shorter than the period.
+    pub one_way: Duration,
+    /// A member that was not heard for more rounds than this is proposed for removal; at least the window.
+    pub silence: u64,
+    /// By the number of members less one: the quorums.
+    pub quorums: [Quorums; MEMBERS_MAX],
+    /// A known bug to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub planted_bug: Option<PlantedBug>,
+}
+
+impl Default for Parameters {
+    /// Rounds of 2 us over ways of 1.384 us, eight in flight, values of up to 512 bytes.
+    fn default() -> Self {
+        Self {
+            window: 8,
+            value_bytes: 512,
+            queue: 16,
+            period: Duration::from_us(2),
+            one_way: Duration::from_ns(1_384),
+            silence: 32,
+            quorums: std::array::from_fn(|index| Quorums::of(index + 1)),
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
+        }
+    }
+}
+
+impl Parameters {
+    /// Whether an engine can run with these.
+    ///
+    /// # Errors
+    /// The first one that is out of range.
+    pub fn check(&self) -> Result<(), ParametersError> {
+        let require = |holds, what| if holds { Ok(()) } else { Err(ParametersError(what)) };
+        let cycles = |duration: Duration| duration.as_ps().is_multiple_of(CYCLE.as_ps());
+        require(matches!(self.window, 4 | 8), "window must be 4 or 8")?;
+        require((8..=1_408).contains(&self.value_bytes), "value_bytes must be 8 to 1408")?;
+        require((1..=1 << 16).contains(&self.queue), "queue must be 1 to 65536")?;
+        require(
+            cycles(self.period) && self.period >= CYCLE * 8,
+            "period must be at least 8 whole cycles of 4 ns",
+        )?;
+        require(self.period <= Duration::from_secs(1), "period must be at most 1 s")?;
+        require(
+            cycles(self.one_way) && self.one_way < self.period,
+            "one_way must be whole cycles below the period",
+        )?;
+        require(
+            self.silence >= self.window && self.silence <= 1 << 32,
+            "silence must be from window to 2^32",
+        )?;
+        let sizes = 1..=self.members_max();
+        require(
+            sizes.clone().all(|members| self.quorums(members).are_valid(members)),
+            "decision quorums must be majorities, holders more than may fail and no more than decide",
+        )
+    }
+
+    /// The quorums among so many members.
+    pub(crate) fn quorums(&self, members: usize) -> Quorums {
+        self.quorums[members - 1]
+    }
+
+    /// How many members the window has rounds enough for.
+    pub fn members_max(&self) -> usize {
+        (1..=MEMBERS_MAX)
+            .rev()
+            .find(|&members| Quorums::tolerated(members) as u64 + 2 <= self.window)
+            .unwrap_or(1)
+    }
+
+    /// Rounds until an instance must be complete: then its slot is needed again.
+    pub(crate) fn slots(&self) -> u64 {
+        2 * self.window
+    }
+
+    /// Instances from a decided change to the first one that it applies to. By then every running node has released
+    /// the decision, with a window to spare in which a coming member is told.
+    pub(crate) fn change_delay(&self) -> u64 {
+        3 * self.window
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn planted(&self, bug: PlantedBug) -> bool {
+        self.planted_bug == Some(bug)
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    #[inline(always)]
+    pub(crate) fn planted(&self, _: PlantedBug) -> bool {
+        false
+    }
+}
+
+/// Which of the [`Parameters`] is out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParametersError(&'static str);
+
+/// Known ways to get consensus wrong. With the feature `planted-bugs` an engine can be told to have one of them, which
+/// proves that a checker would see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlantedBug {
+    /// A member goes on to accept one that suspects it: suspicion is not mutual.
+    SuspicionNotMutual,
+    /// A member decides every value that somebody holds, also one that may die with its only holder.
+    HoldersNotCounted,
+    /// A member decides as soon as it is locked, without a quorum.
+    DecideWhenLocked,
+    /// A member locks after the first round whatever it missed.
+    LockAtOnce,
+    /// A member releases what it believes when a slot leaves the window undecided, instead of fencing itself.
+    GuessInsteadOfFence,
+    /// A message that comes a round late counts.
+    LateMessageCounts,
+}
+
+impl PlantedBug {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::SuspicionNotMutual,
+        Self::HoldersNotCounted,
+        Self::DecideWhenLocked,
+        Self::LockAtOnce,
+        Self::GuessInsteadOfFence,
+        Self::LateMessageCounts,
+    ];
+
+    /// Its name on command lines: lower case, words joined by hyphens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SuspicionNotMutual => "suspicion-not-mutual",
+            Self::HoldersNotCounted => "holders-not-counted",
+            Self::DecideWhenLocked => "decide-when-locked",
+            Self::LockAtOnce => "lock-at-once",
+            Self::GuessInsteadOfFence => "guess-instead-of-fence",
+            Self::LateMessageCounts => "late-message-counts",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_in_range() {
+        Parameters::default().check().unwrap();
+        assert_eq!(Parameters::default().members_max(), 8);
+        assert_eq!(Parameters { window: 4, ..Parameters::default() }.members_max(), 6);
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_named() {
+        let wrong = |parameters: Parameters| parameters.check().unwrap_err().to_string();
+        assert!(wrong(Parameters { window: 5, ..Parameters::default() }).contains("window"));
+        assert!(
+            wrong(Parameters { one_way: Duration::from_us(2), ..Parameters::default() }).contains("one_way")
+        );
+        let mut quorums = Parameters::default().quorums;
+        quorums[3].decision = 2;
+        assert!(wrong(Parameters { quorums, ..Parameters::default() }).contains("majorities"));
+    }
+}

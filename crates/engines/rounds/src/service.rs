@@ -1,0 +1,188 @@
+//! What stands above an algorithm: who proposes and who is told what is decided.
+
+use std::collections::VecDeque;
+
+use weft_waist::{Caller, Io, Message};
+
+use crate::algorithm::Decision;
+use crate::message::{Answer, Call, Phase, Status, Value};
+use crate::parameters::Parameters;
+
+/// The user of a stream of decisions: pure, bounded, allocated when it is made.
+pub trait Service {
+    /// A service with all the space that it will need.
+    fn new(parameters: &Parameters) -> Self;
+
+    /// The node begins, or begins anew: `first` is the first instance that will be told. `founding` if nothing was before.
+    fn start(&mut self, node: usize, first: u64, founding: bool, io: &mut Io<'_>);
+
+    /// Someone asks something, in whatever phase the node is.
+    ///
+    /// # Errors
+    /// With which status to refuse.
+    fn call(
+        &mut self,
+        caller: Caller,
+        message: Message<'_>,
+        context: &Context,
+        io: &mut Io<'_>,
+    ) -> Result<(), Status>;
+
+    /// A message that the same service of another node has sent past the rounds.
+    fn deliver(&mut self, from: usize, message: Message<'_>, io: &mut Io<'_>) -> bool {
+        let _ = (from, message, io);
+        false
+    }
+
+    /// Writes what the node proposes in `instance` and returns how many bytes it is; 0 is nothing.
+    fn propose(&mut self, instance: u64, proposal: &mut [u8]) -> usize;
+
+    /// Something is decided.
+    fn decide(&mut self, decision: &Decision<'_>, context: &Context, io: &mut Io<'_>);
+
+    /// All that is decided in `instance` has been told. Nothing proposed there can be decided any more.
+    fn close(&mut self, instance: u64, context: &Context, io: &mut Io<'_>);
+
+    /// The node stops. What was proposed may or may not be decided by the others.
+    fn stop(&mut self, context: &Context, io: &mut Io<'_>);
+}
+
+/// What an answer says of the node.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    /// This node.
+    pub node: usize,
+    /// What it is doing.
+    pub phase: Phase,
+    /// Its epoch.
+    pub epoch: u16,
+    /// Its members.
+    pub members: crate::Members,
+}
+
+impl Context {
+    /// Whether a node in this phase takes proposals.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn takes_proposals(&self) -> Result<(), Status> {
+        match self.phase {
+            Phase::Running => Ok(()),
+            Phase::Fenced => Err(Status::Fenced),
+            _ => Err(Status::NotRunning),
+        }
+    }
+
+    /// Answers a call.
+    pub fn answer(&self, to: Caller, status: Status, number: u64, io: &mut Io<'_>) {
+        let answer = Answer { status, phase: self.phase, epoch: self.epoch, members: self.members, number };
+        io.effects.reply(to, Call::Answer as u8, &[&answer.encode()]);
+    }
+}
+
+/// The plain service: a queue of proposals on one side, a stream of decisions on the other.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    value_bytes: usize,
+    capacity: usize,
+    /// Who proposed how many bytes, first come first served; the bytes lie in `bytes` from `place` on.
+    queue: VecDeque<(Caller, usize)>,
+    bytes: Vec<u8>,
+    /// The place of the first one in `bytes`.
+    place: usize,
+    /// By instance modulo their number: whose proposal the node has made there.
+    asked: Vec<Option<(u64, Caller)>>,
+    subscriber: Option<Caller>,
+}
+
+impl Streams {
+    fn take_asked(&mut self, instance: u64) -> Option<Caller> {
+        let index = (instance % self.asked.len() as u64) as usize;
+        let (_, caller) = self.asked[index].take_if(|(asked, _)| *asked == instance)?;
+        Some(caller)
+    }
+}
+
+impl Service for Streams {
+    fn new(parameters: &Parameters) -> Self {
+        Self {
+            value_bytes: parameters.value_bytes,
+            capacity: parameters.queue,
+            queue: VecDeque::with_capacity(parameters.queue),
+            bytes: vec![0; parameters.queue * parameters.value_bytes],
+            place: 0,
+            asked: vec![None; parameters.slots() as usize],
+            subscriber: None,
+        }
+    }
+
+    fn start(&mut self, _: usize, _: u64, _: bool, _: &mut Io<'_>) {}
+
+    fn call(
+        &mut self,
+        caller: Caller,
+        message: Message<'_>,
+        context: &Context,
+        io: &mut Io<'_>,
+    ) -> Result<(), Status> {
+        let length = message.payload.len();
+        if message.kind == Call::Subscribe as u8 && length == 0 {
+            self.subscriber = Some(caller);
+            context.answer(caller, Status::Ok, 0, io);
+            return Ok(());
+        }
+        if message.kind != Call::Propose as u8 || !(1..=self.value_bytes).contains(&length) {
+            return Err(Status::BadRequest);
+        }
+        context.takes_proposals()?;
+        if self.queue.len() == self.capacity {
+            return Err(Status::Busy);
+        }
+        let at = (self.place + self.queue.len()) % self.capacity * self.value_bytes;
+        self.bytes[at..at + length].copy_from_slice(message.payload);
+        self.queue.push_back((caller, length));
+        Ok(())
+    }
+
+    fn propose(&mut self, instance: u64, proposal: &mut [u8]) -> usize {
+        let Some((caller, length)) = self.queue.pop_front() else { return 0 };
+        let at = self.place * self.value_bytes;
+        self.place = (self.place + 1) % self.capacity;
+        proposal[..length].copy_from_slice(&self.bytes[at..at + length]);
+        let index = (instance % self.asked.len() as u64) as usize;
+        self.asked[index] = Some((instance, caller));
+        length
+    }
+
+    fn decide(&mut self, decision: &Decision<'_>, context: &Context, io: &mut Io<'_>) {
+        let Decision { instance, proposer, proposal } = *decision;
+        if let Some(subscriber) = self.subscriber {
+            let value = Value { instance, proposer, proposal };
+            io.effects.reply(subscriber, Call::Decided as u8, &[&value.header(), proposal.bytes]);
+        }
+        if proposer == context.node
+            && !proposal.change
+            && let Some(caller) = self.take_asked(instance)
+        {
+            context.answer(caller, Status::Ok, instance, io);
+        }
+    }
+
+    fn close(&mut self, instance: u64, context: &Context, io: &mut Io<'_>) {
+        if let Some(caller) = self.take_asked(instance) {
+            context.answer(caller, Status::Dropped, instance, io);
+        }
+    }
+
+    fn stop(&mut self, context: &Context, io: &mut Io<'_>) {
+        let status = if context.phase == Phase::Fenced { Status::Fenced } else { Status::NotRunning };
+        for asked in &mut self.asked {
+            if let Some((instance, caller)) = asked.take() {
+                context.answer(caller, status, instance, io);
+            }
+        }
+        for (caller, _) in self.queue.drain(..) {
+            context.answer(caller, Status::NotRunning, 0, io);
+        }
+    }
+}

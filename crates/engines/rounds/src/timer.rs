@@ -1,0 +1,122 @@
+//! When rounds end: a fixed period, shortened to follow the fastest member.
+
+use weft_time::{Duration, Instant};
+
+/// Durations are whole cycles of the card's 250 MHz clock, so that twins compute the same.
+pub(crate) const CYCLE: Duration = Duration::from_ns(4);
+
+/// The round timer.
+///
+/// A member whose message comes sooner than the shortest way takes has begun its round sooner by that *lead*. The timer
+/// shortens a later round by a quarter of the largest lead, and by at most an eighth of the period, so that all follow the
+/// fastest. A quarter, because a correction shows in the leads of the next but one round: a larger part would
+/// overshoot.
+#[derive(Clone, Debug)]
+pub(crate) struct RoundTimer {
+    period: Duration,
+    one_way: Duration,
+    begin: Instant,
+    deadline: Instant,
+    trim: Duration,
+}
+
+impl RoundTimer {
+    pub fn new(period: Duration, one_way: Duration) -> Self {
+        let (begin, deadline) = (Instant::ZERO, Instant::FAR_FUTURE);
+        Self { period, one_way, begin, deadline, trim: Duration::ZERO }
+    }
+
+    /// Rounds are to begin at `begin`.
+    pub fn arm(&mut self, begin: Instant) {
+        (self.deadline, self.trim) = (begin, Duration::ZERO);
+    }
+
+    /// When the running round ends and the next one begins.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// The next round begins, at the deadline, not when the timer happened to fire. Tells whether it is shortened.
+    pub fn advance(&mut self) -> bool {
+        let trim = std::mem::take(&mut self.trim);
+        self.begin = self.deadline;
+        self.deadline = self.begin + (self.period - trim);
+        trim > Duration::ZERO
+    }
+
+    /// A message of the running round arrives, or an early one of the next.
+    pub fn observe(&mut self, now: Instant, early: bool) {
+        let begin = if early { self.deadline } else { self.begin };
+        let lead = (begin + self.one_way).saturating_since(now);
+        self.trim = self.trim.max(whole_cycles(lead / 4)).min(whole_cycles(self.period / 8));
+    }
+
+    /// When the sender of a message that arrives now has begun its round, or somewhat later.
+    pub fn begin_of_sender(&self, now: Instant) -> Instant {
+        Instant::from_ps(now.as_ps().saturating_sub(self.one_way.as_ps()))
+    }
+}
+
+fn whole_cycles(duration: Duration) -> Duration {
+    CYCLE * (duration.as_ps() / CYCLE.as_ps())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cycles(count: u64) -> Duration {
+        CYCLE * count
+    }
+
+    /// How far a slow member is behind a fast one at the beginnings of its rounds, if it is behind by `lead` at first
+    /// and its clock loses `drift` cycles a round.
+    fn follow(mut behind: u64, drift: u64, rounds: usize) -> Vec<u64> {
+        let (period, one_way) = (400, 300);
+        let mut timer = RoundTimer::new(cycles(period), cycles(one_way));
+        let mut fast = 1_000;
+        timer.arm(Instant::ZERO + cycles(fast + behind));
+        (0..rounds)
+            .map(|_| {
+                timer.advance();
+                let begin = timer.begin;
+                behind = (begin - (Instant::ZERO + cycles(fast))).as_ps() / CYCLE.as_ps();
+                let arrival = Instant::ZERO + cycles(fast + one_way);
+                timer.observe(arrival, arrival < begin);
+                timer.deadline += cycles(drift);
+                fast += period;
+                behind
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_lead_is_made_good_without_overshooting() {
+        let behind = follow(100, 0, 12);
+        assert_eq!(behind[..4], [100, 100, 75, 50]);
+        assert!(behind.is_sorted_by(|earlier, later| earlier >= later), "{behind:?}");
+        assert!(behind[11] <= 3, "{behind:?}");
+    }
+
+    #[test]
+    fn a_slow_clock_stays_near() {
+        // One cycle in 400 is 2,500 parts per million, fifty times what a card's oscillator may be off.
+        assert!(follow(0, 1, 1_000).iter().all(|behind| *behind <= 8));
+    }
+
+    #[test]
+    fn who_is_far_behind_gains_an_eighth_of_a_period_each_round() {
+        let behind = follow(350, 0, 6);
+        assert_eq!(behind[..5], [350, 350, 300, 250, 200]);
+    }
+
+    #[test]
+    fn who_is_ahead_keeps_its_period() {
+        let mut timer = RoundTimer::new(cycles(400), cycles(300));
+        timer.arm(Instant::ZERO);
+        timer.advance();
+        timer.observe(Instant::ZERO + cycles(330), false);
+        assert!(!timer.advance());
+        assert_eq!(timer.deadline(), Instant::ZERO + cycles(800));
+    }
+}

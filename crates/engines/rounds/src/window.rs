@@ -1,0 +1,196 @@
+//! The instances that a node remembers, with their proposals: a ring of two windows.
+//!
+//! An instance begins with the round of its number, in which proposals travel. Its consensus takes the next window of
+//! rounds, at most. A second window is for proposals that were decided and are lacking here, or at others.
+
+use crate::instance::Instance;
+use crate::members::{MEMBERS_MAX, Members};
+use crate::message::Proposal;
+
+/// One instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub instance: u64,
+    pub members: Members,
+    /// Whose proposals are here.
+    pub held: Members,
+    /// None in the round in which proposals travel.
+    pub consensus: Option<Instance>,
+    /// Somebody was asked for what is lacking.
+    pub asked: bool,
+    changes: Members,
+    lengths: [u16; MEMBERS_MAX],
+}
+
+impl Slot {
+    /// What was decided.
+    pub fn decision(&self) -> Option<Members> {
+        self.consensus.as_ref().and_then(Instance::decision)
+    }
+
+    /// Whose proposals were decided and are lacking.
+    pub fn lacking(&self) -> Members {
+        self.decision().unwrap_or_default().difference(self.held)
+    }
+}
+
+/// A ring of consecutive instances, released in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    value_bytes: usize,
+    slots: Vec<Slot>,
+    bytes: Vec<u8>,
+    first: u64,
+    /// The next instance to be released.
+    released: u64,
+    /// The next instance to be opened.
+    end: u64,
+}
+
+impl Window {
+    pub fn new(slots: u64, value_bytes: usize) -> Self {
+        let slot = Slot {
+            instance: 0,
+            members: Members::EMPTY,
+            held: Members::EMPTY,
+            consensus: None,
+            asked: false,
+            changes: Members::EMPTY,
+            lengths: [0; MEMBERS_MAX],
+        };
+        let slots = vec![slot; slots as usize];
+        let bytes = vec![0; slots.len() * MEMBERS_MAX * value_bytes];
+        Self { value_bytes, slots, bytes, first: 0, released: 0, end: 0 }
+    }
+
+    /// Forgets everything; `first` is the first instance to come.
+    pub fn start(&mut self, first: u64) {
+        (self.first, self.released, self.end) = (first, first, first);
+    }
+
+    fn index(&self, instance: u64) -> usize {
+        (instance % self.slots.len() as u64) as usize
+    }
+
+    /// The instances that are here, from the oldest on.
+    pub fn instances(&self) -> std::ops::Range<u64> {
+        self.first.max(self.end.saturating_sub(self.slots.len() as u64))..self.end
+    }
+
+    pub fn get(&self, instance: u64) -> Option<&Slot> {
+        self.instances().contains(&instance).then(|| &self.slots[self.index(instance)])
+    }
+
+    pub fn get_mut(&mut self, instance: u64) -> Option<&mut Slot> {
+        let index = self.index(instance);
+        self.instances().contains(&instance).then(|| &mut self.slots[index])
+    }
+
+    /// The consensus of an instance that is here and past its first round.
+    pub fn consensus_mut(&mut self, instance: u64) -> Option<&mut Instance> {
+        self.get_mut(instance)?.consensus.as_mut()
+    }
+
+    /// Whether the slot of the next instance is free.
+    pub fn has_room(&self) -> bool {
+        self.end - self.released < self.slots.len() as u64
+    }
+
+    /// Begins an instance, in the slot of the oldest one.
+    pub fn open(&mut self, instance: u64, members: Members) {
+        assert_eq!(instance, self.end, "instances follow each other");
+        assert!(self.has_room(), "an instance is released before its slot is used again");
+        let index = self.index(instance);
+        self.slots[index] = Slot {
+            instance,
+            members,
+            held: Members::EMPTY,
+            consensus: None,
+            asked: false,
+            changes: Members::EMPTY,
+            lengths: [0; MEMBERS_MAX],
+        };
+        self.end += 1;
+    }
+
+    /// Keeps a proposal of an instance that is here. The first one of each member stays.
+    pub fn store(&mut self, instance: u64, proposer: usize, proposal: &Proposal<'_>) {
+        let at = self.place(instance, proposer);
+        let index = self.index(instance);
+        let slot = &mut self.slots[index];
+        assert_eq!(slot.instance, instance, "the instance is here");
+        if !slot.members.contains(proposer) || slot.held.contains(proposer) {
+            return;
+        }
+        slot.held = slot.held.with(proposer);
+        slot.lengths[proposer] = proposal.bytes.len() as u16;
+        if proposal.change {
+            slot.changes = slot.changes.with(proposer);
+        }
+        self.bytes[at..at + proposal.bytes.len()].copy_from_slice(proposal.bytes);
+    }
+
+    /// A proposal that is here.
+    pub fn proposal(&self, instance: u64, proposer: usize) -> Option<Proposal<'_>> {
+        let slot = self.get(instance).filter(|slot| slot.held.contains(proposer))?;
+        let at = self.place(instance, proposer);
+        let bytes = &self.bytes[at..at + usize::from(slot.lengths[proposer])];
+        Some(Proposal { change: slot.changes.contains(proposer), bytes })
+    }
+
+    fn place(&self, instance: u64, proposer: usize) -> usize {
+        (self.index(instance) * MEMBERS_MAX + proposer) * self.value_bytes
+    }
+
+    /// The next instance in order, if it is decided and nothing of it is lacking.
+    pub fn complete(&self) -> Option<(u64, Members)> {
+        let slot = self.get(self.released)?;
+        let decision = slot.decision()?;
+        slot.lacking().is_empty().then_some((slot.instance, decision))
+    }
+
+    /// The next instance is released.
+    pub fn release(&mut self) {
+        self.released += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::members::Quorums;
+
+    fn decided(window: &mut Window, instance: u64) {
+        let slot = window.get_mut(instance).unwrap();
+        let mut consensus = Instance::open(0, Members::only(0), Quorums::of(1), Members::only(0));
+        consensus.end_round();
+        slot.consensus = Some(consensus);
+    }
+
+    #[test]
+    fn instances_are_released_in_order_and_complete() {
+        let mut window = Window::new(4, 16);
+        window.start(6);
+        for instance in 6..9 {
+            window.open(instance, Members::only(0));
+        }
+        decided(&mut window, 7);
+        window.store(7, 0, &Proposal { change: false, bytes: b"seven" });
+        assert_eq!(window.complete(), None, "6 is undecided");
+        decided(&mut window, 6);
+        assert_eq!(window.get(6).unwrap().lacking(), Members::only(0));
+        assert_eq!(window.complete(), None, "the proposal of 6 is lacking");
+        window.store(6, 0, &Proposal { change: false, bytes: b"six" });
+        window.store(6, 0, &Proposal { change: true, bytes: b"again" });
+        assert_eq!(window.complete(), Some((6, Members::only(0))));
+        assert_eq!(window.proposal(6, 0), Some(Proposal { change: false, bytes: b"six" }));
+        window.release();
+        assert_eq!(window.complete(), Some((7, Members::only(0))));
+        window.open(9, Members::only(0));
+        assert_eq!(window.instances(), 6..10);
+        window.open(10, Members::only(0));
+        assert_eq!(window.proposal(6, 0), None, "its slot was used again");
+        assert_eq!(window.proposal(10, 0), None);
+        assert!(!window.has_room());
+    }
+}

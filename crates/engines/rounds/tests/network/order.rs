@@ -1,0 +1,104 @@
+//! What the nodes were told, and whether it is one order.
+
+use std::collections::BTreeMap;
+
+use weft_rounds::message::Value;
+
+/// A value that only this proposal has.
+pub fn value(node: usize, number: u64) -> Vec<u8> {
+    let mut bytes = [(node as u64).to_be_bytes(), number.to_be_bytes()].concat();
+    bytes.resize(16 + (number % 48) as usize, node as u8);
+    bytes
+}
+
+/// Where a value stands in the order: instance and proposer.
+type Place = (u64, usize);
+
+/// All that anybody was told, and what each node was told.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Whether it is a change, and the bytes.
+    entries: BTreeMap<Place, (bool, Vec<u8>)>,
+    /// By node: what it was told since it began.
+    told: Vec<Vec<Place>>,
+    /// What earlier lives of nodes were told.
+    former: Vec<Vec<Place>>,
+    decided: BTreeMap<Vec<u8>, Place>,
+    /// Values that were said to be left out.
+    dropped: BTreeMap<Vec<u8>, Place>,
+}
+
+impl Order {
+    pub fn new(nodes: usize) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            told: vec![Vec::new(); nodes],
+            former: Vec::new(),
+            decided: BTreeMap::new(),
+            dropped: BTreeMap::new(),
+        }
+    }
+
+    /// How much was decided.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// A node begins anew.
+    pub fn begin(&mut self, node: usize) {
+        self.former.push(std::mem::take(&mut self.told[node]));
+    }
+
+    /// A node is told a decision.
+    pub fn decided(&mut self, node: usize, value: &Value<'_>) {
+        let (place, change) = ((value.instance, value.proposer), value.proposal.change);
+        let bytes = value.proposal.bytes.to_vec();
+        let last = self.told[node].last();
+        assert!(last.is_none_or(|last| *last < place), "node {node} is told {place:?} after {last:?}");
+        self.told[node].push(place);
+        if let Some(known) = self.entries.get(&place) {
+            assert_eq!(
+                known,
+                &(change, bytes),
+                "node {node} is told something else than others of {place:?}"
+            );
+            return;
+        }
+        if !change {
+            let proposer = u64::from_be_bytes(bytes[..8].try_into().unwrap());
+            assert_eq!(proposer, place.1 as u64, "{place:?} was proposed by another");
+            let number = u64::from_be_bytes(bytes[8..16].try_into().unwrap());
+            assert_eq!(bytes, self::value(place.1, number), "nobody proposed {place:?}");
+            assert_eq!(self.decided.insert(bytes.clone(), place), None, "{place:?} is decided twice");
+            assert_eq!(self.dropped.get(&bytes), None, "{place:?} was said to be dropped");
+        }
+        self.entries.insert(place, (change, bytes));
+    }
+
+    /// A proposer was told that its value is decided.
+    pub fn acknowledged(&self, node: usize, instance: u64, bytes: &[u8]) {
+        assert_eq!(self.decided.get(bytes), Some(&(instance, node)), "node {node} was told so too early");
+    }
+
+    /// A proposer was told that its value was left out, and never will be decided.
+    pub fn dropped(&mut self, node: usize, instance: u64, bytes: &[u8]) {
+        assert_eq!(self.decided.get(bytes), None, "node {node} was told that {bytes:x?} is not decided");
+        self.dropped.insert(bytes.to_vec(), (instance, node));
+    }
+
+    /// Nobody was told to skip anything: all that lies between the first instance that a node was told of and the last.
+    pub fn check(&self) {
+        for told in self.told.iter().chain(&self.former) {
+            let (Some(first), Some(last)) = (told.first(), told.last()) else { continue };
+            let all: Vec<_> = self.entries.range((first.0, 0)..=*last).map(|(place, _)| *place).collect();
+            assert_eq!(told, &all, "a node was told less than others");
+        }
+    }
+
+    /// Everyone was told everything to the end.
+    pub fn check_complete(&self) {
+        self.check();
+        let end = self.entries.keys().last().expect("something was decided");
+        assert!(self.told.iter().all(|told| told.last() == Some(end)), "not everyone was told {end:?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Random schedules of faults: whatever faulty nodes and their links do, all are told one order, who is correct decides
+//! whatever it proposes, and in time; when the faults end everyone takes part again.
+
+mod network;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use network::{Faults, Network, small};
+use weft_rounds::{Members, Parameters, Quorums};
+use weft_time::Duration;
+
+const LENGTH: Duration = Duration::from_ms(2);
+
+/// Runs one schedule with as many faulty nodes as may be. Replay a failure with the seed that it prints.
+fn one_schedule(seed: u64, nodes: usize, faults: Faults, parameters: Parameters) -> Network {
+    println!("seed {seed}, {nodes} nodes");
+    let mut network = Network::new(seed, nodes, faults, LENGTH, parameters);
+    network.run();
+    network
+}
+
+fn random_schedules(
+    seeds: Range<u64>,
+    nodes: usize,
+    faults: Faults,
+    window: u64,
+) -> BTreeMap<&'static str, u64> {
+    let mut sums = BTreeMap::new();
+    let mut slowest = Duration::ZERO;
+    for seed in seeds {
+        let network = one_schedule(seed, nodes, faults, small(window));
+        for (name, count) in network.counters() {
+            *sums.entry(name).or_default() += count;
+        }
+        *sums.entry("crashes").or_default() += network.crashes;
+        *sums.entry("joins").or_default() += network.joins;
+        *sums.entry("leaves").or_default() += network.leaves;
+        *sums.entry("lost").or_default() += network.lost;
+        slowest = slowest.max(network.slowest);
+    }
+    println!("{sums:#?} slowest {slowest}");
+    sums
+}
+
+/// As many as may fail, the last ones.
+fn faulty(nodes: usize) -> Members {
+    Members::first(nodes).difference(Members::first(nodes - Quorums::tolerated(nodes)))
+}
+
+#[test]
+fn without_faults() {
+    for nodes in [1, 2, 3, 5, 8] {
+        let sums = random_schedules(0..2, nodes, Faults::NONE, 8);
+        for name in ["late", "far_ahead", "unheard", "fenced", "epochs", "dropped_contradiction"] {
+            assert_eq!(sums[name], 0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn all_faults_on_three_nodes() {
+    let sums = random_schedules(1000..1040, 3, Faults::all(faulty(3)), 4);
+    for name in ["late", "crashes", "joins", "epochs", "repeated", "unheard"] {
+        assert!(sums[name] > 0, "{name} never happened");
+    }
+    assert_eq!(sums["dropped_contradiction"], 0);
+}
+
+#[test]
+fn all_faults_on_five_nodes() {
+    let sums = random_schedules(2000..2040, 5, Faults::all(faulty(5)), 4);
+    assert_eq!(sums["dropped_contradiction"], 0);
+}
+
+#[test]
+fn all_faults_on_seven_nodes() {
+    random_schedules(3000..3010, 7, Faults::all(faulty(7)), 8);
+}
+
+/// Every node and every link misbehaves: nothing is promised but that nobody is told anything else than the others.
+#[test]
+fn beyond_the_assumptions_nodes_stop_and_never_disagree() {
+    let mut fences = 0;
+    for (seed, nodes) in (5000..5060).zip([2, 3, 4, 5, 7].into_iter().cycle()) {
+        println!("seed {seed}, {nodes} nodes");
+        let faults = Faults {
+            omission: 20 + seed % 7 * 30,
+            crashes: seed % 2 == 0,
+            ..Faults::all(Members::first(nodes))
+        };
+        let mut network: Network = Network::new(seed, nodes, faults, LENGTH, small(4 + seed % 2 * 4));
+        network.run_broken();
+        fences += network.fences;
+    }
+    assert!(fences > 0, "nobody ever stopped");
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    let runs = [0, 1].map(|_| {
+        let network = one_schedule(7, 3, Faults::all(faulty(3)), small(4));
+        (network.events, network.counters())
+    });
+    assert_eq!(runs[0], runs[1]);
+}

@@ -1,0 +1,77 @@
+// The consensus as an algorithm of rounds: the instances in flight, each one round older than the next.
+//
+// Place i holds the instance of round R - RoundsWindow + i while the node is in round R, as the areas of its messages do. At the
+// end of round R the instance of round R opens, with the set of those whose proposals have come, and the oldest leaves.
+//
+// Latency: areas and ends of rounds count from the next cycle on. Throughput: one of them every cycle. Stalls: never.
+module consensus_window
+  import rounds_pkg::*;
+(
+  input  logic                         clk_i,
+  input  logic                         rst_ni,
+  input  member_t                      node_i,
+  input  logic                         clear_i,
+  // What a peer's message of this round says.
+  input  logic                         receive_i,
+  input  member_t                      from_i,
+  input  logic      [    AreaBits-1:0] area_i,
+  // The end of a round: with whose proposals its instance opens, and among whom.
+  input  logic                         end_round_i,
+  input  members_t                     row_i,
+  input  members_t                     members_i,
+  output logic      [    AreaBits-1:0] area_o,
+  // Of the instances in the window, the oldest first.
+  output instance_t [RoundsWindow-1:0] instances_o,
+  // The oldest, as it would leave.
+  output instance_t                    leaving_o,
+  // A message says what cannot be.
+  output logic                         contradiction_o
+);
+
+  instance_t [RoundsWindow-1:0] ended;
+  instance_t opened;
+  logic [RoundsWindow-1:0] contradicts;
+
+  always_comb begin
+    opened = '0;
+    if (|(members_i & only(node_i))) begin
+      opened.valid = 1'b1;
+      opened.members = members_i;
+      opened.quorums = quorums_of(members_i);
+      opened.rows[node_i] = row_i;
+    end
+  end
+
+  for (genvar i = 0; i < RoundsWindow; i++) begin : g_places
+    instance_t next;
+    if (i + 1 < RoundsWindow) begin : g_older
+      assign next = ended[i+1];
+    end else begin : g_youngest
+      assign next = opened;
+    end
+
+    consensus_instance #(
+      .Round(RoundsWindow - 1 - i)
+    ) i_instance (
+      .clk_i,
+      .rst_ni,
+      .node_i,
+      .clear_i,
+      .end_round_i,
+      .next_i         (next),
+      .receive_i,
+      .from_i,
+      .record_i       (area_i[RecordBits*i+:RecordBits]),
+      .state_o        (instances_o[i]),
+      .record_o       (area_o[RecordBits*i+:RecordBits]),
+      .ended_o        (ended[i]),
+      .decides_o      (),
+      .contradiction_o(contradicts[i])
+    );
+  end
+
+  assign leaving_o = ended[0];
+
+  assign contradiction_o = |contradicts;
+
+endmodule

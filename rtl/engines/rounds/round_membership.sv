@@ -1,0 +1,147 @@
+// Who takes part in which instance: the twin of crates/engines/rounds/src/membership.rs.
+//
+// Members change by decisions. A change that is decided applies `RoundsChangeDelay` instances later, when every running node has
+// released it; of several in that time the first one counts. A node proposes to remove whom it has not heard for a while, and
+// to add whom it has heard ask.
+//
+// Latency: 1 cycle. Throughput: one of its inputs every cycle. Stalls: never.
+module round_membership
+  import rounds_pkg::*;
+(
+  input  logic                clk_i,
+  input  logic                rst_ni,
+  input  member_t             node_i,
+  // It stays as it is from reset on: rounds.
+  input  logic          [7:0] silence_i,
+  // The node takes part from the next round on.
+  input  logic                start_i,
+  input  rounds_epoch_t       start_epoch_i,
+  input  members_t            start_members_i,
+  // The next round begins.
+  input  logic                advance_i,
+  // In the cycle behind that: the change to be proposed in it, if there is one, has been taken.
+  input  logic                announce_i,
+  output logic                change_valid_o,
+  output change_t             change_o,
+  // Who was heard in the present round, who asks to be added; this node wants to leave.
+  input  logic                hear_i,
+  input  logic                ask_i,
+  input  member_t             from_i,
+  input  logic                leave_i,
+  // A change is decided, in an instance of some age.
+  input  logic                decided_i,
+  input  change_t             decided_change_i,
+  input  age_t                decided_age_i,
+  // All of an instance is released.
+  input  logic                closed_i,
+  input  age_t                closed_age_i,
+  // Of the instance of the present round; in `ahead_o` rounds, if not 0, the members will be others.
+  output rounds_epoch_t       epoch_o,
+  output members_t            members_o,
+  output logic          [5:0] ahead_o,
+  output members_t            next_o,
+  // Whom a message of this round concerns.
+  output members_t            audience_o,
+  // It was removed so long ago that all its instances are over.
+  output logic                left_o,
+  // Other members come into effect with the round that begins.
+  output logic                changes_o
+);
+
+  typedef logic [4:0] rounds_t;
+
+  rounds_epoch_t epoch_q;
+  members_t members_q, former_q, next_q, joining_q, silent;
+  logic [3:0] ahead_q;
+  logic begun_q, leaving_q, proposed_q;
+  // Rounds since the members are what they are, as far as that matters; since the node has proposed a change.
+  rounds_t since_q;
+  age_t proposed_age_q;
+  // By node: rounds since it was heard, or came.
+  logic [RoundsNodes-1:0][7:0] unheard_q;
+
+  members_t self, decided_members, coming;
+  member_count_t decided_count;
+  logic eligible, counts;
+
+  assign self = only(node_i);
+  assign epoch_o = epoch_q;
+  assign members_o = members_q;
+  assign ahead_o = 6'(ahead_q);
+  assign next_o = ahead_q != '0 ? next_q : '0;
+  assign coming = members_q | next_o;
+  assign audience_o = (coming | (since_q < rounds_t'(RoundsWindow) ? former_q : '0)) & ~self;
+  assign left_o = (members_q & self) == '0 && since_q >= rounds_t'(2 * RoundsWindow);
+  assign changes_o = advance_i && begun_q && ahead_q == 4'd1;
+
+  always_comb begin
+    for (int unsigned i = 0; i < RoundsNodes; i++) silent[i] = unheard_q[i] > silence_i;
+    silent &= ~self;
+  end
+
+  assign eligible = ahead_q == '0 && !proposed_q && (members_q & self) != '0;
+  assign change_o.add = joining_q & ~members_q;
+  assign change_o.remove = (members_q & silent) | (leaving_q ? self : '0);
+  assign change_valid_o = eligible && change_o != '0;
+
+  assign decided_members = (members_q | decided_change_i.add) & ~decided_change_i.remove;
+  assign decided_count = count_members(decided_members);
+  // One that was decided before the last one took effect does not count.
+  assign counts = decided_i && ahead_q == '0 && rounds_t'(decided_age_i) <= since_q && decided_members != members_q
+      && decided_count != '0 && decided_count <= member_count_t'(RoundsMembersMax);
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      epoch_q    <= '0;
+      members_q  <= '0;
+      former_q   <= '0;
+      ahead_q    <= '0;
+      joining_q  <= '0;
+      begun_q    <= 1'b0;
+      leaving_q  <= 1'b0;
+      proposed_q <= 1'b0;
+      since_q    <= '0;
+    end else if (start_i) begin
+      epoch_q    <= start_epoch_i;
+      members_q  <= start_members_i;
+      former_q   <= start_members_i;
+      ahead_q    <= '0;
+      joining_q  <= '0;
+      // A node that begins at once does both in one cycle.
+      begun_q    <= advance_i;
+      leaving_q  <= 1'b0;
+      proposed_q <= 1'b0;
+      since_q    <= '0;
+    end else begin
+      if (advance_i) begun_q <= 1'b1;
+      if (advance_i && begun_q) begin
+        if (since_q != '1) since_q <= since_q + 1'b1;
+        if (ahead_q != '0) ahead_q <= ahead_q - 1'b1;
+        if (changes_o) begin
+          since_q   <= '0;
+          epoch_q   <= epoch_q + 1'b1;
+          former_q  <= members_q;
+          members_q <= next_q;
+        end
+      end
+      if (counts) ahead_q <= 4'(RoundsChangeDelay) - decided_age_i;
+      if (announce_i && eligible) joining_q <= '0;
+      else if (ask_i && (coming & only(from_i)) == '0) joining_q <= joining_q | only(from_i);
+      if (announce_i && change_valid_o) proposed_q <= 1'b1;
+      else if (closed_i && proposed_q && closed_age_i == proposed_age_q) proposed_q <= 1'b0;
+      if (leave_i) leaving_q <= 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (counts) next_q <= decided_members;
+    if (announce_i && change_valid_o) proposed_age_q <= '0;
+    else if (advance_i) proposed_age_q <= proposed_age_q + 1'b1;
+    for (int unsigned i = 0; i < RoundsNodes; i++) begin
+      if (start_i || (changes_o && next_q[i] && !members_q[i]) || (hear_i && from_i == member_t'(i)))
+        unheard_q[i] <= '0;
+      else if (advance_i && begun_q && unheard_q[i] != '1) unheard_q[i] <= unheard_q[i] + 1'b1;
+    end
+  end
+
+endmodule

@@ -1,0 +1,167 @@
+// Turns events into operations: one complete, well-formed message in each handshake.
+//
+// Of a message the head becomes the operation, and so does what it says of rounds: whether it is of this one, the next, or
+// one before. A proposal's beats pass by while the operation is shown (`beat_*`), so that who takes it can tell where they
+// belong; with the last of them it is offered. What is malformed is dropped and counted, but calls are all handed over.
+//
+// Latency: 2 cycles from an event to its operation, if its payload is there. Throughput: a message of one beat every cycle, one
+// with a proposal in as many as it has beats. Order: kept. Stalls: while the operation is not taken, and for one more cycle
+// behind any operation but a Round, since that may begin another round.
+module round_parser
+  import weft_pkg::*;
+  import engines_pkg::*;
+  import rounds_pkg::*;
+#(
+  parameter int unsigned       ProposalBytes = RoundsProposalBytes,
+  parameter logic        [7:0] Algorithm     = RoundsAlgorithmConsensus
+) (
+  input  logic                         clk_i,
+  input  logic                         rst_ni,
+  input  logic                         event_valid_i,
+  output logic                         event_ready_o,
+  input  engine_event_t                event_i,
+  input  logic                         payload_valid_i,
+  output logic                         payload_ready_o,
+  input  beat_t                        payload_i,
+  // The present round and the next.
+  input  round_t                       round_i,
+  input  round_t                       next_round_i,
+  // What the present operation is, before it is offered.
+  output rounds_op_t                   op_o,
+  output logic                         op_valid_o,
+  input  logic                         op_ready_i,
+  // Its proposal.
+  output logic                         beat_valid_o,
+  output logic          [         2:0] beat_index_o,
+  output logic          [BeatBits-1:0] beat_o,
+  // A message was malformed, or is of a node that no cluster of rounds has.
+  output logic                         malformed_o,
+  output logic                         stranger_o,
+  output logic                         idle_o
+);
+
+  // verilator lint_off UNUSEDSIGNAL
+  engine_event_t event_q;  // of a tag or a status nothing follows
+  // verilator lint_on UNUSEDSIGNAL
+  logic event_valid_q;
+  rounds_op_t op_d, op_q;
+  logic op_valid_q, complete_q;
+  logic body_q;  // beats of the present operation are to come; if there is none, of one that was dropped
+  logic [2:0] index_q;
+  logic takes, free, loads, body_ends, has_head, well_formed, is_operation;
+  round_head_t head;
+  logic [15:0] proposal;
+  logic is_value, is_change;
+
+  assign takes = op_valid_o && op_ready_i;
+  assign free = !op_valid_q || (takes && op_q.kind == RoundsOpRound);
+  // A call has no head.
+  assign has_head = event_q.kind == EventDeliver && event_q.bytes != '0;
+  assign loads = event_valid_q && !body_q && free && (!has_head || payload_valid_i);
+  assign body_ends = body_q && payload_valid_i && payload_ready_o && payload_i.last;
+
+  assign event_ready_o = !event_valid_q || loads;
+  assign payload_ready_o = body_q ? !op_valid_q || !payload_i.last || op_ready_i : loads && has_head;
+  assign op_valid_o = op_valid_q && (complete_q || (body_q && payload_valid_i && payload_i.last));
+  assign op_o = op_q;
+  assign beat_valid_o = body_q && op_valid_q && payload_valid_i && payload_ready_o;
+  assign beat_index_o = index_q;
+  assign beat_o = payload_i.data;
+  assign idle_o = !event_valid_q && !op_valid_q && !body_q;
+
+  // The judgement of a head. Its lengths agree, and it has what its kind needs.
+
+  logic fits;
+  assign head = round_head_t'(payload_i.data[$bits(round_head_t)-1:0]);
+  // A Value has flags and length elsewhere.
+  assign is_value = event_q.message == RoundsMessageValue;
+  assign proposal = turn_16(is_value ? payload_i.data[95:80] : head.bytes);
+  assign is_change = is_value ? payload_i.data[72] : head.change;
+  assign fits = proposal <= 16'(ProposalBytes) && event_q.bytes == message_bytes_t'(RoundsHeadBytes) + proposal
+      && (!is_change || proposal == 16'(RoundsChangeBytes));
+
+  always_comb begin
+    unique case (event_q.message)
+      RoundsMessageRound: well_formed = fits && head.algorithm == Algorithm;
+      RoundsMessageValue: well_formed = fits && payload_i.data[71:67] == '0;
+      RoundsMessageFetch: well_formed = event_q.bytes == 16'd16;
+      // They say nothing but their kind.
+      RoundsMessageStart, RoundsMessageJoin: well_formed = 1'b1;
+      default: well_formed = 1'b0;
+    endcase
+    if (!has_head && event_q.message != RoundsMessageStart && event_q.message != RoundsMessageJoin) well_formed = 1'b0;
+  end
+
+  always_comb begin
+    is_operation = 1'b1;
+    op_d = '0;
+    op_d.from = event_q.from[2:0];
+    op_d.caller = event_q.caller;
+    op_d.call = event_q.message;
+    op_d.fits = event_q.bytes != '0 && event_q.bytes <= 16'(ProposalBytes);
+    op_d.empty = event_q.bytes == '0;
+    op_d.head = head;
+    op_d.area = payload_i.data[$bits(round_head_t)+:AreaBits];
+    op_d.current = head.round == turn_64(round_i);
+    op_d.following = head.round == turn_64(next_round_i);
+    op_d.late = turn_64(head.round) < next_round_i;
+    unique case (event_q.kind)
+      EventReset:     op_d.kind = RoundsOpReset;
+      EventConfigure: op_d.kind = RoundsOpConfigure;
+      EventTimer: begin
+        op_d.kind = RoundsOpTimer;
+        is_operation = event_q.tag == '0;
+      end
+      EventCall: begin
+        op_d.kind  = RoundsOpCall;
+        op_d.bytes = proposal_bytes_t'(event_q.bytes);
+      end
+      EventDeliver: begin
+        op_d.bytes   = proposal_bytes_t'(proposal);
+        op_d.change  = is_change;
+        is_operation = well_formed && !event_q.from[3];
+        unique case (event_q.message)
+          RoundsMessageFetch: op_d.kind = RoundsOpFetch;
+          RoundsMessageValue: op_d.kind = RoundsOpValue;
+          RoundsMessageStart: op_d.kind = RoundsOpStart;
+          RoundsMessageJoin:  op_d.kind = RoundsOpJoin;
+          default:            op_d.kind = RoundsOpRound;
+        endcase
+      end
+      default:        is_operation = 1'b0;
+    endcase
+  end
+
+  assign malformed_o = loads && event_q.kind == EventDeliver && !event_q.from[3] && !well_formed;
+  assign stranger_o  = loads && event_q.kind == EventDeliver && event_q.from[3];
+
+  always_ff @(posedge clk_i) begin
+    if (event_ready_o) event_q <= event_i;
+    if (loads) begin
+      op_q    <= op_d;
+      index_q <= '0;
+    end else if (beat_valid_o) begin
+      index_q <= index_q + 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      event_valid_q <= 1'b0;
+      op_valid_q    <= 1'b0;
+      complete_q    <= 1'b0;
+      body_q        <= 1'b0;
+    end else begin
+      if (event_ready_o) event_valid_q <= event_valid_i;
+      if (loads) begin
+        op_valid_q <= is_operation;
+        complete_q <= has_head ? payload_i.last : event_q.bytes == '0;
+        body_q     <= has_head ? !payload_i.last : event_q.bytes != '0;
+      end else begin
+        if (takes) op_valid_q <= 1'b0;
+        if (body_ends) body_q <= 1'b0;
+      end
+    end
+  end
+
+endmodule

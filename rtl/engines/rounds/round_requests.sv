@@ -1,0 +1,119 @@
+// This node's own proposals: a queue of those that wait for their round, and who is to be told what became of the others.
+//
+// The bytes lie in proposal_store, one proposal after another in a ring that is long enough for the queue and for all instances that
+// are remembered; a round that begins takes the oldest.
+//
+// Latency: 1 cycle. Throughput: one of its inputs every cycle. Order: first in, first out. Stalls: never; who puts must look at
+// `full_o`.
+module round_requests
+  import engines_pkg::*;
+  import rounds_pkg::*;
+(
+  input  logic                  clk_i,
+  input  logic                  rst_ni,
+  input  logic                  clear_i,
+  // The present round.
+  input  round_t                round_i,
+  output logic                  full_o,
+  output proposal_place_t       put_place_o,
+  input  logic                  put_i,
+  input  caller_t               put_caller_i,
+  // The round begins: with a change, which lies at `change_place_o`, with the oldest that waits, or with nothing.
+  output logic                  waiting_o,
+  output proposal_place_t       take_place_o,
+  output proposal_place_t       change_place_o,
+  input  logic                  begin_i,
+  input  logic                  begin_change_i,
+  input  logic                  begin_take_i,
+  // Where the proposal of an instance lies, if there is one; and who is to be told of it, if that has not happened yet.
+  input  logic            [3:0] instance_i,
+  output logic                  some_o,
+  output proposal_place_t       place_o,
+  output logic                  asked_o,
+  output caller_t               caller_o,
+  input  logic                  told_i,
+  // The node stops: all are told, those whose instances have begun first. Nothing else is asked meanwhile.
+  input  logic                  drain_i,
+  output logic                  drain_valid_o,
+  input  logic                  drain_ready_i,
+  output logic                  drain_begun_o,
+  output round_t                drain_instance_o,
+  output logic                  draining_o
+);
+
+  localparam int unsigned Slots = 2 * RoundsWindow;
+
+  typedef logic [$clog2(Slots)-1:0] slot_t;
+
+  own_place_t put_q, take_q, waiting;
+  logic [Slots-1:0] asked_q;
+  logic draining_q, begun_q;
+  slot_t slot_q, behind;
+  logic [3:0] instance_number;
+
+  (* ram_style = "distributed" *)
+  logic [$bits(proposal_place_t):0] places[16];
+  (* ram_style = "distributed" *)
+  caller_t callers[1<<$bits(own_place_t)];
+
+  assign waiting = put_q - take_q;
+  assign waiting_o = waiting != '0;
+  assign full_o = waiting == own_place_t'(RoundsQueue);
+  assign put_place_o = {3'b100, put_q};
+  assign take_place_o = {3'b100, take_q};
+  assign change_place_o = {4'b1010, round_i[3:0]};
+
+  // Slots are told of in their order, whatever their instances' order.
+  assign behind = slot_t'(round_i) - slot_q;
+  assign drain_instance_o = round_i - round_t'(behind);
+  assign drain_begun_o = begun_q;
+  assign drain_valid_o = draining_q && (begun_q ? asked_q[slot_q] : waiting_o);
+  assign draining_o = draining_q;
+
+  assign instance_number = draining_q ? drain_instance_o[3:0] : instance_i;
+  assign {some_o, place_o} = places[instance_number];
+  assign asked_o = asked_q[slot_t'(instance_number)];
+  assign caller_o = callers[draining_q&&!begun_q?take_q : place_o[$bits(own_place_t)-1:0]];
+
+  always_ff @(posedge clk_i) begin
+    if (begin_i) begin
+      places[round_i[3:0]] <= {begin_change_i || begin_take_i, begin_change_i ? change_place_o : take_place_o};
+    end
+    if (put_i) callers[put_q] <= put_caller_i;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || clear_i) begin
+      put_q      <= '0;
+      take_q     <= '0;
+      asked_q    <= '0;
+      draining_q <= 1'b0;
+    end else begin
+      if (put_i) put_q <= put_q + 1'b1;
+      if (begin_i) begin
+        asked_q[slot_t'(round_i)] <= begin_take_i;
+        if (begin_take_i) take_q <= take_q + 1'b1;
+      end else if (told_i) begin
+        asked_q[slot_t'(instance_i)] <= 1'b0;
+      end
+      if (drain_i) draining_q <= 1'b1;
+      if (draining_q) begin
+        if (begun_q) begin
+          if (!drain_valid_o || drain_ready_i) asked_q[slot_q] <= 1'b0;
+        end else if (drain_valid_o) begin
+          if (drain_ready_i) take_q <= take_q + 1'b1;
+        end else begin
+          draining_q <= 1'b0;
+        end
+      end
+    end
+    if (drain_i) begin
+      begun_q <= 1'b1;
+      slot_q  <= '0;
+    end else if (begun_q && (!drain_valid_o || drain_ready_i)) begin
+      slot_q <= slot_q + 1'b1;
+      if (slot_q == '1) begun_q <= 1'b0;
+    end
+  end
+
+endmodule

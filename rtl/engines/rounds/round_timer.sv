@@ -1,0 +1,56 @@
+// When the present round ends. A round lasts a period, less what it takes to follow the fastest member.
+//
+// A message that comes sooner than the shortest way takes tells that its sender has begun its round sooner by that lead. A
+// later round is shortened by a quarter of the largest lead, by an eighth of the period at most: the rule and its reason
+// are in crates/engines/rounds/src/timer.rs. A round's end follows from the end before it and not from when that was
+// noticed, so that nothing adds up.
+//
+// Latency: 1 cycle. Throughput: one of its inputs every cycle. Stalls: never.
+module round_timer
+  import weft_pkg::*;
+(
+  input  logic    clk_i,
+  input  cycles_t now_i,
+  // They stay as they are from reset on: cycles of at most 31 bits.
+  input  cycles_t period_i,
+  input  cycles_t one_way_i,
+  // The present round is to end at `arm_at_i`: what comes before the first round.
+  input  logic    arm_i,
+  input  cycles_t arm_at_i,
+  // The next round begins; the present one was to end now if `arm_i` comes with it.
+  input  logic    advance_i,
+  // A message has come, of the present round or of the next one.
+  input  logic    observe_i,
+  input  logic    early_i,
+  output cycles_t deadline_o,
+  output logic    expired_o,
+  // The round that begins is shortened.
+  output logic    trimmed_o
+);
+
+  cycles_t begin_q, deadline_q, from, lead;
+  logic [28:0] trim_q, wanted;
+
+  assign expired_o  = now_i >= deadline_q;
+  assign deadline_o = deadline_q;
+  assign trimmed_o  = advance_i && !arm_i && trim_q != '0;
+  assign from       = arm_i ? arm_at_i : deadline_q;
+
+  // Leads are far below 2^47 cycles: the sign tells whether there is one.
+  assign lead       = (early_i ? deadline_q : begin_q) + one_way_i - now_i;
+  assign wanted     = lead[47:2] > 46'(period_i[31:3]) ? period_i[31:3] : lead[30:2];
+
+  always_ff @(posedge clk_i) begin
+    if (advance_i) begin
+      begin_q    <= from;
+      deadline_q <= from + period_i - (arm_i ? '0 : cycles_t'(trim_q));
+      trim_q     <= '0;
+    end else if (arm_i) begin
+      deadline_q <= arm_at_i;
+      trim_q     <= '0;
+    end else if (observe_i && !lead[47] && wanted > trim_q) begin
+      trim_q <= wanted;
+    end
+  end
+
+endmodule

@@ -1,0 +1,875 @@
+// The rounds engine: the twin of crates/engines/rounds, whose documentation tells the protocol.
+//
+// Time is cut into rounds. In each of them a node sends one message to every other (round_broadcaster), which carries its proposal
+// for the instance that begins with the round and what it knows of the instances before that (consensus_window, the algorithm);
+// and it takes one from every other (round_parser). A message of the next round waits in its sender's place until that begins.
+// When a round ends (round_timer) all instances take a step at once; what is decided goes out in order (round_releases), and
+// who has proposed is told (round_requests). Members change by decisions (round_membership).
+//
+// Latency, when nothing waits: 4 cycles from the event of a round's end to the next round's message and until the first message of
+// that round counts, with all instances stepped, decided, left and opened; 2 from a message's event until it counts.
+// Throughput: a message every cycle, one with a proposal in as many as it has beats. Order: events take effect in their order;
+// messages leave in the order in which they were caused. Stalls: its events while a new round takes up what came early, while it is
+// asked for what is lacking, while a Fetch is answered, and, but for messages of rounds, while values are given out.
+module rounds
+  import weft_pkg::*;
+  import engines_pkg::*;
+  import rounds_pkg::*;
+#(
+  parameter int unsigned ProposalBytes = RoundsProposalBytes
+) (
+  input logic clk_i,
+  input logic rst_ni,
+  input cycles_t now_i,
+  // Events, each followed by its payload if it has bytes.
+  input logic event_valid_i,
+  output logic event_ready_o,
+  input engine_event_t event_i,
+  input logic payload_valid_i,
+  output logic payload_ready_o,
+  input beat_t payload_i,
+  // Taken with EventConfigure.
+  // verilator lint_off UNUSEDSIGNAL
+  input engine_configuration_t configuration_i,
+  // verilator lint_on UNUSEDSIGNAL
+  // These stay as they are from reset on. Cycles of at most 31 bits: a round, and the shortest way from node to node.
+  input cycles_t period_i,
+  input cycles_t one_way_i,
+  input logic [7:0] silence_i,  // rounds after which a member that is not heard is to go
+  output engine_status_t status_o,
+  // Messages, each followed by its payload, which never pauses once begun.
+  output logic message_valid_o,
+  input logic message_ready_i,
+  output engine_message_t message_o,
+  output logic body_valid_o,
+  input logic body_ready_i,
+  output beat_t body_o,
+  // Sets a timer, or moves it; always taken.
+  output logic timer_valid_o,
+  output logic [4:0] timer_tag_o,
+  output cycles_t timer_at_o,
+  // Of every engine; proposals lie on the chip.
+  output logic memory_aw_valid_o,
+  input logic memory_aw_ready_i,
+  output axi_address_t memory_aw_o,
+  output logic memory_w_valid_o,
+  input logic memory_w_ready_i,
+  output write_beat_t memory_w_o,
+  input logic memory_b_valid_i,
+  input logic [1:0] memory_b_response_i,
+  output logic memory_ar_valid_o,
+  input logic memory_ar_ready_i,
+  output axi_address_t memory_ar_o,
+  input logic memory_r_valid_i,
+  output logic memory_r_ready_o,
+  input axi_read_t memory_r_i,
+  output rounds_events_t events_o,
+  // Nothing is inside; timers are outside.
+  output logic idle_o
+);
+
+  // What the node is.
+  rounds_phase_e phase_q;
+  epoch_t configured_q;
+  member_t node_q;
+  // Whom to start with, or to ask for admission; and a joining node has begun to ask.
+  members_t contacts_q;
+  logic asking_q;
+  members_t self;
+  assign self = only(node_q);
+
+  // The present round, if one has begun, and the next.
+  logic begun_q;
+  round_t round_q, next_round_q;
+  // Of the present round: who was heard, and whose proposals are here. Of the next one: whose message waits.
+  members_t heard_q, had_q, early_q;
+  // Whose message has waited for the present round and is still to be taken.
+  members_t replay_q;
+  // The present operation is the message that has begun round 0.
+  logic founded_q;
+  // Whose proposals the present Fetch still asks for.
+  logic serving_q;
+  members_t serve_q;
+
+  logic subscribed_q;
+  caller_t subscriber_q;
+
+  typedef enum logic [1:0] {
+    Listen,
+    Announce,  // a round has begun: its message leaves
+    Answer     // the second message of a Start
+  } state_e;
+
+  state_e state_q;
+  logic
+      op_ready, op_runs, taken, clear, enter, advance, end_round, arm, fence, leave, accept, keep_early, observe, value;
+  logic go, fetch, put, hear_subscriber, rejoin, ask, announces, stops;
+  round_t first;
+  rounds_epoch_t enter_epoch;
+  members_t enter_members;
+  cycles_t arm_at;
+  rounds_context_t about;
+
+  // ===== Operations =====
+
+  rounds_op_t op;
+  logic op_valid, beat_valid, malformed, stranger, parser_idle;
+  logic [2:0] beat_index;
+  logic [BeatBits-1:0] beat;
+
+  round_parser #(
+    .ProposalBytes(ProposalBytes)
+  ) i_parser (
+    .clk_i,
+    .rst_ni,
+    .event_valid_i,
+    .event_ready_o,
+    .event_i,
+    .payload_valid_i,
+    .payload_ready_o,
+    .payload_i,
+    .round_i     (round_q),
+    .next_round_i(next_round_q),
+    .op_o        (op),
+    .op_valid_o  (op_valid),
+    .op_ready_i  (op_ready),
+    .beat_valid_o(beat_valid),
+    .beat_index_o(beat_index),
+    .beat_o      (beat),
+    .malformed_o (malformed),
+    .stranger_o  (stranger),
+    .idle_o      (parser_idle)
+  );
+
+  // A message of the present round: as it comes, or from its place.
+
+  typedef struct packed {
+    members_t            members;
+    rounds_epoch_t       epoch;
+    logic [AreaBits-1:0] area;
+  } early_t;
+
+  (* ram_style = "distributed" *)
+  early_t early[RoundsNodes];
+  early_t arriving, applied;
+  member_t applied_from;
+  logic replaying, replays, same_epoch, current, following, late, is_contact;
+
+  assign replaying = replay_q != '0;
+  assign arriving = '{members: op.head.members, epoch: turn_16(op.head.epoch), area: op.area};
+  assign applied_from = replaying ? lowest(replay_q) : op.from;
+  assign applied = replaying ? early[applied_from] : arriving;
+  assign is_contact = contacts_q[op.from];
+  assign current = founded_q || (begun_q && op.current);
+  assign following = !founded_q && op.following;
+  assign late = op.late;
+
+  always_ff @(posedge clk_i) begin
+    if (keep_early) early[op.from] <= arriving;
+  end
+
+  // ===== Members =====
+
+  rounds_epoch_t epoch;
+  members_t members, next_members, audience;
+  logic [5:0] ahead;
+  logic is_member, has_left, change_valid, changes, decided, closed;
+  change_t change, decided_change;
+  age_t release_age;
+  logic release_change;
+
+  assign is_member = (members & self) != '0;
+  assign same_epoch = applied.epoch == epoch && applied.members == members;
+  assign about = '{phase: phase_q, epoch: epoch, members: members};
+
+  round_membership i_membership (
+    .clk_i,
+    .rst_ni,
+    .node_i          (node_q),
+    .silence_i,
+    .start_i         (enter),
+    .start_epoch_i   (enter_epoch),
+    .start_members_i (enter_members),
+    .advance_i       (advance),
+    .announce_i      (announces),
+    .change_valid_o  (change_valid),
+    .change_o        (change),
+    .hear_i          (accept),
+    .ask_i           (ask),
+    .from_i          (applied_from),
+    .leave_i         (leave),
+    .decided_i       (decided && release_change),
+    .decided_change_i(decided_change),
+    .decided_age_i   (release_age),
+    .closed_i        (closed),
+    .closed_age_i    (release_age),
+    .epoch_o         (epoch),
+    .members_o       (members),
+    .ahead_o         (ahead),
+    .next_o          (next_members),
+    .audience_o      (audience),
+    .left_o          (has_left),
+    .changes_o       (changes)
+  );
+
+  // ===== The algorithm =====
+
+  instance_t [RoundsWindow-1:0] instances;
+  instance_t leaving;
+  members_t row;
+  logic [AreaBits-1:0] area;
+  logic contradiction;
+
+  assign row = is_member ? had_q | self : '0;
+
+  consensus_window i_window (
+    .clk_i,
+    .rst_ni,
+    .node_i         (node_q),
+    .clear_i        (clear),
+    .receive_i      (accept),
+    .from_i         (applied_from),
+    .area_i         (applied.area),
+    .end_round_i    (end_round),
+    .row_i          (row),
+    .members_i      (members),
+    .area_o         (area),
+    .instances_o    (instances),
+    .leaving_o      (leaving),
+    .contradiction_o(contradiction)
+  );
+
+  // ===== Time =====
+
+  logic expired, trimmed;
+  cycles_t deadline, begin_of_sender, implied_begin;
+  logic [5:0] rounds_until;
+
+  // When the sender of a message that comes now has begun its round, or somewhat later; and this node's next round after so many.
+  assign rounds_until = running ? next_round_q[5:0] - 6'(turn_64(op.head.round)) : op.head.ahead;
+  assign begin_of_sender = now_i > one_way_i ? now_i - one_way_i : '0;
+  assign implied_begin = begin_of_sender + cycles_t'(37'(period_i[30:0]) * 37'(rounds_until));
+
+  round_timer i_timer (
+    .clk_i,
+    .now_i,
+    .period_i,
+    .one_way_i,
+    .arm_i     (arm),
+    .arm_at_i  (arm_at),
+    .advance_i (advance),
+    .observe_i (observe),
+    .early_i   (following),
+    .deadline_o(deadline),
+    .expired_o (expired),
+    .trimmed_o (trimmed)
+  );
+
+  // ===== Proposals =====
+
+  logic full, waiting, takes, own_some, asked, told, drain_valid, drain_ready, drain_begun, draining;
+  proposal_place_t put_place, take_place, change_place, own_place;
+  caller_t asked_caller;
+  round_t  drain_instance;
+
+  // The proposal that is looked at.
+  round_t look_instance, release_next;
+  member_t look_proposer, release_proposer;
+  proposal_place_t look_place, write_place, read_place;
+  proposal_bytes_t stored_length, look_length;
+  logic write_length, keep_beats, read;
+  logic [2:0] read_index;
+  logic [BeatBits-1:0] read_data;
+
+  round_requests i_requests (
+    .clk_i,
+    .rst_ni,
+    .clear_i         (taken && op.kind == RoundsOpReset),
+    .round_i         (round_q),
+    .full_o          (full),
+    .put_place_o     (put_place),
+    .put_i           (put),
+    .put_caller_i    (op.caller),
+    .waiting_o       (waiting),
+    .take_place_o    (take_place),
+    .change_place_o  (change_place),
+    .begin_i         (announces),
+    .begin_change_i  (change_valid),
+    .begin_take_i    (takes),
+    .instance_i      (look_instance[3:0]),
+    .some_o          (own_some),
+    .place_o         (own_place),
+    .asked_o         (asked),
+    .caller_o        (asked_caller),
+    .told_i          (told),
+    .drain_i         (stops),
+    .drain_valid_o   (drain_valid),
+    .drain_ready_i   (drain_ready),
+    .drain_begun_o   (drain_begun),
+    .drain_instance_o(drain_instance),
+    .draining_o      (draining)
+  );
+
+  assign takes = is_member && !change_valid && waiting;
+
+  always_comb begin
+    look_length = stored_length;
+    if (state_q == Announce) begin
+      look_place = take_place;
+    end else if (look_proposer == node_q) begin
+      look_place = own_place;
+      if (!own_some) look_length = '0;
+    end else begin
+      look_place = {1'b0, look_instance[3:0], look_proposer};
+    end
+  end
+
+  always_comb begin
+    unique case (op.kind)
+      RoundsOpCall: write_place = put_place;
+      RoundsOpValue: write_place = {1'b0, look_instance[3:0], look_proposer};
+      default: write_place = {1'b0, op.head.round[59:56], op.from};
+    endcase
+    if (announces) write_place = change_place;
+  end
+
+  proposal_store #(
+    .ProposalBytes(ProposalBytes)
+  ) i_store (
+    .clk_i,
+    .write_i       (announces ? change_valid : beat_valid && keep_beats),
+    .write_place_i (write_place),
+    .write_index_i (announces ? '0 : beat_index),
+    .write_data_i  (announces ? BeatBits'(change) : beat),
+    .write_length_i(announces ? change_valid : write_length),
+    .length_i      (announces ? proposal_bytes_t'(RoundsChangeBytes) : op.bytes),
+    .change_i      (announces || op.change),
+    .place_i       (look_place),
+    .length_o      (stored_length),
+    .change_o      (release_change),
+    .content_o     (decided_change),
+    .read_i        (read),
+    .read_place_i  (read_place),
+    .read_index_i  (read_index),
+    .read_data_o   (read_data)
+  );
+
+  // ===== What is decided =====
+
+  logic releases_idle, asking, held, lacking, release_valid, release_ready;
+  rounds_send_t release_send;
+  round_t behind;
+  age_t look_age;
+  // Rounds in which the node takes part and that are not released.
+  logic [3:0] outstanding_q;
+
+  assign behind   = round_q - turn_64(op.head.round);
+  assign look_age = begun_q && behind < 64'(2 * RoundsWindow) ? age_t'(behind) : '1;
+
+  round_releases i_releases (
+    .clk_i,
+    .rst_ni,
+    .clear_i        (clear),
+    .first_i        (first),
+    .node_i         (node_q),
+    .round_i        (round_q),
+    .instances_i    (instances),
+    .end_round_i    (end_round),
+    .leaving_i      (leaving),
+    .row_i          (row),
+    .go_i           (go),
+    .fetch_i        (fetch),
+    .idle_o         (releases_idle),
+    .asking_o       (asking),
+    .look_age_i     (look_age),
+    .look_proposer_i(look_proposer),
+    .held_o         (held),
+    .lacking_o      (lacking),
+    .value_i        (value),
+    .next_o         (release_next),
+    .age_o          (release_age),
+    .proposer_o     (release_proposer),
+    .place_i        (look_place),
+    .length_i       (look_length),
+    .change_i       (release_change),
+    .asked_i        (asked),
+    .caller_i       (asked_caller),
+    .told_o         (told),
+    .context_i      (about),
+    .subscribed_i   (subscribed_q),
+    .subscriber_i   (subscriber_q),
+    .send_valid_o   (release_valid),
+    .send_ready_i   (release_ready),
+    .send_o         (release_send),
+    .decided_o      (decided),
+    .closed_o       (closed)
+  );
+
+  // ===== What happens =====
+
+  logic send_valid, send_ready, fails, running;
+  rounds_send_t send, announcement;
+  rounds_status_e verdict;
+  rounds_events_t events;
+  members_t others;
+
+  assign running = phase_q == RoundsRunning;
+  assign others  = contacts_q & ~self;
+
+  always_comb begin
+    announcement = signal(audience, RoundsMessageRound, 7'(RoundsHeadBytes), '0);
+    if (change_valid) begin
+      announcement.bytes = proposal_bytes_t'(RoundsChangeBytes);
+      announcement.place = change_place;
+    end else if (takes) begin
+      announcement.bytes = look_length;
+      announcement.place = look_place;
+    end
+    announcement.head = {
+      next_members,
+      RoundsAlgorithmConsensus,
+      turn_16(16'(announcement.bytes)),
+      ahead,
+      1'b0,
+      change_valid,
+      members,
+      turn_16(epoch),
+      turn_64(round_q)
+    };
+    announcement.area = area;
+  end
+
+  // The oldest instance leaves without a decision, or the place of another one is needed that is not released.
+  assign fails = (leaving.valid && !leaving.decided) || outstanding_q == 4'(2 * RoundsWindow);
+  // Operations that may change what is given out, or send something, wait until all of that has left.
+  assign op_runs = op_valid && !draining && (state_q == Answer
+      || (state_q == Listen && !replaying && (op.kind == RoundsOpRound && !founded_q ? !asking : releases_idle)));
+  assign replays = replaying && state_q == Listen && !asking;
+  assign taken = op_runs && op_ready;
+  assign announces = state_q == Announce && !has_left && (send_ready || audience == '0);
+
+  // What is looked at besides what is being released.
+  always_comb begin
+    look_instance = release_next;
+    look_proposer = release_proposer;
+    if (releases_idle) begin
+      look_instance = turn_64(op.head.round);
+      look_proposer = op.kind == RoundsOpFetch ? lowest(serve_q) : op.head.epoch[2:0];
+    end
+  end
+
+  always_comb begin
+    op_ready = 1'b0;
+    send_valid = 1'b0;
+    send = release_send;
+    release_ready = 1'b0;
+    drain_ready = 1'b0;
+    clear = 1'b0;
+    enter = 1'b0;
+    enter_epoch = 16'd1;
+    enter_members = contacts_q;
+    first = '0;
+    advance = 1'b0;
+    end_round = 1'b0;
+    arm = 1'b0;
+    arm_at = now_i;
+    fence = 1'b0;
+    rejoin = 1'b0;
+    ask = 1'b0;
+    leave = 1'b0;
+    accept = 1'b0;
+    keep_early = 1'b0;
+    observe = 1'b0;
+    value = 1'b0;
+    put = 1'b0;
+    hear_subscriber = 1'b0;
+    write_length = 1'b0;
+    go = 1'b0;
+    fetch = 1'b0;
+    verdict = RoundsOk;
+    timer_valid_o = 1'b0;
+    timer_at_o = deadline;
+    events = '0;
+
+    if (!releases_idle) begin
+      send_valid = release_valid;
+      release_ready = send_ready;
+    end
+    if (replays) begin
+      accept = same_epoch;
+      events.dropped_contradiction = !same_epoch;
+    end
+
+    if (draining) begin
+      send_valid = drain_valid;
+      send = answer(
+        asked_caller,
+        phase_q == RoundsFenced && drain_begun ? RoundsRefusedFenced : RoundsNotRunning,
+        about,
+        drain_begun ? drain_instance : '0
+      );
+      drain_ready = send_ready;
+    end else if (state_q == Announce) begin
+      send_valid = audience != '0 && !has_left;
+      send = announcement;
+      timer_valid_o = announces;
+      go = announces;
+      fetch = announces;
+    end else if (op_runs) begin
+      op_ready = 1'b1;
+      unique case (op.kind)
+        RoundsOpReset: begin
+          clear = 1'b1;
+          enter = 1'b1;
+          enter_epoch = '0;
+          enter_members = '0;
+        end
+
+        RoundsOpConfigure: begin
+          if ((phase_q != RoundsIdle && phase_q != RoundsFenced && phase_q != RoundsLeft)
+              || configuration_i.epoch <= configured_q || configuration_i.full[NodesMax-1:RoundsNodes] != '0
+              || count_members(
+                  configuration_i.full[RoundsNodes-1:0]
+              ) > member_count_t'(RoundsMembersMax) || configuration_i.node[3]) begin
+            events.configurations_ignored = 1'b1;
+          end else if (configuration_i.joining[configuration_i.node]) begin
+            rejoin = 1'b1;
+          end else if (!configuration_i.full[configuration_i.node] || configuration_i.epoch != 32'd1
+              || phase_q != RoundsIdle) begin
+            events.configurations_ignored = 1'b1;
+          end
+        end
+
+        RoundsOpTimer: begin
+          if (running && expired) begin
+            fence = begun_q && fails;
+            end_round = begun_q && !fails;
+            advance = !fence;
+            if (begun_q) events.unheard = count_members(members & ~self & ~heard_q);
+          end else if (phase_q == RoundsJoining) begin
+            send = signal(others, RoundsMessageJoin, 7'd8, '0);
+            send_valid = others != '0;
+            op_ready = send_ready;
+            timer_valid_o = send_ready;
+            timer_at_o = now_i + period_i;
+          end
+        end
+
+        RoundsOpRound: begin
+          if (running) begin
+            if (!audience[op.from]) begin
+              events.dropped_not_member = 1'b1;
+            end else begin
+              if (!begun_q && late | following) begin
+                // Its own first round begins with those of the others.
+                arm_at = implied_begin;
+                arm = next_round_q - turn_64(op.head.round) < 64'd64 && implied_begin < deadline;
+                timer_valid_o = arm;
+                timer_at_o = implied_begin;
+              end
+              if (current || following) begin
+                if (current ? heard_q[op.from] : early_q[op.from]) begin
+                  events.repeated = 1'b1;
+                end else begin
+                  observe = begun_q;
+                  write_length = 1'b1;
+                  keep_early = !current;
+                  accept = current && same_epoch;
+                  events.early = !current;
+                  events.dropped_contradiction = current && !same_epoch;
+                end
+              end else if (late) begin
+                events.late = 1'b1;
+              end else begin
+                events.far_ahead = 1'b1;
+              end
+            end
+          end else if (phase_q == RoundsReady && is_contact) begin
+            if (op.head.round == '0) begin
+              // As good as a Start; and then it is a message of the round that it has begun.
+              op_ready = 1'b0;
+              enter = 1'b1;
+              arm = 1'b1;
+              arm_at = begin_of_sender;
+              advance = 1'b1;
+            end else begin
+              rejoin = 1'b1;
+            end
+          end else if (phase_q == RoundsJoining && is_contact && asking_q) begin
+            if (op.head.ahead != '0 && op.head.next[node_q]) begin
+              enter = 1'b1;
+              enter_epoch = turn_16(op.head.epoch) + 1'b1;
+              enter_members = op.head.next;
+              first = turn_64(op.head.round) + round_t'(op.head.ahead);
+              arm = 1'b1;
+              arm_at = implied_begin;
+              timer_valid_o = 1'b1;
+              timer_at_o = implied_begin;
+            end
+          end else begin
+            events.dropped_not_member = 1'b1;
+          end
+        end
+
+        RoundsOpFetch: begin
+          send = signal(
+            only(
+              op.from
+            ),
+            RoundsMessageValue,
+            7'(RoundsHeadBytes),
+            value_head(
+              look_instance, look_proposer, release_change, look_length)
+          );
+          send.bytes = look_length;
+          send.place = look_place;
+          if (!running) begin
+            events.dropped_not_member = 1'b1;
+          end else begin
+            send_valid = serving_q && serve_q != '0 && held && op.from != node_q;
+            op_ready   = serving_q && serve_q == '0;
+          end
+        end
+
+        RoundsOpValue: begin
+          if (!running) begin
+            events.dropped_not_member = 1'b1;
+          end else if (lacking) begin
+            value = 1'b1;
+            write_length = 1'b1;
+            go = 1'b1;
+          end
+        end
+
+        RoundsOpStart: begin
+          if (phase_q == RoundsReady && is_contact) begin
+            enter = 1'b1;
+            arm = 1'b1;
+            advance = 1'b1;
+          end else if (running) begin
+            events.dropped_malformed = 1'b1;
+          end else begin
+            events.dropped_not_member = 1'b1;
+          end
+        end
+
+        RoundsOpJoin: begin
+          ask = running;
+          events.dropped_not_member = !running;
+        end
+
+        default: begin
+          // A call.
+          send_valid = 1'b1;
+          op_ready   = send_ready;
+          unique case (op.call)
+            RoundsCallStart:
+            if (state_q == Listen) begin
+              verdict = phase_q == RoundsFenced ? RoundsRefusedFenced : RoundsNotRunning;
+            end
+            RoundsCallLeave: begin
+              leave = running && send_ready;
+              if (!running) verdict = phase_q == RoundsFenced ? RoundsRefusedFenced : RoundsNotRunning;
+            end
+            RoundsCallStatus: ;
+            RoundsCallSubscribe: begin
+              hear_subscriber = op.empty && send_ready;
+              if (!op.empty) verdict = RoundsBadRequest;
+            end
+            RoundsCallPropose: begin
+              if (!op.fits) verdict = RoundsBadRequest;
+              else if (!running) verdict = phase_q == RoundsFenced ? RoundsRefusedFenced : RoundsNotRunning;
+              else if (full) verdict = RoundsBusy;
+              else begin
+                // It is answered when it is known what became of it.
+                send_valid = 1'b0;
+                op_ready = 1'b1;
+                put = 1'b1;
+                write_length = 1'b1;
+              end
+            end
+            default: verdict = RoundsBadRequest;
+          endcase
+          send = answer(op.caller, verdict, about,
+                        begun_q && !(op.call == RoundsCallSubscribe && op.empty) ? round_q : '0);
+          if (op.call == RoundsCallStart && phase_q == RoundsReady && state_q == Listen) begin
+            // First the others are told, then the caller.
+            send = signal(others, RoundsMessageStart, 7'd8, '0);
+            send_valid = others != '0;
+            op_ready = 1'b0;
+            enter = send_ready;
+            arm = send_ready;
+            arm_at = now_i + one_way_i;
+            timer_valid_o = send_ready;
+            timer_at_o = arm_at;
+          end
+        end
+      endcase
+      if (rejoin) begin
+        timer_valid_o = 1'b1;
+        timer_at_o = now_i + (period_i << $clog2(2 * RoundsWindow));
+      end
+      if (enter) clear = 1'b1;
+    end
+
+    events.messages = accept;
+    events.rounds   = advance;
+    events.fenced   = fence;
+  end
+
+  always_comb begin
+    events_o = events;
+    events_o.trimmed = trimmed;
+    events_o.epochs = changes;
+    events_o.decided = decided;
+    events_o.dropped_malformed |= malformed && running;
+    events_o.dropped_not_member |= stranger || (malformed && !running);
+    events_o.dropped_contradiction |= contradiction;
+  end
+
+  assign stops = fence || (state_q == Announce && has_left);
+
+  // The beats of a proposal pass before their operation does.
+  always_comb begin
+    unique case (op.kind)
+      RoundsOpRound:
+      keep_beats = (running || phase_q == RoundsReady) && (op.current || op.following || phase_q == RoundsReady)
+          && !(begun_q && op.current ? heard_q[op.from] : early_q[op.from]);
+      RoundsOpValue: keep_beats = running && releases_idle && lacking;
+      RoundsOpCall: keep_beats = running && op.call == RoundsCallPropose && op.fits && !full;
+      default: keep_beats = 1'b0;
+    endcase
+  end
+
+  assign timer_tag_o = '0;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      state_q       <= Listen;
+      phase_q       <= RoundsIdle;
+      configured_q  <= '0;
+      subscribed_q  <= 1'b0;
+      begun_q       <= 1'b0;
+      heard_q       <= '0;
+      had_q         <= '0;
+      early_q       <= '0;
+      replay_q      <= '0;
+      founded_q     <= 1'b0;
+      serving_q     <= 1'b0;
+      outstanding_q <= '0;
+    end else begin
+      if (advance) state_q <= Announce;
+      else if (state_q == Announce && (announces || has_left)) state_q <= Listen;
+      else if (state_q == Listen && enter && op.kind == RoundsOpCall) state_q <= Answer;
+      else if (state_q == Answer && taken) state_q <= Listen;
+
+      if (taken && op.kind == RoundsOpReset) begin
+        phase_q      <= RoundsIdle;
+        configured_q <= '0;
+        subscribed_q <= 1'b0;
+      end else if (taken && op.kind == RoundsOpConfigure && !events.configurations_ignored) begin
+        configured_q <= configuration_i.epoch;
+        phase_q      <= rejoin ? RoundsJoining : RoundsReady;
+      end else if (rejoin) begin
+        phase_q <= RoundsJoining;
+      end else if (enter) begin
+        phase_q <= RoundsRunning;
+      end else if (fence) begin
+        phase_q <= RoundsFenced;
+      end else if (stops) begin
+        phase_q <= RoundsLeft;
+      end
+
+      if (hear_subscriber) subscribed_q <= 1'b1;
+      if (enter && op.kind == RoundsOpRound && phase_q == RoundsReady) founded_q <= 1'b1;
+      else if (taken) founded_q <= 1'b0;
+      if (op_runs && op.kind == RoundsOpFetch && running && !serving_q) serving_q <= 1'b1;
+      else if (taken) serving_q <= 1'b0;
+
+      if (advance) begun_q <= 1'b1;
+      else if (enter) begun_q <= 1'b0;
+
+      if (advance || enter) begin
+        heard_q  <= '0;
+        had_q    <= '0;
+        early_q  <= '0;
+        replay_q <= enter ? '0 : early_q;
+      end else begin
+        if (accept) begin
+          heard_q[applied_from] <= 1'b1;
+          had_q[applied_from]   <= members[applied_from];
+        end
+        if (keep_early) early_q[op.from] <= 1'b1;
+        if (replays) replay_q[applied_from] <= 1'b0;
+      end
+
+      if (clear) outstanding_q <= '0;
+      else if (announces) outstanding_q <= outstanding_q + 4'(is_member);
+      else if (closed) outstanding_q <= outstanding_q - 1'b1;
+    end
+
+    if (enter) next_round_q <= first + round_t'(advance);
+    else if (advance) next_round_q <= next_round_q + 1'b1;
+    if (advance) round_q <= enter ? first : next_round_q;
+    if (taken && op.kind == RoundsOpConfigure && !events.configurations_ignored) begin
+      node_q     <= configuration_i.node[2:0];
+      contacts_q <= configuration_i.full[RoundsNodes-1:0];
+    end
+    if (rejoin) asking_q <= 1'b0;
+    else if (taken && op.kind == RoundsOpTimer) asking_q <= 1'b1;
+    if (hear_subscriber) subscriber_q <= op.caller;
+    if (!serving_q) serve_q <= op.head.epoch[7:0];
+    else if (!send_valid || send_ready) serve_q <= serve_q & (serve_q - 1'b1);
+  end
+
+  // ===== Messages =====
+
+  logic [4:0] level;
+
+  round_broadcaster i_broadcaster (
+    .clk_i,
+    .rst_ni,
+    .send_valid_i(send_valid),
+    .send_ready_o(send_ready),
+    .send_i      (send),
+    .level_o     (level),
+    .read_o      (read),
+    .read_place_o(read_place),
+    .read_index_o(read_index),
+    .read_data_i (read_data),
+    .message_valid_o,
+    .message_ready_i,
+    .message_o,
+    .body_valid_o,
+    .body_ready_i,
+    .body_o
+  );
+
+  always_comb begin
+    unique case (phase_q)
+      RoundsRunning: status_o = '{epoch: epoch_t'(epoch), state: EngineFull};
+      RoundsJoining: status_o = '{epoch: configured_q, state: EngineJoining};
+      RoundsFenced, RoundsLeft: status_o = '{epoch: epoch_t'(epoch), state: EngineLost};
+      default: status_o = '{epoch: configured_q, state: EngineStarting};
+    endcase
+  end
+
+  assign idle_o = parser_idle && releases_idle && state_q == Listen && !replaying && !draining && level == '0;
+
+  // The memory port that every engine has.
+
+  assign memory_aw_valid_o = 1'b0;
+  assign memory_aw_o = '0;
+  assign memory_w_valid_o = 1'b0;
+  assign memory_w_o = '0;
+  assign memory_ar_valid_o = 1'b0;
+  assign memory_ar_o = '0;
+  assign memory_r_ready_o = 1'b1;
+
+  // verilator lint_off UNUSEDSIGNAL
+  logic unused;
+  assign unused = memory_aw_ready_i || memory_w_ready_i || memory_b_valid_i || (|memory_b_response_i)
+      || memory_ar_ready_i || memory_r_valid_i || (|memory_r_i);
+  // verilator lint_on UNUSEDSIGNAL
+
+endmodule

@@ -1,0 +1,278 @@
+// Sizes and types of the rounds engine: the twin of crates/engines/rounds, whose documentation tells the protocol.
+//
+// A set has one bit for each node. Bytes of messages lie in a beat as on the wire, byte 0 in the lowest lane; their
+// integers are big-endian. The layouts are those of crates/engines/rounds/src/message.rs.
+package rounds_pkg;
+
+  import weft_pkg::*;
+  import engines_pkg::*;
+
+  // Sizes. All nodes of a cluster use the same; `Parameters` of the Rust twin must be set to them.
+  localparam int unsigned RoundsNodes = 8;
+  localparam int unsigned RoundsWindow = 4;  // K: instances in flight, and rounds in which each of them may decide
+  localparam int unsigned RoundsProposalBytes = 448;
+  localparam int unsigned RoundsQueue = 8;  // proposals of this node that wait for their round
+  localparam int unsigned RoundsSilenceMax = 254;  // rounds
+  // Of a Round, a Value or a Decided: the proposal begins in the beat behind it.
+  localparam int unsigned RoundsHeadBytes = 64;
+  localparam int unsigned RoundsChangeBytes = 8;
+  // Rounds from a decided change of the members to its effect.
+  localparam int unsigned RoundsChangeDelay = 3 * RoundsWindow;
+  // The most members: with t failures among them an instance needs t + 2 rounds, and has the window's.
+  localparam int unsigned RoundsMembersMax = 6;
+
+  typedef logic [2:0] member_t;
+  typedef logic [RoundsNodes-1:0] members_t;
+  typedef logic [63:0] round_t;
+  typedef logic [15:0] rounds_epoch_t;
+  typedef logic [9:0] proposal_bytes_t;
+  typedef logic [3:0] member_count_t;
+  // Rounds since an instance's own: 0 to `2 * RoundsWindow - 1` of those that a running node remembers.
+  typedef logic [3:0] age_t;
+
+  // Messages between engines.
+  typedef enum logic [7:0] {
+    RoundsMessageRound = 8'd1,
+    RoundsMessageFetch = 8'd2,
+    RoundsMessageValue = 8'd3,
+    RoundsMessageStart = 8'd4,
+    RoundsMessageJoin  = 8'd5
+  } rounds_message_e;
+
+  typedef enum logic [7:0] {
+    RoundsCallStart     = 8'd16,
+    RoundsCallStatus    = 8'd17,
+    RoundsCallPropose   = 8'd18,
+    RoundsCallSubscribe = 8'd19,
+    RoundsCallLeave     = 8'd20,
+    RoundsAnswer        = 8'd24,  // to each of these
+    RoundsDecided       = 8'd25   // to the subscriber
+  } rounds_call_e;
+
+  // How a call ended.
+  typedef enum logic [2:0] {
+    RoundsOk,
+    RoundsDropped,        // the instance decided without the proposal
+    RoundsBusy,
+    RoundsNotRunning,
+    RoundsRefusedFenced,
+    RoundsBadRequest
+  } rounds_status_e;
+
+  typedef enum logic [2:0] {
+    RoundsIdle,
+    RoundsReady,    // a founder that waits for the start
+    RoundsJoining,
+    RoundsRunning,
+    RoundsFenced,
+    RoundsLeft
+  } rounds_phase_e;
+
+  localparam logic [7:0] RoundsAlgorithmConsensus = 8'd1;
+
+  // The first 16 bytes of a Round, from the last byte to the first.
+  typedef struct packed {
+    members_t      next;       // the members, `ahead` rounds later
+    logic [7:0]    algorithm;
+    logic [15:0]   bytes;      // of the proposal
+    logic [5:0]    ahead;      // 0: no change is known
+    logic          unused;
+    logic          change;     // the proposal is a change of the members
+    members_t      members;    // of the instance that begins in this round
+    rounds_epoch_t epoch;
+    round_t        round;
+  } round_head_t;
+
+  // What a proposal begins with that is a change of the members. Its other bytes are zero.
+  typedef struct packed {
+    members_t remove;
+    members_t add;
+  } change_t;
+
+  // What a Round says about one instance, from the last byte to the first.
+  typedef struct packed {
+    logic [7:0]     spare;
+    logic [4:0]     unused;
+    logic           valid;      // the sender takes part in the instance
+    logic           decided;
+    logic           locked;
+    members_t       decision;
+    members_t       suspected;
+    members_t [7:0] rows;       // of each node, whose proposals it has; 0: not known
+  } record_t;
+
+  localparam int unsigned RecordBits = 96;
+  localparam int unsigned AreaBits = RecordBits * RoundsWindow;
+
+  // How many it takes.
+  typedef struct packed {
+    member_count_t decision;   // locked nodes that decide: a strict majority
+    member_count_t tolerated;  // suspected nodes beyond which a node no longer locks or decides by itself
+    member_count_t holders;    // of a proposal that is decided
+  } quorums_t;
+
+  // One instance of the consensus at one node.
+  typedef struct packed {
+    logic           valid;
+    members_t       members;
+    quorums_t       quorums;
+    members_t [7:0] rows;
+    members_t       suspected;
+    members_t       accepted;      // from whom, in this round
+    logic           locked;
+    members_t       heard_locked;
+    logic           decided;
+    members_t       decision;
+    logic           adopted;       // in this round
+    members_t       adoption;
+  } instance_t;
+
+  // Where a proposal lies: of another node by instance and proposer, one's own by its number, a change by its instance.
+  typedef logic [7:0] proposal_place_t;
+  typedef logic [4:0] own_place_t;
+
+  // What an event became.
+  typedef enum logic [3:0] {
+    RoundsOpReset,
+    RoundsOpConfigure,
+    RoundsOpTimer,
+    RoundsOpRound,
+    RoundsOpFetch,
+    RoundsOpValue,
+    RoundsOpStart,
+    RoundsOpJoin,
+    RoundsOpCall
+  } rounds_op_e;
+
+  typedef struct packed {
+    rounds_op_e          kind;
+    member_t from;
+    caller_t             caller;
+    logic [7:0]          call;
+    logic                fits;       // a call: its bytes may be a proposal
+    logic                empty;      // a call: it has none
+    logic                change;
+    proposal_bytes_t     bytes;      // of the proposal that follows
+    logic                current;    // a Round: of this round
+    logic                following;  // of the next one
+    logic                late;       // of one before that
+    round_head_t         head;
+    logic [AreaBits-1:0] area;
+  } rounds_op_t;
+
+  // A message to be sent: a head, and a proposal if `bytes` is not zero.
+  typedef struct packed {
+    logic                reply;
+    members_t            to;
+    caller_t             caller;
+    logic [7:0]          message;
+    logic [6:0]          head_bytes;
+    proposal_bytes_t     bytes;
+    proposal_place_t     place;
+    logic [127:0]        head;
+    logic [AreaBits-1:0] area;
+  } rounds_send_t;
+
+  // What an answer says of the node.
+  typedef struct packed {
+    rounds_phase_e phase;
+    rounds_epoch_t epoch;
+    members_t      members;
+  } rounds_context_t;
+
+  // Events of rounds, named as the counters of crates/engines/rounds/src/counters.rs; how many where it may be more than one.
+  typedef struct packed {
+    logic          rounds;
+    logic          messages;
+    logic          early;
+    logic          late;
+    logic          far_ahead;
+    logic          repeated;
+    logic          trimmed;
+    member_count_t unheard;
+    logic          decided;
+    logic          epochs;
+    logic          fenced;
+    logic          dropped_malformed;
+    logic          dropped_not_member;
+    logic          dropped_contradiction;
+    logic          configurations_ignored;
+  } rounds_events_t;
+
+  function automatic member_count_t count_members(members_t set);
+    member_count_t count = '0;
+    for (int unsigned i = 0; i < RoundsNodes; i++) count += member_count_t'(set[i]);
+    return count;
+  endfunction
+
+  // The set of one node.
+  function automatic members_t only(member_t node);
+    return members_t'(1) << node;
+  endfunction
+
+  // The lowest of a set that is not empty.
+  function automatic member_t lowest(members_t set);
+    member_t found = '0;
+    for (int unsigned i = RoundsNodes; i > 0; i--) if (set[i-1]) found = member_t'(i - 1);
+    return found;
+  endfunction
+
+  // As many faults as can be tolerated, with the least quorums for them.
+  function automatic quorums_t quorums_of(members_t members);
+    member_count_t count = count_members(members);
+    quorums_t quorums;
+    quorums.decision  = (count >> 1) + 1'b1;
+    quorums.tolerated = (count - 1'b1) >> 1;
+    quorums.holders   = quorums.tolerated + 1'b1;
+    return quorums;
+  endfunction
+
+  // An integer of two or eight bytes between the order of the lanes and its own.
+  function automatic logic [15:0] turn_16(logic [15:0] value);
+    return {value[7:0], value[15:8]};
+  endfunction
+
+  function automatic logic [63:0] turn_64(logic [63:0] value);
+    logic [63:0] turned;
+    for (int unsigned i = 0; i < 8; i++) turned[8*i+:8] = value[8*(7-i)+:8];
+    return turned;
+  endfunction
+
+  // Heads of messages.
+
+  function automatic logic [127:0] fetch_head(round_t number, members_t wanted);
+    return {56'd0, wanted, turn_64(number)};
+  endfunction
+
+  function automatic logic [127:0] value_head(round_t number, member_t proposer, logic change, proposal_bytes_t bytes);
+    return {32'd0, turn_16(16'(bytes)), 7'd0, change, 5'd0, proposer, turn_64(number)};
+  endfunction
+
+  function automatic logic [127:0] answer_head(rounds_status_e status, rounds_context_t about, round_t number);
+    return {turn_64(number), 24'd0, about.members, turn_16(about.epoch), 5'd0, about.phase, 5'd0, status};
+  endfunction
+
+  // A message that is nothing but an answer.
+  function automatic rounds_send_t answer(caller_t caller, rounds_status_e status, rounds_context_t about,
+                                          round_t number);
+    rounds_send_t send = '0;
+    send.reply = 1'b1;
+    send.caller = caller;
+    send.message = RoundsAnswer;
+    send.head_bytes = 7'd16;
+    send.head = answer_head(status, about, number);
+    return send;
+  endfunction
+
+  // One to other nodes that is nothing but a head.
+  function automatic rounds_send_t signal(members_t to, rounds_message_e message, logic [6:0] bytes,
+                                          logic [127:0] head);
+    rounds_send_t send = '0;
+    send.to = to;
+    send.message = message;
+    send.head_bytes = bytes;
+    send.head = head;
+    return send;
+  endfunction
+
+endpackage
