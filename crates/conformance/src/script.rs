@@ -348,11 +348,15 @@ impl Pair {
     /// Prints completions and calls of engines.
     fn report(&mut self, side: usize, out: &mut Transcript) {
         let (name, twin) = (NAMES[side], &mut self.stage.twins[side]);
-        let calls = if self.has_engine { twin.calls() } else { 0 };
-        for _ in self.calls[side]..calls {
-            out.lines.push(format!("  {name} calls an engine"));
+        if self.has_engine {
+            let calls = twin.calls();
+            for _ in self.calls[side]..calls {
+                out.lines.push(format!("  {name} calls an engine"));
+            }
+            self.calls[side] = calls;
+            // To look takes clock cycles.
+            twin.settle(twin.now());
         }
-        self.calls[side] = calls;
         for completion in twin.take_completions() {
             out.lines.push(format!("  {name} completes {}", describe_completion(&completion)));
         }
