@@ -59,6 +59,9 @@ engines/message_pack.sv
 engines/message_route.sv
 engines/message_transmit.sv
 engines/peer_stations.sv
+engines/queue_pair_calls.sv
+engines/queue_pair_replies.sv
+engines/reply_slots.sv
 engines/rounds/consensus_instance.sv
 engines/rounds/consensus_window.sv
 engines/rounds/proposal_store.sv
@@ -80,6 +83,7 @@ memory/memory_read.sv
 memory/memory_write.sv
 memory/on_chip_memory.sv
 memory/register_file.sv
+memory/write_merge.sv
 nic/arp.sv
 nic/beat_sum.sv
 nic/counters.sv

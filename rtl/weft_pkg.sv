@@ -315,6 +315,15 @@ package weft_pkg;
     logic [31:0] immediate;
   } rpc_call_t;
 
+  // A beat of a packet of a WRITE into an RPC region, as it goes into memory.
+  typedef struct packed {
+    qp_index_t   qp;
+    logic        begins;   // the packet is its message's first
+    logic        ends;     // the packet is its message's last: its call follows
+    address_t    address;  // of the beat's byte 0: a multiple of 64
+    write_beat_t beat;
+  } rpc_beat_t;
+
   // What happens to a received packet. Requester and responder decide it; the placement block carries it out, in the
   // order of the packets, and passes on what follows only when the payload is visible in memory. So
   // nobody is told of data that is not there yet, and a READ sees the WRITEs before it.
@@ -385,7 +394,8 @@ package weft_pkg;
     logic [6:0]     offset;         // of the payload in the frame
     logic [63:0]    swap_or_add;
     logic [63:0]    compare;
-    logic           snoop;          // the payload goes to engine `consequence.rpc.slot` too
+    logic           snoop;          // the payload goes to the engines' dispatcher too
+    logic           begins;         // the packet is its message's first
     consequence_t   consequence;
   } placement_t;
 

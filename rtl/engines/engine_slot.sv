@@ -1,12 +1,12 @@
 // Where an engine sits in the card: everything that happens becomes one stream of events, and what the engine says goes where
 // it belongs.
 //
-// What the host asks (reset, then configuration) goes before timers, timers before what has ended, and that before calls of the
-// host and messages of datagrams, which take turns. The engine keeps its timers here.
+// What the host asks (reset, then configuration) goes before timers, timers before what has ended, and that before messages of
+// datagrams, calls of the host and calls over queue pairs, which take turns. The engine keeps its timers here.
 //
 // Latency: 0 cycles in both directions. Throughput: an event or a beat of payload every cycle; an event with a
 // payload waits until the payload before it has passed. Order: kept for each source. Stalls: its sources while the engine is busy;
-// the engine while the way of its message is. A reply to a queue pair is dropped and counted: there is no memory to send it from.
+// the engine while the way of its message is.
 module engine_slot
   import weft_pkg::*;
   import engines_pkg::*;
@@ -34,6 +34,12 @@ module engine_slot
   input logic call_payload_valid_i,
   output logic call_payload_ready_o,
   input beat_t call_payload_i,
+  input logic queue_pair_call_valid_i,
+  output logic queue_pair_call_ready_o,
+  input engine_event_t queue_pair_call_i,
+  input logic queue_pair_payload_valid_i,
+  output logic queue_pair_payload_ready_o,
+  input beat_t queue_pair_payload_i,
   // What an engine has posted has ended.
   input logic done_valid_i,
   output logic done_ready_o,
@@ -65,7 +71,11 @@ module engine_slot
   input logic host_ready_i,
   output logic host_body_valid_o,
   input logic host_body_ready_i,
-  // Of both.
+  output logic queue_pair_valid_o,
+  input logic queue_pair_ready_i,
+  output logic queue_pair_body_valid_o,
+  input logic queue_pair_body_ready_i,
+  // Of all three.
   output engine_message_t message_o,
   output beat_t body_o,
   output logic armed_o,
@@ -83,9 +93,12 @@ module engine_slot
     FromConfigure,
     FromTimer,
     FromDone,
-    FromCall,
-    FromDatagram
+    FromCaller  // `caller` says from which kind
   } source_e;
+
+  // Kinds of callers, by their numbers; what peers say comes in datagrams, as calls of endpoints do.
+  localparam int unsigned Callers = 3;
+  typedef logic [1:0] caller_index_t;
 
   logic                                       reset_q;
   logic                                       configure_q;
@@ -98,7 +111,12 @@ module engine_slot
   logic                  [$clog2(Timers)-1:0] forget_index_q;
   logic                                       disarm_q;  // what has fired
   logic                  [$clog2(Timers)-1:0] disarm_index_q;
-  logic                                       call_turn_q;
+  logic                  [       Callers-1:0] calling;
+  engine_event_t         [       Callers-1:0] calls;
+  logic                  [       Callers-1:0] call_payload_valid;
+  beat_t                 [       Callers-1:0] call_payload;
+  caller_index_t                              caller;
+  caller_index_t                              caller_q;  // that had the last turn, or waits
 
   // The payload of an event that was taken passes; then another event with a payload has to wait. Or all of it has passed
   // before its event was taken.
@@ -106,14 +124,44 @@ module engine_slot
   logic                                       passed_q;
   logic                                       carries;
   logic                                       ends;
-  logic                                       passing_call_q;
-  logic                                       passing_call;
+  caller_index_t                              passing_caller_q;
+  caller_index_t                              passing_caller;
   logic                                       passes;
 
   source_e                                    source;
   source_e                                    offered_q;  // An offer stands until it is taken.
   logic                                       waiting_q;
   logic                                       taken;
+
+  always_comb begin
+    calling = '0;
+    calling[CallerEndpoint] = datagram_valid_i;
+    calling[CallerHost] = call_valid_i;
+    calling[CallerQueuePair] = queue_pair_call_valid_i;
+    calls[CallerEndpoint] = '0;
+    calls[CallerEndpoint].kind = datagram_i.peer ? EventDeliver : EventCall;
+    calls[CallerEndpoint].last = datagram_i.last;
+    calls[CallerEndpoint].from = datagram_i.from;
+    calls[CallerEndpoint].caller = datagram_i.caller;
+    calls[CallerEndpoint].message = datagram_i.message;
+    calls[CallerEndpoint].bytes = datagram_i.bytes;
+    calls[CallerHost] = call_i;
+    calls[CallerQueuePair] = queue_pair_call_i;
+    call_payload_valid[CallerEndpoint] = datagram_payload_valid_i;
+    call_payload_valid[CallerHost] = call_payload_valid_i;
+    call_payload_valid[CallerQueuePair] = queue_pair_payload_valid_i;
+    call_payload[CallerEndpoint] = datagram_payload_i;
+    call_payload[CallerHost] = call_payload_i;
+    call_payload[CallerQueuePair] = queue_pair_payload_i;
+    // The lowest that calls; better, the lowest above the one that had the last turn.
+    caller = caller_q;
+    if (!waiting_q) begin
+      for (int unsigned i = Callers; i > 0; i--) if (calling[i-1]) caller = caller_index_t'(i - 1);
+      for (int unsigned i = Callers; i > 0; i--) begin
+        if (calling[i-1] && i - 1 > 32'(caller_q)) caller = caller_index_t'(i - 1);
+      end
+    end
+  end
 
   always_comb begin
     source = FromNobody;
@@ -129,9 +177,8 @@ module engine_slot
       source = FromTimer;
     end else if (done_valid_i) begin
       source = FromDone;
-    end else if (!passing_q) begin
-      if (call_valid_i && (call_turn_q || !datagram_valid_i)) source = FromCall;
-      else if (datagram_valid_i) source = FromDatagram;
+    end else if (!passing_q && calling != '0) begin
+      source = FromCaller;
     end
   end
 
@@ -150,15 +197,7 @@ module engine_slot
         event_o.tag    = done_i.id;
         event_o.status = done_i.status;
       end
-      FromCall:      event_o = call_i;
-      default: begin
-        event_o.kind    = datagram_i.peer ? EventDeliver : EventCall;
-        event_o.last    = datagram_i.last;
-        event_o.from    = datagram_i.from;
-        event_o.caller  = datagram_i.caller;
-        event_o.message = datagram_i.message;
-        event_o.bytes   = datagram_i.bytes;
-      end
+      default:       event_o = calls[caller];
     endcase
   end
 
@@ -166,8 +205,9 @@ module engine_slot
   assign taken = event_valid_o && event_ready_i;
   assign expired_ready = taken && source == FromTimer;
   assign done_ready_o = taken && source == FromDone;
-  assign call_ready_o = taken && source == FromCall;
-  assign datagram_ready_o = taken && source == FromDatagram;
+  assign datagram_ready_o = taken && source == FromCaller && caller == caller_index_t'(CallerEndpoint);
+  assign call_ready_o = taken && source == FromCaller && caller == caller_index_t'(CallerHost);
+  assign queue_pair_call_ready_o = taken && source == FromCaller && caller == caller_index_t'(CallerQueuePair);
   assign configuration_o = configuration_q;
   assign busy_o = reset_q || configure_q || forget_q;
 
@@ -177,14 +217,14 @@ module engine_slot
       configure_q <= 1'b0;
       waiting_q   <= 1'b0;
       forget_q    <= 1'b0;
-      call_turn_q <= 1'b0;
+      caller_q    <= '0;
     end else begin
       reset_q     <= reset_i || (reset_q && !(taken && source == FromReset));
       configure_q <= configure_i || (configure_q && !(taken && source == FromConfigure));
       waiting_q   <= event_valid_o && !event_ready_i;
       if (taken && source == FromReset) forget_q <= 1'b1;
       else if (forget_index_q == '1 && !disarm_q) forget_q <= 1'b0;
-      if (taken && (source == FromCall || source == FromDatagram)) call_turn_q <= source == FromDatagram;
+      if (source == FromCaller) caller_q <= caller;
     end
     if (configure_i) configuration_q <= configuration_i;
     offered_q <= source;
@@ -193,13 +233,14 @@ module engine_slot
   end
 
   // A payload is offered with its event, and may pass before the event is taken.
-  assign carries = (source == FromCall || source == FromDatagram) && event_o.bytes != '0;
-  assign passing_call = passing_q ? passing_call_q : source == FromCall;
+  assign carries = source == FromCaller && event_o.bytes != '0;
+  assign passing_caller = passing_q ? passing_caller_q : caller;
   assign passes = passing_q || (carries && !passed_q);
-  assign payload_o = passing_call ? call_payload_i : datagram_payload_i;
-  assign payload_valid_o = passes && (passing_call ? call_payload_valid_i : datagram_payload_valid_i);
-  assign call_payload_ready_o = passes && passing_call && payload_ready_i;
-  assign datagram_payload_ready_o = passes && !passing_call && payload_ready_i;
+  assign payload_o = call_payload[passing_caller];
+  assign payload_valid_o = passes && call_payload_valid[passing_caller];
+  assign datagram_payload_ready_o = passes && passing_caller == caller_index_t'(CallerEndpoint) && payload_ready_i;
+  assign call_payload_ready_o = passes && passing_caller == caller_index_t'(CallerHost) && payload_ready_i;
+  assign queue_pair_payload_ready_o = passes && passing_caller == caller_index_t'(CallerQueuePair) && payload_ready_i;
   assign ends = payload_valid_o && payload_ready_i && payload_o.last;
 
   always_ff @(posedge clk_i) begin
@@ -210,7 +251,7 @@ module engine_slot
       passing_q <= passing_q ? !ends : taken && carries && !passed_q && !ends;
       passed_q  <= passed_q ? !taken : carries && !passing_q && !taken && ends;
     end
-    passing_call_q <= passing_call;
+    passing_caller_q <= passing_caller;
   end
 
   // Timers. One that has fired is off until it is set again.
@@ -250,33 +291,46 @@ module engine_slot
 
   // Messages.
 
-  logic to_host;
-  logic to_nobody;
-  logic following_q;  // the body of a message that has been taken
-  logic followed_q;  // all of it, before its message
-  logic body_ends;
-  logic message_taken;
-  logic following_host_q;
-  logic following_nobody_q;
-  logic body_to_host;
-  logic body_to_nobody;
-  logic body_open;
+  // To peers as to callers that are endpoints.
+  logic         following_q;  // the body of a message that has been taken
+  logic         followed_q;  // all of it, before its message
+  logic         body_ends;
+  logic         message_taken;
+  caller_kind_e way;
+  caller_kind_e following_way_q;
+  caller_kind_e body_way;
+  logic         body_open;
+  logic         ready;
+  logic         body_ready;
 
-  assign to_host = message_i.reply && message_i.caller.kind == CallerHost;
-  assign to_nobody = message_i.reply && message_i.caller.kind == CallerQueuePair;
+  assign way = message_i.reply ? message_i.caller.kind : CallerEndpoint;
   assign message_o = message_i;
   assign body_o = body_i;
-  assign network_valid_o = message_valid_i && !following_q && !to_host && !to_nobody;
-  assign host_valid_o = message_valid_i && !following_q && to_host;
-  assign message_ready_o = !following_q && (to_nobody || (to_host ? host_ready_i : network_ready_i));
+  assign network_valid_o = message_valid_i && !following_q && way == CallerEndpoint;
+  assign host_valid_o = message_valid_i && !following_q && way == CallerHost;
+  assign queue_pair_valid_o = message_valid_i && !following_q && way == CallerQueuePair;
+  assign message_ready_o = !following_q && ready;
+
+  always_comb begin
+    unique case (way)
+      CallerHost:      ready = host_ready_i;
+      CallerQueuePair: ready = queue_pair_ready_i;
+      default:         ready = network_ready_i;
+    endcase
+    unique case (body_way)
+      CallerHost:      body_ready = host_body_ready_i;
+      CallerQueuePair: body_ready = queue_pair_body_ready_i;
+      default:         body_ready = network_body_ready_i;
+    endcase
+  end
 
   // As with events: a body is offered with its message, and may pass before the message is taken.
   assign body_open = following_q || (message_valid_i && message_i.bytes != '0 && !followed_q);
-  assign body_to_host = following_q ? following_host_q : to_host;
-  assign body_to_nobody = following_q ? following_nobody_q : to_nobody;
-  assign network_body_valid_o = body_open && body_valid_i && !body_to_host && !body_to_nobody;
-  assign host_body_valid_o = body_open && body_valid_i && body_to_host;
-  assign body_ready_o = body_open && (body_to_nobody || (body_to_host ? host_body_ready_i : network_body_ready_i));
+  assign body_way = following_q ? following_way_q : way;
+  assign network_body_valid_o = body_open && body_valid_i && body_way == CallerEndpoint;
+  assign host_body_valid_o = body_open && body_valid_i && body_way == CallerHost;
+  assign queue_pair_body_valid_o = body_open && body_valid_i && body_way == CallerQueuePair;
+  assign body_ready_o = body_open && body_ready;
   assign body_ends = body_valid_i && body_ready_o && body_i.last;
   assign message_taken = message_valid_i && message_ready_o;
 
@@ -288,14 +342,12 @@ module engine_slot
       following_q <= following_q ? !body_ends : message_taken && message_i.bytes != '0 && !followed_q && !body_ends;
       followed_q  <= followed_q ? !message_taken : body_open && !following_q && !message_taken && body_ends;
     end
-    following_host_q   <= body_to_host;
-    following_nobody_q <= body_to_nobody;
+    following_way_q <= body_way;
   end
 
   always_comb begin
     events_o = '0;
-    events_o.messages_delivered = taken && (source == FromCall || source == FromDatagram);
-    events_o.replies_without_buffer = message_valid_i && message_ready_o && to_nobody;
+    events_o.messages_delivered = taken && source == FromCaller;
   end
 
   assign idle_o = !event_valid_o && !busy_o && !passes && !following_q && !message_valid_i && !disarm_q && timers_ready
@@ -305,7 +357,7 @@ module engine_slot
     if (rst_ni) begin
       assert (!(timer_valid_i && forget_q))
       else $error("an engine sets a timer before it knows of its reset");
-      assert (!(passing_q && call_ready_o) && !(passing_q && datagram_ready_o))
+      assert (!(passing_q && taken && source == FromCaller))
       else $error("an event overtakes a payload");
     end
   end

@@ -22,8 +22,8 @@ package engines_pkg;
   // Who asked, and therefore where the reply goes.
   typedef enum logic [1:0] {
     CallerEndpoint,  // a client on the network
-    CallerHost,      // this node's host; its token is in `address`
-    CallerQueuePair  // a peer that wrote to an RPC region; the local queue pair is in the low bits of `address`
+    CallerHost,  // this node's host; its token is in `address`
+    CallerQueuePair  // a peer that wrote to an RPC region; `address` is the queue pair, above its incarnation
   } caller_kind_e;
 
   typedef struct packed {
@@ -32,6 +32,24 @@ package engines_pkg;
     ipv4_address_t address;
     logic [15:0]   port;
   } caller_t;
+
+  // How often a queue pair has been reset: an answer finds the incarnation that has called, or nobody.
+  typedef logic [7:0] incarnation_t;
+
+  // The word of a call or an answer over a queue pair that names the operation.
+  localparam int unsigned RpcWordBytes = 8;
+  // Answers that one queue pair may have on their way, and the most bytes of one, with its word.
+  localparam int unsigned Replies = 16;
+  localparam int unsigned ReplyBytes = 2048;
+
+  typedef logic [$clog2(Replies)-1:0] reply_index_t;
+
+  // A buffer for an answer.
+  typedef struct packed {
+    qp_index_t    qp;
+    incarnation_t incarnation;
+    reply_index_t index;
+  } reply_slot_t;
 
   typedef enum logic [2:0] {
     EventReset,      // everything is to be as at power-on
@@ -122,6 +140,8 @@ package engines_pkg;
     message_bytes_t        bytes;
     logic                  answer_next;
     logic                  answer_done;
+    address_t              reply_base;                // of the buffers of answers over queue pairs, in HBM
+    logic [31:0]           reply_lkey;
   } engine_registers_t;
 
   // And what they read there.
@@ -137,10 +157,20 @@ package engines_pkg;
   } engine_readings_t;
 
   // Events of engine_slot.
+  typedef struct packed {logic messages_delivered;} engine_slot_events_t;
+
+  // Events of queue_pair_calls.
   typedef struct packed {
-    logic messages_delivered;
-    logic replies_without_buffer;
-  } engine_slot_events_t;
+    logic messages_without_engine;
+    logic rpc_malformed;            // without a word that names the operation
+    logic calls_without_buffer;     // too long, or there is none
+  } queue_pair_calls_events_t;
+
+  // Events of queue_pair_replies.
+  typedef struct packed {
+    logic replies_without_buffer;  // too long, or there is none
+    logic replies_refused;         // by their queue pair
+  } queue_pair_replies_events_t;
 
   // Events of datagram_receive.
   typedef struct packed {

@@ -24,13 +24,13 @@ def split(taken, lengths):
 
 @cocotb.test()
 async def sources_in_order(dut):
-    """Datagrams, calls of the host and completions under back-pressure, with resets and configurations between."""
+    """Datagrams, calls of the host and over queue pairs, and completions under back-pressure, with configurations between."""
     slot = Bench(dut, 1)
     await slot.start(clear=TIMERS, reset_i=0, configure_i=0, configuration_i=0)
     chance = slot.chance
     events = slot.take("event", ["_o"], rate=0.6)
     payload = slot.take("payload", ["_o"], rate=0.7)
-    datagrams, calls = payloads_of(chance, 120), payloads_of(chance, 60)
+    datagrams, calls, remote = payloads_of(chance, 120), payloads_of(chance, 60), payloads_of(chance, 90)
     kinds = [
         {
             "_i": pack(
@@ -45,19 +45,21 @@ async def sources_in_order(dut):
         }
         for index, data in enumerate(datagrams)
     ]
-    called = [
-        {
-            "_i": pack(
-                "engine_event_t",
-                kind=constant("EventCall"),
-                last=1,
-                caller={"kind": constant("CallerHost"), "address": index},
-                message=1,
-                bytes=len(data),
-            )
-        }
-        for index, data in enumerate(calls)
-    ]
+
+    def called(caller, all_of):
+        return [
+            {
+                "_i": pack(
+                    "engine_event_t",
+                    kind=constant("EventCall"),
+                    last=1,
+                    caller={"kind": constant(caller), "address": index},
+                    message=1,
+                    bytes=len(data),
+                )
+            }
+            for index, data in enumerate(all_of)
+        ]
 
     def stream(all_of):
         return [{"_i": beat} for data in all_of if data for beat in beats(data)]
@@ -66,7 +68,9 @@ async def sources_in_order(dut):
     tasks = [
         cocotb.start_soon(slot.send("datagram", kinds, rate=0.5)),
         cocotb.start_soon(slot.send("datagram_payload", stream(datagrams), rate=0.8)),
-        cocotb.start_soon(slot.send("call", called, rate=0.3)),
+        cocotb.start_soon(slot.send("call", called("CallerHost", calls), rate=0.3)),
+        cocotb.start_soon(slot.send("queue_pair_call", called("CallerQueuePair", remote), rate=0.4)),
+        cocotb.start_soon(slot.send("queue_pair_payload", stream(remote), rate=0.8)),
         cocotb.start_soon(slot.send("call_payload", stream(calls), rate=0.8)),
         cocotb.start_soon(slot.send("done", done, rate=0.2)),
     ]
@@ -83,17 +87,14 @@ async def sources_in_order(dut):
     got = [unpack("engine_event_t", event) for (event,) in events]
     with_payload = [event for event in got if event["kind"] in (constant("EventCall"), constant("EventDeliver"))]
     texts = split(payload, [event["bytes"] for event in with_payload])
-    of_host = [
-        (event["caller"]["address"], text)
-        for event, text in zip(with_payload, texts)
-        if event["caller"]["kind"] == constant("CallerHost")
-    ]
-    assert of_host == list(enumerate(calls))
-    of_network = [
-        (event, text)
-        for event, text in zip(with_payload, texts)
-        if event["caller"]["kind"] != constant("CallerHost")
-    ]
+
+    def of(caller):
+        both = zip(with_payload, texts)
+        return [(event, text) for event, text in both if event["caller"]["kind"] == constant(caller)]
+
+    for caller, all_of in (("CallerHost", calls), ("CallerQueuePair", remote)):
+        assert [(event["caller"]["address"], text) for event, text in of(caller)] == list(enumerate(all_of))
+    of_network = of("CallerEndpoint")
     assert [text for _, text in of_network] == datagrams
     for index, (event, _) in enumerate(of_network):
         assert event["kind"] == constant("EventDeliver" if index % 2 else "EventCall")
@@ -104,7 +105,26 @@ async def sources_in_order(dut):
     configured = sum(event["kind"] == constant("EventConfigure") for event in got)
     assert 1 <= configured <= 6
     assert unpack("engine_configuration_t", dut.configuration_o.value)["epoch"] == 5
-    assert slot.events["messages_delivered"] == 180
+    assert slot.events["messages_delivered"] == 270
+
+
+@cocotb.test()
+async def callers_take_turns(dut):
+    """Nobody who calls without pause keeps another from being heard."""
+    slot = Bench(dut, 4)
+    await slot.start(clear=TIMERS, reset_i=0, configure_i=0, configuration_i=0)
+    events = slot.take("event", ["_o"])
+    datagram = {"_i": pack("message_received_t", message=1)}
+    callers = {"call": "CallerHost", "queue_pair_call": "CallerQueuePair"}
+    tasks = [cocotb.start_soon(slot.send("datagram", [datagram] * 60))]
+    for prefix, caller in callers.items():
+        call = {"_i": pack("engine_event_t", kind=constant("EventCall"), caller={"kind": constant(caller)})}
+        tasks.append(cocotb.start_soon(slot.send(prefix, [call] * 60)))
+    for task in tasks:
+        await task
+    await slot.idle()
+    kinds = [unpack("engine_event_t", event)["caller"]["kind"] for (event,) in events]
+    assert all(sorted(kinds[at : at + 3]) == [0, 1, 2] for at in range(3, 150, 3)), kinds
 
 
 @cocotb.test()
@@ -157,14 +177,15 @@ async def messages_find_their_way(dut):
     await slot.start(clear=TIMERS, reset_i=0, configure_i=0, configuration_i=0)
     chance = slot.chance
     callers = [constant(name) for name in ("CallerEndpoint", "CallerHost", "CallerQueuePair")]
-    messages, wanted = [], {"network": [], "host": [], "nobody": []}
+    ways = ("network", "host", "queue_pair")
+    messages, wanted = [], {way: [] for way in ways}
     for index, body in enumerate(payloads_of(chance, 200)):
         reply, kind = chance.random() < 0.7, chance.choice(callers)
-        way = ("network", "host", "nobody")[kind] if reply else "network"
+        way = ways[kind] if reply else "network"
         messages.append((body, pack("engine_message_t", reply=reply, caller={"kind": kind}, message=index, bytes=len(body))))
         wanted[way].append((index, body))
     seen, bodies = {}, {}
-    for way in ("network", "host"):
+    for way in ways:
         seen[way], bodies[way] = [], []
         cocotb.start_soon(watch(slot, way, seen[way], bodies[way]))
     tasks = [
@@ -176,11 +197,10 @@ async def messages_find_their_way(dut):
     for task in tasks:
         await task
     await slot.idle()
-    for way in ("network", "host"):
+    for way in ways:
         numbers = [unpack("engine_message_t", message)["message"] for message in seen[way]]
         lengths = [unpack("engine_message_t", message)["bytes"] for message in seen[way]]
         assert list(zip(numbers, split([(beat,) for beat in bodies[way]], lengths))) == wanted[way], way
-    assert slot.events["replies_without_buffer"] == len(wanted["nobody"])
 
 
 async def watch(slot, way, messages, bodies):

@@ -597,6 +597,24 @@ typedef struct __attribute__ ((__packed__)) {
 #define WEFT_REGISTERS__ENGINE__RETRANSMIT_MAX__CYCLES_bw 32
 #define WEFT_REGISTERS__ENGINE__RETRANSMIT_MAX__CYCLES_reset 0xf42400
 
+// reg - weft_registers::engine::reply_lkey
+#define WEFT_REGISTERS__ENGINE__REPLY_LKEY__KEY_bm 0xffffffff
+#define WEFT_REGISTERS__ENGINE__REPLY_LKEY__KEY_bp 0
+#define WEFT_REGISTERS__ENGINE__REPLY_LKEY__KEY_bw 32
+#define WEFT_REGISTERS__ENGINE__REPLY_LKEY__KEY_reset 0x0
+
+// reg - weft_registers::engine::reply_base_low
+#define WEFT_REGISTERS__ENGINE__REPLY_BASE_LOW__ADDRESS_bm 0xffffffff
+#define WEFT_REGISTERS__ENGINE__REPLY_BASE_LOW__ADDRESS_bp 0
+#define WEFT_REGISTERS__ENGINE__REPLY_BASE_LOW__ADDRESS_bw 32
+#define WEFT_REGISTERS__ENGINE__REPLY_BASE_LOW__ADDRESS_reset 0x38
+
+// reg - weft_registers::engine::reply_base_high
+#define WEFT_REGISTERS__ENGINE__REPLY_BASE_HIGH__ADDRESS_bm 0xffff
+#define WEFT_REGISTERS__ENGINE__REPLY_BASE_HIGH__ADDRESS_bp 0
+#define WEFT_REGISTERS__ENGINE__REPLY_BASE_HIGH__ADDRESS_bw 16
+#define WEFT_REGISTERS__ENGINE__REPLY_BASE_HIGH__ADDRESS_reset 0x0
+
 // regfile - weft_registers::engine
 typedef struct __attribute__ ((__packed__)) {
     uint32_t control;
@@ -612,6 +630,9 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t peer;
     uint32_t retransmit;
     uint32_t retransmit_max;
+    uint32_t reply_lkey;
+    uint32_t reply_base_low;
+    uint32_t reply_base_high;
 } weft_registers__engine_t;
 
 // reg - weft_registers::call::data
@@ -708,7 +729,6 @@ typedef struct __attribute__ ((__packed__)) {
     uint8_t RESERVED_cc_ff[0x34];
     weft_registers__query_t query;
     weft_registers__engine_t engine;
-    uint8_t RESERVED_1b4_1bf[0xc];
     weft_registers__call_t call;
     uint8_t RESERVED_1cc_1cf[0x4];
     weft_registers__answer_t answer;

@@ -275,7 +275,9 @@ module register_block
           kind: out.call.command.kind.value,
           bytes: message_bytes_t'(out.call.command.bytes.value),
           answer_next: out.answer.data.word.swacc,
-          answer_done: out.answer.command.done.value
+          answer_done: out.answer.command.done.value,
+          reply_base: {out.engine.reply_base_high.address.value, out.engine.reply_base_low.address.value},
+          reply_lkey: out.engine.reply_lkey.key.value
       };
 
   // Answers, and what the driver reads.

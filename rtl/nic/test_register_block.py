@@ -246,6 +246,17 @@ async def enters_neighbours_and_sockets(dut):
 
 
 @cocotb.test()
+async def says_where_the_engine_has_its_answers(dut):
+    registers = Registers(dut, 9)
+    await registers.ready()
+    await registers.write("engine.reply_lkey", 0x12345678)
+    await registers.write("engine.reply_base_low", 0x9ABCDE38)
+    await registers.write("engine.reply_base_high", 0x7654)
+    engine = unpack("engine_registers_t", dut.engine_o.value)
+    assert (engine["reply_lkey"], engine["reply_base"]) == (0x12345678, 0x76549ABCDE38)
+
+
+@cocotb.test()
 async def reads_counters_and_queue_pairs(dut):
     registers = Registers(dut, 8)
     await registers.ready()

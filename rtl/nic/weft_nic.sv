@@ -1,4 +1,4 @@
-// The network card: transport, ordinary networking, registers, counters and sniffer between a MAC, a host, engines and
+// The network card: transport, ordinary networking, an engine, registers, counters and sniffer between a MAC, a host and
 // memory.
 //
 // Receive: MAC -> receive path -> RoCE to the transport, the rest to the frame services, which answer ARP and echo
@@ -80,7 +80,7 @@ module weft_nic
   output logic               [7:0] stamp_tag_o,
   output cycles_t                  stamp_o,
 
-  // Posts of the host and of engines, and what came of them.
+  // Posts of the host, and what came of them.
   input  logic             post_valid_i,
   output logic             post_ready_o,
   input  work_request_t    post_i,
@@ -90,22 +90,6 @@ module weft_nic
   output logic             completion_valid_o,
   input  logic             completion_ready_i,
   output completion_t      completion_o,
-  input  logic             engine_post_valid_i,
-  output logic             engine_post_ready_o,
-  input  work_request_t    engine_post_i,
-  output logic             engine_completion_valid_o,
-  input  logic             engine_completion_ready_i,
-  output completion_t      engine_completion_o,
-
-  // WRITEs into RPC regions: first their beats, then the call.
-  output logic              snoop_valid_o,
-  input  logic              snoop_ready_i,
-  output write_beat_t       snoop_o,
-  output address_t          snoop_address_o,
-  output logic        [3:0] snoop_slot_o,
-  output logic              call_valid_o,
-  input  logic              call_ready_i,
-  output rpc_call_t         call_o,
 
   // An engine changes what a peer may do through a queue pair or in a region (SafarDB, design principle 3). The marker
   // says that a change of a queue pair is in force and that all that was allowed before it lies in memory.
@@ -368,13 +352,34 @@ module weft_nic
 
   // Transport.
 
-  logic roce_valid;
-  logic roce_ready;
-  beat_t roce;
-  logic transport_idle;
-  logic transport_armed;
-  logic transport_earliest_valid;
-  cycles_t transport_earliest;
+  logic           snoop_valid;
+  logic           snoop_ready;
+  rpc_beat_t      snoop;
+  logic           call_valid;
+  logic           call_ready;
+  rpc_call_t      call;
+  logic           call_done;
+  logic           reply_write_valid;
+  logic           reply_write_ready;
+  write_command_t reply_write;
+  logic           reply_write_data_valid;
+  logic           reply_write_data_ready;
+  write_beat_t    reply_write_data;
+  logic           reply_written;
+  logic           engine_post_valid;
+  logic           engine_post_ready;
+  logic           engine_post_refused;
+  work_request_t  engine_post;
+  logic           engine_completion_valid;
+  logic           engine_completion_ready;
+  completion_t    engine_completion;
+  logic           roce_valid;
+  logic           roce_ready;
+  beat_t          roce;
+  logic           transport_idle;
+  logic           transport_armed;
+  logic           transport_earliest_valid;
+  cycles_t        transport_earliest;
 
   transport #(
     .OnChipBytes     (OnChipBytes),
@@ -385,34 +390,34 @@ module weft_nic
     .clk_i,
     .rst_ni,
     .now_i,
-    .hardware_i            (hardware),
-    .address_i             (address),
-    .header_valid_i        (header_valid),
-    .header_ready_o        (header_ready),
-    .header_i              (header),
-    .receive_valid_i       (receive_valid),
-    .receive_ready_o       (receive_ready),
-    .receive_i             (receive),
-    .frame_valid_o         (roce_valid),
-    .frame_ready_i         (roce_ready),
-    .frame_o               (roce),
-    .table_write_valid_i   (table_write_valid),
-    .table_write_ready_o   (table_write_ready),
-    .table_write_i         (table_write),
-    .region_write_valid_i  (region_write_valid),
-    .region_write_ready_o  (region_write_ready),
-    .region_write_index_i  (region_write_index),
-    .region_write_i        (region_write),
-    .control_valid_i       (control_valid),
-    .control_ready_o       (control_ready),
-    .control_i             (control),
-    .control_done_o        (control_done),
-    .query_valid_i         (query_valid),
-    .query_ready_o         (query_ready),
-    .query_qp_i            (query_qp),
-    .query_done_o          (query_done),
-    .responder_query_o     (responder_query),
-    .requester_query_o     (requester_query),
+    .hardware_i               (hardware),
+    .address_i                (address),
+    .header_valid_i           (header_valid),
+    .header_ready_o           (header_ready),
+    .header_i                 (header),
+    .receive_valid_i          (receive_valid),
+    .receive_ready_o          (receive_ready),
+    .receive_i                (receive),
+    .frame_valid_o            (roce_valid),
+    .frame_ready_i            (roce_ready),
+    .frame_o                  (roce),
+    .table_write_valid_i      (table_write_valid),
+    .table_write_ready_o      (table_write_ready),
+    .table_write_i            (table_write),
+    .region_write_valid_i     (region_write_valid),
+    .region_write_ready_o     (region_write_ready),
+    .region_write_index_i     (region_write_index),
+    .region_write_i           (region_write),
+    .control_valid_i          (control_valid),
+    .control_ready_o          (control_ready),
+    .control_i                (control),
+    .control_done_o           (control_done),
+    .query_valid_i            (query_valid),
+    .query_ready_o            (query_ready),
+    .query_qp_i               (query_qp),
+    .query_done_o             (query_done),
+    .responder_query_o        (responder_query),
+    .requester_query_o        (requester_query),
     .post_valid_i,
     .post_ready_o,
     .post_i,
@@ -422,20 +427,27 @@ module weft_nic
     .completion_valid_o,
     .completion_ready_i,
     .completion_o,
-    .engine_post_valid_i,
-    .engine_post_ready_o,
-    .engine_post_i,
-    .engine_completion_valid_o,
-    .engine_completion_ready_i,
-    .engine_completion_o,
-    .snoop_valid_o,
-    .snoop_ready_i,
-    .snoop_o,
-    .snoop_address_o,
-    .snoop_slot_o,
-    .call_valid_o,
-    .call_ready_i,
-    .call_o,
+    .engine_post_valid_i      (engine_post_valid),
+    .engine_post_ready_o      (engine_post_ready),
+    .engine_post_i            (engine_post),
+    .engine_post_refused_o    (engine_post_refused),
+    .engine_completion_valid_o(engine_completion_valid),
+    .engine_completion_ready_i(engine_completion_ready),
+    .engine_completion_o      (engine_completion),
+    .snoop_valid_o            (snoop_valid),
+    .snoop_ready_i            (snoop_ready),
+    .snoop_o                  (snoop),
+    .call_valid_o             (call_valid),
+    .call_ready_i             (call_ready),
+    .call_o                   (call),
+    .call_done_i              (call_done),
+    .engine_write_valid_i     (reply_write_valid),
+    .engine_write_ready_o     (reply_write_ready),
+    .engine_write_i           (reply_write),
+    .engine_write_data_valid_i(reply_write_data_valid),
+    .engine_write_data_ready_o(reply_write_data_ready),
+    .engine_write_data_i      (reply_write_data),
+    .engine_written_o         (reply_written),
     .permission_valid_i,
     .permission_ready_o,
     .permission_qp_i,
@@ -489,19 +501,20 @@ module weft_nic
     .retransmission_r_valid_i,
     .retransmission_r_ready_o,
     .retransmission_r_i,
-    .armed_o               (transport_armed),
-    .earliest_valid_o      (transport_earliest_valid),
-    .earliest_o            (transport_earliest),
-    .responder_events_o    (events.responder),
-    .responses_events_o    (events.responses),
-    .request_side_events_o (events.request_side),
-    .placement_events_o    (events.placement),
-    .memory_events_o       (events.memory),
-    .transmit_path_events_o(events.transmit_path),
-    .idle_o                (transport_idle)
+    .armed_o                  (transport_armed),
+    .earliest_valid_o         (transport_earliest_valid),
+    .earliest_o               (transport_earliest),
+    .responder_events_o       (events.responder),
+    .responses_events_o       (events.responses),
+    .request_side_events_o    (events.request_side),
+    .placement_events_o       (events.placement),
+    .memory_events_o          (events.memory),
+    .transmit_path_events_o   (events.transmit_path),
+    .idle_o                   (transport_idle)
   );
 
   // The engine. Its datagrams go to it beside the receive path, so what comes out there for its port is not for the host.
+  // Calls over queue pairs come from the transport, and their answers go there.
 
   logic          engine_frame_valid;
   logic          engine_frame_ready;
@@ -545,6 +558,29 @@ module weft_nic
     .result_ready_o     (engine_result_ready),
     .result_hit_i       (engine_result_hit),
     .result_mac_i       (engine_result_mac),
+    .snoop_valid_i      (snoop_valid),
+    .snoop_ready_o      (snoop_ready),
+    .snoop_i            (snoop),
+    .rpc_valid_i        (call_valid),
+    .rpc_ready_o        (call_ready),
+    .rpc_i              (call),
+    .rpc_done_o         (call_done),
+    .write_valid_o      (reply_write_valid),
+    .write_ready_i      (reply_write_ready),
+    .write_o            (reply_write),
+    .write_data_valid_o (reply_write_data_valid),
+    .write_data_ready_i (reply_write_data_ready),
+    .write_data_o       (reply_write_data),
+    .written_i          (reply_written),
+    .post_valid_o       (engine_post_valid),
+    .post_ready_i       (engine_post_ready),
+    .post_refused_i     (engine_post_refused),
+    .post_o             (engine_post),
+    .completion_valid_i (engine_completion_valid),
+    .completion_ready_o (engine_completion_ready),
+    .completion_i       (engine_completion),
+    .forget_valid_i     (control_valid && control_ready && control.operation == ControlReset),
+    .forget_qp_i        (control.qp),
     .memory_aw_valid_o  (engine_aw_valid_o),
     .memory_aw_ready_i  (engine_aw_ready_i),
     .memory_aw_o        (engine_aw_o),
@@ -563,6 +599,8 @@ module weft_nic
     .earliest_valid_o   (engine_earliest_valid),
     .earliest_o         (engine_earliest),
     .receive_events_o   (events.datagram_receive),
+    .calls_events_o     (events.queue_pair_calls),
+    .replies_events_o   (events.queue_pair_replies),
     .slot_events_o      (events.engine_slot),
     .transmit_events_o  (events.message_transmit),
     .kv_events_o        (events.kv),

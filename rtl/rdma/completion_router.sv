@@ -1,5 +1,5 @@
-// Merges the completions of requests and of receive requests, and gives each to the owner of its queue pair: the
-// host or an engine.
+// Merges the completions of requests and of receive requests, and gives each to the owner of its queue pair, the host or
+// an engine; those of the card's own SENDs, whose tags have the highest bit, to the engine's side whoever owns it.
 //
 // Latency: 3 cycles. Throughput: one completion every cycle. Order: kept for each source and owner. Stalls: when the
 // owner of the oldest completion is not ready.
@@ -42,6 +42,10 @@ module completion_router
   } routed_t;
 
   routed_t routed;
+  logic    of_card;
+
+  // IBV_WC_RECV is 128.
+  assign of_card = looking_completion_q.id[63] && !looking_completion_q.opcode[7];
 
   arbiter #(
     .T(completion_t),
@@ -79,7 +83,7 @@ module completion_router
     .rst_ni,
     .in_valid_i (looking_q),
     .in_ready_o (),
-    .in_i       ({table_data_i.engine, looking_completion_q}),
+    .in_i       ({table_data_i.engine || of_card, looking_completion_q}),
     .out_valid_o(out_valid),
     .out_ready_i(out_ready),
     .out_o      (routed),

@@ -60,11 +60,9 @@ module placement
   input  logic           [63:0] word_data_i,
 
   // The writes into an engine's region, beat by beat, before the call.
-  output logic              snoop_valid_o,
-  input  logic              snoop_ready_i,
-  output write_beat_t       snoop_o,
-  output address_t          snoop_address_o,  // of the beat's byte 0: a multiple of 64
-  output logic        [3:0] snoop_slot_o,
+  output logic      snoop_valid_o,
+  input  logic      snoop_ready_i,
+  output rpc_beat_t snoop_o,
 
   // Consequences.
   output logic        completion_valid_o,
@@ -114,8 +112,10 @@ module placement
 
   typedef struct packed {
     logic        snoop;
-    logic [3:0]  slot;
-    logic [41:0] word;   // address / 64
+    qp_index_t   qp;
+    logic        begins;
+    logic        ends;
+    logic [41:0] word;    // address / 64
   } snoop_t;
 
   typedef enum logic [2:0] {
@@ -321,6 +321,16 @@ module placement
     .level_o    (levels[2])
   );
 
+  snoop_t snoop_in;
+
+  assign snoop_in = '{
+          snoop: !from_requester && responder_i.snoop,
+          qp: responder_i.consequence.qp,
+          begins: responder_i.begins,
+          ends: responder_i.consequence.call,
+          word: address[47:6]
+      };
+
   fifo #(
     .T    (snoop_t),
     .Depth(QueueDepth)
@@ -329,7 +339,7 @@ module placement
     .rst_ni,
     .in_valid_i (take && writes),
     .in_ready_o (snoops_ready),
-    .in_i       ({!from_requester && responder_i.snoop, responder_i.consequence.rpc.slot, address[47:6]}),
+    .in_i       (snoop_in),
     .out_valid_o(snoop_valid),
     .out_ready_i(snoop_pop),
     .out_o      (snoop),
@@ -436,9 +446,13 @@ module placement
   logic [6:0] snoop_index_q;
 
   assign snoop_valid_o = aligned_valid && snoop.snoop && !snoop_done_q;
-  assign snoop_o = aligned;
-  assign snoop_address_o = {snoop.word + 42'(snoop_index_q), 6'd0};
-  assign snoop_slot_o = snoop.slot;
+  assign snoop_o = '{
+          qp: snoop.qp,
+          begins: snoop.begins,
+          ends: snoop.ends,
+          address: {snoop.word + 42'(snoop_index_q), 6'd0},
+          beat: aligned
+      };
   assign write_data_valid_o = aligned_valid && (!snoop.snoop || snoop_done_q || snoop_ready_i);
   assign write_data_o = aligned;
   assign aligned_ready = write_data_ready_i && (!snoop.snoop || snoop_done_q || snoop_ready_i);

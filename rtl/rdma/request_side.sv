@@ -24,6 +24,8 @@ module request_side
   input  logic          post_valid_i,
   output logic          post_ready_o,
   input  work_request_t post_i,
+  // With `ready`: the post is dropped.
+  output logic          post_refused_o,
   // From the driver. Done is a pulse when all that comes later meets the new state.
   input  logic          control_valid_i,
   output logic          control_ready_o,
@@ -193,6 +195,7 @@ module request_side
     .post_valid_i      (post_valid_i && ready),
     .post_ready_o      (post_ready),
     .post_i,
+    .post_refused_o,
     .table_read_o      (post_table_read_o),
     .table_index_o     (post_table_index_o),
     .table_data_i      (post_table_data_i),

@@ -71,6 +71,7 @@ module responder_conclude
         base: work_i.state.address,
         length: work_i.meaning.send ? work_i.done : work_i.state.length,
         snoop: 1'b0,
+        begins: work_i.meaning.starts,
         qp: work_i.change.qp,
         complete: flush,
         status: StatusFlushed,

@@ -48,6 +48,7 @@ module responder_output
     verdict_o.swap_or_add = out.first;
     verdict_o.compare = out.second;
     verdict_o.snoop = out.snoop;
+    verdict_o.begins = out.snoop && out.begins;
     verdict_o.consequence.qp = out.qp;
     verdict_o.consequence.complete = out.complete;
     verdict_o.consequence.completion = '{

@@ -171,6 +171,7 @@ package responder_pkg;
     logic [63:0]     base;           // of a WRITE
     logic [31:0]     length;         // of a message
     logic            snoop;
+    logic            begins;         // the packet is its message's first
     qp_index_t       qp;
     logic            complete;
     status_e         status;

@@ -18,6 +18,8 @@ module send_queue
   input  logic          post_valid_i,
   output logic          post_ready_o,
   input  work_request_t post_i,
+  // With `ready`: the post is dropped.
+  output logic          post_refused_o,
   output logic          table_read_o,
   output qp_index_t     table_index_o,
   // Only the path MTU and the READ resources matter here.
@@ -119,6 +121,7 @@ module send_queue
   assign finish = step_q == StepWrite && (!activate_valid_q || activate_ready_i);
   assign write = finish && tail.open && !overflow_q && !invalid_q;
   assign post_ready_o = finish;
+  assign post_refused_o = !write;
   assign command_ready_o = step_q == StepCommand;
   assign limit = tail.next_psn + packets_q;
 

@@ -121,6 +121,7 @@ class Bench:
                 consequence["rpc"] = {"slot": slot, "qp": qp, "target": target, "address": address, "length": length}
                 consequence["call"] = True
                 fields["snoop"] = chance.random() < 0.7
+                fields["begins"] = chance.random() < 0.5
             self.add_write(source, target, address, chance.randbytes(length), chance.choice((54, 58, 63, 64, 66, 70, 82)),
                            consequence, write_through=chance.random() < 0.2, swap_or_add=chance.getrandbits(64), **fields)
         elif source == "requester":
@@ -192,7 +193,8 @@ class Bench:
                 data = int.from_bytes(padded[i:i + 64], "little")
                 beat = pack("write_beat_t", last=i + 64 == len(padded), strobe=strobe >> i & (1 << 64) - 1, data=data)
                 if fields.get("snoop"):
-                    self.snoops.append((consequence["rpc"]["slot"], (address & ~63) + i, beat))
+                    self.snoops.append(pack("rpc_beat_t", qp=consequence["qp"], begins=fields.get("begins", False),
+                                            ends=consequence["call"], address=(address & ~63) + i, beat=beat))
                     self.snoop_count += 1
                 self.beats.append((beat, self.snoop_count))
             if place == WRITE and target == HOST:
@@ -272,8 +274,7 @@ class Bench:
                 self.cycles["take"].append(self.now)
                 self.take(source)
         if int(dut.snoop_valid_o.value):
-            assert (int(dut.snoop_slot_o.value), int(dut.snoop_address_o.value),
-                    int(dut.snoop_o.value)) == self.snoops[0]
+            assert int(dut.snoop_o.value) == self.snoops[0]
             if int(dut.snoop_ready_i.value):
                 self.snoops.popleft()
                 self.snooped += 1

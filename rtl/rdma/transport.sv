@@ -63,19 +63,29 @@ module transport
   input  logic             engine_post_valid_i,
   output logic             engine_post_ready_o,
   input  work_request_t    engine_post_i,
+  output logic             engine_post_refused_o,      // with `ready`: it is dropped
   output logic             engine_completion_valid_o,
   input  logic             engine_completion_ready_i,
   output completion_t      engine_completion_o,
 
-  // WRITEs into RPC regions: first their beats, then the call.
-  output logic              snoop_valid_o,
-  input  logic              snoop_ready_i,
-  output write_beat_t       snoop_o,
-  output address_t          snoop_address_o,
-  output logic        [3:0] snoop_slot_o,
-  output logic              call_valid_o,
-  input  logic              call_ready_i,
-  output rpc_call_t         call_o,
+  // WRITEs into RPC regions: first their beats, then the call. Done is a pulse when the engine has one: another WRITE
+  // may call then.
+  output logic      snoop_valid_o,
+  input  logic      snoop_ready_i,
+  output rpc_beat_t snoop_o,
+  output logic      call_valid_o,
+  input  logic      call_ready_i,
+  output rpc_call_t call_o,
+  input  logic      call_done_i,
+
+  // Writes of engines into the memories behind the regions. Written is a pulse for each, in order.
+  input  logic           engine_write_valid_i,
+  output logic           engine_write_ready_o,
+  input  write_command_t engine_write_i,
+  input  logic           engine_write_data_valid_i,
+  output logic           engine_write_data_ready_o,
+  input  write_beat_t    engine_write_data_i,
+  output logic           engine_written_o,
 
   // An engine changes what a peer may do through a queue pair or in a region (SafarDB, design principle 3). The marker
   // says that a change of a queue pair is in force and that all that was allowed before it lies in memory.
@@ -452,7 +462,7 @@ module transport
     // What the requester writes to the host has been asked for: it takes no credit.
     .credit_return_valid_i(credit_return_valid && !credit_return_requester),
     .credit_return_i      (credit_return),
-    .rpc_free_i           (call_valid_o && call_ready_i),
+    .rpc_free_i           (call_done_i),
     .answered_valid_i     (answered_valid),
     .answered_qp_i        (answered_qp),
     .answered_duplicate_i (answered_duplicate),
@@ -525,8 +535,6 @@ module transport
     .snoop_valid_o,
     .snoop_ready_i,
     .snoop_o,
-    .snoop_address_o,
-    .snoop_slot_o,
     .completion_valid_o       (receive_completion_valid),
     .completion_ready_i       (receive_completion_ready),
     .completion_o             (receive_completion),
@@ -550,19 +558,50 @@ module transport
     .idle_o                   (placement_idle)
   );
 
+  logic           memory_write_valid;
+  logic           memory_write_ready;
+  write_command_t memory_write;
+  logic           memory_write_data_valid;
+  logic           memory_write_data_ready;
+  write_beat_t    memory_write_data;
+  logic           memory_written;
+  logic           writes_idle;
+
+  write_merge #(
+    .N(2)
+  ) u_writes (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i      ({engine_write_valid_i, write_valid}),
+    .in_ready_o      ({engine_write_ready_o, write_ready}),
+    .in_i            ({engine_write_i, write}),
+    .in_data_valid_i ({engine_write_data_valid_i, write_data_valid}),
+    .in_data_ready_o ({engine_write_data_ready_o, write_data_ready}),
+    .in_data_i       ({engine_write_data_i, write_data}),
+    .in_written_o    ({engine_written_o, written}),
+    .out_valid_o     (memory_write_valid),
+    .out_ready_i     (memory_write_ready),
+    .out_o           (memory_write),
+    .out_data_valid_o(memory_write_data_valid),
+    .out_data_ready_i(memory_write_data_ready),
+    .out_data_o      (memory_write_data),
+    .out_written_i   (memory_written),
+    .idle_o          (writes_idle)
+  );
+
   logic memory_idle;
   memory #(
     .OnChipBytes(OnChipBytes)
   ) u_memory (
     .clk_i,
     .rst_ni,
-    .write_valid_i     (write_valid),
-    .write_ready_o     (write_ready),
-    .write_i           (write),
-    .write_data_valid_i(write_data_valid),
-    .write_data_ready_o(write_data_ready),
-    .write_data_i      (write_data),
-    .written_o         (written),
+    .write_valid_i     (memory_write_valid),
+    .write_ready_o     (memory_write_ready),
+    .write_i           (memory_write),
+    .write_data_valid_i(memory_write_data_valid),
+    .write_data_ready_o(memory_write_data_ready),
+    .write_data_i      (memory_write_data),
+    .written_o         (memory_written),
     .read_valid_i      (read_valid),
     .read_ready_o      (read_ready),
     .read_i            (read),
@@ -664,6 +703,7 @@ module transport
     .post_valid_i      (merged_post_valid),
     .post_ready_o      (merged_post_ready),
     .post_i            (merged_post),
+    .post_refused_o    (engine_post_refused_o),
     .control_valid_i   (control_valid[1]),
     .control_ready_o   (control_ready[1]),
     .control_i,
@@ -794,7 +834,7 @@ module transport
   assign completion_o = completion;
   assign engine_completion_o = completion;
 
-  assign idle_o = table_ready && regions_ready && responder_idle && placement_idle && memory_idle
+  assign idle_o = table_ready && regions_ready && responder_idle && placement_idle && memory_idle && writes_idle
                 && request_side_idle && responses_idle && transmit_path_idle && router_idle
                 && !header_valid_i && !receive_valid_i && !order_valid && held_valid == '0
                 && !control_valid_i && !control_pending_q && !query_pending_q;

@@ -1,6 +1,6 @@
-//! The gateware's port for engines, with a soft peer: permissions that go within a stream of WRITEs, calls, requests of its own.
+//! The port at which an engine of the gateware changes permissions, with a soft peer: they go within a stream of WRITEs.
 
-use weft_gateware::{CYCLE, EngineEvent, RtlNic};
+use weft_gateware::{CYCLE, Changed, RtlNic};
 use weft_rdma::{
     AccessFlags, Operation, QueuePairState, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
 };
@@ -13,9 +13,6 @@ const CLIENT: usize = 0;
 const SERVER: usize = 1;
 const LOG: u64 = 0x8000;
 const LOG_BYTES: u64 = 0x4000;
-
-/// Calls that the gateware keeps until its engine takes them.
-const CALLS: usize = 16;
 
 /// What an engine changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +86,7 @@ pub fn revoke(target: Target, change: Change, before: usize, gap: Duration) -> R
         }
         if sent == before && !asked {
             asked = true;
-            let mut engine = nic(server).engine(now);
+            let mut engine = nic(server).permissions(now);
             let changed = match change {
                 Change::QueuePair => engine.change_access(number, AccessFlags::REMOTE_READ),
                 Change::Region => engine
@@ -99,7 +96,7 @@ pub fn revoke(target: Target, change: Change, before: usize, gap: Duration) -> R
             changed.map_err(|error| error.to_string())?;
         }
         server.advance(now);
-        if let Some(EngineEvent::Changed { requested, done, .. }) = nic(server).engine(now).poll() {
+        if let Some(Changed { requested, done, .. }) = nic(server).permissions(now).poll() {
             let image = server.image(target, (LOG + LOG_BYTES) as usize);
             marked = Some((done - requested, image));
         }
@@ -124,145 +121,4 @@ pub fn revoke(target: Target, change: Change, before: usize, gap: Duration) -> R
         return Err(format!("{context}: {refused} refusals, {state}, {landed} landed"));
     }
     Ok(Revoked { cycles, arrived: before, landed })
-}
-
-/// A WRITE into an RPC region comes as its beats and then as a call, and lies in memory then.
-///
-/// # Errors
-/// It does not.
-///
-/// # Panics
-/// If a NIC refuses its set-up.
-pub fn call() -> Result<(), String> {
-    let mut stage = stage();
-    let region =
-        Region { target: Target::OnChip, rpc: Some(3), ..Region::host(LOG, LOG_BYTES, AccessFlags::ALL) };
-    let (_, frames) = stream(&mut stage, region, 1, 200);
-    let source = stage.twins[CLIENT].image(Target::Host, 0x1000 + 200).split_off(0x1000);
-    let server = &mut stage.twins[SERVER];
-    let now = server.now();
-    nic(server).engine(now).hold_calls(false);
-    server.receive(now, &frames[0]);
-    server.settle(now);
-    let now = server.now();
-    let mut bytes = Vec::new();
-    let mut engine = nic(server).engine(now);
-    while let Some(event) = engine.poll() {
-        match event {
-            EngineEvent::Beat { slot: 3, address, beat } => {
-                if address & !63 != (LOG + bytes.len() as u64) & !63 {
-                    return Err(format!("a beat for {address:#x} after {} bytes", bytes.len()));
-                }
-                for lane in (0..64).filter(|lane| beat.strobe >> lane & 1 == 1) {
-                    bytes.push((beat.data[lane / 4] >> (8 * (lane % 4))) as u8);
-                }
-            }
-            EngineEvent::Call(call) if bytes.len() == 200 => {
-                let called = (call.slot, call.address, call.length, call.has_immediate);
-                let memory = engine.read(Target::OnChip, LOG, 200).expect("installed");
-                if called != (3, LOG, 200, false) || bytes != source || memory != source {
-                    return Err(format!("{called:?}, {bytes:02x?}"));
-                }
-                return Ok(());
-            }
-            other => return Err(format!("{other:?} after {} bytes", bytes.len())),
-        }
-    }
-    Err("no call".into())
-}
-
-/// Calls beyond those that the gateware keeps are dropped and counted; what was dropped is sent again and calls when there is
-/// room.
-///
-/// # Errors
-/// Something else happened.
-///
-/// # Panics
-/// If a NIC refuses its set-up.
-pub fn full_call_queue() -> Result<(), String> {
-    let mut stage = stage();
-    let region = Region { rpc: Some(1), ..Region::host(LOG, LOG_BYTES, AccessFlags::ALL) };
-    let (_, frames) = stream(&mut stage, region, 24, 64);
-    let server = &mut stage.twins[SERVER];
-    let mut now = server.now();
-    nic(server).engine(now).hold_calls(true);
-    for frame in &frames {
-        server.receive(now, frame);
-        now += Duration::from_ns(40);
-        server.advance(now);
-    }
-    now += Duration::from_us(5);
-    server.advance(now);
-    let dropped = server.counter("drop_rpc_queue_full");
-    if dropped != 1 {
-        // The first that finds no room is dropped so; those behind it come out of sequence.
-        return Err(format!("{dropped} dropped"));
-    }
-    nic(server).engine(now).hold_calls(false);
-    stage.advance(now);
-    for side in [SERVER, CLIENT] {
-        stage.settle(side);
-    }
-    let mut calls = 0;
-    for _ in 0..200 {
-        stage.exchange();
-        let server = &mut stage.twins[SERVER];
-        let now = server.now();
-        let mut engine = nic(server).engine(now);
-        let events = std::iter::from_fn(|| engine.poll());
-        calls += events.filter(|event| matches!(event, EngineEvent::Call(_))).count();
-        if calls >= frames.len() {
-            break;
-        }
-        let Some(next) = stage.next_deadline() else { break };
-        stage.advance(next);
-        for side in [CLIENT, SERVER] {
-            stage.settle(side);
-        }
-    }
-    let rdma = stage.twins[SERVER].counter("rpc_calls");
-    if calls == frames.len() && rdma == calls as u64 && calls > CALLS {
-        Ok(())
-    } else {
-        Err(format!("{calls} calls came, {rdma} were counted"))
-    }
-}
-
-/// An engine's own requests, over a queue pair whose completions are its own.
-///
-/// # Errors
-/// A completion went elsewhere or the bytes did not arrive.
-///
-/// # Panics
-/// If a NIC refuses its set-up.
-pub fn own_requests() -> Result<(), String> {
-    let mut stage = stage();
-    let connection = Connection { psn: [30, 40], ..Connection::default() };
-    let numbers = [0, 1].map(|side: usize| stage.twins[side].create_queue_pair().expect("room"));
-    let now = stage.now();
-    nic(&mut stage.twins[SERVER]).engine(now).adopt(numbers[SERVER]).map_err(|error| error.to_string())?;
-    for side in 0..2 {
-        let (receive, send) = connection.attributes(side, numbers[1 - side]);
-        stage.twins[side].driver().connect(numbers[side], AccessFlags::ALL, receive, send).expect("legal");
-        stage.settle(side);
-    }
-    stage.twins[SERVER].take_completions();
-    let remote = stage.remote(CLIENT, LOG);
-    let local = stage.local(SERVER, 0x2000, 100);
-    let request = WorkRequest::new(0x1234, Operation::Write { remote, immediate: None }, local);
-    let posted = nic(&mut stage.twins[SERVER]).engine(now).post(numbers[SERVER], &request);
-    posted.map_err(|error| error.to_string())?;
-    stage.settle(SERVER);
-    stage.exchange();
-    let server = &mut stage.twins[SERVER];
-    let now = server.now();
-    let told = nic(server).engine(now).poll();
-    let Some(EngineEvent::Completion(completion)) = &told else { return Err(format!("{told:?}")) };
-    let source = server.image(Target::Host, 0x2000 + 100).split_off(0x2000);
-    let to_host = server.take_completions();
-    let arrived = stage.twins[CLIENT].image(Target::Host, LOG as usize + 100).split_off(LOG as usize);
-    if completion.id != 0x1234 || completion.status != 0 || !to_host.is_empty() || arrived != source {
-        return Err(format!("{completion:?}, to the host: {to_host:?}"));
-    }
-    Ok(())
 }

@@ -9,8 +9,9 @@
 //! - [`malformed`]: bad packets, each answered or dropped as its rule says.
 //! - [`random`]: random requests over a wire that loses, duplicates, reorders and corrupts.
 //! - [`capture`]: real traffic of Linux' soft RoCE.
-//! - [`permission`]: permissions that are taken while packets stream in; [`engine`]: the same and more at the gateware's port for
+//! - [`permission`]: permissions that are taken while packets stream in; [`engine`]: the same at the gateware's port for
 //!   engines; [`overload`]: memories that are too slow.
+//! - [`rpc`]: calls of the key-value engine by WRITEs, with ordinary networking beside them.
 //! - [`kv`]: the key-value engine and its gates, event by event.
 //! - [`coverage`]: which events and states of the gateware all of this reaches.
 //! - [`stage`] and [`twin`]: what all of them stand on.
@@ -23,6 +24,7 @@ pub mod malformed;
 pub mod overload;
 pub mod permission;
 pub mod random;
+pub mod rpc;
 pub mod rules;
 pub mod script;
 pub mod stage;

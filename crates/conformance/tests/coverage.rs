@@ -15,7 +15,7 @@ use weft_conformance::random::{self, Faults, Run};
 use weft_conformance::rules::COVERAGE;
 use weft_conformance::stage::{Connection, Stage};
 use weft_conformance::twin::{Kind, Options, address, hardware};
-use weft_conformance::{overload, permission, script};
+use weft_conformance::{overload, permission, rpc, script};
 use weft_gateware::Pressure;
 use weft_rdma::{AccessFlags, Modify, Target};
 use weft_time::Duration;
@@ -113,7 +113,6 @@ const NEVER: &[(&str, &str, &str)] = &[
         "arp_requests",
         "no engine sends datagrams; `rtl/nic/test_arp.py::asks_once_then_waits_then_knows`",
     ),
-    ("icmp_echo", "echo_replies", "nobody asks; `rtl/nic/test_icmp_echo.py::answers_any_length`"),
     ("udp_sockets", "datagrams_received", "no socket is open; `rtl/nic/test_udp_sockets.py::any_length`"),
     (
         "udp_sockets",
@@ -163,7 +162,7 @@ const NEVER: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Blocks of the engine and of its datagrams: these scenarios have no engine in the card. `kv_lockstep` holds it to its twin.
+/// Blocks of the engine and of its datagrams: few of these scenarios have an engine in the card. `kv_lockstep` holds it to its twin.
 const OF_THE_ENGINE: [&str; 4] = ["datagram_receive", "engine_slot", "message_transmit", "kv"];
 
 /// Changes of state that the machines have, by name, those that no scenario reaches with a reason.
@@ -201,8 +200,14 @@ fn families() -> Vec<Family> {
             })
         })
     });
-    let others = [engine::call, engine::full_call_queue, engine::own_requests];
-    let others = others.into_iter().map(|scenario| observe(|| scenario().unwrap()));
+    let calls = (1..3).map(|seed| {
+        let run = rpc::Run { seed, queue_pairs: 3, requests: 60, loss: 20_000 };
+        observe(|| drop(rpc::run(Kind::Rtl, &run).unwrap()))
+    });
+    let gone = std::iter::once(observe(|| {
+        rpc::gone(Kind::Rtl).unwrap();
+    }));
+    let too_much = std::iter::once(observe(|| rpc::too_much().unwrap()));
     let states = std::iter::once(observe(walk));
     let overload = overload::CASES.iter().map(|case| observe(|| overload::check(case).unwrap()));
     vec![
@@ -211,7 +216,8 @@ fn families() -> Vec<Family> {
         family("random", random.collect()),
         family("capture", as_they_came.chain(capture).collect()),
         family("permission", permission.collect()),
-        family("engine", revocations.chain(others).collect()),
+        family("engine", revocations.collect()),
+        family("rpc", calls.chain(gone).chain(too_much).collect()),
         family("states", states.collect()),
         family("overload", overload.collect()),
     ]

@@ -1,6 +1,6 @@
-//! The gateware's port for engines, and memories that are too slow.
+//! The port at which engines change permissions, and memories that are too slow.
 
-use weft_conformance::engine::{Change, call, full_call_queue, own_requests, revoke};
+use weft_conformance::engine::{Change, revoke};
 use weft_conformance::overload;
 use weft_rdma::Target;
 use weft_time::Duration;
@@ -20,21 +20,6 @@ fn nothing_lands_after_the_marker() {
             }
         }
     }
-}
-
-#[test]
-fn a_write_comes_as_beats_and_then_as_a_call() {
-    call().unwrap();
-}
-
-#[test]
-fn a_full_call_queue_drops_and_counts() {
-    full_call_queue().unwrap();
-}
-
-#[test]
-fn completions_of_its_own_requests_go_to_the_engine() {
-    own_requests().unwrap();
 }
 
 #[test]

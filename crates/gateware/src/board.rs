@@ -8,17 +8,17 @@ use weft_waist::EngineStatus;
 
 use crate::CYCLE;
 use crate::axi::{AxiPort, Gate, Latency, Pressure, axi_ports};
-use crate::engine::{Change, Engine, EngineEvent};
 use crate::mac::{Beat, FrameSink, FrameSource, TransmitMac};
 use crate::model::{
     self,
     weft_nic::{Inputs, Outputs},
 };
+use crate::permissions::{Change, Changed, Permissions};
 
 type Model = model::Model<model::weft_nic::Top>;
 use crate::engine_package;
 use crate::hbm::MemoryTiming;
-use crate::package::{self, AxiRead, Completion, ReceiveRequest, RpcCall, WorkRequest, WriteBeat};
+use crate::package::{self, AxiRead, Completion, ReceiveRequest, WorkRequest};
 
 /// Idle cycles in a row after which the clock may stand still. One would do if no block were ever early with its `idle_o`.
 const IDLE_CYCLES: u32 = 2;
@@ -28,6 +28,8 @@ const IDLE_CYCLES: u32 = 2;
 pub(crate) struct BoardConfig {
     pub(crate) bits_per_s: u64,
     pub(crate) region_bytes: usize,
+    /// Bytes of HBM behind these, for answers over queue pairs.
+    pub(crate) reply_bytes: usize,
     pub(crate) hbm: Latency,
     pub(crate) host: Latency,
     /// Of the engine's memory.
@@ -100,12 +102,10 @@ pub(crate) struct Board {
     from_host: FrameSource,
     to_host: FrameSink,
     pub(crate) completions: VecDeque<Completion>,
-    pub(crate) calls: VecDeque<RpcCall>,
     pub(crate) host_frames: VecDeque<Vec<u8>>,
     sniffer: FrameSink,
     pub(crate) sniffed: VecDeque<Vec<u8>>,
-    /// `None`: what is for engines is taken at once, and calls are kept.
-    pub(crate) engine: Option<Box<Engine>>,
+    pub(crate) permissions: Permissions,
     gate: Gate,
 }
 
@@ -122,7 +122,8 @@ const ENGINE_MEMORY_BYTES: u64 = (engine_package::BUCKETS_MAX * engine_package::
 impl Board {
     pub(crate) fn new(config: &BoardConfig) -> Self {
         let bytes_behind = |target| match target {
-            Target::Hbm | Target::Host => config.region_bytes,
+            Target::Hbm => config.region_bytes + config.reply_bytes,
+            Target::Host => config.region_bytes,
             Target::Register | Target::OnChip => 0,
         };
         let port = |latency, number| AxiPort::new(latency, Gate::new(config.pressure, number));
@@ -151,11 +152,10 @@ impl Board {
             from_host: FrameSource::default(),
             to_host: FrameSink::default(),
             completions: VecDeque::new(),
-            calls: VecDeque::new(),
             host_frames: VecDeque::new(),
             sniffer: FrameSink::default(),
             sniffed: VecDeque::new(),
-            engine: None,
+            permissions: Permissions::default(),
             gate: Gate::new(config.pressure, 4),
         }
     }
@@ -197,7 +197,7 @@ impl Board {
         self.idle_cycles = 0;
     }
 
-    /// An engine has something to say: the clock must tick.
+    /// Something is to be done: the clock must tick.
     pub(crate) const fn wake(&mut self) {
         self.idle_cycles = 0;
     }
@@ -345,13 +345,7 @@ impl Board {
         }
         let host_ready = self.gate.is_open();
         inputs.host_rx_ready_i = host_ready.into();
-        // Without an engine, what is for engines is taken at once.
-        inputs.engine_completion_ready_i = 1;
-        inputs.call_ready_i = 1;
-        inputs.snoop_ready_i = 1;
-        if let Some(engine) = &mut self.engine {
-            quiet &= !drive_engine(inputs, engine, cycle);
-        }
+        quiet &= !drive_permissions(inputs, &mut self.permissions, cycle);
         inputs.datagram_received_ready_i = 1;
         inputs.payload_received_ready_i = 1;
         inputs.sniffer_ready_i = 1;
@@ -388,11 +382,7 @@ impl Board {
         if outputs.host_rx_valid_o != 0 && host_ready {
             self.host_frames.extend(self.to_host.push(&to_beat(&outputs.host_rx_o)));
         }
-        if let Some(engine) = &mut self.engine {
-            sample_engine(outputs, inputs, engine, cycle);
-        } else if outputs.call_valid_o != 0 {
-            self.calls.push_back(RpcCall::unpack(&outputs.call_o));
-        }
+        sample_permissions(outputs, &mut self.permissions, cycle);
         if outputs.sniffer_valid_o != 0 {
             self.sniffed.extend(self.sniffer.push(&to_beat(&outputs.sniffer_o)));
         }
@@ -499,15 +489,10 @@ fn sample_lite(outputs: &Outputs, lite: &mut Lite) {
     }
 }
 
-/// Drives what an engine says; whether there is anything.
-fn drive_engine(inputs: &mut Inputs, engine: &mut Engine, cycle: u64) -> bool {
-    inputs.call_ready_i = (!engine.holds_calls).into();
-    inputs.engine_post_valid_i = (!engine.posts.is_empty()).into();
-    if let Some(request) = engine.posts.front() {
-        inputs.engine_post_i = request.pack();
-    }
+/// Drives the change of permission that is next; whether there is any.
+fn drive_permissions(inputs: &mut Inputs, permissions: &mut Permissions, cycle: u64) -> bool {
     (inputs.permission_valid_i, inputs.region_permission_valid_i) = (0, 0);
-    match engine.changes.front() {
+    match permissions.changes.front() {
         Some(Change::QueuePair { index, access }) => {
             inputs.permission_valid_i = 1;
             inputs.permission_qp_i = *index as _;
@@ -518,29 +503,24 @@ fn drive_engine(inputs: &mut Inputs, engine: &mut Engine, cycle: u64) -> bool {
             inputs.region_permission_index_i = *index as _;
             inputs.region_permission_access_i = access.to_bits() as _;
         }
-        None => {}
+        None => return false,
     }
-    if !engine.changes.is_empty() {
-        engine.since.get_or_insert(cycle);
-    }
-    !engine.posts.is_empty() || !engine.changes.is_empty()
+    permissions.since.get_or_insert(cycle);
+    true
 }
 
-/// Takes what the gateware says to an engine.
-fn sample_engine(outputs: &Outputs, inputs: &Inputs, engine: &mut Engine, cycle: u64) {
-    if inputs.engine_post_valid_i != 0 && outputs.engine_post_ready_o != 0 {
-        engine.posts.pop_front();
-    }
-    match engine.changes.front() {
+/// Takes what the gateware says about changes of permission.
+fn sample_permissions(outputs: &Outputs, permissions: &mut Permissions, cycle: u64) {
+    match permissions.changes.front() {
         Some(Change::QueuePair { index, .. }) if outputs.permission_ready_o != 0 => {
-            engine.fences.push_back((*index, engine.since.take().unwrap_or(cycle)));
-            engine.changes.pop_front();
+            permissions.fences.push_back((*index, permissions.since.take().unwrap_or(cycle)));
+            permissions.changes.pop_front();
         }
         // It is in force for the next packet; its time is that of the fence behind it.
         Some(Change::Region { .. }) => {
-            engine.changes.pop_front();
-            if engine.changes.is_empty() {
-                engine.since = None;
+            permissions.changes.pop_front();
+            if permissions.changes.is_empty() {
+                permissions.since = None;
             }
         }
         _ => {}
@@ -548,22 +528,10 @@ fn sample_engine(outputs: &Outputs, inputs: &Inputs, engine: &mut Engine, cycle:
     if outputs.marker_o != 0 {
         let index = outputs.marker_qp_o;
         // The driver's changes have markers, too.
-        if let Some(at) = engine.fences.iter().position(|(waiting, _)| *waiting == index) {
-            let (_, requested) = engine.fences.remove(at).expect("found above");
-            engine.events.push_back(EngineEvent::Changed { index, requested, done: cycle });
+        if let Some(at) = permissions.fences.iter().position(|(waiting, _)| *waiting == index) {
+            let (_, requested) = permissions.fences.remove(at).expect("found above");
+            permissions.done.push_back(Changed { index, requested, done: cycle });
         }
-    }
-    if outputs.snoop_valid_o != 0 {
-        let (slot, address) = (outputs.snoop_slot_o, outputs.snoop_address_o);
-        let beat = WriteBeat::unpack(&outputs.snoop_o);
-        engine.events.push_back(EngineEvent::Beat { slot, address, beat });
-    }
-    if outputs.call_valid_o != 0 && !engine.holds_calls {
-        engine.events.push_back(EngineEvent::Call(RpcCall::unpack(&outputs.call_o)));
-    }
-    if outputs.engine_completion_valid_o != 0 {
-        let completion = Completion::unpack(&outputs.engine_completion_o);
-        engine.events.push_back(EngineEvent::Completion(completion));
     }
 }
 

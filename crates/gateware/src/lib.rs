@@ -17,7 +17,6 @@
 
 mod axi;
 mod board;
-mod engine;
 pub mod engine_package;
 mod hbm;
 pub mod kv;
@@ -27,14 +26,15 @@ mod mac;
 mod model;
 mod nic;
 pub mod package;
+mod permissions;
 mod queue_pair;
 mod registers;
 
 pub use axi::{Latency, Pressure};
-pub use engine::{EngineEvent, EnginePort};
 pub use hbm::{HbmTiming, MemoryTiming};
 pub use kv::{KvOutput, RtlKv, RtlKvConfig};
 pub use nic::{Arcs, EngineConfig, RtlNic, RtlNicConfig};
+pub use permissions::{Changed, PermissionPort};
 
 use weft_time::Duration;
 

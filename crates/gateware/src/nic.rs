@@ -10,7 +10,7 @@ use weft_nic::{HostCommand, HostEvent, Nic, RdmaDriver, Work};
 use weft_rdma::{
     AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, KeyNumbers, Modify, PathMtu,
     QueuePairAttributes, QueuePairInformation, QueuePairNumber, QueuePairNumbers, QueuePairState,
-    ReceiveRequest, Region, RegionKeys, RegionMemory, WorkRequest,
+    ReceiveRequest, Region, RegionKeys, RegionMemory, Target, WorkRequest,
 };
 use weft_time::{Duration, Instant};
 use weft_waist::NODES_MAX;
@@ -18,14 +18,21 @@ use weft_wire::ethernet::MacAddress;
 
 use crate::axi::{Latency, Pressure};
 use crate::board::{Board, BoardConfig};
-use crate::engine::{Engine, EnginePort};
 use crate::hbm::{HbmTiming, MemoryTiming};
+use crate::permissions::{Change, PermissionPort};
 use crate::queue_pair::{QueuePair, REPLY_TAG};
 use crate::registers::Registers;
-use crate::{CYCLE, package};
+use crate::{CYCLE, engine_package, package};
 
 /// The longest payload of a call of the host.
 const CALL_BYTES_MAX: usize = 2048;
+
+/// Bytes of the buffers for answers over queue pairs.
+const REPLY_BYTES: usize =
+    (package::QUEUE_PAIRS * engine_package::REPLIES * engine_package::REPLY_BYTES) as usize;
+
+/// Where the buffers begin behind a multiple of 64: the word that names an answer's kind ends a beat.
+const WORD_OFFSET: usize = 64 - engine_package::RPC_WORD_BYTES as usize;
 
 /// Address bits of the gateware's memories.
 const ADDRESS_BITS: u32 = 48;
@@ -84,7 +91,8 @@ pub struct EngineConfig {
 /// - The driver resolves a peer's hardware address when a queue pair is told its peer, so the neighbour must be entered before
 ///   ([`RtlNic::add_neighbour`]).
 /// - A request that does not ask for a completion leaves the send queue, as the driver counts, when a later one completes.
-/// - One engine is inside, in slot 0, if [`RtlNicConfig::engine`] says so; others are outside, at [`RtlNic::engine`].
+/// - Its engine is in slot 0, if [`RtlNicConfig::engine`] says so.
+/// - A queue pair has buffers for 16 answers at a time, and calls over all queue pairs share 128 buffers of 2 KiB.
 #[derive(Debug)]
 pub struct RtlNic {
     // Reading a counter takes clock cycles, and `Nic::counters` does not change the NIC.
@@ -163,6 +171,7 @@ impl RtlNic {
         let board = Board::new(&BoardConfig {
             bits_per_s: config.bits_per_s,
             region_bytes: config.region_bytes,
+            reply_bytes: if config.engine.is_some() { REPLY_BYTES + WORD_OFFSET } else { 0 },
             hbm: config.hbm,
             host: config.host,
             engine: config
@@ -179,17 +188,28 @@ impl RtlNic {
         }
         card.registers().check_identity();
         card.registers().set_port(config.hardware, config.address);
-        if let Some(engine) = &config.engine {
-            card.registers().set_engine(engine);
-        }
         let index_bits = |places: u64| places.ilog2();
         let mut keys = KeyNumbers::with_index_bits(
             transport.max_regions,
             index_bits(package::REGIONS),
             transport.key_seed,
         );
-        // The soft card's first region is its own, so that a twin's first region for users has the same keys.
-        keys.allocate().expect("a card has room for a region");
+        // The first region is the card's own, as with the soft card.
+        let reply_keys = keys.allocate().expect("a card has room for a region");
+        if let Some(engine) = &config.engine {
+            let base = config.region_bytes.next_multiple_of(64) + WORD_OFFSET;
+            let replies = package::Region {
+                valid: true,
+                lkey: reply_keys.lkey,
+                rkey: reply_keys.rkey,
+                base: base as u64,
+                length: REPLY_BYTES as u64,
+                target: Target::Hbm as u8,
+                ..package::Region::default()
+            };
+            card.registers().write_region(keys.index(reply_keys.rkey) as u16, &replies);
+            card.registers().set_engine(engine, base as u64, reply_keys.lkey);
+        }
         let places = transport.max_queue_pairs;
         Self {
             card: RefCell::new(card),
@@ -232,28 +252,16 @@ impl RtlNic {
         self.card.get_mut().board.sniffed.pop_front()
     }
 
-    /// The next call of an engine by a WRITE into an RPC region.
-    pub fn poll_call(&mut self) -> Option<package::RpcCall> {
-        self.card.get_mut().board.calls.pop_front()
-    }
-
-    /// The port for engines. From the first call on, an engine is attached there, and is told all that is for engines.
-    pub fn engine(&mut self, now: Instant) -> EnginePort<'_> {
+    /// The port at which an engine changes permissions.
+    pub fn permissions(&mut self, now: Instant) -> PermissionPort<'_> {
         self.wake(now);
-        EnginePort(self)
+        PermissionPort(self)
     }
 
-    /// The engine that is attached, from now on. Whoever asks may have something to say: the clock ticks.
-    pub(crate) fn attached(&mut self) -> &mut Engine {
+    pub(crate) fn change_permission(&mut self, change: Change) {
         let board = &mut self.card.get_mut().board;
+        board.permissions.changes.push_back(change);
         board.wake();
-        board.engine.get_or_insert_default()
-    }
-
-    pub(crate) fn adopt(&mut self, number: QueuePairNumber) -> Result<(), ApiError> {
-        let index = self.driver.find(number)?;
-        self.driver.queue_pairs[index].as_mut().expect("found above").engine = true;
-        self.write_attributes(number)
     }
 
     pub(crate) fn index(&self, number: QueuePairNumber) -> Result<u16, ApiError> {
@@ -262,6 +270,13 @@ impl RtlNic {
 
     pub(crate) fn region_index(&self, keys: RegionKeys) -> Result<u16, ApiError> {
         Ok(self.driver.find_region(keys)? as u16)
+    }
+
+    /// How often an event of this name has happened, in all blocks that count it: [`weft_nic::Nic::counters`] reads all.
+    pub fn counter(&self, name: &str) -> u64 {
+        let mut card = self.card.borrow_mut();
+        let indices = (0..).zip(package::COUNTERS).filter(|(_, known)| **known == name);
+        indices.map(|(index, _)| card.registers().counter(index)).sum()
     }
 
     /// How often each event has happened, by the number of its counter ([`package::COUNTERS`], [`package::COUNTER_BLOCKS`]).
@@ -402,7 +417,6 @@ impl RtlNic {
             number: number.0,
             domain: queue_pair.attributes.domain.0 as u16,
             path_mtu: PathMtu::Bytes1024 as u8,
-            engine: queue_pair.engine,
             ..package::QueuePair::default()
         };
         if let Some(path) = &queue_pair.receive {

@@ -7,13 +7,16 @@ use weft_rdma::{
     QueuePairNumber, QueuePairState, ReadyToReceive, ReadyToSend, ReceiveRequest, WorkRequest,
 };
 
-use crate::package;
+use crate::{engine_package, package};
 
 /// The longest message of the specification, 2^31 bytes (clause 9.3.3.1).
 const MESSAGE_BYTES_MAX: u32 = 1 << 31;
 
 /// The most packets of one message, as in the soft transport.
 const MESSAGE_PACKETS_MAX: u32 = 1 << 22;
+
+/// Requests of the host that the gateware holds at a time: the other places are for answers of the card.
+const SENDS_MAX: usize = (package::SEND_QUEUE_DEPTH - engine_package::REPLIES) as usize;
 
 /// At least one request in so many asks the gateware for a completion, so that the driver learns of room in the queue.
 const SIGNAL_EVERY: usize = package::SEND_QUEUE_DEPTH as usize / 4;
@@ -100,8 +103,6 @@ pub(crate) struct QueuePair {
     pub(crate) access: AccessFlags,
     pub(crate) receive: Option<ReadyToReceive>,
     pub(crate) send: Option<ReadyToSend>,
-    /// Whether it belongs to an engine.
-    pub(crate) engine: bool,
     generation: u32,
     sends: Queue<WorkRequest>,
     receives: Queue<ReceiveRequest>,
@@ -118,7 +119,6 @@ impl QueuePair {
             access: AccessFlags::NONE,
             receive: None,
             send: None,
-            engine: false,
             generation,
             sends: Queue::new(attributes.max_send_wr),
             receives: Queue::new(attributes.max_recv_wr),
@@ -199,7 +199,7 @@ impl QueuePair {
 
     /// The next work request that the gateware has room for.
     pub(crate) fn next_send(&mut self) -> Option<package::WorkRequest> {
-        if self.sends.posted.len() >= package::SEND_QUEUE_DEPTH as usize {
+        if self.sends.posted.len() >= SENDS_MAX {
             return None;
         }
         let request = self.sends.waiting.pop_front()?;

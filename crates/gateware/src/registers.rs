@@ -156,7 +156,11 @@ impl<'a> Registers<'a> {
     }
 
     /// Gives Weft datagrams to the engine and sets what it is to be before it is told of any view.
-    pub(crate) fn set_engine(&mut self, engine: &EngineConfig) {
+    /// Answers over queue pairs lie from `reply_base` on in HBM, in the region of this key.
+    pub(crate) fn set_engine(&mut self, engine: &EngineConfig, reply_base: u64, reply_lkey: u32) {
+        self.write(offset::ENGINE_REPLY_LKEY, reply_lkey);
+        self.write(offset::ENGINE_REPLY_BASE_LOW, reply_base as u32);
+        self.write(offset::ENGINE_REPLY_BASE_HIGH, (reply_base >> 32) as u32);
         let control = 1 << shift::ENGINE_CONTROL_ENABLE
             | u32::from(engine.acknowledge_after_memory) << shift::ENGINE_CONTROL_ACKNOWLEDGE_AFTER_MEMORY
             | u32::from(engine.planted_bug) << shift::ENGINE_CONTROL_PLANTED_BUG

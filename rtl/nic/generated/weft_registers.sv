@@ -300,6 +300,9 @@ module weft_registers (
             logic peer;
             logic retransmit;
             logic retransmit_max;
+            logic reply_lkey;
+            logic reply_base_low;
+            logic reply_base_high;
         } engine;
         struct {
             logic data;
@@ -446,6 +449,12 @@ module weft_registers (
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1ac);
         decoded_reg_strb.engine.retransmit_max = cpuif_req_masked & (cpuif_addr == 12'h1b0);
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1b0);
+        decoded_reg_strb.engine.reply_lkey = cpuif_req_masked & (cpuif_addr == 12'h1b4);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1b4);
+        decoded_reg_strb.engine.reply_base_low = cpuif_req_masked & (cpuif_addr == 12'h1b8);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1b8);
+        decoded_reg_strb.engine.reply_base_high = cpuif_req_masked & (cpuif_addr == 12'h1bc);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1bc);
         decoded_reg_strb.call.data = cpuif_req_masked & (cpuif_addr == 12'h1c0) & cpuif_req_is_wr;
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1c0);
         decoded_reg_strb.call.token = cpuif_req_masked & (cpuif_addr == 12'h1c4);
@@ -889,6 +898,24 @@ module weft_registers (
                     logic load_next;
                 } cycles;
             } retransmit_max;
+            struct {
+                struct {
+                    logic [31:0] next;
+                    logic load_next;
+                } key;
+            } reply_lkey;
+            struct {
+                struct {
+                    logic [31:0] next;
+                    logic load_next;
+                } address;
+            } reply_base_low;
+            struct {
+                struct {
+                    logic [15:0] next;
+                    logic load_next;
+                } address;
+            } reply_base_high;
         } engine;
         struct {
             struct {
@@ -1267,6 +1294,21 @@ module weft_registers (
                     logic [31:0] value;
                 } cycles;
             } retransmit_max;
+            struct {
+                struct {
+                    logic [31:0] value;
+                } key;
+            } reply_lkey;
+            struct {
+                struct {
+                    logic [31:0] value;
+                } address;
+            } reply_base_low;
+            struct {
+                struct {
+                    logic [15:0] value;
+                } address;
+            } reply_base_high;
         } engine;
         struct {
             struct {
@@ -3126,6 +3168,75 @@ module weft_registers (
         end
     end
     assign hwif_out.engine.retransmit_max.cycles.value = field_storage.engine.retransmit_max.cycles.value;
+    // Field: weft_registers.engine.reply_lkey.key
+    always_comb begin
+        automatic logic [31:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.reply_lkey.key.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.reply_lkey && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.reply_lkey.key.value & ~decoded_wr_biten[31:0]) | (decoded_wr_data[31:0] & decoded_wr_biten[31:0]);
+            load_next_c = '1;
+        end
+        field_combo.engine.reply_lkey.key.next = next_c;
+        field_combo.engine.reply_lkey.key.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.reply_lkey.key.value <= 32'h0;
+        end else begin
+            if(field_combo.engine.reply_lkey.key.load_next) begin
+                field_storage.engine.reply_lkey.key.value <= field_combo.engine.reply_lkey.key.next;
+            end
+        end
+    end
+    assign hwif_out.engine.reply_lkey.key.value = field_storage.engine.reply_lkey.key.value;
+    // Field: weft_registers.engine.reply_base_low.address
+    always_comb begin
+        automatic logic [31:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.reply_base_low.address.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.reply_base_low && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.reply_base_low.address.value & ~decoded_wr_biten[31:0]) | (decoded_wr_data[31:0] & decoded_wr_biten[31:0]);
+            load_next_c = '1;
+        end
+        field_combo.engine.reply_base_low.address.next = next_c;
+        field_combo.engine.reply_base_low.address.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.reply_base_low.address.value <= 32'h38;
+        end else begin
+            if(field_combo.engine.reply_base_low.address.load_next) begin
+                field_storage.engine.reply_base_low.address.value <= field_combo.engine.reply_base_low.address.next;
+            end
+        end
+    end
+    assign hwif_out.engine.reply_base_low.address.value = field_storage.engine.reply_base_low.address.value;
+    // Field: weft_registers.engine.reply_base_high.address
+    always_comb begin
+        automatic logic [15:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.engine.reply_base_high.address.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.engine.reply_base_high && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.engine.reply_base_high.address.value & ~decoded_wr_biten[15:0]) | (decoded_wr_data[15:0] & decoded_wr_biten[15:0]);
+            load_next_c = '1;
+        end
+        field_combo.engine.reply_base_high.address.next = next_c;
+        field_combo.engine.reply_base_high.address.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.engine.reply_base_high.address.value <= 16'h0;
+        end else begin
+            if(field_combo.engine.reply_base_high.address.load_next) begin
+                field_storage.engine.reply_base_high.address.value <= field_combo.engine.reply_base_high.address.next;
+            end
+        end
+    end
+    assign hwif_out.engine.reply_base_high.address.value = field_storage.engine.reply_base_high.address.value;
     // Field: weft_registers.call.data.word
     always_comb begin
         automatic logic [31:0] next_c;
@@ -3505,6 +3616,15 @@ module weft_registers (
         end
         if(rd_mux_addr == 12'h1b0) begin
             readback_data_var[31:0] = field_storage.engine.retransmit_max.cycles.value;
+        end
+        if(rd_mux_addr == 12'h1b4) begin
+            readback_data_var[31:0] = field_storage.engine.reply_lkey.key.value;
+        end
+        if(rd_mux_addr == 12'h1b8) begin
+            readback_data_var[31:0] = field_storage.engine.reply_base_low.address.value;
+        end
+        if(rd_mux_addr == 12'h1bc) begin
+            readback_data_var[15:0] = field_storage.engine.reply_base_high.address.value;
         end
         if(rd_mux_addr == 12'h1c4) begin
             readback_data_var[31:0] = field_storage.call.token.token.value;

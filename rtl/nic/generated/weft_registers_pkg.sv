@@ -821,6 +821,30 @@ package weft_registers_pkg;
     } weft_registers__engine__retransmit_max__out_t;
 
     typedef struct {
+        logic [31:0] value;
+    } weft_registers__engine__reply_lkey__key__out_t;
+
+    typedef struct {
+        weft_registers__engine__reply_lkey__key__out_t key;
+    } weft_registers__engine__reply_lkey__out_t;
+
+    typedef struct {
+        logic [31:0] value;
+    } weft_registers__engine__reply_base_low__address__out_t;
+
+    typedef struct {
+        weft_registers__engine__reply_base_low__address__out_t address;
+    } weft_registers__engine__reply_base_low__out_t;
+
+    typedef struct {
+        logic [15:0] value;
+    } weft_registers__engine__reply_base_high__address__out_t;
+
+    typedef struct {
+        weft_registers__engine__reply_base_high__address__out_t address;
+    } weft_registers__engine__reply_base_high__out_t;
+
+    typedef struct {
         weft_registers__engine__control__out_t control;
         weft_registers__engine__node__out_t node;
         weft_registers__engine__epoch__out_t epoch;
@@ -832,6 +856,9 @@ package weft_registers_pkg;
         weft_registers__engine__peer__out_t peer;
         weft_registers__engine__retransmit__out_t retransmit;
         weft_registers__engine__retransmit_max__out_t retransmit_max;
+        weft_registers__engine__reply_lkey__out_t reply_lkey;
+        weft_registers__engine__reply_base_low__out_t reply_base_low;
+        weft_registers__engine__reply_base_high__out_t reply_base_high;
     } weft_registers__engine__out_t;
 
     typedef struct {
