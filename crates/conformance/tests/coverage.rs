@@ -104,6 +104,11 @@ const NEVER: &[(&str, &str, &str)] = &[
         "the driver refuses such a call; `rtl/rdma/test_request_side.py::wrong_responses_and_refusals_end_the_queue_pair`",
     ),
     (
+        "queue_pair_replies",
+        "replies_without_buffer",
+        "the engine of the scenarios answers faster than buffers run out; `rtl/engines/test_queue_pair_replies.py::what_has_no_place_is_dropped`",
+    ),
+    (
         "arp",
         "arp_replies",
         "neighbours are entered by hand; `rtl/nic/test_arp.py::answers_and_learns_who_asks`",
