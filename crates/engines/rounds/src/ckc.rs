@@ -155,8 +155,8 @@ impl Algorithm for Ckc {
         message: Message<'_>,
         output: &mut dyn Output,
     ) -> Result<(), Malformed> {
-        match message.kind {
-            kind if kind == Kind::Fetch as u8 => {
+        match Kind::parse(message.kind) {
+            Some(Kind::Fetch) => {
                 let Fetch { instance, wanted } = Fetch::parse(message.payload)?;
                 for proposer in wanted.iter() {
                     if let Some(proposal) = self.window.proposal(instance, proposer) {
@@ -169,7 +169,7 @@ impl Algorithm for Ckc {
                     }
                 }
             }
-            kind if kind == Kind::Value as u8 => {
+            Some(Kind::Value) => {
                 let Value { instance, proposer, proposal } =
                     Value::parse(message.payload, self.parameters.value_bytes)?;
                 let asked = self.window.get(instance).is_some_and(|slot| slot.lacking().contains(proposer));
