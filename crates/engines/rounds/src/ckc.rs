@@ -6,7 +6,7 @@
 
 use weft_waist::Message;
 
-use crate::algorithm::{Algorithm, Contradiction, Decision, Fence, Inspect, Output};
+use crate::algorithm::{Algorithm, Contradiction, Decision, Fence, Output};
 use crate::instance::{Instance, Receipt, Record};
 use crate::members::Members;
 use crate::message::{Fetch, Kind, Malformed, Proposal, Value};
@@ -23,6 +23,11 @@ pub struct Ckc {
 }
 
 impl Ckc {
+    /// The consensus of an instance that is still remembered and past its first round.
+    pub fn consensus(&self, instance: u64) -> Option<&Instance> {
+        self.window.get(instance)?.consensus.as_ref()
+    }
+
     /// The instances whose consensus has the running round among its rounds, oldest first, with their place in the area.
     fn in_flight(&self) -> impl Iterator<Item = (u64, usize)> + use<> {
         let (round, window) = (self.round, self.parameters.window);
@@ -181,11 +186,5 @@ impl Algorithm for Ckc {
             _ => return Err(Malformed::Field("kind")),
         }
         Ok(())
-    }
-}
-
-impl Inspect for Ckc {
-    fn consensus(&self, instance: u64) -> Option<&Instance> {
-        self.window.get(instance).and_then(|slot| slot.consensus.as_ref())
     }
 }
