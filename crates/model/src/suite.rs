@@ -245,7 +245,11 @@ impl Suite {
         progress: &mut impl FnMut(&str, u64, u64),
     ) -> Check {
         let (name, faults) = (protocol.name(), protocol.quorums().faults);
-        let label = format!("{name}, {N} nodes, random");
+        let who = match losses {
+            Losses::Tolerated => format!("from and to any {faults} or fewer"),
+            Losses::AnyLink => "any link".to_owned(),
+        };
+        let label = format!("{name}, {N} nodes, random losses: {who}");
         let search = Search::<P, N> { protocol, losses, schedules: self.random, seed: self.seed };
         let searched = search.run(self.threads, |done| progress(&label, done, self.random));
         Check {
@@ -253,10 +257,7 @@ impl Suite {
             method: "random",
             nodes: N,
             t: faults,
-            losses: match losses {
-                Losses::Tolerated => format!("from and to any {faults} or fewer"),
-                Losses::AnyLink => "any link".to_owned(),
-            },
+            losses: who,
             rows: P::DISSEMINATES.then_some("random"),
             instances: 1,
             rounds: faults as u64 + 2,
