@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use weft_rounds::message::{Kind, Proposal};
-use weft_rounds::{Algorithm, Ckc, Decision, Inspect, Instance, Members, Output, Parameters};
+use weft_rounds::{Algorithm, Ckc, Decision, Instance, Members, Output, Parameters};
 use weft_waist::Message;
 
 use crate::adversary::{Adversary, names, subsets};
