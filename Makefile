@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 60
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test lint unit formal blocks synth oracle campaign cluster determinism errors docs fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test model lint unit formal blocks synth oracle campaign cluster determinism errors docs fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -23,7 +23,7 @@ build: $(VENV)/.ready ## Build the weft command (target/release/weft)
 demo: build ## Take the tour: a cluster, a killed leader, a checked history, real sockets, a report in out/
 	@$(WEFT) demo --out out
 
-test: lint unit docs build formal blocks oracle determinism campaign cluster errors ## Run every check
+test: lint unit docs build formal blocks oracle determinism campaign model cluster errors ## Run every check
 	@echo "make test: all checks passed"
 
 lint: $(VENV)/.ready ## Formatting and lints, warnings as errors
@@ -63,6 +63,9 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim kv --nodes 3 --seeds 1..1 --faults all --nic rtl
 	$(WEFT) sim kv --nodes 3 --seeds 2..2 --faults all --nic rtl --rtl-nodes 0
 
+model: build ## Check the consensus: three and four nodes exhaustively, more with random schedules
+	$(WEFT) check rounds --nodes 3,4 --random 200000
+
 cluster: build ## Three nodes as a user starts them, two of them killed in turn
 	tests/cluster.sh
 
@@ -83,6 +86,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	$(WEFT) sim kv --nodes 3 --seeds 31..40 --faults all --nic rtl --rtl-nodes 1,2
 	$(CARGO) test --release --locked -p weft-conformance --test kv_lockstep --test kv_schedules -- --ignored
 	$(CARGO) run --release --locked -p weft-conformance --example stress -- 10000 1
+	$(WEFT) check rounds --nodes 3,4,5 --random 10000000
 	$(MAKE) fuzz FUZZ_SECONDS=300
 
 compare: build ## Measure against Redis and etcd on this machine (needs redis-server and etcd)

@@ -56,6 +56,9 @@ expect 'give seconds' "$weft" bench kv --seconds 0
 expect 'give operations per second' "$weft" bench kv --open-loop fast
 expect '8 to 1024 bytes' "$weft" bench kv --value-bytes 4
 expect '8 to 1024 bytes' "$weft" bench kv --value-bytes 5000
+expect 'a subcommand is missing' "$weft" check
+expect 'are checked exhaustively' "$weft" check rounds --nodes 3,6
+expect 'there is no folder' "$weft" check rounds --json no/such/folder.json
 expect 'records' "$weft" bench kv --records 0
 expect 'is not in 1..=1024' "$weft" bench kv --clients 0
 

@@ -5,6 +5,7 @@
 //! line.
 
 mod bench;
+mod check;
 mod demo;
 mod failure;
 mod faults;
@@ -45,6 +46,9 @@ enum Command {
     /// Run a fault campaign in the simulator: many seeds, each checked
     #[command(subcommand)]
     Sim(sim::Sim),
+    /// Check a protocol: exhaustively for few nodes, with random schedules for more
+    #[command(subcommand)]
+    Check(check::Check),
     /// Ask a running cluster: get, put, delete, compare-and-set
     Kv(kv::KvArguments),
     /// Run one real node
@@ -69,6 +73,7 @@ impl Command {
             Self::Bench(bench) => bench.run(),
             Self::Demo(arguments) => arguments.run(),
             Self::Sim(sim) => sim.run(),
+            Self::Check(check) => check.run(),
             Self::Kv(arguments) => arguments.run(),
             Self::Start(configured) => configured.run_node(),
             Self::Membership(configured) => configured.run_membership(),

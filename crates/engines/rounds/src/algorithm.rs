@@ -7,7 +7,6 @@
 
 use weft_waist::Message;
 
-use crate::instance::Instance;
 use crate::members::Members;
 use crate::message::{Malformed, Proposal};
 use crate::parameters::Parameters;
@@ -94,9 +93,3 @@ pub struct Contradiction;
 /// The assumption of synchrony does not hold for this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fence;
-
-/// For tests and tools: an algorithm of which single instances can be looked at.
-pub trait Inspect {
-    /// The consensus of an instance that is still remembered and past its first round.
-    fn consensus(&self, instance: u64) -> Option<&Instance>;
-}

@@ -6,7 +6,7 @@
 
 use weft_waist::Message;
 
-use crate::algorithm::{Algorithm, Contradiction, Decision, Fence, Inspect, Output};
+use crate::algorithm::{Algorithm, Contradiction, Decision, Fence, Output};
 use crate::instance::{Instance, Receipt, Record};
 use crate::members::Members;
 use crate::message::{Fetch, Kind, Malformed, Proposal, Value};
@@ -23,6 +23,11 @@ pub struct Ckc {
 }
 
 impl Ckc {
+    /// The consensus of an instance that is still remembered and past its first round.
+    pub fn consensus(&self, instance: u64) -> Option<&Instance> {
+        self.window.get(instance)?.consensus.as_ref()
+    }
+
     /// The instances whose consensus has the running round among its rounds, oldest first, with their place in the area.
     fn in_flight(&self) -> impl Iterator<Item = (u64, usize)> + use<> {
         let (round, window) = (self.round, self.parameters.window);
@@ -155,8 +160,8 @@ impl Algorithm for Ckc {
         message: Message<'_>,
         output: &mut dyn Output,
     ) -> Result<(), Malformed> {
-        match message.kind {
-            kind if kind == Kind::Fetch as u8 => {
+        match Kind::parse(message.kind) {
+            Some(Kind::Fetch) => {
                 let Fetch { instance, wanted } = Fetch::parse(message.payload)?;
                 for proposer in wanted.iter() {
                     if let Some(proposal) = self.window.proposal(instance, proposer) {
@@ -169,7 +174,7 @@ impl Algorithm for Ckc {
                     }
                 }
             }
-            kind if kind == Kind::Value as u8 => {
+            Some(Kind::Value) => {
                 let Value { instance, proposer, proposal } =
                     Value::parse(message.payload, self.parameters.value_bytes)?;
                 let asked = self.window.get(instance).is_some_and(|slot| slot.lacking().contains(proposer));
@@ -181,11 +186,5 @@ impl Algorithm for Ckc {
             _ => return Err(Malformed::Field("kind")),
         }
         Ok(())
-    }
-}
-
-impl Inspect for Ckc {
-    fn consensus(&self, instance: u64) -> Option<&Instance> {
-        self.window.get(instance).and_then(|slot| slot.consensus.as_ref())
     }
 }

@@ -172,6 +172,16 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         io.effects.set_timer(TIMER_ROUND, now + self.parameters.period);
     }
 
+    /// A member tells who will be the members: if this node is one, it knows all that it needs to take part.
+    fn invited(&mut self, now: Instant, head: &Head, io: &mut Io<'_>) {
+        let Some((ahead, members)) = head.next else { return };
+        if members.contains(self.node) && members.len() <= self.parameters.members_max() {
+            let ahead = u64::from(ahead);
+            let begin = self.timer.begin_of_sender(now) + self.parameters.period * ahead;
+            self.enter(head.round + ahead, head.epoch.wrapping_add(1), members, begin, io);
+        }
+    }
+
     /// The node stops: it says nothing and decides nothing until it joins anew.
     fn stop(&mut self, phase: Phase, io: &mut Io<'_>) {
         self.phase = phase;
@@ -282,29 +292,37 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
                 self.begin_at(begin, io);
             }
         }
-        let running = self.begun && number + 1 == self.next;
-        if running || number == self.next {
-            let early = !running;
-            if self.heard.contains(from) && running || !self.early[from].is_empty() && early {
-                self.counters.repeated += 1;
-                return;
+        match self.arrival(number) {
+            Arrival::Running if self.heard.contains(from) => self.counters.repeated += 1,
+            Arrival::Running => {
+                self.timer.observe(now, false);
+                self.take(from, round);
             }
-            if self.begun {
-                self.timer.observe(now, early);
-            }
-            if early {
+            Arrival::Early if !self.early[from].is_empty() => self.counters.repeated += 1,
+            Arrival::Early => {
+                if self.begun {
+                    self.timer.observe(now, true);
+                }
                 self.counters.early += 1;
                 self.early[from].extend_from_slice(bytes);
-            } else {
-                self.take(from, round);
             }
-        } else if number > self.next {
-            self.counters.far_ahead += 1;
-        } else {
-            self.counters.late += 1;
-            if self.parameters.planted(PlantedBug::LateMessageCounts) && number + 2 == self.next {
-                self.take(from, round);
+            Arrival::FarAhead => self.counters.far_ahead += 1,
+            Arrival::Late => {
+                self.counters.late += 1;
+                if self.parameters.planted(PlantedBug::LateMessageCounts) && number + 2 == self.next {
+                    self.take(from, round);
+                }
             }
+        }
+    }
+
+    /// Where a round is, seen from this node's.
+    fn arrival(&self, round: u64) -> Arrival {
+        match (round + 1).checked_sub(self.next) {
+            Some(0) if self.begun => Arrival::Running,
+            Some(1) => Arrival::Early,
+            Some(2..) => Arrival::FarAhead,
+            Some(0) | None => Arrival::Late,
         }
     }
 
@@ -319,12 +337,12 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
     ) -> Result<(), Malformed> {
         let bytes = message.payload;
         let is_contact = self.contacts.contains(from);
-        match (message.kind, self.phase) {
-            (kind, Phase::Running) if kind == Kind::Round as u8 => {
+        match (Kind::parse(message.kind), self.phase) {
+            (Some(Kind::Round), Phase::Running) => {
                 let round = self.parse(bytes)?;
                 self.hear(now, from, &round, bytes, io);
             }
-            (kind, Phase::Ready) if kind == Kind::Round as u8 && is_contact => {
+            (Some(Kind::Round), Phase::Ready) if is_contact => {
                 let round = self.parse(bytes)?;
                 if round.head.round == 0 {
                     self.found(self.timer.begin_of_sender(now), io);
@@ -335,24 +353,16 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
                     self.join(now, io);
                 }
             }
-            (kind, Phase::Joining) if kind == Kind::Round as u8 && is_contact && self.asking => {
+            (Some(Kind::Round), Phase::Joining) if is_contact && self.asking => {
                 let head = self.parse(bytes)?.head;
-                let fits = |members: &Members| {
-                    members.contains(self.node) && members.len() <= self.parameters.members_max()
-                };
-                if let Some((ahead, members)) = head.next.filter(|(_, members)| fits(members)) {
-                    let ahead = u64::from(ahead);
-                    let begin = self.timer.begin_of_sender(now) + self.parameters.period * ahead;
-                    self.enter(head.round + ahead, head.epoch.wrapping_add(1), members, begin, io);
-                }
+                self.invited(now, &head, io);
             }
-            (kind, Phase::Ready) if kind == Kind::Start as u8 && is_contact => {
+            (Some(Kind::Start), Phase::Ready) if is_contact => {
                 self.found(now, io);
                 self.end_round(io);
             }
-            (kind, Phase::Running) if kind == Kind::Join as u8 => self.membership.ask(from),
-            (kind, Phase::Running) if kind == Kind::Start as u8 => self.counters.dropped_not_member += 1,
-            (_, Phase::Running) => {
+            (Some(Kind::Join), Phase::Running) => self.membership.ask(from),
+            (None | Some(Kind::Fetch | Kind::Value), Phase::Running) => {
                 if !self.service.deliver(from, message, &self.context(), io) {
                     let (algorithm, mut outlet) = self.outlet(io);
                     algorithm.deliver(from, message, &mut outlet)?;
@@ -364,20 +374,19 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
     }
 
     fn call(&mut self, now: Instant, caller: Caller, message: Message<'_>, io: &mut Io<'_>) {
-        let status = match message.kind {
-            kind if kind == Call::Start as u8 && self.phase == Phase::Ready => {
+        let status = match (Call::parse(message.kind), self.phase) {
+            (Some(Call::Start), Phase::Ready) => {
                 self.send(self.contacts, Kind::Start, &[0; SIGNAL_BYTES], io);
                 self.found(now + self.parameters.one_way, io);
                 Status::Ok
             }
-            kind if kind == Call::Leave as u8 && self.phase == Phase::Running => {
+            (Some(Call::Leave), Phase::Running) => {
                 self.membership.leave();
                 Status::Ok
             }
-            kind if kind == Call::Status as u8 => Status::Ok,
-            kind if kind == Call::Start as u8 || kind == Call::Leave as u8 => {
-                self.context().takes_proposals().err().unwrap_or(Status::NotRunning)
-            }
+            (Some(Call::Status), _) => Status::Ok,
+            (Some(Call::Start | Call::Leave), Phase::Fenced) => Status::Fenced,
+            (Some(Call::Start | Call::Leave), _) => Status::NotRunning,
             _ => match self.service.call(caller, message, &self.context(), io) {
                 Ok(()) => return,
                 Err(status) => status,
@@ -391,6 +400,14 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         let Self { algorithm, membership, service, counters, node, phase, .. } = self;
         (algorithm, Outlet { membership, service, counters, node: *node, phase: *phase, io })
     }
+}
+
+/// Where a message's round is, seen from the node that it arrives at.
+enum Arrival {
+    Late,
+    Running,
+    Early,
+    FarAhead,
 }
 
 /// Takes what an algorithm says to the service, to the members and to the network.

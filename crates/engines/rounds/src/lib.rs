@@ -23,7 +23,7 @@ mod service;
 mod timer;
 mod window;
 
-pub use algorithm::{Algorithm, Contradiction, Decision, Fence, Inspect, Output};
+pub use algorithm::{Algorithm, Contradiction, Decision, Fence, Output};
 pub use ckc::Ckc;
 pub use detector::Detector;
 pub use engine::Rounds;

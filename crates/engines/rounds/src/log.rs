@@ -469,3 +469,74 @@ impl Service for Register {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(client: u64, request: u64, operation: Operation, expected: u64, value: &[u8]) -> Request<'_> {
+        Request { operation, client, request, expected, key: &[], value }
+    }
+
+    #[test]
+    fn a_request_takes_effect_once() {
+        let mut state = State::new(64);
+        let put = request(7, 1, Operation::Put, 0, b"red");
+        assert_eq!(state.execute(&put), Some((Outcome::Ok, 1)));
+        assert_eq!(state.execute(&request(8, 1, Operation::Put, 0, b"blue")), Some((Outcome::Ok, 2)));
+        assert_eq!(state.execute(&put), Some((Outcome::Ok, 1)), "as it was told before");
+        assert_eq!(state.value, b"blue");
+        let swap = request(7, 2, Operation::CompareAndSet, 2, b"green");
+        assert_eq!(state.execute(&swap), Some((Outcome::Ok, 4)));
+        assert_eq!(
+            state.execute(&request(8, 2, Operation::CompareAndSet, 2, b"grey")),
+            Some((Outcome::Mismatch, 4))
+        );
+        assert_eq!(state.execute(&request(8, 3, Operation::Delete, 0, b"")), Some((Outcome::Ok, 6)));
+        assert_eq!(state.execute(&request(8, 4, Operation::Get, 0, b"")), Some((Outcome::NotFound, 0)));
+        // Its place was taken by a later one: nobody waits for it.
+        state.execute(&request(7, 1 + SESSION_WINDOW, Operation::Put, 0, b"white"));
+        assert_eq!(state.execute(&put), None);
+    }
+
+    #[test]
+    fn who_was_silent_for_longest_is_forgotten() {
+        let mut state = State::new(64);
+        for client in 0..=CLIENTS as u64 {
+            state.execute(&request(client, 1, Operation::Put, 0, b"x"));
+        }
+        assert_eq!(state.sessions.len(), CLIENTS);
+        assert!(state.sessions.iter().all(|session| session.client != 0));
+    }
+
+    proptest! {
+        #[test]
+        fn a_state_survives_the_way_to_another_node(
+            requests in prop::collection::vec((0u64..5, 1u64..40, 0usize..3, 0u64..4, prop::collection::vec(any::<u8>(), 1..60)), 0..50),
+            (place, damage) in (any::<prop::sample::Index>(), any::<u8>()),
+        ) {
+            let mut state = State::new(64);
+            for (client, number, operation, expected, value) in &requests {
+                let request = match operation {
+                    0 => request(*client, *number, Operation::Put, 0, value),
+                    1 => request(*client, *number, Operation::CompareAndSet, *expected, value),
+                    _ => request(*client, *number, Operation::Delete, 0, &[]),
+                };
+                state.execute(&request);
+            }
+            let (mut bytes, mut other) = (Vec::new(), State::new(64));
+            state.encode(&mut bytes);
+            prop_assert!(other.decode(&bytes));
+            prop_assert_eq!(&other, &state);
+            // Damaged it is another state, or none.
+            let place = place.index(bytes.len());
+            prop_assert!(!other.decode(&bytes[..place]));
+            bytes[place] ^= damage;
+            if other.decode(&bytes) {
+                other.execute(&request(1, 100, Operation::Put, 0, b"on it goes"));
+            }
+        }
+    }
+}

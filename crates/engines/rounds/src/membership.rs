@@ -9,7 +9,7 @@
 
 use crate::members::{MEMBERS_MAX, Members};
 use crate::message::Change;
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, PlantedBug};
 
 /// The members of the instance that begins in the running round, and of those to come.
 #[derive(Clone, Debug)]
@@ -116,7 +116,8 @@ impl Membership {
     /// `node` asks to be added. A member that has restarted has to be removed for its silence first.
     pub(crate) fn ask(&mut self, node: usize) {
         let coming = self.next.map_or(Members::EMPTY, |(_, members)| members);
-        if !self.members.union(coming).contains(node) {
+        let fits = self.members.with(node).len() <= self.parameters.members_max();
+        if fits && !self.members.union(coming).contains(node) {
             self.joining = self.joining.with(node);
         }
     }
@@ -131,14 +132,12 @@ impl Membership {
         if self.next.is_some() || self.proposed.is_some() || !self.members.contains(self.node) {
             return None;
         }
-        let is_news = |&node: &usize| {
+        let goes = |&node: &usize| {
             let silent = self.round - self.heard[node] > self.parameters.silence;
-            node != self.node && silent && !self.accusers[node].contains(self.node)
+            let reason = if node == self.node { self.leaving } else { silent };
+            reason && !self.accusers[node].contains(self.node)
         };
-        let mut remove: Members = self.members.iter().filter(is_news).collect();
-        if self.leaving {
-            remove = remove.with(self.node);
-        }
+        let remove: Members = self.members.iter().filter(goes).collect();
         let add = std::mem::take(&mut self.joining).difference(self.members);
         if add.is_empty() && remove.is_empty() {
             return None;
@@ -156,7 +155,8 @@ impl Membership {
         for node in change.remove.iter() {
             self.accusers[node] = self.accusers[node].with(proposer);
         }
-        let enough = usize::from(self.parameters.quorums(self.members.len()).holders);
+        let careless = self.parameters.planted(PlantedBug::OneAccuserIsEnough);
+        let enough = if careless { 1 } else { self.parameters.quorums(self.members.len()).holders.into() };
         let goes = |&node: &usize| {
             let accusers = self.accusers[node].intersection(self.members);
             accusers.contains(node) || accusers.len() >= enough
@@ -256,8 +256,17 @@ mod tests {
             membership.decided(0, proposer, Change { add: Members::first(8), remove: Members::EMPTY });
         }
         assert_eq!(membership.next(), None, "a window of four is too short for eight members");
+        membership.start(0, 0, 1, Members::first(6));
+        membership.ask(6);
+        assert_eq!(membership.propose(), None, "nor is that proposed");
+        // The last member stays until another one comes.
         membership.start(0, 0, 1, Members::only(0));
-        membership.decided(0, 0, Change { add: Members::EMPTY, remove: Members::only(0) });
-        assert_eq!(membership.next(), None);
+        membership.leave();
+        let leave = membership.propose().unwrap();
+        membership.decided(0, 0, leave);
+        membership.closed(0);
+        assert_eq!((membership.next(), membership.propose()), (None, None));
+        membership.decided(1, 0, Change { add: Members::only(1), remove: Members::EMPTY });
+        assert_eq!(membership.next(), Some((13, Members::only(1))));
     }
 }

@@ -45,6 +45,15 @@ pub enum Kind {
     Join = 5,
 }
 
+impl Kind {
+    /// The kind of that number.
+    pub fn parse(kind: u8) -> Option<Self> {
+        [Self::Round, Self::Fetch, Self::Value, Self::Start, Self::Join]
+            .into_iter()
+            .find(|known| *known as u8 == kind)
+    }
+}
+
 /// What a host or client asks or is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -63,6 +72,15 @@ pub enum Call {
     Answer = 24,
     /// To a subscriber: a decided proposal.
     Decided = 25,
+}
+
+impl Call {
+    /// The call of that kind; answers are none.
+    pub fn parse(kind: u8) -> Option<Self> {
+        [Self::Start, Self::Status, Self::Propose, Self::Subscribe, Self::Leave]
+            .into_iter()
+            .find(|known| *known as u8 == kind)
+    }
 }
 
 /// How a call ended.

@@ -135,17 +135,20 @@ pub enum PlantedBug {
     GuessInsteadOfFence,
     /// A message that comes a round late counts.
     LateMessageCounts,
+    /// One member can have another one removed.
+    OneAccuserIsEnough,
 }
 
 impl PlantedBug {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::SuspicionNotMutual,
         Self::HoldersNotCounted,
         Self::DecideWhenLocked,
         Self::LockAtOnce,
         Self::GuessInsteadOfFence,
         Self::LateMessageCounts,
+        Self::OneAccuserIsEnough,
     ];
 
     /// Its name on command lines: lower case, words joined by hyphens.
@@ -157,6 +160,7 @@ impl PlantedBug {
             Self::LockAtOnce => "lock-at-once",
             Self::GuessInsteadOfFence => "guess-instead-of-fence",
             Self::LateMessageCounts => "late-message-counts",
+            Self::OneAccuserIsEnough => "one-accuser-is-enough",
         }
     }
 }

@@ -131,7 +131,10 @@ fn message() -> impl Strategy<Value = (u8, u64, Vec<u8>)> {
     ]
 }
 
-fn attack<S: Service>(phase: Phase, steps: Vec<(usize, (u8, u64, Vec<u8>), usize)>) {
+/// What happens, a message of a kind so many rounds ahead, and where it is damaged.
+type Step = (usize, (u8, u64, Vec<u8>), usize);
+
+fn attack<S: Service>(phase: Phase, steps: Vec<Step>) {
     let mut victim = Victim::<S>::new(phase);
     for (what, (kind, ahead, mut payload), damage) in steps {
         // Rounds near the running one are the interesting ones; now and then it is a far one.

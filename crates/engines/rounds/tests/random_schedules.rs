@@ -96,6 +96,34 @@ fn beyond_the_assumptions_nodes_stop_and_never_disagree() {
     assert!(fences > 0, "nobody ever stopped");
 }
 
+/// Clocks run up to 200 parts per million apart, ways take 1.384 to 1.412 us.
+fn with_period(nanoseconds: u64, faulty: Members) -> Network {
+    let parameters = Parameters { period: Duration::from_ns(nanoseconds), ..small(8) };
+    let mut network = Network::new(11, 5, Faults { faulty, ..Faults::NONE }, LENGTH, parameters);
+    if faulty.is_empty() {
+        network.run()
+    } else {
+        network.run_broken()
+    }
+    network
+}
+
+#[test]
+fn a_period_just_above_the_longest_way_is_stable() {
+    let network = with_period(1_480, Members::EMPTY);
+    let counters = network.counters();
+    assert!(counters["trimmed"] > 100, "slow clocks follow: {counters:?}");
+    for name in ["late", "far_ahead", "unheard", "fenced"] {
+        assert_eq!(counters[name], 0, "{name}");
+    }
+}
+
+#[test]
+fn a_period_below_the_longest_way_stops_nodes_and_nobody_disagrees() {
+    let network = with_period(1_396, Members::first(5));
+    assert!(network.counters()["late"] > 0 && network.fences > 0, "{:?}", network.counters());
+}
+
 /// A long campaign: `cargo test --release -p weft-rounds --test random_schedules -- --ignored`.
 #[test]
 #[ignore = "takes a minute"]

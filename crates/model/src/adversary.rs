@@ -1,0 +1,134 @@
+//! Who may lose messages.
+
+use crate::protocol::{all_of, nodes_of};
+
+/// Which links may lose messages. A crash is a node all of whose links lose everything from some round on, so it
+/// needs no mention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Adversary {
+    /// General omissions: links from and to these nodes, which are faulty. The others are correct.
+    Omissions {
+        /// The faulty nodes.
+        faulty: u8,
+    },
+    /// Any link between two nodes: more than any protocol survives, but none may disagree for it.
+    AnyLink,
+}
+
+impl Adversary {
+    /// The nodes that are correct: everything is promised to these.
+    pub fn correct(self, nodes: usize) -> u8 {
+        match self {
+            Self::Omissions { faulty } => all_of(nodes) & !faulty,
+            Self::AnyLink => 0,
+        }
+    }
+
+    /// From whom `node` may fail to hear.
+    pub fn droppable(self, nodes: usize, node: usize) -> u8 {
+        let others = all_of(nodes) & !(1 << node);
+        match self {
+            Self::Omissions { faulty } if faulty >> node & 1 == 0 => faulty,
+            Self::Omissions { .. } | Self::AnyLink => others,
+        }
+    }
+
+    /// How many nodes are faulty. None if nobody counts them, and nothing is promised to anyone.
+    pub fn faults(self) -> Option<u8> {
+        match self {
+            Self::Omissions { faulty } => Some(faulty.count_ones() as u8),
+            Self::AnyLink => None,
+        }
+    }
+
+    /// Every choice of rows that a dissemination round can leave behind under this adversary.
+    pub fn rows<const N: usize>(self) -> Vec<[u8; N]> {
+        let mut all = vec![[0; N]];
+        for node in 0..N {
+            let droppable = self.droppable(N, node);
+            let certain = all_of(N) & !droppable;
+            all = all
+                .iter()
+                .flat_map(|rows| {
+                    subsets(droppable).map(move |lost| {
+                        let mut rows = *rows;
+                        rows[node] = certain | droppable & !lost;
+                        rows
+                    })
+                })
+                .collect();
+        }
+        all
+    }
+
+    /// Rows for a check that need not try all: where nothing was lost, and where rows differ as much as the adversary can make
+    /// them. See [`explore`](crate::explore) for why these are enough.
+    pub fn representative_rows<const N: usize>(self) -> Vec<[u8; N]> {
+        let full = [all_of(N); N];
+        let mut uneven = full;
+        for (node, row) in uneven.iter_mut().enumerate() {
+            let kept = match self {
+                // The first two hold everything, the others only what must have arrived.
+                Self::Omissions { .. } if node < 2 => all_of(N),
+                Self::Omissions { .. } => 0,
+                // Each holds its own and its successor's.
+                Self::AnyLink => 1 << ((node + 1) % N),
+            };
+            *row &= kept | !self.droppable(N, node);
+        }
+        if uneven == full { vec![full] } else { vec![full, uneven] }
+    }
+}
+
+/// All subsets of a set, the empty one first.
+pub(crate) fn subsets(set: u8) -> impl Iterator<Item = u8> {
+    let mut next = Some(0u8);
+    std::iter::from_fn(move || {
+        let subset = next?;
+        // The next number with bits only in `set`; it wraps to 0 after the last.
+        let following = subset.wrapping_sub(set) & set;
+        next = (following != 0).then_some(following);
+        Some(subset)
+    })
+}
+
+/// How people read a set of nodes.
+pub(crate) fn names(set: u8) -> String {
+    let names: Vec<_> = nodes_of(set).map(|node| node.to_string()).collect();
+    format!("{{{}}}", names.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subsets_are_complete_and_begin_with_none() {
+        assert_eq!(subsets(0).collect::<Vec<_>>(), [0]);
+        assert_eq!(subsets(0b1010).collect::<Vec<_>>(), [0, 0b0010, 0b1000, 0b1010]);
+        assert_eq!(subsets(u8::MAX).count(), 256);
+    }
+
+    #[test]
+    fn rows_are_all_that_omissions_can_leave() {
+        let adversary = Adversary::Omissions { faulty: 0b100 };
+        let rows = adversary.rows::<3>();
+        // Four links touch the faulty node.
+        assert_eq!(rows.len(), 1 << 4);
+        for rows in &rows {
+            assert!(rows[0] & 0b011 == 0b011 && rows[1] & 0b011 == 0b011 && rows[2] & 0b100 != 0);
+        }
+        assert_eq!(Adversary::AnyLink.rows::<3>().len(), 1 << 6);
+        assert_eq!(Adversary::Omissions { faulty: 0 }.rows::<5>(), [[0b11111; 5]]);
+    }
+
+    #[test]
+    fn the_representative_rows_are_among_all() {
+        for adversary in [Adversary::Omissions { faulty: 0b1000 }, Adversary::AnyLink] {
+            let all = adversary.rows::<4>();
+            let chosen = adversary.representative_rows::<4>();
+            assert_eq!(chosen.len(), 2);
+            assert!(chosen.iter().all(|rows| all.contains(rows)));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! One agreement of a whole cluster, round by round.
+
+use std::array;
+
+use crate::protocol::{Protocol, all_of, nodes_of};
+
+/// All nodes between two rounds, and what the properties need to remember.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Cluster<S, const N: usize> {
+    /// How many rounds have ended.
+    pub round: u8,
+    /// The nodes.
+    pub nodes: [S; N],
+    /// Whose proposals each node held at the beginning.
+    pub rows: [u8; N],
+    /// What each node has decided first.
+    pub decisions: [Option<u8>; N],
+    /// Whose rows a node knew that was the first to decide by itself.
+    pub basis: Option<u8>,
+    /// A node decided twice, or forgot what it had decided.
+    pub undone: bool,
+    /// Two nodes decided by themselves from different rows.
+    pub unlike: bool,
+}
+
+impl<S: Clone, const N: usize> Cluster<S, N> {
+    /// The cluster at the beginning.
+    pub fn new<P: Protocol<Node = S>>(protocol: &P, rows: [u8; N]) -> Self {
+        let nodes = array::from_fn(|node| {
+            assert!(rows[node] >> node & 1 == 1, "a node holds its own proposal");
+            protocol.open(node, if P::DISSEMINATES { rows[node] } else { 1 << node })
+        });
+        Self { round: 0, nodes, rows, decisions: [None; N], basis: None, undone: false, unlike: false }
+    }
+
+    /// What every node sends in the round that begins.
+    pub(crate) fn messages<P: Protocol<Node = S>>(&self, protocol: &P) -> [Option<P::Message>; N] {
+        array::from_fn(|node| protocol.message(&self.nodes[node]))
+    }
+
+    /// One node's round: it hears the nodes of `heard`, and itself.
+    pub(crate) fn round_of<P: Protocol<Node = S>>(
+        &self,
+        protocol: &P,
+        messages: &[Option<P::Message>; N],
+        node: usize,
+        heard: u8,
+    ) -> (S, Option<u8>) {
+        let mut state = self.nodes[node].clone();
+        for from in nodes_of(heard & all_of(N) & !(1 << node)) {
+            if let Some(message) = &messages[from] {
+                protocol.receive(&mut state, from, message);
+            }
+        }
+        let decided = protocol.end_round(&mut state);
+        (state, decided)
+    }
+
+    /// Whether a node that hears these nodes is told a decision.
+    pub(crate) fn told(&self, heard: u8) -> bool {
+        nodes_of(heard & all_of(N)).any(|from| self.decisions[from].is_some())
+    }
+
+    /// The next round. Node i loses the messages of the nodes of `lost[i]`.
+    pub fn step<P: Protocol<Node = S>>(&mut self, protocol: &P, lost: &[u8; N]) {
+        let messages = self.messages(protocol);
+        let rounds: [_; N] =
+            array::from_fn(|node| self.round_of(protocol, &messages, node, all_of(N) & !lost[node]));
+        let told: [_; N] = array::from_fn(|node| self.told(all_of(N) & !lost[node]));
+        for (node, (state, decided)) in rounds.into_iter().enumerate() {
+            self.record(protocol, node, decided, &state, told[node]);
+            self.nodes[node] = state;
+        }
+        self.round += 1;
+    }
+
+    /// Compares what a node decides with what is remembered.
+    fn record<P: Protocol<Node = S>>(
+        &mut self,
+        protocol: &P,
+        node: usize,
+        decided: Option<u8>,
+        state: &S,
+        told: bool,
+    ) {
+        let view = protocol.view(state);
+        if decided.is_some() {
+            self.undone |= self.decisions[node].is_some();
+            self.decisions[node] = self.decisions[node].or(decided);
+            // When all rows are equal it does not matter which are known.
+            let all_equal = P::DISSEMINATES && self.rows == [all_of(N); N];
+            if !told && !all_equal {
+                let basis = *self.basis.get_or_insert(view.known);
+                self.unlike |= basis != view.known;
+            }
+        }
+        self.undone |= view.decision != self.decisions[node];
+    }
+}
