@@ -12,7 +12,7 @@
 //! - [`permission`]: permissions that are taken while packets stream in; [`engine`]: the same at the gateware's port for
 //!   engines; [`overload`]: memories that are too slow.
 //! - [`rpc`]: calls of the key-value engine by WRITEs, with ordinary networking beside them.
-//! - [`kv`]: the key-value engine and its gates, event by event.
+//! - [`kv`] and [`rounds`]: an engine and its gates, event by event.
 //! - [`coverage`]: which events and states of the gateware all of this reaches.
 //! - [`stage`] and [`twin`]: what all of them stand on.
 
@@ -24,6 +24,7 @@ pub mod malformed;
 pub mod overload;
 pub mod permission;
 pub mod random;
+pub mod rounds;
 pub mod rpc;
 pub mod rules;
 pub mod script;

@@ -18,11 +18,12 @@ use package::Package;
 use ports::Ports;
 use verilator::{Top, Verilator};
 
-/// The NIC, and the key-value engine without one.
-const TOPS: [Top; 2] = [
+/// The NIC, and the engines without one.
+const TOPS: [Top; 3] = [
     // The engine's planted bugs are chosen while it runs; none is the default.
     Top { module: "weft_nic", parameters: &["PlantedBugs=1"] },
     Top { module: "kv", parameters: &["PlantedBugs=1"] },
+    Top { module: "rounds", parameters: &[] },
 ];
 
 fn main() {
@@ -76,7 +77,9 @@ fn write_packages(sources: &[PathBuf], out: &Path) -> Result<(), String> {
     for path in sources.iter().filter(|path| path.to_string_lossy().ends_with("_pkg.sv")) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // The list of all events has those of engines in it.
-        let is_engines = name.starts_with("kv_") || name == "engines_pkg.sv" || name == "events_pkg.sv";
+        let is_engines = ["kv_", "rounds_"].iter().any(|engine| name.starts_with(engine))
+            || name == "engines_pkg.sv"
+            || name == "events_pkg.sv";
         let text = if is_engines { &mut engines } else { &mut shared };
         text.push_str(&read(path)?);
         text.push('\n');

@@ -121,18 +121,18 @@ pub enum KvOutput {
 
 /// An event that waits to be said.
 #[derive(Debug)]
-struct Pending {
-    event: EngineEvent,
-    payload: Vec<u8>,
-    configuration: Option<EngineConfiguration>,
+pub(crate) struct Pending {
+    pub event: EngineEvent,
+    pub payload: Vec<u8>,
+    pub configuration: Option<EngineConfiguration>,
 }
 
 /// A message whose payload is coming out.
 #[derive(Debug)]
-struct Coming {
-    message: EngineMessage,
-    payload: Vec<u8>,
-    begun: bool,
+pub(crate) struct Coming {
+    pub message: EngineMessage,
+    pub payload: Vec<u8>,
+    pub begun: bool,
 }
 
 /// The memory behind the port: slots, then what the engine keeps for itself.
@@ -180,7 +180,7 @@ axi_ports!(Inputs, Outputs, drive_memory, memory_request: memory_aw_ready_i memo
     memory_w_o memory_ar_valid_o memory_ar_o memory_r_ready_o);
 
 /// A port of any width.
-trait Port {
+pub(crate) trait Port {
     fn words(&self) -> Vec<u32>;
 }
 
@@ -392,7 +392,7 @@ impl RtlKv {
             self.said.push_back((tick, KvOutput::Timer { tag: outputs.timer_tag_o.into(), at }));
             quiet = false;
         }
-        count(&mut self.counts, &outputs.events_o.words());
+        count(&mut self.counts, KvEvents::FIELDS, &outputs.events_o.words());
         quiet &= !self.port.is_busy();
         self.idle_cycles = if quiet { self.idle_cycles + 1 } else { 0 };
     }
@@ -434,7 +434,7 @@ impl Engine for RtlKv {
 }
 
 impl Coming {
-    fn take(&mut self, beat: &Beat) {
+    pub(crate) fn take(&mut self, beat: &Beat) {
         self.begun = true;
         let left = usize::from(self.message.bytes) - self.payload.len();
         let bytes = left.min(BEAT_BYTES);
@@ -448,11 +448,11 @@ impl Coming {
         self.payload.extend(&lanes[..bytes]);
     }
 
-    fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.payload.len() == usize::from(self.message.bytes)
     }
 
-    fn output(self) -> KvOutput {
+    pub(crate) fn output(self) -> KvOutput {
         let Self { message, payload, .. } = self;
         let kind = message.message;
         if message.reply {
@@ -463,25 +463,25 @@ impl Coming {
     }
 }
 
-/// Adds pulses and small counts of one cycle.
-fn count(counts: &mut [u64], words: &[u32]) {
+/// Adds pulses and small counts of one cycle, of a struct with these fields.
+pub(crate) fn count(counts: &mut [u64], fields: &[(&str, u32)], words: &[u32]) {
     if words.iter().all(|&word| word == 0) {
         return;
     }
-    let mut at = KvEvents::BITS;
-    for ((_, bits), count) in KvEvents::FIELDS.iter().zip(counts) {
+    let mut at = fields.iter().map(|(_, bits)| bits).sum();
+    for ((_, bits), count) in fields.iter().zip(counts) {
         at -= bits;
         *count += take(words, at, *bits);
     }
 }
 
 /// The cycle at or after a time.
-fn cycles_up(time: Instant) -> u64 {
+pub(crate) fn cycles_up(time: Instant) -> u64 {
     time.as_ps().div_ceil(CYCLE.as_ps())
 }
 
 /// Up to 64 bytes of a payload.
-fn beat(bytes: &[u8], at: usize) -> Beat {
+pub(crate) fn beat(bytes: &[u8], at: usize) -> Beat {
     let part = &bytes[at..bytes.len().min(at + BEAT_BYTES)];
     let mut lanes = [0; BEAT_BYTES];
     lanes[..part.len()].copy_from_slice(part);
@@ -495,7 +495,7 @@ fn beat(bytes: &[u8], at: usize) -> Beat {
     }
 }
 
-fn pending(event: Event<'_>) -> Pending {
+pub(crate) fn pending(event: Event<'_>) -> Pending {
     let quiet = EngineEvent::default();
     let kind = |kind: u64| kind as u8;
     let with = |event: EngineEvent, message: Message<'_>| Pending {

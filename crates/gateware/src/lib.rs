@@ -29,12 +29,15 @@ pub mod package;
 mod permissions;
 mod queue_pair;
 mod registers;
+pub mod rounds;
+pub mod rounds_switch;
 
 pub use axi::{Latency, Pressure};
 pub use hbm::{HbmTiming, MemoryTiming};
 pub use kv::{KvOutput, RtlKv, RtlKvConfig};
 pub use nic::{Arcs, EngineConfig, RtlNic, RtlNicConfig};
 pub use permissions::{Changed, PermissionPort};
+pub use rounds::{RtlRounds, RtlRoundsConfig};
 
 use weft_time::Duration;
 

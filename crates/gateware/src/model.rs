@@ -81,6 +81,11 @@ top! {
     kv: "kv_ports.rs"
 }
 
+top! {
+    /// The rounds engine.
+    rounds: "rounds_ports.rs"
+}
+
 /// An instance of a module, after reset.
 #[derive(Debug)]
 pub(crate) struct Model<T: Top> {

@@ -66,7 +66,7 @@ module round_membership
   members_t self, decided_members, coming, goes;
   member_count_t decided_count;
   member_count_t holders_q;  // of the present members
-  logic eligible, known, counts;
+  logic eligible, known, counts, fits;
 
   // verilator lint_off UNUSEDSIGNAL
   quorums_t quorums;
@@ -87,9 +87,11 @@ module round_membership
     silent &= ~self;
   end
 
+  // Another member can be added.
+  assign fits = count_members(members_q) < member_count_t'(RoundsMembersMax);
   assign eligible = ahead_q == '0 && !proposed_q && (members_q & self) != '0;
   assign change_o.add = joining_q & ~members_q;
-  assign change_o.remove = (members_q & silent) | (leaving_q ? self : '0);
+  assign change_o.remove = (members_q & silent) | (leaving_q && !accusers_q[node_i][node_i] ? self & members_q : '0);
   assign change_valid_o = eligible && change_o != '0;
 
   // One that was decided before the last one took effect does not count.
@@ -143,7 +145,7 @@ module round_membership
       end
       if (counts) ahead_q <= 4'(RoundsChangeDelay) - decided_age_i;
       if (announce_i && eligible) joining_q <= '0;
-      else if (ask_i && (coming & only(from_i)) == '0) joining_q <= joining_q | only(from_i);
+      else if (ask_i && (coming & only(from_i)) == '0 && fits) joining_q <= joining_q | only(from_i);
       if (announce_i && change_valid_o) proposed_q <= 1'b1;
       else if (closed_i && proposed_q && closed_age_i == proposed_age_q) proposed_q <= 1'b0;
       if (leave_i) leaving_q <= 1'b1;

@@ -30,12 +30,16 @@ module round_parser
   output rounds_op_t                   op_o,
   output logic                         op_valid_o,
   input  logic                         op_ready_i,
+  // It is a Round that is taken: the next may be read at once.
+  input  logic                         op_follows_i,
   // Its proposal.
   output logic                         beat_valid_o,
   output logic          [         2:0] beat_index_o,
   output logic          [BeatBits-1:0] beat_o,
-  // A message was malformed, or is of a node that no cluster of rounds has.
+  // A message was malformed, of a round or not; or it is of a node that no cluster of rounds has.
   output logic                         malformed_o,
+  output logic                         malformed_round_o,
+  output member_t                      malformed_from_o,
   output logic                         stranger_o,
   output logic                         idle_o
 );
@@ -54,7 +58,7 @@ module round_parser
   logic is_value, is_change;
 
   assign takes = op_valid_o && op_ready_i;
-  assign free = !op_valid_q || (takes && op_q.kind == RoundsOpRound);
+  assign free = !op_valid_q || op_follows_i;
   // A call has no head.
   assign has_head = event_q.kind == EventDeliver && event_q.bytes != '0;
   assign loads = event_valid_q && !body_q && free && (!has_head || payload_valid_i);
@@ -71,7 +75,9 @@ module round_parser
 
   // The judgement of a head. Its lengths agree, and it has what its kind needs.
 
-  logic fits;
+  logic   fits;
+  round_t behind;
+  assign behind = round_i - turn_64(head.round);
   assign head = round_head_t'(payload_i.data[$bits(round_head_t)-1:0]);
   // A Value has flags and length elsewhere.
   assign is_value = event_q.message == RoundsMessageValue;
@@ -82,7 +88,8 @@ module round_parser
 
   always_comb begin
     unique case (event_q.message)
-      RoundsMessageRound: well_formed = fits && head.algorithm == Algorithm;
+      // No round is numbered 2^62 or higher.
+      RoundsMessageRound: well_formed = fits && head.algorithm == Algorithm && payload_i.data[7:6] == '0;
       RoundsMessageValue: well_formed = fits && payload_i.data[71:67] == '0;
       RoundsMessageFetch: well_formed = event_q.bytes == 16'd16;
       // They say nothing but their kind.
@@ -98,6 +105,8 @@ module round_parser
     op_d.from = event_q.from[2:0];
     op_d.caller = event_q.caller;
     op_d.call = event_q.message;
+    op_d.behind = age_t'(behind);
+    op_d.recent = behind < round_t'(4 * RoundsWindow);
     op_d.fits = event_q.bytes != '0 && event_q.bytes <= 16'(ProposalBytes);
     op_d.empty = event_q.bytes == '0;
     op_d.head = head;
@@ -133,7 +142,9 @@ module round_parser
   end
 
   assign malformed_o = loads && event_q.kind == EventDeliver && !event_q.from[3] && !well_formed;
-  assign stranger_o  = loads && event_q.kind == EventDeliver && event_q.from[3];
+  assign malformed_round_o = event_q.message == RoundsMessageRound;
+  assign malformed_from_o = event_q.from[2:0];
+  assign stranger_o = loads && event_q.kind == EventDeliver && event_q.from[3];
 
   always_ff @(posedge clk_i) begin
     if (event_ready_o) event_q <= event_i;

@@ -23,6 +23,8 @@ module round_releases
   input  logic                               end_round_i,
   input  instance_t                          leaving_i,
   input  members_t                           row_i,
+  // The age of the newest instance in which the node takes part.
+  input  age_t                               newest_i,
   // Asks for what is lacking if `fetch_i`, and releases what can be released.
   input  logic                               go_i,
   input  logic                               fetch_i,
@@ -58,19 +60,24 @@ module round_releases
   output logic                               closed_o
 );
 
-  typedef enum logic [2:0] {
+  typedef enum logic [3:0] {
     Idle,
-    Ask,      // the instance of age `ask_q`
+    Ask,      // what the instance of age `ask_q` lacks, and who may have it
+    Turn,     // whose turn it is
+    Walk,     // to that one
+    Fetch,
     Look,
     Release,
     Tell,     // the caller of the proposal that has just been released
     Close
   } state_e;
 
+  localparam int unsigned Remembered = 2 * RoundsWindow;
+
   typedef logic [$clog2(RoundsWindow)-1:0] place_t;
+  typedef logic [$clog2(Remembered)-1:0] left_place_t;
 
   typedef struct packed {
-    logic           valid;
     members_t       decision;
     members_t       members;
     members_t [7:0] rows;
@@ -80,27 +87,34 @@ module round_releases
   round_t next_q;
   age_t age_q, ask_q;
   members_t todo_q;
+  member_t  proposer_q;  // the lowest of them
+  // To be asked for: what, and of whom.
+  members_t wanted_q, targets_q;
+  member_t rank_q;
   // Whose proposals are here: of instances in the window, and of those that have left it.
   members_t [RoundsWindow-1:0] held_q;
-  members_t [RoundsWindow-1:0] left_held_q;
+  members_t [Remembered-1:0] left_held_q;
   // Somebody was asked for what of them is lacking.
-  logic [RoundsWindow-1:0] asked_q, left_asked_q;
+  logic [RoundsWindow-1:0] asked_q;
+  logic [Remembered-1:0] left_asked_q;
 
   (* ram_style = "distributed" *)
-  left_t left[RoundsWindow];
+  left_t left[Remembered];
 
-  // The instance that leaves is as old as the window is long, so it has the number of the round in so few bits.
-  place_t leaves_at;
-  assign leaves_at = place_t'(round_i);
+  left_place_t leaves_at;
+  logic leaves;
+  assign leaves_at = left_place_t'(round_i) - left_place_t'(RoundsWindow);
+  assign leaves = end_round_i && leaving_i.valid;
   always_ff @(posedge clk_i) begin
-    if (end_round_i) left[leaves_at] <= '{leaving_i.valid, leaving_i.decision, leaving_i.members, leaving_i.rows};
+    if (leaves) left[leaves_at] <= '{leaving_i.decision, leaving_i.members, leaving_i.rows};
   end
 
   // The instance that is looked at: one that a peer speaks of, one that may lack something, or the next to be released.
 
   age_t age;
   logic in_window, decided, again;
-  place_t place, left_place;
+  place_t place;
+  left_place_t left_place;
   left_t left_one;
   members_t decision, held, lacking, members;
   members_t [RoundsNodes-1:0] rows;
@@ -108,7 +122,7 @@ module round_releases
   assign age = state_q == Idle ? look_age_i : state_q == Ask ? ask_q : age_q;
   assign in_window = age <= age_t'(RoundsWindow);
   assign place = place_t'(RoundsWindow - 32'(age));
-  assign left_place = place_t'(round_i) - place_t'(age);
+  assign left_place = left_place_t'(round_i) - left_place_t'(age);
   assign left_one = left[left_place];
   always_comb begin
     if (in_window) begin
@@ -119,7 +133,7 @@ module round_releases
       held     = held_q[place];
       again    = asked_q[place];
     end else begin
-      decided  = left_one.valid;
+      decided  = age >= newest_i;
       decision = left_one.decision;
       members  = left_one.members;
       rows     = left_one.rows;
@@ -130,8 +144,8 @@ module round_releases
     if (age == '0) held = row_i;
   end
   assign lacking = decided ? decision & ~held : '0;
-  assign held_o = look_age_i < age_t'(2 * RoundsWindow) && held[look_proposer_i];
-  assign lacking_o = look_age_i < age_t'(2 * RoundsWindow) && lacking[look_proposer_i];
+  assign held_o = held[look_proposer_i];
+  assign lacking_o = lacking[look_proposer_i];
 
   // Whether anything may be lacking: an instance that has left the window unreleased, or one of those in it.
   logic lacks;
@@ -141,60 +155,59 @@ module round_releases
       if (instances_i[i].decided && (instances_i[i].decision & ~held_q[i]) != '0) lacks = 1'b1;
     end
   end
-  assign asking_o = state_q == Ask;
+  assign asking_o = state_q == Ask || state_q == Turn || state_q == Walk || state_q == Fetch;
 
   // Whom to ask: of those that have any of it, or else of all, the one whose turn it is, and then all.
 
-  members_t any_holder, candidates;
-  member_count_t count;
-  member_t rank, source;
+  members_t any_holder, candidates, behind_lowest;
 
   always_comb begin
     for (int unsigned k = 0; k < RoundsNodes; k++) any_holder[k] = (rows[k] & lacking) != '0;
     candidates = (any_holder != '0 ? any_holder : members) & ~only(node_i);
-    count = count_members(candidates);
-    rank = turn_of(round_i[5:0], node_i, count);
-    source = nth(candidates, rank);
   end
 
-  // (round modulo 64 + node) modulo count; each of the first two remainders is a table of few inputs.
+  // (round modulo 64 + node) modulo count: each of the first two remainders is a table with few inputs.
+  typedef logic [63:0][2:0] table_t;
+
+  function automatic table_t remainders(int unsigned by);
+    table_t made;
+    for (int unsigned i = 0; i < 64; i++) made[i] = 3'(i % by);
+    return made;
+  endfunction
+
   function automatic member_t turn_of(logic [5:0] round, member_t node, member_count_t of);
     member_t turn = '0;
     for (int unsigned m = 2; m < RoundsNodes; m++) begin
-      logic [3:0] sum = 4'(round % 6'(m)) + 4'(node % 3'(m));
+      table_t table_of_m = remainders(m);
+      logic [3:0] sum = 4'(table_of_m[round]) + 4'(table_of_m[6'(node)]);
       if (of == member_count_t'(m)) turn = member_t'(sum >= 4'(m) ? sum - 4'(m) : sum);
     end
     return turn;
   endfunction
 
-  function automatic member_t nth(members_t set, member_t place_in_it);
-    members_t rest = set;
-    for (int unsigned i = 0; i < RoundsNodes - 1; i++) if (i < 32'(place_in_it)) rest &= rest - 1'b1;
-    return lowest(rest);
-  endfunction
+  assign behind_lowest = targets_q & (targets_q - 1'b1);
 
   // What goes out.
 
-  logic asks, done, last, some, own;
+  logic done, last, some, own;
+  members_t rest;
 
-  assign proposer_o = lowest(todo_q);
-  assign own = proposer_o == node_i;
+  assign proposer_o = proposer_q;
+  assign rest = todo_q & (todo_q - 1'b1);
+  assign own = proposer_q == node_i;
   assign some = length_i != '0;
-  assign last = (todo_q & (todo_q - 1'b1)) == '0;
-  assign asks = lacking != '0 && candidates != '0;
+  assign last = rest == '0;
 
   always_comb begin
     unique case (state_q)
-      Ask: send_valid_o = asks;
+      Fetch: send_valid_o = targets_q != '0;
       Release: send_valid_o = todo_q != '0 && some && subscribed_i;
       Tell: send_valid_o = 1'b1;
       Close: send_valid_o = asked_i;
       default: send_valid_o = 1'b0;
     endcase
     unique case (state_q)
-      Ask:
-      send_o = signal(again ? candidates : only(source), RoundsMessageFetch, 7'd16,
-                      fetch_head(round_i - round_t'(ask_q), lacking));
+      Fetch:   send_o = signal(targets_q, RoundsMessageFetch, 7'd16, fetch_head(round_i - round_t'(ask_q), wanted_q));
       Release: begin
         send_o = answer(subscriber_i, RoundsOk, context_i, next_q);
         send_o.message = RoundsDecided;
@@ -217,10 +230,27 @@ module round_releases
 
   always_ff @(posedge clk_i) begin
     unique case (state_q)
-      Idle: ask_q <= age_q;
-      Ask: if (done) ask_q <= ask_q - 1'b1;
-      Look: todo_q <= decision;
-      Release: if (done) todo_q <= todo_q & (todo_q - 1'b1);
+      Idle:    ask_q <= age_q;
+      Ask: begin
+        wanted_q  <= lacking;
+        targets_q <= candidates;
+        if (lacking == '0) ask_q <= ask_q - 1'b1;
+      end
+      Turn:    rank_q <= turn_of(round_i[5:0], node_i, count_members(targets_q));
+      Walk: begin
+        targets_q <= rank_q == '0 ? targets_q & ~behind_lowest : behind_lowest;
+        rank_q    <= rank_q - 1'b1;
+      end
+      Fetch:   if (done) ask_q <= ask_q - 1'b1;
+      Look: begin
+        todo_q     <= decision;
+        proposer_q <= lowest(decision);
+      end
+      Release:
+      if (done) begin
+        todo_q     <= rest;
+        proposer_q <= lowest(rest);
+      end
       default: ;
     endcase
   end
@@ -235,7 +265,13 @@ module round_releases
     end else begin
       unique case (state_q)
         Idle: if (go_i) state_q <= fetch_i && lacks ? Ask : Look;
-        Ask: if (done && ask_q == age_t'(1)) state_q <= Look;
+        Ask: begin
+          if (lacking != '0) state_q <= again ? Fetch : Turn;
+          else if (ask_q == age_t'(1)) state_q <= Look;
+        end
+        Turn: state_q <= Walk;
+        Walk: if (rank_q == '0) state_q <= Fetch;
+        Fetch: if (done) state_q <= ask_q == age_t'(1) ? Look : Ask;
         Look: state_q <= decided && lacking == '0 ? Release : Idle;
         Release:
         if (done) begin
@@ -247,12 +283,12 @@ module round_releases
       endcase
       if (closed_o) age_q <= age_q - 1'b1;
       if (end_round_i) begin
-        age_q                   <= age_q + 1'b1;
-        held_q                  <= {row_i, held_q[RoundsWindow-1:1]};
-        left_held_q[leaves_at]  <= held_q[0];
-        asked_q                 <= {1'b0, asked_q[RoundsWindow-1:1]};
-        left_asked_q[leaves_at] <= asked_q[0];
-      end else if (state_q == Ask && lacking != '0 && done) begin
+        age_q   <= age_q + 1'b1;
+        held_q  <= {row_i, held_q[RoundsWindow-1:1]};
+        asked_q <= {1'b0, asked_q[RoundsWindow-1:1]};
+        if (leaves) left_held_q[leaves_at] <= held_q[0];
+        if (leaves) left_asked_q[leaves_at] <= asked_q[0];
+      end else if (state_q == Ask && lacking != '0) begin
         if (in_window) asked_q[place] <= 1'b1;
         else left_asked_q[left_place] <= 1'b1;
       end else if (value_i) begin

@@ -47,9 +47,11 @@ module round_requests
 
   own_place_t put_q, take_q, waiting;
   logic [Slots-1:0] asked_q;
+  // Of the slot's instance, the bit above its slot.
+  logic [Slots-1:0] high_q;
   logic draining_q, begun_q;
-  slot_t slot_q, behind;
-  logic [3:0] instance_number;
+  slot_t slot_q;
+  logic [3:0] instance_number, behind;
 
   (* ram_style = "distributed" *)
   logic [$bits(proposal_place_t):0] places[16];
@@ -64,7 +66,7 @@ module round_requests
   assign change_place_o = {4'b1010, round_i[3:0]};
 
   // Slots are told of in their order, whatever their instances' order.
-  assign behind = slot_t'(round_i) - slot_q;
+  assign behind = round_i[3:0] - {high_q[slot_q], slot_q};
   assign drain_instance_o = round_i - round_t'(behind);
   assign drain_begun_o = begun_q;
   assign drain_valid_o = draining_q && (begun_q ? asked_q[slot_q] : waiting_o);
@@ -72,7 +74,7 @@ module round_requests
 
   assign instance_number = draining_q ? drain_instance_o[3:0] : instance_i;
   assign {some_o, place_o} = places[instance_number];
-  assign asked_o = asked_q[slot_t'(instance_number)];
+  assign asked_o = asked_q[slot_t'(instance_number)] && high_q[slot_t'(instance_number)] == instance_number[3];
   assign caller_o = callers[draining_q&&!begun_q?take_q : place_o[$bits(own_place_t)-1:0]];
 
   always_ff @(posedge clk_i) begin
@@ -91,8 +93,11 @@ module round_requests
     end else begin
       if (put_i) put_q <= put_q + 1'b1;
       if (begin_i) begin
-        asked_q[slot_t'(round_i)] <= begin_take_i;
-        if (begin_take_i) take_q <= take_q + 1'b1;
+        if (begin_take_i) begin
+          asked_q[slot_t'(round_i)] <= 1'b1;
+          high_q[slot_t'(round_i)] <= round_i[3];
+          take_q <= take_q + 1'b1;
+        end
       end else if (told_i) begin
         asked_q[slot_t'(instance_i)] <= 1'b0;
       end

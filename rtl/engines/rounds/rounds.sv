@@ -76,15 +76,19 @@ module rounds
   members_t contacts_q;
   logic asking_q;
   members_t self;
+  logic running;
   assign self = only(node_q);
+  assign running = phase_q == RoundsRunning;
 
   // The present round, if one has begun, and the next.
   logic begun_q;
   round_t round_q, next_round_q;
   // Of the present round: who was heard, and whose proposals are here. Of the next one: whose message waits.
   members_t heard_q, had_q, early_q;
-  // Whose message has waited for the present round and is still to be taken.
+  // Whose message has waited for the present round and is still to be taken, besides the one that is being taken.
   members_t replay_q;
+  logic replaying_q;
+  member_t replay_from_q;
   // The present operation is the message that has begun round 0.
   logic founded_q;
   // Whose proposals the present Fetch still asks for.
@@ -113,7 +117,8 @@ module rounds
   // ===== Operations =====
 
   rounds_op_t op;
-  logic op_valid, beat_valid, malformed, stranger, parser_idle;
+  logic op_valid, beat_valid, malformed, malformed_round, stranger, parser_idle;
+  member_t malformed_from;
   logic [2:0] beat_index;
   logic [BeatBits-1:0] beat;
 
@@ -128,17 +133,20 @@ module rounds
     .payload_valid_i,
     .payload_ready_o,
     .payload_i,
-    .round_i     (round_q),
-    .next_round_i(next_round_q),
-    .op_o        (op),
-    .op_valid_o  (op_valid),
-    .op_ready_i  (op_ready),
-    .beat_valid_o(beat_valid),
-    .beat_index_o(beat_index),
-    .beat_o      (beat),
-    .malformed_o (malformed),
-    .stranger_o  (stranger),
-    .idle_o      (parser_idle)
+    .round_i          (round_q),
+    .next_round_i     (next_round_q),
+    .op_o             (op),
+    .op_valid_o       (op_valid),
+    .op_ready_i       (op_ready),
+    .op_follows_i     (op_runs && op.kind == RoundsOpRound && phase_q != RoundsReady),
+    .beat_valid_o     (beat_valid),
+    .beat_index_o     (beat_index),
+    .beat_o           (beat),
+    .malformed_o      (malformed),
+    .malformed_round_o(malformed_round),
+    .malformed_from_o (malformed_from),
+    .stranger_o       (stranger),
+    .idle_o           (parser_idle)
   );
 
   // A message of the present round: as it comes, or from its place.
@@ -155,10 +163,10 @@ module rounds
   member_t applied_from;
   logic replaying, replays, same_epoch, current, following, late, is_contact;
 
-  assign replaying = replay_q != '0;
+  assign replaying = replaying_q || replay_q != '0;
   assign arriving = '{members: op.head.members, epoch: turn_16(op.head.epoch), area: op.area};
-  assign applied_from = replaying ? lowest(replay_q) : op.from;
-  assign applied = replaying ? early[applied_from] : arriving;
+  assign applied_from = replaying_q ? replay_from_q : op.from;
+  assign applied = replaying_q ? early[replay_from_q] : arriving;
   assign is_contact = contacts_q[op.from];
   assign current = founded_q || (begun_q && op.current);
   assign following = !founded_q && op.following;
@@ -176,7 +184,8 @@ module rounds
   logic is_member, has_left, change_valid, changes, decided, closed;
   change_t change, decided_change;
   age_t release_age;
-  logic release_change;
+  logic stored_change, release_change;
+  member_t release_proposer;
 
   assign is_member = (members & self) != '0;
   assign same_epoch = applied.epoch == epoch && applied.members == members;
@@ -198,10 +207,10 @@ module rounds
     .ask_i             (ask),
     .from_i            (applied_from),
     .leave_i           (leave),
-    .decided_i         (decided && release_change),
-    .decided_proposer_i(release_proposer),
-    .decided_change_i  (decided_change),
-    .decided_age_i     (release_age),
+    .decided_i         (decided_q),
+    .decided_proposer_i(decided_proposer_q),
+    .decided_change_i  (decided_change_q),
+    .decided_age_i     (decided_age_q),
     .closed_i          (closed),
     .closed_age_i      (release_age),
     .epoch_o           (epoch),
@@ -212,6 +221,18 @@ module rounds
     .left_o            (has_left),
     .changes_o         (changes)
   );
+
+  // A change is looked at a cycle after it has been given out.
+  logic decided_q;
+  member_t decided_proposer_q;
+  change_t decided_change_q;
+  age_t decided_age_q;
+  always_ff @(posedge clk_i) begin
+    decided_q          <= rst_ni && decided && release_change;
+    decided_proposer_q <= release_proposer;
+    decided_change_q   <= decided_change;
+    decided_age_q      <= release_age;
+  end
 
   // ===== The algorithm =====
 
@@ -275,7 +296,7 @@ module rounds
 
   // The proposal that is looked at.
   round_t look_instance, release_next;
-  member_t look_proposer, release_proposer;
+  member_t look_proposer;
   proposal_place_t look_place, write_place, read_place;
   proposal_bytes_t stored_length, look_length;
   logic write_length, keep_beats, read;
@@ -315,11 +336,15 @@ module rounds
 
   always_comb begin
     look_length = stored_length;
+    release_change = stored_change;
     if (state_q == Announce) begin
       look_place = take_place;
     end else if (look_proposer == node_q) begin
       look_place = own_place;
-      if (!own_some) look_length = '0;
+      if (!own_some) begin
+        look_length = '0;
+        release_change = 1'b0;
+      end
     end else begin
       look_place = {1'b0, look_instance[3:0], look_proposer};
     end
@@ -347,7 +372,7 @@ module rounds
     .change_i      (announces || op.change),
     .place_i       (look_place),
     .length_o      (stored_length),
-    .change_o      (release_change),
+    .change_o      (stored_change),
     .content_o     (decided_change),
     .read_i        (read),
     .read_place_i  (read_place),
@@ -357,15 +382,17 @@ module rounds
 
   // ===== What is decided =====
 
-  logic releases_idle, asking, held, lacking, release_valid, release_ready;
+  logic releases_idle, asking, remembered, held, lacking, release_valid, release_ready;
   rounds_send_t release_send;
-  round_t behind;
   age_t look_age;
-  // Rounds in which the node takes part and that are not released.
+  // Instances in which the node takes part and that are not released.
   logic [3:0] outstanding_q;
+  // Rounds since the last one whose instance it takes part in: not 0 only while it leaves.
+  age_t leaving_q;
 
-  assign behind   = round_q - turn_64(op.head.round);
-  assign look_age = begun_q && behind < 64'(2 * RoundsWindow) ? age_t'(behind) : '1;
+  assign look_age = op.behind;
+  assign remembered = begun_q && op.recent && op.behind >= leaving_q
+      && 5'(op.behind) < 5'(leaving_q) + 5'(2 * RoundsWindow);
 
   round_releases i_releases (
     .clk_i,
@@ -378,6 +405,7 @@ module rounds
     .end_round_i    (end_round),
     .leaving_i      (leaving),
     .row_i          (row),
+    .newest_i       (leaving_q),
     .go_i           (go),
     .fetch_i        (fetch),
     .idle_o         (releases_idle),
@@ -408,14 +436,13 @@ module rounds
 
   // ===== What happens =====
 
-  logic send_valid, send_ready, fails, running;
+  logic send_valid, send_ready, fails;
   rounds_send_t send, announcement;
   rounds_status_e verdict;
   rounds_events_t events;
   members_t others;
 
-  assign running = phase_q == RoundsRunning;
-  assign others  = contacts_q & ~self;
+  assign others = contacts_q & ~self;
 
   always_comb begin
     announcement = signal(audience, RoundsMessageRound, 7'(RoundsHeadBytes), '0);
@@ -445,7 +472,7 @@ module rounds
   // Operations that may change what is given out, or send something, wait until all of that has left.
   assign op_runs = op_valid && !draining && (state_q == Answer
       || (state_q == Listen && !replaying && (op.kind == RoundsOpRound && !founded_q ? !asking : releases_idle)));
-  assign replays = replaying && state_q == Listen && !asking;
+  assign replays = replaying_q && state_q == Listen && !asking;
   assign taken = op_runs && op_ready;
   assign announces = state_q == Announce && !has_left && (send_ready || audience == '0);
 
@@ -573,7 +600,7 @@ module rounds
                   events.repeated = 1'b1;
                 end else begin
                   observe = begun_q;
-                  write_length = 1'b1;
+                  write_length = is_member;
                   keep_early = !current;
                   accept = current && same_epoch;
                   events.early = !current;
@@ -597,7 +624,9 @@ module rounds
               rejoin = 1'b1;
             end
           end else if (phase_q == RoundsJoining && is_contact && asking_q) begin
-            if (op.head.ahead != '0 && op.head.next[node_q]) begin
+            if (op.head.ahead != '0 && op.head.next[node_q] && count_members(
+                    op.head.next
+                ) <= member_count_t'(RoundsMembersMax)) begin
               enter = 1'b1;
               enter_epoch = turn_16(op.head.epoch) + 1'b1;
               enter_members = op.head.next;
@@ -627,7 +656,7 @@ module rounds
           if (!running) begin
             events.dropped_not_member = 1'b1;
           end else begin
-            send_valid = serving_q && serve_q != '0 && held && op.from != node_q;
+            send_valid = serving_q && serve_q != '0 && remembered && held && op.from != node_q;
             op_ready   = serving_q && serve_q == '0;
           end
         end
@@ -635,7 +664,7 @@ module rounds
         RoundsOpValue: begin
           if (!running) begin
             events.dropped_not_member = 1'b1;
-          end else if (lacking) begin
+          end else if (remembered && lacking) begin
             value = 1'b1;
             write_length = 1'b1;
             go = 1'b1;
@@ -647,8 +676,6 @@ module rounds
             enter = 1'b1;
             arm = 1'b1;
             advance = 1'b1;
-          end else if (running) begin
-            events.dropped_malformed = 1'b1;
           end else begin
             events.dropped_not_member = 1'b1;
           end
@@ -718,13 +745,18 @@ module rounds
     events.fenced   = fence;
   end
 
+  // Whether anybody looks into a message that turns out to be malformed.
+  logic is_read;
+  assign is_read = running || (malformed_round && contacts_q[malformed_from]
+      && (phase_q == RoundsReady || (phase_q == RoundsJoining && asking_q)));
+
   always_comb begin
     events_o = events;
     events_o.trimmed = trimmed;
     events_o.epochs = changes;
     events_o.decided = decided;
-    events_o.dropped_malformed |= malformed && running;
-    events_o.dropped_not_member |= stranger || (malformed && !running);
+    events_o.dropped_malformed |= malformed && is_read;
+    events_o.dropped_not_member |= stranger || (malformed && !is_read);
     events_o.dropped_contradiction |= contradiction;
   end
 
@@ -734,9 +766,10 @@ module rounds
   always_comb begin
     unique case (op.kind)
       RoundsOpRound:
-      keep_beats = (running || phase_q == RoundsReady) && (op.current || op.following || phase_q == RoundsReady)
-          && !(begun_q && op.current ? heard_q[op.from] : early_q[op.from]);
-      RoundsOpValue: keep_beats = running && releases_idle && lacking;
+      // A node that leaves keeps what it has, and nothing more comes.
+      keep_beats = running ? is_member && (current ? !heard_q[op.from] : following && !early_q[op.from])
+          : phase_q == RoundsReady;
+      RoundsOpValue: keep_beats = running && releases_idle && remembered && lacking;
       RoundsOpCall: keep_beats = running && op.call == RoundsCallPropose && op.fits && !full;
       default: keep_beats = 1'b0;
     endcase
@@ -755,9 +788,11 @@ module rounds
       had_q         <= '0;
       early_q       <= '0;
       replay_q      <= '0;
+      replaying_q   <= 1'b0;
       founded_q     <= 1'b0;
       serving_q     <= 1'b0;
       outstanding_q <= '0;
+      leaving_q     <= '0;
     end else begin
       if (advance) state_q <= Announce;
       else if (state_q == Announce && (announces || has_left)) state_q <= Listen;
@@ -801,8 +836,14 @@ module rounds
           had_q[applied_from]   <= members[applied_from];
         end
         if (keep_early) early_q[op.from] <= 1'b1;
-        if (replays) replay_q[applied_from] <= 1'b0;
+        if (!replaying_q || replays) begin
+          replaying_q <= replay_q != '0;
+          replay_q    <= replay_q & (replay_q - 1'b1);
+        end
       end
+
+      if (enter) leaving_q <= '0;
+      else if (announces) leaving_q <= is_member ? '0 : leaving_q + 1'b1;
 
       if (clear) outstanding_q <= '0;
       else if (announces) outstanding_q <= outstanding_q + 4'(is_member);
@@ -818,6 +859,7 @@ module rounds
     end
     if (rejoin) asking_q <= 1'b0;
     else if (taken && op.kind == RoundsOpTimer) asking_q <= 1'b1;
+    if (!replaying_q || replays) replay_from_q <= lowest(replay_q);
     if (hear_subscriber) subscriber_q <= op.caller;
     if (!serving_q) serve_q <= op.head.epoch[7:0];
     else if (!send_valid || send_ready) serve_q <= serve_q & (serve_q - 1'b1);

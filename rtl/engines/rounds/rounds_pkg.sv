@@ -156,6 +156,8 @@ package rounds_pkg;
     logic                current;    // a Round: of this round
     logic                following;  // of the next one
     logic                late;       // of one before that
+    logic                recent;     // of an instance that is this many rounds old
+    age_t                behind;
     round_head_t         head;
     logic [AreaBits-1:0] area;
   } rounds_op_t;

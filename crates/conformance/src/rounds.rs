@@ -1,0 +1,236 @@
+//! The rounds engine and its gates, event by event.
+//!
+//! A [`Pair`] is one node twice: the soft engine and the one in gates are told the same and must say the same: messages byte
+//! by byte, in the same order to each destination, timers, status, counters. It is an engine itself, so that whatever network
+//! runs the soft engine can run pairs.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use weft_gateware::engine_package as package;
+use weft_gateware::{CYCLE, Pressure, RtlRounds, RtlRoundsConfig};
+use weft_rounds::message::{Answer, Call, Fetch, Kind, Round, Value};
+use weft_rounds::{Ckc, Parameters, Record, Rounds};
+use weft_time::Instant;
+use weft_waist::{Caller, Effect, Effects, Engine, EngineStatus, Event, Io, Memory};
+
+/// Events that a trace goes back.
+const TRACE_EVENTS: usize = 30;
+
+/// Parameters that the gates are built for.
+pub fn parameters() -> Parameters {
+    Parameters {
+        window: package::ROUNDS_WINDOW,
+        value_bytes: package::ROUNDS_PROPOSAL_BYTES as usize,
+        queue: package::ROUNDS_QUEUE as usize,
+        silence: 4 * package::ROUNDS_WINDOW,
+        ..Parameters::default()
+    }
+}
+
+/// The gates for these parameters.
+///
+/// # Panics
+/// If the gates are built for others.
+pub fn gates(parameters: &Parameters, pressure: Option<Pressure>, power_on_seed: u32) -> RtlRounds {
+    let built = self::parameters();
+    let sizes = |parameters: &Parameters| (parameters.window, parameters.value_bytes, parameters.queue);
+    assert_eq!(sizes(parameters), sizes(&built), "the gates have these sizes");
+    assert_eq!(parameters.quorums, built.quorums, "the gates have the quorums that tolerate the most");
+    assert!(parameters.silence <= package::ROUNDS_SILENCE_MAX);
+    RtlRounds::new(RtlRoundsConfig {
+        period: parameters.period,
+        one_way: parameters.one_way,
+        silence: parameters.silence as u8,
+        pressure,
+        power_on_seed,
+    })
+}
+
+/// A message in words.
+pub fn describe(kind: u8, payload: &[u8]) -> String {
+    let area = package::ROUNDS_WINDOW as usize * Record::BYTES;
+    let bytes = package::ROUNDS_PROPOSAL_BYTES as usize;
+    let text = if kind == Kind::Round as u8 {
+        Round::parse(payload, area, bytes).map(|round| {
+            let records: Vec<_> = round.area.chunks(Record::BYTES).map(Record::parse).collect();
+            format!(
+                "Round {:?} change {} proposal {:02x?} {records:?}",
+                round.head,
+                round.proposal.change,
+                &round.proposal.bytes[..round.proposal.bytes.len().min(16)]
+            )
+        })
+    } else if kind == Kind::Fetch as u8 {
+        Fetch::parse(payload).map(|fetch| format!("{fetch:?}"))
+    } else if kind == Kind::Value as u8 || kind == Call::Decided as u8 {
+        Value::parse(payload, bytes).map(|value| format!("{value:?}"))
+    } else if kind == Call::Answer as u8 {
+        Answer::parse(payload).map(|answer| format!("{answer:?}"))
+    } else {
+        Ok(format!("kind {kind}, {} bytes", payload.len()))
+    };
+    text.unwrap_or_else(|error| format!("kind {kind}, malformed: {error}: {payload:02x?}"))
+}
+
+/// What counts of the effects of one event.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Said {
+    /// Messages in order, by destination.
+    peers: BTreeMap<usize, Vec<(u8, Vec<u8>)>>,
+    callers: BTreeMap<Caller, Vec<(u8, Vec<u8>)>>,
+    /// What each timer is set to in the end.
+    timers: BTreeMap<u32, Instant>,
+}
+
+impl Said {
+    fn of(effects: &Effects) -> Self {
+        let mut said = Self::default();
+        for effect in effects.iter() {
+            match effect {
+                Effect::Send { to, kind, payload } => {
+                    let payload = effects.message(*kind, payload).payload;
+                    for peer in to.iter() {
+                        said.peers.entry(peer.index()).or_default().push((*kind, payload.to_vec()));
+                    }
+                }
+                Effect::Reply { to, kind, payload } => {
+                    let payload = effects.message(*kind, payload).payload;
+                    said.callers.entry(*to).or_default().push((*kind, payload.to_vec()));
+                }
+                Effect::SetTimer { tag, at } => {
+                    said.timers.insert(*tag, *at);
+                }
+                Effect::Post { .. } => panic!("this engine posts nothing"),
+            }
+        }
+        said
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for (peer, messages) in &self.peers {
+            for (kind, payload) in messages {
+                let _ = writeln!(text, "    to node{peer}: {}", describe(*kind, payload));
+            }
+        }
+        for (caller, messages) in &self.callers {
+            for (kind, payload) in messages {
+                let _ = writeln!(text, "    to {caller:?}: {}", describe(*kind, payload));
+            }
+        }
+        for (tag, at) in &self.timers {
+            let _ = writeln!(text, "    timer {tag} at {at}");
+        }
+        text
+    }
+}
+
+fn describe_event(event: &Event<'_>) -> String {
+    match event {
+        Event::Call { caller, message, .. } => {
+            format!("call of {caller:?}: kind {}, {} bytes", message.kind, message.payload.len())
+        }
+        Event::Deliver { from, message, .. } => {
+            format!("from {from}: {}", describe(message.kind, message.payload))
+        }
+        event => format!("{event:?}"),
+    }
+}
+
+/// One node, twice.
+#[derive(Debug)]
+pub struct Pair {
+    soft: Rounds<Ckc>,
+    gates: RtlRounds,
+    memory: Memory,
+    events: u64,
+    trace: VecDeque<String>,
+    effects: [Effects; 2],
+}
+
+impl Pair {
+    /// Two engines that are told nothing yet.
+    pub fn new(parameters: &Parameters, pressure: Option<Pressure>, power_on_seed: u32) -> Self {
+        Self {
+            soft: Rounds::new(parameters.clone()),
+            gates: gates(parameters, pressure, power_on_seed),
+            memory: Memory::new(0),
+            events: 0,
+            trace: VecDeque::new(),
+            effects: Default::default(),
+        }
+    }
+
+    /// The soft engine: both are the same.
+    pub fn soft(&self) -> &Rounds<Ckc> {
+        &self.soft
+    }
+
+    fn story(&self, event: &str) -> String {
+        self.trace.iter().map(|line| &**line).chain([event]).collect()
+    }
+}
+
+impl Engine for Pair {
+    /// Tells both the same. The effects are the soft engine's.
+    ///
+    /// # Panics
+    /// With a trace, if they do not do the same.
+    fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
+        // A card sees whole cycles.
+        let now = Instant::from_ps(now.as_ps().next_multiple_of(CYCLE.as_ps()));
+        self.events += 1;
+        if self.trace.len() >= TRACE_EVENTS {
+            self.trace.pop_front();
+        }
+        let mut text = format!("  {} at {now}: {}\n", self.events, describe_event(&event));
+        let [soft_effects, gates_effects] = &mut self.effects;
+        soft_effects.clear();
+        gates_effects.clear();
+        self.soft.handle(now, event, &mut Io { effects: soft_effects, memory: &mut self.memory });
+        let soft = Said::of(soft_effects);
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            self.gates.handle(now, event, &mut Io { effects: gates_effects, memory: &mut self.memory });
+        }));
+        if let Err(panic) = ran {
+            eprintln!("{}the soft engine says\n{}", self.story(&text), soft.text());
+            resume_unwind(panic);
+        }
+        let gates = Said::of(gates_effects);
+        let (soft_status, gates_status) = (self.soft.status(), self.gates.status());
+        let counts = (self.soft.counters(), self.gates.counters());
+        let differ: Vec<_> = counts.0.iter().zip(&counts.1).filter(|(soft, gates)| soft != gates).collect();
+        assert!(
+            soft == gates && soft_status == gates_status && differ.is_empty(),
+            "{}the twins differ: the soft engine is {soft_status:?} and says\n{}the gates are {gates_status:?} and say\n{}\
+             counters: {differ:?}",
+            self.story(&text),
+            soft.text(),
+            gates.text(),
+        );
+        text.push_str(&soft.text());
+        self.trace.push_back(text);
+        for effect in self.effects[0].iter() {
+            match effect {
+                Effect::Send { to, kind, payload } => {
+                    io.effects.send(*to, *kind, &[self.effects[0].message(*kind, payload).payload]);
+                }
+                Effect::Reply { to, kind, payload } => {
+                    io.effects.reply(*to, *kind, &[self.effects[0].message(*kind, payload).payload]);
+                }
+                Effect::SetTimer { tag, at } => io.effects.set_timer(*tag, *at),
+                Effect::Post { .. } => panic!("this engine posts nothing"),
+            }
+        }
+    }
+
+    fn status(&self) -> EngineStatus {
+        self.soft.status()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.soft.counters()
+    }
+}

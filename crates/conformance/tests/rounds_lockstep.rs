@@ -1,0 +1,207 @@
+//! The rounds engine in gates says what its soft twin says, event by event, whatever happens to them; and clusters of both keep one
+//! order.
+//!
+//! The networks are those of the soft engine's own tests. `WEFT_ROUNDS_SEED` runs one seed in place of a test's own.
+
+#[path = "../../engines/rounds/tests/network/mod.rs"]
+mod network;
+
+use network::{Faults, Network, Replica};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weft_conformance::rounds::{Pair, gates, parameters};
+use weft_gateware::{Pressure, RtlRounds};
+use weft_rounds::{Ckc, Members, Parameters, Quorums, Rounds};
+use weft_time::{Duration, Instant};
+use weft_waist::{Effects, Engine, EngineStatus, Event, Io, Message};
+
+impl Replica for Pair {
+    fn start(node: usize, parameters: &Parameters) -> Self {
+        // Every other node has messages that are not taken at once, and storage that does not begin with zeros.
+        let seed = node as u64 + 1;
+        let pressure = (node % 2 == 1).then_some(Pressure { seed, stalls_of_256: 80 });
+        Pair::new(parameters, pressure, (node % 2 * 77) as u32)
+    }
+}
+
+/// A node of a mixed cluster.
+#[derive(Debug)]
+enum Mixed {
+    Soft(Box<Rounds<Ckc>>),
+    Gates(Box<RtlRounds>),
+}
+
+impl Mixed {
+    fn engine(&self) -> &dyn Engine {
+        match self {
+            Self::Soft(engine) => &**engine,
+            Self::Gates(engine) => &**engine,
+        }
+    }
+}
+
+impl Engine for Mixed {
+    fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
+        match self {
+            Self::Soft(engine) => engine.handle(now, event, io),
+            Self::Gates(engine) => engine.handle(now, event, io),
+        }
+    }
+
+    fn status(&self) -> EngineStatus {
+        self.engine().status()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.engine().counters()
+    }
+}
+
+impl Replica for Mixed {
+    fn start(node: usize, parameters: &Parameters) -> Self {
+        if node.is_multiple_of(2) {
+            Self::Soft(Box::new(Rounds::new(parameters.clone())))
+        } else {
+            Self::Gates(Box::new(gates(parameters, None, 0)))
+        }
+    }
+}
+
+/// A pair beside another one that hears the same and more: with every tenth message a copy of it with some bytes changed. What it
+/// says goes to nobody, since lies must not spread; that both of it say the same is what counts.
+struct Harassed {
+    pair: Pair,
+    victim: Pair,
+    effects: Effects,
+    rng: Xoshiro256PlusPlus,
+}
+
+impl Harassed {
+    fn change(&mut self, message: Message<'_>) -> (u8, Vec<u8>) {
+        let (mut kind, mut payload) = (message.kind, message.payload.to_vec());
+        match self.rng.next_u64() % 8 {
+            0 => kind = (self.rng.next_u64() % 7) as u8,
+            1 => payload.truncate((self.rng.next_u64() % 80) as usize),
+            2 => payload.resize((self.rng.next_u64() % 600) as usize, 1),
+            _ => {
+                for _ in 0..=self.rng.next_u64() % 3 {
+                    let at = (self.rng.next_u64() % 64) as usize;
+                    if let Some(byte) = payload.get_mut(at) {
+                        *byte ^= 1 << (self.rng.next_u64() % 8);
+                    }
+                }
+            }
+        }
+        (kind, payload)
+    }
+}
+
+impl Replica for Harassed {
+    fn start(node: usize, parameters: &Parameters) -> Self {
+        let rng = Xoshiro256PlusPlus::seed_from_u64(node as u64);
+        let [pair, victim] = [0; 2].map(|_| Pair::start(node, parameters));
+        Self { pair, victim, effects: Effects::default(), rng }
+    }
+}
+
+impl Engine for Harassed {
+    fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
+        self.effects.clear();
+        if let Event::Deliver { from, message, last } = event
+            && self.rng.next_u64().is_multiple_of(10)
+        {
+            let (kind, payload) = self.change(message);
+            let event = Event::Deliver { from, message: Message { kind, payload: &payload }, last };
+            self.victim.handle(now, event, &mut Io { effects: &mut self.effects, memory: io.memory });
+        }
+        self.victim.handle(now, event, &mut Io { effects: &mut self.effects, memory: io.memory });
+        self.pair.handle(now, event, io);
+    }
+
+    fn status(&self) -> EngineStatus {
+        self.pair.status()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.victim.counters()
+    }
+}
+
+/// Replay a failure with the seed that it prints.
+fn schedules<E: Replica>(
+    seeds: std::ops::Range<u64>,
+    nodes: usize,
+    faults: Faults,
+    length: Duration,
+    run: impl Fn(&mut Network<E>),
+) {
+    let seed = std::env::var("WEFT_ROUNDS_SEED").ok().and_then(|seed| seed.parse().ok());
+    for seed in seed.map_or(seeds, |seed: u64| seed..seed + 1) {
+        println!("seed {seed}");
+        let mut network = Network::new(seed, nodes, faults, length, parameters());
+        run(&mut network);
+        println!("{:?}", network.counters());
+    }
+}
+
+/// As many as may fail, the last ones.
+fn faulty(nodes: usize) -> Members {
+    Members::first(nodes).difference(Members::first(nodes - Quorums::tolerated(nodes)))
+}
+
+const LENGTH: Duration = Duration::from_us(1_000);
+
+#[test]
+fn level_1_without_faults() {
+    for nodes in [1, 2, 3] {
+        schedules(100..102, nodes, Faults::NONE, Duration::from_us(200), Network::<Pair>::run);
+    }
+}
+
+#[test]
+fn level_2_omissions() {
+    let faults = |nodes| Faults { faulty: faulty(nodes), omission: 100, ..Faults::NONE };
+    schedules(200..203, 3, faults(3), LENGTH, Network::<Pair>::run);
+    schedules(210..212, 5, faults(5), LENGTH, Network::<Pair>::run);
+}
+
+#[test]
+fn level_3_everything_within_what_may_fail() {
+    schedules(300..304, 3, Faults::all(faulty(3)), LENGTH, Network::<Pair>::run);
+    schedules(310..312, 5, Faults::all(faulty(5)), LENGTH, Network::<Pair>::run);
+}
+
+#[test]
+fn level_4_beyond_what_may_fail() {
+    let faults = |nodes| Faults { omission: 60, ..Faults::all(Members::first(nodes)) };
+    schedules(400..404, 3, faults(3), LENGTH, Network::<Pair>::run_broken);
+    schedules(410..412, 5, faults(5), LENGTH, Network::<Pair>::run_broken);
+}
+
+/// Bytes that are no messages, or wrong ones.
+#[test]
+fn level_5_malformed() {
+    schedules(500..503, 3, Faults::all(faulty(3)), LENGTH, Network::<Harassed>::run);
+}
+
+#[test]
+fn mixed_clusters_keep_one_order() {
+    schedules(600..602, 3, Faults::all(faulty(3)), LENGTH, Network::<Mixed>::run);
+    schedules(610..611, 4, Faults::all(faulty(4)), LENGTH, Network::<Mixed>::run);
+}
+
+/// A long campaign: `cargo test -p weft-conformance --test rounds_lockstep -- --ignored`.
+#[test]
+#[ignore = "takes minutes"]
+fn a_long_campaign() {
+    schedules(10_000..10_060, 3, Faults::all(faulty(3)), LENGTH, Network::<Pair>::run);
+    schedules(20_000..20_040, 5, Faults::all(faulty(5)), LENGTH, Network::<Pair>::run);
+    for (seed, nodes) in (30_000..30_060).zip([2, 3, 4, 5].into_iter().cycle()) {
+        let faults = Faults {
+            omission: 20 + seed % 7 * 30,
+            crashes: seed % 2 == 0,
+            ..Faults::all(Members::first(nodes))
+        };
+        schedules(seed..seed + 1, nodes, faults, LENGTH, Network::<Pair>::run_broken);
+    }
+}

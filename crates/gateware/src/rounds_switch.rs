@@ -1,0 +1,424 @@
+//! Rounds engines in gates, joined by a switch of streams and clocked in lock step: what a round takes.
+//!
+//! There is no datagram, no MAC and no host between them: what an engine's port says reaches its peers' ports one cycle later,
+//! for the switch has a register, and as many more as the way is long. Messages pass beat by beat, those of different senders
+//! one after the other.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use weft_time::Instant;
+use weft_waist::{Caller, Configuration, Epoch, Event, Message, NodeId, NodeSet, View};
+
+use crate::CYCLE;
+use crate::engine_package::{self as package, EngineEvent, EngineMessage, RoundsEvents};
+use crate::kv::{Pending, Port, beat, pending};
+use crate::model::Model;
+use crate::model::rounds::{Inputs, Outputs, Top};
+use crate::package::{BEAT_BYTES, Beat};
+use crate::rounds::RtlRoundsConfig;
+
+/// Cycles from the nominal begin of a round to its message's effect at a peer, over a way without length.
+const ONE_WAY: u64 = 7;
+
+/// A packed beat.
+type BeatWords = [u32; Beat::BITS.div_ceil(32) as usize];
+
+/// Proposals that a host keeps under way.
+const UNDER_WAY: usize = 6;
+
+/// The host's tokens: for what becomes of its proposals, and for all else.
+const PROPOSALS: u32 = 1;
+const OTHERWISE: u32 = 2;
+
+/// A message on its way through the switch, or a payload of the host: beats and when they are there.
+#[derive(Debug)]
+struct Packet {
+    event: EngineEvent,
+    there: u64,
+    beats: VecDeque<(u64, BeatWords)>,
+}
+
+/// An engine and what comes to it.
+#[derive(Debug)]
+struct Station {
+    model: Model<Top>,
+    inputs: Inputs,
+    outputs: Outputs,
+    /// Events of the host and the timer, before those of the switch.
+    local: VecDeque<Pending>,
+    timer: Option<u64>,
+    /// By sender.
+    coming: Vec<VecDeque<Packet>>,
+    /// The sender whose packet is offered, and the one that had the last turn.
+    offered: Option<usize>,
+    turn: usize,
+    /// Of events that were taken: the beats that are still to pass.
+    passing: VecDeque<Packet>,
+    /// What it is sending goes there; to nobody if it is an answer.
+    sending: NodeSet,
+    under_way: usize,
+    /// It gets no events until every peer's next message is there.
+    held: bool,
+    timer_taken: u64,
+    counts: RoundsRun,
+}
+
+/// What happened in some cycles, at one node unless said otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoundsRun {
+    /// Clock cycles.
+    pub cycles: u64,
+    /// Rounds begun.
+    pub rounds: u64,
+    /// Messages of rounds accepted.
+    pub messages: u64,
+    /// Messages that came too late, members not heard, proposals dropped and nodes that fenced themselves, at all nodes.
+    pub failures: u64,
+    /// Values that were given out.
+    pub decided_values: u64,
+    /// Their bytes.
+    pub decided_bytes: u64,
+}
+
+/// What a round takes, in cycles of 4 ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundsFigures {
+    /// From the event that ends a round until the first message of the next one counts, all instances stepped, the oldest left
+    /// and a new one opened: every round changes an instance, too.
+    pub round_cycles: u64,
+    /// As `round_cycles`; the value of the instance that is decided begins to leave so many cycles after the round's end.
+    pub instance_cycles: u64,
+    /// From one message of a round that counts to the next.
+    pub packet_cycles: u64,
+    /// The shortest round with which all nodes hear each other in every round and decide every proposal.
+    pub min_round_period_cycles: u64,
+    /// At that period.
+    pub at_min_period: RoundsRun,
+}
+
+impl RoundsRun {
+    /// Values given out a second.
+    pub fn decided_values_per_s(&self) -> f64 {
+        self.decided_values as f64 / self.seconds()
+    }
+
+    /// Bits of values given out a second.
+    pub fn decided_bits_per_s(&self) -> f64 {
+        8.0 * self.decided_bytes as f64 / self.seconds()
+    }
+
+    fn seconds(&self) -> f64 {
+        self.cycles as f64 * CYCLE.as_ps() as f64 * 1e-12
+    }
+}
+
+/// Engines that are joined by a switch.
+#[derive(Debug)]
+pub struct RoundsSwitch {
+    stations: Vec<Station>,
+    cycle: u64,
+    latency: u64,
+    value: Vec<u8>,
+    failures: u64,
+}
+
+fn call(kind: u64, payload: &[u8]) -> Pending {
+    let token = if kind == package::ROUNDS_CALL_PROPOSE { PROPOSALS } else { OTHERWISE };
+    pending(Event::Call {
+        caller: Caller::Host(token),
+        message: Message { kind: kind as u8, payload },
+        last: true,
+    })
+}
+
+impl RoundsSwitch {
+    /// `nodes` founders whose hosts propose values of `value_bytes` bytes, none if 0, with rounds of `period` cycles, over ways of
+    /// `latency` cycles beside the switch's register. They have begun.
+    ///
+    /// # Panics
+    /// If there are more than [`package::ROUNDS_MEMBERS_MAX`] nodes or a value is too long.
+    pub fn new(nodes: usize, value_bytes: usize, period: u64, latency: u64) -> Self {
+        assert!((1..=package::ROUNDS_MEMBERS_MAX as usize).contains(&nodes), "rounds: {nodes} nodes");
+        assert!(value_bytes <= package::ROUNDS_PROPOSAL_BYTES as usize, "rounds: {value_bytes} bytes");
+        let config = RtlRoundsConfig {
+            period: CYCLE * period,
+            one_way: CYCLE * (ONE_WAY + latency),
+            ..RtlRoundsConfig::default()
+        };
+        let view = View { epoch: Epoch(1), full: NodeSet::first(nodes), joining: NodeSet::EMPTY };
+        let station = |index: usize| {
+            let node = NodeId::new(index).expect("a cluster has few nodes");
+            let configuration = Configuration { node, view, lease_until: Instant::FAR_FUTURE };
+            Station {
+                model: Model::new(0),
+                inputs: config.inputs(),
+                outputs: Outputs::default(),
+                local: [pending(Event::Configure(configuration)), call(package::ROUNDS_CALL_SUBSCRIBE, &[])]
+                    .into(),
+                timer: None,
+                coming: (0..nodes).map(|_| VecDeque::new()).collect(),
+                offered: None,
+                turn: 0,
+                passing: VecDeque::new(),
+                sending: NodeSet::EMPTY,
+                under_way: 0,
+                held: false,
+                timer_taken: 0,
+                counts: RoundsRun::default(),
+            }
+        };
+        let mut switch = Self {
+            stations: (0..nodes).map(station).collect(),
+            cycle: 1_000,
+            latency,
+            value: vec![0xa5; value_bytes],
+            failures: 0,
+        };
+        (0..20).for_each(|_| switch.step());
+        switch.stations[0].local.push_back(call(package::ROUNDS_CALL_START, &[]));
+        // Until all have begun and agree when rounds begin.
+        (0..64 * period).for_each(|_| switch.step());
+        switch.failures = 0;
+        switch
+    }
+
+    /// Runs for so many cycles: what happened at node 0.
+    pub fn run(&mut self, cycles: u64) -> RoundsRun {
+        let before = self.stations[0].counts;
+        let failures = self.failures;
+        (0..cycles).for_each(|_| self.step());
+        let after = self.stations[0].counts;
+        RoundsRun {
+            cycles,
+            rounds: after.rounds - before.rounds,
+            messages: after.messages - before.messages,
+            failures: self.failures - failures,
+            decided_values: after.decided_values - before.decided_values,
+            decided_bytes: after.decided_bytes - before.decided_bytes,
+        }
+    }
+
+    /// Holds the end of a round at the last node back until its peers' messages of the next round are there, so that all
+    /// follow each other without a pause: cycles from the end to the first message that counts, from that to the next one,
+    /// and to the first value that leaves.
+    fn changes(&mut self) -> [u64; 3] {
+        let node = self.stations.len() - 1;
+        // From the middle of a round.
+        while self.stations[node].timer.is_none_or(|at| at != self.cycle + 1) {
+            self.step();
+        }
+        self.step();
+        self.stations[node].held = true;
+        let start = self.stations[node].timer_taken;
+        while self.stations[node].held {
+            self.step();
+        }
+        let (mut counted, mut given) = (Vec::new(), None);
+        let begin = self.stations[node].counts;
+        for _ in 0..200 {
+            let before = self.stations[node].counts;
+            self.step();
+            let after = self.stations[node].counts;
+            let ended = self.stations[node].timer_taken;
+            if ended == start {
+                continue;
+            }
+            if after.messages > before.messages && counted.len() < 2 {
+                counted.push(self.cycle - 1 - ended);
+            }
+            if after.decided_values > begin.decided_values && given.is_none() {
+                given = Some(self.cycle - 1 - ended);
+            }
+        }
+        [counted[0], counted[1] - counted[0], given.unwrap_or(0)]
+    }
+
+    /// Computes one cycle of every engine.
+    pub fn step(&mut self) {
+        let now = self.cycle;
+        let mut out: BTreeMap<usize, (Option<EngineMessage>, Option<BeatWords>)> = BTreeMap::new();
+        for (index, station) in self.stations.iter_mut().enumerate() {
+            let said = station.step(index, now, &self.value, &mut self.failures);
+            out.insert(index, said);
+        }
+        let there = now + 1 + self.latency;
+        for (from, (message, body)) in out {
+            if let Some(message) = message {
+                let to = if message.reply { NodeSet::EMPTY } else { NodeSet::from_bits(message.to) };
+                self.stations[from].sending = to;
+                for peer in to.iter() {
+                    let event = EngineEvent {
+                        kind: package::EVENT_DELIVER as u8,
+                        from: from as u8,
+                        message: message.message,
+                        bytes: message.bytes,
+                        ..EngineEvent::default()
+                    };
+                    let packet = Packet { event, there, beats: VecDeque::new() };
+                    self.stations[peer.index()].coming[from].push_back(packet);
+                }
+            }
+            if let Some(body) = body {
+                for peer in self.stations[from].sending.iter() {
+                    // The last packet of that sender, wherever it is.
+                    let station = &mut self.stations[peer.index()];
+                    let behind = station.coming[from].back_mut();
+                    let packet = match behind {
+                        Some(packet) => packet,
+                        None => station
+                            .passing
+                            .iter_mut()
+                            .rev()
+                            .find(|packet| usize::from(packet.event.from) == from)
+                            .expect("its event was taken before its payload"),
+                    };
+                    packet.beats.push_back((there, body));
+                }
+            }
+        }
+        self.cycle += 1;
+    }
+}
+
+impl Station {
+    /// One cycle: a message and a beat that it says.
+    fn step(
+        &mut self,
+        index: usize,
+        now: u64,
+        value: &[u8],
+        failures: &mut u64,
+    ) -> (Option<EngineMessage>, Option<BeatWords>) {
+        if self.timer.is_some_and(|at| at <= now) {
+            self.timer = None;
+            self.local.push_front(pending(Event::Timer { tag: 0 }));
+        }
+        if !value.is_empty() && self.local.is_empty() && self.under_way < UNDER_WAY && self.counts.rounds > 0
+        {
+            self.under_way += 1;
+            self.local.push_back(call(package::ROUNDS_CALL_PROPOSE, value));
+        }
+        if self.held {
+            let peers = (0..self.coming.len()).filter(|&peer| peer != index);
+            self.held = peers.into_iter().any(|peer| self.coming[peer].is_empty());
+        }
+
+        // An event may be said together with the payload before it, but not before that has begun.
+        let may_offer = self.passing.len() < 2 && !self.held;
+        if self.offered.is_none() && self.local.is_empty() {
+            let senders = self.coming.len();
+            self.offered = (1..=senders)
+                .map(|behind| (self.turn + behind) % senders)
+                .find(|&sender| self.coming[sender].front().is_some_and(|packet| packet.there <= now));
+        }
+        let inputs = &mut self.inputs;
+        inputs.now_i = now;
+        inputs.event_valid_i = 0;
+        if may_offer {
+            let event = match (self.offered, self.local.front()) {
+                (Some(sender), _) => self.coming[sender].front().map(|packet| packet.event),
+                (None, Some(pending)) => {
+                    if let Some(configuration) = &pending.configuration {
+                        inputs.configuration_i = configuration.pack();
+                    }
+                    Some(pending.event)
+                }
+                (None, None) => None,
+            };
+            if let Some(event) = event {
+                inputs.event_valid_i = 1;
+                inputs.event_i = event.pack();
+            }
+        }
+        let ready =
+            self.passing.front().and_then(|packet| packet.beats.front()).filter(|(there, _)| *there <= now);
+        inputs.payload_valid_i = ready.is_some().into();
+        if let Some((_, beat)) = ready {
+            inputs.payload_i = *beat;
+        }
+        inputs.message_ready_i = 1;
+        inputs.body_ready_i = 1;
+
+        self.model.step(inputs, &mut self.outputs, CYCLE.as_ps() * now);
+
+        let outputs = &self.outputs;
+        if inputs.payload_valid_i != 0 && outputs.payload_ready_o != 0 {
+            let packet = self.passing.front_mut().expect("a beat of it was offered");
+            let (_, beat) = packet.beats.pop_front().expect("it was offered");
+            if Beat::unpack(&beat).last {
+                self.passing.pop_front();
+            }
+        }
+        if inputs.event_valid_i != 0 && outputs.event_ready_o != 0 {
+            let packet = match self.offered.take() {
+                Some(sender) => {
+                    self.turn = sender;
+                    self.coming[sender].pop_front().expect("it was offered")
+                }
+                None => {
+                    let Pending { event, payload, .. } = self.local.pop_front().expect("it was offered");
+                    if u64::from(event.kind) == package::EVENT_TIMER {
+                        self.timer_taken = now;
+                    }
+                    let beats = (0..payload.len()).step_by(BEAT_BYTES as usize);
+                    let beats = beats.map(|at| (now, beat(&payload, at).pack())).collect();
+                    // No peer's number, so that no beat of a peer is taken for one of it.
+                    Packet { event: EngineEvent { from: 15, ..event }, there: now, beats }
+                }
+            };
+            if packet.event.bytes > 0 {
+                self.passing.push_back(packet);
+            }
+        }
+        if outputs.timer_valid_o != 0 {
+            self.timer = Some(outputs.timer_at_o);
+        }
+        let message = (outputs.message_valid_o != 0).then(|| EngineMessage::unpack(&outputs.message_o));
+        if let Some(message) = message.filter(|message| message.reply) {
+            if u64::from(message.message) == package::ROUNDS_DECIDED {
+                self.counts.decided_values += 1;
+                self.counts.decided_bytes += u64::from(message.bytes) - package::ROUNDS_HEAD_BYTES;
+            } else if message.caller.address == PROPOSALS {
+                self.under_way -= 1;
+                let answer = Beat::unpack(&outputs.body_o);
+                *failures += u64::from(answer.data[0] as u8 != 0);
+            }
+        }
+        let events = RoundsEvents::unpack(&std::array::from_fn(|word| outputs.events_o.words()[word]));
+        self.counts.rounds += u64::from(events.rounds);
+        self.counts.messages += u64::from(events.messages);
+        *failures += u64::from(events.late) + u64::from(events.unheard) + u64::from(events.fenced);
+        (message, (outputs.body_valid_o != 0).then_some(outputs.body_o))
+    }
+}
+
+/// What a round takes among `nodes`, with values of `value_bytes` bytes, over ways of `latency` cycles beside the switch's register.
+///
+/// # Panics
+/// As [`RoundsSwitch::new`], or if no period of up to 512 cycles and the way is stable.
+pub fn figures(nodes: usize, value_bytes: usize, latency: u64) -> RoundsFigures {
+    // Without values, messages have one beat, and nothing but the engine itself takes time.
+    let [round_cycles, packet_cycles, _] = RoundsSwitch::new(nodes, 0, 128 + latency, latency).changes();
+    let [instance_cycles, ..] = RoundsSwitch::new(nodes, value_bytes, 256 + latency, latency).changes();
+    // Every longer period is stable, too.
+    let rounds = 2_000;
+    let stable = |period: u64| {
+        let run = RoundsSwitch::new(nodes, value_bytes, period, latency).run(rounds * period);
+        let expected = nodes as u64 * run.rounds;
+        let decides = value_bytes == 0 || run.decided_values + 2 * nodes as u64 >= expected;
+        (run.failures == 0 && run.rounds + 1 >= rounds && decides).then_some(run)
+    };
+    let mut best = None;
+    for period in (8..=512 + latency).rev() {
+        // Far above the bound there is nothing to be learned.
+        if period > 64 + latency && period % 16 != 0 {
+            continue;
+        }
+        match stable(period) {
+            Some(run) => best = Some((period, run)),
+            None => break,
+        }
+    }
+    let (min_round_period_cycles, at_min_period) = best.expect("some period is stable");
+    RoundsFigures { round_cycles, instance_cycles, packet_cycles, min_round_period_cycles, at_min_period }
+}
