@@ -187,6 +187,18 @@ module rounds
   logic stored_change, release_change;
   member_t release_proposer;
 
+  // A change is looked at a cycle after it has been given out.
+  logic decided_q;
+  member_t decided_proposer_q;
+  change_t decided_change_q;
+  age_t decided_age_q;
+  always_ff @(posedge clk_i) begin
+    decided_q          <= rst_ni && decided && release_change;
+    decided_proposer_q <= release_proposer;
+    decided_change_q   <= decided_change;
+    decided_age_q      <= release_age;
+  end
+
   assign is_member = (members & self) != '0;
   assign same_epoch = applied.epoch == epoch && applied.members == members;
   assign about = '{phase: phase_q, epoch: epoch, members: members};
@@ -221,18 +233,6 @@ module rounds
     .left_o            (has_left),
     .changes_o         (changes)
   );
-
-  // A change is looked at a cycle after it has been given out.
-  logic decided_q;
-  member_t decided_proposer_q;
-  change_t decided_change_q;
-  age_t decided_age_q;
-  always_ff @(posedge clk_i) begin
-    decided_q          <= rst_ni && decided && release_change;
-    decided_proposer_q <= release_proposer;
-    decided_change_q   <= decided_change;
-    decided_age_q      <= release_age;
-  end
 
   // ===== The algorithm =====
 

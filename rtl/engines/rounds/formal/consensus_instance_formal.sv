@@ -53,8 +53,8 @@ module consensus_instance_formal
   // What a state can be.
   function automatic logic possible(instance_t state, member_t self);
     logic good = state.members[self] && state.quorums == quorums_of(state.members) && state.rows[self][self];
-    good &= ((state.suspected | state.accepted | state.heard_locked | state.decision | state.adoption) & ~state.members) == '0;
-    good &= !state.suspected[self] && !state.accepted[self] && !state.heard_locked[self];
+    good &= ((state.suspected | state.accepted | state.heard_locked) & ~state.members) == '0;
+    good &= ((state.decision | state.adoption) & ~state.members) == '0;
     for (int unsigned k = 0; k < RoundsNodes; k++) begin
       good &= (state.rows[k] & ~state.members) == '0;
       good &= state.rows[k] == '0 || (state.members[k] && state.rows[k][k]);
