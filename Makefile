@@ -62,6 +62,10 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all
 	$(WEFT) sim kv --nodes 3 --seeds 1..1 --faults all --nic rtl
 	$(WEFT) sim kv --nodes 3 --seeds 2..2 --faults all --nic rtl --rtl-nodes 0
+	$(WEFT) sim rounds --nodes 5 --seeds 1..40 --faults all
+	$(WEFT) sim rounds --nodes 3 --seeds 1..40 --faults omission
+	$(WEFT) sim rounds --nodes 8 --seeds 1..8 --faults all
+	$(WEFT) sim rounds --nodes 5 --seeds 1..20 --faults all --service register
 
 model: build ## Check the consensus: three and four nodes exhaustively, more with random schedules
 	$(WEFT) check rounds --nodes 3,4 --random 200000
@@ -84,6 +88,10 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all --nic rtl
 	$(WEFT) sim kv --nodes 3 --seeds 21..30 --faults all --nic rtl --rtl-nodes 0
 	$(WEFT) sim kv --nodes 3 --seeds 31..40 --faults all --nic rtl --rtl-nodes 1,2
+	for nodes in 3 4 5 6 7 8; do for faults in all omission crash; do \
+	    $(WEFT) sim rounds --nodes $$nodes --seeds 1..200 --faults $$faults; \
+	    $(WEFT) sim rounds --nodes $$nodes --seeds 1..100 --faults $$faults --service register; done; done
+	$(WEFT) bench rounds --nodes 3 --rounds 10000000
 	$(CARGO) test --release --locked -p weft-conformance --test kv_lockstep --test kv_schedules -- --ignored
 	$(CARGO) run --release --locked -p weft-conformance --example stress -- 10000 1
 	$(WEFT) check rounds --nodes 3,4,5 --random 10000000

@@ -60,6 +60,11 @@ expect 'a subcommand is missing' "$weft" check
 expect 'are checked exhaustively' "$weft" check rounds --nodes 3,6
 expect 'there is no folder' "$weft" check rounds --json no/such/folder.json
 expect 'records' "$weft" bench kv --records 0
+expect '2 to 8 nodes' "$weft" bench rounds --nodes 9
+expect 'a multiple of 4' "$weft" bench rounds --period-ns 2001
+expect 'there is no network' "$weft" bench rounds --network mars
+expect 'choose --window 8' "$weft" bench rounds --nodes 7 --window 4
+expect 'fewer or shorter values' "$weft" bench rounds --value-bytes 448 --values-per-proposal 4
 expect 'is not in 1..=1024' "$weft" bench kv --clients 0
 
 # Names that do not exist, or not yet.
@@ -105,6 +110,8 @@ expect 'simulator only' "$weft" bench rdma --world net --perfetto trace
 expect 'is not a seed' "$weft" sim kv --seeds many
 expect 'the range is empty' "$weft" sim kv --seeds 9..3
 expect 'unknown kind of fault' "$weft" sim kv --faults meteorite
+expect 'choose all, omission' "$weft" sim rounds --faults meteorite
+expect 'choose streams or register' "$weft" sim rounds --service mail
 expect 'cannot be read' "$weft" sim kv --faults missing.toml
 printf '[[fault]]\nkind = "loss"\nfrom_us = 5\nuntil_us = 2\nprobability = 0.5\n' >reversed.toml
 expect 'until_us must be greater' "$weft" sim kv --faults reversed.toml

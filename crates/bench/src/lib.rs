@@ -12,5 +12,6 @@ pub mod progress;
 pub mod rdma;
 pub mod report;
 pub mod result;
+pub mod rounds;
 pub mod table;
 pub mod workload;

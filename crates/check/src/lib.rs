@@ -20,6 +20,10 @@
 //! that contradict each other whatever else happened. A search that costs more than
 //! [`Options::effort`] ends *undecided*.
 //!
+//! # Logs
+//!
+//! Logs that nodes agree on, entry by entry, have a check of their own: [`Agreement`].
+//!
 //! ```
 //! use weft_check::{Action, History, Operation, Options, Outcome, Reply, check};
 //!
@@ -41,6 +45,7 @@
 //! # Ok::<(), weft_check::RecordError>(())
 //! ```
 
+mod agreement;
 mod codec;
 mod contradiction;
 mod explain;
@@ -58,6 +63,7 @@ mod brute_force;
 
 use serde::Serialize;
 
+pub use agreement::{Agreement, Disagreement, Entry};
 pub use codec::{DecodeError, InvalidEntry};
 pub use history::{History, MAX_KEY_BYTES, RecordError};
 pub use lost::lost_acknowledged_writes;

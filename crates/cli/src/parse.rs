@@ -8,9 +8,12 @@ use weft_bench::rdma::NicModel;
 use weft_bench::result::World;
 use weft_bench::workload::{MIN_VALUE_BYTES, Workload};
 use weft_kv::ReadPolicy;
-use weft_sim::CostProfile;
+use weft_rounds::{MEMBERS_MAX, Quorums};
+use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId, NodeSet};
+
+use crate::failure::Failure;
 
 /// The longest run, in seconds.
 const SECONDS_MAX: f64 = 600.0;
@@ -65,6 +68,70 @@ pub(crate) fn nodes(text: &str) -> Result<usize, String> {
     }
 }
 
+/// How many members the rounds have.
+pub(crate) fn members(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(nodes) if (2..=MEMBERS_MAX).contains(&nodes) => Ok(nodes),
+        _ => Err(format!("rounds have 2 to {MEMBERS_MAX} nodes")),
+    }
+}
+
+/// Instances in flight.
+pub(crate) fn window(text: &str) -> Result<u64, String> {
+    match text {
+        "4" => Ok(4),
+        "8" => Ok(8),
+        _ => Err("a window has 4 or 8 instances".into()),
+    }
+}
+
+/// The window that was asked for, or the least one that so many nodes need: an instance takes as many rounds as nodes may fail,
+/// and two.
+pub(crate) fn window_for(window: Option<u64>, nodes: usize) -> Result<u64, Failure> {
+    let needed = Quorums::tolerated(nodes) as u64 + 2;
+    match window {
+        Some(window) if window < needed => Err(Failure::new(format!(
+            "{nodes} nodes need {needed} rounds for an instance, more than a window of {window}; choose --window 8"
+        ))),
+        Some(window) => Ok(window),
+        None => Ok(if needed <= 4 { 4 } else { 8 }),
+    }
+}
+
+/// The name of a network that exists.
+pub(crate) fn network(name: &str) -> Result<String, String> {
+    NetworkProfile::named(name).map(|network| network.name.to_owned()).ok_or_else(|| {
+        let names = NetworkProfile::ALL.map(|network| network.name).join(", ");
+        format!("there is no network `{name}`; choose one of {names}")
+    })
+}
+
+/// Nanoseconds that are whole clock cycles.
+pub(crate) fn cycles(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(ns) if ns.is_multiple_of(4) && (32..=1_000_000).contains(&ns) => Ok(ns),
+        _ => Err("give 32 to 1000000 ns, a multiple of 4: whole cycles of 250 MHz".into()),
+    }
+}
+
+/// Refuses the gateware where no engine of its own is in it yet.
+pub(crate) fn software_only(nic: NicModel) -> Result<(), Failure> {
+    match nic {
+        NicModel::Soft => Ok(()),
+        NicModel::Rtl => {
+            Err(Failure::new("the rounds engine in gates is not in the simulator yet; choose --nic soft"))
+        }
+    }
+}
+
+/// A number of things, at least one.
+pub(crate) fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err("give a whole number, at least 1".into()),
+    }
+}
+
 /// The length of values, as this bench's stores take them.
 pub(crate) fn value_bytes(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -98,6 +165,15 @@ pub(crate) fn reads_name(reads: ReadPolicy) -> &'static str {
         ReadPolicy::Leader => "leader",
         ReadPolicy::AnyReplica | ReadPolicy::Prefer(_) => "any",
     }
+}
+
+/// A known bug of the rounds, by its name.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn planted_rounds_bug(name: &str) -> Result<weft_rounds::PlantedBug, String> {
+    weft_rounds::PlantedBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
+        let names = weft_rounds::PlantedBug::ALL.map(weft_rounds::PlantedBug::name).join(", ");
+        format!("there is no planted bug `{name}`; choose one of {names}")
+    })
 }
 
 /// A known bug, by its name.

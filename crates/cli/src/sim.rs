@@ -1,5 +1,7 @@
 //! `weft sim`: fault campaigns.
 
+mod rounds;
+
 use clap::{Args, Subcommand};
 use weft_bench::kv::simulated::{Campaign, CampaignResult};
 use weft_bench::progress::Progress;
@@ -19,6 +21,8 @@ use crate::{faults, parse};
 pub(crate) enum Sim {
     /// The replicated key-value store
     Kv(KvCampaignArguments),
+    /// The consensus in synchronous rounds
+    Rounds(rounds::RoundsCampaignArguments),
 }
 
 impl Sim {
@@ -26,6 +30,7 @@ impl Sim {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
             Self::Kv(arguments) => arguments.run(),
+            Self::Rounds(arguments) => arguments.run(),
         }
     }
 }

@@ -9,6 +9,8 @@ use std::fmt::Write;
 
 use weft_time::Duration;
 
+use crate::network::NetworkProfile;
+
 const NIC_KV_5_1: &str = "NIC-KV table 5.1, 128 B";
 const NIC_KV_5_2: &str = "NIC-KV table 5.2, 128 B";
 const NIC_KV_5_4: &str = "NIC-KV table 5.4: 512 ns more for 3,968 B more";
@@ -377,6 +379,11 @@ pub fn cost_table_markdown() -> String {
     table.push('\n');
     for profile in CostProfile::TABLE {
         let _ = writeln!(table, "- `{}`: {}.", profile.name, profile.basis);
+    }
+    table.push_str("\n| network | constant | value | source |\n|---|---|---:|---|\n");
+    for figure in [NetworkProfile::DETPU.one_way_min, NetworkProfile::DETPU.one_way_max] {
+        let (name, amount, source) = (figure.name, figure.amount(), figure.source);
+        let _ = writeln!(table, "| `{}` | {name} | {amount} | {source} |", NetworkProfile::DETPU.name);
     }
     table
         .push_str("\n| published measurement | value | source | what the model says |\n|---|---:|---|---|\n");

@@ -19,14 +19,16 @@ const FRAME_BYTES_MIN: u64 = 60;
 pub struct LinkConfig {
     /// Bits per second on the wire.
     pub bits_per_s: u64,
-    /// How long a bit travels.
+    /// How long a bit travels, at least.
     pub propagation: Duration,
+    /// By how much the propagation of a frame exceeds that, at most; evenly distributed. Frames may overtake each other.
+    pub jitter: Duration,
 }
 
 impl Default for LinkConfig {
     /// 100 Gb/s over 2 m of fibre, in which light travels at about 5 ns per metre.
     fn default() -> Self {
-        Self { bits_per_s: 100_000_000_000, propagation: Duration::from_ns(10) }
+        Self { bits_per_s: 100_000_000_000, propagation: Duration::from_ns(10), jitter: Duration::ZERO }
     }
 }
 
@@ -113,6 +115,7 @@ pub(crate) struct Link {
     duplication: Stream,
     reordering: Stream,
     corruption: Stream,
+    jitter: Stream,
 }
 
 impl Link {
@@ -130,6 +133,7 @@ impl Link {
             duplication: Stream::new(seed, "link duplication", index),
             reordering: Stream::new(seed, "link reordering", index),
             corruption: Stream::new(seed, "link corruption", index),
+            jitter: Stream::new(seed, "link jitter", index),
         }
     }
 
@@ -169,8 +173,13 @@ impl Link {
         self.free_at = now;
     }
 
-    pub(crate) fn propagation(&self) -> Duration {
-        self.config.propagation
+    /// How long the next frame travels.
+    pub(crate) fn propagation(&mut self) -> Duration {
+        let jitter = match self.config.jitter.as_ps() {
+            0 => 0,
+            most => self.jitter.between(0, most),
+        };
+        self.config.propagation + Duration::from_ps(jitter)
     }
 
     /// Draws the fate of a frame, and flips its bits if it is to be corrupted.
@@ -224,7 +233,7 @@ mod tests {
     use super::*;
 
     fn link(bits_per_s: u64) -> Link {
-        Link::new(LinkConfig { bits_per_s, propagation: Duration::ZERO }, 1, 0)
+        Link::new(LinkConfig { bits_per_s, propagation: Duration::ZERO, jitter: Duration::ZERO }, 1, 0)
     }
 
     #[test]
@@ -266,6 +275,17 @@ mod tests {
         assert!(!link.has_room(Instant::ZERO, 60, 167));
         assert!(link.has_room(Instant::ZERO, 60, 168));
         assert!(link.has_room(Instant::from_ps(80), 60, 167));
+    }
+
+    #[test]
+    fn jitter_reaches_from_nothing_to_its_bound() {
+        let (propagation, jitter) = (Duration::from_ns(100), Duration::from_ps(9));
+        let mut link = Link::new(LinkConfig { propagation, jitter, ..LinkConfig::default() }, 1, 0);
+        let mut seen = [0; 10];
+        for _ in 0..1_000 {
+            seen[(link.propagation() - propagation).as_ps() as usize] += 1;
+        }
+        assert!(seen.iter().all(|count| (50..150).contains(count)), "{seen:?}");
     }
 
     #[test]

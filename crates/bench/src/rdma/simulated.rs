@@ -615,7 +615,7 @@ pub(super) fn limit(load: &Load, other_bytes: f64) -> Limit {
 /// The shortest time between the first bit of a packet and the last bit of its acknowledgement at the sender: what links
 /// and switch take, with a NIC that takes none. `wire_bytes`: of the packet.
 pub(super) fn round_trip(wire_bytes: f64) -> Duration {
-    let LinkConfig { bits_per_s, propagation } = LinkConfig::default();
+    let LinkConfig { bits_per_s, propagation, .. } = LinkConfig::default();
     let acknowledgement =
         (Ethernet::BYTES + Ipv4::BYTES + Udp::BYTES + Opcode::Acknowledge.header_bytes() + icrc::BYTES)
             as u64;

@@ -4,6 +4,7 @@ pub(crate) mod kv;
 mod nic_kv;
 pub(crate) mod node_nic;
 mod rdma;
+mod rounds;
 
 use clap::Subcommand;
 
@@ -18,6 +19,8 @@ pub(crate) enum Bench {
     NicKv(nic_kv::NicKvArguments),
     /// One verb of RDMA between a client and a server, beside what the link or the machine allows
     Rdma(rdma::RdmaArguments),
+    /// Synchronous rounds and their consensus: the lowest stable period, and what is decided
+    Rounds(rounds::RoundsArguments),
 }
 
 impl Bench {
@@ -27,6 +30,7 @@ impl Bench {
             Self::Kv(arguments) => arguments.run(),
             Self::NicKv(arguments) => arguments.run(),
             Self::Rdma(arguments) => arguments.run(),
+            Self::Rounds(arguments) => arguments.run(),
         }
     }
 }

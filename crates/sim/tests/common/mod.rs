@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use weft_sim::{Director, LinkConfig, Machine, MachineId, Machines, PortConfig, SwitchConfig, World};
+use weft_sim::{Director, Machine, MachineId, Machines, PortConfig, SwitchConfig, World};
 use weft_time::{Duration, Instant};
 
 /// Sends what it was told to at the times it was told to, and keeps what it receives.
@@ -103,10 +103,7 @@ pub fn world_with(
 ) -> World<Station> {
     let mut world = World::new(seed, switch);
     for (index, station) in stations.into_iter().enumerate() {
-        let mut port = PortConfig::new(format!("m{index}"), address(index as u8));
-        port.to_switch = LinkConfig { bits_per_s: 100_000_000_000, propagation: Duration::from_ns(10) };
-        port.from_switch = port.to_switch;
-        world.add_machine(port, station);
+        world.add_machine(PortConfig::new(format!("m{index}"), address(index as u8)), station);
     }
     world
 }

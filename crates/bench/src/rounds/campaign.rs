@@ -1,0 +1,534 @@
+//! Fault campaigns: many seeds, each a cluster under random faults of a few nodes, each checked.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use weft_check::{Options, Verdict};
+use weft_rounds::Quorums;
+use weft_rounds::message::Phase;
+use weft_sim::{CostProfile, Fault, FaultPlan, LinkDirection, NetworkProfile, Stream};
+use weft_time::{Duration, Instant};
+use weft_waist::EngineState;
+
+use super::DRIFT_PPM;
+use super::cluster::{Cluster, ClusterParameters};
+use super::engines::{EngineParameters, Service, parameters_for};
+use super::host::HostLoad;
+use super::values::Batch;
+use crate::rdma::NicModel;
+
+/// The round period: what so many nodes need, and some more. Each has messages to send to all others, and to take from them.
+const fn period_of(nodes: usize) -> Duration {
+    Duration::from_ns(if nodes <= 5 { 2_400 } else { 3_000 })
+}
+
+/// Faults begin when the cluster has been running for a while,
+const FAULTS_FROM_US: u64 = 150;
+/// and are over at this time.
+const FAULTS_UNTIL_US: u64 = 2_000;
+/// So long after the last fault every node that has come back must be a member again: it is removed for its silence, keeps
+/// quiet, asks, and is added with a delay of three windows.
+pub const MEMBER_WITHIN: Duration = Duration::from_us(1_000);
+/// So long after the last proposal everything is decided everywhere.
+pub const DECIDED_WITHIN: Duration = Duration::from_us(100);
+/// Every node that runs has been told of a decision within this time, or it stands still.
+const STILL_AFTER: Duration = Duration::from_us(50);
+/// The most bytes of a proposal: room for several requests for the register.
+const PROPOSAL_BYTES: usize = 256;
+/// Every such seed has more failures than the cluster tolerates.
+const BEYOND_EVERY: u64 = 4;
+/// Violations that are described; all are counted.
+const DESCRIBED_MAX: usize = 20;
+
+/// What fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultClass {
+    /// Both, and more: late, doubled and corrupted messages, pauses.
+    #[default]
+    All,
+    /// Messages from and to some nodes are lost.
+    Omission,
+    /// Some nodes stop, and some of them come back, empty.
+    Crash,
+    /// Nothing.
+    None,
+}
+
+impl FaultClass {
+    /// All classes.
+    pub const ALL: [Self; 4] = [Self::All, Self::Omission, Self::Crash, Self::None];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Omission => "omission",
+            Self::Crash => "crash",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for FaultClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for FaultClass {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|class| class.name() == text)
+            .ok_or_else(|| format!("there are no faults `{text}`; choose all, omission, crash or none"))
+    }
+}
+
+/// What goes wrong in a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// The nodes that fail, fixed for the run: all faults are theirs or their links'.
+    pub faulty: Vec<usize>,
+    /// Whether these are more than the cluster tolerates: then it may stop, but not disagree.
+    pub beyond: bool,
+    /// The faults.
+    pub plan: FaultPlan,
+}
+
+impl Schedule {
+    /// What `seed` decides for so many nodes.
+    pub fn random(seed: u64, nodes: usize, class: FaultClass) -> Self {
+        let mut random = Stream::new(seed, "rounds faults", 0);
+        let tolerated = Quorums::tolerated(nodes);
+        let beyond = class != FaultClass::None && seed.is_multiple_of(BEYOND_EVERY);
+        let count = match class {
+            FaultClass::None => 0,
+            _ if beyond => random.between(tolerated as u64 + 1, nodes as u64) as usize,
+            // Mostly as many as may be.
+            _ => tolerated - usize::from(tolerated > 1 && random.below(4) == 0),
+        };
+        let mut others: Vec<usize> = (0..nodes).collect();
+        let mut faulty: Vec<usize> =
+            (0..count).map(|_| others.swap_remove(random.below(others.len() as u64) as usize)).collect();
+        faulty.sort_unstable();
+        let mut faults = Vec::new();
+        for &node in &faulty {
+            let (mut omits, mut crashes) = (class == FaultClass::Omission, class == FaultClass::Crash);
+            if class == FaultClass::All {
+                let draw = random.below(4);
+                (omits, crashes) = (draw > 0, draw < 2);
+            }
+            if omits {
+                for _ in 0..random.between(1, 4) {
+                    faults.push(omission(&mut random, class, node, nodes));
+                }
+            }
+            if crashes {
+                crash(&mut random, node, &mut faults);
+            }
+        }
+        if class == FaultClass::All && random.below(2) == 0 {
+            faults.push(duplication(&mut random));
+        }
+        Self { faulty, beyond, plan: FaultPlan { faults } }
+    }
+}
+
+/// A period within the time of faults: from a single round to a quarter of it.
+fn period(random: &mut Stream) -> (u64, u64) {
+    let total = FAULTS_UNTIL_US - FAULTS_FROM_US;
+    let most = [8, 40, 200, total / 4][random.below(4) as usize];
+    let length = random.between(1, most);
+    let from = FAULTS_FROM_US + random.between(0, total - length);
+    (from, from + length)
+}
+
+/// Something that loses or delays messages from or to a node.
+fn omission(random: &mut Stream, class: FaultClass, node: usize, nodes: usize) -> Fault {
+    let (from_us, until_us) = period(random);
+    let name = |node: usize| format!("node{node}");
+    let direction =
+        [LinkDirection::Both, LinkDirection::FromMachine, LinkDirection::ToMachine][random.below(3) as usize];
+    let probability = [0.02, 0.2, 0.5, 1.0][random.below(4) as usize];
+    let machine = Some(name(node));
+    match random.below(if class == FaultClass::All { 6 } else { 2 }) {
+        0 => Fault::Loss { from_us, until_us, probability, machine, direction },
+        1 => {
+            let other = name((node + random.between(1, nodes as u64 - 1) as usize) % nodes);
+            let (from, to) = if random.below(2) == 0 { (name(node), other) } else { (other, name(node)) };
+            Fault::OneWayCut { from_us, until_us, from, to }
+        }
+        // Some of these come late, some a round or several.
+        2 => Fault::Reordering {
+            from_us,
+            until_us,
+            probability,
+            delay_us: random.between(1, 8),
+            machine,
+            direction,
+        },
+        3 => Fault::Corruption { from_us, until_us, probability, caught_by_fcs: 0.5, machine, direction },
+        4 => Fault::SlowLink {
+            from_us,
+            until_us,
+            rate_percent: random.between(1, 10) as u8,
+            machine,
+            direction,
+        },
+        _ => Fault::Pause { from_us, until_us: from_us + random.between(1, 20), machine: name(node) },
+    }
+}
+
+/// A node stops; every second one comes back.
+fn crash(random: &mut Stream, node: usize, faults: &mut Vec<Fault>) {
+    let at_us = random.between(FAULTS_FROM_US, FAULTS_UNTIL_US - 1);
+    faults.push(Fault::Crash { at_us, machine: format!("node{node}") });
+    if random.below(2) == 0 {
+        let back = random.between(at_us + 1, FAULTS_UNTIL_US);
+        faults.push(Fault::Restart { at_us: back, machine: format!("node{node}") });
+    }
+}
+
+/// Copies of messages, at all nodes: no failure, because a message counts once.
+fn duplication(random: &mut Stream) -> Fault {
+    let (from_us, until_us) = period(random);
+    Fault::Duplication {
+        from_us,
+        until_us,
+        probability: 0.2,
+        delay_us: random.between(1, 8),
+        machine: None,
+        direction: LinkDirection::Both,
+    }
+}
+
+/// Which runs to make.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// Nodes of each cluster, 2 to 8.
+    pub nodes: usize,
+    /// One run for each seed.
+    pub seeds: std::ops::RangeInclusive<u64>,
+    /// What fails.
+    pub faults: FaultClass,
+    /// Instances in flight.
+    pub window: u64,
+    /// Which engine.
+    pub nic: NicModel,
+    /// What the engines serve.
+    pub service: Service,
+    /// A bug to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub planted_bug: Option<weft_rounds::PlantedBug>,
+}
+
+/// What came of a campaign.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CampaignResult {
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// Which engine: `soft` or `rtl`.
+    pub nic: NicModel,
+    /// Nodes of each cluster.
+    pub nodes: u32,
+    /// Failing nodes that the cluster tolerates.
+    pub tolerated: u32,
+    /// Instances in flight.
+    pub window: u64,
+    /// The first seed.
+    pub seed: u64,
+    /// Runs made.
+    pub seeds_run: u64,
+    /// Of these, with more failing nodes than are tolerated: only agreement, and that no node hangs, is asked of them.
+    pub seeds_beyond: u64,
+    /// Rounds of all nodes.
+    pub rounds: u64,
+    /// Proposals decided, each counted once.
+    pub decided: u64,
+    /// Operations of clients on the register.
+    pub operations: u64,
+    /// Times that a node has fenced itself: all of them nodes that fail, or in runs with too many of these.
+    pub fences: u64,
+    /// Changes of the members, summed over the nodes that run in the end.
+    pub epochs: u64,
+    /// Faults injected, by kind.
+    pub faults: BTreeMap<String, u64>,
+    /// `agree`, `linearizable` or `violation`.
+    pub checked: &'static str,
+    /// How many runs went wrong.
+    pub violations_found: u64,
+    /// What went wrong, at most the first 20.
+    pub violations: Vec<CampaignViolation>,
+    /// A hash over the log hashes of all runs, in order.
+    pub log_hash: String,
+}
+
+/// A run that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CampaignViolation {
+    /// Its seed.
+    pub seed: u64,
+    /// Nodes that fail in it.
+    pub faulty: Vec<usize>,
+    /// What is wrong, in words.
+    pub what: String,
+    /// The command that repeats the run.
+    pub replay: String,
+}
+
+/// What came of one seed.
+struct SeedResult {
+    rounds: u64,
+    decided: u64,
+    operations: u64,
+    fences: u64,
+    epochs: u64,
+    faults: Vec<(&'static str, u64)>,
+    wrong: Vec<String>,
+    log_hash: String,
+}
+
+impl Campaign {
+    /// Runs it; `progress` is told how many seeds are done. `replay` names the command that repeats one seed.
+    pub fn run(&self, replay: impl Fn(u64) -> String, mut progress: impl FnMut(u64)) -> CampaignResult {
+        let mut result = CampaignResult {
+            world: "sim",
+            nic: self.nic,
+            nodes: self.nodes as u32,
+            tolerated: Quorums::tolerated(self.nodes) as u32,
+            window: self.window,
+            seed: *self.seeds.start(),
+            ..CampaignResult::default()
+        };
+        let mut hashes = Vec::new();
+        for seed in self.seeds.clone() {
+            let schedule = Schedule::random(seed, self.nodes, self.faults);
+            let run = self.run_seed(seed, &schedule);
+            result.seeds_run += 1;
+            result.seeds_beyond += u64::from(schedule.beyond);
+            result.rounds += run.rounds;
+            result.decided += run.decided;
+            result.operations += run.operations;
+            result.fences += run.fences;
+            result.epochs += run.epochs;
+            for (kind, count) in run.faults {
+                *result.faults.entry(kind.to_owned()).or_insert(0) += count;
+            }
+            if !run.wrong.is_empty() {
+                result.violations_found += 1;
+                if result.violations.len() < DESCRIBED_MAX {
+                    let what = run.wrong.join("\n");
+                    result.violations.push(CampaignViolation {
+                        seed,
+                        faulty: schedule.faulty,
+                        what,
+                        replay: replay(seed),
+                    });
+                }
+            }
+            hashes.extend_from_slice(run.log_hash.as_bytes());
+            progress(result.seeds_run);
+        }
+        result.checked = match (result.violations_found, self.service) {
+            (0, Service::Streams) => "agree",
+            (0, Service::Register) => "linearizable",
+            _ => "violation",
+        };
+        result.log_hash = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&hashes));
+        result
+    }
+
+    fn run_seed(&self, seed: u64, schedule: &Schedule) -> SeedResult {
+        let network = NetworkProfile::DETPU;
+        let load = HostLoad { batch: Batch { value_bytes: 64, values: 1 }, outstanding: 8 };
+        let parameters =
+            parameters_for(&CostProfile::FPGA, &network, self.window, period_of(self.nodes), PROPOSAL_BYTES);
+        #[cfg(feature = "planted-bugs")]
+        let parameters = weft_rounds::Parameters { planted_bug: self.planted_bug, ..parameters };
+        let parameters = ClusterParameters {
+            nodes: self.nodes,
+            network,
+            drift_ppm: DRIFT_PPM,
+            load: (self.service == Service::Streams).then_some(load),
+            engine: EngineParameters { service: self.service, parameters },
+            seed,
+            plan: schedule.plan.clone(),
+        };
+        let mut cluster = Cluster::new(&parameters).expect("the plan names nodes");
+        let begin = Instant::ZERO + Duration::from_us(FAULTS_FROM_US);
+        cluster.run_until(schedule.plan.ends_at().max(begin) + MEMBER_WITHIN);
+        // Before the proposals end: who stands still now does so for good.
+        let mut wrong = Judgement { cluster: &cluster, schedule }.progress();
+        cluster.end_load();
+        cluster.run_for(DECIDED_WITHIN);
+        wrong.extend(Judgement { cluster: &cluster, schedule }.outcome());
+        wrong.extend(Judgement { cluster: &cluster, schedule }.register());
+        if !cluster.world.traffic().is_conserved() {
+            wrong.push("the simulator lost count of frames".to_owned());
+        }
+        let books = cluster.books.borrow();
+        SeedResult {
+            rounds: cluster.sum("rounds"),
+            decided: books.agreement.entries(),
+            operations: cluster.clients().map_or(0, |clients| clients.history().len() as u64),
+            fences: cluster.sum("fenced"),
+            epochs: cluster.sum("epochs"),
+            faults: cluster.world.fault_counts().entries().to_vec(),
+            wrong,
+            log_hash: cluster.world.log_hash().to_string(),
+        }
+    }
+}
+
+impl CampaignResult {
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+}
+
+/// What a run must be like, by what has failed in it.
+struct Judgement<'a> {
+    cluster: &'a Cluster,
+    schedule: &'a Schedule,
+}
+
+impl Judgement<'_> {
+    fn nodes(&self) -> std::ops::Range<usize> {
+        0..self.cluster.books.borrow().nodes.len()
+    }
+
+    /// Nodes of which everything is asked.
+    fn correct(&self) -> Vec<usize> {
+        let faulty = |node: &usize| self.schedule.beyond || self.schedule.faulty.contains(node);
+        self.nodes().filter(|node| !faulty(node)).collect()
+    }
+
+    /// Nobody stands still without saying so, and all who came back are members.
+    fn progress(&self) -> Vec<String> {
+        let books = self.cluster.books.borrow();
+        let mut wrong = Vec::new();
+        for node in self.nodes().filter(|&node| self.cluster.is_up(node)) {
+            let known = &books.nodes[node];
+            let since = self.cluster.local_now(node).saturating_since(known.decided_at);
+            match known.state {
+                EngineState::Full if since > STILL_AFTER && self.cluster.clients().is_none() => wrong
+                    .push(format!("node{node} runs, is not fenced, and was told of no decision for {since}")),
+                EngineState::Joining { .. } if !self.schedule.beyond => {
+                    wrong.push(format!(
+                        "node{node} came back and is no member {MEMBER_WITHIN} after the last fault"
+                    ));
+                }
+                _ => {}
+            }
+        }
+        if let Some(clients) = self.cluster.clients()
+            && !self.schedule.beyond
+        {
+            let since = self.cluster.world.now().saturating_since(clients.answered_at());
+            if since > STILL_AFTER {
+                wrong.push(format!("no client of the register was answered for {since}"));
+            }
+        }
+        wrong
+    }
+
+    /// Whether one register could have answered as the replicated one did.
+    fn register(&self) -> Vec<String> {
+        let Some(clients) = self.cluster.clients() else { return Vec::new() };
+        let report = weft_check::check(&clients.history(), &Options::default());
+        let mut wrong: Vec<String> = report.violations.iter().map(ToString::to_string).collect();
+        if report.lost_acknowledged_writes > 0 {
+            wrong.push(format!("{} acknowledged writes are lost", report.lost_acknowledged_writes));
+        }
+        if report.verdict == Verdict::Undecided {
+            wrong.push("the check of the register gave up".to_owned());
+        }
+        wrong
+    }
+
+    /// All agree, and those who have not failed have decided everything.
+    fn outcome(&self) -> Vec<String> {
+        let books = self.cluster.books.borrow();
+        let mut wrong: Vec<String> =
+            books.agreement.disagreements().iter().map(ToString::to_string).collect();
+        let entries = books.agreement.entries();
+        for node in self.correct() {
+            let known = &books.nodes[node];
+            if known.state != EngineState::Full {
+                let phase = match known.phase {
+                    Some(Phase::Fenced) => "has fenced itself",
+                    Some(Phase::Left) => "was removed",
+                    _ => "does not run",
+                };
+                wrong.push(format!("node{node}, which has not failed, {phase} (round {})", known.round));
+                continue;
+            }
+            let position = books.agreement.position(node).unwrap_or(0);
+            if position != entries {
+                wrong.push(format!(
+                    "node{node}, which has not failed, decided {position} entries of {entries}"
+                ));
+            }
+            let lost = books.agreement.undecided(node) + books.agreement.passed_over(node);
+            if lost + known.dropped > 0 {
+                wrong.push(format!("{lost} proposals of node{node}, which has not failed, were not decided"));
+            }
+        }
+        wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether every fault is at a node that fails, or at a link of one.
+    fn touches(fault: &Fault, faulty: &[usize]) -> bool {
+        let fails = |name: &String| faulty.iter().any(|node| *name == format!("node{node}"));
+        match fault {
+            Fault::Loss { machine, .. }
+            | Fault::Reordering { machine, .. }
+            | Fault::Corruption { machine, .. }
+            | Fault::SlowLink { machine, .. } => machine.as_ref().is_some_and(fails),
+            Fault::OneWayCut { from, to, .. } => fails(from) || fails(to),
+            Fault::Crash { machine, .. } | Fault::Restart { machine, .. } | Fault::Pause { machine, .. } => {
+                fails(machine)
+            }
+            Fault::Duplication { .. } => true,
+            Fault::Partition { .. } => false,
+        }
+    }
+
+    #[test]
+    fn schedules_strike_only_who_fails_and_as_many_as_they_say() {
+        let mut kinds = std::collections::BTreeSet::new();
+        for nodes in 2..=8 {
+            let tolerated = (nodes - 1) / 2;
+            for seed in 0..200 {
+                for class in FaultClass::ALL {
+                    let schedule = Schedule::random(seed, nodes, class);
+                    assert_eq!(schedule.plan.check(), Ok(()));
+                    assert_eq!(schedule.beyond, schedule.faulty.len() > tolerated, "{schedule:?}");
+                    assert!(
+                        schedule.plan.faults.iter().all(|fault| touches(fault, &schedule.faulty)),
+                        "{schedule:?}"
+                    );
+                    assert!(
+                        schedule.plan.ends_at() <= Instant::ZERO + Duration::from_us(FAULTS_UNTIL_US + 20)
+                    );
+                    assert_eq!(schedule, Schedule::random(seed, nodes, class));
+                    kinds.extend(schedule.plan.faults.iter().map(|fault| fault.kind().name()));
+                }
+            }
+        }
+        assert_eq!(kinds.len(), 8, "all but partitions: {kinds:?}");
+    }
+}

@@ -1,0 +1,113 @@
+//! The engines of a cluster, and what they are built with.
+
+use std::fmt;
+use std::str::FromStr;
+
+use weft_rounds::{Ckc, Parameters, Register, Rounds};
+use weft_sim::{CostProfile, NetworkProfile};
+use weft_time::{Duration, Instant};
+use weft_waist::{Engine, EngineStatus, Event, Io};
+
+use super::cluster::{CYCLE, one_way};
+
+/// What engines serve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Service {
+    /// A stream of proposals and one of decisions.
+    #[default]
+    Streams,
+    /// A register, whose every operation goes through the order.
+    Register,
+}
+
+impl Service {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Streams, Self::Register];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Streams => "streams",
+            Self::Register => "register",
+        }
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Service {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|service| service.name() == text);
+        known.ok_or_else(|| format!("there is no service `{text}`; choose streams or register"))
+    }
+}
+
+/// What all engines of a cluster are built with.
+#[derive(Clone, Debug)]
+pub(super) struct EngineParameters {
+    pub(super) service: Service,
+    pub(super) parameters: Parameters,
+}
+
+impl EngineParameters {
+    /// An engine that was told nothing yet.
+    pub(super) fn build(&self) -> NodeEngine {
+        match self.service {
+            Service::Streams => NodeEngine::Streams(Rounds::new(self.parameters.clone())),
+            Service::Register => NodeEngine::Register(Rounds::new(self.parameters.clone())),
+        }
+    }
+}
+
+/// An engine of a node.
+#[expect(clippy::large_enum_variant, reason = "a cluster has at most eight")]
+pub(super) enum NodeEngine {
+    /// In software.
+    Streams(Rounds<Ckc>),
+    /// In software, with the register on top.
+    Register(Rounds<Ckc, Register>),
+}
+
+impl Engine for NodeEngine {
+    fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
+        match self {
+            Self::Streams(engine) => engine.handle(now, event, io),
+            Self::Register(engine) => engine.handle(now, event, io),
+        }
+    }
+
+    fn status(&self) -> EngineStatus {
+        match self {
+            Self::Streams(engine) => engine.status(),
+            Self::Register(engine) => engine.status(),
+        }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        match self {
+            Self::Streams(engine) => engine.counters(),
+            Self::Register(engine) => engine.counters(),
+        }
+    }
+}
+
+/// The parameters of engines on cards of this profile and on this network, with proposals of at most so many bytes.
+pub(super) fn parameters_for(
+    profile: &CostProfile,
+    network: &NetworkProfile,
+    window: u64,
+    period: Duration,
+    proposal_bytes: usize,
+) -> Parameters {
+    let sizes = Parameters { window, period, value_bytes: proposal_bytes.max(8), ..Parameters::default() };
+    // What engines say at least in a round: head and records.
+    let least = if window == 4 { 64 } else { 128 };
+    let one_way = one_way(profile, network, least).min(period - CYCLE);
+    Parameters { one_way, silence: 4 * window, ..sizes }
+}

@@ -1,0 +1,278 @@
+//! How fast rounds can be: the lowest stable period, what is decided at it, and what happens below it.
+
+use serde::Serialize;
+use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
+use weft_time::Duration;
+use weft_waist::EngineState;
+
+use super::cluster::{CYCLE, Cluster, ClusterParameters};
+use super::engines::{EngineParameters, Service, parameters_for};
+use super::host::HostLoad;
+use super::values::Batch;
+use crate::histogram::Summary;
+use crate::rdma::NicModel;
+
+/// Rounds before the measurement: the cluster is founded and the first proposals are decided.
+const WARM_UP_ROUNDS: u64 = 50;
+/// Rounds of one try in the search for the lowest stable period: long enough for clocks that drift by 50 millionths to part by more
+/// than a message takes.
+const SEARCH_ROUNDS: u64 = 50_000;
+/// Rounds at each period below the lowest stable one.
+const BELOW_ROUNDS: u64 = 20_000;
+/// How far below, in cycles.
+const BELOW_CYCLES: [u64; 5] = [1, 4, 16, 64, 128];
+/// A run is watched in slices of so many rounds.
+const SLICE_ROUNDS: u64 = 1_000;
+/// Proposals that a node waits for at a time: as many as engines queue, so that every round has one, also when a round is much
+/// shorter than the way to the host and back.
+const OUTSTANDING: usize = 16;
+/// Rounds of the run in which a node waits for one proposal at a time: its latency has no queue in it.
+const LATENCY_ROUNDS: u64 = 5_000;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct RoundsBench {
+    /// Which engine.
+    pub nic: NicModel,
+    /// Nodes, 2 to 8.
+    pub nodes: usize,
+    /// What a proposal holds. Every node proposes one in every round.
+    pub batch: Batch,
+    /// What lies between the cards.
+    pub network: NetworkProfile,
+    /// Instances in flight, 4 or 8.
+    pub window: u64,
+    /// The round period; nothing: the lowest stable one is searched.
+    pub period: Option<Duration>,
+    /// Rounds of the measurement.
+    pub rounds: u64,
+    /// Clocks gain or lose up to this, in millionths.
+    pub drift_ppm: u32,
+    /// Decides clocks, delays and values.
+    pub seed: u64,
+}
+
+/// What came of a run at one period.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PeriodResult {
+    /// The period.
+    pub period_ns: u64,
+    /// Rounds that every node has run.
+    pub rounds: u64,
+    /// Whether no message was late, no member unheard, and nobody fenced.
+    pub stable: bool,
+    /// Messages that came after their round.
+    pub late_messages: u64,
+    /// Members that were not heard in a round.
+    pub unheard: u64,
+    /// Nodes that have fenced themselves.
+    pub nodes_fenced: u64,
+    /// Nodes that say so when asked: all that have fenced themselves must.
+    pub nodes_that_say_so: u64,
+    /// Nodes that were removed by the others.
+    pub nodes_removed: u64,
+    /// Rounds that were shortened to follow faster clocks, over all nodes.
+    pub rounds_trimmed: u64,
+    /// Disagreements between the logs of any two nodes, or with what was proposed.
+    pub disagreements: u64,
+    /// Proposals decided, each counted once.
+    pub decided: u64,
+    /// Virtual time of the measurement.
+    pub virtual_ns: u64,
+    /// From a host's proposal to the answer that it is decided, with PCIe both ways, the queue and the wait for a round.
+    #[serde(skip)]
+    pub(super) latency: Summary,
+    /// A hash of everything that happened.
+    pub log_hash: String,
+}
+
+impl PeriodResult {
+    /// Decided proposals per second of virtual time.
+    pub fn proposals_per_s(&self) -> f64 {
+        if self.virtual_ns == 0 { 0.0 } else { self.decided as f64 * 1e9 / self.virtual_ns as f64 }
+    }
+}
+
+impl RoundsBench {
+    /// The lowest stable period by bisection, and runs at periods just below it. `progress` is told what is tried.
+    pub(super) fn search(&self, mut progress: impl FnMut(&PeriodResult)) -> Duration {
+        let tried = Self { rounds: SEARCH_ROUNDS.min(self.rounds), ..self.clone() };
+        let mut stable = |cycles: u64| {
+            let result = tried.run_at(CYCLE * cycles, true);
+            progress(&result);
+            result.stable
+        };
+        let least = self.least_one_way().as_ps() / CYCLE.as_ps();
+        let (mut low, mut high) = (least, 2 * least.max(64));
+        while !stable(high) {
+            (low, high) = (high, 2 * high);
+        }
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            if stable(middle) { high = middle } else { low = middle }
+        }
+        CYCLE * high
+    }
+
+    /// Runs below a period that is stable.
+    pub(super) fn below(&self, period: Duration) -> Vec<PeriodResult> {
+        let short = Self { rounds: BELOW_ROUNDS, ..self.clone() };
+        let least = self.least_one_way();
+        let periods =
+            BELOW_CYCLES.iter().map(|&cycles| period.as_ps().saturating_sub(CYCLE.as_ps() * cycles));
+        let periods = periods.map(Duration::from_ps).filter(|&period| period > least);
+        periods.map(|period| short.run_at(period, false)).collect()
+    }
+
+    fn least_one_way(&self) -> Duration {
+        parameters_for(&CostProfile::FPGA, &self.network, self.window, Duration::from_ms(1), 8).one_way
+    }
+
+    /// From a host's proposal to the answer that it is decided, at this period, one proposal of a node at a time.
+    pub(super) fn latency(&self, period: Duration) -> Summary {
+        Self { rounds: LATENCY_ROUNDS, ..self.clone() }.run_with(period, 1, false).latency
+    }
+
+    /// Runs with rounds of `period`; if `until_unstable`, no further than to the first slice with a drop-out.
+    pub(super) fn run_at(&self, period: Duration, until_unstable: bool) -> PeriodResult {
+        self.run_with(period, OUTSTANDING, until_unstable)
+    }
+
+    fn run_with(&self, period: Duration, outstanding: usize, until_unstable: bool) -> PeriodResult {
+        let engine =
+            parameters_for(&CostProfile::FPGA, &self.network, self.window, period, self.batch.bytes());
+        let parameters = ClusterParameters {
+            nodes: self.nodes,
+            network: self.network,
+            drift_ppm: self.drift_ppm,
+            load: Some(HostLoad { batch: self.batch, outstanding }),
+            engine: EngineParameters { service: Service::Streams, parameters: engine },
+            seed: self.seed,
+            plan: FaultPlan::default(),
+        };
+        let cluster = Cluster::new(&parameters);
+        Run { cluster: cluster.expect("an empty plan fits"), period, nodes: self.nodes }
+            .measure(self.rounds, until_unstable)
+    }
+}
+
+/// One run at one period.
+struct Run {
+    cluster: Cluster,
+    period: Duration,
+    nodes: usize,
+}
+
+impl Run {
+    fn measure(mut self, rounds: u64, until_unstable: bool) -> PeriodResult {
+        // Founding takes some time that has nothing to do with the period.
+        self.cluster.run_for(Duration::from_us(50) + self.period * WARM_UP_ROUNDS);
+        let begin = self.cluster.world.now();
+        let (first, entries) = (self.rounds(), self.cluster.books.borrow().agreement.entries());
+        self.cluster.books.borrow_mut().latencies = Default::default();
+        let mut done = 0;
+        while done < rounds {
+            let slice = SLICE_ROUNDS.min(rounds - done);
+            self.cluster.run_for(self.period * slice);
+            done = self.rounds() - first;
+            let troubled = self.cluster.sum("late") + self.cluster.sum("fenced") > 0;
+            if troubled && until_unstable || self.stopped() == self.nodes as u64 || done == 0 {
+                break;
+            }
+        }
+        let end = self.cluster.world.now();
+        // What was asked of stopped nodes is answered.
+        let decided = self.cluster.books.borrow().agreement.entries() - entries;
+        self.cluster.run_for(Duration::from_us(20));
+        let cluster = &self.cluster;
+        let books = cluster.books.borrow();
+        let phases = |wanted| {
+            books
+                .nodes
+                .iter()
+                .filter(|node| node.state == EngineState::Lost && node.phase == Some(wanted))
+                .count() as u64
+        };
+        let (late, unheard) = (cluster.sum("late"), cluster.sum("unheard"));
+        let stopped = self.stopped();
+        PeriodResult {
+            period_ns: self.period.as_ns(),
+            rounds: self.rounds(),
+            stable: late + unheard + stopped == 0 && done > 0,
+            late_messages: late,
+            unheard,
+            nodes_fenced: cluster.sum("fenced"),
+            nodes_that_say_so: phases(weft_rounds::message::Phase::Fenced),
+            nodes_removed: phases(weft_rounds::message::Phase::Left),
+            rounds_trimmed: cluster.sum("trimmed"),
+            disagreements: books.agreement.disagreements_found(),
+            decided,
+            virtual_ns: (end - begin).as_ns(),
+            latency: books.latencies.summary(),
+            log_hash: cluster.world.log_hash().to_string(),
+        }
+    }
+
+    /// Rounds that every node has run.
+    fn rounds(&self) -> u64 {
+        (0..self.nodes).filter_map(|node| self.cluster.counter(node, "rounds")).min().unwrap_or(0)
+    }
+
+    /// Nodes that have stopped.
+    fn stopped(&self) -> u64 {
+        let books = self.cluster.books.borrow();
+        books.nodes.iter().filter(|node| node.state == EngineState::Lost).count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bench(network: NetworkProfile) -> RoundsBench {
+        RoundsBench {
+            nic: NicModel::Soft,
+            nodes: 3,
+            batch: Batch { value_bytes: 64, values: 1 },
+            network,
+            window: 4,
+            period: None,
+            rounds: 2_000,
+            drift_ppm: super::super::DRIFT_PPM,
+            seed: 7,
+        }
+    }
+
+    /// What three nodes decide if each proposes in every round.
+    fn full(result: &PeriodResult) -> u64 {
+        3 * result.virtual_ns / result.period_ns
+    }
+
+    #[test]
+    fn three_nodes_are_stable_at_two_microseconds_and_decide_one_proposal_each_a_round() {
+        let result = bench(NetworkProfile::DETPU).run_at(Duration::from_us(2), false);
+        assert!(result.stable && result.disagreements == 0, "{result:?}");
+        assert!(result.decided.abs_diff(full(&result)) < 20, "{result:?}");
+        assert!(result.rounds_trimmed > 0, "clocks drift: {result:?}");
+    }
+
+    #[test]
+    fn a_period_that_is_too_short_fences_and_says_so_and_nobody_disagrees() {
+        let bench = bench(NetworkProfile::DETPU);
+        let period = bench.search(|_| {});
+        assert!(period <= Duration::from_us(2), "{period}");
+        let below = bench.below(period);
+        assert!(below.iter().all(|result| result.disagreements == 0), "{below:?}");
+        let last = below.last().unwrap();
+        assert!(last.nodes_fenced == 3 && last.nodes_that_say_so == 3, "{last:?}");
+    }
+
+    #[test]
+    fn without_a_network_rounds_are_shorter_and_still_full() {
+        let bench = bench(NetworkProfile::ZERO);
+        let period = bench.search(|_| {});
+        assert!(period < Duration::from_us(1), "{period}");
+        let result = bench.run_at(period, false);
+        assert!(result.decided.abs_diff(full(&result)) < 200, "{result:?}");
+    }
+}

@@ -1,0 +1,26 @@
+//! Synchronous rounds and their consensus: stability, throughput, fault campaigns.
+
+mod campaign;
+mod cluster;
+mod engines;
+mod host;
+mod measure;
+pub mod paper;
+mod register;
+mod result;
+mod values;
+
+pub use campaign::{
+    Campaign, CampaignResult, CampaignViolation, DECIDED_WITHIN, FaultClass, MEMBER_WITHIN, Schedule,
+};
+pub use engines::Service;
+pub use host::HostLoad;
+pub use measure::{PeriodResult, RoundsBench};
+pub use result::RoundsResult;
+pub use values::Batch;
+
+/// The most bytes of a proposal: with the longest head it fills a datagram.
+pub const PROPOSAL_BYTES_MAX: usize = 1_320;
+
+/// Clocks gain or lose up to this, in millionths: what crystal oscillators of network cards are allowed.
+pub const DRIFT_PPM: u32 = 50;

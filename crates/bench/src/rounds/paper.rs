@@ -1,0 +1,97 @@
+//! What others have measured or projected.
+
+use serde::Serialize;
+
+/// A published figure of replication in cards.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Anchor {
+    /// Whose.
+    pub system: &'static str,
+    /// What was measured, and under what.
+    pub what: &'static str,
+    /// Bytes of a value.
+    pub value_bytes: u32,
+    /// Values decided in a second.
+    pub values_per_s: f64,
+    /// Bits of values decided in a second.
+    pub bits_per_s: f64,
+    /// Where it is said.
+    pub source: &'static str,
+}
+
+/// The round period at which the thesis' consensus was stable, nanoseconds: 960 cycles of 300 MHz.
+pub const STABLE_PERIOD_NS: u64 = 3_200;
+
+/// Its cycles: a round change, a change of the instance, a packet, and the lowest stable period without a network.
+pub const ROUND_CYCLES: u64 = 4;
+/// See [`ROUND_CYCLES`].
+pub const INSTANCE_CYCLES: u64 = 11;
+/// See [`ROUND_CYCLES`].
+pub const PACKET_CYCLES: u64 = 2;
+/// See [`ROUND_CYCLES`].
+pub const MIN_ROUND_PERIOD_CYCLES: u64 = 40;
+
+/// The anchors. What is decided counts once, whatever the number of replicas.
+pub const ANCHORS: [Anchor; 6] = [
+    Anchor {
+        system: "detPU CKC",
+        what: "measured, 3 nodes, 156.25 kHz instances of 3 values",
+        value_bytes: 64,
+        values_per_s: 468_750.0,
+        bits_per_s: 240e6,
+        source: "detPU 5.2.3",
+    },
+    Anchor {
+        system: "detPU CKC",
+        what: "computed for longer values",
+        value_bytes: 448,
+        values_per_s: 468_750.0,
+        bits_per_s: 1.68e9,
+        source: "detPU 5.2.3",
+    },
+    Anchor {
+        system: "detPU CKC",
+        what: "projected, 13 replicas of the core without a common order",
+        value_bytes: 448,
+        values_per_s: 13.0 * 468_750.0,
+        bits_per_s: 21.84e9,
+        source: "detPU 5.2.3",
+    },
+    Anchor {
+        system: "Waverunner",
+        what: "measured, 3 nodes",
+        value_bytes: 50,
+        values_per_s: 26e6,
+        bits_per_s: 10.4e9,
+        source: "detPU 5.2.4",
+    },
+    Anchor {
+        system: "Consensus in a Box",
+        what: "measured, direct links of 10 Gb/s",
+        value_bytes: 32,
+        values_per_s: 4e6,
+        bits_per_s: 4e6 * 32.0 * 8.0,
+        source: "detPU 5.2.4",
+    },
+    Anchor {
+        system: "Consensus in a Box",
+        what: "measured, direct links of 10 Gb/s",
+        value_bytes: 256,
+        values_per_s: 1.4e6,
+        bits_per_s: 2.9e9,
+        source: "detPU 5.2.4",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_of_values_and_of_bits_agree() {
+        for anchor in ANCHORS {
+            let bits = anchor.values_per_s * f64::from(anchor.value_bytes) * 8.0;
+            assert!((bits / anchor.bits_per_s - 1.0).abs() < 0.02, "{anchor:?}: {bits}");
+        }
+    }
+}

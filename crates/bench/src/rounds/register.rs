@@ -1,0 +1,242 @@
+//! Clients of the replicated register, on a machine of their own: they read, write and compare-and-set it, and record what
+//! they asked and were told.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use weft_check::{Action, History, Operation, Outcome, Reply};
+use weft_kv::{Client, ClientParameters, ReadPolicy, Task};
+use weft_nic::Egress;
+use weft_sim::{Machine, Stream};
+use weft_time::{Duration, Instant};
+use weft_waist::{NodeId, NodeSet};
+use weft_wire::datagram::{self, Datagram};
+use weft_wire::ethernet::MacAddress;
+use weft_wire::frame::{self, Endpoint, Flow, Frame};
+
+use super::cluster::{self, DATAGRAM_BYTES};
+use super::host::ROUNDS_SLOT;
+use crate::workload::{MIN_VALUE_BYTES, fill_value, fingerprint};
+
+/// The UDP port of the clients.
+const PORT: u16 = 5_000;
+/// How many there are.
+const CLIENTS: u64 = 6;
+/// Bytes of what they write.
+const VALUE_BYTES: usize = 24;
+/// How long they wait for an answer before they ask again, at first and at most.
+const TIMEOUT: Duration = Duration::from_us(40);
+const TIMEOUT_MAX: Duration = Duration::from_us(160);
+/// When they give up; the request may have had an effect.
+const GIVE_UP: Duration = Duration::from_us(600);
+
+pub(super) const HARDWARE: MacAddress = MacAddress([2, 0, 0, 0, 1, 0]);
+pub(super) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
+
+/// A client and what it waits for.
+struct Slot {
+    client: Client,
+    job: Option<(Instant, Action)>,
+    /// The version that it has seen last, to compare with.
+    seen: u64,
+}
+
+/// The machine.
+pub(super) struct RegisterClients {
+    slots: Vec<Slot>,
+    random: Stream,
+    asking: bool,
+    begin: Instant,
+    values: u64,
+    ready: VecDeque<usize>,
+    egress: Egress,
+    payload: Vec<u8>,
+    history: History,
+    answered_at: Instant,
+}
+
+impl RegisterClients {
+    /// Clients that begin to ask at `begin`.
+    pub(super) fn new(nodes: usize, seed: u64, begin: Instant) -> Self {
+        let client = |id| {
+            Client::new(ClientParameters {
+                key_bytes: 0,
+                reads: ReadPolicy::AnyReplica,
+                timeout: TIMEOUT,
+                timeout_max: TIMEOUT_MAX,
+                pause: TIMEOUT / 4,
+                give_up: GIVE_UP,
+                ..ClientParameters::new(id, NodeSet::first(nodes))
+            })
+        };
+        Self {
+            slots: (1..=CLIENTS).map(|id| Slot { client: client(id), job: None, seen: 0 }).collect(),
+            random: Stream::new(seed, "register clients", 0),
+            asking: true,
+            begin,
+            values: 0,
+            ready: VecDeque::new(),
+            egress: Egress::new(DATAGRAM_BYTES),
+            payload: Vec::new(),
+            history: History::new(),
+            answered_at: begin,
+        }
+    }
+
+    /// What was asked and told so far. What was not answered yet is there without a reply.
+    pub(super) fn history(&self) -> History {
+        let mut history = self.history.clone();
+        for (index, slot) in self.slots.iter().enumerate() {
+            if let Some((invoked, action)) = slot.job {
+                record(&mut history, index, invoked, action, None);
+            }
+        }
+        history
+    }
+
+    /// When the last answer has come.
+    pub(super) fn answered_at(&self) -> Instant {
+        self.answered_at
+    }
+
+    /// No client asks anything new from now on.
+    pub(super) fn stop(&mut self) {
+        self.asking = false;
+    }
+
+    /// Lets idle clients ask.
+    fn start(&mut self, now: Instant) {
+        for index in 0..self.slots.len() {
+            if self.slots[index].job.is_some() || !self.asking || now < self.begin {
+                continue;
+            }
+            let mut value = [0; VALUE_BYTES];
+            self.values += 1;
+            fill_value(self.values, &mut value);
+            let value_id = fingerprint(&value);
+            let slot = &mut self.slots[index];
+            let (task, action) = match self.random.below(10) {
+                0..4 => (Task::Get { key: &[] }, Action::Get),
+                4..7 => (Task::Put { key: &[], value: &value }, Action::Put { value: value_id }),
+                7..9 => (
+                    Task::CompareAndSet { key: &[], expected: slot.seen, value: &value },
+                    Action::CompareAndSet { expected: slot.seen, value: value_id },
+                ),
+                _ => (Task::Delete { key: &[] }, Action::Delete),
+            };
+            slot.client.start(now, task).expect("a client asks one thing at a time");
+            slot.job = Some((now, action));
+            self.ready.push_back(index);
+        }
+    }
+
+    fn complete(&mut self, now: Instant, index: usize, outcome: weft_kv::Outcome<'_>) {
+        let slot = &mut self.slots[index];
+        let (invoked, action) = slot.job.take().expect("it was asked");
+        let outcome = recorded(action, outcome);
+        if let Some(
+            Outcome::Found { version, .. } | Outcome::Written { version } | Outcome::Mismatch { version },
+        ) = outcome
+        {
+            slot.seen = version;
+        }
+        if outcome.is_some() {
+            self.answered_at = now;
+        }
+        let reply = outcome.map(|outcome| Reply { returned_ns: now.as_ns(), outcome });
+        record(&mut self.history, index, invoked, action, reply);
+    }
+}
+
+fn record(history: &mut History, client: usize, invoked: Instant, action: Action, reply: Option<Reply>) {
+    let operation = Operation { client: client as u32, key: b"", invoked_ns: invoked.as_ns(), action, reply };
+    history.record(operation).expect("time runs forward");
+}
+
+/// What the history says of an outcome; nothing if nobody knows.
+fn recorded(action: Action, outcome: weft_kv::Outcome<'_>) -> Option<Outcome> {
+    Some(match outcome {
+        weft_kv::Outcome::Value { version, value } => Outcome::Found { version, value: fingerprint(value) },
+        weft_kv::Outcome::Done { version } if action == Action::Delete => Outcome::Deleted { version },
+        weft_kv::Outcome::Done { version } => Outcome::Written { version },
+        weft_kv::Outcome::NotFound => Outcome::NotFound,
+        weft_kv::Outcome::Mismatch { version } => Outcome::Mismatch { version },
+        weft_kv::Outcome::TableFull | weft_kv::Outcome::SessionsFull | weft_kv::Outcome::BadRequest => {
+            Outcome::Refused
+        }
+        weft_kv::Outcome::Unknown => return None,
+    })
+}
+
+impl Machine for RegisterClients {
+    fn receive(&mut self, now: Instant, bytes: &[u8]) {
+        if let Ok(Frame::Udp { udp, payload, .. }) = Frame::parse(bytes)
+            && udp.destination_port == PORT
+            && let Ok(datagram) = Datagram::parse(payload)
+        {
+            for message in datagram.messages().filter(|message| message.engine == ROUNDS_SLOT) {
+                // Every reply names its client.
+                let Ok(reply) = weft_kv::message::Reply::parse(message.payload) else { continue };
+                let Some(index) = self.slots.iter().position(|slot| slot.client.id() == reply.client) else {
+                    continue;
+                };
+                match self.slots[index].client.receive(now, message.kind, message.payload) {
+                    Ok(Some(completion)) => self.complete(now, index, completion.outcome),
+                    Ok(None) => self.ready.push_back(index),
+                    Err(_) => {}
+                }
+            }
+            self.start(now);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let idle = self.asking && self.slots.iter().any(|slot| slot.job.is_none());
+        let begin = idle.then_some(self.begin);
+        self.slots.iter().filter_map(|slot| slot.client.next_deadline()).chain(begin).min()
+    }
+
+    fn wake(&mut self, now: Instant) {
+        for index in 0..self.slots.len() {
+            while let Some(completion) = self.slots[index].client.handle_deadline(now) {
+                self.complete(now, index, completion.outcome);
+            }
+            self.ready.push_back(index);
+        }
+        self.start(now);
+    }
+
+    fn poll_frame(&mut self, out: &mut Vec<u8>) -> Option<Instant> {
+        while let Some(&index) = self.ready.front() {
+            match self.slots[index].client.poll_transmit(&mut self.payload) {
+                Some((node, kind)) => {
+                    let to = SocketAddrV4::new(cluster::address(node.index()), datagram::UDP_PORT);
+                    assert!(
+                        self.egress.push(to, ROUNDS_SLOT, kind, &self.payload),
+                        "a request fits into a datagram"
+                    );
+                    self.payload.clear();
+                }
+                None => {
+                    self.ready.pop_front();
+                }
+            }
+        }
+        let to = self.egress.poll(&mut self.payload)?;
+        let node = NodeId::new(usize::from(to.ip().octets()[3]) - 1).expect("clients ask nodes only");
+        let flow = Flow {
+            source: Endpoint { hardware: HARDWARE, address: ADDRESS, port: PORT },
+            destination: Endpoint {
+                hardware: cluster::hardware(node.index()),
+                address: *to.ip(),
+                port: datagram::UDP_PORT,
+            },
+            type_of_service: 0,
+        };
+        frame::emit_udp_frame(out, &flow, &self.payload);
+        self.payload.clear();
+        Some(Instant::ZERO)
+    }
+}
+
+const _: () = assert!(VALUE_BYTES >= MIN_VALUE_BYTES, "values are numbered");

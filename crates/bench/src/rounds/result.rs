@@ -1,0 +1,220 @@
+//! What a measurement of rounds says, to programs and to people.
+
+use serde::Serialize;
+use weft_sim::CostProfile;
+use weft_time::Duration;
+
+use super::measure::{PeriodResult, RoundsBench};
+use super::paper::{self, ANCHORS, Anchor};
+use crate::histogram::Summary;
+use crate::rdma::NicModel;
+use crate::table::{Column, Table, grouped, three_digits, time_with_unit, with_prefix};
+
+/// A measurement.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RoundsResult {
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// Which engine.
+    pub nic: NicModel,
+    /// What the times rest on.
+    pub basis: String,
+    /// Nodes.
+    pub nodes: u32,
+    /// Bytes of a value.
+    pub value_bytes: u32,
+    /// Values in a proposal.
+    pub values_per_proposal: u32,
+    /// What lies between the cards.
+    pub network: &'static str,
+    /// Instances in flight.
+    pub window: u64,
+    /// Clocks gain or lose up to this, in millionths.
+    pub clock_drift_ppm: u32,
+    /// Decides clocks, delays and values.
+    pub seed: u64,
+    /// The lowest period at which a run of [`RoundsResult::measured`]'s rounds was stable; nothing if the period was given.
+    pub min_round_period_ns: Option<u64>,
+    /// The same in cycles of 4 ns.
+    pub min_round_period_cycles: Option<u64>,
+    /// The run, through whole cards and hosts.
+    pub measured: PeriodResult,
+    /// From a host's proposal to the answer that it is decided, PCIe included, one proposal of a node at a time.
+    pub latency: Summary,
+    /// Runs at periods below the lowest stable one.
+    pub below: Vec<PeriodResult>,
+    /// Instances decided in a second: one begins in every round.
+    pub instances_per_s: f64,
+    /// Values decided in a second, each counted once.
+    pub decided_values_per_s: f64,
+    /// Their bits.
+    pub decided_bits_per_s: f64,
+    /// What others have measured.
+    pub anchors: Vec<Anchor>,
+    /// `agree`, or `violation`.
+    pub checked: &'static str,
+    /// The command that repeats it.
+    pub replay: String,
+}
+
+impl RoundsBench {
+    /// Measures; `progress` is told what was tried.
+    pub fn run(&self, replay: String, mut progress: impl FnMut(&PeriodResult)) -> RoundsResult {
+        let (measured, searched) = match self.period {
+            Some(period) => (self.run_at(period, false), None),
+            None => self.run_at_lowest(&mut progress),
+        };
+        let below = searched.map_or(Vec::new(), |period| self.below(period));
+        let agrees = below.iter().chain([&measured]).all(|run| run.disagreements == 0);
+        let proposals = measured.proposals_per_s();
+        let values = proposals * self.batch.values as f64;
+        RoundsResult {
+            world: "sim",
+            nic: self.nic,
+            basis: format!("cost profile `{}`: {}", CostProfile::FPGA.name, CostProfile::FPGA.basis),
+            nodes: self.nodes as u32,
+            value_bytes: self.batch.value_bytes as u32,
+            values_per_proposal: self.batch.values as u32,
+            network: self.network.name,
+            window: self.window,
+            clock_drift_ppm: self.drift_ppm,
+            seed: self.seed,
+            min_round_period_ns: searched.map(Duration::as_ns),
+            min_round_period_cycles: searched.map(|period| period.as_ns() / 4),
+            latency: self.latency(Duration::from_ns(measured.period_ns)),
+            below,
+            instances_per_s: proposals / self.nodes as f64,
+            decided_values_per_s: values,
+            decided_bits_per_s: values * self.batch.value_bytes as f64 * 8.0,
+            anchors: ANCHORS.to_vec(),
+            checked: if agrees { "agree" } else { "violation" },
+            measured,
+            replay,
+        }
+    }
+
+    /// The whole run at the lowest period at which it is stable. The search tries shorter runs; what they have not seen
+    /// raises the period cycle by cycle.
+    fn run_at_lowest(&self, progress: &mut impl FnMut(&PeriodResult)) -> (PeriodResult, Option<Duration>) {
+        let mut period = self.search(&mut *progress);
+        loop {
+            let result = self.run_at(period, true);
+            progress(&result);
+            if result.stable {
+                return (result, Some(period));
+            }
+            period += super::cluster::CYCLE;
+        }
+    }
+}
+
+impl RoundsResult {
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+
+    /// What people read. With `compare`, what others have measured stands beside it.
+    pub fn to_text(&self, compare: bool) -> String {
+        let mut table = Table::new([
+            Column::numbers("period", ""),
+            Column::numbers("rounds", ""),
+            Column::numbers("late", ""),
+            Column::numbers("unheard", ""),
+            Column::numbers("fenced", ""),
+            Column::numbers("say so", ""),
+            Column::numbers("disagreements", ""),
+            Column::numbers("decided values/s", ""),
+            Column::numbers("decided Gb/s", ""),
+        ]);
+        for run in [&self.measured].into_iter().chain(&self.below) {
+            let values = run.proposals_per_s() * f64::from(self.values_per_proposal);
+            table.row([
+                format!("{} ns", grouped(run.period_ns)),
+                grouped(run.rounds),
+                grouped(run.late_messages),
+                grouped(run.unheard),
+                grouped(run.nodes_fenced),
+                grouped(run.nodes_that_say_so),
+                grouped(run.disagreements),
+                with_prefix(values),
+                three_digits(values * f64::from(self.value_bytes) * 8.0 / 1e9),
+            ]);
+        }
+        let bound = match self.min_round_period_ns {
+            Some(ns) => format!(
+                "{} ns, the lowest at which {} rounds had no drop-out",
+                grouped(ns),
+                grouped(self.measured.rounds)
+            ),
+            None => format!("{} ns, as asked for", grouped(self.measured.period_ns)),
+        };
+        let mut text = format!(
+            "{table}\n  period      {bound}\n  proposals   one of each of {} nodes in every round: {} of {} bytes\n  \
+             network     {}, clocks up to {} ppm fast or slow\n  latency     p50 {}, p99 {} from a host's proposal to the answer that it is decided\n  \
+             card        {}; {}\n  log hash    {}\n  repeat      {}\n",
+            self.nodes,
+            if self.values_per_proposal == 1 {
+                "a value".to_owned()
+            } else {
+                format!("{} values", self.values_per_proposal)
+            },
+            self.value_bytes,
+            self.network,
+            self.clock_drift_ppm,
+            time_with_unit(self.latency.p50_ns),
+            time_with_unit(self.latency.p99_ns),
+            self.nic,
+            self.basis,
+            self.measured.log_hash,
+            self.replay
+        );
+        if compare {
+            text += &format!("\n{}", self.comparison());
+        }
+        text
+    }
+
+    fn comparison(&self) -> Table {
+        let mut table = Table::new([
+            Column::words("system"),
+            Column::words("what"),
+            Column::numbers("value bytes", ""),
+            Column::numbers("values/s", ""),
+            Column::numbers("Gb/s", ""),
+            Column::words("source"),
+        ]);
+        table.row([
+            "Weft".to_owned(),
+            format!(
+                "{}, {} nodes, {} network, period {} ns",
+                self.nic, self.nodes, self.network, self.measured.period_ns
+            ),
+            self.value_bytes.to_string(),
+            with_prefix(self.decided_values_per_s),
+            three_digits(self.decided_bits_per_s / 1e9),
+            "this run".to_owned(),
+        ]);
+        for anchor in &self.anchors {
+            table.row([
+                anchor.system.to_owned(),
+                anchor.what.to_owned(),
+                anchor.value_bytes.to_string(),
+                with_prefix(anchor.values_per_s),
+                three_digits(anchor.bits_per_s / 1e9),
+                anchor.source.to_owned(),
+            ]);
+        }
+        table.row([
+            "detPU CKC".to_owned(),
+            format!("lowest stable period {} ns", paper::STABLE_PERIOD_NS),
+            String::new(),
+            String::new(),
+            String::new(),
+            "detPU 5.2.2".to_owned(),
+        ]);
+        table
+    }
+}

@@ -1,0 +1,448 @@
+//! Agreement of replicated logs: what nodes have decided, held against each other and against what was proposed.
+//!
+//! The check follows a run as it goes, and keeps only what some node has still to decide, so that it can follow a
+//! long one. What it holds every run to (uniform consensus, repeated; all nodes count, also those that fail later):
+//!
+//! - *Uniform agreement and total order*: the logs of any two nodes are the same, as far as both go. A node that
+//!   comes back empty may begin anywhere in the log, at the beginning of an instance.
+//! - *Integrity*: a log goes on in ascending order of instance and, within one, of proposer; so nothing is decided twice.
+//! - *Validity*: what is decided was proposed by the node that it is attributed to, and only once.
+//!
+//! Whether everything that should be decided has been ([`Agreement::position`], [`Agreement::undecided`],
+//! [`Agreement::passed_over`]) depends on who failed, so its judgement is the caller's.
+//!
+//! ```
+//! use weft_check::{Agreement, Entry};
+//!
+//! let mut check = Agreement::new(2);
+//! check.proposed(0, 0xa);
+//! check.proposed(1, 0xb);
+//! check.decided(0, Entry { instance: 4, proposer: 0, value: 0xa });
+//! check.decided(0, Entry { instance: 4, proposer: 1, value: 0xb });
+//! check.decided(1, Entry { instance: 4, proposer: 1, value: 0xb });
+//! assert_eq!(
+//!     check.disagreements()[0].to_string(),
+//!     "node1 decided 0xb of node1 in instance 4 as entry 0, where node0 had decided 0xa of node0 in instance 4"
+//! );
+//! ```
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use serde::Serialize;
+
+/// Disagreements that are described; all are counted.
+const DESCRIBED_MAX: usize = 8;
+
+/// One entry of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Entry {
+    /// The instance of consensus that decided it.
+    pub instance: u64,
+    /// The node that proposed it.
+    pub proposer: usize,
+    /// What stands for the value: equal for equal values only.
+    pub value: u64,
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x} of node{} in instance {}", self.value, self.proposer, self.instance)
+    }
+}
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Disagreement {
+    /// Two logs differ.
+    Different {
+        /// Where in the log.
+        position: u64,
+        /// Whose log differs.
+        node: usize,
+        /// What it holds.
+        entry: Entry,
+        /// Who had come there first.
+        first: usize,
+        /// What that one holds.
+        expected: Entry,
+    },
+    /// A log goes on with something that is not after what it held.
+    OutOfOrder {
+        /// Whose log.
+        node: usize,
+        /// What it holds.
+        entry: Entry,
+        /// What was before it.
+        before: Entry,
+    },
+    /// Something was decided that its proposer had not proposed, or that had been decided before.
+    NotProposed {
+        /// Who decided it first.
+        node: usize,
+        /// What.
+        entry: Entry,
+    },
+    /// A node that came back began in the middle of an instance.
+    Torn {
+        /// Which node.
+        node: usize,
+        /// Its first entry.
+        entry: Entry,
+        /// What the others have before it.
+        before: Entry,
+    },
+}
+
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Different { position, node, entry, first, expected } => write!(
+                f,
+                "node{node} decided {entry} as entry {position}, where node{first} had decided {expected}"
+            ),
+            Self::OutOfOrder { node, entry, before } => {
+                write!(f, "node{node} decided {entry} after {before}")
+            }
+            Self::NotProposed { node, entry } => {
+                write!(f, "node{node} decided {entry}, which was not proposed, or had been decided before")
+            }
+            Self::Torn { node, entry, before } => {
+                write!(f, "node{node} came back and began with {entry}, although {before} is before it")
+            }
+        }
+    }
+}
+
+/// Follows the logs of all nodes.
+#[derive(Clone, Debug)]
+pub struct Agreement {
+    nodes: Vec<Node>,
+    /// What some node that runs has still to decide, with who decided it first.
+    log: VecDeque<(Entry, usize)>,
+    /// The position of the first of it.
+    first: u64,
+    /// The entry before it.
+    last_forgotten: Option<Entry>,
+    disagreements: Vec<Disagreement>,
+    found: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Node {
+    place: Place,
+    /// What it has proposed and nobody has decided.
+    proposals: VecDeque<u64>,
+    passed_over: u64,
+    /// What it has decided since it came back, as long as nobody else has come so far.
+    ahead: Vec<Entry>,
+}
+
+/// Where a node is in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The next entry that it decides is this one.
+    At(u64),
+    /// It has come back and has not decided anything, or nothing that anybody else has come to.
+    Unknown,
+    /// It decides nothing any more.
+    Stopped(u64),
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::At(0)
+    }
+}
+
+impl Agreement {
+    /// Nodes 0 to `nodes` - 1, with empty logs.
+    pub fn new(nodes: usize) -> Self {
+        Self {
+            nodes: vec![Node::default(); nodes],
+            log: VecDeque::new(),
+            first: 0,
+            last_forgotten: None,
+            disagreements: Vec::new(),
+            found: 0,
+        }
+    }
+
+    /// A node proposes a value, after all that it has proposed before. No two values of one node may be equal.
+    pub fn proposed(&mut self, proposer: usize, value: u64) {
+        self.nodes[proposer].proposals.push_back(value);
+    }
+
+    /// A value that a node has proposed was refused: it is as if it had not been proposed.
+    pub fn withdrawn(&mut self, proposer: usize, value: u64) {
+        let proposals = &mut self.nodes[proposer].proposals;
+        if let Some(index) = proposals.iter().rposition(|proposed| *proposed == value) {
+            proposals.remove(index);
+        }
+    }
+
+    /// A node has decided an entry, after all that it has decided before.
+    pub fn decided(&mut self, node: usize, entry: Entry) {
+        let position = match self.nodes[node].place {
+            Place::At(position) | Place::Stopped(position) => position,
+            Place::Unknown if self.log.back().is_some_and(|(last, _)| last.instance >= entry.instance) => {
+                self.place_of_first(node, &entry)
+            }
+            Place::Unknown => return self.nodes[node].ahead.push(entry),
+        };
+        self.nodes[node].place = Place::At(position + 1);
+        match position.checked_sub(self.first).map(|index| self.log.get(index as usize)) {
+            Some(Some(&(expected, first))) if entry != expected => {
+                self.found(Disagreement::Different { position, node, entry, first, expected });
+            }
+            Some(None) => {
+                self.append(node, entry);
+                self.catch_up(entry.instance);
+            }
+            // It is the same; or not kept any more, which only a node can ask for that was said to have stopped.
+            Some(Some(_)) | None => {}
+        }
+        self.forget();
+    }
+
+    /// A node has stopped for good, or until it comes back.
+    pub fn stopped(&mut self, node: usize) {
+        self.nodes[node].place = match self.nodes[node].place {
+            Place::At(position) | Place::Stopped(position) => Place::Stopped(position),
+            Place::Unknown if self.nodes[node].ahead.is_empty() => Place::Stopped(0),
+            Place::Unknown => Place::Unknown,
+        };
+        self.forget();
+    }
+
+    /// A node has come back with an empty log, which may begin anywhere. What it had proposed is forgotten as far as it has
+    /// not been decided.
+    pub fn restarted(&mut self, node: usize) {
+        self.nodes[node].place = Place::Unknown;
+        self.nodes[node].ahead.clear();
+    }
+
+    /// Entries decided by anybody.
+    pub fn entries(&self) -> u64 {
+        self.first + self.log.len() as u64
+    }
+
+    /// How far a node has come in the log: the number of entries before the next one. A node that has come back counts those
+    /// before its first. `None` if it has come back and not decided anything.
+    pub fn position(&self, node: usize) -> Option<u64> {
+        match self.nodes[node].place {
+            Place::At(position) | Place::Stopped(position) => Some(position),
+            Place::Unknown => None,
+        }
+    }
+
+    /// Proposals of a node that nobody has decided so far.
+    pub fn undecided(&self, proposer: usize) -> u64 {
+        self.nodes[proposer].proposals.len() as u64
+    }
+
+    /// Proposals of a node that were not decided although a later one was: they never will be.
+    pub fn passed_over(&self, proposer: usize) -> u64 {
+        self.nodes[proposer].passed_over
+    }
+
+    /// What must not be, at most the first 8.
+    pub fn disagreements(&self) -> &[Disagreement] {
+        &self.disagreements
+    }
+
+    /// How often something was found that must not be.
+    pub fn disagreements_found(&self) -> u64 {
+        self.found
+    }
+
+    fn found(&mut self, disagreement: Disagreement) {
+        self.found += 1;
+        if self.disagreements.len() < DESCRIBED_MAX {
+            self.disagreements.push(disagreement);
+        }
+    }
+
+    /// Adds what nobody has decided before.
+    fn append(&mut self, node: usize, entry: Entry) {
+        let before = self.log.back().map(|(entry, _)| *entry).or(self.last_forgotten);
+        if let Some(before) = before
+            && (before.instance, before.proposer) >= (entry.instance, entry.proposer)
+        {
+            self.found(Disagreement::OutOfOrder { node, entry, before });
+        }
+        let proposals = self.nodes.get_mut(entry.proposer).map(|proposer| &mut proposer.proposals);
+        match proposals.and_then(|proposals| proposals.iter().position(|value| *value == entry.value)) {
+            Some(index) => {
+                let proposer = &mut self.nodes[entry.proposer];
+                proposer.proposals.drain(..=index);
+                proposer.passed_over += index as u64;
+            }
+            None => self.found(Disagreement::NotProposed { node, entry }),
+        }
+        self.log.push_back((entry, node));
+    }
+
+    /// The log has come to an instance: nodes that have come back and were ahead of it may find their place.
+    fn catch_up(&mut self, instance: u64) {
+        for node in 0..self.nodes.len() {
+            if self.nodes[node].ahead.first().is_some_and(|first| first.instance <= instance) {
+                for entry in std::mem::take(&mut self.nodes[node].ahead) {
+                    self.decided(node, entry);
+                }
+            }
+        }
+    }
+
+    /// Where the log of a node that has come back begins.
+    fn place_of_first(&mut self, node: usize, entry: &Entry) -> u64 {
+        let index = self.log.partition_point(|(other, _)| {
+            (other.instance, other.proposer) < (entry.instance, entry.proposer)
+        });
+        let before = index.checked_sub(1).map_or(self.last_forgotten, |before| Some(self.log[before].0));
+        if let Some(before) = before
+            && before.instance == entry.instance
+        {
+            self.found(Disagreement::Torn { node, entry: *entry, before });
+        }
+        self.first + index as u64
+    }
+
+    /// Forgets what every node that runs has decided. One that has come back may begin anywhere, so while there is one, all
+    /// is kept.
+    fn forget(&mut self) {
+        let needed = self.nodes.iter().map(|node| match node.place {
+            Place::At(position) => position,
+            Place::Unknown => 0,
+            Place::Stopped(_) => u64::MAX,
+        });
+        let needed = needed.min().unwrap_or(u64::MAX);
+        while self.first < needed
+            && let Some((entry, _)) = self.log.pop_front()
+        {
+            self.first += 1;
+            self.last_forgotten = Some(entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(instance: u64, proposer: usize, value: u64) -> Entry {
+        Entry { instance, proposer, value }
+    }
+
+    /// Two nodes that have proposed 1, 2, 3, … and 101, 102, 103, …
+    fn check() -> Agreement {
+        let mut check = Agreement::new(2);
+        for value in 1..10 {
+            check.proposed(0, value);
+            check.proposed(1, 100 + value);
+        }
+        check
+    }
+
+    #[test]
+    fn equal_logs_agree_and_are_forgotten() {
+        let mut check = check();
+        for instance in 0..5 {
+            for node in [0, 1] {
+                check.decided(node, entry(instance, 0, 1 + instance));
+                check.decided(node, entry(instance, 1, 101 + instance));
+            }
+        }
+        assert_eq!(check.disagreements(), []);
+        assert_eq!((check.entries(), check.position(0), check.position(1)), (10, Some(10), Some(10)));
+        assert_eq!((check.undecided(0), check.passed_over(0)), (4, 0));
+        assert!(check.log.is_empty());
+    }
+
+    #[test]
+    fn logs_that_differ_are_found_even_if_one_has_stopped() {
+        let mut check = check();
+        check.decided(0, entry(0, 0, 1));
+        check.stopped(0);
+        check.decided(1, entry(0, 1, 101));
+        // Nobody that runs needs what node0 has decided, and yet node1 must not decide otherwise.
+        assert_eq!(check.disagreements_found(), 1, "{:?}", check.disagreements());
+    }
+
+    #[test]
+    fn a_gap_is_a_difference() {
+        let mut check = check();
+        check.decided(0, entry(0, 0, 1));
+        check.decided(0, entry(1, 0, 2));
+        check.decided(1, entry(1, 0, 2));
+        assert!(matches!(check.disagreements(), [Disagreement::Different { position: 0, node: 1, .. }]));
+    }
+
+    #[test]
+    fn what_is_decided_twice_or_out_of_order_is_found() {
+        let mut check = check();
+        check.decided(0, entry(3, 0, 1));
+        check.decided(0, entry(4, 0, 1));
+        assert!(matches!(check.disagreements(), [Disagreement::NotProposed { .. }]));
+        check.decided(0, entry(4, 0, 2));
+        assert!(matches!(check.disagreements()[1..], [Disagreement::OutOfOrder { .. }]));
+    }
+
+    #[test]
+    fn a_value_that_nobody_proposed_is_found() {
+        let mut check = check();
+        check.decided(0, entry(0, 0, 999));
+        // What another node has proposed is not valid either.
+        check.decided(0, entry(0, 1, 2));
+        assert_eq!(check.disagreements_found(), 2);
+        assert_eq!(check.undecided(0), 9);
+    }
+
+    #[test]
+    fn what_was_passed_over_is_counted() {
+        let mut check = check();
+        check.decided(0, entry(0, 0, 4));
+        assert_eq!((check.passed_over(0), check.undecided(0)), (3, 5));
+        // What was refused does not count, and nothing that is past can be decided again.
+        check.withdrawn(0, 9);
+        assert_eq!(check.undecided(0), 4);
+        check.decided(0, entry(1, 0, 2));
+        assert_eq!(check.disagreements_found(), 1);
+    }
+
+    #[test]
+    fn a_node_that_comes_back_begins_at_an_instance() {
+        let mut check = check();
+        check.stopped(1);
+        check.restarted(1);
+        for instance in 0..3 {
+            check.decided(0, entry(instance, 0, 1 + instance));
+            check.decided(0, entry(instance, 1, 101 + instance));
+        }
+        let mut torn = check.clone();
+        check.decided(1, entry(1, 0, 2));
+        check.decided(1, entry(1, 1, 102));
+        assert_eq!((check.disagreements_found(), check.position(1)), (0, Some(4)));
+        torn.decided(1, entry(1, 1, 102));
+        assert!(matches!(torn.disagreements(), [Disagreement::Torn { node: 1, .. }]));
+    }
+
+    #[test]
+    fn a_node_that_comes_back_may_be_ahead_of_all_others() {
+        let mut check = check();
+        check.restarted(1);
+        check.decided(0, entry(0, 0, 1));
+        check.decided(1, entry(3, 0, 3));
+        check.decided(1, entry(3, 1, 102));
+        check.decided(0, entry(2, 0, 2));
+        assert_eq!((check.entries(), check.position(1)), (2, None));
+        let mut other = check.clone();
+        check.decided(0, entry(3, 0, 3));
+        assert_eq!((check.entries(), check.position(1)), (4, Some(4)));
+        check.decided(0, entry(3, 1, 102));
+        assert_eq!(check.disagreements(), []);
+        other.decided(0, entry(3, 1, 101));
+        assert!(matches!(other.disagreements(), [Disagreement::Different { node: 1, .. }, ..]));
+    }
+}

@@ -1,0 +1,184 @@
+//! `weft bench rounds`: how short rounds can be, and what is decided in them.
+
+use clap::Args;
+use weft_bench::rdma::NicModel;
+use weft_bench::rounds::{Batch, DRIFT_PPM, PROPOSAL_BYTES_MAX, RoundsBench};
+use weft_sim::NetworkProfile;
+use weft_time::Duration;
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Json};
+use crate::parse;
+use crate::replay::CommandLine;
+
+const NODES: usize = 3;
+const VALUE_BYTES: usize = 64;
+const ROUNDS: u64 = 100_000;
+const SEED: u64 = 7;
+const NETWORK: &str = "detpu";
+
+/// What is measured how.
+const DEFINITIONS: &str = "\
+Every node proposes once in every round, through its host, and every host checks what it is told against all others. A period is \
+stable if in a whole run no message came late, no member went unheard and no node fenced itself. Without --period-ns the lowest \
+such period is searched, the whole run is made at it, and shorter ones below it. Network `detpu`: 1,387 to 1,410 ns between the \
+MACs, evenly distributed, and the time of the bits on two links; `zero`: only that time.";
+
+/// What to measure and where the result goes.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct RoundsArguments {
+    #[command(flatten)]
+    options: RoundsOptions,
+    /// Show what others have measured beside it
+    #[arg(long)]
+    compare: bool,
+    /// Write the result as one JSON object (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Json>,
+}
+
+/// What decides the measurement.
+#[derive(Clone, Debug, PartialEq, Args)]
+struct RoundsOptions {
+    /// Which engine: in software, or in gates, cycle by cycle
+    #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
+    nic: NicModel,
+    /// Nodes, 2 to 8
+    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::members)]
+    nodes: usize,
+    /// Bytes of a value
+    #[arg(long, value_name = "N", default_value_t = VALUE_BYTES, value_parser = parse::value_bytes)]
+    value_bytes: usize,
+    /// Values that a node proposes together
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::positive)]
+    values_per_proposal: usize,
+    /// The round period, a multiple of 4 ns [default: the lowest stable one]
+    #[arg(long, value_name = "NS", value_parser = parse::cycles)]
+    period_ns: Option<u64>,
+    /// Rounds of the measurement
+    #[arg(long, value_name = "N", default_value_t = ROUNDS, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    rounds: u64,
+    /// What lies between the cards: detpu or zero
+    #[arg(long, value_name = "NAME", default_value = NETWORK, value_parser = parse::network)]
+    network: String,
+    /// Instances in flight, 4 or 8 [default: as few as the nodes need]
+    #[arg(long, value_name = "4|8", value_parser = parse::window)]
+    window: Option<u64>,
+    /// Clocks gain or lose up to this, in millionths
+    #[arg(long, value_name = "PPM", default_value_t = DRIFT_PPM, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    drift_ppm: u32,
+    /// Decides clocks, delays and values
+    #[arg(long, value_name = "N", default_value_t = SEED)]
+    seed: u64,
+}
+
+impl RoundsArguments {
+    /// Measures and delivers what came of it.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let Self { options, compare, json } = self;
+        output::check_json(json.as_ref())?;
+        let bench = options.bench()?;
+        let result = bench.run(options.command().to_string(), |_| {});
+        output::deliver(json.as_ref(), || result.to_json(), &result.to_text(compare))?;
+        Ok(if result.checked == "agree" { Verdict::Good } else { Verdict::Violated })
+    }
+}
+
+impl RoundsOptions {
+    fn bench(&self) -> Result<RoundsBench, Failure> {
+        parse::software_only(self.nic)?;
+        let batch = Batch { value_bytes: self.value_bytes, values: self.values_per_proposal };
+        if batch.bytes() > PROPOSAL_BYTES_MAX {
+            return Err(Failure::new(format!(
+                "a proposal of {} bytes; one message holds {PROPOSAL_BYTES_MAX}: choose fewer or shorter values",
+                batch.bytes()
+            )));
+        }
+        Ok(RoundsBench {
+            nic: self.nic,
+            nodes: self.nodes,
+            batch,
+            network: NetworkProfile::named(&self.network).expect("its name was checked"),
+            window: parse::window_for(self.window, self.nodes)?,
+            period: self.period_ns.map(Duration::from_ns),
+            rounds: self.rounds,
+            drift_ppm: self.drift_ppm,
+            seed: self.seed,
+        })
+    }
+
+    /// The command that repeats the measurement.
+    fn command(&self) -> CommandLine {
+        let Self {
+            nic,
+            nodes,
+            value_bytes,
+            values_per_proposal,
+            period_ns,
+            rounds,
+            network,
+            window,
+            drift_ppm,
+            seed,
+        } = self;
+        CommandLine::new("weft bench rounds")
+            .unless(NicModel::Soft, "--nic", *nic)
+            .unless(NODES, "--nodes", *nodes)
+            .unless(VALUE_BYTES, "--value-bytes", *value_bytes)
+            .unless(1, "--values-per-proposal", *values_per_proposal)
+            .given("--period-ns", *period_ns)
+            .unless(ROUNDS, "--rounds", *rounds)
+            .unless(NETWORK, "--network", network.as_str())
+            .given("--window", *window)
+            .unless(DRIFT_PPM, "--drift-ppm", *drift_ppm)
+            .option("--seed", seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Rounds {
+        #[command(flatten)]
+        arguments: RoundsArguments,
+    }
+
+    fn parse(line: &str) -> Result<RoundsOptions, clap::Error> {
+        Rounds::try_parse_from(line.split(' ')).map(|parsed| parsed.arguments.options)
+    }
+
+    #[test]
+    fn the_command_that_repeats_it_says_all_of_it() {
+        for line in [
+            "rounds --seed 7",
+            "rounds --nic rtl --nodes 5 --value-bytes 8 --values-per-proposal 3 --period-ns 2000 --rounds 200 --network zero --window 8 --drift-ppm 0 --seed 9",
+        ] {
+            assert_eq!(parse(line).unwrap().command().to_string(), format!("weft bench {line}"));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        for line in [
+            "rounds --nodes 1",
+            "rounds --nodes 9",
+            "rounds --value-bytes 7",
+            "rounds --period-ns 2001",
+            "rounds --network ethernet",
+            "rounds --window 5",
+            "rounds --values-per-proposal 0",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        let long = parse("rounds --value-bytes 448 --values-per-proposal 4").unwrap();
+        assert!(long.bench().unwrap_err().to_string().contains("1792 bytes"));
+        let short = parse("rounds --nodes 7 --window 4").unwrap();
+        assert!(short.bench().unwrap_err().to_string().contains("--window 8"));
+        assert_eq!(parse("rounds --nodes 7").unwrap().bench().unwrap().window, 8);
+    }
+}

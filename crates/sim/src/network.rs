@@ -1,0 +1,96 @@
+//! What lies between the MACs of machines, as others have measured it.
+
+use weft_time::Duration;
+
+use crate::cost::{Figure, Unit};
+use crate::link::LinkConfig;
+use crate::switch::SwitchConfig;
+use crate::world::PortConfig;
+
+const DETPU: &str = "detPU section 5.1.2: 416 to 423 cycles of 300 MHz, between the MACs, through one switch";
+
+/// A network by how long a frame takes from one MAC to another, beside the time of its bits on the wire, which the two links
+/// of 100 Gb/s charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkProfile {
+    /// `detpu` or `zero`.
+    pub name: &'static str,
+    /// The least that it takes.
+    pub one_way_min: Figure,
+    /// The most. What a frame takes lies between the two, evenly distributed.
+    pub one_way_max: Figure,
+}
+
+impl NetworkProfile {
+    /// Three cards on one switch, as detPU has measured them.
+    pub const DETPU: Self = Self {
+        name: "detpu",
+        one_way_min: Figure {
+            name: "one way, least",
+            value: 1_387_000,
+            unit: Unit::Picoseconds,
+            source: DETPU,
+        },
+        one_way_max: Figure {
+            name: "one way, most",
+            value: 1_410_000,
+            unit: Unit::Picoseconds,
+            source: DETPU,
+        },
+    };
+
+    /// No distance at all: what remains is the cards' own.
+    pub const ZERO: Self = Self {
+        name: "zero",
+        one_way_min: Figure { name: "one way, least", value: 0, unit: Unit::Picoseconds, source: "none" },
+        one_way_max: Figure { name: "one way, most", value: 0, unit: Unit::Picoseconds, source: "none" },
+    };
+
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::DETPU, Self::ZERO];
+
+    /// The network of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|profile| profile.name == name)
+    }
+
+    /// The least that a frame takes.
+    pub fn least(&self) -> Duration {
+        self.one_way_min.duration()
+    }
+
+    /// How much longer it may take.
+    pub fn jitter(&self) -> Duration {
+        self.one_way_max.duration() - self.one_way_min.duration()
+    }
+
+    /// The switch of this network.
+    pub fn switch(&self) -> SwitchConfig {
+        SwitchConfig { forwarding_latency: self.least(), ..SwitchConfig::default() }
+    }
+
+    /// A port of its switch.
+    pub fn port(&self, name: impl Into<String>, address: [u8; 6]) -> PortConfig {
+        let link = LinkConfig { propagation: Duration::ZERO, ..LinkConfig::default() };
+        PortConfig {
+            to_switch: link,
+            from_switch: LinkConfig { jitter: self.jitter(), ..link },
+            ..PortConfig::new(name, address)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn detpu_takes_1387_to_1410_ns() {
+        let network = NetworkProfile::named("detpu").unwrap();
+        assert_eq!((network.least().as_ns(), network.jitter().as_ns()), (1_387, 23));
+        // 416 and 423 cycles of 300 MHz, rounded as the source rounds them.
+        assert_eq!(416_000u64.div_ceil(300), 1_387);
+        assert_eq!(423_000u64.div_ceil(300), 1_410);
+        assert_eq!(NetworkProfile::named("ethernet"), None);
+    }
+}
