@@ -44,7 +44,8 @@ struct NicKvOptions {
     /// Shorter runs; cycles on idle cards stay the same
     #[arg(long)]
     quick: bool,
-    /// Measure only these: passages, hbm, saturation, curve, nodes, loss, software
+    /// Measure only these: passages, hbm, saturation, curve, nodes, loss, software,
+    /// occupancy
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,
     /// Decides keys, and the simulated clusters' runs
