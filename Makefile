@@ -66,6 +66,7 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim rounds --nodes 3 --seeds 1..40 --faults omission
 	$(WEFT) sim rounds --nodes 8 --seeds 1..8 --faults all
 	$(WEFT) sim rounds --nodes 5 --seeds 1..20 --faults all --service register
+	$(WEFT) sim rounds --nodes 5 --seeds 1..10 --faults all --nic rtl
 
 model: build ## Check the consensus: three and four nodes exhaustively, more with random schedules
 	$(WEFT) check rounds --nodes 3,4 --random 200000
@@ -91,6 +92,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	for nodes in 3 4 5 6 7 8; do for faults in all omission crash; do \
 	    $(WEFT) sim rounds --nodes $$nodes --seeds 1..200 --faults $$faults; \
 	    $(WEFT) sim rounds --nodes $$nodes --seeds 1..100 --faults $$faults --service register; done; done
+	$(WEFT) sim rounds --nodes 5 --seeds 1..200 --faults all --nic rtl
 	$(WEFT) bench rounds --nodes 3 --rounds 10000000
 	$(CARGO) test --release --locked -p weft-conformance --test kv_lockstep --test kv_schedules -- --ignored
 	$(CARGO) run --release --locked -p weft-conformance --example stress -- 10000 1

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use weft_bench::rdma::NicModel;
 use weft_bench::result::World;
+use weft_bench::rounds::{GATES_MEMBERS_MAX, GATES_PROPOSAL_BYTES_MAX, GATES_WINDOW};
 use weft_bench::workload::{MIN_VALUE_BYTES, Workload};
 use weft_kv::ReadPolicy;
 use weft_rounds::{MEMBERS_MAX, Quorums};
@@ -114,14 +115,15 @@ pub(crate) fn cycles(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Refuses the gateware where no engine of its own is in it yet.
-pub(crate) fn software_only(nic: NicModel) -> Result<(), Failure> {
-    match nic {
-        NicModel::Soft => Ok(()),
-        NicModel::Rtl => {
-            Err(Failure::new("the rounds engine in gates is not in the simulator yet; choose --nic soft"))
-        }
+/// Refuses what engines in gates have no room for.
+pub(crate) fn fit_into_gates(nic: NicModel, nodes: usize, window: u64, bytes: usize) -> Result<(), Failure> {
+    let (nodes_max, bytes_max) = (GATES_MEMBERS_MAX, GATES_PROPOSAL_BYTES_MAX);
+    if nic == NicModel::Rtl && (nodes > nodes_max || window != GATES_WINDOW || bytes > bytes_max) {
+        return Err(Failure::new(format!(
+            "engines in gates have a window of {GATES_WINDOW}, up to {nodes_max} nodes and proposals of {bytes_max} bytes; choose --nic soft for more"
+        )));
     }
+    Ok(())
 }
 
 /// A number of things, at least one.

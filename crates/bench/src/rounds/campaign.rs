@@ -355,7 +355,7 @@ impl Campaign {
             network,
             drift_ppm: DRIFT_PPM,
             load: (self.service == Service::Streams).then_some(load),
-            engine: EngineParameters { service: self.service, parameters },
+            engine: EngineParameters { nic: self.nic, service: self.service, parameters },
             seed,
             plan: schedule.plan.clone(),
         };

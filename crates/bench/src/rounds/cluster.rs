@@ -207,6 +207,13 @@ pub(super) fn one_way(profile: &CostProfile, network: &NetworkProfile, bytes: us
     CYCLE * (all.as_ps() / CYCLE.as_ps())
 }
 
+/// Cycles that a port of 100 Gb/s is busy with what a node says in a round of `bytes` bytes to each of `peers` others.
+pub(super) fn port_cycles(peers: usize, bytes: usize) -> u64 {
+    // 12 bytes of gap behind each frame.
+    let on_wire = (FRAME_OVERHEAD + datagram::message_bytes(bytes)).max(60) + WIRE_OVERHEAD + 12;
+    (Duration::from_ps(80) * (on_wire * peers) as u64).as_ps().div_ceil(CYCLE.as_ps())
+}
+
 /// A clock that runs from anywhere and a little too fast or too slow.
 fn clock(seed: u64, node: u64, drift_ppm: u32) -> LocalClock {
     let mut random = Stream::new(seed, "clock", node);

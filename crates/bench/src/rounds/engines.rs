@@ -3,12 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use weft_gateware::{RtlRounds, RtlRoundsConfig};
 use weft_rounds::{Ckc, Parameters, Register, Rounds};
 use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::{Duration, Instant};
 use weft_waist::{Engine, EngineStatus, Event, Io};
 
 use super::cluster::{CYCLE, one_way};
+use crate::rdma::NicModel;
 
 /// What engines serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +53,7 @@ impl FromStr for Service {
 /// What all engines of a cluster are built with.
 #[derive(Clone, Debug)]
 pub(super) struct EngineParameters {
+    pub(super) nic: NicModel,
     pub(super) service: Service,
     pub(super) parameters: Parameters,
 }
@@ -58,9 +61,16 @@ pub(super) struct EngineParameters {
 impl EngineParameters {
     /// An engine that was told nothing yet.
     pub(super) fn build(&self) -> NodeEngine {
-        match self.service {
-            Service::Streams => NodeEngine::Streams(Rounds::new(self.parameters.clone())),
-            Service::Register => NodeEngine::Register(Rounds::new(self.parameters.clone())),
+        let Parameters { period, one_way, silence, .. } = self.parameters;
+        match (self.nic, self.service) {
+            (NicModel::Soft, Service::Streams) => NodeEngine::Streams(Rounds::new(self.parameters.clone())),
+            (NicModel::Soft, Service::Register) => NodeEngine::Register(Rounds::new(self.parameters.clone())),
+            (NicModel::Rtl, Service::Streams) => {
+                let silence = u8::try_from(silence).expect("a few windows");
+                let config = RtlRoundsConfig { period, one_way, silence, ..RtlRoundsConfig::default() };
+                NodeEngine::Gates(Box::new(RtlRounds::new(config)))
+            }
+            (NicModel::Rtl, Service::Register) => panic!("the register has no twin in gates"),
         }
     }
 }
@@ -72,6 +82,8 @@ pub(super) enum NodeEngine {
     Streams(Rounds<Ckc>),
     /// In software, with the register on top.
     Register(Rounds<Ckc, Register>),
+    /// In gates.
+    Gates(Box<RtlRounds>),
 }
 
 impl Engine for NodeEngine {
@@ -79,6 +91,7 @@ impl Engine for NodeEngine {
         match self {
             Self::Streams(engine) => engine.handle(now, event, io),
             Self::Register(engine) => engine.handle(now, event, io),
+            Self::Gates(engine) => engine.handle(now, event, io),
         }
     }
 
@@ -86,6 +99,7 @@ impl Engine for NodeEngine {
         match self {
             Self::Streams(engine) => engine.status(),
             Self::Register(engine) => engine.status(),
+            Self::Gates(engine) => engine.status(),
         }
     }
 
@@ -93,6 +107,7 @@ impl Engine for NodeEngine {
         match self {
             Self::Streams(engine) => engine.counters(),
             Self::Register(engine) => engine.counters(),
+            Self::Gates(engine) => engine.counters(),
         }
     }
 }

@@ -26,6 +26,8 @@ const SLICE_ROUNDS: u64 = 1_000;
 /// Proposals that a node waits for at a time: as many as engines queue, so that every round has one, also when a round is much
 /// shorter than the way to the host and back.
 const OUTSTANDING: usize = 16;
+/// The same of engines in gates.
+const OUTSTANDING_GATES: usize = 8;
 /// Rounds of the run in which a node waits for one proposal at a time: its latency has no queue in it.
 const LATENCY_ROUNDS: u64 = 5_000;
 
@@ -135,7 +137,11 @@ impl RoundsBench {
 
     /// Runs with rounds of `period`; if `until_unstable`, no further than to the first slice with a drop-out.
     pub(super) fn run_at(&self, period: Duration, until_unstable: bool) -> PeriodResult {
-        self.run_with(period, OUTSTANDING, until_unstable)
+        let outstanding = match self.nic {
+            NicModel::Soft => OUTSTANDING,
+            NicModel::Rtl => OUTSTANDING_GATES,
+        };
+        self.run_with(period, outstanding, until_unstable)
     }
 
     fn run_with(&self, period: Duration, outstanding: usize, until_unstable: bool) -> PeriodResult {
@@ -146,7 +152,7 @@ impl RoundsBench {
             network: self.network,
             drift_ppm: self.drift_ppm,
             load: Some(HostLoad { batch: self.batch, outstanding }),
-            engine: EngineParameters { service: Service::Streams, parameters: engine },
+            engine: EngineParameters { nic: self.nic, service: Service::Streams, parameters: engine },
             seed: self.seed,
             plan: FaultPlan::default(),
         };

@@ -3,6 +3,7 @@
 mod campaign;
 mod cluster;
 mod engines;
+mod gates;
 mod host;
 mod measure;
 pub mod paper;
@@ -14,6 +15,7 @@ pub use campaign::{
     Campaign, CampaignResult, CampaignViolation, DECIDED_WITHIN, FaultClass, MEMBER_WITHIN, Schedule,
 };
 pub use engines::Service;
+pub use gates::{GATES_MEMBERS_MAX, GATES_PROPOSAL_BYTES_MAX, GATES_WINDOW, GatesResult};
 pub use host::HostLoad;
 pub use measure::{PeriodResult, RoundsBench};
 pub use result::RoundsResult;

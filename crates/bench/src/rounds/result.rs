@@ -4,6 +4,7 @@ use serde::Serialize;
 use weft_sim::CostProfile;
 use weft_time::Duration;
 
+use super::gates::GatesResult;
 use super::measure::{PeriodResult, RoundsBench};
 use super::paper::{self, ANCHORS, Anchor};
 use crate::histogram::Summary;
@@ -43,7 +44,11 @@ pub struct RoundsResult {
     pub latency: Summary,
     /// Runs at periods below the lowest stable one.
     pub below: Vec<PeriodResult>,
-    /// Instances decided in a second: one begins in every round.
+    /// In gates only: cycles without a network.
+    #[serde(flatten)]
+    pub gates: Option<GatesResult>,
+    /// Instances decided in a second: one begins in every round. In gates, this and what follows is without a network, at the lowest
+    /// period; the run through the network is `measured`.
     pub instances_per_s: f64,
     /// Values decided in a second, each counted once.
     pub decided_values_per_s: f64,
@@ -66,12 +71,15 @@ impl RoundsBench {
         };
         let below = searched.map_or(Vec::new(), |period| self.below(period));
         let agrees = below.iter().chain([&measured]).all(|run| run.disagreements == 0);
-        let proposals = measured.proposals_per_s();
+        let gates = (self.nic == NicModel::Rtl).then(|| GatesResult::measure(self));
+        let proposals = gates.map_or(measured.proposals_per_s(), |gates| {
+            self.nodes as f64 * 1e9 / (4 * gates.min_round_period_cycles()) as f64
+        });
         let values = proposals * self.batch.values as f64;
         RoundsResult {
             world: "sim",
             nic: self.nic,
-            basis: format!("cost profile `{}`: {}", CostProfile::FPGA.name, CostProfile::FPGA.basis),
+            basis: self.basis(),
             nodes: self.nodes as u32,
             value_bytes: self.batch.value_bytes as u32,
             values_per_proposal: self.batch.values as u32,
@@ -79,8 +87,13 @@ impl RoundsBench {
             window: self.window,
             clock_drift_ppm: self.drift_ppm,
             seed: self.seed,
-            min_round_period_ns: searched.map(Duration::as_ns),
-            min_round_period_cycles: searched.map(|period| period.as_ns() / 4),
+            min_round_period_ns: gates
+                .map(|gates| 4 * gates.min_round_period_cycles())
+                .or(searched.map(Duration::as_ns)),
+            min_round_period_cycles: gates
+                .map(|gates| gates.min_round_period_cycles())
+                .or(searched.map(|period| period.as_ns() / 4)),
+            gates,
             latency: self.latency(Duration::from_ns(measured.period_ns)),
             below,
             instances_per_s: proposals / self.nodes as f64,
@@ -91,6 +104,15 @@ impl RoundsBench {
             measured,
             replay,
         }
+    }
+
+    fn basis(&self) -> String {
+        let profile = &CostProfile::FPGA;
+        let engine = match self.nic {
+            NicModel::Soft => "",
+            NicModel::Rtl => "engines in gates, which take an event at a time; all around them: ",
+        };
+        format!("{engine}cost profile `{}`: {}", profile.name, profile.basis)
     }
 
     /// The whole run at the lowest period at which it is stable. The search tries shorter runs; what they have not seen
@@ -144,6 +166,7 @@ impl RoundsResult {
             ]);
         }
         let bound = match self.min_round_period_ns {
+            _ if self.gates.is_some() => format!("{} ns, as asked for", grouped(self.measured.period_ns)),
             Some(ns) => format!(
                 "{} ns, the lowest at which {} rounds had no drop-out",
                 grouped(ns),
@@ -171,6 +194,23 @@ impl RoundsResult {
             self.measured.log_hash,
             self.replay
         );
+        if let Some(gates) = &self.gates {
+            text += &format!(
+                "\n  in gates, without a network, cycles of 4 ns: round change {} (detPU {}), instance change {} ({}), message {} ({}),\n  \
+                 shortest round {} ({}), port of 100 Gb/s busy {}: {} values/s, {} Gb/s decided\n",
+                gates.round_cycles,
+                paper::ROUND_CYCLES,
+                gates.instance_cycles,
+                paper::INSTANCE_CYCLES,
+                gates.packet_cycles,
+                paper::PACKET_CYCLES,
+                gates.engine_min_round_period_cycles,
+                paper::MIN_ROUND_PERIOD_CYCLES,
+                gates.port_cycles,
+                with_prefix(self.decided_values_per_s),
+                three_digits(self.decided_bits_per_s / 1e9),
+            );
+        }
         if compare {
             text += &format!("\n{}", self.comparison());
         }

@@ -73,12 +73,18 @@ impl RoundsCampaignArguments {
 
 impl RoundsCampaignOptions {
     fn campaign(&self) -> Result<Campaign, Failure> {
-        parse::software_only(self.nic)?;
+        let window = parse::window_for(self.window, self.nodes)?;
+        parse::fit_into_gates(self.nic, self.nodes, window, 0)?;
+        if self.nic == NicModel::Rtl && self.service == Service::Register {
+            return Err(Failure::new(
+                "the register is software only; choose --service streams or --nic soft",
+            ));
+        }
         Ok(Campaign {
             nodes: self.nodes,
             seeds: self.seeds.0.clone(),
             faults: self.faults,
-            window: parse::window_for(self.window, self.nodes)?,
+            window,
             nic: self.nic,
             service: self.service,
             #[cfg(feature = "planted-bugs")]
