@@ -184,7 +184,7 @@ mod tests {
         assert!(outcome.is_good(), "{outcome:?}");
         let text = options.to_text(&outcome);
         assert!(text.contains("shipped     stands") && text.contains("DECIDES"), "{text}");
-        assert!(text.contains("repeat      --random 50000 --seed 1"), "{text}");
+        assert!(text.contains("--random 50000 --seed 1"), "{text}");
         assert!(to_json(&outcome).contains("\"printed_falls\": true"));
     }
 }
