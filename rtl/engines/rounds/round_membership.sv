@@ -4,7 +4,7 @@
 // released it; of several in that time the first one counts. A node proposes to add whom it has heard ask, and to remove
 // whom it has not heard for a while; a member goes when it says so itself, or when so many accuse it that one is correct.
 //
-// Latency: 1 cycle. Throughput: one of its inputs every cycle. Stalls: never.
+// Latency: 1 cycle, of what is decided 3. Throughput: one of its inputs every cycle. Stalls: never.
 module round_membership
   import rounds_pkg::*;
 (
@@ -62,6 +62,11 @@ module round_membership
   logic [RoundsNodes-1:0][7:0] unheard_q;
   // By node: the members that accuse it, by what was decided.
   members_t [RoundsNodes-1:0] accusers_q, accusers;
+  // A decided change, in the cycles behind the one in which it comes: its accusations are counted, then it applies.
+  logic known_q, applies_q;
+  change_t known_change_q;
+  logic [3:0] known_ahead_q, applies_ahead_q;
+  members_t added_q, goes_q;
 
   members_t self, decided_members, coming, goes;
   member_count_t decided_count;
@@ -100,13 +105,13 @@ module round_membership
   always_comb begin
     for (int unsigned i = 0; i < RoundsNodes; i++) begin
       accusers[i] = accusers_q[i] | (decided_change_i.remove[i] ? only(decided_proposer_i) : '0);
-      goes[i] = accusers[i][i] || count_members(accusers[i] & members_q) >= holders_q;
+      goes[i] = accusers_q[i][i] || count_members(accusers_q[i] & members_q) >= holders_q;
     end
   end
 
-  assign decided_members = (members_q | (decided_change_i.add & ~decided_change_i.remove)) & ~(goes & members_q);
+  assign decided_members = (members_q | added_q) & ~(goes_q & members_q);
   assign decided_count = count_members(decided_members);
-  assign counts = known && decided_members != members_q && decided_count != '0
+  assign counts = applies_q && decided_members != members_q && decided_count != '0
       && decided_count <= member_count_t'(RoundsMembersMax);
 
   always_ff @(posedge clk_i) begin
@@ -143,7 +148,7 @@ module round_membership
           members_q <= next_q;
         end
       end
-      if (counts) ahead_q <= 4'(RoundsChangeDelay) - decided_age_i;
+      if (counts) ahead_q <= applies_ahead_q;
       if (announce_i && eligible) joining_q <= '0;
       else if (ask_i && (coming & only(from_i)) == '0 && fits) joining_q <= joining_q | only(from_i);
       if (announce_i && change_valid_o) proposed_q <= 1'b1;
@@ -156,6 +161,14 @@ module round_membership
     holders_q <= quorums.holders;
     if (start_i || counts) accusers_q <= '0;
     else if (known) accusers_q <= accusers;
+    // Behind a change that counts no other does.
+    known_q         <= rst_ni && known && !counts && !start_i;
+    known_change_q  <= decided_change_i;
+    known_ahead_q   <= 4'(RoundsChangeDelay) - decided_age_i;
+    applies_q       <= rst_ni && known_q && !counts && !start_i;
+    applies_ahead_q <= known_ahead_q;
+    added_q         <= known_change_q.add & ~known_change_q.remove;
+    goes_q          <= goes;
     if (counts) next_q <= decided_members;
     if (announce_i && change_valid_o) proposed_age_q <= '0;
     else if (advance_i) proposed_age_q <= proposed_age_q + 1'b1;

@@ -32,6 +32,9 @@ module round_parser
   input  logic                         op_ready_i,
   // It is a Round that is taken: the next may be read at once.
   input  logic                         op_follows_i,
+  // It is shown for the first cycle; and nothing but its own beats is in its way.
+  output logic                         op_fresh_o,
+  input  logic                         op_may_run_i,
   // Its proposal.
   output logic                         beat_valid_o,
   output logic          [         2:0] beat_index_o,
@@ -49,7 +52,10 @@ module round_parser
   // verilator lint_on UNUSEDSIGNAL
   logic event_valid_q;
   rounds_op_t op_d, op_q;
-  logic op_valid_q, complete_q;
+  logic op_valid_q, complete_q, fresh_q;
+  // Of the event, as far as its length goes: bytes behind a head, and there are no more than may be.
+  logic [15:0] behind_head_q;
+  logic bounded_q;
   logic body_q;  // beats of the present operation are to come; if there is none, of one that was dropped
   logic [2:0] index_q;
   logic takes, free, loads, body_ends, has_head, well_formed, is_operation;
@@ -65,12 +71,13 @@ module round_parser
   assign body_ends = body_q && payload_valid_i && payload_ready_o && payload_i.last;
 
   assign event_ready_o = !event_valid_q || loads;
-  assign payload_ready_o = body_q ? !op_valid_q || !payload_i.last || op_ready_i : loads && has_head;
+  assign payload_ready_o = body_q ? !op_valid_q || (payload_i.last ? op_ready_i : op_may_run_i) : loads && has_head;
   assign op_valid_o = op_valid_q && (complete_q || (body_q && payload_valid_i && payload_i.last));
   assign op_o = op_q;
   assign beat_valid_o = body_q && op_valid_q && payload_valid_i && payload_ready_o;
   assign beat_index_o = index_q;
   assign beat_o = payload_i.data;
+  assign op_fresh_o = fresh_q;
   assign idle_o = !event_valid_q && !op_valid_q && !body_q;
 
   // The judgement of a head. Its lengths agree, and it has what its kind needs.
@@ -83,8 +90,7 @@ module round_parser
   assign is_value = event_q.message == RoundsMessageValue;
   assign proposal = turn_16(is_value ? payload_i.data[95:80] : head.bytes);
   assign is_change = is_value ? payload_i.data[72] : head.change;
-  assign fits = proposal <= 16'(ProposalBytes) && event_q.bytes == message_bytes_t'(RoundsHeadBytes) + proposal
-      && (!is_change || proposal == 16'(RoundsChangeBytes));
+  assign fits = bounded_q && proposal == behind_head_q && (!is_change || behind_head_q == 16'(RoundsChangeBytes));
 
   always_comb begin
     unique case (event_q.message)
@@ -147,7 +153,13 @@ module round_parser
   assign stranger_o = loads && event_q.kind == EventDeliver && event_q.from[3];
 
   always_ff @(posedge clk_i) begin
-    if (event_ready_o) event_q <= event_i;
+    if (event_ready_o) begin
+      event_q <= event_i;
+      behind_head_q <= event_i.bytes - message_bytes_t'(RoundsHeadBytes);
+      bounded_q     <= event_i.bytes >= message_bytes_t'(RoundsHeadBytes)
+          && event_i.bytes <= message_bytes_t'(RoundsHeadBytes + ProposalBytes);
+    end
+    fresh_q <= loads;
     if (loads) begin
       op_q    <= op_d;
       index_q <= '0;

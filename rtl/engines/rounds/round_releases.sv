@@ -4,8 +4,8 @@
 // in the order of their proposers. For each instance that lacks some, one member that has any is asked, and if that was of no avail
 // all of them, in every round. Here is kept whose proposals the node has, and what instances have decided that have left the window.
 //
-// Latency: the first value 2 cycles after `go_i`; if something is lacking, one cycle later for each instance that is not released.
-// Throughput: a value every cycle, a cycle more where its caller is told, and one for each instance. Order: of instances. Stalls:
+// Latency: the first value 3 cycles after `go_i`; if something is lacking, one cycle later for each instance that is not released.
+// Throughput: a value every cycle, a cycle more where its caller is told, and three for each instance. Order: of instances. Stalls:
 // when its messages do.
 module round_releases
   import engines_pkg::*;
@@ -31,19 +31,21 @@ module round_releases
   output logic                               idle_o,
   // What instances know must stay as it is, since it may still be asked about.
   output logic                               asking_o,
-  // A proposal of an instance of some age: whether it is here, whether it is lacking; and it has come.
+  // Of an instance of some age, while nothing is given out: what is here and what is lacking, a cycle later; and what has come.
   input  age_t                               look_age_i,
-  input  member_t                            look_proposer_i,
-  output logic                               held_o,
-  output logic                               lacking_o,
+  input  logic            [             2:0] look_slot_i,         // its number, modulo what is remembered
+  output members_t                           held_o,
+  output members_t                           lacking_o,
   input  logic                               value_i,
-  // The proposal that is to be given out, and what others know of it.
+  input  member_t                            value_proposer_i,
+  // The instance that is given out, the next of its proposals, and what others know of it.
   output round_t                             next_o,
   output age_t                               age_o,
   output member_t                            proposer_o,
   input  proposal_place_t                    place_i,
   input  proposal_bytes_t                    length_i,
   input  logic                               change_i,
+  input  change_t                            content_i,
   // Of this node's own: someone waits for what becomes of it, and is told.
   input  logic                               asked_i,
   input  caller_t                            caller_i,
@@ -55,19 +57,23 @@ module round_releases
   output logic                               send_valid_o,
   input  logic                               send_ready_i,
   output rounds_send_t                       send_o,
-  // Something is decided; all of an instance is released.
+  // Something is decided, by whom, and whether it is a change; all of an instance is released.
   output logic                               decided_o,
+  output member_t                            decided_proposer_o,
+  output logic                               decides_change_o,
+  output change_t                            decided_change_o,
   output logic                               closed_o
 );
 
   typedef enum logic [3:0] {
     Idle,
-    Ask,      // what the instance of age `ask_q` lacks, and who may have it
+    Ask,      // what the instance of age `ask_q` lacks, and who has any of it
+    Whom,     // may have it
     Turn,     // whose turn it is
     Walk,     // to that one
     Fetch,
     Look,
-    Release,
+    Release,  // what was found, while the next proposal is looked up
     Tell,     // the caller of the proposal that has just been released
     Close
   } state_e;
@@ -83,13 +89,25 @@ module round_releases
     members_t [7:0] rows;
   } left_t;
 
+  typedef struct packed {
+    member_t         proposer;
+    proposal_place_t place;
+    proposal_bytes_t length;
+    logic            change;
+    change_t         content;
+  } found_t;
+
   state_e state_q;
   round_t next_q;
   age_t age_q, ask_q;
+  left_place_t ask_slot_q;
   members_t todo_q;
-  member_t  proposer_q;  // the lowest of them
-  // To be asked for: what, and of whom.
-  members_t wanted_q, targets_q;
+  member_t proposer_q;  // the lowest of them
+  // The proposal before that.
+  logic found_valid_q;
+  found_t found_q;
+  // To be asked for: what, who has any of it, and of whom.
+  members_t wanted_q, holders_q, targets_q;
   member_t rank_q;
   // Whose proposals are here: of instances in the window, and of those that have left it.
   members_t [RoundsWindow-1:0] held_q;
@@ -112,18 +130,23 @@ module round_releases
   // The instance that is looked at: one that a peer speaks of, one that may lack something, or the next to be released.
 
   age_t age;
-  logic in_window, decided, again;
+  logic asks, in_window, decided, again;
   place_t place;
   left_place_t left_place;
   left_t left_one;
   members_t decision, held, lacking, members;
   members_t [RoundsNodes-1:0] rows;
 
-  assign age = state_q == Idle ? look_age_i : state_q == Ask ? ask_q : age_q;
-  assign in_window = age <= age_t'(RoundsWindow);
-  assign place = place_t'(RoundsWindow - 32'(age));
-  assign left_place = left_place_t'(round_i) - left_place_t'(age);
+  assign asks = state_q == Ask || state_q == Whom;
+  assign age = state_q == Idle ? look_age_i : asks ? ask_q : age_q;
+  // The number of an instance tells where it lies once it has left; it is the round's less its age.
+  assign left_place = state_q == Idle ? look_slot_i : asks ? ask_slot_q : left_place_t'(next_q);
+  assign place = -place_t'(age);
   assign left_one = left[left_place];
+  always_comb begin
+    in_window = 1'b0;
+    for (int unsigned i = 0; i <= RoundsWindow; i++) if (age == age_t'(i)) in_window = 1'b1;
+  end
   always_comb begin
     if (in_window) begin
       decided  = instances_i[place].decided && age != '0;
@@ -144,8 +167,10 @@ module round_releases
     if (age == '0) held = row_i;
   end
   assign lacking = decided ? decision & ~held : '0;
-  assign held_o = held[look_proposer_i];
-  assign lacking_o = lacking[look_proposer_i];
+  always_ff @(posedge clk_i) begin
+    held_o    <= held;
+    lacking_o <= lacking;
+  end
 
   // Whether anything may be lacking: an instance that has left the window unreleased, or one of those in it.
   logic lacks;
@@ -155,15 +180,14 @@ module round_releases
       if (instances_i[i].decided && (instances_i[i].decision & ~held_q[i]) != '0) lacks = 1'b1;
     end
   end
-  assign asking_o = state_q == Ask || state_q == Turn || state_q == Walk || state_q == Fetch;
+  assign asking_o = state_q == Ask || state_q == Whom || state_q == Turn || state_q == Walk || state_q == Fetch;
 
   // Whom to ask: of those that have any of it, or else of all, the one whose turn it is, and then all.
 
-  members_t any_holder, candidates, behind_lowest;
+  members_t holders, behind_lowest;
 
   always_comb begin
-    for (int unsigned k = 0; k < RoundsNodes; k++) any_holder[k] = (rows[k] & lacking) != '0;
-    candidates = (any_holder != '0 ? any_holder : members) & ~only(node_i);
+    for (int unsigned k = 0; k < RoundsNodes; k++) holders[k] = (rows[k] & lacking) != '0;
   end
 
   // (round modulo 64 + node) modulo count: each of the first two remainders is a table with few inputs.
@@ -189,19 +213,20 @@ module round_releases
 
   // What goes out.
 
-  logic done, last, some, own;
+  logic done, finds, some, tells;
   members_t rest;
 
   assign proposer_o = proposer_q;
   assign rest = todo_q & (todo_q - 1'b1);
-  assign own = proposer_q == node_i;
-  assign some = length_i != '0;
-  assign last = rest == '0;
+  // A proposal of no bytes is none.
+  assign some = found_valid_q && found_q.length != '0;
+  assign tells = some && found_q.proposer == node_i && asked_i && !found_q.change;
+  assign finds = state_q == Release && done;
 
   always_comb begin
     unique case (state_q)
       Fetch: send_valid_o = targets_q != '0;
-      Release: send_valid_o = todo_q != '0 && some && subscribed_i;
+      Release: send_valid_o = some && subscribed_i;
       Tell: send_valid_o = 1'b1;
       Close: send_valid_o = asked_i;
       default: send_valid_o = 1'b0;
@@ -212,9 +237,9 @@ module round_releases
         send_o = answer(subscriber_i, RoundsOk, context_i, next_q);
         send_o.message = RoundsDecided;
         send_o.head_bytes = 7'(RoundsHeadBytes);
-        send_o.head = value_head(next_q, proposer_o, change_i, length_i);
-        send_o.bytes = length_i;
-        send_o.place = place_i;
+        send_o.head = value_head(next_q, found_q.proposer, found_q.change, found_q.length);
+        send_o.bytes = found_q.length;
+        send_o.place = found_q.place;
       end
       default: send_o = answer(caller_i, state_q == Tell ? RoundsOk : RoundsDropped, context_i, next_q);
     endcase
@@ -222,7 +247,10 @@ module round_releases
 
   assign done = !send_valid_o || send_ready_i;
   assign told_o = (state_q == Tell || state_q == Close) && send_valid_o && send_ready_i;
-  assign decided_o = state_q == Release && todo_q != '0 && some && done;
+  assign decided_o = finds && some;
+  assign decided_proposer_o = found_q.proposer;
+  assign decides_change_o = found_q.change;
+  assign decided_change_o = found_q.content;
   assign closed_o = state_q == Close && done;
   assign idle_o = state_q == Idle;
   assign next_o = next_q;
@@ -230,26 +258,40 @@ module round_releases
 
   always_ff @(posedge clk_i) begin
     unique case (state_q)
-      Idle:    ask_q <= age_q;
+      Idle: begin
+        ask_q      <= age_q;
+        ask_slot_q <= left_place_t'(next_q);
+      end
       Ask: begin
         wanted_q  <= lacking;
-        targets_q <= candidates;
-        if (lacking == '0) ask_q <= ask_q - 1'b1;
+        holders_q <= holders;
+        if (lacking == '0) begin
+          ask_q      <= ask_q - 1'b1;
+          ask_slot_q <= ask_slot_q + 1'b1;
+        end
       end
+      Whom:    targets_q <= (holders_q != '0 ? holders_q : members) & ~only(node_i);
       Turn:    rank_q <= turn_of(round_i[5:0], node_i, count_members(targets_q));
       Walk: begin
         targets_q <= rank_q == '0 ? targets_q & ~behind_lowest : behind_lowest;
         rank_q    <= rank_q - 1'b1;
       end
-      Fetch:   if (done) ask_q <= ask_q - 1'b1;
+      Fetch:
+      if (done) begin
+        ask_q      <= ask_q - 1'b1;
+        ask_slot_q <= ask_slot_q + 1'b1;
+      end
       Look: begin
-        todo_q     <= decision;
-        proposer_q <= lowest(decision);
+        todo_q        <= decision;
+        proposer_q    <= lowest(decision);
+        found_valid_q <= 1'b0;
       end
       Release:
-      if (done) begin
-        todo_q     <= rest;
-        proposer_q <= lowest(rest);
+      if (finds) begin
+        todo_q        <= rest;
+        proposer_q    <= lowest(rest);
+        found_valid_q <= todo_q != '0;
+        found_q       <= '{proposer_q, place_i, length_i, change_i, content_i};
       end
       default: ;
     endcase
@@ -266,19 +308,20 @@ module round_releases
       unique case (state_q)
         Idle: if (go_i) state_q <= fetch_i && lacks ? Ask : Look;
         Ask: begin
-          if (lacking != '0) state_q <= again ? Fetch : Turn;
+          if (lacking != '0) state_q <= Whom;
           else if (ask_q == age_t'(1)) state_q <= Look;
         end
+        Whom: state_q <= again ? Fetch : Turn;
         Turn: state_q <= Walk;
         Walk: if (rank_q == '0) state_q <= Fetch;
         Fetch: if (done) state_q <= ask_q == age_t'(1) ? Look : Ask;
         Look: state_q <= decided && lacking == '0 ? Release : Idle;
         Release:
-        if (done) begin
-          if (todo_q != '0 && own && asked_i && some && !change_i) state_q <= Tell;
-          else if (last) state_q <= Close;
+        if (finds) begin
+          if (tells) state_q <= Tell;
+          else if (todo_q == '0) state_q <= Close;
         end
-        Tell: if (done) state_q <= todo_q == '0 ? Close : Release;
+        Tell: if (done) state_q <= found_valid_q ? Release : Close;
         default: if (done) state_q <= Look;
       endcase
       if (closed_o) age_q <= age_q - 1'b1;
@@ -288,12 +331,12 @@ module round_releases
         asked_q <= {1'b0, asked_q[RoundsWindow-1:1]};
         if (leaves) left_held_q[leaves_at] <= held_q[0];
         if (leaves) left_asked_q[leaves_at] <= asked_q[0];
-      end else if (state_q == Ask && lacking != '0) begin
+      end else if (state_q == Whom) begin
         if (in_window) asked_q[place] <= 1'b1;
         else left_asked_q[left_place] <= 1'b1;
       end else if (value_i) begin
-        if (in_window) held_q[place][look_proposer_i] <= 1'b1;
-        else left_held_q[left_place][look_proposer_i] <= 1'b1;
+        if (in_window) held_q[place][value_proposer_i] <= 1'b1;
+        else left_held_q[left_place][value_proposer_i] <= 1'b1;
       end
     end
     if (clear_i) next_q <= first_i;
@@ -304,6 +347,8 @@ module round_releases
     if (rst_ni) begin
       assert (!(end_round_i && state_q != Idle))
       else $error("a round ends while values of the one before are given out");
+      assert (state_q == Idle || left_place_t'(next_q) == left_place_t'(round_i) - left_place_t'(age_q))
+      else $error("the next instance is not as old as it should be");
     end
   end
 

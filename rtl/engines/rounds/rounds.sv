@@ -93,7 +93,8 @@ module rounds
   logic founded_q;
   // Whose proposals the present Fetch still asks for.
   logic serving_q;
-  members_t serve_q;
+  members_t serve_q, serve;
+  member_t serve_proposer_q;  // the lowest of them
 
   logic subscribed_q;
   caller_t subscriber_q;
@@ -117,7 +118,7 @@ module rounds
   // ===== Operations =====
 
   rounds_op_t op;
-  logic op_valid, beat_valid, malformed, malformed_round, stranger, parser_idle;
+  logic op_valid, op_fresh, op_may_run, beat_valid, malformed, malformed_round, stranger, parser_idle;
   member_t malformed_from;
   logic [2:0] beat_index;
   logic [BeatBits-1:0] beat;
@@ -139,6 +140,8 @@ module rounds
     .op_valid_o       (op_valid),
     .op_ready_i       (op_ready),
     .op_follows_i     (op_runs && op.kind == RoundsOpRound && phase_q != RoundsReady),
+    .op_fresh_o       (op_fresh),
+    .op_may_run_i     (op_may_run),
     .beat_valid_o     (beat_valid),
     .beat_index_o     (beat_index),
     .beat_o           (beat),
@@ -182,22 +185,10 @@ module rounds
   members_t members, next_members, audience;
   logic [5:0] ahead;
   logic is_member, has_left, change_valid, changes, decided, closed;
-  change_t change, decided_change;
+  change_t change, look_content, decided_change;
   age_t release_age;
-  logic stored_change, release_change;
-  member_t release_proposer;
-
-  // A change is looked at a cycle after it has been given out.
-  logic decided_q;
-  member_t decided_proposer_q;
-  change_t decided_change_q;
-  age_t decided_age_q;
-  always_ff @(posedge clk_i) begin
-    decided_q          <= rst_ni && decided && release_change;
-    decided_proposer_q <= release_proposer;
-    decided_change_q   <= decided_change;
-    decided_age_q      <= release_age;
-  end
+  logic stored_change, look_change, decides_change;
+  member_t release_proposer, decided_proposer;
 
   assign is_member = (members & self) != '0;
   assign same_epoch = applied.epoch == epoch && applied.members == members;
@@ -219,10 +210,10 @@ module rounds
     .ask_i             (ask),
     .from_i            (applied_from),
     .leave_i           (leave),
-    .decided_i         (decided_q),
-    .decided_proposer_i(decided_proposer_q),
-    .decided_change_i  (decided_change_q),
-    .decided_age_i     (decided_age_q),
+    .decided_i         (decided && decides_change),
+    .decided_proposer_i(decided_proposer),
+    .decided_change_i  (decided_change),
+    .decided_age_i     (release_age),
     .closed_i          (closed),
     .closed_age_i      (release_age),
     .epoch_o           (epoch),
@@ -296,7 +287,7 @@ module rounds
 
   // The proposal that is looked at.
   round_t look_instance, release_next;
-  member_t look_proposer;
+  member_t look_proposer, value_proposer;
   proposal_place_t look_place, write_place, read_place;
   proposal_bytes_t stored_length, look_length;
   logic write_length, keep_beats, read;
@@ -336,14 +327,14 @@ module rounds
 
   always_comb begin
     look_length = stored_length;
-    release_change = stored_change;
+    look_change = stored_change;
     if (state_q == Announce) begin
       look_place = take_place;
     end else if (look_proposer == node_q) begin
       look_place = own_place;
       if (!own_some) begin
         look_length = '0;
-        release_change = 1'b0;
+        look_change = 1'b0;
       end
     end else begin
       look_place = {1'b0, look_instance[3:0], look_proposer};
@@ -353,7 +344,7 @@ module rounds
   always_comb begin
     unique case (op.kind)
       RoundsOpCall: write_place = put_place;
-      RoundsOpValue: write_place = {1'b0, look_instance[3:0], look_proposer};
+      RoundsOpValue: write_place = {1'b0, op.head.round[59:56], value_proposer};
       default: write_place = {1'b0, op.head.round[59:56], op.from};
     endcase
     if (announces) write_place = change_place;
@@ -373,7 +364,7 @@ module rounds
     .place_i       (look_place),
     .length_o      (stored_length),
     .change_o      (stored_change),
-    .content_o     (decided_change),
+    .content_o     (look_content),
     .read_i        (read),
     .read_place_i  (read_place),
     .read_index_i  (read_index),
@@ -382,7 +373,10 @@ module rounds
 
   // ===== What is decided =====
 
-  logic releases_idle, asking, remembered, held, lacking, release_valid, release_ready;
+  logic releases_idle, asking, remembered, release_valid, release_ready;
+  // What is known of the instance of a Fetch or a Value, from the second cycle on in which nothing else happens.
+  members_t held, lacking;
+  logic settled, settled_q, looked, wanted;
   rounds_send_t release_send;
   age_t look_age;
   // Instances in which the node takes part and that are not released.
@@ -391,47 +385,54 @@ module rounds
   age_t leaving_q;
 
   assign look_age = op.behind;
+  assign value_proposer = op.head.epoch[2:0];
+  assign wanted = remembered && lacking[value_proposer];
   assign remembered = begun_q && op.recent && op.behind >= leaving_q
       && 5'(op.behind) < 5'(leaving_q) + 5'(2 * RoundsWindow);
 
   round_releases i_releases (
     .clk_i,
     .rst_ni,
-    .clear_i        (clear),
-    .first_i        (first),
-    .node_i         (node_q),
-    .round_i        (round_q),
-    .instances_i    (instances),
-    .end_round_i    (end_round),
-    .leaving_i      (leaving),
-    .row_i          (row),
-    .newest_i       (leaving_q),
-    .go_i           (go),
-    .fetch_i        (fetch),
-    .idle_o         (releases_idle),
-    .asking_o       (asking),
-    .look_age_i     (look_age),
-    .look_proposer_i(look_proposer),
-    .held_o         (held),
-    .lacking_o      (lacking),
-    .value_i        (value),
-    .next_o         (release_next),
-    .age_o          (release_age),
-    .proposer_o     (release_proposer),
-    .place_i        (look_place),
-    .length_i       (look_length),
-    .change_i       (release_change),
-    .asked_i        (asked),
-    .caller_i       (asked_caller),
-    .told_o         (told),
-    .context_i      (about),
-    .subscribed_i   (subscribed_q),
-    .subscriber_i   (subscriber_q),
-    .send_valid_o   (release_valid),
-    .send_ready_i   (release_ready),
-    .send_o         (release_send),
-    .decided_o      (decided),
-    .closed_o       (closed)
+    .clear_i           (clear),
+    .first_i           (first),
+    .node_i            (node_q),
+    .round_i           (round_q),
+    .instances_i       (instances),
+    .end_round_i       (end_round),
+    .leaving_i         (leaving),
+    .row_i             (row),
+    .newest_i          (leaving_q),
+    .go_i              (go),
+    .fetch_i           (fetch),
+    .idle_o            (releases_idle),
+    .asking_o          (asking),
+    .look_age_i        (look_age),
+    .look_slot_i       (op.head.round[58:56]),
+    .held_o            (held),
+    .lacking_o         (lacking),
+    .value_i           (value),
+    .value_proposer_i  (value_proposer),
+    .next_o            (release_next),
+    .age_o             (release_age),
+    .proposer_o        (release_proposer),
+    .place_i           (look_place),
+    .length_i          (look_length),
+    .change_i          (look_change),
+    .content_i         (look_content),
+    .asked_i           (asked),
+    .caller_i          (asked_caller),
+    .told_o            (told),
+    .context_i         (about),
+    .subscribed_i      (subscribed_q),
+    .subscriber_i      (subscriber_q),
+    .send_valid_o      (release_valid),
+    .send_ready_i      (release_ready),
+    .send_o            (release_send),
+    .decided_o         (decided),
+    .decided_proposer_o(decided_proposer),
+    .decides_change_o  (decides_change),
+    .decided_change_o  (decided_change),
+    .closed_o          (closed)
   );
 
   // ===== What happens =====
@@ -468,13 +469,24 @@ module rounds
   end
 
   // The oldest instance leaves without a decision, or the place of another one is needed that is not released.
-  assign fails = (leaving.valid && !leaving.decided) || outstanding_q == 4'(2 * RoundsWindow);
+  assign fails   = (leaving.valid && !leaving.decided) || outstanding_q == 4'(2 * RoundsWindow);
   // Operations that may change what is given out, or send something, wait until all of that has left.
-  assign op_runs = op_valid && !draining && (state_q == Answer
-      || (state_q == Listen && !replaying && (op.kind == RoundsOpRound && !founded_q ? !asking : releases_idle)));
+  assign settled = state_q == Listen && !replaying && releases_idle;
+  assign looked  = settled_q && !op_fresh;
+  always_comb begin
+    unique case (op.kind)
+      RoundsOpRound: op_may_run = founded_q ? settled : state_q == Listen && !replaying && !asking;
+      RoundsOpFetch, RoundsOpValue: op_may_run = settled && looked;
+      default: op_may_run = settled || state_q == Answer;
+    endcase
+    if (draining) op_may_run = 1'b0;
+  end
+  assign op_runs = op_valid && op_may_run;
   assign replays = replaying_q && state_q == Listen && !asking;
   assign taken = op_runs && op_ready;
   assign announces = state_q == Announce && !has_left && (send_ready || audience == '0);
+
+  assign serve = serving_q ? serve_q & (serve_q - 1'b1) : op.head.epoch[7:0];
 
   // What is looked at besides what is being released.
   always_comb begin
@@ -482,7 +494,7 @@ module rounds
     look_proposer = release_proposer;
     if (releases_idle) begin
       look_instance = turn_64(op.head.round);
-      look_proposer = op.kind == RoundsOpFetch ? lowest(serve_q) : op.head.epoch[2:0];
+      look_proposer = serve_proposer_q;
     end
   end
 
@@ -649,14 +661,14 @@ module rounds
             RoundsMessageValue,
             7'(RoundsHeadBytes),
             value_head(
-              look_instance, look_proposer, release_change, look_length)
+              look_instance, look_proposer, look_change, look_length)
           );
           send.bytes = look_length;
           send.place = look_place;
           if (!running) begin
             events.dropped_not_member = 1'b1;
           end else begin
-            send_valid = serving_q && serve_q != '0 && remembered && held && op.from != node_q;
+            send_valid = serving_q && serve_q != '0 && remembered && held[serve_proposer_q] && op.from != node_q;
             op_ready   = serving_q && serve_q == '0;
           end
         end
@@ -664,7 +676,7 @@ module rounds
         RoundsOpValue: begin
           if (!running) begin
             events.dropped_not_member = 1'b1;
-          end else if (remembered && lacking) begin
+          end else if (wanted) begin
             value = 1'b1;
             write_length = 1'b1;
             go = 1'b1;
@@ -769,7 +781,7 @@ module rounds
       // A node that leaves keeps what it has, and nothing more comes.
       keep_beats = running ? is_member && (current ? !heard_q[op.from] : following && !early_q[op.from])
           : phase_q == RoundsReady;
-      RoundsOpValue: keep_beats = running && releases_idle && remembered && lacking;
+      RoundsOpValue: keep_beats = running && wanted;
       RoundsOpCall: keep_beats = running && op.call == RoundsCallPropose && op.fits && !full;
       default: keep_beats = 1'b0;
     endcase
@@ -861,8 +873,11 @@ module rounds
     else if (taken && op.kind == RoundsOpTimer) asking_q <= 1'b1;
     if (!replaying_q || replays) replay_from_q <= lowest(replay_q);
     if (hear_subscriber) subscriber_q <= op.caller;
-    if (!serving_q) serve_q <= op.head.epoch[7:0];
-    else if (!send_valid || send_ready) serve_q <= serve_q & (serve_q - 1'b1);
+    if (!serving_q || !send_valid || send_ready) begin
+      serve_q          <= serve;
+      serve_proposer_q <= lowest(serve);
+    end
+    settled_q <= settled;
   end
 
   // ===== Messages =====
