@@ -436,7 +436,7 @@ impl World {
     /// Connects one more queue pair.
     fn connect(&mut self, left: usize) {
         let index = self.flows.len();
-        let path_mtu = if index % 2 == 0 { PathMtu::Bytes256 } else { PathMtu::Bytes1024 };
+        let path_mtu = if index.is_multiple_of(2) { PathMtu::Bytes256 } else { PathMtu::Bytes1024 };
         let connection = Connection { path_mtu, timeout: 6, ..Connection::default() };
         let client = self.client.create_queue_pair().expect("room");
         let driver = self.node.driver();
