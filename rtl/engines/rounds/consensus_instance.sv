@@ -4,7 +4,8 @@
 // the place's own: at the end of a round the place gives away what its instance has become, `ended_o`, and takes the one
 // that comes from the younger place. The rules are those of crates/engines/rounds/src/instance.rs.
 //
-// Latency: a record or the end of a round counts from the next cycle on. Throughput: one of them every cycle. Stalls: never.
+// Latency: a record or the end of a round counts from the next cycle on, for the end of a round from the one behind that: a round
+// may not end in the cycle behind a record. Throughput: a record every cycle. Stalls: never.
 module consensus_instance
   import rounds_pkg::*;
 #(
@@ -17,7 +18,7 @@ module consensus_instance
   input  logic          clear_i,
   input  logic          end_round_i,
   input  instance_t     next_i,
-  // Not in the cycle in which the round ends.
+  // Not in the cycle in which the round ends, nor in the one before.
   input  logic          receive_i,
   input  member_t       from_i,
   // verilator lint_off UNUSEDSIGNAL
@@ -25,7 +26,7 @@ module consensus_instance
   // verilator lint_on UNUSEDSIGNAL
   output instance_t     state_o,
   output round_record_t record_o,
-  // What it becomes if the round ends now, and whether that decides it.
+  // What it becomes if the round ends now, and whether that decides it; not in the cycle behind a record.
   output instance_t     ended_o,
   output logic          decides_o,
   // With a record that says what cannot be.
@@ -33,8 +34,8 @@ module consensus_instance
 );
 
   instance_t state_q, received;
-  members_t self, from;
-  assign self = only(node_i);
+  members_t self, from;  // the node does not change while it has instances
+  always_ff @(posedge clk_i) self <= only(node_i);
   assign from = only(from_i);
   assign state_o = state_q;
 
@@ -92,7 +93,10 @@ module consensus_instance
 
   members_t suspected, held, common, some;
   member_count_t suspects;
-  logic passive, locked, agreed;
+  logic passive, locked, agreed, decides;
+  // What takes long to tell, as of the cycle before.
+  members_t held_q;
+  logic locked_q, decides_q;
 
   assign suspected = state_q.suspected | (state_q.members & ~state_q.accepted & ~self);
   assign suspects = count_members(suspected);
@@ -117,18 +121,25 @@ module consensus_instance
   end
 
   // Where the rows of all members are equal (`common == some`), all hold what is in them: `held` is that row.
-  assign decides_o = state_q.valid && !state_q.decided && (state_q.adopted || (!passive && (agreed || common == some)));
+  assign decides   = state_q.valid && !state_q.decided && (state_q.adopted || (!passive && (agreed || common == some)));
+  assign decides_o = state_q.valid && decides_q;
+
+  always_ff @(posedge clk_i) begin
+    held_q    <= held;
+    locked_q  <= locked;
+    decides_q <= decides;
+  end
 
   always_comb begin
     ended_o = state_q;
     ended_o.suspected = suspected;
     ended_o.accepted = '0;
-    ended_o.locked = locked;
+    ended_o.locked = locked_q;
     ended_o.adopted = 1'b0;
     ended_o.adoption = '0;
     if (decides_o) begin
       ended_o.decided  = 1'b1;
-      ended_o.decision = state_q.adopted ? state_q.adoption : held;
+      ended_o.decision = state_q.adopted ? state_q.adoption : held_q;
     end
     // A place without an instance gives none away.
     if (!state_q.valid) ended_o = '0;

@@ -3,7 +3,8 @@
 // Place i holds the instance of round R - RoundsWindow + i while the node is in round R, as the areas of its messages do. At the
 // end of round R the instance of round R opens, with the set of those whose proposals have come, and the oldest leaves.
 //
-// Latency: areas and ends of rounds count from the next cycle on. Throughput: one of them every cycle. Stalls: never.
+// Latency: areas and ends of rounds count from the next cycle on; a round may not end in the cycle behind an area. Throughput: an area
+// every cycle. Stalls: never.
 module consensus_window
   import rounds_pkg::*;
 (
@@ -15,14 +16,14 @@ module consensus_window
   input  logic                         receive_i,
   input  member_t                      from_i,
   input  logic      [    AreaBits-1:0] area_i,
-  // The end of a round: with whose proposals its instance opens, and among whom.
+  // The end of a round, not in the cycle behind an area: with whose proposals its instance opens, and among whom.
   input  logic                         end_round_i,
   input  members_t                     row_i,
   input  members_t                     members_i,
   output logic      [    AreaBits-1:0] area_o,
   // Of the instances in the window, the oldest first.
   output instance_t [RoundsWindow-1:0] instances_o,
-  // The oldest, as it would leave.
+  // The oldest, as it would leave; not in the cycle behind an area.
   output instance_t                    leaving_o,
   // A message says what cannot be.
   output logic                         contradiction_o

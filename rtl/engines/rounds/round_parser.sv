@@ -56,12 +56,13 @@ module round_parser
   // Of the event, as far as its length goes: bytes behind a head, and there are no more than may be.
   logic [15:0] behind_head_q;
   logic bounded_q;
+  logic is_value_q;  // which has flags and length elsewhere
   logic body_q;  // beats of the present operation are to come; if there is none, of one that was dropped
   logic [2:0] index_q;
   logic takes, free, loads, body_ends, has_head, well_formed, is_operation;
   round_head_t head;
   logic [15:0] proposal;
-  logic is_value, is_change;
+  logic is_change;
 
   assign takes = op_valid_o && op_ready_i;
   assign free = !op_valid_q || op_follows_i;
@@ -86,10 +87,8 @@ module round_parser
   round_t behind;
   assign behind = round_i - turn_64(head.round);
   assign head = round_head_t'(payload_i.data[$bits(round_head_t)-1:0]);
-  // A Value has flags and length elsewhere.
-  assign is_value = event_q.message == RoundsMessageValue;
-  assign proposal = turn_16(is_value ? payload_i.data[95:80] : head.bytes);
-  assign is_change = is_value ? payload_i.data[72] : head.change;
+  assign proposal = turn_16(is_value_q ? payload_i.data[95:80] : head.bytes);
+  assign is_change = is_value_q ? payload_i.data[72] : head.change;
   assign fits = bounded_q && proposal == behind_head_q && (!is_change || behind_head_q == 16'(RoundsChangeBytes));
 
   always_comb begin
@@ -159,6 +158,7 @@ module round_parser
       bounded_q     <= event_i.bytes >= message_bytes_t'(RoundsHeadBytes)
           && event_i.bytes <= message_bytes_t'(RoundsHeadBytes + ProposalBytes);
     end
+    if (event_ready_o) is_value_q <= event_i.message == RoundsMessageValue;
     fresh_q <= loads;
     if (loads) begin
       op_q    <= op_d;

@@ -4,8 +4,8 @@
 // in the order of their proposers. For each instance that lacks some, one member that has any is asked, and if that was of no avail
 // all of them, in every round. Here is kept whose proposals the node has, and what instances have decided that have left the window.
 //
-// Latency: the first value 3 cycles after `go_i`; if something is lacking, one cycle later for each instance that is not released.
-// Throughput: a value every cycle, a cycle more where its caller is told, and three for each instance. Order: of instances. Stalls:
+// Latency: the first value 4 cycles after `go_i`; if something is lacking, two cycles later for each instance that is not released.
+// Throughput: a value every cycle, a cycle more where its caller is told, and four for each instance. Order: of instances. Stalls:
 // when its messages do.
 module round_releases
   import engines_pkg::*;
@@ -67,12 +67,14 @@ module round_releases
 
   typedef enum logic [3:0] {
     Idle,
-    Ask,      // what the instance of age `ask_q` lacks, and who has any of it
+    Ask,      // what the instance of age `ask_q` lacks
+    Holders,  // who has any of it
     Whom,     // may have it
     Turn,     // whose turn it is
     Walk,     // to that one
     Fetch,
-    Look,
+    Look,     // at the next instance to be released
+    Judge,    // whether it can be
     Release,  // what was found, while the next proposal is looked up
     Tell,     // the caller of the proposal that has just been released
     Close
@@ -137,7 +139,7 @@ module round_releases
   members_t decision, held, lacking, members;
   members_t [RoundsNodes-1:0] rows;
 
-  assign asks = state_q == Ask || state_q == Whom;
+  assign asks = state_q == Ask || state_q == Holders || state_q == Whom;
   assign age = state_q == Idle ? look_age_i : asks ? ask_q : age_q;
   // The number of an instance tells where it lies once it has left; it is the round's less its age.
   assign left_place = state_q == Idle ? look_slot_i : asks ? ask_slot_q : left_place_t'(next_q);
@@ -167,9 +169,15 @@ module round_releases
     if (age == '0) held = row_i;
   end
   assign lacking = decided ? decision & ~held : '0;
+  // What was found in the cycle before.
+  logic decided_q;
+  members_t decision_q, lacking_q;
+  assign lacking_o = lacking_q;
   always_ff @(posedge clk_i) begin
-    held_o    <= held;
-    lacking_o <= lacking;
+    held_o     <= held;
+    lacking_q  <= lacking;
+    decided_q  <= decided;
+    decision_q <= decision;
   end
 
   // Whether anything may be lacking: an instance that has left the window unreleased, or one of those in it.
@@ -180,14 +188,14 @@ module round_releases
       if (instances_i[i].decided && (instances_i[i].decision & ~held_q[i]) != '0) lacks = 1'b1;
     end
   end
-  assign asking_o = state_q == Ask || state_q == Whom || state_q == Turn || state_q == Walk || state_q == Fetch;
+  assign asking_o = asks || state_q == Turn || state_q == Walk || state_q == Fetch;
 
   // Whom to ask: of those that have any of it, or else of all, the one whose turn it is, and then all.
 
   members_t holders, behind_lowest;
 
   always_comb begin
-    for (int unsigned k = 0; k < RoundsNodes; k++) holders[k] = (rows[k] & lacking) != '0;
+    for (int unsigned k = 0; k < RoundsNodes; k++) holders[k] = (rows[k] & lacking_q) != '0;
   end
 
   // (round modulo 64 + node) modulo count: each of the first two remainders is a table with few inputs.
@@ -262,10 +270,10 @@ module round_releases
         ask_q      <= age_q;
         ask_slot_q <= left_place_t'(next_q);
       end
-      Ask: begin
-        wanted_q  <= lacking;
+      Holders: begin
+        wanted_q  <= lacking_q;
         holders_q <= holders;
-        if (lacking == '0) begin
+        if (lacking_q == '0) begin
           ask_q      <= ask_q - 1'b1;
           ask_slot_q <= ask_slot_q + 1'b1;
         end
@@ -281,9 +289,9 @@ module round_releases
         ask_q      <= ask_q - 1'b1;
         ask_slot_q <= ask_slot_q + 1'b1;
       end
-      Look: begin
-        todo_q        <= decision;
-        proposer_q    <= lowest(decision);
+      Judge: begin
+        todo_q        <= decision_q;
+        proposer_q    <= lowest(decision_q);
         found_valid_q <= 1'b0;
       end
       Release:
@@ -307,15 +315,17 @@ module round_releases
     end else begin
       unique case (state_q)
         Idle: if (go_i) state_q <= fetch_i && lacks ? Ask : Look;
-        Ask: begin
-          if (lacking != '0) state_q <= Whom;
-          else if (ask_q == age_t'(1)) state_q <= Look;
+        Ask: state_q <= Holders;
+        Holders: begin
+          if (lacking_q != '0) state_q <= Whom;
+          else state_q <= ask_q == age_t'(1) ? Look : Ask;
         end
         Whom: state_q <= again ? Fetch : Turn;
         Turn: state_q <= Walk;
         Walk: if (rank_q == '0) state_q <= Fetch;
         Fetch: if (done) state_q <= ask_q == age_t'(1) ? Look : Ask;
-        Look: state_q <= decided && lacking == '0 ? Release : Idle;
+        Look: state_q <= Judge;
+        Judge: state_q <= decided_q && lacking_q == '0 ? Release : Idle;
         Release:
         if (finds) begin
           if (tells) state_q <= Tell;

@@ -28,13 +28,12 @@ module round_timer
   output logic    trimmed_o
 );
 
-  cycles_t begin_q, deadline_q, from, lead;
+  cycles_t begin_q, deadline_q, lead;
   logic [28:0] trim_q, wanted;
 
   assign expired_o  = now_i >= deadline_q;
   assign deadline_o = deadline_q;
   assign trimmed_o  = advance_i && !arm_i && trim_q != '0;
-  assign from       = arm_i ? arm_at_i : deadline_q;
 
   // Leads are far below 2^47 cycles: the sign tells whether there is one.
   assign lead       = (early_i ? deadline_q : begin_q) + one_way_i - now_i;
@@ -42,8 +41,8 @@ module round_timer
 
   always_ff @(posedge clk_i) begin
     if (advance_i) begin
-      begin_q    <= from;
-      deadline_q <= from + period_i - (arm_i ? '0 : cycles_t'(trim_q));
+      begin_q    <= arm_i ? arm_at_i : deadline_q;
+      deadline_q <= arm_i ? arm_at_i + period_i : deadline_q + (period_i - cycles_t'(trim_q));
       trim_q     <= '0;
     end else if (arm_i) begin
       deadline_q <= arm_at_i;

@@ -87,8 +87,11 @@ module rounds
   members_t heard_q, had_q, early_q;
   // Whose message has waited for the present round and is still to be taken, besides the one that is being taken.
   members_t replay_q;
+  logic replay_waits_q;  // there is one
   logic replaying_q;
   member_t replay_from_q;
+  members_t replay_rest;
+  assign replay_rest = replay_q & (replay_q - 1'b1);
   // The present operation is the message that has begun round 0.
   logic founded_q;
   // Whose proposals the present Fetch still asks for.
@@ -166,7 +169,7 @@ module rounds
   member_t applied_from;
   logic replaying, replays, same_epoch, current, following, late, is_contact;
 
-  assign replaying = replaying_q || replay_q != '0;
+  assign replaying = replaying_q || replay_waits_q;
   assign arriving = '{members: op.head.members, epoch: turn_16(op.head.epoch), area: op.area};
   assign applied_from = replaying_q ? replay_from_q : op.from;
   assign applied = replaying_q ? early[replay_from_q] : arriving;
@@ -260,8 +263,20 @@ module rounds
 
   // When the sender of a message that comes now has begun its round, or somewhat later; and this node's next round after so many.
   assign rounds_until = running ? next_round_q[5:0] - 6'(turn_64(op.head.round)) : op.head.ahead;
-  assign begin_of_sender = now_i > one_way_i ? now_i - one_way_i : '0;
+  logic before_time;
+  cycles_t sent;
+  assign {before_time, sent} = {1'b0, now_i} - {1'b0, one_way_i};
+  assign begin_of_sender = before_time ? '0 : sent;
   assign implied_begin = begin_of_sender + cycles_t'(37'(period_i[30:0]) * 37'(rounds_until));
+
+  // The end of the round before the first: as a Start says, a caller's or another's, or as a message of a round does.
+  always_comb begin
+    unique case (op.kind)
+      RoundsOpCall: arm_at = now_i + one_way_i;
+      RoundsOpStart: arm_at = now_i;
+      default: arm_at = phase_q == RoundsReady ? begin_of_sender : implied_begin;
+    endcase
+  end
 
   round_timer i_timer (
     .clk_i,
@@ -376,7 +391,7 @@ module rounds
   logic releases_idle, asking, remembered, release_valid, release_ready;
   // What is known of the instance of a Fetch or a Value, from the second cycle on in which nothing else happens.
   members_t held, lacking;
-  logic settled, settled_q, looked, wanted;
+  logic settled, settled_q, accepted_q, looked, wanted, round_runs, is_new;
   rounds_send_t release_send;
   age_t look_age;
   // Instances in which the node takes part and that are not released.
@@ -475,13 +490,24 @@ module rounds
   assign looked  = settled_q && !op_fresh;
   always_comb begin
     unique case (op.kind)
-      RoundsOpRound: op_may_run = founded_q ? settled : state_q == Listen && !replaying && !asking;
+      RoundsOpRound: op_may_run = state_q == Listen && !replaying && (founded_q ? releases_idle : !asking);
+      // A round ends with what all messages have made of its instances.
+      RoundsOpTimer: op_may_run = settled && !accepted_q;
       RoundsOpFetch, RoundsOpValue: op_may_run = settled && looked;
       default: op_may_run = settled || state_q == Answer;
     endcase
     if (draining) op_may_run = 1'b0;
   end
   assign op_runs = op_valid && op_may_run;
+
+  // A message of a round counts now, or waits for its round; or one that has waited counts.
+  assign round_runs = op_valid && op.kind == RoundsOpRound && !draining && state_q == Listen && !replaying
+      && (founded_q ? releases_idle : !asking);
+  assign is_new = running && audience[op.from] && (current ? !heard_q[op.from] : following && !early_q[op.from]);
+  assign accept = (replays || (round_runs && is_new && current)) && same_epoch;
+  assign keep_early = round_runs && is_new && !current;
+  assign observe = round_runs && is_new && begun_q;
+  assign write_length = put || value || (round_runs && is_new && is_member);
   assign replays = replaying_q && state_q == Listen && !asking;
   assign taken = op_runs && op_ready;
   assign announces = state_q == Announce && !has_left && (send_ready || audience == '0);
@@ -512,18 +538,13 @@ module rounds
     advance = 1'b0;
     end_round = 1'b0;
     arm = 1'b0;
-    arm_at = now_i;
     fence = 1'b0;
     rejoin = 1'b0;
     ask = 1'b0;
     leave = 1'b0;
-    accept = 1'b0;
-    keep_early = 1'b0;
-    observe = 1'b0;
     value = 1'b0;
     put = 1'b0;
     hear_subscriber = 1'b0;
-    write_length = 1'b0;
     go = 1'b0;
     fetch = 1'b0;
     verdict = RoundsOk;
@@ -536,7 +557,6 @@ module rounds
       release_ready = send_ready;
     end
     if (replays) begin
-      accept = same_epoch;
       events.dropped_contradiction = !same_epoch;
     end
 
@@ -602,19 +622,14 @@ module rounds
             end else begin
               if (!begun_q && late | following) begin
                 // Its own first round begins with those of the others.
-                arm_at = implied_begin;
                 arm = next_round_q - turn_64(op.head.round) < 64'd64 && implied_begin < deadline;
                 timer_valid_o = arm;
-                timer_at_o = implied_begin;
+                timer_at_o = arm_at;
               end
               if (current || following) begin
-                if (current ? heard_q[op.from] : early_q[op.from]) begin
+                if (!is_new) begin
                   events.repeated = 1'b1;
                 end else begin
-                  observe = begun_q;
-                  write_length = is_member;
-                  keep_early = !current;
-                  accept = current && same_epoch;
                   events.early = !current;
                   events.dropped_contradiction = current && !same_epoch;
                 end
@@ -630,7 +645,6 @@ module rounds
               op_ready = 1'b0;
               enter = 1'b1;
               arm = 1'b1;
-              arm_at = begin_of_sender;
               advance = 1'b1;
             end else begin
               rejoin = 1'b1;
@@ -644,9 +658,8 @@ module rounds
               enter_members = op.head.next;
               first = turn_64(op.head.round) + round_t'(op.head.ahead);
               arm = 1'b1;
-              arm_at = implied_begin;
               timer_valid_o = 1'b1;
-              timer_at_o = implied_begin;
+              timer_at_o = arm_at;
             end
           end else begin
             events.dropped_not_member = 1'b1;
@@ -678,7 +691,6 @@ module rounds
             events.dropped_not_member = 1'b1;
           end else if (wanted) begin
             value = 1'b1;
-            write_length = 1'b1;
             go = 1'b1;
           end
         end
@@ -725,7 +737,6 @@ module rounds
                 send_valid = 1'b0;
                 op_ready = 1'b1;
                 put = 1'b1;
-                write_length = 1'b1;
               end
             end
             default: verdict = RoundsBadRequest;
@@ -739,7 +750,6 @@ module rounds
             op_ready = 1'b0;
             enter = send_ready;
             arm = send_ready;
-            arm_at = now_i + one_way_i;
             timer_valid_o = send_ready;
             timer_at_o = arm_at;
           end
@@ -791,20 +801,21 @@ module rounds
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      state_q       <= Listen;
-      phase_q       <= RoundsIdle;
-      configured_q  <= '0;
-      subscribed_q  <= 1'b0;
-      begun_q       <= 1'b0;
-      heard_q       <= '0;
-      had_q         <= '0;
-      early_q       <= '0;
-      replay_q      <= '0;
-      replaying_q   <= 1'b0;
-      founded_q     <= 1'b0;
-      serving_q     <= 1'b0;
-      outstanding_q <= '0;
-      leaving_q     <= '0;
+      state_q        <= Listen;
+      phase_q        <= RoundsIdle;
+      configured_q   <= '0;
+      subscribed_q   <= 1'b0;
+      begun_q        <= 1'b0;
+      heard_q        <= '0;
+      had_q          <= '0;
+      early_q        <= '0;
+      replay_q       <= '0;
+      replay_waits_q <= 1'b0;
+      replaying_q    <= 1'b0;
+      founded_q      <= 1'b0;
+      serving_q      <= 1'b0;
+      outstanding_q  <= '0;
+      leaving_q      <= '0;
     end else begin
       if (advance) state_q <= Announce;
       else if (state_q == Announce && (announces || has_left)) state_q <= Listen;
@@ -842,6 +853,7 @@ module rounds
         had_q    <= '0;
         early_q  <= '0;
         replay_q <= enter ? '0 : early_q;
+        replay_waits_q <= !enter && early_q != '0;
       end else begin
         if (accept) begin
           heard_q[applied_from] <= 1'b1;
@@ -849,8 +861,9 @@ module rounds
         end
         if (keep_early) early_q[op.from] <= 1'b1;
         if (!replaying_q || replays) begin
-          replaying_q <= replay_q != '0;
-          replay_q    <= replay_q & (replay_q - 1'b1);
+          replaying_q    <= replay_waits_q;
+          replay_q       <= replay_rest;
+          replay_waits_q <= replay_rest != '0;
         end
       end
 
@@ -877,7 +890,8 @@ module rounds
       serve_q          <= serve;
       serve_proposer_q <= lowest(serve);
     end
-    settled_q <= settled;
+    settled_q  <= settled;
+    accepted_q <= accept;
   end
 
   // ===== Messages =====

@@ -118,6 +118,8 @@ async def follows_the_model(dut):
                         await FallingEdge(dut.clk_i)
                         dut.receive_i.value = 0
             rows = [chance.choice((members, members, chance.getrandbits(count))) | 1 << k for k in range(count)]
+            # Not in the cycle behind an area.
+            await FallingEdge(dut.clk_i)
             dut.end_round_i.value, dut.row_i.value = 1, rows[node]
             await ReadOnly()
             leaving = unpack("instance_t", dut.leaving_o.value)

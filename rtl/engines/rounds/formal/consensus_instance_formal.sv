@@ -3,7 +3,7 @@
 // a row that is known stays as it is.
 //
 // One place of a window. An instance comes into it in any state that the place before can give away, as is proved of what this one
-// gives away; any record may come, and the round may end at any time.
+// gives away; any record may come, and the round may end in any cycle but those in which, or behind which, it has changed.
 module consensus_instance_formal
   import rounds_pkg::*;
 #(
@@ -78,17 +78,23 @@ module consensus_instance_formal
     end
   end
 
+  // What the end of the round makes of it is known in the cycle behind its last change.
+  logic settled;
+  always_ff @(posedge clk_i) settled <= rst_n && !end_round_i && !receive_i;
+
   always_comb begin
-    assume (!(end_round_i && receive_i));
+    assume (!(end_round_i && (receive_i || !settled)));
     assume (possible(next_i, node_i) && next_i.accepted == '0 && !next_i.adopted);
   end
 
   always_comb begin
     if (rst_n) begin
       assert (possible(is, node_i));
+    end
+    if (rst_n && settled) begin
       assert (possible(ended, node_i) && ended.accepted == '0 && !ended.adopted);
     end
-    if (rst_n && is.valid) begin
+    if (rst_n && settled && is.valid) begin
       // The end of a round.
       assert (ended.valid && ended.members == is.members && ended.rows == is.rows);
       assert (ended.decided == (is.decided || decides));
@@ -121,8 +127,8 @@ module consensus_instance_formal
       end
     end
     if (rst_n) begin
-      cover (is.valid && decides && !is.adopted && !equal && is.members == '1);
-      cover (is.valid && decides && is.adopted);
+      cover (settled && is.valid && decides && !is.adopted && !equal && is.members == '1);
+      cover (settled && is.valid && decides && is.adopted);
     end
   end
 
