@@ -75,7 +75,8 @@ module round_parser
   assign payload_ready_o = body_q ? !op_valid_q || (payload_i.last ? op_ready_i : op_may_run_i) : loads && has_head;
   assign op_valid_o = op_valid_q && (complete_q || (body_q && payload_valid_i && payload_i.last));
   assign op_o = op_q;
-  assign beat_valid_o = body_q && op_valid_q && payload_valid_i && payload_ready_o;
+  // A beat that waits to be taken is the same in every cycle.
+  assign beat_valid_o = body_q && op_valid_q && payload_valid_i && op_may_run_i;
   assign beat_index_o = index_q;
   assign beat_o = payload_i.data;
   assign op_fresh_o = fresh_q;
@@ -163,7 +164,7 @@ module round_parser
     if (loads) begin
       op_q    <= op_d;
       index_q <= '0;
-    end else if (beat_valid_o) begin
+    end else if (beat_valid_o && payload_ready_o) begin
       index_q <= index_q + 1'b1;
     end
   end
