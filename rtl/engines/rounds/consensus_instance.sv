@@ -53,7 +53,7 @@ module consensus_instance
   // A record. What cannot be true changes nothing; suspicion is mutual; a decision holds whoever tells it.
 
   logic takes_part, plausible, accepted;
-  members_t told;
+  members_t told, false_rows;
   assign takes_part = state_q.valid && record_i.valid && (state_q.members & from) != '0;
   assign told = record_i.decided ? record_i.decision : '0;
 
@@ -61,11 +61,13 @@ module consensus_instance
     plausible = from_i != node_i && record_i.rows[from_i] != '0
         && (record_i.suspected & (from | ~state_q.members)) == '0 && (told & ~state_q.members) == '0;
     for (int unsigned k = 0; k < RoundsNodes; k++) begin
-      if (record_i.rows[k] != '0) begin
-        if (!record_i.rows[k][k] || (record_i.rows[k] & ~state_q.members) != '0) plausible = 1'b0;
-        if (state_q.rows[k] != '0 && state_q.rows[k] != record_i.rows[k]) plausible = 1'b0;
-      end
+      // What of the row cannot be: of others, or not as it is known.
+      members_t wrong;
+      wrong = record_i.rows[k] & ~state_q.members;
+      if (state_q.rows[k] != '0) wrong |= record_i.rows[k] ^ state_q.rows[k];
+      false_rows[k] = record_i.rows[k] != '0 && (!record_i.rows[k][k] || wrong != '0);
     end
+    if (false_rows != '0) plausible = 1'b0;
     if (record_i.decided && state_q.decided && state_q.decision != told) plausible = 1'b0;
     if (record_i.decided && state_q.adopted && state_q.adoption != told) plausible = 1'b0;
   end

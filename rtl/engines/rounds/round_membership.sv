@@ -83,8 +83,8 @@ module round_membership
   assign ahead_o = 6'(ahead_q);
   assign next_o = ahead_q != '0 ? next_q : '0;
   assign coming = members_q | next_o;
-  assign audience_o = (coming | (since_q < rounds_t'(RoundsWindow) ? former_q : '0)) & ~self;
-  assign left_o = (members_q & self) == '0 && since_q >= rounds_t'(2 * RoundsWindow);
+  assign audience_o = (coming | (since_q >> $clog2(RoundsWindow) == '0 ? former_q : '0)) & ~self;
+  assign left_o = (members_q & self) == '0 && since_q >> $clog2(2 * RoundsWindow) != '0;
   assign changes_o = advance_i && begun_q && ahead_q == 4'd1;
 
   always_comb begin

@@ -84,13 +84,14 @@ module round_parser
 
   // The judgement of a head. Its lengths agree, and it has what its kind needs.
 
-  logic   fits;
+  logic fits, agrees;
   round_t behind;
   assign behind = round_i - turn_64(head.round);
   assign head = round_head_t'(payload_i.data[$bits(round_head_t)-1:0]);
   assign proposal = turn_16(is_value_q ? payload_i.data[95:80] : head.bytes);
   assign is_change = is_value_q ? payload_i.data[72] : head.change;
-  assign fits = bounded_q && proposal == behind_head_q && (!is_change || behind_head_q == 16'(RoundsChangeBytes));
+  assign agrees = is_value_q ? turn_16(payload_i.data[95:80]) == behind_head_q : turn_16(head.bytes) == behind_head_q;
+  assign fits = bounded_q && agrees && (!is_change || behind_head_q == 16'(RoundsChangeBytes));
 
   always_comb begin
     unique case (event_q.message)

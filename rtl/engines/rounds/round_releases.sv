@@ -65,18 +65,19 @@ module round_releases
   output logic                               closed_o
 );
 
-  typedef enum logic [3:0] {
-    Idle,
-    Ask,      // what the instance of age `ask_q` lacks
-    Holders,  // who has any of it
-    Whom,     // may have it
-    Turn,     // whose turn it is
-    Walk,     // to that one
+  // One bit tells that it is idle.
+  typedef enum logic [4:0] {
+    Idle    = 5'd16,
+    Ask     = 5'd0,   // what the instance of age `ask_q` lacks
+    Holders,          // who has any of it
+    Whom,             // may have it
+    Turn,             // whose turn it is
+    Walk,             // to that one
     Fetch,
-    Look,     // at the next instance to be released
-    Judge,    // whether it can be
-    Release,  // what was found, while the next proposal is looked up
-    Tell,     // the caller of the proposal that has just been released
+    Look,             // at the next instance to be released
+    Judge,            // whether it can be
+    Release,          // what was found, while the next proposal is looked up
+    Tell,             // the caller of the proposal that has just been released
     Close
   } state_e;
 
@@ -229,7 +230,7 @@ module round_releases
   // A proposal of no bytes is none.
   assign some = found_valid_q && found_q.length != '0;
   assign tells = some && found_q.proposer == node_i && asked_i && !found_q.change;
-  assign finds = state_q == Release && done;
+  assign finds = state_q == Release && (!some || !subscribed_i || send_ready_i);
 
   always_comb begin
     unique case (state_q)
@@ -260,7 +261,7 @@ module round_releases
   assign decides_change_o = found_q.change;
   assign decided_change_o = found_q.content;
   assign closed_o = state_q == Close && done;
-  assign idle_o = state_q == Idle;
+  assign idle_o = state_q[4];
   assign next_o = next_q;
   assign age_o = age_q;
 

@@ -391,7 +391,7 @@ module rounds
   logic releases_idle, asking, remembered, release_valid, release_ready;
   // What is known of the instance of a Fetch or a Value, from the second cycle on in which nothing else happens.
   members_t held, lacking;
-  logic settled, settled_q, accepted_q, looked, wanted, round_runs, is_new;
+  logic settled, settled_q, accepted_q, looked, wanted, round_runs, is_new, serves;
   rounds_send_t release_send;
   age_t look_age;
   // Instances in which the node takes part and that are not released.
@@ -512,6 +512,7 @@ module rounds
   assign taken = op_runs && op_ready;
   assign announces = state_q == Announce && !has_left && (send_ready || audience == '0);
 
+  assign serves = remembered && held[serve_proposer_q] && op.from != node_q;
   assign serve = serving_q ? serve_q & (serve_q - 1'b1) : op.head.epoch[7:0];
 
   // What is looked at besides what is being released.
@@ -681,7 +682,7 @@ module rounds
           if (!running) begin
             events.dropped_not_member = 1'b1;
           end else begin
-            send_valid = serving_q && serve_q != '0 && remembered && held[serve_proposer_q] && op.from != node_q;
+            send_valid = serving_q && serve_q != '0 && serves;
             op_ready   = serving_q && serve_q == '0;
           end
         end
@@ -886,7 +887,7 @@ module rounds
     else if (taken && op.kind == RoundsOpTimer) asking_q <= 1'b1;
     if (!replaying_q || replays) replay_from_q <= lowest(replay_q);
     if (hear_subscriber) subscriber_q <= op.caller;
-    if (!serving_q || !send_valid || send_ready) begin
+    if (!serving_q || !serves || send_ready) begin
       serve_q          <= serve;
       serve_proposer_q <= lowest(serve);
     end
