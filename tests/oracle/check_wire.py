@@ -186,20 +186,23 @@ def check_roce(ip, packet):
 
 def check_datagram(datagram):
     """Reads a Weft datagram; its layout is in the documentation of `weft_wire::datagram`."""
-    magic, version, messages, length, zero, crc, zero_too = struct.unpack_from("!2sBBHHII", datagram)
-    equal("datagram header", (magic, version, zero, zero_too), (b"WF", 1, 0, 0))
+    require(len(datagram) >= 16, "a datagram shorter than its header and trailer")
+    magic, version, messages, length, zero = struct.unpack_from("!2sBBHH", datagram)
+    equal("datagram header", (magic, version, zero), (b"WF", 2, 0))
     equal("datagram bytes", length, len(datagram))
-    equal("datagram CRC", crc, zlib.crc32(datagram[:8] + bytes(4) + datagram[12:]))
+    trailer = len(datagram) - 8
+    equal("datagram trailer", struct.unpack_from("!II", datagram, trailer), (0, zlib.crc32(datagram[:-4])))
     require(messages > 0, "a datagram without messages")
-    at = 16
+    at = 8
     for _ in range(messages):
+        require(at + 8 <= trailer, "a message's header exceeds its datagram")
         _engine, _kind, length, zero = struct.unpack_from("!BBHI", datagram, at)
         equal("message reserved", zero, 0)
         end = at + 8 + length
         at += 8 + length + -length % 8
-        require(at <= len(datagram), "a message exceeds its datagram")
+        require(at <= trailer, "a message exceeds its datagram")
         require(not any(datagram[end:at]), "message pad is not zero")
-    equal("end of the last message", at, len(datagram))
+    equal("end of the last message", at, trailer)
 
 
 def check_with_tshark(capture, roce):
