@@ -171,7 +171,9 @@ impl Said {
                 Effect::SetTimer { tag, at } => {
                     said.timers.insert(*tag, *at);
                 }
-                Effect::Post { .. } => panic!("this engine posts nothing"),
+                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
+                    panic!("this engine has no queue pairs")
+                }
             }
         }
         said

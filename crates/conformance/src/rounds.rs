@@ -102,7 +102,9 @@ impl Said {
                 Effect::SetTimer { tag, at } => {
                     said.timers.insert(*tag, *at);
                 }
-                Effect::Post { .. } => panic!("this engine posts nothing"),
+                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
+                    panic!("this engine has no queue pairs")
+                }
             }
         }
         said
@@ -221,7 +223,9 @@ impl Engine for Pair {
                     io.effects.reply(*to, *kind, &[self.effects[0].message(*kind, payload).payload]);
                 }
                 Effect::SetTimer { tag, at } => io.effects.set_timer(*tag, *at),
-                Effect::Post { .. } => panic!("this engine posts nothing"),
+                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
+                    panic!("this engine has no queue pairs")
+                }
             }
         }
     }

@@ -7,19 +7,21 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use weft_rdma::{
-    ApiError, Completion, CompletionOpcode, CompletionStatus, FlatMemory, LocalBuffer, Operation,
-    QueuePairNumber, RegionMemory, RpcWrite, Target, Transmit, Transport, WorkRequest,
+    AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, FlatMemory, LocalBuffer, Modify,
+    Operation, QueuePairNumber, RegionMemory, RpcWrite, Target, Transmit, Transport, WorkRequest,
 };
 use weft_time::Instant;
-use weft_waist::{Caller, Effect, Effects, Engine, Event, Memory, Message, NODES_MAX, NodeId};
+use weft_waist::{Caller, Effect, Effects, Engine, Event, Io, Memory, Message, NODES_MAX, NodeId};
 use weft_wire::datagram::Datagram;
 use weft_wire::roce::Packet;
 
 use crate::counters::CardCounters;
 use crate::egress::Egress;
+use crate::memory::CardMemory;
+use crate::ownership::Ownership;
 use crate::replies::{REPLY_BYTES, Replies};
 use crate::slot::Slot;
-use crate::{HostCommand, HostEvent, Work};
+use crate::{HostCommand, HostEvent, Peering, Work};
 
 /// How a card is built.
 #[derive(Clone, Debug)]
@@ -50,9 +52,10 @@ pub struct Card<E> {
     effects: Effects,
     egress: Egress,
     transport: Transport,
-    region_memory: FlatMemory,
-    /// Which engine owns a queue pair: its completions are that engine's. The host owns the others.
-    owners: Vec<(QueuePairNumber, u8)>,
+    memory: CardMemory,
+    ownership: Ownership,
+    /// Posts of engines that were refused: by which slot, with which tag, and why. Each is an event of its own.
+    refused: VecDeque<(u8, u64, CompletionStatus)>,
     host_events: VecDeque<HostEvent>,
     replies: Replies,
     rpc_bytes: Vec<u8>,
@@ -72,16 +75,18 @@ impl<E: Engine> Card<E> {
             Target::Hbm => config.region_bytes + REPLY_BYTES,
             Target::Register | Target::OnChip | Target::Host => config.region_bytes,
         };
+        let (engines, memories): (Vec<E>, Vec<Memory>) = engines.into_iter().unzip();
         Self {
             peers: config.peers,
-            slots: engines.into_iter().map(|(engine, memory)| Slot::new(engine, memory)).collect(),
+            slots: engines.into_iter().map(Slot::new).collect(),
             effects: Effects::default(),
             egress: Egress::new(config.datagram_bytes),
             transport,
-            region_memory: FlatMemory::with_sizes(bytes_behind),
+            memory: CardMemory { regions: FlatMemory::with_sizes(bytes_behind), engines: memories },
             replies,
             rpc_bytes: Vec::new(),
-            owners: Vec::new(),
+            ownership: Ownership::default(),
+            refused: VecDeque::new(),
             host_events: VecDeque::new(),
             counters: CardCounters::default(),
             work: Work::default(),
@@ -94,8 +99,8 @@ impl<E: Engine> Card<E> {
     /// # Panics
     /// If the slot is empty.
     pub fn engine(&self, slot: u8) -> (&E, &Memory) {
-        let slot = &self.slots[usize::from(slot)];
-        (&slot.engine, &slot.memory)
+        let slot = usize::from(slot);
+        (&self.slots[slot].engine, &self.memory.engines[slot])
     }
 
     /// The transport, to create queue pairs and register regions.
@@ -103,9 +108,14 @@ impl<E: Engine> Card<E> {
         &mut self.transport
     }
 
-    /// The memory behind the regions.
+    /// The memory behind the regions, without that of the engines.
     pub fn region_memory(&mut self) -> &mut FlatMemory {
-        &mut self.region_memory
+        &mut self.memory.regions
+    }
+
+    /// All memory that verbs can reach.
+    pub(crate) fn card_memory(&mut self) -> &mut CardMemory {
+        &mut self.memory
     }
 
     /// Takes what a call of the driver has brought about, which takes no time.
@@ -113,10 +123,10 @@ impl<E: Engine> Card<E> {
         self.serve_transport(self.served);
     }
 
-    /// Gives a queue pair to an engine: it may post on it, and its completions come back to it.
-    pub fn assign(&mut self, queue_pair: QueuePairNumber, slot: u8) {
+    /// Gives a queue pair to an engine: it may post on it, its completions come back to it, and it connects it, to `peering`.
+    pub fn assign(&mut self, queue_pair: QueuePairNumber, slot: u8, peering: Peering) {
         assert!(usize::from(slot) < self.slots.len(), "slot {slot} has no engine");
-        self.owners.push((queue_pair, slot));
+        self.ownership.assign(queue_pair, slot, peering);
     }
 
     /// A Weft datagram has arrived: hands each message to the engine in its slot.
@@ -137,6 +147,7 @@ impl<E: Engine> Card<E> {
             };
             self.dispatch(now, message.engine, event);
         }
+        self.serve_transport(now);
     }
 
     /// A RoCE v2 packet, from its BTH to its last pad byte, has arrived and its ICRC was right.
@@ -146,7 +157,7 @@ impl<E: Engine> Card<E> {
             return;
         };
         self.counters.roce_received += 1;
-        self.transport.receive(now, from, &packet, &mut self.region_memory);
+        self.transport.receive(now, from, &packet, &mut self.memory);
         self.serve_transport(now);
     }
 
@@ -164,6 +175,7 @@ impl<E: Engine> Card<E> {
             HostCommand::Reset => {
                 for slot in 0..self.slots.len() {
                     self.slots[slot].clear();
+                    self.memory.engines[slot].clear();
                     self.dispatch(now, slot as u8, Event::Reset);
                 }
             }
@@ -209,8 +221,8 @@ impl<E: Engine> Card<E> {
         }
         if self.transport.next_deadline().is_some_and(|at| at <= now) {
             self.transport.handle_deadline(now);
-            self.serve_transport(now);
         }
+        self.serve_transport(now);
     }
 
     /// Appends the next Weft datagram to `out` and says where it goes.
@@ -223,7 +235,7 @@ impl<E: Engine> Card<E> {
 
     /// Appends the next RoCE v2 packet, without its ICRC, to `out` and says where it goes.
     pub fn poll_roce(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        let transmit = self.transport.poll_transmit(now, &mut self.region_memory, out)?;
+        let transmit = self.transport.poll_transmit(now, &mut self.memory, out)?;
         self.counters.roce_sent += 1;
         self.work.frames_sent += 1;
         Some(transmit)
@@ -236,8 +248,8 @@ impl<E: Engine> Card<E> {
 
     /// What was done since the last call. Frames received are the frame port's to count.
     pub fn take_work(&mut self) -> Work {
-        for slot in &mut self.slots {
-            let accesses = slot.memory.take_accesses();
+        for memory in &mut self.memory.engines {
+            let accesses = memory.take_accesses();
             self.work.memory.reads += accesses.reads;
             self.work.memory.writes += accesses.writes;
             self.work.memory.bytes += accesses.bytes;
@@ -253,15 +265,24 @@ impl<E: Engine> Card<E> {
         all
     }
 
-    /// Hands one event to an engine and carries out its effects.
+    /// Hands one event to an engine, and whatever is refused of its effects.
     fn dispatch(&mut self, now: Instant, slot: u8, event: Event<'_>) {
+        self.handle(now, slot, event);
+        while let Some((slot, tag, status)) = self.refused.pop_front() {
+            self.handle(now, slot, Event::Done { tag, status });
+        }
+    }
+
+    /// Hands one event to an engine and carries out its effects.
+    fn handle(&mut self, now: Instant, slot: u8, event: Event<'_>) {
         let Some(place) = self.slots.get_mut(usize::from(slot)) else {
             self.counters.messages_without_engine += 1;
             return;
         };
         self.work.messages += 1;
         self.counters.messages_delivered += 1;
-        place.handle(now, event, &mut self.effects);
+        let memory = &mut self.memory.engines[usize::from(slot)];
+        place.engine.handle(now, event, &mut Io { effects: &mut self.effects, memory });
         if let Some(status) = place.take_status() {
             self.host_events.push_back(HostEvent::Status { engine: slot, status });
         }
@@ -300,12 +321,44 @@ impl<E: Engine> Card<E> {
             }
             Effect::SetTimer { tag, at } => self.slots[usize::from(slot)].set_timer(*tag, *at),
             Effect::Post { queue_pair, request } => {
-                if let Err(refusal) = self.post_for_owner(now, *queue_pair, *request) {
-                    // The refusal is the completion; it comes back as an event of its own, whoever owns the queue pair.
-                    self.dispatch(now, slot, Event::Done { tag: refusal.id, status: refusal.status });
+                let posted = match self.ownership.peering(*queue_pair, slot) {
+                    Some(_) => self.post_for_owner(now, *queue_pair, *request),
+                    None => {
+                        Err(refusal_of(*queue_pair, request, CompletionStatus::LocalQueuePairOperationError))
+                    }
+                };
+                if let Err(refusal) = posted {
+                    self.counters.queue_pair_effects_refused += 1;
+                    self.refused.push_back((slot, refusal.id, refusal.status));
                 }
             }
+            Effect::Access { queue_pair, access } => {
+                let changed = self.ownership.peering(*queue_pair, slot).is_some_and(|_| {
+                    self.transport.modify_queue_pair(*queue_pair, Modify::Access(*access)).is_ok()
+                });
+                self.counters.queue_pair_effects_refused += u64::from(!changed);
+            }
+            Effect::Connect { queue_pair, send_psn, receive_psn } => {
+                let connected = self.ownership.peering(*queue_pair, slot).is_some_and(|peering| {
+                    self.connect(*queue_pair, &peering, *send_psn, *receive_psn).is_ok()
+                });
+                self.counters.queue_pair_effects_refused += u64::from(!connected);
+            }
         }
+    }
+
+    /// Takes a queue pair through RESET, whatever state it is in, to RTS.
+    fn connect(
+        &mut self,
+        queue_pair: QueuePairNumber,
+        peering: &Peering,
+        send_psn: u32,
+        receive_psn: u32,
+    ) -> Result<(), ApiError> {
+        self.transport.modify_queue_pair(queue_pair, Modify::Reset)?;
+        self.transport.forget_completions(queue_pair);
+        let (receive, send) = (peering.ready_to_receive(receive_psn), peering.ready_to_send(send_psn));
+        self.transport.connect(queue_pair, AccessFlags::REMOTE_READ, receive, send)
     }
 
     fn send(&mut self, to: SocketAddrV4, slot: u8, message: Message<'_>) {
@@ -323,8 +376,7 @@ impl<E: Engine> Card<E> {
         request: WorkRequest,
     ) -> Result<(), Completion> {
         if request.id & REPLY_TAG != 0 {
-            let (id, opcode) = (request.id, request.operation.completion_opcode());
-            return Err(refusal(queue_pair, id, opcode, CompletionStatus::LocalQueuePairOperationError));
+            return Err(refusal_of(queue_pair, &request, CompletionStatus::LocalQueuePairOperationError));
         }
         self.post(now, queue_pair, request)
     }
@@ -336,10 +388,9 @@ impl<E: Engine> Card<E> {
         queue_pair: QueuePairNumber,
         request: WorkRequest,
     ) -> Result<(), Completion> {
-        let (id, opcode) = (request.id, request.operation.completion_opcode());
         self.transport
             .post_send(now, queue_pair, request)
-            .map_err(|error| refusal(queue_pair, id, opcode, status_of(&error)))
+            .map_err(|error| refusal_of(queue_pair, &request, status_of(&error)))
     }
 
     /// Answers an RPC: a SEND of kind and content from the reply buffers.
@@ -351,9 +402,10 @@ impl<E: Engine> Card<E> {
         };
         let address = self.replies.address(buffer);
         let word = u64::from(message.kind).to_be_bytes();
-        let stored = self.region_memory.write(Target::Hbm, address, &word).and_then(|()| {
-            self.region_memory.write(Target::Hbm, address + RPC_WORD_BYTES as u64, message.payload)
-        });
+        let stored = self
+            .memory
+            .write(Target::Hbm, address, &word)
+            .and_then(|()| self.memory.write(Target::Hbm, address + RPC_WORD_BYTES as u64, message.payload));
         assert_eq!(stored, Ok(()), "the reply buffers lie in installed memory");
         let local = LocalBuffer { address, length: length as u32, lkey: self.replies.lkey() };
         let request =
@@ -381,7 +433,7 @@ impl<E: Engine> Card<E> {
     /// A completed write into an RPC region: the immediate value, or else the first word, names the operation.
     fn call(&mut self, now: Instant, write: RpcWrite) {
         let mut bytes = std::mem::take(&mut self.rpc_bytes);
-        let stored = self.region_memory.read(write.target, write.address, write.length as usize);
+        let stored = self.memory.read(write.target, write.address, write.length as usize);
         bytes.clear();
         bytes.extend_from_slice(stored.expect("the transport has just stored it there"));
         let operation = match write.immediate {
@@ -405,8 +457,8 @@ impl<E: Engine> Card<E> {
             self.replies.give_back((completion.id & !REPLY_TAG) as u16);
             return;
         }
-        match self.owners.iter().find(|(queue_pair, _)| *queue_pair == completion.queue_pair) {
-            Some(&(_, slot)) => {
+        match self.ownership.owner(completion.queue_pair) {
+            Some(slot) => {
                 self.dispatch(now, slot, Event::Done { tag: completion.id, status: completion.status });
             }
             None => self.host_events.push_back(HostEvent::Completion(completion)),
@@ -422,6 +474,11 @@ fn refusal(
     status: CompletionStatus,
 ) -> Completion {
     Completion { id, status, opcode, bytes: 0, immediate: None, queue_pair, vendor_error: 0 }
+}
+
+/// The same, of a work request.
+fn refusal_of(queue_pair: QueuePairNumber, request: &WorkRequest, status: CompletionStatus) -> Completion {
+    refusal(queue_pair, request.id, request.operation.completion_opcode(), status)
 }
 
 fn status_of(error: &ApiError) -> CompletionStatus {

@@ -46,6 +46,8 @@ counters! {
         replies_without_buffer,
         /// Answers that their queue pair refused.
         replies_refused,
+        /// What engines wanted of queue pairs that are not theirs, or that these were in no state for.
+        queue_pair_effects_refused,
     }
 }
 

@@ -120,7 +120,7 @@ impl<E: Engine> RdmaDriver for Card<E> {
     }
 
     fn memory(&mut self) -> &mut dyn RegionMemory {
-        self.region_memory()
+        self.card_memory()
     }
 }
 

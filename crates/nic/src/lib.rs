@@ -14,7 +14,9 @@ mod card;
 mod counters;
 mod driver;
 mod egress;
+mod memory;
 mod neighbours;
+mod ownership;
 mod replies;
 mod slot;
 mod soft;
@@ -22,6 +24,7 @@ mod soft;
 pub use card::{Card, CardConfig};
 pub use driver::RdmaDriver;
 pub use egress::Egress;
+pub use ownership::Peering;
 pub use soft::{SoftNic, SoftNicConfig};
 
 use weft_rdma::{Completion, QueuePairNumber, ReceiveRequest, WorkRequest};

@@ -1,7 +1,7 @@
-//! One engine with its memory and its timers.
+//! One engine and its timers.
 
 use weft_time::Instant;
-use weft_waist::{Effects, Engine, EngineStatus, Event, Io, Memory};
+use weft_waist::{Engine, EngineStatus};
 
 /// Timers of one engine; an engine has few.
 const TIMERS_MAX: usize = 16;
@@ -10,19 +10,17 @@ const TIMERS_MAX: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Slot<E> {
     pub(crate) engine: E,
-    pub(crate) memory: Memory,
     timers: Vec<(u32, Instant)>,
     reported: EngineStatus,
 }
 
 impl<E: Engine> Slot<E> {
-    pub(crate) fn new(engine: E, memory: Memory) -> Self {
-        Self { engine, memory, timers: Vec::with_capacity(TIMERS_MAX), reported: EngineStatus::STARTING }
+    pub(crate) fn new(engine: E) -> Self {
+        Self { engine, timers: Vec::with_capacity(TIMERS_MAX), reported: EngineStatus::STARTING }
     }
 
     /// Makes the slot ready for a reset of its engine.
     pub(crate) fn clear(&mut self) {
-        self.memory.clear();
         self.timers.clear();
     }
 
@@ -33,10 +31,6 @@ impl<E: Engine> Slot<E> {
             self.reported = status;
             status
         })
-    }
-
-    pub(crate) fn handle(&mut self, now: Instant, event: Event<'_>, effects: &mut Effects) {
-        self.engine.handle(now, event, &mut Io { effects, memory: &mut self.memory });
     }
 
     /// Sets a timer, or moves the one with the same tag.

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, SoftNic, SoftNicConfig};
+use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, Peering, SoftNic, SoftNicConfig};
 use weft_rdma::{
     AccessFlags, CompletionStatus, LocalBuffer, Modify, Operation, PathMtu, ProtectionDomain,
     QueuePairAttributes, QueuePairNumber, ReadyToReceive, ReadyToSend, ReceiveRequest, Region, RemoteAddress,
@@ -377,7 +377,15 @@ fn what_an_engine_posts_comes_back_to_it_as_done() {
     let engine = Parrot { post: Some((first_queue_pair(), send)), ..Parrot::default() };
     let mut nics = [nic_with(0, engine), nic(1)];
     let numbers = connect(&mut nics);
-    nics[0].card_mut().assign(numbers[0], 0);
+    let peering = Peering {
+        destination: address(1),
+        destination_qp_num: numbers[1],
+        path_mtu: PathMtu::Bytes1024,
+        timeout: 14,
+        retry_cnt: 7,
+        max_rd_atomic: 4,
+    };
+    nics[0].card_mut().assign(numbers[0], 0, peering);
     nics[1].submit(NOW, HostCommand::PostReceive(numbers[1], ReceiveRequest { id: 5, local: nothing }));
     nics[0].submit(NOW, HostCommand::Call { engine: 0, token: 1, kind: 4, payload: b"go" });
     settle(&mut nics);

@@ -136,6 +136,11 @@ impl CompletionQueue {
         self.entries.push_back(completion);
     }
 
+    /// Takes out all completions of one queue pair.
+    pub(crate) fn forget(&mut self, queue_pair: QueuePairNumber) {
+        self.entries.retain(|completion| completion.queue_pair != queue_pair);
+    }
+
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Completion> {
         self.entries.pop_front()

@@ -360,6 +360,11 @@ impl Transport {
         self.shared.completions.pop()
     }
 
+    /// Takes out the completions of a queue pair that wait to be polled: with a reset, nothing of its earlier life is left.
+    pub fn forget_completions(&mut self, number: QueuePairNumber) {
+        self.shared.completions.forget(number);
+    }
+
     /// The oldest call of an engine.
     pub fn poll_rpc(&mut self) -> Option<RpcWrite> {
         self.shared.rpc.pop()

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use weft_rdma::{QueuePairNumber, WorkRequest};
+use weft_rdma::{AccessFlags, QueuePairNumber, WorkRequest};
 use weft_time::Instant;
 
 use crate::{Caller, Message, NodeSet};
@@ -35,12 +35,30 @@ pub enum Effect {
         /// When.
         at: Instant,
     },
-    /// Post a work request on a queue pair of this NIC; its completion comes back as `Event::Done`.
+    /// Post a work request on a queue pair of this engine; its completion comes back as `Event::Done`, also if it is refused.
     Post {
         /// On which queue pair.
         queue_pair: QueuePairNumber,
         /// What to do there. Its `id` is the tag, whose highest bit is zero.
         request: WorkRequest,
+    },
+    /// Change what the peer may do through a queue pair of this engine, from the next packet on. Nothing happens in the states
+    /// RESET and ERROR, in which the peer may do nothing.
+    Access {
+        /// Through which queue pair.
+        queue_pair: QueuePairNumber,
+        /// What is allowed now.
+        access: AccessFlags,
+    },
+    /// Take a queue pair of this engine from whatever state it is in through RESET to RTS, towards the peer that it was assigned
+    /// for. The peer may READ, and nothing else. No `Event::Done` comes any more for what was posted before.
+    Connect {
+        /// Which queue pair.
+        queue_pair: QueuePairNumber,
+        /// PSN of this end's first request, 24 bits.
+        send_psn: u32,
+        /// PSN of the peer's first request, 24 bits.
+        receive_psn: u32,
     },
 }
 
@@ -75,6 +93,16 @@ impl Effects {
     /// Posts a work request.
     pub fn post(&mut self, queue_pair: QueuePairNumber, request: WorkRequest) {
         self.list.push(Effect::Post { queue_pair, request });
+    }
+
+    /// Changes what the peer may do through a queue pair.
+    pub fn access(&mut self, queue_pair: QueuePairNumber, access: AccessFlags) {
+        self.list.push(Effect::Access { queue_pair, access });
+    }
+
+    /// Connects a queue pair afresh, whatever state it is in.
+    pub fn connect(&mut self, queue_pair: QueuePairNumber, send_psn: u32, receive_psn: u32) {
+        self.list.push(Effect::Connect { queue_pair, send_psn, receive_psn });
     }
 
     /// The effects in the order in which they were emitted.

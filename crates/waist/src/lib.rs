@@ -15,6 +15,8 @@
 //! - Near memory ([`Memory`]) is accessed in the middle of an event; the world charges the time that it costs
 //!   by delaying the event's effects. What takes long or may fail (verbs on a queue pair) is an effect
 //!   whose outcome comes back as [`Event::Done`].
+//! - An engine posts on, opens, closes and connects the queue pairs that it was given, and no others. Peers may read and write
+//!   its memory by verbs where a region says so ([`engine_address`]), between any two events.
 
 mod effects;
 mod membership;
@@ -22,7 +24,7 @@ mod memory;
 
 pub use effects::{Effect, Effects};
 pub use membership::{Configuration, EngineState, EngineStatus, Epoch, NODES_MAX, NodeId, NodeSet, View};
-pub use memory::{Accesses, Memory};
+pub use memory::{Accesses, ENGINE_MEMORY, Memory, engine_address, engine_of};
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 

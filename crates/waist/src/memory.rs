@@ -1,9 +1,32 @@
-//! Card memory that an engine owns.
+//! Card memory that an engine owns, and where verbs find it.
+
+/// Where engines' memories begin among the addresses of [`weft_rdma::Target::Hbm`]: above all that a card has installed, and
+/// with every slot's memory within 48 bits.
+pub const ENGINE_MEMORY: u64 = 1 << 40;
+
+/// Bits of an offset in one engine's memory.
+const OFFSET_BITS: u32 = 36;
+
+/// The address, in [`weft_rdma::Target::Hbm`], of byte `offset` of the memory of the engine in `slot`.
+///
+/// A region that is registered there lets peers READ and WRITE the engine's memory, and its local key lets the engine WRITE from
+/// it and READ into it.
+pub const fn engine_address(slot: u8, offset: u64) -> u64 {
+    assert!(offset >> OFFSET_BITS == 0, "an engine's memory has at most 64 GiB");
+    ENGINE_MEMORY + ((slot as u64) << OFFSET_BITS) + offset
+}
+
+/// Whose memory an address of [`weft_rdma::Target::Hbm`] lies in, and where: what [`engine_address`] was made from.
+pub const fn engine_of(address: u64) -> Option<(u8, u64)> {
+    let Some(from_first) = address.checked_sub(ENGINE_MEMORY) else { return None };
+    let slot = from_first >> OFFSET_BITS;
+    if slot > u8::MAX as u64 { None } else { Some((slot as u8, from_first & ((1 << OFFSET_BITS) - 1))) }
+}
 
 /// A flat range of card memory, addressed from 0, that belongs to one engine.
 ///
 /// Its layout is the engine's, written down byte by byte, so that the memory of two twins can be compared.
-/// Accesses are counted: the simulator turns the counts into time.
+/// The engine's own accesses are counted: the simulator turns the counts into time. Those of verbs are not.
 #[derive(Clone, Debug)]
 pub struct Memory {
     bytes: Vec<u8>,
@@ -65,5 +88,21 @@ impl Memory {
     /// The accesses since the last call.
     pub fn take_accesses(&mut self) -> Accesses {
         std::mem::take(&mut self.accesses)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_its_slot_and_offset() {
+        for (slot, offset) in [(0, 0), (1, 5), (255, (1 << OFFSET_BITS) - 1)] {
+            let address = engine_address(slot, offset);
+            assert_eq!(engine_of(address), Some((slot, offset)));
+            assert!(address < 1 << 48);
+        }
+        assert_eq!(engine_of(ENGINE_MEMORY - 1), None);
+        assert_eq!(engine_of(engine_address(255, (1 << OFFSET_BITS) - 1) + 1), None);
     }
 }

@@ -194,7 +194,9 @@ impl Stage {
                     writeln!(self.output, "{index} answers {}", describe(*kind, payload)).unwrap();
                 }
                 Effect::SetTimer { tag, at } => drop(timers.insert(*tag, *at)),
-                Effect::Post { .. } => panic!("this engine posts nothing"),
+                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
+                    panic!("this engine has no queue pairs")
+                }
             }
         }
     }

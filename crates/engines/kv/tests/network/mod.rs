@@ -347,7 +347,9 @@ impl<E: Replica> Network<E> {
                     let after = at.saturating_since(self.now);
                     self.schedule(after, Due::Timer { node: index, incarnation, tag: *tag });
                 }
-                Effect::Post { .. } => panic!("this engine posts nothing"),
+                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
+                    panic!("this engine has no queue pairs")
+                }
             }
         }
         for (to, datagrams) in datagrams {

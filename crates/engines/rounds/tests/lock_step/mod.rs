@@ -78,7 +78,9 @@ impl<A: Algorithm, S: Service> LockStep<A, S> {
                     self.replies.push((index, *to, *kind, bytes));
                 }
                 Effect::SetTimer { .. } => {}
-                Effect::Post { .. } => panic!("the engine posts nothing"),
+                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
+                    panic!("the engine has no queue pairs")
+                }
             }
         }
     }

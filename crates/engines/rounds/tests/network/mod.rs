@@ -316,7 +316,9 @@ impl<E: Replica> Network<E> {
                         Due::Timer { node: index, incarnation, tag: *tag },
                     );
                 }
-                Effect::Post { .. } => panic!("the engine posts nothing"),
+                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
+                    panic!("the engine has no queue pairs")
+                }
             }
         }
     }

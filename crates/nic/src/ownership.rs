@@ -1,0 +1,83 @@
+//! Which engine a queue pair belongs to, and to whom the engine may connect it.
+
+use std::net::Ipv4Addr;
+
+use weft_rdma::{PathMtu, QueuePairNumber, ReadyToReceive, ReadyToSend};
+
+/// How long a peer waits when no receive request is posted: 0.64 ms, as code of [`weft_rdma::rnr_timer`]. Engines post none.
+const MIN_RNR_TIMER: u8 = 12;
+
+/// The other end of an engine's queue pair, and the terms of every connection to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peering {
+    /// The peer's address.
+    pub destination: Ipv4Addr,
+    /// The peer's queue pair.
+    pub destination_qp_num: QueuePairNumber,
+    /// The most payload bytes in a packet.
+    pub path_mtu: PathMtu,
+    /// Local acknowledgement time-out: a code, see [`weft_rdma::local_ack_timeout`].
+    pub timeout: u8,
+    /// Attempts after the first, 0 to 7, before a request fails for lack of an answer.
+    pub retry_cnt: u8,
+    /// READs and atomics that may be outstanding, in each direction.
+    pub max_rd_atomic: u8,
+}
+
+impl Peering {
+    /// What the queue pair must know to answer a peer whose first request has the PSN `receive_psn`.
+    pub const fn ready_to_receive(&self, receive_psn: u32) -> ReadyToReceive {
+        ReadyToReceive {
+            destination: self.destination,
+            destination_qp_num: self.destination_qp_num,
+            rq_psn: receive_psn,
+            path_mtu: self.path_mtu,
+            max_dest_rd_atomic: self.max_rd_atomic,
+            min_rnr_timer: MIN_RNR_TIMER,
+        }
+    }
+
+    /// What the queue pair must know to make requests, the first with the PSN `send_psn`.
+    pub const fn ready_to_send(&self, send_psn: u32) -> ReadyToSend {
+        ReadyToSend {
+            sq_psn: send_psn,
+            timeout: self.timeout,
+            retry_cnt: self.retry_cnt,
+            rnr_retry: self.retry_cnt,
+            max_rd_atomic: self.max_rd_atomic,
+        }
+    }
+}
+
+/// The queue pairs of engines. All others are the host's.
+#[derive(Debug, Default)]
+pub(crate) struct Ownership {
+    /// Ordered by number.
+    entries: Vec<(QueuePairNumber, u8, Peering)>,
+}
+
+impl Ownership {
+    /// Gives a queue pair to an engine, or to another than before.
+    pub(crate) fn assign(&mut self, queue_pair: QueuePairNumber, slot: u8, peering: Peering) {
+        let entry = (queue_pair, slot, peering);
+        match self.find(queue_pair) {
+            Ok(place) => self.entries[place] = entry,
+            Err(place) => self.entries.insert(place, entry),
+        }
+    }
+
+    /// The slot of the engine that owns a queue pair; `None` if the host does.
+    pub(crate) fn owner(&self, queue_pair: QueuePairNumber) -> Option<u8> {
+        self.find(queue_pair).ok().map(|place| self.entries[place].1)
+    }
+
+    /// The peer of a queue pair of the engine in `slot`.
+    pub(crate) fn peering(&self, queue_pair: QueuePairNumber, slot: u8) -> Option<Peering> {
+        let (_, owner, peering) = self.entries[self.find(queue_pair).ok()?];
+        (owner == slot).then_some(peering)
+    }
+
+    fn find(&self, queue_pair: QueuePairNumber) -> Result<usize, usize> {
+        self.entries.binary_search_by_key(&queue_pair, |entry| entry.0)
+    }
+}
