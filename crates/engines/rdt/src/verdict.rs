@@ -1,0 +1,235 @@
+//! What has been derived about the methods of a type, as it is checked in, and what coordination follows.
+//!
+//! `verdicts.toml` is written by the derivation and reviewed by people. A test derives everything again.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::definition::{Definition, METHODS_MAX};
+
+/// How much coordination a call needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Category {
+    /// Conflict-free, depends on nothing, and the calls of a replica combine into one. It may always be treated as irreducible.
+    Reducible,
+    /// Conflict-free: every replica takes it in any order that respects what it depends on.
+    Irreducible,
+    /// Every replica takes the calls of its synchronization group in the same order.
+    Conflicting,
+}
+
+impl Category {
+    /// The name that tables show.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reducible => "reducible",
+            Self::Irreducible => "irreducible",
+            Self::Conflicting => "conflicting",
+        }
+    }
+}
+
+/// A set of methods of one type, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct MethodSet(u16);
+
+const _: () = assert!(METHODS_MAX <= 16, "a set of methods is 16 bits");
+
+impl MethodSet {
+    /// No method.
+    pub const EMPTY: Self = Self(0);
+
+    /// The set and `method`.
+    #[must_use]
+    pub const fn with(self, method: usize) -> Self {
+        Self(self.0 | 1 << method)
+    }
+
+    /// Whether `method` is in the set.
+    pub const fn contains(self, method: usize) -> bool {
+        self.0 >> method & 1 == 1
+    }
+
+    /// Whether no method is in the set.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// How many methods are in the set.
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Bit *i* stands for method *i*.
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// Its methods in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..METHODS_MAX).filter(move |&method| self.contains(method))
+    }
+
+    /// Methods in this set and not in `other`.
+    #[must_use]
+    pub const fn less(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+impl FromIterator<usize> for MethodSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(methods: I) -> Self {
+        methods.into_iter().fold(Self::EMPTY, Self::with)
+    }
+}
+
+/// What has been derived about one method. Whatever was not proved counts as conflict, dependence, or no summary.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MethodVerdict {
+    /// What follows from the rest.
+    pub category: Category,
+    /// The methods, perhaps itself, that it must be ordered with, and why.
+    pub conflicts: BTreeMap<String, Vec<String>>,
+    /// The methods, perhaps itself, whose earlier calls must take effect before it.
+    pub depends: Vec<String>,
+    /// Its calls combine as its definition says.
+    pub summarizable: bool,
+    /// Questions about it that the solver left open.
+    pub unknown: Vec<String>,
+}
+
+/// What has been derived about one type, by method.
+pub type TypeVerdict = BTreeMap<String, MethodVerdict>;
+
+/// What has been derived, by type.
+pub type Verdicts = BTreeMap<String, TypeVerdict>;
+
+/// What coordination one method needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coordination {
+    /// How its calls travel.
+    pub category: Category,
+    /// Its synchronization group, from 0; of conflicting methods only.
+    pub group: Option<usize>,
+    /// The methods whose calls, as far as they were applied where this call was checked, must be applied before it anywhere else.
+    /// Those of its own group are left out: the group's order does that.
+    pub dependencies: MethodSet,
+}
+
+/// Why a verdict does not fit its definition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VerdictError {
+    /// Verdicts are not TOML of this form.
+    #[error("the verdicts cannot be read: {0}")]
+    Syntax(String),
+    /// There is none for this type.
+    #[error("there is no verdict about {0}")]
+    NoType(String),
+    /// There is none for this method, or one for a method that does not exist.
+    #[error("{0} has no method {1}, or no verdict about it")]
+    NoMethod(String, String),
+    /// The parts contradict each other.
+    #[error("the verdict about {0}.{1} contradicts itself")]
+    Contradiction(String, String),
+}
+
+/// The verdicts that were checked in.
+///
+/// # Errors
+/// If they cannot be read, which a test rules out.
+pub fn shipped() -> Result<Verdicts, VerdictError> {
+    parse(include_str!("../verdicts.toml"))
+}
+
+/// Reads verdicts.
+///
+/// # Errors
+/// If the text is not of the form of `verdicts.toml`.
+pub fn parse(text: &str) -> Result<Verdicts, VerdictError> {
+    toml::from_str(text).map_err(|error| VerdictError::Syntax(error.to_string()))
+}
+
+/// What coordination the methods of a type need, in the order of its definition.
+///
+/// A synchronization group is a connected component of the conflict relation, and has one log. Maximal cliques
+/// (Hamsaz) would let methods that only conflict through a third run in different orders, but then the third is in two
+/// groups and its calls need one place in two logs at once, which costs more than it saves.
+///
+/// # Errors
+/// If the verdict does not fit the definition.
+pub fn coordination(
+    definition: &Definition,
+    verdict: &TypeVerdict,
+) -> Result<Vec<Coordination>, VerdictError> {
+    let no_method = |name: &str| VerdictError::NoMethod(definition.name.into(), name.into());
+    let number = |name: &String| definition.method(name).ok_or_else(|| no_method(name));
+    if let Some(name) = verdict.keys().find(|name| definition.method(name).is_none()) {
+        return Err(no_method(name));
+    }
+    let mut conflicts = vec![];
+    let mut depends = vec![];
+    for method in &definition.methods {
+        let verdict = verdict.get(method.name).ok_or_else(|| no_method(method.name))?;
+        conflicts.push(verdict.conflicts.keys().map(number).collect::<Result<MethodSet, _>>()?);
+        depends.push(verdict.depends.iter().map(number).collect::<Result<MethodSet, _>>()?);
+    }
+    let groups = groups(&conflicts);
+    let mut coordination = vec![];
+    for (index, method) in definition.methods.iter().enumerate() {
+        let verdict = &verdict[method.name];
+        let category =
+            category(!conflicts[index].is_empty(), !depends[index].is_empty(), verdict.summarizable);
+        let is_symmetric = conflicts[index].iter().all(|other| conflicts[other].contains(index));
+        if category != verdict.category || !is_symmetric {
+            return Err(VerdictError::Contradiction(definition.name.into(), method.name.into()));
+        }
+        let group = groups.iter().position(|members| members.contains(index));
+        let ordered = group.map_or(MethodSet::EMPTY, |group| groups[group]);
+        coordination.push(Coordination { category, group, dependencies: depends[index].less(ordered) });
+    }
+    Ok(coordination)
+}
+
+/// What follows for a method that conflicts with some, depends on some, and can be summarized.
+pub const fn category(conflicts: bool, depends: bool, summarizable: bool) -> Category {
+    match (conflicts, depends, summarizable) {
+        (true, ..) => Category::Conflicting,
+        (false, false, true) => Category::Reducible,
+        _ => Category::Irreducible,
+    }
+}
+
+/// The connected components of the conflict relation, in the order of their first methods. A method without conflicts is in none.
+fn groups(conflicts: &[MethodSet]) -> Vec<MethodSet> {
+    let mut groups: Vec<MethodSet> = vec![];
+    for (method, with) in conflicts.iter().enumerate() {
+        if with.is_empty() || groups.iter().any(|group| group.contains(method)) {
+            continue;
+        }
+        let mut group = MethodSet::EMPTY;
+        let mut pending = vec![method];
+        while let Some(member) = pending.pop() {
+            if !group.contains(member) {
+                group = group.with(member);
+                pending.extend(conflicts[member].iter());
+            }
+        }
+        groups.push(group);
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_what_conflicts_connect() {
+        let set = |methods: &[usize]| methods.iter().copied().collect::<MethodSet>();
+        let conflicts = [set(&[2]), set(&[]), set(&[0, 4]), set(&[3]), set(&[2])];
+        assert_eq!(groups(&conflicts), [set(&[0, 2, 4]), set(&[3])]);
+    }
+}
