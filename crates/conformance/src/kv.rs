@@ -18,9 +18,11 @@ use weft_kv::message::{
 use weft_kv::{Kv, Operation, Parameters, Status, hash};
 use weft_time::{Duration, Instant};
 use weft_waist::{
-    Caller, Configuration, Effect, Effects, Engine, EngineState, Epoch, Event, Io, Memory, Message, NodeId,
-    NodeSet, View,
+    Caller, Configuration, Effects, Engine, EngineState, Epoch, Event, Io, Memory, Message, NodeId, NodeSet,
+    View,
 };
+
+use crate::said::Said;
 
 /// Events that a trace goes back, unless `WEFT_KV_TRACE` says another number.
 const TRACE_EVENTS: usize = 40;
@@ -143,85 +145,6 @@ fn describe_event(event: &Event<'_>) -> String {
     }
 }
 
-/// What counts of the effects of one event.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
-    /// Messages in order, by destination.
-    peers: BTreeMap<usize, Vec<(u8, Vec<u8>)>>,
-    callers: BTreeMap<Caller, Vec<(u8, Vec<u8>)>>,
-    /// What each timer is set to in the end.
-    timers: BTreeMap<u32, Instant>,
-}
-
-impl Said {
-    fn of(effects: &Effects) -> Self {
-        let mut said = Self::default();
-        for effect in effects.iter() {
-            match effect {
-                Effect::Send { to, kind, payload } => {
-                    let payload = effects.message(*kind, payload).payload.to_vec();
-                    for peer in to.iter() {
-                        said.peers.entry(peer.index()).or_default().push((*kind, payload.clone()));
-                    }
-                }
-                Effect::Reply { to, kind, payload } => {
-                    let payload = effects.message(*kind, payload).payload.to_vec();
-                    said.callers.entry(*to).or_default().push((*kind, payload));
-                }
-                Effect::SetTimer { tag, at } => {
-                    said.timers.insert(*tag, *at);
-                }
-                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
-                    panic!("this engine has no queue pairs")
-                }
-            }
-        }
-        said
-    }
-
-    fn text(&self) -> String {
-        let mut text = String::new();
-        for (peer, messages) in &self.peers {
-            for (kind, payload) in messages {
-                let _ = writeln!(text, "    to node{peer}: {}", describe(*kind, payload));
-            }
-        }
-        for (caller, messages) in &self.callers {
-            for (kind, payload) in messages {
-                let _ = writeln!(text, "    to {caller:?}: {}", describe(*kind, payload));
-            }
-        }
-        for (tag, at) in &self.timers {
-            let _ = writeln!(text, "    timer {tag} at {at}");
-        }
-        text
-    }
-
-    /// The first message that only one of them has, byte by byte.
-    fn first_difference(&self, other: &Self) -> String {
-        for (peer, messages) in &self.peers {
-            let others = other.peers.get(peer).map_or(&[][..], |list| list);
-            for (index, pair) in messages.iter().zip(others).enumerate() {
-                if pair.0 != pair.1 {
-                    return format!(
-                        "message {index} to node{peer}:\n    soft  {:02x?}\n    gates {:02x?}",
-                        pair.0.1, pair.1.1
-                    );
-                }
-            }
-        }
-        for (caller, messages) in &self.callers {
-            let others = other.callers.get(caller).map_or(&[][..], |list| list);
-            for pair in messages.iter().zip(others) {
-                if pair.0 != pair.1 {
-                    return format!("an answer:\n    soft  {:02x?}\n    gates {:02x?}", pair.0.1, pair.1.1);
-                }
-            }
-        }
-        "not within a message".into()
-    }
-}
-
 /// One node, twice.
 #[derive(Debug)]
 pub struct Pair {
@@ -305,7 +228,7 @@ impl Pair {
             self.gates.handle(now, event, &mut Io { effects: gates_effects, memory: &mut self.gates_memory });
         }));
         if let Err(panic) = ran {
-            eprintln!("{}the soft engine says\n{}", self.story(&text), soft.text());
+            eprintln!("{}the soft engine says\n{}", self.story(&text), soft.text(describe));
             resume_unwind(panic);
         }
         let gates = Said::of(gates_effects);
@@ -324,11 +247,11 @@ impl Pair {
             soft == gates && soft_status == gates_status,
             "{}the twins differ: the soft engine is {soft_status:?} and says\n{}the gates are {gates_status:?} and say\n{}first: {}",
             self.story(&text),
-            soft.text(),
-            gates.text(),
+            soft.text(describe),
+            gates.text(describe),
             soft.first_difference(&gates)
         );
-        text.push_str(&soft.text());
+        text.push_str(&soft.text(describe));
         self.trace.push_back(text);
         &self.effects[0]
     }

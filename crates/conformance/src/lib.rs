@@ -27,6 +27,7 @@ pub mod random;
 pub mod rounds;
 pub mod rpc;
 pub mod rules;
+mod said;
 pub mod script;
 pub mod stage;
 pub mod twin;

@@ -4,8 +4,7 @@
 //! by byte, in the same order to each destination, timers, status, counters. It is an engine itself, so that whatever network
 //! runs the soft engine can run pairs.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Write as _;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use weft_gateware::engine_package as package;
@@ -13,7 +12,9 @@ use weft_gateware::{CYCLE, Pressure, RtlRounds, RtlRoundsConfig};
 use weft_rounds::message::{Answer, Call, Fetch, Kind, Round, Value};
 use weft_rounds::{Ckc, Parameters, Record, Rounds};
 use weft_time::Instant;
-use weft_waist::{Caller, Effect, Effects, Engine, EngineStatus, Event, Io, Memory};
+use weft_waist::{Effect, Effects, Engine, EngineStatus, Event, Io, Memory};
+
+use crate::said::Said;
 
 /// Events that a trace goes back.
 const TRACE_EVENTS: usize = 30;
@@ -72,61 +73,6 @@ pub fn describe(kind: u8, payload: &[u8]) -> String {
         Ok(format!("kind {kind}, {} bytes", payload.len()))
     };
     text.unwrap_or_else(|error| format!("kind {kind}, malformed: {error}: {payload:02x?}"))
-}
-
-/// What counts of the effects of one event.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
-    /// Messages in order, by destination.
-    peers: BTreeMap<usize, Vec<(u8, Vec<u8>)>>,
-    callers: BTreeMap<Caller, Vec<(u8, Vec<u8>)>>,
-    /// What each timer is set to in the end.
-    timers: BTreeMap<u32, Instant>,
-}
-
-impl Said {
-    fn of(effects: &Effects) -> Self {
-        let mut said = Self::default();
-        for effect in effects.iter() {
-            match effect {
-                Effect::Send { to, kind, payload } => {
-                    let payload = effects.message(*kind, payload).payload;
-                    for peer in to.iter() {
-                        said.peers.entry(peer.index()).or_default().push((*kind, payload.to_vec()));
-                    }
-                }
-                Effect::Reply { to, kind, payload } => {
-                    let payload = effects.message(*kind, payload).payload;
-                    said.callers.entry(*to).or_default().push((*kind, payload.to_vec()));
-                }
-                Effect::SetTimer { tag, at } => {
-                    said.timers.insert(*tag, *at);
-                }
-                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
-                    panic!("this engine has no queue pairs")
-                }
-            }
-        }
-        said
-    }
-
-    fn text(&self) -> String {
-        let mut text = String::new();
-        for (peer, messages) in &self.peers {
-            for (kind, payload) in messages {
-                let _ = writeln!(text, "    to node{peer}: {}", describe(*kind, payload));
-            }
-        }
-        for (caller, messages) in &self.callers {
-            for (kind, payload) in messages {
-                let _ = writeln!(text, "    to {caller:?}: {}", describe(*kind, payload));
-            }
-        }
-        for (tag, at) in &self.timers {
-            let _ = writeln!(text, "    timer {tag} at {at}");
-        }
-        text
-    }
 }
 
 fn describe_event(event: &Event<'_>) -> String {
@@ -197,7 +143,7 @@ impl Engine for Pair {
             self.gates.handle(now, event, &mut Io { effects: gates_effects, memory: &mut self.memory });
         }));
         if let Err(panic) = ran {
-            eprintln!("{}the soft engine says\n{}", self.story(&text), soft.text());
+            eprintln!("{}the soft engine says\n{}", self.story(&text), soft.text(describe));
             resume_unwind(panic);
         }
         let gates = Said::of(gates_effects);
@@ -207,12 +153,13 @@ impl Engine for Pair {
         assert!(
             soft == gates && soft_status == gates_status && differ.is_empty(),
             "{}the twins differ: the soft engine is {soft_status:?} and says\n{}the gates are {gates_status:?} and say\n{}\
-             counters: {differ:?}",
+             first: {}; counters: {differ:?}",
             self.story(&text),
-            soft.text(),
-            gates.text(),
+            soft.text(describe),
+            gates.text(describe),
+            soft.first_difference(&gates),
         );
-        text.push_str(&soft.text());
+        text.push_str(&soft.text(describe));
         self.trace.push_back(text);
         for effect in self.effects[0].iter() {
             match effect {

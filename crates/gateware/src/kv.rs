@@ -5,22 +5,21 @@
 //! its twin effect by effect. With [`RtlKv::push`] and [`RtlKv::tick`] events follow each other as fast as the
 //! engine takes them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
-use std::net::Ipv4Addr;
 use std::path::Path;
 
-use weft_rdma::QueuePairNumber;
 use weft_time::{Duration, Instant};
-use weft_waist::{Caller, Configuration, Engine, EngineStatus, Event, Io, Memory, Message, NodeSet};
+use weft_waist::{Engine, EngineStatus, Event, Io, Memory};
 
 use crate::CYCLE;
 use crate::axi::{AxiPort, Gate, Latency, Pressure, Storage, Timing, axi_ports};
-use crate::engine_package::{self as package, EngineConfiguration, EngineEvent, EngineMessage, KvEvents};
+use crate::engine_package::{self as package, KvEvents};
+use crate::engine_ports::{EngineOutput, EnginePorts, Port, Tally, cycles_up, engine_ports};
 use crate::hbm::{Hbm, HbmTiming};
 use crate::model::Model;
 use crate::model::kv::{Inputs, Outputs, Top};
-use crate::package::{AxiRead, BEAT_BYTES as BEAT, Beat, WriteBeat, take};
+use crate::package::{AxiRead, BEAT_BYTES as BEAT, WriteBeat};
 
 /// Idle cycles in a row after which nothing is under way.
 const IDLE_CYCLES: u32 = 4;
@@ -33,9 +32,6 @@ const BEAT_BYTES: usize = BEAT as usize;
 
 /// Bytes of a bucket's tags, which lie in front of all slots in the image; in gates they are on chip.
 const TAGS_BYTES: usize = 64;
-
-/// Clock cycles have 48 bits.
-const CYCLES_LAST: u64 = (1 << 48) - 1;
 
 /// What the engine is built from and what its registers hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,52 +85,6 @@ impl RtlKvConfig {
     }
 }
 
-/// What the engine said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KvOutput {
-    /// A message to peers.
-    Send {
-        /// To whom.
-        to: NodeSet,
-        /// The message's kind.
-        kind: u8,
-        /// Its content.
-        payload: Vec<u8>,
-    },
-    /// An answer.
-    Reply {
-        /// To whom.
-        to: Caller,
-        /// The message's kind.
-        kind: u8,
-        /// Its content.
-        payload: Vec<u8>,
-    },
-    /// A timer is set, or moved.
-    Timer {
-        /// Which.
-        tag: u32,
-        /// To when.
-        at: Instant,
-    },
-}
-
-/// An event that waits to be said.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    pub event: EngineEvent,
-    pub payload: Vec<u8>,
-    pub configuration: Option<EngineConfiguration>,
-}
-
-/// A message whose payload is coming out.
-#[derive(Debug)]
-pub(crate) struct Coming {
-    pub message: EngineMessage,
-    pub payload: Vec<u8>,
-    pub begun: bool,
-}
-
 /// The memory behind the port: slots, then what the engine keeps for itself.
 struct Slots<'a> {
     memory: &'a mut Memory,
@@ -179,28 +129,7 @@ axi_ports!(Inputs, Outputs, drive_memory, memory_request: memory_aw_ready_i memo
     memory_b_response_i memory_ar_ready_i memory_r_valid_i memory_r_i; memory_aw_valid_o memory_aw_o memory_w_valid_o
     memory_w_o memory_ar_valid_o memory_ar_o memory_r_ready_o);
 
-/// A port of any width.
-pub(crate) trait Port {
-    fn words(&self) -> Vec<u32>;
-}
-
-macro_rules! integer_ports {
-    ($($kind:ty)*) => {
-        $(impl Port for $kind {
-            fn words(&self) -> Vec<u32> {
-                vec![u64::from(*self) as u32, (u64::from(*self) >> 32) as u32]
-            }
-        })*
-    };
-}
-
-integer_ports!(u8 u16 u32 u64);
-
-impl<const N: usize> Port for [u32; N] {
-    fn words(&self) -> Vec<u32> {
-        self.to_vec()
-    }
-}
+engine_ports!(Inputs, Outputs);
 
 /// The key-value engine in gates.
 #[derive(Debug)]
@@ -211,16 +140,10 @@ pub struct RtlKv {
     outputs: Outputs,
     ticks: u64,
     idle_cycles: u32,
-    port: AxiPort,
-    gate: Gate,
+    ports: EnginePorts,
+    memory: AxiPort,
     beyond: BTreeMap<u64, [u8; BEAT_BYTES]>,
-
-    events: VecDeque<Pending>,
-    /// Payloads of events that have been taken, at their next beat.
-    payload: VecDeque<(Vec<u8>, usize)>,
-    coming: Option<Coming>,
-    said: VecDeque<(u64, KvOutput)>,
-    counts: Vec<u64>,
+    tally: Tally,
 }
 
 impl RtlKv {
@@ -253,14 +176,10 @@ impl RtlKv {
             outputs: Outputs::default(),
             ticks: 0,
             idle_cycles: 0,
-            port: AxiPort::with_timing(timing, Gate::new(config.pressure, 1)),
-            gate: Gate::new(config.pressure, 2),
+            ports: EnginePorts::new(Gate::new(config.pressure, 2)),
+            memory: AxiPort::with_timing(timing, Gate::new(config.pressure, 1)),
             beyond: BTreeMap::new(),
-            events: VecDeque::new(),
-            payload: VecDeque::new(),
-            coming: None,
-            said: VecDeque::new(),
-            counts: vec![0; KvEvents::FIELDS.len()],
+            tally: Tally::new(KvEvents::FIELDS),
         };
         // The table frees its slots by itself, without touching the memory.
         engine.run(0, &mut Memory::new(0));
@@ -279,13 +198,13 @@ impl RtlKv {
 
     /// Says an event as soon as those before it have been taken.
     pub fn push(&mut self, event: Event<'_>) {
-        self.events.push_back(pending(event));
+        self.ports.push(event);
         self.idle_cycles = 0;
     }
 
     /// How many events wait to be taken.
     pub fn waiting(&self) -> usize {
-        self.events.len()
+        self.ports.waiting()
     }
 
     /// Whether nothing is under way.
@@ -294,8 +213,8 @@ impl RtlKv {
     }
 
     /// The next thing that the engine said, with the tick in which it ended.
-    pub fn poll(&mut self) -> Option<(u64, KvOutput)> {
-        self.said.pop_front()
+    pub fn poll(&mut self) -> Option<(u64, EngineOutput)> {
+        self.ports.poll()
     }
 
     /// Computes cycles with the time standing still until nothing is under way.
@@ -308,12 +227,9 @@ impl RtlKv {
             self.tick(cycle, memory);
             assert!(
                 self.ticks - start < CYCLES_MAX,
-                "kv: still busy after {CYCLES_MAX} cycles: {} events wait, {} payloads, a message is coming out: {:?}, \
-                 memory is busy: {}, idle_o: {}",
-                self.events.len(),
-                self.payload.len(),
-                self.coming,
-                self.port.is_busy(),
+                "kv: still busy after {CYCLES_MAX} cycles: {:?}, memory is busy: {}, idle_o: {}",
+                self.ports,
+                self.memory.is_busy(),
                 self.outputs.idle_o
             );
         }
@@ -327,73 +243,18 @@ impl RtlKv {
         let tick = self.ticks;
         let inputs = &mut self.inputs;
         inputs.now_i = cycle;
-        // An event may be said together with the payload before it, but not before that has begun.
-        let event = self.events.front().filter(|_| self.payload.len() < 2);
-        inputs.event_valid_i = event.is_some().into();
-        if let Some(pending) = event {
-            inputs.event_i = pending.event.pack();
-            if let Some(configuration) = &pending.configuration {
-                inputs.configuration_i = configuration.pack();
-            }
-        }
-        inputs.payload_valid_i = (!self.payload.is_empty()).into();
-        if let Some((bytes, at)) = self.payload.front() {
-            inputs.payload_i = beat(bytes, *at).pack();
-        }
-        let (message_ready, body_ready) =
-            (self.coming.is_none() && self.gate.is_open(), self.coming.is_some() && self.gate.is_open());
-        inputs.message_ready_i = message_ready.into();
-        inputs.body_ready_i = body_ready.into();
+        let offer = self.ports.offer();
+        offer_to(inputs, &offer);
         let mut slots = Slots { memory, base: self.config.slots_at(), beyond: &mut self.beyond };
-        drive_memory(inputs, &self.port.answer(tick, &mut slots));
+        drive_memory(inputs, &self.memory.answer(tick, &mut slots));
 
         self.model.step(inputs, &mut self.outputs, CYCLE.as_ps() * tick);
         self.ticks += 1;
 
         let outputs = &self.outputs;
-        self.port.take(tick, &memory_request(outputs));
-        let mut quiet = outputs.idle_o != 0 && self.events.is_empty() && self.payload.is_empty();
-        if inputs.payload_valid_i != 0
-            && outputs.payload_ready_o != 0
-            && let Some((bytes, at)) = self.payload.front_mut()
-        {
-            *at += BEAT_BYTES;
-            if *at >= bytes.len() {
-                self.payload.pop_front();
-            }
-        }
-        if inputs.event_valid_i != 0 && outputs.event_ready_o != 0 {
-            let taken = self.events.pop_front().expect("it was said");
-            if !taken.payload.is_empty() {
-                self.payload.push_back((taken.payload, 0));
-            }
-        }
-        let body = (outputs.body_valid_o != 0).then(|| Beat::unpack(&outputs.body_o));
-        if let Some(coming) = &mut self.coming {
-            quiet = false;
-            match body {
-                Some(beat) if body_ready => coming.take(&beat),
-                Some(_) => {}
-                None => assert!(!coming.begun, "kv: the payload of {:x?} pauses", coming.message),
-            }
-        }
-        if outputs.message_valid_o != 0 {
-            quiet = false;
-            if message_ready {
-                let message = EngineMessage::unpack(&outputs.message_o);
-                self.coming = Some(Coming { message, payload: Vec::new(), begun: false });
-            }
-        }
-        if let Some(coming) = self.coming.take_if(|coming| coming.is_complete()) {
-            self.said.push_back((tick, coming.output()));
-        }
-        if outputs.timer_valid_o != 0 {
-            let at = Instant::ZERO + CYCLE * outputs.timer_at_o;
-            self.said.push_back((tick, KvOutput::Timer { tag: outputs.timer_tag_o.into(), at }));
-            quiet = false;
-        }
-        count(&mut self.counts, KvEvents::FIELDS, &outputs.events_o.words());
-        quiet &= !self.port.is_busy();
+        self.memory.take(tick, &memory_request(outputs));
+        let quiet = self.ports.take(tick, &offer, shown_by(outputs)) && !self.memory.is_busy();
+        self.tally.add(&outputs.events_o.words());
         self.idle_cycles = if quiet { self.idle_cycles + 1 } else { 0 };
     }
 
@@ -415,13 +276,7 @@ impl Engine for RtlKv {
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
         self.push(event);
         self.run(cycles_up(now), io.memory);
-        for (_, output) in self.said.drain(..) {
-            match output {
-                KvOutput::Send { to, kind, payload } => io.effects.send(to, kind, &[&payload]),
-                KvOutput::Reply { to, kind, payload } => io.effects.reply(to, kind, &[&payload]),
-                KvOutput::Timer { tag, at } => io.effects.set_timer(tag, at),
-            }
-        }
+        self.ports.emit(io);
     }
 
     fn status(&self) -> EngineStatus {
@@ -429,143 +284,6 @@ impl Engine for RtlKv {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        KvEvents::FIELDS.iter().zip(&self.counts).map(|((name, _), count)| (*name, *count)).collect()
-    }
-}
-
-impl Coming {
-    pub(crate) fn take(&mut self, beat: &Beat) {
-        self.begun = true;
-        let left = usize::from(self.message.bytes) - self.payload.len();
-        let bytes = left.min(BEAT_BYTES);
-        assert!(left > 0, "kv: more payload than {:x?} has", self.message);
-        assert_eq!(beat.last, left <= BEAT_BYTES, "kv: the last beat of {:x?}", self.message);
-        if beat.last {
-            assert_eq!(usize::from(beat.empty), BEAT_BYTES - bytes, "kv: the end of {:x?}", self.message);
-        }
-        let lanes: Vec<u8> = beat.data.iter().flat_map(|word| word.to_le_bytes()).collect();
-        assert!(lanes[bytes..].iter().all(|&byte| byte == 0), "kv: padding of {:x?}", self.message);
-        self.payload.extend(&lanes[..bytes]);
-    }
-
-    pub(crate) fn is_complete(&self) -> bool {
-        self.payload.len() == usize::from(self.message.bytes)
-    }
-
-    pub(crate) fn output(self) -> KvOutput {
-        let Self { message, payload, .. } = self;
-        let kind = message.message;
-        if message.reply {
-            KvOutput::Reply { to: from_caller(&message.caller), kind, payload }
-        } else {
-            KvOutput::Send { to: NodeSet::from_bits(message.to), kind, payload }
-        }
-    }
-}
-
-/// Adds pulses and small counts of one cycle, of a struct with these fields.
-pub(crate) fn count(counts: &mut [u64], fields: &[(&str, u32)], words: &[u32]) {
-    if words.iter().all(|&word| word == 0) {
-        return;
-    }
-    let mut at = fields.iter().map(|(_, bits)| bits).sum();
-    for ((_, bits), count) in fields.iter().zip(counts) {
-        at -= bits;
-        *count += take(words, at, *bits);
-    }
-}
-
-/// The cycle at or after a time.
-pub(crate) fn cycles_up(time: Instant) -> u64 {
-    time.as_ps().div_ceil(CYCLE.as_ps())
-}
-
-/// Up to 64 bytes of a payload.
-pub(crate) fn beat(bytes: &[u8], at: usize) -> Beat {
-    let part = &bytes[at..bytes.len().min(at + BEAT_BYTES)];
-    let mut lanes = [0; BEAT_BYTES];
-    lanes[..part.len()].copy_from_slice(part);
-    let word = |index: usize| {
-        u32::from_le_bytes([lanes[index], lanes[index + 1], lanes[index + 2], lanes[index + 3]])
-    };
-    Beat {
-        last: at + BEAT_BYTES >= bytes.len(),
-        empty: (BEAT_BYTES - part.len()) as u8,
-        data: std::array::from_fn(|index| word(4 * index)),
-    }
-}
-
-pub(crate) fn pending(event: Event<'_>) -> Pending {
-    let quiet = EngineEvent::default();
-    let kind = |kind: u64| kind as u8;
-    let with = |event: EngineEvent, message: Message<'_>| Pending {
-        event: EngineEvent {
-            message: message.kind,
-            bytes: u16::try_from(message.payload.len()).expect("a message has less than 64 KiB"),
-            ..event
-        },
-        payload: message.payload.to_vec(),
-        configuration: None,
-    };
-    let without = |event| Pending { event, payload: Vec::new(), configuration: None };
-    match event {
-        Event::Reset => without(EngineEvent { kind: kind(package::EVENT_RESET), last: true, ..quiet }),
-        Event::Configure(configuration) => Pending {
-            configuration: Some(configured(&configuration)),
-            ..without(EngineEvent { kind: kind(package::EVENT_CONFIGURE), last: true, ..quiet })
-        },
-        Event::Call { caller, message, last } => {
-            let caller = to_caller(caller);
-            with(EngineEvent { kind: kind(package::EVENT_CALL), last, caller, ..quiet }, message)
-        }
-        Event::Deliver { from, message, last } => {
-            let from = from.index() as u8;
-            with(EngineEvent { kind: kind(package::EVENT_DELIVER), last, from, ..quiet }, message)
-        }
-        Event::Done { tag, status } => {
-            let status = status.number();
-            without(EngineEvent { kind: kind(package::EVENT_DONE), last: true, tag, status, ..quiet })
-        }
-        Event::Timer { tag } => {
-            let tag = tag.into();
-            without(EngineEvent { kind: kind(package::EVENT_TIMER), last: true, tag, ..quiet })
-        }
-    }
-}
-
-fn configured(configuration: &Configuration) -> EngineConfiguration {
-    EngineConfiguration {
-        node: configuration.node.index() as u8,
-        epoch: configuration.view.epoch.0,
-        full: configuration.view.full.bits(),
-        joining: configuration.view.joining.bits(),
-        // The lease ends at the latest cycle that is not after it.
-        lease_until: (configuration.lease_until.as_ps() / CYCLE.as_ps()).min(CYCLES_LAST),
-    }
-}
-
-fn to_caller(caller: Caller) -> package::Caller {
-    let kind = |kind: u64| kind as u8;
-    match caller {
-        Caller::Endpoint { address, port } => {
-            package::Caller { kind: kind(package::CALLER_ENDPOINT), mac: 0, address: address.to_bits(), port }
-        }
-        Caller::Host(token) => {
-            package::Caller { kind: kind(package::CALLER_HOST), mac: 0, address: token, port: 0 }
-        }
-        Caller::QueuePair(number) => {
-            package::Caller { kind: kind(package::CALLER_QUEUE_PAIR), mac: 0, address: number.0, port: 0 }
-        }
-    }
-}
-
-fn from_caller(caller: &package::Caller) -> Caller {
-    match u64::from(caller.kind) {
-        package::CALLER_ENDPOINT => {
-            Caller::Endpoint { address: Ipv4Addr::from_bits(caller.address), port: caller.port }
-        }
-        package::CALLER_HOST => Caller::Host(caller.address),
-        package::CALLER_QUEUE_PAIR => Caller::QueuePair(QueuePairNumber(caller.address)),
-        other => panic!("kv: a caller is of kind {other}"),
+        self.tally.counters()
     }
 }

@@ -18,6 +18,7 @@
 mod axi;
 mod board;
 pub mod engine_package;
+mod engine_ports;
 mod hbm;
 pub mod kv;
 pub mod latency;
@@ -33,8 +34,9 @@ pub mod rounds;
 pub mod rounds_switch;
 
 pub use axi::{Latency, Pressure};
+pub use engine_ports::EngineOutput;
 pub use hbm::{HbmTiming, MemoryTiming};
-pub use kv::{KvOutput, RtlKv, RtlKvConfig};
+pub use kv::{RtlKv, RtlKvConfig};
 pub use nic::{Arcs, EngineConfig, RtlNic, RtlNicConfig};
 pub use permissions::{Changed, PermissionPort};
 pub use rounds::{RtlRounds, RtlRoundsConfig};

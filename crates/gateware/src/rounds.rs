@@ -3,7 +3,6 @@
 //! [`RtlRounds`] drives the module `rounds`: it says events and takes messages and timers. As a [`weft_waist::Engine`] it handles one
 //! event at a time, with the time standing still meanwhile, so that it can be held to its twin effect by effect.
 
-use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 
@@ -12,11 +11,10 @@ use weft_waist::{Engine, EngineStatus, Event, Io};
 
 use crate::CYCLE;
 use crate::axi::{Gate, Pressure};
-use crate::engine_package::{self as package, EngineMessage, RoundsEvents};
-use crate::kv::{Coming, KvOutput, Pending, Port, beat, count, cycles_up, pending};
+use crate::engine_package::{self as package, RoundsEvents};
+use crate::engine_ports::{EnginePorts, Port, Tally, cycles_up, engine_ports};
 use crate::model::Model;
 use crate::model::rounds::{Inputs, Outputs, Top};
-use crate::package::{BEAT_BYTES, Beat};
 
 /// Idle cycles in a row after which nothing is under way.
 const IDLE_CYCLES: u32 = 4;
@@ -64,6 +62,8 @@ impl RtlRoundsConfig {
     }
 }
 
+engine_ports!(Inputs, Outputs);
+
 /// The rounds engine in gates.
 #[derive(Debug)]
 pub struct RtlRounds {
@@ -73,14 +73,8 @@ pub struct RtlRounds {
     outputs: Outputs,
     ticks: u64,
     idle_cycles: u32,
-    gate: Gate,
-
-    events: VecDeque<Pending>,
-    /// Payloads of events that have been taken, at their next beat.
-    payload: VecDeque<(Vec<u8>, usize)>,
-    coming: Option<Coming>,
-    said: Vec<KvOutput>,
-    counts: Vec<u64>,
+    ports: EnginePorts,
+    tally: Tally,
 }
 
 impl RtlRounds {
@@ -92,12 +86,8 @@ impl RtlRounds {
             outputs: Outputs::default(),
             ticks: 0,
             idle_cycles: 0,
-            gate: Gate::new(config.pressure, 1),
-            events: VecDeque::new(),
-            payload: VecDeque::new(),
-            coming: None,
-            said: Vec::new(),
-            counts: vec![0; RoundsEvents::FIELDS.len()],
+            ports: EnginePorts::new(Gate::new(config.pressure, 1)),
+            tally: Tally::new(RoundsEvents::FIELDS),
             config,
         }
     }
@@ -120,10 +110,8 @@ impl RtlRounds {
             self.tick(cycle);
             assert!(
                 self.ticks - start < CYCLES_MAX,
-                "rounds: still busy after {CYCLES_MAX} cycles: {} events wait, {} payloads, coming out: {:?}, idle_o: {}",
-                self.events.len(),
-                self.payload.len(),
-                self.coming,
+                "rounds: still busy after {CYCLES_MAX} cycles: {:?}, idle_o: {}",
+                self.ports,
                 self.outputs.idle_o
             );
         }
@@ -131,70 +119,13 @@ impl RtlRounds {
 
     /// Computes one clock cycle.
     fn tick(&mut self, cycle: u64) {
-        let inputs = &mut self.inputs;
-        inputs.now_i = cycle;
-        let event = self.events.front().filter(|_| self.payload.len() < 2);
-        inputs.event_valid_i = event.is_some().into();
-        if let Some(pending) = event {
-            inputs.event_i = pending.event.pack();
-            if let Some(configuration) = &pending.configuration {
-                inputs.configuration_i = configuration.pack();
-            }
-        }
-        inputs.payload_valid_i = (!self.payload.is_empty()).into();
-        if let Some((bytes, at)) = self.payload.front() {
-            inputs.payload_i = beat(bytes, *at).pack();
-        }
-        let (message_ready, body_ready) =
-            (self.coming.is_none() && self.gate.is_open(), self.coming.is_some() && self.gate.is_open());
-        inputs.message_ready_i = message_ready.into();
-        inputs.body_ready_i = body_ready.into();
-
-        self.model.step(inputs, &mut self.outputs, CYCLE.as_ps() * self.ticks);
+        self.inputs.now_i = cycle;
+        let offer = self.ports.offer();
+        offer_to(&mut self.inputs, &offer);
+        self.model.step(&self.inputs, &mut self.outputs, CYCLE.as_ps() * self.ticks);
+        let quiet = self.ports.take(self.ticks, &offer, shown_by(&self.outputs));
+        self.tally.add(&self.outputs.events_o.words());
         self.ticks += 1;
-
-        let outputs = &self.outputs;
-        let mut quiet = outputs.idle_o != 0 && self.events.is_empty() && self.payload.is_empty();
-        if inputs.payload_valid_i != 0
-            && outputs.payload_ready_o != 0
-            && let Some((bytes, at)) = self.payload.front_mut()
-        {
-            *at += BEAT_BYTES as usize;
-            if *at >= bytes.len() {
-                self.payload.pop_front();
-            }
-        }
-        if inputs.event_valid_i != 0 && outputs.event_ready_o != 0 {
-            let taken = self.events.pop_front().expect("it was said");
-            if !taken.payload.is_empty() {
-                self.payload.push_back((taken.payload, 0));
-            }
-        }
-        let body = (outputs.body_valid_o != 0).then(|| Beat::unpack(&outputs.body_o));
-        if let Some(coming) = &mut self.coming {
-            quiet = false;
-            match body {
-                Some(beat) if body_ready => coming.take(&beat),
-                Some(_) => {}
-                None => assert!(!coming.begun, "rounds: the payload of {:x?} pauses", coming.message),
-            }
-        }
-        if outputs.message_valid_o != 0 {
-            quiet = false;
-            if message_ready {
-                let message = EngineMessage::unpack(&outputs.message_o);
-                self.coming = Some(Coming { message, payload: Vec::new(), begun: false });
-            }
-        }
-        if let Some(coming) = self.coming.take_if(|coming| coming.is_complete()) {
-            self.said.push(coming.output());
-        }
-        if outputs.timer_valid_o != 0 {
-            let at = Instant::ZERO + CYCLE * outputs.timer_at_o;
-            self.said.push(KvOutput::Timer { tag: outputs.timer_tag_o.into(), at });
-            quiet = false;
-        }
-        count(&mut self.counts, RoundsEvents::FIELDS, &outputs.events_o.words());
         self.idle_cycles = if quiet { self.idle_cycles + 1 } else { 0 };
     }
 
@@ -214,15 +145,9 @@ impl RtlRounds {
 
 impl Engine for RtlRounds {
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
-        self.events.push_back(pending(event));
+        self.ports.push(event);
         self.run(cycles_up(now));
-        for output in self.said.drain(..) {
-            match output {
-                KvOutput::Send { to, kind, payload } => io.effects.send(to, kind, &[&payload]),
-                KvOutput::Reply { to, kind, payload } => io.effects.reply(to, kind, &[&payload]),
-                KvOutput::Timer { tag, at } => io.effects.set_timer(tag, at),
-            }
-        }
+        self.ports.emit(io);
     }
 
     fn status(&self) -> EngineStatus {
@@ -230,6 +155,6 @@ impl Engine for RtlRounds {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        RoundsEvents::FIELDS.iter().zip(&self.counts).map(|((name, _), count)| (*name, *count)).collect()
+        self.tally.counters()
     }
 }

@@ -11,17 +11,14 @@ use weft_waist::{Caller, Configuration, Epoch, Event, Message, NodeId, NodeSet, 
 
 use crate::CYCLE;
 use crate::engine_package::{self as package, EngineEvent, EngineMessage, RoundsEvents};
-use crate::kv::{Pending, Port, beat, pending};
+use crate::engine_ports::{BeatWords, Offer, Pending, Port, beat, pending};
 use crate::model::Model;
 use crate::model::rounds::{Inputs, Outputs, Top};
 use crate::package::{BEAT_BYTES, Beat};
-use crate::rounds::RtlRoundsConfig;
+use crate::rounds::{RtlRoundsConfig, offer_to, shown_by};
 
 /// Cycles from the nominal begin of a round to its message's effect at a peer, over a way without length.
 const ONE_WAY: u64 = 7;
-
-/// A packed beat.
-type BeatWords = [u32; Beat::BITS.div_ceil(32) as usize];
 
 /// Proposals that a host keeps under way.
 const UNDER_WAY: usize = 6;
@@ -311,45 +308,29 @@ impl Station {
                 .map(|behind| (self.turn + behind) % senders)
                 .find(|&sender| self.coming[sender].front().is_some_and(|packet| packet.there <= now));
         }
-        let inputs = &mut self.inputs;
-        inputs.now_i = now;
-        inputs.event_valid_i = 0;
-        if may_offer {
-            let event = match (self.offered, self.local.front()) {
-                (Some(sender), _) => self.coming[sender].front().map(|packet| packet.event),
-                (None, Some(pending)) => {
-                    if let Some(configuration) = &pending.configuration {
-                        inputs.configuration_i = configuration.pack();
-                    }
-                    Some(pending.event)
-                }
-                (None, None) => None,
-            };
-            if let Some(event) = event {
-                inputs.event_valid_i = 1;
-                inputs.event_i = event.pack();
-            }
+        let (mut event, mut configuration) = (None, None);
+        if may_offer && let Some(sender) = self.offered {
+            event = self.coming[sender].front().map(|packet| packet.event);
+        } else if may_offer && let Some(pending) = self.local.front() {
+            (event, configuration) = (Some(pending.event), pending.configuration);
         }
-        let ready =
-            self.passing.front().and_then(|packet| packet.beats.front()).filter(|(there, _)| *there <= now);
-        inputs.payload_valid_i = ready.is_some().into();
-        if let Some((_, beat)) = ready {
-            inputs.payload_i = *beat;
-        }
-        inputs.message_ready_i = 1;
-        inputs.body_ready_i = 1;
+        let payload = self.passing.front().and_then(|packet| packet.beats.front());
+        let payload = payload.filter(|(there, _)| *there <= now).map(|(_, beat)| *beat);
+        let offer = Offer { event, configuration, payload, message_ready: true, body_ready: true };
+        self.inputs.now_i = now;
+        offer_to(&mut self.inputs, &offer);
 
-        self.model.step(inputs, &mut self.outputs, CYCLE.as_ps() * now);
+        self.model.step(&self.inputs, &mut self.outputs, CYCLE.as_ps() * now);
 
-        let outputs = &self.outputs;
-        if inputs.payload_valid_i != 0 && outputs.payload_ready_o != 0 {
+        let shown = shown_by(&self.outputs);
+        if offer.payload.is_some() && shown.payload_ready {
             let packet = self.passing.front_mut().expect("a beat of it was offered");
             let (_, beat) = packet.beats.pop_front().expect("it was offered");
             if Beat::unpack(&beat).last {
                 self.passing.pop_front();
             }
         }
-        if inputs.event_valid_i != 0 && outputs.event_ready_o != 0 {
+        if offer.event.is_some() && shown.event_ready {
             let packet = match self.offered.take() {
                 Some(sender) => {
                     self.turn = sender;
@@ -370,25 +351,24 @@ impl Station {
                 self.passing.push_back(packet);
             }
         }
-        if outputs.timer_valid_o != 0 {
-            self.timer = Some(outputs.timer_at_o);
+        if let Some((_, at)) = shown.timer {
+            self.timer = Some(at);
         }
-        let message = (outputs.message_valid_o != 0).then(|| EngineMessage::unpack(&outputs.message_o));
-        if let Some(message) = message.filter(|message| message.reply) {
+        if let Some(message) = shown.message.filter(|message| message.reply) {
             if u64::from(message.message) == package::ROUNDS_DECIDED {
                 self.counts.decided_values += 1;
                 self.counts.decided_bytes += u64::from(message.bytes) - package::ROUNDS_HEAD_BYTES;
             } else if message.caller.address == PROPOSALS {
                 self.under_way -= 1;
-                let answer = Beat::unpack(&outputs.body_o);
+                let answer = Beat::unpack(&self.outputs.body_o);
                 *failures += u64::from(answer.data[0] as u8 != 0);
             }
         }
-        let events = RoundsEvents::unpack(&std::array::from_fn(|word| outputs.events_o.words()[word]));
+        let events = RoundsEvents::unpack(&std::array::from_fn(|word| self.outputs.events_o.words()[word]));
         self.counts.rounds += u64::from(events.rounds);
         self.counts.messages += u64::from(events.messages);
         *failures += u64::from(events.late) + u64::from(events.unheard) + u64::from(events.fenced);
-        (message, (outputs.body_valid_o != 0).then_some(outputs.body_o))
+        (shown.message, shown.body)
     }
 }
 

@@ -1,0 +1,91 @@
+//! What an engine has said to one event, as far as it counts between twins.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use weft_time::Instant;
+use weft_waist::{Caller, Effect, Effects};
+
+/// What counts of the effects of one event.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Said {
+    /// Messages in order, by destination.
+    pub peers: BTreeMap<usize, Vec<(u8, Vec<u8>)>>,
+    pub callers: BTreeMap<Caller, Vec<(u8, Vec<u8>)>>,
+    /// What each timer is set to in the end.
+    pub timers: BTreeMap<u32, Instant>,
+}
+
+impl Said {
+    /// What these effects say.
+    ///
+    /// # Panics
+    /// If they are about queue pairs: no engine that is held to its gates has any.
+    pub(crate) fn of(effects: &Effects) -> Self {
+        let mut said = Self::default();
+        for effect in effects.iter() {
+            match effect {
+                Effect::Send { to, kind, payload } => {
+                    let payload = effects.message(*kind, payload).payload.to_vec();
+                    for peer in to.iter() {
+                        said.peers.entry(peer.index()).or_default().push((*kind, payload.clone()));
+                    }
+                }
+                Effect::Reply { to, kind, payload } => {
+                    let payload = effects.message(*kind, payload).payload.to_vec();
+                    said.callers.entry(*to).or_default().push((*kind, payload));
+                }
+                Effect::SetTimer { tag, at } => {
+                    said.timers.insert(*tag, *at);
+                }
+                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
+                    panic!("this engine has no queue pairs")
+                }
+            }
+        }
+        said
+    }
+
+    /// All of it, a line each; messages in the words of `describe`.
+    pub(crate) fn text(&self, describe: impl Fn(u8, &[u8]) -> String) -> String {
+        let mut text = String::new();
+        for (peer, messages) in &self.peers {
+            for (kind, payload) in messages {
+                let _ = writeln!(text, "    to node{peer}: {}", describe(*kind, payload));
+            }
+        }
+        for (caller, messages) in &self.callers {
+            for (kind, payload) in messages {
+                let _ = writeln!(text, "    to {caller:?}: {}", describe(*kind, payload));
+            }
+        }
+        for (tag, at) in &self.timers {
+            let _ = writeln!(text, "    timer {tag} at {at}");
+        }
+        text
+    }
+
+    /// The first message that only one of them has, byte by byte.
+    pub(crate) fn first_difference(&self, other: &Self) -> String {
+        for (peer, messages) in &self.peers {
+            let others = other.peers.get(peer).map_or(&[][..], |list| list);
+            for (index, pair) in messages.iter().zip(others).enumerate() {
+                if pair.0 != pair.1 {
+                    return format!(
+                        "message {index} to node{peer}:\n    soft  {:02x?}\n    gates {:02x?}",
+                        pair.0.1, pair.1.1
+                    );
+                }
+            }
+        }
+        for (caller, messages) in &self.callers {
+            let others = other.callers.get(caller).map_or(&[][..], |list| list);
+            for pair in messages.iter().zip(others) {
+                if pair.0 != pair.1 {
+                    return format!("an answer:\n    soft  {:02x?}\n    gates {:02x?}", pair.0.1, pair.1.1);
+                }
+            }
+        }
+        "not within a message".into()
+    }
+}
