@@ -13,17 +13,24 @@ class Package:
     """The constants, enumerations and structs of SystemVerilog packages."""
 
     def __init__(self, paths=tuple(RTL / package for package in PACKAGES)):
-        text = "\n".join(re.sub(r"//[^\n]*", "", path.read_text()) for path in paths)
         self.constants = {}
         self.widths = {"logic": 1}
         self.structs = {}
+        self._package = None  # that is being read
+        self._declared = {}  # names, with the package of each
+        for path in paths:
+            self._package = path.name
+            self._read(re.sub(r"//[^\n]*", "", path.read_text()))
+
+    def _read(self, text):
         declaration = re.compile(
             r"localparam\s+(?:int unsigned|logic\s*\[[^]]*\]|\w+)\s+(?P<constant>\w+)\s*=\s*(?P<value>[^;]+);"
             r"|typedef\s+enum\s+logic\s*(?P<enum_range>\[[^]]*\])?\s*\{(?P<members>[^}]*)\}\s*(?P<enum>\w+);"
             r"|typedef\s+struct\s+packed\s*\{(?P<fields>[^}]*)\}\s*(?P<struct>\w+);"
-            r"|typedef\s+(?P<of>\w+)\s*(?P<range>\[[^]]*\])\s*(?P<alias>\w+);"
+            r"|typedef\s+(?P<of>\w+)(?:\s*(?P<range>\[[^]]*\])\s*|\s+)(?P<alias>\w+);"
         )
         for found in declaration.finditer(text):
+            self._declare(found["constant"] or found["enum"] or found["struct"] or found["alias"])
             if found["constant"]:
                 self.constants[found["constant"]] = self._evaluate(found["value"])
             elif found["enum"]:
@@ -38,6 +45,11 @@ class Package:
                 self.widths[found["struct"]] = sum(width for _, _, width in members)
             else:
                 self.widths[found["alias"]] = self.widths[found["of"]] * self._range(found["range"])
+
+    def _declare(self, name):
+        if other := self._declared.get(name):
+            raise ValueError(f"{self._package}: {name} is declared in {other} already")
+        self._declared[name] = self._package
 
     def _evaluate(self, expression):
         expression = re.sub(r"\d*'([hdb])([0-9a-fA-F_]+)", self._literal, expression)
@@ -60,6 +72,7 @@ class Package:
         for member in filter(None, (member.strip() for member in members.split(","))):
             name, _, value = (part.strip() for part in member.partition("="))
             following = self._evaluate(value) if value else following
+            self._declare(name)
             self.constants[name] = following
             following += 1
 

@@ -35,6 +35,8 @@ pub(crate) struct Package {
     structs: Vec<Struct>,
     /// How many of `named` and `structs` are from the shared packages.
     shared: (usize, usize),
+    /// Names that were declared already. Constants of engines may be called as shared ones.
+    repeated: Vec<String>,
 }
 
 impl Package {
@@ -46,11 +48,14 @@ impl Package {
             widths: BTreeMap::from([("logic".to_owned(), 1)]),
             structs: Vec::new(),
             shared: (0, 0),
+            repeated: Vec::new(),
         };
         package.add(shared)?;
         package.shared = (package.named.len(), package.structs.len());
         package.add(own)?;
-        if package.shared.1 == 0 {
+        if !package.repeated.is_empty() {
+            Err(format!("the packages declare twice: {}", package.repeated.join(", ")))
+        } else if package.shared.1 == 0 {
             Err("the packages of the list declare no packed struct".into())
         } else if package.bit_names("nic_events_t").is_empty() {
             Err("the packages declare no `nic_events_t` of known width: no event would be counted".into())
@@ -89,8 +94,17 @@ impl Package {
     }
 
     fn name(&mut self, name: String, value: u64) {
+        if self.named[self.shared.0..].iter().any(|(known, _)| *known == name) {
+            self.repeated.push(name.clone());
+        }
         self.constants.insert(name.clone(), value);
         self.named.push((name, value));
+    }
+
+    fn kind(&mut self, name: String, width: u32) {
+        if self.widths.insert(name.clone(), width).is_some() {
+            self.repeated.push(name);
+        }
     }
 
     fn typedef(&mut self, words: &[String]) -> Option<()> {
@@ -104,12 +118,12 @@ impl Package {
                     .map(|field| self.field(field))
                     .collect();
                 let made = Struct { name: name.clone(), fields: fields? };
-                self.widths.insert(name, made.bits());
+                self.kind(name, made.bits());
                 self.structs.push(made);
             }
             ("enum", Some((open, close))) => {
                 let width = self.width(&words[2..open])?;
-                self.widths.insert(name, width);
+                self.kind(name, width);
                 let mut next = 0;
                 for member in
                     words[open + 1..close].split(|word| word == ",").filter(|member| !member.is_empty())
@@ -123,7 +137,7 @@ impl Package {
             }
             _ => {
                 let width = self.width(&words[1..words.len() - 1])?;
-                self.widths.insert(name, width);
+                self.kind(name, width);
             }
         }
         Some(())

@@ -1,0 +1,36 @@
+//! What the build reads of the packages of the gateware.
+
+#[path = "../build/package.rs"]
+#[allow(dead_code, reason = "the build uses all of it")]
+mod package;
+
+use package::Package;
+
+const SHARED: &str = "
+    typedef struct packed { logic [7:0] lost; } losses_t;
+    typedef struct packed { losses_t losses; } nic_events_t;
+    typedef enum logic { EventReset } event_e;
+    localparam int unsigned Sizes = 4;
+";
+
+fn error(shared: &str, own: &str) -> String {
+    Package::parse(shared, own).err().unwrap_or_default()
+}
+
+#[test]
+fn a_type_or_a_constant_of_the_same_name_is_refused() {
+    assert_eq!(error(SHARED, "typedef enum logic { EventReset } call_e;"), "");
+    let twice = "the packages declare twice: ";
+    // A struct that another package has with other fields; an alias, an enumeration.
+    let narrow = "typedef struct packed { logic [3:0] lost; } losses_t;";
+    assert_eq!(error(SHARED, narrow), format!("{twice}losses_t"));
+    assert_eq!(error(&format!("{SHARED}{narrow}"), ""), format!("{twice}losses_t"));
+    assert_eq!(
+        error(SHARED, "typedef logic [3:0] event_e; typedef event_e [1:0] event_e;"),
+        format!("{twice}event_e, event_e")
+    );
+    assert_eq!(error(SHARED, "typedef enum logic { A } losses_t;"), format!("{twice}losses_t"));
+    let sizes = "localparam int unsigned Sizes = 5;";
+    assert_eq!(error(SHARED, &format!("{sizes}{sizes}")), format!("{twice}Sizes"));
+    assert_eq!(error(&format!("{SHARED}{sizes}"), ""), format!("{twice}Sizes"));
+}
