@@ -1,0 +1,36 @@
+"""Messages of rounds as bytes: the layouts of crates/engines/rounds/src/message.rs, for the tests beside these modules."""
+
+import struct
+
+ROUND, FETCH, VALUE, START, JOIN = range(1, 6)
+CALL_START, CALL_STATUS, CALL_PROPOSE, CALL_SUBSCRIBE, CALL_LEAVE = range(16, 21)
+ANSWER, DECIDED = 24, 25
+OK, DROPPED, BUSY, NOT_RUNNING, FENCED, BAD_REQUEST = range(6)
+CONSENSUS = 1
+
+
+def round_message(number, proposal=b"", area=bytes(48), epoch=1, members=7, ahead=0, following=0, change=False,
+                  algorithm=CONSENSUS):
+    head = struct.pack(">QHBBHBB", number, epoch, members, ahead << 2 | change, len(proposal), algorithm, following)
+    return head + area + proposal
+
+
+def fetch(instance, wanted):
+    return struct.pack(">QB7x", instance, wanted)
+
+
+def value(instance, proposer, proposal, change=False):
+    return struct.pack(">QBBH52x", instance, proposer, change, len(proposal)) + proposal
+
+
+def change(add=0, remove=0):
+    return bytes([add, remove]) + bytes(6)
+
+
+def answer(status, number=0, phase=0, epoch=0, members=0):
+    return struct.pack(">BBHB3xQ", status, phase, epoch, members, number)
+
+
+def number_of(data):
+    """The integer of bytes in the order of the lanes."""
+    return int.from_bytes(data, "little")
