@@ -18,16 +18,16 @@ module beat_sum
   output logic [         15:0] result_o
 );
 
-  // A layer of four-way sums, twice, then the accumulator; each adder has a cycle with at most one other before it.
+  // Sums of two words, of eight of these, then the accumulator. The first adder stands alone in its cycle: beats come late in it.
   logic        valid_1_q;
   logic        first_1_q;
   logic        last_1_q;
-  logic [17:0] sums_1_q   [8];
+  logic [16:0] sums_1_q   [16];
   logic [19:0] seed_1_q;
   logic        valid_2_q;
   logic        first_2_q;
   logic        last_2_q;
-  logic [19:0] sums_2_q   [2];
+  logic [19:0] sums_2_q   [ 2];
   logic [19:0] seed_2_q;
   logic        last_3_q;
   // 32 words in each of 256 beats, and the seed.
@@ -37,26 +37,26 @@ module beat_sum
   logic        last_5_q;
   logic [15:0] folded_5_q;
 
-  function automatic logic [17:0] four(logic [63:0] data, logic [7:0] mask);
-    logic [17:0] sum = '0;
-    for (int unsigned word = 0; word < 4; word++) begin
-      sum += {2'b0, data[16*word+:8] & {8{mask[2*word]}}, data[16*word+8+:8] & {8{mask[2*word+1]}}};
-    end
-    return sum;
+  // The first byte of a word is the higher one.
+  function automatic logic [16:0] word(logic [15:0] data, logic [1:0] mask);
+    return {1'b0, data[7:0] & {8{mask[0]}}, data[15:8] & {8{mask[1]}}};
   endfunction
 
   always_ff @(posedge clk_i) begin
     if (valid_i) begin
-      for (int unsigned group = 0; group < 8; group++) begin
-        sums_1_q[group] <= four(data_i[64*group+:64], mask_i[8*group+:8]);
+      for (int unsigned pair = 0; pair < 16; pair++) begin
+        sums_1_q[pair] <= word(data_i[32*pair+:16], mask_i[4*pair+:2]) +
+            word(data_i[32*pair+16+:16], mask_i[4*pair+2+:2]);
       end
       seed_1_q  <= seed_i;
       first_1_q <= first_i;
     end
     if (valid_1_q) begin
       for (int unsigned half = 0; half < 2; half++) begin
-        sums_2_q[half] <= (20'(sums_1_q[4*half]) + 20'(sums_1_q[4*half+1]))
-            + (20'(sums_1_q[4*half+2]) + 20'(sums_1_q[4*half+3]));
+        sums_2_q[half] <= ((20'(sums_1_q[8*half]) + 20'(sums_1_q[8*half+1]))
+            + (20'(sums_1_q[8*half+2]) + 20'(sums_1_q[8*half+3])))
+            + ((20'(sums_1_q[8*half+4]) + 20'(sums_1_q[8*half+5]))
+            + (20'(sums_1_q[8*half+6]) + 20'(sums_1_q[8*half+7])));
       end
       seed_2_q  <= seed_1_q;
       first_2_q <= first_1_q;
