@@ -53,6 +53,7 @@ mod history;
 mod lost;
 mod operation;
 mod register;
+pub mod replicated;
 mod report;
 mod search;
 mod shrink;

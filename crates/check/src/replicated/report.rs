@@ -1,0 +1,65 @@
+//! What a check says.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::violation::{Findings, Rule, Violation};
+
+/// How much was checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) calls: u64,
+    pub(super) refused: u64,
+    pub(super) open: u64,
+    pub(super) queries: u64,
+    pub(super) applications: u64,
+}
+
+/// What a check of a replicated object found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ReplicatedReport {
+    /// Calls of methods that were made.
+    pub calls: u64,
+    /// Of these, refused.
+    pub refused: u64,
+    /// Of these, without an answer in the end.
+    pub unanswered: u64,
+    /// Queries.
+    pub queries: u64,
+    /// Calls taking effect at a replica: each is a step at which state and invariant were looked at.
+    pub steps: u64,
+    /// `holds`, or `violation`.
+    pub verdict: &'static str,
+    /// How often each rule was broken; those that were not are left out.
+    pub broken: BTreeMap<Rule, u64>,
+    /// What was found, at most the first 8.
+    pub violations: Vec<Violation>,
+}
+
+impl ReplicatedReport {
+    pub(super) fn new(tally: &Tally, findings: &Findings) -> Self {
+        let counts = Rule::ALL.into_iter().zip(findings.counts);
+        let broken: BTreeMap<Rule, u64> = counts.filter(|(_, count)| *count > 0).collect();
+        Self {
+            calls: tally.calls,
+            refused: tally.refused,
+            unanswered: tally.open,
+            queries: tally.queries,
+            steps: tally.applications,
+            verdict: if broken.is_empty() { "holds" } else { "violation" },
+            broken,
+            violations: findings.described.clone(),
+        }
+    }
+
+    /// How often a rule was broken.
+    pub fn count(&self, rule: Rule) -> u64 {
+        self.broken.get(&rule).copied().unwrap_or(0)
+    }
+
+    /// Whether no rule was broken.
+    pub fn holds(&self) -> bool {
+        self.broken.is_empty()
+    }
+}
