@@ -149,6 +149,7 @@ struct Driver {
     /// Requests that will have a completion.
     reserved: usize,
     messages_without_engine: u64,
+    modifications_refused: u64,
     has_engine: bool,
     /// Calls that the engine has not been given: token, kind, payload.
     calls: VecDeque<(u32, u8, Vec<u8>)>,
@@ -222,6 +223,7 @@ impl RtlNic {
                 neighbours: BTreeMap::new(),
                 reserved: 0,
                 messages_without_engine: 0,
+                modifications_refused: 0,
                 has_engine: config.engine.is_some(),
                 calls: VecDeque::new(),
                 config: transport,
@@ -567,6 +569,10 @@ impl Nic for RtlNic {
             }
             HostCommand::Call { .. } => self.driver.messages_without_engine += 1,
             HostCommand::Transmit(frame) => self.card.get_mut().board.transmit(frame),
+            HostCommand::Modify(queue_pair, change) => {
+                let refused = self.modify_queue_pair(queue_pair, change).is_err();
+                self.driver.modifications_refused += u64::from(refused);
+            }
             HostCommand::PostSend(queue_pair, request) => {
                 let opcode = request.operation.completion_opcode();
                 let id = request.id;
@@ -628,6 +634,7 @@ impl Nic for RtlNic {
                 None => counters.push((name, value)),
             };
         add("messages_without_engine", self.driver.messages_without_engine);
+        add("modifications_refused", self.driver.modifications_refused);
         add("mac_receive_overflow", card.board.receive_overflows);
         for (index, name) in (0..).zip(package::COUNTERS) {
             add(name, card.registers().counter(index));

@@ -11,9 +11,9 @@ use weft_rdma::{
     Operation, QueuePairNumber, RegionMemory, RpcWrite, Target, Transmit, Transport, WorkRequest,
 };
 use weft_time::Instant;
-use weft_waist::{Caller, Effect, Effects, Engine, Event, Io, Memory, Message, NODES_MAX, NodeId};
+use weft_waist::{Accesses, Caller, Effect, Effects, Engine, Event, Io, Memory, Message, NODES_MAX, NodeId};
 use weft_wire::datagram::Datagram;
-use weft_wire::roce::Packet;
+use weft_wire::roce::{Opcode, Packet};
 
 use crate::counters::CardCounters;
 use crate::egress::Egress;
@@ -82,7 +82,12 @@ impl<E: Engine> Card<E> {
             effects: Effects::default(),
             egress: Egress::new(config.datagram_bytes),
             transport,
-            memory: CardMemory { regions: FlatMemory::with_sizes(bytes_behind), engines: memories },
+            memory: CardMemory {
+                regions: FlatMemory::with_sizes(bytes_behind),
+                engines: memories,
+                last_read: None,
+                written: Accesses::default(),
+            },
             replies,
             rpc_bytes: Vec::new(),
             ownership: Ownership::default(),
@@ -111,6 +116,16 @@ impl<E: Engine> Card<E> {
     /// The memory behind the regions, without that of the engines.
     pub fn region_memory(&mut self) -> &mut FlatMemory {
         &mut self.memory.regions
+    }
+
+    /// The memory behind the regions of one target, without that of the engines.
+    pub fn image(&self, target: Target) -> &[u8] {
+        self.memory.regions.image(target)
+    }
+
+    /// Whether there is anyone to take Weft's datagrams.
+    pub(crate) fn has_engines(&self) -> bool {
+        !self.slots.is_empty()
     }
 
     /// All memory that verbs can reach.
@@ -200,6 +215,10 @@ impl<E: Engine> Card<E> {
                     self.host_events.push_back(HostEvent::Completion(refusal));
                 }
             }
+            HostCommand::Modify(queue_pair, change) => {
+                let refused = self.transport.modify_queue_pair(queue_pair, change).is_err();
+                self.counters.modifications_refused += u64::from(refused);
+            }
             HostCommand::Transmit(_) => panic!("a card without a frame port cannot transmit frames"),
         }
         // What is posted in ERROR completes at once.
@@ -235,10 +254,34 @@ impl<E: Engine> Card<E> {
 
     /// Appends the next RoCE v2 packet, without its ICRC, to `out` and says where it goes.
     pub fn poll_roce(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
+        let begin = out.len();
+        self.memory.last_read = None;
         let transmit = self.transport.poll_transmit(now, &mut self.memory, out)?;
+        if let Some((target, bytes)) = self.memory.last_read {
+            self.count_read(Opcode::from_u8(out[begin]), target, bytes);
+        }
         self.counters.roce_sent += 1;
         self.work.frames_sent += 1;
         Some(transmit)
+    }
+
+    /// Counts what was read for a packet of a request or response. The packets of one message are read one after the other as they
+    /// leave, so only the first waits for memory. The payload of a request on the card comes along with the request.
+    fn count_read(&mut self, opcode: Option<Opcode>, target: Target, bytes: usize) {
+        let Some(opcode) = opcode else { return };
+        let begins = opcode.starts_message();
+        match (target, opcode.is_response()) {
+            (Target::Hbm, true) => {
+                self.work.memory.reads += u32::from(begins);
+                self.work.memory.bytes += bytes as u64;
+            }
+            (Target::Host, true) => self.work.host_memory.responses += u32::from(begins),
+            (Target::Host, false) if begins => {
+                let largest = &mut self.work.host_memory.request_bytes;
+                *largest = (*largest).max(bytes as u32);
+            }
+            _ => {}
+        }
     }
 
     /// The next thing for the host.
@@ -248,8 +291,8 @@ impl<E: Engine> Card<E> {
 
     /// What was done since the last call. Frames received are the frame port's to count.
     pub fn take_work(&mut self) -> Work {
-        for memory in &mut self.memory.engines {
-            let accesses = memory.take_accesses();
+        let engines = self.memory.engines.iter_mut().map(Memory::take_accesses);
+        for accesses in engines.chain([std::mem::take(&mut self.memory.written)]) {
             self.work.memory.reads += accesses.reads;
             self.work.memory.writes += accesses.writes;
             self.work.memory.bytes += accesses.bytes;
@@ -402,10 +445,10 @@ impl<E: Engine> Card<E> {
         };
         let address = self.replies.address(buffer);
         let word = u64::from(message.kind).to_be_bytes();
-        let stored = self
-            .memory
+        let buffers = &mut self.memory.regions;
+        let stored = buffers
             .write(Target::Hbm, address, &word)
-            .and_then(|()| self.memory.write(Target::Hbm, address + RPC_WORD_BYTES as u64, message.payload));
+            .and_then(|()| buffers.write(Target::Hbm, address + RPC_WORD_BYTES as u64, message.payload));
         assert_eq!(stored, Ok(()), "the reply buffers lie in installed memory");
         let local = LocalBuffer { address, length: length as u32, lkey: self.replies.lkey() };
         let request =

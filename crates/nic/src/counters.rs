@@ -48,6 +48,8 @@ counters! {
         replies_refused,
         /// What engines wanted of queue pairs that are not theirs, or that these were in no state for.
         queue_pair_effects_refused,
+        /// Changes of queue pairs that the host wanted and these did not allow.
+        modifications_refused,
     }
 }
 

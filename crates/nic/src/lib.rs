@@ -16,6 +16,7 @@ mod driver;
 mod egress;
 mod memory;
 mod neighbours;
+mod no_engine;
 mod ownership;
 mod replies;
 mod slot;
@@ -24,10 +25,12 @@ mod soft;
 pub use card::{Card, CardConfig};
 pub use driver::RdmaDriver;
 pub use egress::Egress;
+pub use no_engine::NoEngine;
 pub use ownership::Peering;
+pub use slot::Slot;
 pub use soft::{SoftNic, SoftNicConfig};
 
-use weft_rdma::{Completion, QueuePairNumber, ReceiveRequest, WorkRequest};
+use weft_rdma::{Completion, Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_time::Instant;
 use weft_waist::{Accesses, Configuration, EngineStatus};
 
@@ -55,6 +58,11 @@ pub trait Nic {
     /// What was done since the last call, for worlds that charge time for it. A NIC that takes its own time,
     /// as a clocked one does, reports none.
     fn take_work(&mut self) -> Work;
+
+    /// The memory of the host behind [`weft_rdma::Target::Host`], if the NIC keeps it: a world lends it to the host's program.
+    fn host_memory(&mut self) -> Option<&mut Vec<u8>> {
+        None
+    }
 
     /// Named counters in a fixed order: traffic by kind, and everything that was dropped, by cause.
     fn counters(&self) -> Vec<(&'static str, u64)>;
@@ -85,6 +93,8 @@ pub enum HostCommand<'a> {
     PostSend(QueuePairNumber, WorkRequest),
     /// Post to a receive queue.
     PostReceive(QueuePairNumber, ReceiveRequest),
+    /// Change a queue pair, as [`RdmaDriver::modify_queue_pair`] does; a refusal is counted. Completions that wait stay.
+    Modify(QueuePairNumber, Modify),
 }
 
 /// What a NIC tells its host.
@@ -121,6 +131,17 @@ pub struct Work {
     pub frames_sent: u32,
     /// Engine messages handled.
     pub messages: u32,
-    /// Accesses of engines to card memory.
+    /// Accesses of engines to card memory, and of verbs to HBM.
     pub memory: Accesses,
+    /// What verbs have read from the host's memory.
+    pub host_memory: HostReads,
+}
+
+/// What verbs have read from the host's memory for the frames that were built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostReads {
+    /// Responses to READs that were begun.
+    pub responses: u32,
+    /// Bytes in the first packet of a request, the largest: a card may have had them along with the request.
+    pub request_bytes: u32,
 }

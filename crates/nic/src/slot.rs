@@ -6,26 +6,28 @@ use weft_waist::{Engine, EngineStatus};
 /// Timers of one engine; an engine has few.
 const TIMERS_MAX: usize = 16;
 
-/// An engine slot.
+/// An engine with its timers, for whoever hosts it.
 #[derive(Debug)]
-pub(crate) struct Slot<E> {
-    pub(crate) engine: E,
+pub struct Slot<E> {
+    /// The engine.
+    pub engine: E,
     timers: Vec<(u32, Instant)>,
     reported: EngineStatus,
 }
 
 impl<E: Engine> Slot<E> {
-    pub(crate) fn new(engine: E) -> Self {
+    /// A slot with an engine that has just been made.
+    pub fn new(engine: E) -> Self {
         Self { engine, timers: Vec::with_capacity(TIMERS_MAX), reported: EngineStatus::STARTING }
     }
 
     /// Makes the slot ready for a reset of its engine.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.timers.clear();
     }
 
     /// The engine's status, if it has changed since the last call.
-    pub(crate) fn take_status(&mut self) -> Option<EngineStatus> {
+    pub fn take_status(&mut self) -> Option<EngineStatus> {
         let status = self.engine.status();
         (status != self.reported).then(|| {
             self.reported = status;
@@ -37,7 +39,7 @@ impl<E: Engine> Slot<E> {
     ///
     /// # Panics
     /// If the engine uses more than 16 tags, which would be a bug in the engine.
-    pub(crate) fn set_timer(&mut self, tag: u32, at: Instant) {
+    pub fn set_timer(&mut self, tag: u32, at: Instant) {
         if let Some(timer) = self.timers.iter_mut().find(|timer| timer.0 == tag) {
             timer.1 = at;
         } else {
@@ -46,12 +48,13 @@ impl<E: Engine> Slot<E> {
         }
     }
 
-    pub(crate) fn next_timer(&self) -> Option<Instant> {
+    /// When the next timer is due.
+    pub fn next_timer(&self) -> Option<Instant> {
         self.timers.iter().map(|timer| timer.1).min()
     }
 
     /// Removes a timer that is due at `now` and returns its tag; the earliest first.
-    pub(crate) fn take_due_timer(&mut self, now: Instant) -> Option<u32> {
+    pub fn take_due_timer(&mut self, now: Instant) -> Option<u32> {
         let earliest = (0..self.timers.len()).min_by_key(|&index| self.timers[index].1)?;
         if self.timers[earliest].1 > now {
             return None;

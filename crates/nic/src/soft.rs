@@ -30,7 +30,7 @@ pub struct SoftNicConfig {
 }
 
 /// A NIC in software: answers ARP and echo requests, gives RoCE v2 and Weft datagrams to its card, and everything
-/// else to the host.
+/// else to the host. A card without engines leaves Weft datagrams to the host, too.
 #[derive(Debug)]
 pub struct SoftNic<E> {
     hardware: MacAddress,
@@ -153,7 +153,7 @@ impl<E: Engine> Nic for SoftNic<E> {
             }
             Ok(Frame::Udp { ipv4, udp, payload, .. }) if ipv4.destination == self.address => {
                 match udp.destination_port {
-                    datagram::UDP_PORT => {
+                    datagram::UDP_PORT if self.card.has_engines() => {
                         let from = SocketAddrV4::new(ipv4.source, udp.source_port);
                         self.card.receive_datagram(now, from, payload);
                     }
@@ -205,6 +205,10 @@ impl<E: Engine> Nic for SoftNic<E> {
 
     fn poll_host(&mut self) -> Option<HostEvent> {
         self.to_host.pop_front().map(HostEvent::Frame).or_else(|| self.card.poll_host())
+    }
+
+    fn host_memory(&mut self) -> Option<&mut Vec<u8>> {
+        Some(self.card.region_memory().bytes_mut(weft_rdma::Target::Host))
     }
 
     fn take_work(&mut self) -> Work {

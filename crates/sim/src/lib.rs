@@ -56,6 +56,7 @@
 
 mod clock;
 mod cost;
+mod engine_on_host;
 mod faults;
 mod frames;
 mod hosted;
@@ -71,7 +72,10 @@ mod switch;
 mod world;
 
 pub use clock::LocalClock;
-pub use cost::{BusCost, CostProfile, Execution, Figure, MemoryCost, Unit, cost_table_markdown};
+pub use cost::{
+    BusCost, CostProfile, Execution, Figure, HOST_PROCESS, HostCost, MemoryCost, Unit, cost_table_markdown,
+};
+pub use engine_on_host::{EngineOnHost, HostConfig};
 pub use faults::{Fault, FaultCounts, FaultKind, FaultKinds, FaultPlan, LinkDirection, PlanError, PlanShape};
 pub use hosted::HostedMachine;
 pub use link::{LinkConfig, LinkCounters};

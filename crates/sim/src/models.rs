@@ -21,7 +21,7 @@ impl MemoryModel {
 
     /// Charges the accesses of `messages` messages that begin at `at`. Returns when the last is done.
     pub fn access(&mut self, at: Instant, accesses: &weft_waist::Accesses, messages: u32) -> Instant {
-        if accesses.reads == 0 && accesses.writes == 0 {
+        if *accesses == weft_waist::Accesses::default() {
             return at;
         }
         let start = at.max(self.free_at);
@@ -84,6 +84,8 @@ pub struct Batch {
     pub bytes_received: u64,
     /// Bytes of the frames that it has made.
     pub bytes_sent: u64,
+    /// Bytes of the largest frame that its host has made and it has sent.
+    pub bytes_fetched: u64,
 }
 
 /// When a batch of work is over.
@@ -136,6 +138,13 @@ impl ProcessorModel {
                 // The threads share a batch evenly, but no operation is faster than one thread can do it.
                 let done = (at + shared.max(one.min(all + waiting))).max(accessed);
                 Charge { done, free }
+            }
+            Execution::Verbs { operation, host_read, inline_bytes } => {
+                let operations = operation.duration() * u64::from(work.frames_sent);
+                let fetched = u64::from(work.host_memory.request_bytes).max(batch.bytes_fetched);
+                let reads = work.host_memory.responses > 0 || fetched > inline_bytes.value;
+                let read = if reads { host_read.duration() } else { Duration::ZERO };
+                Charge { done: at + read, free: at + operations }
             }
             // What comes out of it comes out when it is time.
             Execution::Clocked { .. } => Charge { done: at, free: at },
@@ -208,6 +217,22 @@ mod tests {
         let many = processor.charge(at(0), &Batch { work: echoes, ..Batch::default() });
         assert_eq!(many, Charge { done: Instant::from_ps(2 * 222_840), free: Instant::from_ps(2 * 222_840) });
         assert_eq!(processor.charge(at(7), &Batch::default()), Charge { done: at(7), free: at(7) });
+    }
+
+    #[test]
+    fn a_card_for_verbs_waits_for_the_hosts_memory_and_for_nothing_else() {
+        let mut processor = ProcessorModel::new(&CostProfile::RDMA_CARD);
+        let operation = Duration::from_ps(66_667);
+        let mut batch = Batch { work: Work { frames_sent: 3, ..Work::default() }, ..Batch::default() };
+        batch.work.host_memory.request_bytes = 220;
+        assert_eq!(processor.charge(at(0), &batch), Charge { done: at(0), free: at(0) + operation * 3 });
+        batch.work.host_memory.request_bytes = 221;
+        assert_eq!(processor.charge(at(0), &batch).done, at(560));
+        batch.work.host_memory = weft_nic::HostReads { responses: 1, request_bytes: 0 };
+        assert_eq!(processor.charge(at(0), &batch).done, at(560));
+        batch.work.host_memory = weft_nic::HostReads::default();
+        batch.bytes_fetched = 221;
+        assert_eq!(processor.charge(at(0), &batch).done, at(560));
     }
 
     #[test]

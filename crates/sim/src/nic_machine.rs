@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use weft_nic::{HostCommand, HostEvent, Nic};
-use weft_rdma::{QueuePairNumber, ReceiveRequest, WorkRequest};
+use weft_rdma::{Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_time::{Duration, Instant};
 use weft_waist::Configuration;
 
-use crate::cost::{self, CostProfile};
+use crate::cost::{self, CostProfile, Execution};
 use crate::machine::Machine;
 use crate::models::{Batch, BusModel, ProcessorModel};
 
@@ -33,17 +33,19 @@ pub struct Commands {
     queue: VecDeque<Command>,
     /// Buffers to use again.
     spare: Vec<Vec<u8>>,
+    host_memory: Vec<u8>,
 }
 
 /// A [`HostCommand`] with its bytes.
 #[derive(Debug)]
-enum Command {
+pub(crate) enum Command {
     Reset,
     Configure(Configuration),
     Transmit(Vec<u8>),
     Call { engine: u8, token: u32, kind: u8, payload: Vec<u8> },
     PostSend(QueuePairNumber, WorkRequest),
     PostReceive(QueuePairNumber, ReceiveRequest),
+    Modify(QueuePairNumber, Modify),
 }
 
 impl Commands {
@@ -58,7 +60,26 @@ impl Commands {
             }
             HostCommand::PostSend(queue_pair, request) => Command::PostSend(queue_pair, request),
             HostCommand::PostReceive(queue_pair, request) => Command::PostReceive(queue_pair, request),
+            HostCommand::Modify(queue_pair, change) => Command::Modify(queue_pair, change),
         };
+        self.queue.push_back(command);
+    }
+
+    /// The host's memory, which verbs of its NIC reach as [`weft_rdma::Target::Host`]; empty if the NIC keeps none. Whoever takes it
+    /// out puts it back before the program returns.
+    ///
+    /// What verbs store is here as soon as the NIC has it, and not when it has crossed the bus.
+    pub fn host_memory(&mut self) -> &mut Vec<u8> {
+        &mut self.host_memory
+    }
+
+    /// The oldest command, for a host between a program and the NIC.
+    pub(crate) fn take(&mut self) -> Option<Command> {
+        self.queue.pop_front()
+    }
+
+    /// Passes on what a program behind this host has asked of the NIC.
+    pub(crate) fn pass_on(&mut self, command: Command) {
         self.queue.push_back(command);
     }
 
@@ -71,11 +92,19 @@ impl Commands {
 }
 
 impl Command {
-    fn bytes(&self) -> usize {
+    /// What it moves over the bus, if the payload of a request of at most `inline_bytes` goes along.
+    fn bytes(&self, inline_bytes: u64) -> usize {
         DESCRIPTOR_BYTES
             + match self {
                 Self::Transmit(bytes) | Self::Call { payload: bytes, .. } => bytes.len(),
-                Self::Reset | Self::Configure(_) | Self::PostSend(..) | Self::PostReceive(..) => 0,
+                Self::PostSend(_, request) if u64::from(request.local.length) <= inline_bytes => {
+                    request.local.length as usize
+                }
+                Self::Reset
+                | Self::Configure(_)
+                | Self::PostSend(..)
+                | Self::PostReceive(..)
+                | Self::Modify(..) => 0,
             }
     }
 
@@ -98,6 +127,7 @@ impl Command {
             Self::PostReceive(queue_pair, request) => {
                 nic.submit(now, HostCommand::PostReceive(queue_pair, request));
             }
+            Self::Modify(queue_pair, change) => nic.submit(now, HostCommand::Modify(queue_pair, change)),
         }
         None
     }
@@ -129,6 +159,7 @@ pub struct NicMachine<N, H> {
     nic: N,
     host: H,
     burst_frames: u64,
+    inline_bytes: u64,
     receive_bytes_max: u64,
     receive_latency: Duration,
     transmit_latency: Duration,
@@ -157,6 +188,10 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             nic,
             host,
             burst_frames: profile.burst_frames.value,
+            inline_bytes: match profile.execution {
+                Execution::Verbs { inline_bytes, .. } => inline_bytes.value,
+                _ => 0,
+            },
             receive_bytes_max: profile.receive_buffer_bytes.value,
             receive_latency: cost::total(profile.receive),
             transmit_latency: cost::total(profile.transmit),
@@ -198,15 +233,28 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
     /// Lets the caller act as the host's program: use it within [`crate::World::with_machine`], which then sends
     /// what comes of it.
     pub fn with_host<R>(&mut self, now: Instant, act: impl FnOnce(&mut H, &mut Commands) -> R) -> R {
-        let result = act(&mut self.host, &mut self.commands);
+        let result = self.run(act);
         self.send_commands(now);
+        result
+    }
+
+    /// Runs the host's program, with its memory.
+    fn run<R>(&mut self, act: impl FnOnce(&mut H, &mut Commands) -> R) -> R {
+        if let Some(memory) = self.nic.host_memory() {
+            std::mem::swap(memory, &mut self.commands.host_memory);
+        }
+        let result = act(&mut self.host, &mut self.commands);
+        if let Some(memory) = self.nic.host_memory() {
+            std::mem::swap(memory, &mut self.commands.host_memory);
+        }
         result
     }
 
     /// Puts what the host has submitted on its way to the NIC.
     fn send_commands(&mut self, now: Instant) {
         while let Some(command) = self.commands.queue.pop_front() {
-            let at = self.host_bus.as_mut().map_or(now, |bus| bus.to_card(now, command.bytes()));
+            let at =
+                self.host_bus.as_mut().map_or(now, |bus| bus.to_card(now, command.bytes(self.inline_bytes)));
             self.to_nic.push_back((at, command));
         }
     }
@@ -214,7 +262,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
     /// Gives the host what has come for it.
     fn run_host(&mut self, now: Instant) {
         while let Some(event) = pop_due(&mut self.to_host, now) {
-            self.host.handle(now, event, &mut self.commands);
+            self.run(|host, commands| host.handle(now, event, commands));
         }
         self.send_commands(now);
     }
@@ -230,6 +278,9 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
     fn run_nic(&mut self, now: Instant) {
         let mut batch = Batch::default();
         while let Some(command) = pop_due(&mut self.to_nic, now) {
+            if let Command::Transmit(frame) = &command {
+                batch.bytes_fetched = batch.bytes_fetched.max(frame.len() as u64);
+            }
             self.commands.spare.extend(command.submit_to(&mut self.nic, now));
         }
         for _ in 0..self.burst_frames {
@@ -298,7 +349,7 @@ impl<N: Nic, H: Host> Machine for NicMachine<N, H> {
 
     fn wake(&mut self, now: Instant) {
         if self.host.next_deadline().is_some_and(|at| at <= now) {
-            self.host.wake(now, &mut self.commands);
+            self.run(|host, commands| host.wake(now, commands));
         }
         self.run_host(now);
         if self.work_at().is_some_and(|at| at <= now) {

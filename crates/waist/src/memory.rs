@@ -1,22 +1,22 @@
 //! Card memory that an engine owns, and where verbs find it.
 
-/// Where engines' memories begin among the addresses of [`weft_rdma::Target::Hbm`]: above all that a card has installed, and
+/// Where engines' memories begin among the addresses of a card's memories: above all that a card has installed, and
 /// with every slot's memory within 48 bits.
 pub const ENGINE_MEMORY: u64 = 1 << 40;
 
 /// Bits of an offset in one engine's memory.
 const OFFSET_BITS: u32 = 36;
 
-/// The address, in [`weft_rdma::Target::Hbm`], of byte `offset` of the memory of the engine in `slot`.
+/// The address, in every target but [`weft_rdma::Target::Host`], of byte `offset` of the memory of the engine in `slot`.
 ///
-/// A region that is registered there lets peers READ and WRITE the engine's memory, and its local key lets the engine WRITE from
+/// A region's target says where the card keeps this part of the memory: in HBM, on chip or in registers. A region lets peers READ and WRITE the engine's memory, and its local key lets the engine WRITE from
 /// it and READ into it.
 pub const fn engine_address(slot: u8, offset: u64) -> u64 {
     assert!(offset >> OFFSET_BITS == 0, "an engine's memory has at most 64 GiB");
     ENGINE_MEMORY + ((slot as u64) << OFFSET_BITS) + offset
 }
 
-/// Whose memory an address of [`weft_rdma::Target::Hbm`] lies in, and where: what [`engine_address`] was made from.
+/// Whose memory an address of a card's memories lies in, and where: what [`engine_address`] was made from.
 pub const fn engine_of(address: u64) -> Option<(u8, u64)> {
     let Some(from_first) = address.checked_sub(ENGINE_MEMORY) else { return None };
     let slot = from_first >> OFFSET_BITS;
@@ -83,6 +83,11 @@ impl Memory {
     /// The same, to change: for the part of a layout that a card keeps on chip, where an access costs nothing.
     pub fn image_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
+    }
+
+    /// Takes other bytes in exchange for its own: for a world in which an engine's memory is lent to it.
+    pub fn exchange(&mut self, bytes: &mut Vec<u8>) {
+        std::mem::swap(&mut self.bytes, bytes);
     }
 
     /// The accesses since the last call.

@@ -8,29 +8,10 @@ use weft_rdma::{
     AccessFlags, LocalBuffer, Modify, ProtectionDomain, QueuePairAttributes, QueuePairNumber, ReadyToReceive,
     ReadyToSend, ReceiveRequest, Region,
 };
-use weft_time::Instant;
-use weft_waist::{Engine, EngineStatus, Event, Io, NODES_MAX};
+use weft_waist::NODES_MAX;
 
 use super::load::{Load, OUTSTANDING_READS};
 use super::payload::{self, MessageId, ServerMemory};
-
-/// An engine that does not exist: the card of a bench has none.
-#[derive(Debug)]
-pub(super) enum NoEngine {}
-
-impl Engine for NoEngine {
-    fn handle(&mut self, _: Instant, _: Event<'_>, _: &mut Io<'_>) {
-        match *self {}
-    }
-
-    fn status(&self) -> EngineStatus {
-        match *self {}
-    }
-
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        match *self {}
-    }
-}
 
 /// Which end of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,7 +28,7 @@ use weft_gateware::RtlNic;
 use weft_gateware::latency::{self, WriteLatencies};
 use weft_net::BindError;
 use weft_net::process::{ProcessError, own_executable};
-use weft_nic::SoftNic;
+use weft_nic::{NoEngine, SoftNic};
 use weft_sim::{CostProfile, Execution, Fault, FaultPlan, LinkDirection, PlanError};
 use weft_time::{Duration, Instant};
 
@@ -41,7 +41,6 @@ use crate::histogram::{Latencies, Summary};
 use crate::perftest::{Bandwidth, Parameters, bandwidth_test};
 use crate::progress::Progress;
 use crate::result::World;
-use connection::NoEngine;
 use load::{Load, Tuning};
 use simulated::{MeanMessage, Simulation, Speed, Topology};
 

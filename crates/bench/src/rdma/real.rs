@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 use weft_net::plain::{PlainLoad, PlainReceiver, PlainSender, ReceiverReport};
 use weft_net::process::ChildProcess;
 use weft_net::{CardPorts, Clock, Datagram, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort};
-use weft_nic::{Card, HostCommand, HostEvent};
+use weft_nic::{Card, HostCommand, HostEvent, NoEngine};
 use weft_time::{Duration, Instant};
 use weft_wire::{icrc, roce};
 
 use super::client::{Client, Measurement};
-use super::connection::{Introduction, NoEngine, Place, Side, card_config, connect, open};
+use super::connection::{Introduction, Place, Side, card_config, connect, open};
 use super::load::{Load, RdmaOperation};
 use super::payload::{ClientMemory, ServerMemory, Verification};
 use super::server::Server;

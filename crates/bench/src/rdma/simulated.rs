@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use weft_gateware::{RtlNic, RtlNicConfig};
-use weft_nic::{HostCommand, HostEvent, Nic, RdmaDriver, SoftNic, SoftNicConfig, Work};
+use weft_nic::{HostCommand, HostEvent, Nic, NoEngine, RdmaDriver, SoftNic, SoftNicConfig, Work};
 use weft_rdma::{CompletionOpcode, MemoryFault, RegionMemory, Target};
 use weft_sim::{
     Commands, CostProfile, FaultPlan, Host, LinkConfig, MachineId, NicMachine, NoCrashes, PortConfig,
@@ -22,7 +22,7 @@ use weft_wire::udp::Udp;
 
 use super::census::Census;
 use super::client::{Client, Measurement};
-use super::connection::{Connection, NoEngine, Place, Side, card_config, connect, open};
+use super::connection::{Connection, Place, Side, card_config, connect, open};
 use super::load::{Load, RdmaOperation};
 use super::payload::{self, ClientMemory, ServerMemory, Verification};
 use super::server::Server;

@@ -198,7 +198,7 @@ pub(super) fn one_way(profile: &CostProfile, network: &NetworkProfile, bytes: us
     let work = match profile.execution {
         // The work on the event that sends: at least one message.
         Execution::Pipeline { cycle, message_cycles, .. } => cycle.duration() * message_cycles.value,
-        Execution::Cores { .. } | Execution::Clocked { .. } => Duration::ZERO,
+        Execution::Cores { .. } | Execution::Verbs { .. } | Execution::Clocked { .. } => Duration::ZERO,
     };
     let on_wire = (FRAME_OVERHEAD + datagram::message_bytes(bytes)).max(60) + WIRE_OVERHEAD;
     // At 100 Gb/s, on both links.

@@ -1,0 +1,181 @@
+//! One engine in two places: in a card with its application beside it, and in a process beside an RDMA card.
+
+mod common {
+    pub mod replicator;
+}
+
+use common::replicator::{
+    ALARM, ALARM_AFTER, CLOSE, GREET, Listener, Node, Placement, QUERY, RECONNECT, Replicator, UPDATE, nodes,
+};
+use weft_nic::HostCommand;
+use weft_rdma::CompletionStatus;
+use weft_sim::{HOST_PROCESS, MachineId, NoCrashes, PortConfig, SwitchConfig, World};
+use weft_time::{Duration, Instant};
+
+type Cluster = World<Node<Listener>>;
+
+/// A cluster of `count` that is connected, and the moment at which it is.
+fn cluster(placement: Placement, count: usize) -> (Cluster, Vec<MachineId>) {
+    let mut world = World::new(1, SwitchConfig::default());
+    let ids: Vec<MachineId> = nodes(placement, count, |_| Listener::default())
+        .into_iter()
+        .enumerate()
+        .map(|(node, machine)| {
+            let port = PortConfig::new(format!("node{node}"), common::replicator::hardware(node).0);
+            world.add_machine(port, machine)
+        })
+        .collect();
+    for id in &ids {
+        call(&mut world, *id, 0, RECONNECT, b"");
+    }
+    settle(&mut world);
+    (world, ids)
+}
+
+fn call(world: &mut Cluster, id: MachineId, token: u32, kind: u8, payload: &[u8]) {
+    world.with_machine(id, |machine, now| machine.call(now, token, kind, payload));
+}
+
+fn settle(world: &mut Cluster) {
+    let until = world.now() + Duration::from_ms(50);
+    world.run_until(until, &mut NoCrashes);
+}
+
+/// What a call of `id` takes until it is answered.
+fn time_of(world: &mut Cluster, id: MachineId, token: u32, kind: u8, payload: &[u8]) -> Duration {
+    let begun = world.local_now(id);
+    call(world, id, token, kind, payload);
+    settle(world);
+    let &(at, answered, _) = world.machine(id).unwrap().application().answered.last().expect("an answer");
+    assert_eq!(answered, token);
+    at - begun
+}
+
+#[test]
+fn an_update_reaches_all_memories_from_either_place() {
+    for placement in [Placement::Card, Placement::Host] {
+        let (mut world, ids) = cluster(placement, 3);
+        time_of(&mut world, ids[1], 7, UPDATE, b"value");
+        let slot = Replicator::slot(1, 1);
+        for id in &ids {
+            let machine = world.machine(*id).unwrap();
+            assert_eq!(&machine.memory()[slot..slot + 5], b"value", "{placement:?}");
+            assert_eq!(machine.engine().failed, []);
+        }
+    }
+}
+
+#[test]
+fn a_query_costs_the_engines_own_work_and_no_bus() {
+    let (mut world, ids) = cluster(Placement::Card, 2);
+    // Four cycles of 4 ns.
+    assert_eq!(time_of(&mut world, ids[0], 1, QUERY, b""), Duration::from_ns(16));
+    let (mut world, ids) = cluster(Placement::Host, 2);
+    assert_eq!(time_of(&mut world, ids[0], 1, QUERY, b""), HOST_PROCESS.operation.duration());
+}
+
+#[test]
+fn a_write_between_hosts_takes_what_card_bus_and_network_take() {
+    let (mut world, ids) = cluster(Placement::Host, 2);
+    let whole = time_of(&mut world, ids[0], 1, UPDATE, b"value");
+    // The call and its post, then the bus, two cards, and the bus again: 1,076 ns without network. The network: twice 300 ns in the
+    // switch and four times 10 ns of fibre. On four links the bits: of a WRITE with 64 bytes, and of an acknowledgement.
+    let process = HOST_PROCESS.operation.duration() + HOST_PROCESS.verb.duration() * 2;
+    let network = Duration::from_ns(640);
+    let rest = whole.as_ns() - process.as_ns() - 1_076 - network.as_ns();
+    assert!((35..60).contains(&rest), "{rest} ns are left for the bits");
+    // With the network, a WRITE whose payload goes along takes 1.75 us: SafarDB table 2.1 has 2.0 us.
+    assert!((1_700..1_800).contains(&(whole.as_ns() - process.as_ns())));
+}
+
+#[test]
+fn a_write_between_cards_takes_two_passages_each_way() {
+    let (mut world, ids) = cluster(Placement::Card, 2);
+    let whole = time_of(&mut world, ids[0], 1, UPDATE, b"value");
+    // Twice 414 ns of MACs and pipelines, once HBM, twice the network, 16 ns for the call and for the completion each.
+    let rest = whole.as_ns() - 2 * 414 - 384 - 640 - 2 * 16;
+    assert!((35..80).contains(&rest), "{rest} ns are left for the bits and beats");
+}
+
+#[test]
+fn a_permission_costs_what_the_driver_takes_and_holds_before_the_answer() {
+    let (mut world, ids) = cluster(Placement::Host, 2);
+    let taken = time_of(&mut world, ids[1], 1, CLOSE, b"");
+    assert_eq!(taken, HOST_PROCESS.operation.duration() + HOST_PROCESS.access.duration());
+    call(&mut world, ids[0], 2, UPDATE, b"early");
+    settle(&mut world);
+    assert_eq!(world.machine(ids[0]).unwrap().engine().failed, [CompletionStatus::RemoteInvalidRequest]);
+    let slot = Replicator::slot(0, 1);
+    assert_eq!(world.machine(ids[1]).unwrap().memory()[slot..slot + 5], [0; 5]);
+
+    // Connected again, it works, and takes as long as a reset does.
+    for id in [ids[1], ids[0]] {
+        let process = HOST_PROCESS.connect.duration() + HOST_PROCESS.access.duration();
+        let taken = time_of(&mut world, id, 3, RECONNECT, b"");
+        assert_eq!(taken, HOST_PROCESS.operation.duration() + process);
+    }
+    time_of(&mut world, ids[0], 4, UPDATE, b"later");
+    let slot = Replicator::slot(0, 2);
+    assert_eq!(&world.machine(ids[1]).unwrap().memory()[slot..slot + 5], b"later");
+}
+
+#[test]
+fn a_register_of_the_card_takes_no_time() {
+    let (mut world, ids) = cluster(Placement::Card, 2);
+    assert_eq!(time_of(&mut world, ids[1], 1, CLOSE, b""), Duration::from_ns(16));
+    call(&mut world, ids[0], 2, UPDATE, b"early");
+    settle(&mut world);
+    assert_eq!(world.machine(ids[0]).unwrap().engine().failed, [CompletionStatus::RemoteInvalidRequest]);
+}
+
+#[test]
+fn what_was_posted_before_a_connection_is_not_told_after_it() {
+    let (mut world, ids) = cluster(Placement::Host, 2);
+    time_of(&mut world, ids[1], 1, CLOSE, b"");
+    // The posts are refused while the core connects: their completions are of an earlier connection when it has.
+    world.with_machine(ids[0], |machine, now| {
+        machine.act(now, |_, commands| {
+            for (token, kind) in [(2, UPDATE), (3, UPDATE), (4, RECONNECT)] {
+                commands.submit(HostCommand::Call { engine: 0, token, kind, payload: b"early" });
+            }
+        });
+    });
+    settle(&mut world);
+    let machine = world.machine(ids[0]).unwrap();
+    assert_eq!(machine.engine().failed, []);
+    assert_eq!(machine.application().answered.last().map(|answer| answer.1), Some(4));
+}
+
+#[test]
+fn messages_and_timers_work_in_either_place() {
+    for placement in [Placement::Card, Placement::Host] {
+        let (mut world, ids) = cluster(placement, 3);
+        call(&mut world, ids[2], 1, GREET, b"hello");
+        settle(&mut world);
+        for id in &ids[..2] {
+            let heard = &world.machine(*id).unwrap().engine().heard;
+            assert_eq!(heard.len(), 1, "{placement:?}");
+            assert_eq!(heard[0].0.index(), 2);
+        }
+        let taken = time_of(&mut world, ids[0], 2, ALARM, b"");
+        assert!((ALARM_AFTER..ALARM_AFTER + Duration::from_ns(100)).contains(&taken), "{taken}");
+    }
+}
+
+#[test]
+fn a_core_does_one_thing_after_the_other() {
+    let (mut world, ids) = cluster(Placement::Host, 2);
+    let begun = world.local_now(ids[0]);
+    world.with_machine(ids[0], |machine, now| {
+        machine.act(now, |_, commands| {
+            for token in 0..4 {
+                commands.submit(HostCommand::Call { engine: 0, token, kind: QUERY, payload: b"" });
+            }
+        });
+    });
+    settle(&mut world);
+    let answered = &world.machine(ids[0]).unwrap().application().answered;
+    let one = HOST_PROCESS.operation.duration();
+    let times: Vec<Instant> = answered[answered.len() - 4..].iter().map(|answer| answer.0).collect();
+    assert_eq!(times, [1, 2, 3, 4].map(|count| begun + one * count));
+}
