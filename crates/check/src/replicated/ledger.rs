@@ -1,8 +1,8 @@
-//! The calls of one client.
+//! The calls of one client, and what of them took effect in which order.
 
 use std::collections::VecDeque;
 
-use super::{Call, CallId, METHODS_MAX};
+use super::{Call, CallId};
 
 /// What became of a call as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub(super) struct Record {
     pub(super) answered: u64,
     /// The latest invocation among the calls before it in its group's order.
     pub(super) newest_before: Option<(u64, CallId)>,
-    /// What had taken effect where it was checked: client, method, how many calls.
-    pub(super) needs: Vec<(u32, u8, u64)>,
+    /// What had taken effect where it was checked: node, method, how many of its calls.
+    pub(super) needs: Vec<(u8, u8, u64)>,
 }
 
 /// One client: one life of one node.
@@ -40,11 +40,6 @@ pub(super) struct Ledger {
     /// Calls from number `first` on.
     first: u64,
     records: VecDeque<Record>,
-    /// Of each method, the numbers of its calls in the order in which they took effect at the client's own replica, as far as
-    /// they are kept.
-    streams: [VecDeque<u64>; METHODS_MAX],
-    /// How many were before those.
-    forgotten: [u64; METHODS_MAX],
 }
 
 /// Where a call is.
@@ -57,14 +52,7 @@ pub(super) enum Place {
 
 impl Ledger {
     pub(super) fn new(node: usize) -> Self {
-        Self {
-            node,
-            over: false,
-            first: 1,
-            records: VecDeque::new(),
-            streams: Default::default(),
-            forgotten: [0; METHODS_MAX],
-        }
+        Self { node, over: false, first: 1, records: VecDeque::new() }
     }
 
     /// The number of the next call.
@@ -98,22 +86,6 @@ impl Ledger {
         (self.first..).zip(&mut self.records)
     }
 
-    /// The call took effect at the client's own replica.
-    pub(super) fn extend_stream(&mut self, method: u8, number: u64) {
-        self.streams[method as usize].push_back(number);
-    }
-
-    /// How many calls of the method have taken effect at the client's own replica.
-    pub(super) fn stream_length(&self, method: u8) -> u64 {
-        self.forgotten[method as usize] + self.streams[method as usize].len() as u64
-    }
-
-    /// The call that took effect as number `index`, from 0, of its method; none if there were not so many, or it is forgotten.
-    pub(super) fn in_stream(&self, method: u8, index: u64) -> Option<u64> {
-        let index = index.checked_sub(self.forgotten[method as usize])?;
-        self.streams[method as usize].get(index as usize).copied()
-    }
-
     /// Forgets calls that were answered and have taken effect at all of `awaited`, or were refused.
     pub(super) fn forget(&mut self, awaited: u8) {
         while let Some(record) = self.records.front() {
@@ -123,14 +95,41 @@ impl Ledger {
                 Fate::Done if everywhere => {}
                 Fate::Done | Fate::Open => return,
             }
-            let method = record.call.method as usize;
             self.records.pop_front();
             self.first += 1;
-            let stream = &mut self.streams[method];
-            while stream.front().is_some_and(|number| *number < self.first) {
-                stream.pop_front();
-                self.forgotten[method] += 1;
-            }
+        }
+    }
+}
+
+/// Calls of one node, over all its lives, that take effect in the order in which the node made them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stream {
+    /// As they took effect at the node itself, as far as they are kept.
+    calls: VecDeque<CallId>,
+    /// How many were before those.
+    forgotten: u64,
+}
+
+impl Stream {
+    pub(super) fn length(&self) -> u64 {
+        self.forgotten + self.calls.len() as u64
+    }
+
+    /// A call takes effect at its own node, which has taken in `length` of the stream: what is beyond was lost with an earlier life.
+    pub(super) fn extend(&mut self, length: u64, call: CallId) {
+        self.calls.truncate(length.saturating_sub(self.forgotten) as usize);
+        self.calls.push_back(call);
+    }
+
+    /// The call with this index, from 0; none if there is no such call, or it is forgotten.
+    pub(super) fn get(&self, index: u64) -> Option<CallId> {
+        self.calls.get(index.checked_sub(self.forgotten)? as usize).copied()
+    }
+
+    /// Forgets what all have taken in.
+    pub(super) fn forget(&mut self, taken_by_all: u64) {
+        while self.forgotten < taken_by_all && self.calls.pop_front().is_some() {
+            self.forgotten += 1;
         }
     }
 }

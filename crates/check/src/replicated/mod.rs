@@ -28,6 +28,9 @@
 //!     fn group(&self, method: u8) -> Option<usize> {
 //!         (method == 1).then_some(0)
 //!     }
+//!     fn stream(&self, method: u8) -> u8 {
+//!         method
+//!     }
 //!     fn depends(&self, _: u8, _: u8) -> bool {
 //!         false
 //!     }
@@ -84,7 +87,7 @@ pub use violation::{Rule, Violation};
 
 use std::collections::BTreeSet;
 
-use ledger::{Fate, Ledger, Place, Record};
+use ledger::{Fate, Ledger, Place, Record, Stream};
 use order::{GroupOrder, Step};
 use violation::Findings;
 
@@ -113,6 +116,10 @@ pub trait Specification {
 
     /// The group in which the method's calls are ordered, from 0; none if they need no order.
     fn group(&self, method: u8) -> Option<usize>;
+
+    /// Which calls of a node take effect in the order in which the node made them, of methods without a group: those with an equal stream,
+    /// below [`METHODS_MAX`].
+    fn stream(&self, method: u8) -> u8;
 
     /// Whether calls of `method` depend on earlier ones of `on`, which are not ordered in a group.
     fn depends(&self, method: u8, on: u8) -> bool;
@@ -154,8 +161,8 @@ struct CallId {
 /// What a replica has whose state was replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contained {
-    /// Of a client and a method without a group: how many of its calls.
-    pub streams: Vec<(Client, u8, u64)>,
+    /// Of a node and a stream: how many of its calls, over all its lives.
+    pub streams: Vec<(usize, u8, u64)>,
     /// Of each group: how many calls.
     pub groups: Vec<u64>,
 }
@@ -169,28 +176,31 @@ struct Query {
     answers: Vec<i64>,
 }
 
+/// Of each node and method, or stream: how many calls.
+type Counts = [[u64; METHODS_MAX]; REPLICAS_MAX];
+
 /// What is known of a replica.
 #[derive(Debug)]
 struct Replica<S> {
     /// Its state by the calls that it has taken in.
     reference: S,
-    /// By client: of each method without a group, how many calls it has taken in.
-    taken: Vec<[u64; METHODS_MAX]>,
+    /// Of each node and method without a group: how many calls it has taken in.
+    methods: Counts,
+    /// The same of each stream.
+    streams: Counts,
     queries: Vec<Query>,
     next_query: u64,
 }
 
 impl<S> Replica<S> {
     fn new(reference: S) -> Self {
-        Self { reference, taken: Vec::new(), queries: Vec::new(), next_query: 0 }
-    }
-
-    fn taken(&mut self, client: u32) -> &mut [u64; METHODS_MAX] {
-        let index = client as usize;
-        if self.taken.len() <= index {
-            self.taken.resize(index + 1, [0; METHODS_MAX]);
+        Self {
+            reference,
+            methods: Counts::default(),
+            streams: Counts::default(),
+            queries: Vec::new(),
+            next_query: 0,
         }
-        &mut self.taken[index]
     }
 }
 
@@ -206,9 +216,13 @@ pub struct Replicated<T: Specification> {
     awaited: u8,
     keep: bool,
     clients: Vec<Ledger>,
+    /// Of each node.
+    streams: Vec<[Stream; METHODS_MAX]>,
     groups: Vec<GroupOrder>,
     /// Of a run that keeps all: the calls in the order in which each took effect anywhere for the first time.
     history: Vec<CallId>,
+    /// Calls that one summary has brought.
+    touched: Vec<Call>,
     /// Events so far: the time of this check.
     now: u64,
     findings: Findings,
@@ -229,8 +243,10 @@ impl<T: Specification> Replicated<T> {
             awaited: (0..replicas).fold(0, |all, replica| all | 1 << replica),
             keep,
             clients: Vec::new(),
+            streams: vec![Default::default(); replicas],
             groups: (0..groups).map(|_| GroupOrder::new(replicas)).collect(),
             history: Vec::new(),
+            touched: Vec::new(),
             now: 0,
             findings: Findings::default(),
             tally: report::Tally::default(),
@@ -330,21 +346,20 @@ impl<T: Specification> Replicated<T> {
         self.forget();
     }
 
-    /// A replica has taken in, by summaries, the first `count` calls of `method` of this client that have taken effect at the
-    /// client's own replica, which gave this state.
-    pub fn absorbed(&mut self, replica: usize, client: Client, method: u8, count: u64, state: &T::State) {
+    /// A replica has taken in, by summaries, the first `count` calls of `method`, over all lives of `node`, of those that have taken
+    /// effect at that node itself; which gave this state. The method has a stream of its own.
+    pub fn absorbed(&mut self, replica: usize, node: usize, method: u8, count: u64, state: &T::State) {
         self.tick();
-        let before = self.replicas[replica].taken(client.0)[method as usize];
+        let stream = self.specification.stream(method) as usize;
+        let before = self.replicas[replica].streams[node][stream];
         if count < before {
             self.findings.add(Rule::Order, || {
-                format!("node{replica} had {before} calls of a method of a client, and has only {count} now")
+                format!("node{replica} had {before} calls of method {method} of node{node}, and has only {count} now")
             });
         }
-        let mut calls = Vec::new();
         for index in before..count {
-            let Some(number) = self.clients[client.0 as usize].in_stream(method, index) else {
-                let node = self.clients[client.0 as usize].node;
-                let made = self.clients[client.0 as usize].stream_length(method);
+            let Some(id) = self.streams[node][stream].get(index) else {
+                let made = self.streams[node][stream].length();
                 self.findings.add(Rule::Invented, || {
                     format!(
                         "node{replica} has {count} calls of method {method} of node{node}, which made {made}"
@@ -352,11 +367,15 @@ impl<T: Specification> Replicated<T> {
                 });
                 break;
             };
-            calls.extend(self.take(replica, CallId { client: client.0, number }, None));
+            let taken = self.take(replica, id, None);
+            self.touched.extend(taken);
         }
-        for call in &calls {
+        let touched = std::mem::take(&mut self.touched);
+        for call in &touched {
             self.look(replica, state, call);
         }
+        self.touched = touched;
+        self.touched.clear();
         self.forget();
     }
 
@@ -459,52 +478,50 @@ impl<T: Specification> Replicated<T> {
         }
     }
 
-    /// The next call of a client and a method without a group at a replica.
+    /// The next call of a stream at a replica.
     fn in_stream(&mut self, replica: usize, id: CallId, call: &Call) {
-        let ledger = &mut self.clients[id.client as usize];
-        let own = ledger.node == replica && !ledger.over;
-        let index = self.replicas[replica].taken(id.client)[call.method as usize];
-        self.replicas[replica].taken(id.client)[call.method as usize] += 1;
-        if own && ledger.stream_length(call.method) == index {
-            ledger.extend_stream(call.method, id.number);
-            self.note_needs(replica, id, call.method);
-            return;
+        let ledger = &self.clients[id.client as usize];
+        let node = ledger.node;
+        let stream = self.specification.stream(call.method) as usize;
+        let index = self.replicas[replica].streams[node][stream];
+        if node == replica && !ledger.over {
+            self.streams[node][stream].extend(index, id);
+            let needs = self.needs(replica, call.method);
+            self.clients[id.client as usize].record(id.number).needs = needs;
         }
-        let expected = ledger.in_stream(call.method, index);
-        if expected != Some(id.number) {
+        let expected = self.streams[node][stream].get(index);
+        if expected != Some(id) {
             let name = self.name(id, call);
             self.findings.add(Rule::Order, || {
-                let expected = expected.map_or("nothing".to_owned(), |number| format!("call {number}"));
+                let expected = expected.map_or("nothing".to_owned(), |id| format!("call {}", id.number));
                 format!("{name}, takes effect at node{replica}, where {expected} would be next")
             });
         }
-        let record = self.clients[id.client as usize].record(id.number);
-        for (client, method, count) in std::mem::take(&mut record.needs) {
-            let taken = self.replicas[replica].taken(client)[method as usize];
+        let needs = std::mem::take(&mut self.clients[id.client as usize].record(id.number).needs);
+        for &(of, method, count) in &needs {
+            let taken = self.replicas[replica].methods[of as usize][method as usize];
             if taken < count {
                 let name = self.name(id, call);
-                let node = self.clients[client as usize].node;
                 self.findings.add(Rule::Dependency, || {
                     format!(
-                        "{name}, takes effect at node{replica}, which has {taken} calls of method {method} of node{node}; \
+                        "{name}, takes effect at node{replica}, which has {taken} calls of method {method} of node{of}; \
                          it was made after {count}"
                     )
                 });
             }
-            let record = self.clients[id.client as usize].record(id.number);
-            record.needs.push((client, method, count));
         }
+        self.clients[id.client as usize].record(id.number).needs = needs;
+        self.replicas[replica].streams[node][stream] += 1;
+        self.replicas[replica].methods[node][call.method as usize] += 1;
     }
 
-    /// What a call depends on that has taken effect where it is checked.
-    fn note_needs(&mut self, replica: usize, id: CallId, method: u8) {
-        let mut needs = Vec::new();
-        for on in (0..METHODS_MAX as u8).filter(|&on| self.specification.depends(method, on)) {
-            let taken = self.replicas[replica].taken.iter().enumerate();
-            needs.extend(taken.map(|(client, counts)| (client as u32, on, counts[on as usize])));
-        }
-        needs.retain(|(.., count)| *count > 0);
-        self.clients[id.client as usize].record(id.number).needs = needs;
+    /// What a call that is made now depends on that has taken effect where it is made.
+    fn needs(&self, replica: usize, method: u8) -> Vec<(u8, u8, u64)> {
+        let on = (0..METHODS_MAX as u8).filter(|&on| self.specification.depends(method, on));
+        let counts = &self.replicas[replica].methods;
+        let of_all = on
+            .flat_map(|on| counts.iter().zip(0..).map(move |(counts, node)| (node, on, counts[on as usize])));
+        of_all.filter(|(.., count)| *count > 0).collect()
     }
 
     /// Compares a replica's state with the reference, and looks at its invariant.
@@ -581,35 +598,17 @@ impl<T: Specification> Replicated<T> {
     /// # Panics
     /// If the run does not keep everything.
     pub fn restored(&mut self, replica: usize, contained: &Contained, state: &T::State) {
-        let mut reference = self.specification.initial();
-        let mut has = vec![[0; METHODS_MAX]; self.clients.len()];
-        for &(client, method, count) in &contained.streams {
-            has[client.0 as usize][method as usize] = count;
-            let made = self.clients[client.0 as usize].stream_length(method);
-            if count > made {
-                self.findings.add(Rule::Invented, || {
-                    format!("node{replica} was restored with {count} calls of a method of a client that made {made}")
-                });
-            }
+        let (ids, missing) = self.calls_in(contained);
+        if missing > 0 {
+            self.findings.add(Rule::Invented, || {
+                format!("node{replica} was restored with {missing} calls more than had taken effect")
+            });
         }
         // In the order in which they first took effect anywhere, each call comes after what it depends on.
-        let place = |group: usize| contained.groups.get(group).copied().unwrap_or(0);
-        let ordered: BTreeSet<CallId> =
-            (0..self.groups.len()).flat_map(|group| self.groups[group].prefix(place(group))).collect();
-        let mut taken = vec![[0; METHODS_MAX]; self.clients.len()];
-        for &id in &self.history {
+        let mut reference = self.specification.initial();
+        for id in self.history.iter().filter(|id| ids.contains(id)) {
             let call = self.clients[id.client as usize].record(id.number).call;
-            let contains = match self.specification.group(call.method) {
-                Some(_) => ordered.contains(&id),
-                None => {
-                    let counts: &mut [u64; METHODS_MAX] = &mut taken[id.client as usize];
-                    counts[call.method as usize] += 1;
-                    counts[call.method as usize] <= has[id.client as usize][call.method as usize]
-                }
-            };
-            if contains {
-                self.specification.apply(&mut reference, &call);
-            }
+            self.specification.apply(&mut reference, &call);
         }
         if !self.specification.same(state, &reference, None) {
             self.findings.add(Rule::Convergence, || {
@@ -624,36 +623,45 @@ impl<T: Specification> Replicated<T> {
         self.replaced(replica, reference, contained);
     }
 
+    /// The calls that a restored state has in it, and how many of them do not exist.
+    fn calls_in(&self, contained: &Contained) -> (BTreeSet<CallId>, u64) {
+        let (mut ids, mut expected) = (BTreeSet::new(), 0);
+        for &(node, stream, count) in &contained.streams {
+            let stream = &self.streams[node][stream as usize];
+            ids.extend((0..count).filter_map(|index| stream.get(index)));
+            expected += count;
+        }
+        for (group, &place) in self.groups.iter().zip(&contained.groups) {
+            ids.extend(group.prefix(place));
+            expected += place;
+        }
+        let missing = expected - ids.len() as u64;
+        (ids, missing)
+    }
+
     fn replaced(&mut self, replica: usize, reference: T::State, contained: &Contained) {
         assert!(self.keep, "a replica comes back only in a run that keeps everything");
-        for ledger in &mut self.clients {
-            for (_, record) in ledger.records_mut() {
-                record.applied &= !(1 << replica);
-            }
+        let (ids, _) = self.calls_in(contained);
+        let next_query = self.replicas[replica].next_query;
+        let mut fresh = Replica { next_query, ..Replica::new(reference) };
+        for &(node, stream, count) in &contained.streams {
+            fresh.streams[node][stream as usize] = count;
         }
-        self.replicas[replica] =
-            Replica { next_query: self.replicas[replica].next_query, ..Replica::new(reference) };
-        for &(client, method, count) in &contained.streams {
-            self.replicas[replica].taken(client.0)[method as usize] = count;
-            for index in 0..count {
-                let ledger = &mut self.clients[client.0 as usize];
-                if let Some(number) = ledger.in_stream(method, index) {
-                    ledger.record(number).applied |= 1 << replica;
+        for (client, ledger) in (0..).zip(&mut self.clients) {
+            let node = ledger.node;
+            for (number, record) in ledger.records_mut() {
+                record.applied &= !(1 << replica);
+                if ids.contains(&CallId { client, number }) {
+                    record.applied |= 1 << replica;
+                    if self.specification.group(record.call.method).is_none() {
+                        fresh.methods[node][record.call.method as usize] += 1;
+                    }
                 }
             }
         }
-        for group in 0..self.groups.len() {
-            let place = contained.groups.get(group).copied().unwrap_or(0);
-            let ids: Vec<CallId> = self.groups[group].prefix(place).collect();
-            if (ids.len() as u64) < place {
-                self.findings.add(Rule::Invented, || {
-                    format!("node{replica} was restored with {place} calls of a group that has {}", ids.len())
-                });
-            }
-            self.groups[group].set_place(replica, ids.len() as u64);
-            for id in ids {
-                self.clients[id.client as usize].record(id.number).applied |= 1 << replica;
-            }
+        self.replicas[replica] = fresh;
+        for (group, order) in self.groups.iter_mut().enumerate() {
+            order.set_place(replica, contained.groups.get(group).copied().unwrap_or(0));
         }
     }
 
@@ -758,6 +766,14 @@ impl<T: Specification> Replicated<T> {
         }
         for group in &mut self.groups {
             group.forget(self.awaited);
+        }
+        for (node, streams) in self.streams.iter_mut().enumerate() {
+            for (number, stream) in streams.iter_mut().enumerate().filter(|(_, stream)| stream.length() > 0) {
+                let replicas = self.replicas.iter().enumerate();
+                let taken = replicas.filter(|(replica, _)| self.awaited >> replica & 1 == 1);
+                let least = taken.map(|(_, replica)| replica.streams[node][number]).min();
+                stream.forget(least.unwrap_or(0));
+            }
         }
     }
 }

@@ -34,6 +34,10 @@ impl Specification for Type {
         (method == WITHDRAW).then_some(0)
     }
 
+    fn stream(&self, method: u8) -> u8 {
+        method
+    }
+
     fn depends(&self, method: u8, on: u8) -> bool {
         (method, on) == (REMOVE, ADD)
     }
@@ -263,9 +267,8 @@ impl System {
                 self.links[replica][from].pop_front();
                 self.count(replica, from, DEPOSIT);
                 Type.apply(&mut self.states[replica], &second.call);
-                let own = second.client.0;
-                let count = self.check.replicas[replica].taken(own)[DEPOSIT as usize] + 2;
-                return self.check.absorbed(replica, second.client, DEPOSIT, count, &self.states[replica]);
+                let count = self.check.replicas[replica].streams[from][DEPOSIT as usize] + 2;
+                return self.check.absorbed(replica, from, DEPOSIT, count, &self.states[replica]);
             }
         }
         self.take(replica, &next);
@@ -473,10 +476,10 @@ fn restored(seed: u64, tamper: impl Fn(&mut Contained, &mut State)) -> Replicate
     }
     system.catch_up(0);
     let mut contained = Contained { streams: Vec::new(), groups: vec![system.log.len() as u64] };
-    for client in system.clients.clone() {
+    for node in 0..REPLICAS {
         for method in (0..METHODS).filter(|method| *method != WITHDRAW) {
-            let count = system.check.replicas[0].taken(client.0)[method as usize];
-            contained.streams.push((client, method, count));
+            let count = system.check.replicas[0].streams[node][method as usize];
+            contained.streams.push((node, method, count));
         }
     }
     let mut state = system.states[0].clone();
@@ -486,8 +489,6 @@ fn restored(seed: u64, tamper: impl Fn(&mut Contained, &mut State)) -> Replicate
     system.places[2] = system.log.len();
     system.taken[2] = system.taken[0];
     system.clients[2] = system.check.client(2);
-    // Calls of the new life count anew.
-    system.taken.iter_mut().for_each(|taken| (taken[2], taken[2 + REPLICAS]) = (0, 0));
     system.up[2] = true;
     (0..600).for_each(|_| system.step());
     system.finish()
