@@ -272,8 +272,8 @@ impl<E: Engine> Card<E> {
         let begins = opcode.starts_message();
         match (target, opcode.is_response()) {
             (Target::Hbm, true) => {
-                self.work.memory.reads += u32::from(begins);
-                self.work.memory.bytes += bytes as u64;
+                self.work.verbs.reads += u32::from(begins);
+                self.work.verbs.bytes += bytes as u64;
             }
             (Target::Host, true) => self.work.host_memory.responses += u32::from(begins),
             (Target::Host, false) if begins => {
@@ -291,12 +291,15 @@ impl<E: Engine> Card<E> {
 
     /// What was done since the last call. Frames received are the frame port's to count.
     pub fn take_work(&mut self) -> Work {
-        let engines = self.memory.engines.iter_mut().map(Memory::take_accesses);
-        for accesses in engines.chain([std::mem::take(&mut self.memory.written)]) {
+        for memory in &mut self.memory.engines {
+            let accesses = memory.take_accesses();
             self.work.memory.reads += accesses.reads;
             self.work.memory.writes += accesses.writes;
             self.work.memory.bytes += accesses.bytes;
         }
+        let written = std::mem::take(&mut self.memory.written);
+        self.work.verbs.writes += written.writes;
+        self.work.verbs.bytes += written.bytes;
         std::mem::take(&mut self.work)
     }
 

@@ -131,8 +131,10 @@ pub struct Work {
     pub frames_sent: u32,
     /// Engine messages handled.
     pub messages: u32,
-    /// Accesses of engines to card memory, and of verbs to HBM.
+    /// Accesses of engines to card memory.
     pub memory: Accesses,
+    /// Accesses of verbs to HBM: responses wait for them, and nothing else does.
+    pub verbs: Accesses,
     /// What verbs have read from the host's memory.
     pub host_memory: HostReads,
 }

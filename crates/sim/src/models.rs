@@ -93,6 +93,9 @@ pub struct Batch {
 pub struct Charge {
     /// When its outcome is ready.
     pub done: Instant,
+    /// When what waits for verbs' accesses to memory is ready, too: on a card with engines the responses to peers, on one without
+    /// them everything.
+    pub verbs_done: Instant,
     /// When the next may begin.
     pub free: Instant,
 }
@@ -119,10 +122,12 @@ impl ProcessorModel {
                 let cycles = beats.max(u64::from(work.messages) * message_cycles.value);
                 let through = at + cycle.duration() * cycles;
                 let accessed = self.memory.access(at, &work.memory, work.messages);
+                let stored = self.memory.access(at, &work.verbs, 1);
                 // Requests to memory queue up for about one latency; then the pipeline stalls.
                 let backlog = self.memory.free_at.saturating_since(through);
                 let stall = backlog.as_ps().saturating_sub(self.memory.cost.read.value);
-                Charge { done: through.max(accessed), free: through + Duration::from_ps(stall) }
+                let done = through.max(accessed);
+                Charge { done, verbs_done: done.max(stored), free: through + Duration::from_ps(stall) }
             }
             Execution::Cores { threads, frame_receive, message, frame_send } => {
                 let one = frame_receive.duration() + message.duration() + frame_send.duration();
@@ -137,17 +142,17 @@ impl ProcessorModel {
                 let free = (at + shared).max(self.memory.free_at);
                 // The threads share a batch evenly, but no operation is faster than one thread can do it.
                 let done = (at + shared.max(one.min(all + waiting))).max(accessed);
-                Charge { done, free }
+                Charge { done, verbs_done: done, free }
             }
             Execution::Verbs { operation, host_read, inline_bytes } => {
                 let operations = operation.duration() * u64::from(work.frames_sent);
                 let fetched = u64::from(work.host_memory.request_bytes).max(batch.bytes_fetched);
                 let reads = work.host_memory.responses > 0 || fetched > inline_bytes.value;
                 let read = if reads { host_read.duration() } else { Duration::ZERO };
-                Charge { done: at + read, free: at + operations }
+                Charge { done: at, verbs_done: at + read, free: at + operations }
             }
             // What comes out of it comes out when it is time.
-            Execution::Clocked { .. } => Charge { done: at, free: at },
+            Execution::Clocked { .. } => Charge { done: at, verbs_done: at, free: at },
         }
     }
 }
@@ -157,6 +162,11 @@ mod tests {
     use weft_waist::Accesses;
 
     use super::*;
+
+    /// Of work in which verbs access no memory.
+    fn charge(done: Instant, free: Instant) -> Charge {
+        Charge { done, verbs_done: done, free }
+    }
 
     fn at(ns: u64) -> Instant {
         Instant::from_ps(ns * 1_000)
@@ -195,14 +205,25 @@ mod tests {
     fn a_pipeline_takes_the_longer_of_beats_and_messages() {
         let mut processor = ProcessorModel::new(&CostProfile::FPGA);
         let mut batch = Batch { bytes_received: 65, bytes_sent: 60, ..Batch::default() };
-        assert_eq!(processor.charge(at(0), &batch), Charge { done: at(8), free: at(8) });
+        assert_eq!(processor.charge(at(0), &batch), charge(at(8), at(8)));
         batch.work.messages = 3;
-        assert_eq!(processor.charge(at(0), &batch), Charge { done: at(48), free: at(48) });
+        assert_eq!(processor.charge(at(0), &batch), charge(at(48), at(48)));
         batch.work.memory.reads = 3;
-        assert_eq!(processor.charge(at(0), &batch), Charge { done: at(376), free: at(48) });
+        assert_eq!(processor.charge(at(0), &batch), charge(at(376), at(48)));
         batch.work.memory.bytes = 40_000;
         // The channels are busy for 1,300 ns: the pipeline stalls until one latency before that.
-        assert_eq!(processor.charge(at(0), &batch), Charge { done: at(1_300), free: at(924) });
+        assert_eq!(processor.charge(at(0), &batch), charge(at(1_300), at(924)));
+    }
+
+    #[test]
+    fn responses_wait_for_what_verbs_do_to_memory() {
+        let mut processor = ProcessorModel::new(&CostProfile::FPGA);
+        let mut batch = Batch { bytes_received: 64, ..Batch::default() };
+        batch.work.verbs = Accesses { reads: 0, writes: 1, bytes: 64 };
+        let stored = Charge { done: at(4), verbs_done: at(384), free: at(4) };
+        assert_eq!(processor.charge(at(0), &batch), stored);
+        batch.work.verbs = Accesses { reads: 1, writes: 0, bytes: 64 };
+        assert_eq!(processor.charge(at(1_000), &batch).verbs_done, at(1_376));
     }
 
     #[test]
@@ -215,8 +236,8 @@ mod tests {
         assert_eq!(one.free, Instant::from_ps(222_840 / 16));
         let echoes = Work { frames_received: 32, messages: 32, frames_sent: 32, ..Work::default() };
         let many = processor.charge(at(0), &Batch { work: echoes, ..Batch::default() });
-        assert_eq!(many, Charge { done: Instant::from_ps(2 * 222_840), free: Instant::from_ps(2 * 222_840) });
-        assert_eq!(processor.charge(at(7), &Batch::default()), Charge { done: at(7), free: at(7) });
+        assert_eq!(many, charge(Instant::from_ps(2 * 222_840), Instant::from_ps(2 * 222_840)));
+        assert_eq!(processor.charge(at(7), &Batch::default()), charge(at(7), at(7)));
     }
 
     #[test]
@@ -225,21 +246,21 @@ mod tests {
         let operation = Duration::from_ps(66_667);
         let mut batch = Batch { work: Work { frames_sent: 3, ..Work::default() }, ..Batch::default() };
         batch.work.host_memory.request_bytes = 220;
-        assert_eq!(processor.charge(at(0), &batch), Charge { done: at(0), free: at(0) + operation * 3 });
+        assert_eq!(processor.charge(at(0), &batch), charge(at(0), at(0) + operation * 3));
         batch.work.host_memory.request_bytes = 221;
-        assert_eq!(processor.charge(at(0), &batch).done, at(560));
+        assert_eq!(processor.charge(at(0), &batch).verbs_done, at(560));
         batch.work.host_memory = weft_nic::HostReads { responses: 1, request_bytes: 0 };
-        assert_eq!(processor.charge(at(0), &batch).done, at(560));
+        assert_eq!(processor.charge(at(0), &batch).verbs_done, at(560));
         batch.work.host_memory = weft_nic::HostReads::default();
         batch.bytes_fetched = 221;
-        assert_eq!(processor.charge(at(0), &batch).done, at(560));
+        assert_eq!(processor.charge(at(0), &batch).verbs_done, at(560));
     }
 
     #[test]
     fn what_takes_its_own_time_is_not_charged() {
         let mut processor = ProcessorModel::new(&CostProfile::GATEWARE);
         let batch = Batch { bytes_received: 4_096, bytes_sent: 4_096, ..Batch::default() };
-        assert_eq!(processor.charge(at(3), &batch), Charge { done: at(3), free: at(3) });
+        assert_eq!(processor.charge(at(3), &batch), charge(at(3), at(3)));
     }
 
     #[test]
@@ -249,6 +270,6 @@ mod tests {
         batch.work.messages = 1;
         batch.work.memory = Accesses { reads: 1, writes: 0, bytes: 1_000_000 };
         // 50 ps per byte on two channels: 25 us for a megabyte.
-        assert_eq!(processor.charge(at(0), &batch), Charge { done: at(25_000), free: at(25_000) });
+        assert_eq!(processor.charge(at(0), &batch), charge(at(25_000), at(25_000)));
     }
 }

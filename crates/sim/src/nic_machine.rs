@@ -6,6 +6,8 @@ use weft_nic::{HostCommand, HostEvent, Nic};
 use weft_rdma::{Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_time::{Duration, Instant};
 use weft_waist::Configuration;
+use weft_wire::frame::Frame;
+use weft_wire::roce::{self, Opcode};
 
 use crate::cost::{self, CostProfile, Execution};
 use crate::machine::Machine;
@@ -141,6 +143,13 @@ fn pop_due<T>(queue: &mut VecDeque<(Instant, T)>, now: Instant) -> Option<T> {
     queue.pop_front().map(|(_, thing)| thing)
 }
 
+/// Whether a frame is a response of a queue pair to its peer.
+fn is_response(frame: &[u8]) -> bool {
+    let Ok(Frame::Udp { udp, payload, .. }) = Frame::parse(frame) else { return false };
+    let opcode = payload.first().and_then(|byte| Opcode::from_u8(*byte));
+    udp.destination_port == roce::UDP_PORT && opcode.is_some_and(Opcode::is_response)
+}
+
 fn event_bytes(event: &HostEvent) -> usize {
     DESCRIPTOR_BYTES
         + match event {
@@ -174,6 +183,10 @@ pub struct NicMachine<N, H> {
     receive_drops: u64,
     /// Frames from the NIC, and when they reach the wire.
     outbox: VecDeque<(Instant, Vec<u8>)>,
+    /// Frames that wait for verbs' accesses to memory, and until when, in order. Others pass them meanwhile.
+    held: VecDeque<(Instant, Vec<u8>)>,
+    /// Whether the NIC does nothing but verbs, so that all its frames may have to wait for their accesses.
+    verbs_only: bool,
     commands: Commands,
     to_nic: VecDeque<(Instant, Command)>,
     to_host: VecDeque<(Instant, HostEvent)>,
@@ -203,6 +216,8 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             inbox_bytes: 0,
             receive_drops: 0,
             outbox: VecDeque::new(),
+            held: VecDeque::new(),
+            verbs_only: matches!(profile.execution, Execution::Verbs { .. }),
             commands: Commands::default(),
             to_nic: VecDeque::new(),
             to_host: VecDeque::new(),
@@ -274,6 +289,28 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         [frame, command, self.nic.next_deadline()].into_iter().flatten().min().map(|at| at.max(self.free_at))
     }
 
+    /// Holds those of the frames that were just built which wait for verbs' accesses, until `until`.
+    fn hold(&mut self, first: usize, until: Instant) {
+        for _ in first..self.outbox.len() {
+            let (at, frame) = self.outbox.remove(first).expect("the queue is as long as it says");
+            if self.verbs_only || is_response(&frame) {
+                let place = self.held.partition_point(|(other, _)| *other <= until);
+                self.held.insert(place, (until, frame));
+            } else {
+                self.outbox.push_back((at, frame));
+            }
+        }
+    }
+
+    /// Sends the frames that need not wait any more.
+    fn release(&mut self, now: Instant) {
+        while self.held.front().is_some_and(|(at, _)| *at <= now)
+            && let Some((at, frame)) = self.held.pop_front()
+        {
+            self.outbox.push_back((at + self.transmit_latency, frame));
+        }
+    }
+
     /// Gives the NIC what waits for it, and takes what comes of it.
     fn run_nic(&mut self, now: Instant) {
         let mut batch = Batch::default();
@@ -311,6 +348,9 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         batch.work = self.nic.take_work();
         let charge = self.processor.charge(now, &batch);
         self.free_at = charge.free;
+        if charge.verbs_done > charge.done {
+            self.hold(sent_before, charge.verbs_done);
+        }
         for (at, frame) in self.outbox.range_mut(sent_before..) {
             let crossed =
                 self.wire_bus.as_mut().map_or(charge.done, |bus| bus.to_card(charge.done, frame.len()));
@@ -344,10 +384,12 @@ impl<N: Nic, H: Host> Machine for NicMachine<N, H> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let told = self.to_host.front().map(|(at, _)| *at);
-        [self.work_at(), told, self.host.next_deadline()].into_iter().flatten().min()
+        let held = self.held.front().map(|(at, _)| *at);
+        [self.work_at(), told, held, self.host.next_deadline()].into_iter().flatten().min()
     }
 
     fn wake(&mut self, now: Instant) {
+        self.release(now);
         if self.host.next_deadline().is_some_and(|at| at <= now) {
             self.run(|host, commands| host.wake(now, commands));
         }

@@ -98,6 +98,21 @@ fn a_write_between_cards_takes_two_passages_each_way() {
 }
 
 #[test]
+fn an_acknowledgement_that_waits_for_memory_delays_nothing_else() {
+    let (mut world, ids) = cluster(Placement::Card, 2);
+    let alone = time_of(&mut world, ids[1], 1, UPDATE, b"value");
+    call(&mut world, ids[0], 2, UPDATE, b"value");
+    // The WRITE has passed node 1's pipelines, and is on its way into HBM, for 384 ns.
+    let arrived = world.now() + Duration::from_ns(850);
+    world.run_until(arrived, &mut NoCrashes);
+    let slot = Replicator::slot(0, 1);
+    assert_eq!(&world.machine(ids[1]).unwrap().memory()[slot..slot + 5], b"value");
+    assert_eq!(time_of(&mut world, ids[1], 3, UPDATE, b"value"), alone);
+    let answered = &world.machine(ids[0]).unwrap().application().answered;
+    assert_eq!(answered.last().map(|answer| answer.1), Some(2));
+}
+
+#[test]
 fn a_permission_costs_what_the_driver_takes_and_holds_before_the_answer() {
     let (mut world, ids) = cluster(Placement::Host, 2);
     let taken = time_of(&mut world, ids[1], 1, CLOSE, b"");
