@@ -8,6 +8,7 @@ use weft_rdma::{ApiError, Completion, QueuePairNumber, ReceiveRequest, Target, W
 use weft_time::{Duration, Instant};
 use weft_waist::{Caller, Engine, EngineStatus, Event, Io, Memory, NODES_MAX};
 use weft_wire::ethernet::MacAddress;
+use weft_wire::roce::MASK_24;
 
 use crate::coverage;
 
@@ -88,7 +89,8 @@ pub struct Recorder {
 impl Engine for Recorder {
     fn handle(&mut self, _now: Instant, event: Event<'_>, _io: &mut Io<'_>) {
         if let Event::Call { caller: Caller::QueuePair(queue_pair), message, .. } = event {
-            self.calls.push((queue_pair, message.kind, message.payload.to_vec()));
+            let number = QueuePairNumber(queue_pair.0 & MASK_24);
+            self.calls.push((number, message.kind, message.payload.to_vec()));
         }
     }
 

@@ -19,7 +19,7 @@ use crate::counters::CardCounters;
 use crate::egress::Egress;
 use crate::memory::CardMemory;
 use crate::ownership::Ownership;
-use crate::replies::{REPLY_BYTES, Replies};
+use crate::replies::{Incarnation, REPLY_BYTES, Replies};
 use crate::slot::Slot;
 use crate::{HostCommand, HostEvent, Peering, Work};
 
@@ -440,9 +440,17 @@ impl<E: Engine> Card<E> {
     }
 
     /// Answers an RPC: a SEND of kind and content from the reply buffers.
-    fn reply_on(&mut self, now: Instant, queue_pair: QueuePairNumber, message: Message<'_>) {
+    fn reply_on(&mut self, now: Instant, caller: QueuePairNumber, message: Message<'_>) {
         let length = RPC_WORD_BYTES + message.payload.len();
-        let Some(buffer) = self.replies.take(length) else {
+        if !Replies::fits(length) {
+            self.counters.replies_without_buffer += 1;
+            return;
+        }
+        let Some(incarnation) = Incarnation::of_caller(caller, &self.transport) else {
+            self.counters.replies_refused += 1;
+            return;
+        };
+        let Some(buffer) = self.replies.take(incarnation, &self.transport) else {
             self.counters.replies_without_buffer += 1;
             return;
         };
@@ -454,10 +462,10 @@ impl<E: Engine> Card<E> {
             .and_then(|()| buffers.write(Target::Hbm, address + RPC_WORD_BYTES as u64, message.payload));
         assert_eq!(stored, Ok(()), "the reply buffers lie in installed memory");
         let local = LocalBuffer { address, length: length as u32, lkey: self.replies.lkey() };
-        let request =
-            WorkRequest::new(REPLY_TAG | u64::from(buffer), Operation::Send { immediate: None }, local);
-        if self.post(now, queue_pair, request).is_err() {
-            self.replies.give_back(buffer);
+        let tag = self.replies.tag(buffer);
+        let request = WorkRequest::new(REPLY_TAG | tag, Operation::Send { immediate: None }, local);
+        if self.post(now, incarnation.queue_pair(), request).is_err() {
+            self.replies.give_back(incarnation.queue_pair(), tag);
             self.counters.replies_refused += 1;
         }
     }
@@ -488,7 +496,8 @@ impl<E: Engine> Card<E> {
         };
         match operation.and_then(|(kind, payload)| Some((u8::try_from(kind).ok()?, payload))) {
             Some((kind, payload)) => {
-                let caller = Caller::QueuePair(write.queue_pair);
+                let incarnation = Incarnation::of(write.queue_pair, &self.transport);
+                let caller = incarnation.map_or(Caller::QueuePair(write.queue_pair), Incarnation::caller);
                 let event = Event::Call { caller, message: Message { kind, payload }, last: true };
                 self.dispatch(now, write.engine, event);
             }
@@ -500,7 +509,7 @@ impl<E: Engine> Card<E> {
     /// Gives a completion to whoever owns the queue pair: the card's own replies, an engine, or the host.
     fn complete(&mut self, now: Instant, completion: Completion) {
         if completion.id & REPLY_TAG != 0 && completion.opcode == CompletionOpcode::Send {
-            self.replies.give_back((completion.id & !REPLY_TAG) as u16);
+            self.replies.give_back(completion.queue_pair, completion.id & !REPLY_TAG);
             return;
         }
         match self.ownership.owner(completion.queue_pair) {

@@ -1,6 +1,8 @@
 //! Buffers for answers to calls that came over a queue pair.
 
-use weft_rdma::{AccessFlags, ProtectionDomain, Region, Target, Transport};
+use weft_rdma::{AccessFlags, ProtectionDomain, QueuePairNumber, Region, Target, Transport};
+use weft_waist::Caller;
+use weft_wire::roce::MASK_24;
 
 /// Answers on their way at a time.
 const BUFFERS: u16 = 256;
@@ -11,12 +13,44 @@ const BUFFER_BYTES: usize = 2048;
 /// Bytes of card memory that the buffers take.
 pub(crate) const REPLY_BYTES: usize = BUFFERS as usize * BUFFER_BYTES;
 
-/// A region of card memory in equal buffers, each lent from an answer's SEND to its completion.
+/// A queue pair between two resets. Nothing of one is left in the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Incarnation {
+    queue_pair: QueuePairNumber,
+    resets: u32,
+}
+
+impl Incarnation {
+    /// The present one of a queue pair, if there is such a queue pair.
+    pub(crate) fn of(queue_pair: QueuePairNumber, transport: &Transport) -> Option<Self> {
+        transport.resets(queue_pair).map(|resets| Self { queue_pair, resets })
+    }
+
+    /// How an engine knows it, as in gates: eight bits stand above the queue pair's number.
+    pub(crate) const fn caller(self) -> Caller {
+        Caller::QueuePair(QueuePairNumber(self.queue_pair.0 | self.resets << 24))
+    }
+
+    /// The incarnation that has called, if it goes on.
+    pub(crate) fn of_caller(caller: QueuePairNumber, transport: &Transport) -> Option<Self> {
+        Self::of(QueuePairNumber(caller.0 & MASK_24), transport)
+            .filter(|present| present.caller() == Caller::QueuePair(caller))
+    }
+
+    pub(crate) const fn queue_pair(self) -> QueuePairNumber {
+        self.queue_pair
+    }
+}
+
+/// A region of card memory in equal buffers, each lent from an answer's SEND to its completion, or to the end of the incarnation
+/// of its queue pair: a reset takes requests away without completions.
 #[derive(Debug)]
 pub(crate) struct Replies {
     base: u64,
     lkey: u32,
     free: Vec<u16>,
+    /// By buffer.
+    lent: Vec<Option<Incarnation>>,
 }
 
 impl Replies {
@@ -32,17 +66,52 @@ impl Replies {
             rpc: None,
         };
         let keys = transport.register_region(region).expect("an empty transport has room for a region");
-        Self { base: base as u64, lkey: keys.lkey, free: (0..BUFFERS).rev().collect() }
+        Self {
+            base: base as u64,
+            lkey: keys.lkey,
+            free: (0..BUFFERS).rev().collect(),
+            lent: vec![None; BUFFERS.into()],
+        }
     }
 
-    /// Lends a buffer for `bytes` bytes; `None` if they are too many or no buffer is free.
-    pub(crate) fn take(&mut self, bytes: usize) -> Option<u16> {
-        if bytes > BUFFER_BYTES { None } else { self.free.pop() }
+    /// Whether an answer of so many bytes has room in a buffer.
+    pub(crate) const fn fits(bytes: usize) -> bool {
+        bytes <= BUFFER_BYTES
     }
 
-    pub(crate) fn give_back(&mut self, buffer: u16) {
-        assert!(buffer < BUFFERS && self.free.len() < usize::from(BUFFERS), "only lent buffers come back");
-        self.free.push(buffer);
+    /// Lends a buffer; `None` if none is free.
+    pub(crate) fn take(&mut self, to: Incarnation, transport: &Transport) -> Option<u16> {
+        if self.free.is_empty() {
+            self.reclaim(transport);
+        }
+        let buffer = self.free.pop()?;
+        self.lent[usize::from(buffer)] = Some(to);
+        Some(buffer)
+    }
+
+    /// Takes back what is lent to incarnations that are over.
+    fn reclaim(&mut self, transport: &Transport) {
+        for (buffer, lent) in (0..).zip(&mut self.lent) {
+            let is_over = |one: &mut Incarnation| Incarnation::of(one.queue_pair, transport) != Some(*one);
+            if lent.take_if(is_over).is_some() {
+                self.free.push(buffer);
+            }
+        }
+    }
+
+    /// The tag of the SEND from a buffer that is lent, without the bit that all of them have.
+    pub(crate) fn tag(&self, buffer: u16) -> u64 {
+        let lent = self.lent[usize::from(buffer)].expect("it is lent");
+        u64::from(lent.resets) << 16 | u64::from(buffer)
+    }
+
+    /// The SEND of that tag has ended. Of an incarnation that is over the buffer may be lent to another one by now.
+    pub(crate) fn give_back(&mut self, queue_pair: QueuePairNumber, tag: u64) {
+        let ended = Incarnation { queue_pair, resets: (tag >> 16) as u32 };
+        let lent = &mut self.lent[usize::from(tag as u16)];
+        if lent.take_if(|lent| *lent == ended).is_some() {
+            self.free.push(tag as u16);
+        }
     }
 
     pub(crate) fn address(&self, buffer: u16) -> u64 {

@@ -220,6 +220,12 @@ impl Transport {
         Ok(self.slots[index].as_ref().expect("found above").information())
     }
 
+    /// How often a queue pair was reset since it was created; `None` if it does not exist.
+    pub fn resets(&self, number: QueuePairNumber) -> Option<u32> {
+        let index = self.find(number)?;
+        Some(self.slots[index].as_ref().expect("found above").resets())
+    }
+
     /// Registers a region.
     ///
     /// # Errors

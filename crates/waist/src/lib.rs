@@ -111,7 +111,8 @@ pub enum Caller {
     },
     /// This node's host, by a token of its choice.
     Host(u32),
-    /// A peer that wrote to one of the engine's RPC regions; the reply is a SEND on this local queue pair.
+    /// A peer that wrote to one of the engine's RPC regions; the reply is a SEND on this local queue pair. Above the 24 bits
+    /// of its number stand 8 of its incarnation, so that an answer finds the connection that has asked, or nobody.
     QueuePair(QueuePairNumber),
 }
 

@@ -103,6 +103,7 @@ pub(crate) struct QueuePair {
     responder: Responder,
     /// The responder has the next turn if both have something to send.
     responder_turn: bool,
+    resets: u32,
 }
 
 impl QueuePair {
@@ -132,7 +133,13 @@ impl QueuePair {
             requester: Requester::new(attributes.max_send_wr, congestion, window),
             responder: Responder::new(attributes.max_recv_wr),
             responder_turn: true,
+            resets: 0,
         }
+    }
+
+    /// How often it was reset.
+    pub(crate) fn resets(&self) -> u32 {
+        self.resets
     }
 
     pub(crate) fn number(&self) -> QueuePairNumber {
@@ -208,6 +215,7 @@ impl QueuePair {
     pub(crate) fn reset(&mut self, shared: &mut Shared) {
         shared.completions.release(self.requester.clear() + self.responder.clear());
         self.state = QueuePairState::Reset;
+        self.resets = self.resets.wrapping_add(1);
     }
 
     pub(crate) fn post_send(&mut self, request: WorkRequest, shared: &mut Shared) -> Result<(), ApiError> {
