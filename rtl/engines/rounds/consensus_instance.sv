@@ -53,20 +53,19 @@ module consensus_instance
   // A record. What cannot be true changes nothing; suspicion is mutual; a decision holds whoever tells it.
 
   logic takes_part, plausible, accepted;
-  members_t told, false_rows;
-  assign takes_part = state_q.valid && record_i.valid && (state_q.members & from) != '0;
+  members_t told, given, false_rows;
+  assign takes_part = state_q.valid && record_i.valid && (state_q.members & ~self & from) != '0;
   assign told = record_i.decided ? record_i.decision : '0;
 
   always_comb begin
-    plausible = from_i != node_i && record_i.rows[from_i] != '0
-        && (record_i.suspected & (from | ~state_q.members)) == '0 && (told & ~state_q.members) == '0;
     for (int unsigned k = 0; k < RoundsNodes; k++) begin
+      given[k] = record_i.rows[k] != '0;
       // What of the row cannot be: of others, or not as it is known.
-      members_t wrong;
-      wrong = record_i.rows[k] & ~state_q.members;
-      if (state_q.rows[k] != '0) wrong |= record_i.rows[k] ^ state_q.rows[k];
-      false_rows[k] = record_i.rows[k] != '0 && (!record_i.rows[k][k] || wrong != '0);
+      false_rows[k] = (record_i.rows[k] & ~state_q.members) != '0 || (given[k] && !record_i.rows[k][k])
+          || (given[k] && state_q.rows[k] != '0 && record_i.rows[k] != state_q.rows[k]);
     end
+    plausible = (from & given) != '0 && (record_i.suspected & (from | ~state_q.members)) == '0
+        && (told & ~state_q.members) == '0;
     if (false_rows != '0) plausible = 1'b0;
     if (record_i.decided && state_q.decided && state_q.decision != told) plausible = 1'b0;
     if (record_i.decided && state_q.adopted && state_q.adoption != told) plausible = 1'b0;

@@ -33,7 +33,9 @@ module round_broadcaster
   logic valid, ends, message_ends, body_ends, moves, is_head;
   logic message_done_q, body_done_q;
   logic [3:0] beat_q;  // 0 is the head, then those of the proposal
-  logic [3:0] last_beat;
+  // Of the proposal, known while its head leaves: its last beat, and the bytes that that lacks.
+  logic [3:0] last_beat_q;
+  logic [5:0] tail_q;
 
   fifo #(
     .T    (rounds_send_t),
@@ -67,19 +69,23 @@ module round_broadcaster
   end
 
   assign is_head   = beat_q == '0;
-  assign last_beat = 4'((send.bytes + proposal_bytes_t'(BeatBytes - 1)) >> 6);
+
+  always_ff @(posedge clk_i) begin
+    last_beat_q <= 4'((send.bytes + proposal_bytes_t'(BeatBytes - 1)) >> 6);
+    tail_q      <= -send.bytes[5:0];
+  end
 
   always_comb begin
-    body_o.last  = beat_q == last_beat;
+    body_o.last  = is_head ? send.bytes == '0 : beat_q == last_beat_q;
     // Of a proposal the last beat may have fewer bytes.
     body_o.empty = '0;
-    if (body_o.last) body_o.empty = is_head ? 6'(7'(BeatBytes) - send.head_bytes) : -send.bytes[5:0];
+    if (body_o.last) body_o.empty = is_head ? 6'(7'(BeatBytes) - send.head_bytes) : tail_q;
     body_o.data = '0;
     if (is_head) begin
       body_o.data = {send.area, send.head};
     end else begin
       for (int unsigned i = 0; i < BeatBytes; i++) begin
-        if (i < BeatBytes - 32'(body_o.empty)) body_o.data[8*i+:8] = read_data_i[8*i+:8];
+        if (!body_o.last || i < BeatBytes - 32'(tail_q)) body_o.data[8*i+:8] = read_data_i[8*i+:8];
       end
     end
   end

@@ -39,7 +39,7 @@ module round_parser
   output logic                         beat_valid_o,
   output logic          [         2:0] beat_index_o,
   output logic          [BeatBits-1:0] beat_o,
-  // A message was malformed, of a round or not; or it is of a node that no cluster of rounds has.
+  // A message was malformed, of a round or not; or it is of a node that no cluster of rounds has: in the cycle behind its head.
   output logic                         malformed_o,
   output logic                         malformed_round_o,
   output member_t                      malformed_from_o,
@@ -148,10 +148,12 @@ module round_parser
     endcase
   end
 
-  assign malformed_o = loads && event_q.kind == EventDeliver && !event_q.from[3] && !well_formed;
-  assign malformed_round_o = event_q.message == RoundsMessageRound;
-  assign malformed_from_o = event_q.from[2:0];
-  assign stranger_o = loads && event_q.kind == EventDeliver && event_q.from[3];
+  always_ff @(posedge clk_i) begin
+    malformed_o       <= rst_ni && loads && event_q.kind == EventDeliver && !event_q.from[3] && !well_formed;
+    malformed_round_o <= event_q.message == RoundsMessageRound;
+    malformed_from_o  <= event_q.from[2:0];
+    stranger_o        <= rst_ni && loads && event_q.kind == EventDeliver && event_q.from[3];
+  end
 
   always_ff @(posedge clk_i) begin
     if (event_ready_o) begin

@@ -65,16 +65,16 @@ module round_releases
   output logic                               closed_o
 );
 
-  // One bit tells that it is idle.
+  // One bit tells that it is idle, another one that it asks.
   typedef enum logic [4:0] {
     Idle    = 5'd16,
-    Ask     = 5'd0,   // what the instance of age `ask_q` lacks
+    Ask     = 5'd8,   // what the instance of age `ask_q` lacks
     Holders,          // who has any of it
     Whom,             // may have it
     Turn,             // whose turn it is
     Walk,             // to that one
     Fetch,
-    Look,             // at the next instance to be released
+    Look    = 5'd0,   // at the next instance to be released
     Judge,            // whether it can be
     Release,          // what was found, while the next proposal is looked up
     Tell,             // the caller of the proposal that has just been released
@@ -189,7 +189,7 @@ module round_releases
       if (instances_i[i].decided && (instances_i[i].decision & ~held_q[i]) != '0) lacks = 1'b1;
     end
   end
-  assign asking_o = asks || state_q == Turn || state_q == Walk || state_q == Fetch;
+  assign asking_o = state_q[3];
 
   // Whom to ask: of those that have any of it, or else of all, the one whose turn it is, and then all.
 

@@ -51,7 +51,8 @@ module round_requests
   logic [Slots-1:0] high_q;
   logic draining_q, begun_q;
   slot_t slot_q;
-  logic [3:0] instance_number, behind;
+  logic [3:0] behind;
+  own_place_t drain_place, caller_place;
 
   (* ram_style = "distributed" *)
   logic [$bits(proposal_place_t):0] places[16];
@@ -72,10 +73,14 @@ module round_requests
   assign drain_valid_o = draining_q && (begun_q ? asked_q[slot_q] : waiting_o);
   assign draining_o = draining_q;
 
-  assign instance_number = draining_q ? drain_instance_o[3:0] : instance_i;
-  assign {some_o, place_o} = places[instance_number];
-  assign asked_o = asked_q[slot_t'(instance_number)] && high_q[slot_t'(instance_number)] == instance_number[3];
-  assign caller_o = callers[draining_q&&!begun_q?take_q : place_o[$bits(own_place_t)-1:0]];
+  assign {some_o, place_o} = places[instance_i];
+  assign asked_o = asked_q[slot_t'(instance_i)] && high_q[slot_t'(instance_i)] == instance_i[3];
+  assign drain_place = own_place_t'(places[{high_q[slot_q], slot_q}]);
+  always_comb begin
+    caller_place = own_place_t'(place_o);
+    if (draining_q) caller_place = begun_q ? drain_place : take_q;
+  end
+  assign caller_o = callers[caller_place];
 
   always_ff @(posedge clk_i) begin
     if (begin_i) begin

@@ -23,7 +23,7 @@ module round_timer
   input  logic    observe_i,
   input  logic    early_i,
   output cycles_t deadline_o,
-  output logic    expired_o,
+  output logic    expired_o,   // the cycle before
   // The round that begins is shortened.
   output logic    trimmed_o
 );
@@ -31,7 +31,6 @@ module round_timer
   cycles_t begin_q, deadline_q, lead;
   logic [28:0] trim_q, wanted;
 
-  assign expired_o  = now_i >= deadline_q;
   assign deadline_o = deadline_q;
   assign trimmed_o  = advance_i && !arm_i && trim_q != '0;
 
@@ -40,6 +39,8 @@ module round_timer
   assign wanted     = lead[47:2] > 46'(period_i[31:3]) ? period_i[31:3] : lead[30:2];
 
   always_ff @(posedge clk_i) begin
+    // Time goes on: what has been reached stays so until the deadline moves.
+    expired_o <= now_i >= deadline_q && !advance_i && !arm_i;
     if (advance_i) begin
       begin_q    <= arm_i ? arm_at_i : deadline_q;
       deadline_q <= arm_i ? arm_at_i + period_i : deadline_q + (period_i - cycles_t'(trim_q));

@@ -111,7 +111,7 @@ module rounds
   state_e state_q;
   logic
       op_ready, op_runs, taken, clear, enter, advance, end_round, arm, fence, leave, accept, keep_early, observe, value;
-  logic go, fetch, put, hear_subscriber, rejoin, ask, announces, stops;
+  logic ends, founds, go, fetch, put, hear_subscriber, rejoin, ask, announces, stops;
   round_t first;
   rounds_epoch_t enter_epoch;
   members_t enter_members;
@@ -142,7 +142,7 @@ module rounds
     .op_o             (op),
     .op_valid_o       (op_valid),
     .op_ready_i       (op_ready),
-    .op_follows_i     (op_runs && op.kind == RoundsOpRound && phase_q != RoundsReady),
+    .op_follows_i     (op_runs && op.kind == RoundsOpRound && running),
     .op_fresh_o       (op_fresh),
     .op_may_run_i     (op_may_run),
     .beat_valid_o     (beat_valid),
@@ -165,14 +165,14 @@ module rounds
 
   (* ram_style = "distributed" *)
   early_t early[RoundsNodes];
-  early_t arriving, applied;
+  early_t arriving, applied, waited_q;
   member_t applied_from;
   logic replaying, replays, same_epoch, current, following, late, is_contact;
 
   assign replaying = replaying_q || replay_waits_q;
   assign arriving = '{members: op.head.members, epoch: turn_16(op.head.epoch), area: op.area};
   assign applied_from = replaying_q ? replay_from_q : op.from;
-  assign applied = replaying_q ? early[replay_from_q] : arriving;
+  assign applied = replaying_q ? waited_q : arriving;
   assign is_contact = contacts_q[op.from];
   assign current = founded_q || (begun_q && op.current);
   assign following = !founded_q && op.following;
@@ -180,6 +180,7 @@ module rounds
 
   always_ff @(posedge clk_i) begin
     if (keep_early) early[op.from] <= arriving;
+    if (!replaying_q || replays) waited_q <= early[lowest(replay_q)];
   end
 
   // ===== Members =====
@@ -192,6 +193,10 @@ module rounds
   age_t release_age;
   logic stored_change, look_change, decides_change;
   member_t release_proposer, decided_proposer;
+
+  // Whom this node hears, in all cycles but those in which a round begins.
+  members_t speakers_q;
+  always_ff @(posedge clk_i) speakers_q <= audience;
 
   assign is_member = (members & self) != '0;
   assign same_epoch = applied.epoch == epoch && applied.members == members;
@@ -260,6 +265,9 @@ module rounds
   logic expired, trimmed;
   cycles_t deadline, begin_of_sender, implied_begin;
   logic [5:0] rounds_until;
+  // What takes long to tell of a message before the first round, as of the cycle before.
+  logic [36:0] until_q;
+  logic near_q;
 
   // When the sender of a message that comes now has begun its round, or somewhat later; and this node's next round after so many.
   assign rounds_until = running ? next_round_q[5:0] - 6'(turn_64(op.head.round)) : op.head.ahead;
@@ -267,7 +275,12 @@ module rounds
   cycles_t sent;
   assign {before_time, sent} = {1'b0, now_i} - {1'b0, one_way_i};
   assign begin_of_sender = before_time ? '0 : sent;
-  assign implied_begin = begin_of_sender + cycles_t'(37'(period_i[30:0]) * 37'(rounds_until));
+  assign implied_begin = begin_of_sender + cycles_t'(until_q);
+
+  always_ff @(posedge clk_i) begin
+    until_q <= 37'(period_i[30:0]) * 37'(rounds_until);
+    near_q  <= next_round_q - turn_64(op.head.round) < 64'd64;
+  end
 
   // The end of the round before the first: as a Start says, a caller's or another's, or as a message of a round does.
   always_comb begin
@@ -391,7 +404,7 @@ module rounds
   logic releases_idle, asking, remembered, release_valid, release_ready;
   // What is known of the instance of a Fetch or a Value, from the second cycle on in which nothing else happens.
   members_t held, lacking;
-  logic settled, settled_q, accepted_q, looked, wanted, round_runs, is_new, serves;
+  logic settled, settled_q, accepted_q, looked, hears, wanted, round_runs, is_new, serves;
   rounds_send_t release_send;
   age_t look_age;
   // Instances in which the node takes part and that are not released.
@@ -452,6 +465,18 @@ module rounds
 
   // ===== What happens =====
 
+  // What a configuration asks for, and whether it can be followed, as of the cycle before.
+  logic fitting, founds_q, rejoins_q, contradiction_q;
+  assign fitting = (phase_q == RoundsIdle || phase_q == RoundsFenced || phase_q == RoundsLeft)
+      && configuration_i.epoch > configured_q && configuration_i.full[NodesMax-1:RoundsNodes] == '0 && !configuration_i.node[3]
+      && count_members(configuration_i.full[RoundsNodes-1:0]) <= member_count_t'(RoundsMembersMax);
+  always_ff @(posedge clk_i) begin
+    rejoins_q <= fitting && configuration_i.joining[configuration_i.node];
+    founds_q  <= fitting && !configuration_i.joining[configuration_i.node] && configuration_i.full[configuration_i.node]
+        && configuration_i.epoch == 32'd1 && phase_q == RoundsIdle;
+    contradiction_q <= rst_ni && contradiction;
+  end
+
   logic send_valid, send_ready, fails;
   rounds_send_t send, announcement;
   rounds_status_e verdict;
@@ -485,25 +510,31 @@ module rounds
 
   // The oldest instance leaves without a decision, or the place of another one is needed that is not released.
   assign fails   = (leaving.valid && !leaving.decided) || outstanding_q == 4'(2 * RoundsWindow);
-  // Operations that may change what is given out, or send something, wait until all of that has left.
+  // Operations that may change what is given out, or send something, wait until all of that has left; and but for the end of a
+  // round they are looked at for a cycle.
   assign settled = state_q == Listen && !replaying && releases_idle;
   assign looked  = settled_q && !op_fresh;
+  assign hears = state_q == Listen && !replaying && (founded_q ? releases_idle : !asking) && (begun_q || !op_fresh);
   always_comb begin
     unique case (op.kind)
-      RoundsOpRound: op_may_run = state_q == Listen && !replaying && (founded_q ? releases_idle : !asking);
+      RoundsOpRound: op_may_run = hears;
       // A round ends with what all messages have made of its instances.
       RoundsOpTimer: op_may_run = settled && !accepted_q;
-      RoundsOpFetch, RoundsOpValue: op_may_run = settled && looked;
-      default: op_may_run = settled || state_q == Answer;
+      default: op_may_run = looked || state_q == Answer;
     endcase
     if (draining) op_may_run = 1'b0;
   end
   assign op_runs = op_valid && op_may_run;
 
+  // The end of a round; a founder begins its first one at once.
+  assign ends = op_valid && op.kind == RoundsOpTimer && running && expired && settled && !accepted_q && !draining;
+  assign fence = ends && begun_q && fails;
+  assign end_round = ends && begun_q && !fails;
+  assign advance = (ends && !fence) || founds;
+
   // A message of a round counts now, or waits for its round; or one that has waited counts.
-  assign round_runs = op_valid && op.kind == RoundsOpRound && !draining && state_q == Listen && !replaying
-      && (founded_q ? releases_idle : !asking);
-  assign is_new = running && audience[op.from] && (current ? !heard_q[op.from] : following && !early_q[op.from]);
+  assign round_runs = op_valid && op.kind == RoundsOpRound && !draining && hears;
+  assign is_new = running && speakers_q[op.from] && (current ? !heard_q[op.from] : following && !early_q[op.from]);
   assign accept = (replays || (round_runs && is_new && current)) && same_epoch;
   assign keep_early = round_runs && is_new && !current;
   assign observe = round_runs && is_new && begun_q;
@@ -536,10 +567,8 @@ module rounds
     enter_epoch = 16'd1;
     enter_members = contacts_q;
     first = '0;
-    advance = 1'b0;
-    end_round = 1'b0;
+    founds = 1'b0;
     arm = 1'b0;
-    fence = 1'b0;
     rejoin = 1'b0;
     ask = 1'b0;
     leave = 1'b0;
@@ -587,26 +616,13 @@ module rounds
         end
 
         RoundsOpConfigure: begin
-          if ((phase_q != RoundsIdle && phase_q != RoundsFenced && phase_q != RoundsLeft)
-              || configuration_i.epoch <= configured_q || configuration_i.full[NodesMax-1:RoundsNodes] != '0
-              || count_members(
-                  configuration_i.full[RoundsNodes-1:0]
-              ) > member_count_t'(RoundsMembersMax) || configuration_i.node[3]) begin
-            events.configurations_ignored = 1'b1;
-          end else if (configuration_i.joining[configuration_i.node]) begin
-            rejoin = 1'b1;
-          end else if (!configuration_i.full[configuration_i.node] || configuration_i.epoch != 32'd1
-              || phase_q != RoundsIdle) begin
-            events.configurations_ignored = 1'b1;
-          end
+          rejoin = rejoins_q;
+          events.configurations_ignored = !rejoins_q && !founds_q;
         end
 
         RoundsOpTimer: begin
-          if (running && expired) begin
-            fence = begun_q && fails;
-            end_round = begun_q && !fails;
-            advance = !fence;
-            if (begun_q) events.unheard = count_members(members & ~self & ~heard_q);
+          if (running) begin
+            if (ends && begun_q) events.unheard = count_members(members & ~self & ~heard_q);
           end else if (phase_q == RoundsJoining) begin
             send = signal(others, RoundsMessageJoin, 7'd8, '0);
             send_valid = others != '0;
@@ -618,12 +634,12 @@ module rounds
 
         RoundsOpRound: begin
           if (running) begin
-            if (!audience[op.from]) begin
+            if (!speakers_q[op.from]) begin
               events.dropped_not_member = 1'b1;
             end else begin
               if (!begun_q && late | following) begin
                 // Its own first round begins with those of the others.
-                arm = next_round_q - turn_64(op.head.round) < 64'd64 && implied_begin < deadline;
+                arm = near_q && implied_begin < deadline;
                 timer_valid_o = arm;
                 timer_at_o = arm_at;
               end
@@ -646,7 +662,7 @@ module rounds
               op_ready = 1'b0;
               enter = 1'b1;
               arm = 1'b1;
-              advance = 1'b1;
+              founds = 1'b1;
             end else begin
               rejoin = 1'b1;
             end
@@ -700,7 +716,7 @@ module rounds
           if (phase_q == RoundsReady && is_contact) begin
             enter = 1'b1;
             arm = 1'b1;
-            advance = 1'b1;
+            founds = 1'b1;
           end else begin
             events.dropped_not_member = 1'b1;
           end
@@ -780,7 +796,7 @@ module rounds
     events_o.decided = decided;
     events_o.dropped_malformed |= malformed && is_read;
     events_o.dropped_not_member |= stranger || (malformed && !is_read);
-    events_o.dropped_contradiction |= contradiction;
+    events_o.dropped_contradiction |= contradiction_q;
   end
 
   assign stops = fence || (state_q == Announce && has_left);
