@@ -66,6 +66,7 @@ engines/rounds/consensus_instance.sv
 engines/rounds/consensus_window.sv
 engines/rounds/proposal_store.sv
 engines/rounds/round_broadcaster.sv
+engines/rounds/round_lags.sv
 engines/rounds/round_membership.sv
 engines/rounds/round_parser.sv
 engines/rounds/round_releases.sv

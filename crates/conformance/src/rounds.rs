@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use weft_gateware::engine_package as package;
 use weft_gateware::{CYCLE, Pressure, RtlRounds, RtlRoundsConfig};
-use weft_rounds::message::{Answer, Call, Fetch, Kind, Round, Value};
+use weft_rounds::message::{Answer, Call, Fetch, Kind, Round, Timings, Value};
 use weft_rounds::{Ckc, Parameters, Record, Rounds};
 use weft_time::Instant;
 use weft_waist::{Effect, Effects, Engine, EngineStatus, Event, Io, Memory};
@@ -69,6 +69,8 @@ pub fn describe(kind: u8, payload: &[u8]) -> String {
         Value::parse(payload, bytes).map(|value| format!("{value:?}"))
     } else if kind == Call::Answer as u8 {
         Answer::parse(payload).map(|answer| format!("{answer:?}"))
+    } else if kind == Call::Timings as u8 {
+        Timings::parse(payload).map(|timings| format!("{timings:?}"))
     } else {
         Ok(format!("kind {kind}, {} bytes", payload.len()))
     };

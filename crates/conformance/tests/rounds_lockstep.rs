@@ -11,9 +11,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_conformance::rounds::{Pair, gates, parameters};
 use weft_gateware::{Pressure, RtlRounds};
+use weft_rounds::message::{Call, Period};
 use weft_rounds::{Ckc, Members, Parameters, Quorums, Rounds};
 use weft_time::{Duration, Instant};
-use weft_waist::{Effects, Engine, EngineStatus, Event, Io, Message};
+use weft_waist::{Caller, Effect, Effects, Engine, EngineStatus, Event, Io, Memory, Message};
 
 impl Replica for Pair {
     fn start(node: usize, parameters: &Parameters) -> Self {
@@ -127,6 +128,48 @@ impl Engine for Harassed {
     }
 }
 
+/// A pair that is asked all the time how messages come, and sometimes told another period: somewhat longer or shorter, or none that
+/// can be. The host hears nothing of it.
+struct Tuned {
+    pair: Pair,
+    effects: Effects,
+    rng: Xoshiro256PlusPlus,
+}
+
+impl Replica for Tuned {
+    fn start(node: usize, parameters: &Parameters) -> Self {
+        let rng = Xoshiro256PlusPlus::seed_from_u64(node as u64);
+        Self { pair: Pair::start(node, parameters), effects: Effects::default(), rng }
+    }
+}
+
+impl Engine for Tuned {
+    fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
+        self.pair.handle(now, event, io);
+        let random = self.rng.next_u64();
+        let cycles = (random >> 32) as u32;
+        let (kind, payload) = match random % 512 {
+            0 => (Call::SetPeriod, Period(cycles | 1 << 31).encode().to_vec()),
+            1 => (Call::SetPeriod, vec![0; cycles as usize % 70]),
+            2..8 => (Call::SetPeriod, Period(500 + cycles % 8).encode().to_vec()),
+            8..80 => (Call::Timing, Vec::new()),
+            _ => return,
+        };
+        self.effects.clear();
+        let message = Message { kind: kind as u8, payload: &payload };
+        let event = Event::Call { caller: Caller::Host(99), message, last: true };
+        self.pair.handle(now, event, &mut Io { effects: &mut self.effects, memory: io.memory });
+    }
+
+    fn status(&self) -> EngineStatus {
+        self.pair.status()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.pair.counters()
+    }
+}
+
 /// Replay a failure with the seed that it prints.
 fn schedules<E: Replica>(
     seeds: std::ops::Range<u64>,
@@ -182,6 +225,45 @@ fn level_4_beyond_what_may_fail() {
 #[test]
 fn level_5_malformed() {
     schedules(500..503, 3, Faults::all(faulty(3)), LENGTH, Network::<Harassed>::run);
+}
+
+/// What periods can be set.
+#[test]
+fn the_range_of_periods_is_the_same() {
+    for one_way in [0, 346] {
+        let one_way = Duration::from_ns(4) * one_way;
+        let mut pair = Pair::new(&Parameters { one_way, ..parameters() }, None, 0);
+        let (mut effects, mut memory) = (Effects::default(), Memory::new(0));
+        let mut call = |kind: Call, payload: &[u8]| {
+            let message = Message { kind: kind as u8, payload };
+            let event = Event::Call { caller: Caller::Host(1), message, last: true };
+            pair.handle(Instant::ZERO, event, &mut Io { effects: &mut effects, memory: &mut memory });
+        };
+        for cycles in [0, 7, 8, 9, 345, 346, 347, 249_999_999, 250_000_000, 250_000_001, u32::MAX] {
+            call(Call::SetPeriod, &Period(cycles).encode());
+            call(Call::Timing, &[]);
+        }
+        call(Call::SetPeriod, &[0; 4]);
+        call(Call::SetPeriod, &[0; 600]);
+        let statuses: Vec<_> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Reply { kind, payload, .. } if *kind == Call::Answer as u8 => {
+                    Some(effects.message(*kind, payload).payload[0])
+                }
+                _ => None,
+            })
+            .collect();
+        let shortest = if one_way == Duration::ZERO { [6, 6, 0, 0, 0, 0, 0] } else { [6, 6, 6, 6, 6, 6, 0] };
+        assert_eq!(statuses, [&shortest[..], &[0, 0, 6, 6, 5, 5]].concat());
+    }
+}
+
+/// Periods are set while messages come, and what nodes tell of both is the same.
+#[test]
+fn level_6_other_periods() {
+    schedules(700..702, 3, Faults::NONE, Duration::from_us(300), Network::<Tuned>::run);
+    schedules(710..713, 3, Faults::all(faulty(3)), LENGTH, Network::<Tuned>::run_broken);
 }
 
 #[test]

@@ -32,6 +32,8 @@ const OTHERWISE: u32 = 2;
 struct Packet {
     event: EngineEvent,
     there: u64,
+    /// Its first beat was taken.
+    begun: bool,
     beats: VecDeque<(u64, BeatWords)>,
 }
 
@@ -57,6 +59,9 @@ struct Station {
     /// It gets no events until every peer's next message is there.
     held: bool,
     timer_taken: u64,
+    /// When its last message of a round began to leave, and when the first beat of its last peer's one was taken.
+    announced: u64,
+    heard: u64,
     counts: RoundsRun,
 }
 
@@ -83,7 +88,8 @@ pub struct RoundsFigures {
     /// From the event that ends a round until the first message of the next one counts, all instances stepped, the oldest left
     /// and a new one opened: every round changes an instance, too.
     pub round_cycles: u64,
-    /// As `round_cycles`; the value of the instance that is decided begins to leave so many cycles after the round's end.
+    /// From the event that ends a round until the message with the next instance's proposal leaves and the first beat of a peer's
+    /// message of that round is taken, whichever is later. Such a message counts with its last beat.
     pub instance_cycles: u64,
     /// From one message of a round that counts to the next.
     pub packet_cycles: u64,
@@ -161,6 +167,8 @@ impl RoundsSwitch {
                 under_way: 0,
                 held: false,
                 timer_taken: 0,
+                announced: 0,
+                heard: 0,
                 counts: RoundsRun::default(),
             }
         };
@@ -197,7 +205,7 @@ impl RoundsSwitch {
 
     /// Holds the end of a round at the last node back until its peers' messages of the next round are there, so that all
     /// follow each other without a pause: cycles from the end to the first message that counts, from that to the next one,
-    /// and to the first value that leaves.
+    /// and until the node's own message leaves and a peer's begins to be taken.
     fn changes(&mut self) -> [u64; 3] {
         let node = self.stations.len() - 1;
         // From the middle of a round.
@@ -210,8 +218,7 @@ impl RoundsSwitch {
         while self.stations[node].held {
             self.step();
         }
-        let (mut counted, mut given) = (Vec::new(), None);
-        let begin = self.stations[node].counts;
+        let (mut counted, mut left, mut resumed) = (Vec::new(), None, None);
         for _ in 0..200 {
             let before = self.stations[node].counts;
             self.step();
@@ -223,11 +230,12 @@ impl RoundsSwitch {
             if after.messages > before.messages && counted.len() < 2 {
                 counted.push(self.cycle - 1 - ended);
             }
-            if after.decided_values > begin.decided_values && given.is_none() {
-                given = Some(self.cycle - 1 - ended);
-            }
+            let station = &self.stations[node];
+            let since = |at: u64| (at > ended).then(|| at - ended);
+            left = left.or(since(station.announced));
+            resumed = resumed.or(since(station.heard));
         }
-        [counted[0], counted[1] - counted[0], given.unwrap_or(0)]
+        [counted[0], counted[1] - counted[0], left.max(resumed).expect("a round has begun")]
     }
 
     /// Computes one cycle of every engine.
@@ -251,7 +259,7 @@ impl RoundsSwitch {
                         bytes: message.bytes,
                         ..EngineEvent::default()
                     };
-                    let packet = Packet { event, there, beats: VecDeque::new() };
+                    let packet = Packet { event, there, begun: false, beats: VecDeque::new() };
                     self.stations[peer.index()].coming[from].push_back(packet);
                 }
             }
@@ -325,6 +333,11 @@ impl Station {
         let shown = shown_by(&self.outputs);
         if offer.payload.is_some() && shown.payload_ready {
             let packet = self.passing.front_mut().expect("a beat of it was offered");
+            if u64::from(packet.event.message) == package::ROUNDS_MESSAGE_ROUND
+                && !std::mem::replace(&mut packet.begun, true)
+            {
+                self.heard = now;
+            }
             let (_, beat) = packet.beats.pop_front().expect("it was offered");
             if Beat::unpack(&beat).last {
                 self.passing.pop_front();
@@ -344,7 +357,7 @@ impl Station {
                     let beats = (0..payload.len()).step_by(BEAT_BYTES as usize);
                     let beats = beats.map(|at| (now, beat(&payload, at).pack())).collect();
                     // No peer's number, so that no beat of a peer is taken for one of it.
-                    Packet { event: EngineEvent { from: 15, ..event }, there: now, beats }
+                    Packet { event: EngineEvent { from: 15, ..event }, there: now, begun: false, beats }
                 }
             };
             if packet.event.bytes > 0 {
@@ -353,6 +366,10 @@ impl Station {
         }
         if let Some((_, at)) = shown.timer {
             self.timer = Some(at);
+        }
+        let is_round = |message: &EngineMessage| u64::from(message.message) == package::ROUNDS_MESSAGE_ROUND;
+        if shown.message.as_ref().is_some_and(is_round) {
+            self.announced = now;
         }
         if let Some(message) = shown.message.filter(|message| message.reply) {
             if u64::from(message.message) == package::ROUNDS_DECIDED {
@@ -379,7 +396,7 @@ impl Station {
 pub fn figures(nodes: usize, value_bytes: usize, latency: u64) -> RoundsFigures {
     // Without values, messages have one beat, and nothing but the engine itself takes time.
     let [round_cycles, packet_cycles, _] = RoundsSwitch::new(nodes, 0, 128 + latency, latency).changes();
-    let [instance_cycles, ..] = RoundsSwitch::new(nodes, value_bytes, 256 + latency, latency).changes();
+    let [_, _, instance_cycles] = RoundsSwitch::new(nodes, value_bytes, 256 + latency, latency).changes();
     // Every longer period is stable, too.
     let rounds = 2_000;
     let stable = |period: u64| {

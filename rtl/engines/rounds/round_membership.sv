@@ -4,7 +4,7 @@
 // released it; of several in that time the first one counts. A node proposes to add whom it has heard ask, and to remove
 // whom it has not heard for a while; a member goes when it says so itself, or when so many accuse it that one is correct.
 //
-// Latency: 1 cycle, of what is decided 3. Throughput: one of its inputs every cycle. Stalls: never.
+// Latency: 1 cycle, of what is decided 3, of what that says of changes to be proposed 4. Throughput: one of its inputs every cycle. Stalls: never.
 module round_membership
   import rounds_pkg::*;
 (
@@ -68,7 +68,10 @@ module round_membership
   logic [3:0] known_ahead_q, applies_ahead_q;
   members_t added_q, goes_q;
 
-  members_t self, decided_members, coming, goes;
+  // Of the cycle before, since nothing else changes when a round begins: this node, and whom it accuses already.
+  members_t self, accused_q;
+  logic accused_self_q;
+  members_t decided_members, coming, goes;
   member_count_t decided_count;
   member_count_t holders_q;  // of the present members
   logic eligible, known, counts, fits;
@@ -77,7 +80,6 @@ module round_membership
   quorums_t quorums;
   // verilator lint_on UNUSEDSIGNAL
   assign quorums = quorums_of(members_q);
-  assign self = only(node_i);
   assign epoch_o = epoch_q;
   assign members_o = members_q;
   assign ahead_o = 6'(ahead_q);
@@ -88,15 +90,15 @@ module round_membership
   assign changes_o = advance_i && begun_q && ahead_q == 4'd1;
 
   always_comb begin
-    for (int unsigned i = 0; i < RoundsNodes; i++) silent[i] = unheard_q[i] > silence_i && !accusers_q[i][node_i];
-    silent &= ~self;
+    for (int unsigned i = 0; i < RoundsNodes; i++) silent[i] = unheard_q[i] > silence_i;
+    silent &= ~self & ~accused_q;
   end
 
   // Another member can be added.
   assign fits = count_members(members_q) < member_count_t'(RoundsMembersMax);
   assign eligible = ahead_q == '0 && !proposed_q && (members_q & self) != '0;
   assign change_o.add = joining_q & ~members_q;
-  assign change_o.remove = (members_q & silent) | (leaving_q && !accusers_q[node_i][node_i] ? self & members_q : '0);
+  assign change_o.remove = (members_q & silent) | (leaving_q && !accused_self_q ? self & members_q : '0);
   assign change_valid_o = eligible && change_o != '0;
 
   // One that was decided before the last one took effect does not count.
@@ -158,6 +160,9 @@ module round_membership
   end
 
   always_ff @(posedge clk_i) begin
+    self <= only(node_i);
+    for (int unsigned i = 0; i < RoundsNodes; i++) accused_q[i] <= accusers_q[i][node_i];
+    accused_self_q <= accusers_q[node_i][node_i];
     holders_q <= quorums.holders;
     if (start_i || counts) accusers_q <= '0;
     else if (known) accusers_q <= accusers;

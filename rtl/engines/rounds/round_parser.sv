@@ -116,8 +116,11 @@ module round_parser
     op_d.recent = behind < round_t'(4 * RoundsWindow);
     op_d.fits = event_q.bytes != '0 && event_q.bytes <= 16'(ProposalBytes);
     op_d.empty = event_q.bytes == '0;
+    op_d.period = event_q.bytes == 16'(RoundsPeriodBytes);
     op_d.head = head;
     op_d.area = payload_i.data[$bits(round_head_t)+:AreaBits];
+    op_d.first = head.round == '0;
+    op_d.invites = head.ahead != '0 && count_members(head.next) <= member_count_t'(RoundsMembersMax);
     op_d.current = head.round == turn_64(round_i);
     op_d.following = head.round == turn_64(next_round_i);
     op_d.late = turn_64(head.round) < next_round_i;

@@ -32,7 +32,8 @@ module rounds
   // verilator lint_off UNUSEDSIGNAL
   input engine_configuration_t configuration_i,
   // verilator lint_on UNUSEDSIGNAL
-  // These stay as they are from reset on. Cycles of at most 31 bits: a round, and the shortest way from node to node.
+  // These stay as they are from reset on. Cycles of at most 31 bits: a round, as long as no call sets another period, and the
+  // shortest way from node to node.
   input cycles_t period_i,
   input cycles_t one_way_i,
   input logic [7:0] silence_i,  // rounds after which a member that is not heard is to go
@@ -75,9 +76,8 @@ module rounds
   // Whom to start with, or to ask for admission; and a joining node has begun to ask.
   members_t contacts_q;
   logic asking_q;
-  members_t self;
+  members_t self, others;  // who that is, and the other contacts
   logic running;
-  assign self = only(node_q);
   assign running = phase_q == RoundsRunning;
 
   // The present round, if one has begun, and the next.
@@ -262,6 +262,26 @@ module rounds
 
   // ===== Time =====
 
+  // The length of the rounds to come, and whether a call has set it.
+  cycles_t period_q, period, round_begin;
+  logic period_set_q, period_fits, set_period;
+  assign period = cycles_t'(turn_32(beat[31:0]));
+  assign period_fits = period >= cycles_t'(RoundsPeriodMin) && period <= cycles_t'(RoundsPeriodMax) && period > one_way_i;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || (taken && op.kind == RoundsOpReset)) period_set_q <= 1'b0;
+    else if (set_period) period_set_q <= 1'b1;
+    if (set_period) period_q <= period;
+    else if (!period_set_q) period_q <= period_i;
+  end
+
+  // Who was not heard in the round before, and has not been heard since.
+  members_t missed_q, lags_known;
+  logic measure, overdue, counts_late;
+  lag_t lag, largest_lag;
+  lag_t [RoundsNodes-1:0] lags;
+  assign overdue = !founded_q && op.recent && op.behind == age_t'(1);
+
   logic expired, trimmed;
   cycles_t deadline, begin_of_sender, implied_begin;
   logic [5:0] rounds_until;
@@ -278,7 +298,7 @@ module rounds
   assign implied_begin = begin_of_sender + cycles_t'(until_q);
 
   always_ff @(posedge clk_i) begin
-    until_q <= 37'(period_i[30:0]) * 37'(rounds_until);
+    until_q <= 37'(period_q[30:0]) * 37'(rounds_until);
     near_q  <= next_round_q - turn_64(op.head.round) < 64'd64;
   end
 
@@ -294,16 +314,32 @@ module rounds
   round_timer i_timer (
     .clk_i,
     .now_i,
-    .period_i,
+    .period_i  (period_q),
     .one_way_i,
+    .renew_i   (set_period),
     .arm_i     (arm),
     .arm_at_i  (arm_at),
     .advance_i (advance),
     .observe_i (observe),
     .early_i   (following),
+    .late_i    (overdue),
+    .lag_o     (lag),
+    .begin_o   (round_begin),
     .deadline_o(deadline),
     .expired_o (expired),
     .trimmed_o (trimmed)
+  );
+
+  round_lags i_lags (
+    .clk_i,
+    .rst_ni,
+    .clear_i  (enter || set_period),
+    .measure_i(measure),
+    .from_i   (op.from),
+    .lag_i    (lag),
+    .lags_o   (lags),
+    .known_o  (lags_known),
+    .largest_o(largest_lag)
   );
 
   // ===== Proposals =====
@@ -316,6 +352,7 @@ module rounds
   // The proposal that is looked at.
   round_t look_instance, release_next;
   member_t look_proposer, value_proposer;
+  logic look_own;
   proposal_place_t look_place, write_place, read_place;
   proposal_bytes_t stored_length, look_length;
   logic write_length, keep_beats, read;
@@ -358,7 +395,7 @@ module rounds
     look_change = stored_change;
     if (state_q == Announce) begin
       look_place = take_place;
-    end else if (look_proposer == node_q) begin
+    end else if (look_own) begin
       look_place = own_place;
       if (!own_some) begin
         look_length = '0;
@@ -401,7 +438,7 @@ module rounds
 
   // ===== What is decided =====
 
-  logic releases_idle, asking, remembered, release_valid, release_ready;
+  logic releases_idle, asking, remembered_q, is_other_q, release_valid, release_ready;
   // What is known of the instance of a Fetch or a Value, from the second cycle on in which nothing else happens.
   members_t held, lacking;
   logic settled, settled_q, accepted_q, looked, hears, wanted, round_runs, is_new, serves;
@@ -414,9 +451,14 @@ module rounds
 
   assign look_age = op.behind;
   assign value_proposer = op.head.epoch[2:0];
-  assign wanted = remembered && lacking[value_proposer];
-  assign remembered = begun_q && op.recent && op.behind >= leaving_q
-      && 5'(op.behind) < 5'(leaving_q) + 5'(2 * RoundsWindow);
+  assign wanted = remembered_q && lacking[value_proposer];
+
+  // Whether an operation's instance is one that the node remembers, from its second cycle on; and who looks from outside.
+  always_ff @(posedge clk_i) begin
+    remembered_q <= begun_q && op.recent && op.behind >= leaving_q
+        && 5'(op.behind) < 5'(leaving_q) + 5'(2 * RoundsWindow);
+    is_other_q   <= op.from != node_q;
+  end
 
   round_releases i_releases (
     .clk_i,
@@ -481,9 +523,6 @@ module rounds
   rounds_send_t send, announcement;
   rounds_status_e verdict;
   rounds_events_t events;
-  members_t others;
-
-  assign others = contacts_q & ~self;
 
   always_comb begin
     announcement = signal(audience, RoundsMessageRound, 7'(RoundsHeadBytes), '0);
@@ -508,13 +547,39 @@ module rounds
     announcement.area = area;
   end
 
+  // Of the present members.
+  // verilator lint_off UNUSEDSIGNAL
+  quorums_t quorums;
+  // verilator lint_on UNUSEDSIGNAL
+  member_count_t decision_quorum_q;
+  assign quorums = quorums_of(members);
+  always_ff @(posedge clk_i) decision_quorum_q <= quorums.decision;
+
+  // The answer to the call Timing.
+  logic [BeatBits-1:0] timings;
+  always_comb begin
+    timings = '0;
+    timings[63:0] = begun_q ? turn_64(round_q) : '0;
+    timings[127:64] = begun_q ? turn_64(64'(round_begin)) : '0;
+    timings[159:128] = turn_32(period_q[31:0]);
+    timings[191:160] = turn_32(one_way_i[31:0]);
+    timings[223:192] = turn_32(largest_lag);
+    timings[231:224] = 8'(node_q);
+    timings[239:232] = missed_q & members & ~self;
+    timings[247:240] = lags_known;
+    timings[255:248] = members == '0 ? '0 : 8'(decision_quorum_q);
+    for (int unsigned i = 0; i < RoundsNodes; i++) timings[256+32*i+:32] = turn_32(lags[i]);
+  end
+
   // The oldest instance leaves without a decision, or the place of another one is needed that is not released.
   assign fails   = (leaving.valid && !leaving.decided) || outstanding_q == 4'(2 * RoundsWindow);
   // Operations that may change what is given out, or send something, wait until all of that has left; and but for the end of a
   // round they are looked at for a cycle.
   assign settled = state_q == Listen && !replaying && releases_idle;
   assign looked  = settled_q && !op_fresh;
-  assign hears = state_q == Listen && !replaying && (founded_q ? releases_idle : !asking) && (begun_q || !op_fresh);
+  // What a message tells of the first round is looked at for a cycle.
+  assign hears  = state_q == Listen && !replaying && (founded_q ? releases_idle : !asking)
+      && ((running && begun_q) || !op_fresh);
   always_comb begin
     unique case (op.kind)
       RoundsOpRound: op_may_run = hears;
@@ -538,21 +603,25 @@ module rounds
   assign accept = (replays || (round_runs && is_new && current)) && same_epoch;
   assign keep_early = round_runs && is_new && !current;
   assign observe = round_runs && is_new && begun_q;
+  assign measure = observe || counts_late;
+  assign counts_late = round_runs && running && speakers_q[op.from] && overdue && missed_q[op.from];
   assign write_length = put || value || (round_runs && is_new && is_member);
   assign replays = replaying_q && state_q == Listen && !asking;
   assign taken = op_runs && op_ready;
   assign announces = state_q == Announce && !has_left && (send_ready || audience == '0);
 
-  assign serves = remembered && held[serve_proposer_q] && op.from != node_q;
+  assign serves = remembered_q && held[serve_proposer_q] && is_other_q;
   assign serve = serving_q ? serve_q & (serve_q - 1'b1) : op.head.epoch[7:0];
 
   // What is looked at besides what is being released.
   always_comb begin
     look_instance = release_next;
     look_proposer = release_proposer;
+    look_own = release_proposer == node_q;
     if (releases_idle) begin
       look_instance = turn_64(op.head.round);
       look_proposer = serve_proposer_q;
+      look_own = serve_proposer_q == node_q;
     end
   end
 
@@ -575,6 +644,7 @@ module rounds
     value = 1'b0;
     put = 1'b0;
     hear_subscriber = 1'b0;
+    set_period = 1'b0;
     go = 1'b0;
     fetch = 1'b0;
     verdict = RoundsOk;
@@ -628,7 +698,7 @@ module rounds
             send_valid = others != '0;
             op_ready = send_ready;
             timer_valid_o = send_ready;
-            timer_at_o = now_i + period_i;
+            timer_at_o = now_i + period_q;
           end
         end
 
@@ -657,7 +727,7 @@ module rounds
               end
             end
           end else if (phase_q == RoundsReady && is_contact) begin
-            if (op.head.round == '0) begin
+            if (op.first) begin
               // As good as a Start; and then it is a message of the round that it has begun.
               op_ready = 1'b0;
               enter = 1'b1;
@@ -667,9 +737,7 @@ module rounds
               rejoin = 1'b1;
             end
           end else if (phase_q == RoundsJoining && is_contact && asking_q) begin
-            if (op.head.ahead != '0 && op.head.next[node_q] && count_members(
-                    op.head.next
-                ) <= member_count_t'(RoundsMembersMax)) begin
+            if (op.invites && op.head.next[node_q]) begin
               enter = 1'b1;
               enter_epoch = turn_16(op.head.epoch) + 1'b1;
               enter_members = op.head.next;
@@ -740,7 +808,12 @@ module rounds
               leave = running && send_ready;
               if (!running) verdict = phase_q == RoundsFenced ? RoundsRefusedFenced : RoundsNotRunning;
             end
-            RoundsCallStatus: ;
+            RoundsCallStatus, RoundsCallTiming: ;
+            RoundsCallSetPeriod: begin
+              set_period = op.period && period_fits && send_ready;
+              if (!op.period) verdict = RoundsBadRequest;
+              else if (!period_fits) verdict = RoundsOutOfRange;
+            end
             RoundsCallSubscribe: begin
               hear_subscriber = op.empty && send_ready;
               if (!op.empty) verdict = RoundsBadRequest;
@@ -760,6 +833,11 @@ module rounds
           endcase
           send = answer(op.caller, verdict, about,
                         begun_q && !(op.call == RoundsCallSubscribe && op.empty) ? round_q : '0);
+          if (op.call == RoundsCallTiming) begin
+            send.message = RoundsTimings;
+            send.head_bytes = 7'(RoundsHeadBytes);
+            {send.area, send.head} = timings;
+          end
           if (op.call == RoundsCallStart && phase_q == RoundsReady && state_q == Listen) begin
             // First the others are told, then the caller.
             send = signal(others, RoundsMessageStart, 7'd8, '0);
@@ -774,14 +852,12 @@ module rounds
       endcase
       if (rejoin) begin
         timer_valid_o = 1'b1;
-        timer_at_o = now_i + (period_i << $clog2(2 * RoundsWindow));
+        timer_at_o = now_i + (period_q << $clog2(2 * RoundsWindow));
       end
       if (enter) clear = 1'b1;
     end
 
     events.messages = accept;
-    events.rounds   = advance;
-    events.fenced   = fence;
   end
 
   // Whether anybody looks into a message that turns out to be malformed.
@@ -791,6 +867,8 @@ module rounds
 
   always_comb begin
     events_o = events;
+    events_o.rounds = advance;
+    events_o.fenced = fence;
     events_o.trimmed = trimmed;
     events_o.epochs = changes;
     events_o.decided = decided;
@@ -826,6 +904,7 @@ module rounds
       heard_q        <= '0;
       had_q          <= '0;
       early_q        <= '0;
+      missed_q       <= '0;
       replay_q       <= '0;
       replay_waits_q <= 1'b0;
       replaying_q    <= 1'b0;
@@ -864,6 +943,10 @@ module rounds
 
       if (advance) begun_q <= 1'b1;
       else if (enter) begun_q <= 1'b0;
+
+      if (enter) missed_q <= '0;
+      else if (advance) missed_q <= begun_q ? ~heard_q : '0;
+      else if (counts_late) missed_q[op.from] <= 1'b0;
 
       if (advance || enter) begin
         heard_q  <= '0;
@@ -907,6 +990,8 @@ module rounds
       serve_q          <= serve;
       serve_proposer_q <= lowest(serve);
     end
+    self       <= only(node_q);
+    others     <= contacts_q & ~self;
     settled_q  <= settled;
     accepted_q <= accept;
   end

@@ -13,6 +13,10 @@ package rounds_pkg;
   localparam int unsigned RoundsProposalBytes = 448;
   localparam int unsigned RoundsQueue = 8;  // proposals of this node that wait for their round
   localparam int unsigned RoundsSilenceMax = 254;  // rounds
+  // A round lasts so many cycles of 4 ns, and longer than the shortest way.
+  localparam int unsigned RoundsPeriodMin = 8;
+  localparam int unsigned RoundsPeriodMax = 250_000_000;
+  localparam int unsigned RoundsPeriodBytes = 8;  // of the call that sets it
   // Of a Round, a Value or a Decided: the proposal begins in the beat behind it.
   localparam int unsigned RoundsHeadBytes = 64;
   localparam int unsigned RoundsChangeBytes = 8;
@@ -29,6 +33,8 @@ package rounds_pkg;
   typedef logic [3:0] member_count_t;
   // Rounds since an instance's own: 0 to `2 * RoundsWindow - 1` of those that a running node remembers.
   typedef logic [3:0] age_t;
+  // Of a message: cycles.
+  typedef logic signed [31:0] lag_t;
 
   // Messages between engines.
   typedef enum logic [7:0] {
@@ -45,8 +51,11 @@ package rounds_pkg;
     RoundsCallPropose   = 8'd18,
     RoundsCallSubscribe = 8'd19,
     RoundsCallLeave     = 8'd20,
-    RoundsAnswer        = 8'd24,  // to each of these
-    RoundsDecided       = 8'd25   // to the subscriber
+    RoundsCallSetPeriod = 8'd21,
+    RoundsCallTiming    = 8'd22,
+    RoundsAnswer        = 8'd24,  // to each of these but the last
+    RoundsDecided       = 8'd25,  // to the subscriber
+    RoundsTimings       = 8'd26   // to the last
   } rounds_call_e;
 
   // How a call ended.
@@ -56,7 +65,8 @@ package rounds_pkg;
     RoundsBusy,
     RoundsNotRunning,
     RoundsRefusedFenced,
-    RoundsBadRequest
+    RoundsBadRequest,
+    RoundsOutOfRange
   } rounds_status_e;
 
   typedef enum logic [2:0] {
@@ -151,11 +161,14 @@ package rounds_pkg;
     logic [7:0]          call;
     logic                fits;       // a call: its bytes may be a proposal
     logic                empty;      // a call: it has none
+    logic                period;     // a call: they may be a period
     logic                change;
     proposal_bytes_t     bytes;      // of the proposal that follows
     logic                current;    // a Round: of this round
     logic                following;  // of the next one
     logic                late;       // of one before that
+    logic                first;      // of round 0
+    logic                invites;    // it names members to come, no more than there may be
     logic                recent;     // of an instance that is this many rounds old
     age_t                behind;
     round_head_t         head;
@@ -232,6 +245,10 @@ package rounds_pkg;
   // An integer of two or eight bytes between the order of the lanes and its own.
   function automatic logic [15:0] turn_16(logic [15:0] value);
     return {value[7:0], value[15:8]};
+  endfunction
+
+  function automatic logic [31:0] turn_32(logic [31:0] value);
+    return {turn_16(value[15:0]), turn_16(value[31:16])};
   endfunction
 
   function automatic logic [63:0] turn_64(logic [63:0] value);

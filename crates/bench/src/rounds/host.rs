@@ -204,7 +204,7 @@ impl RoundsHost {
                 books.dropped += 1;
                 books.nodes[self.node].dropped += 1;
             }
-            Status::Busy | Status::NotRunning | Status::BadRequest => {
+            Status::Busy | Status::NotRunning | Status::BadRequest | Status::OutOfRange => {
                 books.agreement.withdrawn(self.node, value);
                 self.next = Some((now + PAUSE, Step::Propose));
             }

@@ -5,12 +5,15 @@ use weft_waist::{Caller, Configuration, Engine, EngineState, EngineStatus, Epoch
 
 use crate::algorithm::{Algorithm, Decision, Output};
 use crate::counters::Counters;
+use crate::lags::Lags;
 use crate::members::{MEMBERS_MAX, Members};
 use crate::membership::Membership;
-use crate::message::{Call, Change, Head, Kind, Malformed, Phase, Proposal, Round, SIGNAL_BYTES, Status};
+use crate::message::{
+    Call, Change, Head, Kind, Malformed, Period, Phase, Proposal, Round, SIGNAL_BYTES, Status, Timings,
+};
 use crate::parameters::{Parameters, PlantedBug};
 use crate::service::{Context, Service, Streams};
-use crate::timer::RoundTimer;
+use crate::timer::{CYCLE, Of, RoundTimer};
 
 /// The engine's only timer: the end of a round, or the next time to ask for admission.
 const TIMER_ROUND: u32 = 0;
@@ -38,11 +41,14 @@ pub struct Rounds<A, S = Streams> {
 
     membership: Membership,
     timer: RoundTimer,
+    lags: Lags,
     /// The next round; the one before it is running if any has begun.
     next: u64,
     begun: bool,
     /// Who was heard in the running round.
     heard: Members,
+    /// Who was not heard in the round before, and has not been heard since.
+    missed: Members,
     /// By node: its message of the next round, empty if there is none.
     early: Vec<Vec<u8>>,
     /// Where the node's own message is composed.
@@ -73,7 +79,9 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
             timer: RoundTimer::new(parameters.period, parameters.one_way),
             next: 0,
             begun: false,
+            lags: Lags::default(),
             heard: Members::EMPTY,
+            missed: Members::EMPTY,
             early: (0..MEMBERS_MAX).map(|_| Vec::with_capacity(message_bytes)).collect(),
             message: vec![0; message_bytes],
             parameters,
@@ -148,7 +156,8 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         self.membership.start(self.node, first, epoch, members);
         self.algorithm.start(self.node, first);
         self.service.start(self.node, first, first == 0, io);
-        (self.next, self.begun) = (first, false);
+        (self.next, self.begun, self.missed) = (first, false, Members::EMPTY);
+        self.lags = Lags::default();
         self.early.iter_mut().for_each(Vec::clear);
         self.begin_at(begin, io);
     }
@@ -163,13 +172,13 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
     /// one number must not both be heard in one instance.
     fn join(&mut self, now: Instant, io: &mut Io<'_>) {
         (self.phase, self.asking) = (Phase::Joining, false);
-        io.effects.set_timer(TIMER_ROUND, now + self.parameters.period * self.parameters.slots());
+        io.effects.set_timer(TIMER_ROUND, now + self.timer.period() * self.parameters.slots());
     }
 
     fn ask(&mut self, now: Instant, io: &mut Io<'_>) {
         self.asking = true;
         self.send(self.contacts, Kind::Join, &[0; SIGNAL_BYTES], io);
-        io.effects.set_timer(TIMER_ROUND, now + self.parameters.period);
+        io.effects.set_timer(TIMER_ROUND, now + self.timer.period());
     }
 
     /// A member tells who will be the members: if this node is one, it knows all that it needs to take part.
@@ -177,7 +186,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         let Some((ahead, members)) = head.next else { return };
         if members.contains(self.node) && members.len() <= self.parameters.members_max() {
             let ahead = u64::from(ahead);
-            let begin = self.timer.begin_of_sender(now) + self.parameters.period * ahead;
+            let begin = self.timer.begin_of_sender(now) + self.timer.period() * ahead;
             self.enter(head.round + ahead, head.epoch.wrapping_add(1), members, begin, io);
         }
     }
@@ -216,6 +225,8 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
     /// Begins the next round and sends this node's message of it.
     fn begin_round(&mut self, io: &mut Io<'_>) {
         let round = self.next;
+        self.missed =
+            if self.begun { Members::first(MEMBERS_MAX).difference(self.heard) } else { Members::EMPTY };
         (self.next, self.begun, self.heard) = (round + 1, true, Members::EMPTY);
         self.counters.rounds += 1;
         self.counters.trimmed += u64::from(self.timer.advance());
@@ -287,7 +298,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         let number = round.head.round;
         if !self.begun && number <= self.next {
             // Its first round is not there yet: it begins with the first of the others.
-            let begin = self.timer.begin_of_sender(now) + self.parameters.period * (self.next - number);
+            let begin = self.timer.begin_of_sender(now) + self.timer.period() * (self.next - number);
             if begin < self.timer.deadline() {
                 self.begin_at(begin, io);
             }
@@ -295,13 +306,15 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         match self.arrival(number) {
             Arrival::Running if self.heard.contains(from) => self.counters.repeated += 1,
             Arrival::Running => {
-                self.timer.observe(now, false);
+                self.measure(now, from, Of::Running);
+                self.timer.observe(now, Of::Running);
                 self.take(from, round);
             }
             Arrival::Early if !self.early[from].is_empty() => self.counters.repeated += 1,
             Arrival::Early => {
                 if self.begun {
-                    self.timer.observe(now, true);
+                    self.measure(now, from, Of::Next);
+                    self.timer.observe(now, Of::Next);
                 }
                 self.counters.early += 1;
                 self.early[from].extend_from_slice(bytes);
@@ -309,11 +322,19 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
             Arrival::FarAhead => self.counters.far_ahead += 1,
             Arrival::Late => {
                 self.counters.late += 1;
+                if number + 2 == self.next && self.missed.contains(from) {
+                    self.missed = self.missed.without(from);
+                    self.measure(now, from, Of::Last);
+                }
                 if self.parameters.planted(PlantedBug::LateMessageCounts) && number + 2 == self.next {
                     self.take(from, round);
                 }
             }
         }
+    }
+
+    fn measure(&mut self, now: Instant, from: usize, of: Of) {
+        self.lags.measure(from, self.timer.lag(now, of));
     }
 
     /// Where a round is, seen from this node's.
@@ -385,6 +406,11 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
                 Status::Ok
             }
             (Some(Call::Status), _) => Status::Ok,
+            (Some(Call::SetPeriod), _) => self.set_period(message.payload),
+            (Some(Call::Timing), _) => {
+                io.effects.reply(caller, Call::Timings as u8, &[&self.timings().encode()]);
+                return;
+            }
             (Some(Call::Start | Call::Leave), Phase::Fenced) => Status::Fenced,
             (Some(Call::Start | Call::Leave), _) => Status::NotRunning,
             _ => match self.service.call(caller, message, &self.context(), io) {
@@ -393,6 +419,35 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
             },
         };
         self.context().answer(caller, status, self.round().unwrap_or(0), io);
+    }
+
+    fn set_period(&mut self, payload: &[u8]) -> Status {
+        let Ok(Period(cycles)) = Period::parse(payload) else { return Status::BadRequest };
+        let period = CYCLE * u64::from(cycles);
+        if !self.parameters.takes_period(period) {
+            return Status::OutOfRange;
+        }
+        self.timer.set_period(period);
+        self.lags = Lags::default();
+        Status::Ok
+    }
+
+    /// When rounds begin here, and how the others' messages come.
+    pub fn timings(&self) -> Timings {
+        let cycles = |ps: u64| ps / CYCLE.as_ps();
+        let members = self.membership.members();
+        let quorum = |members: Members| self.parameters.quorums(members.len()).decision;
+        Timings {
+            round: self.round().unwrap_or(0),
+            begin: if self.begun { cycles(self.timer.begin().as_ps()) } else { 0 },
+            period: cycles(self.timer.period().as_ps()) as u32,
+            one_way: cycles(self.parameters.one_way.as_ps()) as u32,
+            largest_lag: self.lags.largest(),
+            node: self.node,
+            missed: self.missed.intersection(members).without(self.node),
+            decision_quorum: if members.is_empty() { 0 } else { quorum(members) },
+            lags: self.lags.last(),
+        }
     }
 
     /// The algorithm, and where what it says goes.

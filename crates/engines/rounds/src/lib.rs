@@ -13,6 +13,7 @@ mod counters;
 mod detector;
 mod engine;
 mod instance;
+mod lags;
 mod log;
 mod members;
 mod membership;

@@ -16,9 +16,11 @@
 //! Record    0 rows(8)   8 suspected(1) decision(1) flags(1): 1 locked, 2 decided, 4 present; zero(1)
 //! Change    0 add(1) remove(1) zero(6)
 //!
-//! calls     Start, Status, Subscribe, Leave: empty. Propose: the proposal
+//! calls     Start, Status, Subscribe, Leave, Timing: empty. Propose: the proposal. SetPeriod: 0 cycles of 4 ns (4) zero(4)
 //! Answer    0 status(1) phase(1) epoch(2) members(1) zero(3)   8 instance or round(8)
 //! Decided   as Value
+//! Timings   0 round(8)   8 begin of the round(8)   16 period(4) one way(4)   24 largest lag(4) node(1) missed(1) known(1)
+//!           decision quorum(1)   32 lag of each node(4 each, two's complement). Times are cycles of 4 ns
 //! ```
 //!
 //! The area of the consensus is one record of 12 bytes for each instance in flight, oldest first; of a window of four it
@@ -68,18 +70,31 @@ pub enum Call {
     Subscribe = 19,
     /// Leave the cluster in order.
     Leave = 20,
-    /// The answer to each of these.
+    /// Set the period from the next round on, at this node: in cycles of 4 ns.
+    SetPeriod = 21,
+    /// How do messages come, compared with when they should?
+    Timing = 22,
+    /// The answer to each of these but the last.
     Answer = 24,
     /// To a subscriber: a decided proposal.
     Decided = 25,
+    /// The answer to `Timing`.
+    Timings = 26,
 }
 
 impl Call {
     /// The call of that kind; answers are none.
     pub fn parse(kind: u8) -> Option<Self> {
-        [Self::Start, Self::Status, Self::Propose, Self::Subscribe, Self::Leave]
-            .into_iter()
-            .find(|known| *known as u8 == kind)
+        let calls = [
+            Self::Start,
+            Self::Status,
+            Self::Propose,
+            Self::Subscribe,
+            Self::Leave,
+            Self::SetPeriod,
+            Self::Timing,
+        ];
+        calls.into_iter().find(|known| *known as u8 == kind)
     }
 }
 
@@ -99,6 +114,8 @@ pub enum Status {
     Fenced = 4,
     /// The size is wrong. Nothing happened.
     BadRequest = 5,
+    /// What is to be set is out of its range. Nothing happened.
+    OutOfRange = 6,
 }
 
 impl Status {
@@ -110,6 +127,7 @@ impl Status {
             3 => Self::NotRunning,
             4 => Self::Fenced,
             5 => Self::BadRequest,
+            6 => Self::OutOfRange,
             _ => return Err(Malformed::Field("status")),
         })
     }
@@ -176,6 +194,10 @@ fn at_least(bytes: &[u8], need: usize) -> Result<&[u8], Malformed> {
 
 fn be16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
 fn be64(bytes: &[u8], at: usize) -> u64 {
@@ -468,6 +490,101 @@ impl Answer {
     }
 }
 
+/// The content of `SetPeriod`: a round's length in cycles of 4 ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period(pub u32);
+
+impl Period {
+    /// Bytes of the message.
+    pub const BYTES: usize = 8;
+
+    /// Writes it.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        put(&mut bytes, 0, self.0.to_be_bytes());
+        bytes
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Wrong length.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        Ok(Self(be32(exactly(bytes, Self::BYTES)?, 0)))
+    }
+}
+
+/// What an operator needs to choose a period, in cycles of 4 ns by the node's own clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timings {
+    /// The running round, 0 before the first.
+    pub round: u64,
+    /// When it began, nominally; 0 before the first.
+    pub begin: u64,
+    /// Length of the rounds to come.
+    pub period: u32,
+    /// The shortest one-way delay, as configured.
+    pub one_way: u32,
+    /// The largest lag of any message since the node took part or its period was set. One of more than the period less the
+    /// one-way delay came too late for its round; of those that came later than the round after that nothing is known.
+    pub largest_lag: u32,
+    /// This node.
+    pub node: usize,
+    /// Members whose message of the round before the running one has not come.
+    pub missed: Members,
+    /// How many locked members decide.
+    pub decision_quorum: u8,
+    /// By how much each node's last message came later than it would have over the shortest way, had its sender begun the
+    /// round when this node did; negative if it came sooner. `None`: not heard yet.
+    pub lags: [Option<i32>; MEMBERS_MAX],
+}
+
+impl Timings {
+    /// Bytes of the message.
+    pub const BYTES: usize = 64;
+
+    /// Writes it.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        put(&mut bytes, 0, self.round.to_be_bytes());
+        put(&mut bytes, 8, self.begin.to_be_bytes());
+        put(&mut bytes, 16, self.period.to_be_bytes());
+        put(&mut bytes, 20, self.one_way.to_be_bytes());
+        put(&mut bytes, 24, self.largest_lag.to_be_bytes());
+        let known: Members = (0..MEMBERS_MAX).filter(|&node| self.lags[node].is_some()).collect();
+        (bytes[28], bytes[29]) = (self.node as u8, self.missed.bits());
+        (bytes[30], bytes[31]) = (known.bits(), self.decision_quorum);
+        for (node, lag) in self.lags.iter().enumerate() {
+            put(&mut bytes, 32 + 4 * node, lag.unwrap_or_default().to_be_bytes());
+        }
+        bytes
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Wrong length, a node that no cluster has.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        exactly(bytes, Self::BYTES)?;
+        if usize::from(bytes[28]) >= MEMBERS_MAX {
+            return Err(Malformed::Field("node"));
+        }
+        let known = Members::from_bits(bytes[30]);
+        let lag = |node| known.contains(node).then(|| be32(bytes, 32 + 4 * node).cast_signed());
+        Ok(Self {
+            round: be64(bytes, 0),
+            begin: be64(bytes, 8),
+            period: be32(bytes, 16),
+            one_way: be32(bytes, 20),
+            largest_lag: be32(bytes, 24),
+            node: bytes[28].into(),
+            missed: Members::from_bits(bytes[29]),
+            decision_quorum: bytes[31],
+            lags: std::array::from_fn(lag),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -527,6 +644,7 @@ mod tests {
             let _ = Round::parse(&bytes, 48, 64);
             let _ = Value::parse(&bytes, 64);
             let _ = (Fetch::parse(&bytes), Answer::parse(&bytes), Change::parse(&bytes));
+            let _ = (Period::parse(&bytes), Timings::parse(&bytes));
         }
     }
 
@@ -538,6 +656,19 @@ mod tests {
             let answer = Answer { status, phase, epoch: 3, members: Members::first(3), number: 1 << 40 };
             assert_eq!(Answer::parse(&answer.encode()), Ok(answer));
         }
+        assert_eq!(Period::parse(&Period(500).encode()), Ok(Period(500)));
+        let timings = Timings {
+            round: 1 << 40,
+            begin: 1 << 47,
+            period: 500,
+            one_way: 346,
+            largest_lag: 17,
+            node: 2,
+            missed: Members::only(1),
+            decision_quorum: 2,
+            lags: std::array::from_fn(|node| (node != 1).then_some(node as i32 - 3)),
+        };
+        assert_eq!(Timings::parse(&timings.encode()), Ok(timings));
         assert_eq!(Round::proposal_at(4 * Record::BYTES), 64, "a window of four fills one beat");
         assert_eq!(Round::proposal_at(8 * Record::BYTES), 128);
     }

@@ -54,18 +54,13 @@ impl Parameters {
     /// The first one that is out of range.
     pub fn check(&self) -> Result<(), ParametersError> {
         let require = |holds, what| if holds { Ok(()) } else { Err(ParametersError(what)) };
-        let cycles = |duration: Duration| duration.as_ps().is_multiple_of(CYCLE.as_ps());
         require(matches!(self.window, 4 | 8), "window must be 4 or 8")?;
         require((8..=1_408).contains(&self.value_bytes), "value_bytes must be 8 to 1408")?;
         require((1..=1 << 16).contains(&self.queue), "queue must be 1 to 65536")?;
+        require(is_cycles(self.one_way), "one_way must be whole cycles of 4 ns")?;
         require(
-            cycles(self.period) && self.period >= CYCLE * 8,
-            "period must be at least 8 whole cycles of 4 ns",
-        )?;
-        require(self.period <= Duration::from_secs(1), "period must be at most 1 s")?;
-        require(
-            cycles(self.one_way) && self.one_way < self.period,
-            "one_way must be whole cycles below the period",
+            self.takes_period(self.period),
+            "period must be whole cycles of 4 ns, at least 8, longer than one_way and at most 1 s",
         )?;
         require(
             self.silence >= self.window && self.silence <= 1 << 32,
@@ -76,6 +71,11 @@ impl Parameters {
             sizes.clone().all(|members| self.quorums(members).are_valid(members)),
             "decision quorums must be majorities, holders more than may fail and no more than decide",
         )
+    }
+
+    /// Whether rounds may have that length, the other parameters being as they are.
+    pub(crate) fn takes_period(&self, period: Duration) -> bool {
+        is_cycles(period) && (CYCLE * 8..=Duration::from_secs(1)).contains(&period) && period > self.one_way
     }
 
     /// The quorums among so many members.
@@ -112,6 +112,10 @@ impl Parameters {
     pub(crate) fn planted(&self, _: PlantedBug) -> bool {
         false
     }
+}
+
+fn is_cycles(duration: Duration) -> bool {
+    duration.as_ps().is_multiple_of(CYCLE.as_ps())
 }
 
 /// Which of the [`Parameters`] is out of range.

@@ -5,6 +5,14 @@ use weft_time::{Duration, Instant};
 /// Durations are whole cycles of the card's 250 MHz clock, so that twins compute the same.
 pub(crate) const CYCLE: Duration = Duration::from_ns(4);
 
+/// Of which round a message is, seen from the running one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    Last,
+    Running,
+    Next,
+}
+
 /// The round timer.
 ///
 /// A member whose message comes sooner than the shortest way takes has begun its round sooner by that *lead*. The timer
@@ -15,6 +23,7 @@ pub(crate) const CYCLE: Duration = Duration::from_ns(4);
 pub(crate) struct RoundTimer {
     period: Duration,
     one_way: Duration,
+    last: Instant,
     begin: Instant,
     deadline: Instant,
     trim: Duration,
@@ -23,7 +32,22 @@ pub(crate) struct RoundTimer {
 impl RoundTimer {
     pub fn new(period: Duration, one_way: Duration) -> Self {
         let (begin, deadline) = (Instant::ZERO, Instant::FAR_FUTURE);
-        Self { period, one_way, begin, deadline, trim: Duration::ZERO }
+        Self { period, one_way, last: begin, begin, deadline, trim: Duration::ZERO }
+    }
+
+    /// Length of the rounds to come.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// The next round has this length. The running one ends when it was to end; what was seen in it shortens no other.
+    pub fn set_period(&mut self, period: Duration) {
+        (self.period, self.trim) = (period, Duration::ZERO);
+    }
+
+    /// When the running round began.
+    pub fn begin(&self) -> Instant {
+        self.begin
     }
 
     /// Rounds are to begin at `begin`.
@@ -39,14 +63,31 @@ impl RoundTimer {
     /// The next round begins, at the deadline, not when the timer happened to fire. Tells whether it is shortened.
     pub fn advance(&mut self) -> bool {
         let trim = std::mem::take(&mut self.trim);
-        self.begin = self.deadline;
+        (self.last, self.begin) = (self.begin, self.deadline);
         self.deadline = self.begin + (self.period - trim);
         trim > Duration::ZERO
     }
 
+    /// When a round was to begin.
+    fn begin_of(&self, of: Of) -> Instant {
+        match of {
+            Of::Last => self.last,
+            Of::Running => self.begin,
+            Of::Next => self.deadline,
+        }
+    }
+
+    /// By how many cycles a message that arrives now comes later than over the shortest way from a member that began its
+    /// round when this node did; negative if it comes sooner.
+    pub fn lag(&self, now: Instant, of: Of) -> i32 {
+        let expected = self.begin_of(of) + self.one_way;
+        let ps = now.as_ps().wrapping_sub(expected.as_ps()).cast_signed();
+        (ps / CYCLE.as_ps().cast_signed()) as i32
+    }
+
     /// A message of the running round arrives, or an early one of the next.
-    pub fn observe(&mut self, now: Instant, early: bool) {
-        let begin = if early { self.deadline } else { self.begin };
+    pub fn observe(&mut self, now: Instant, of: Of) {
+        let begin = self.begin_of(of);
         let lead = (begin + self.one_way).saturating_since(now);
         self.trim = self.trim.max(whole_cycles(lead / 4)).min(whole_cycles(self.period / 8));
     }
@@ -82,7 +123,7 @@ mod tests {
                 let begin = timer.begin;
                 behind = (begin - (Instant::ZERO + cycles(fast))).as_ps() / CYCLE.as_ps();
                 let arrival = Instant::ZERO + cycles(fast + one_way);
-                timer.observe(arrival, arrival < begin);
+                timer.observe(arrival, if arrival < begin { Of::Next } else { Of::Running });
                 timer.deadline += cycles(drift);
                 fast += period;
                 behind
@@ -111,11 +152,25 @@ mod tests {
     }
 
     #[test]
+    fn a_new_period_begins_with_the_next_round() {
+        let mut timer = RoundTimer::new(cycles(400), cycles(300));
+        timer.arm(Instant::ZERO);
+        timer.advance();
+        timer.observe(Instant::ZERO, Of::Running);
+        timer.set_period(cycles(40));
+        assert_eq!(timer.deadline(), Instant::ZERO + cycles(400));
+        assert!(!timer.advance(), "the trim was the longer round's");
+        assert_eq!(timer.deadline(), Instant::ZERO + cycles(440));
+        let now = Instant::ZERO + cycles(720);
+        assert_eq!([Of::Last, Of::Running, Of::Next].map(|of| timer.lag(now, of)), [420, 20, -20]);
+    }
+
+    #[test]
     fn who_is_ahead_keeps_its_period() {
         let mut timer = RoundTimer::new(cycles(400), cycles(300));
         timer.arm(Instant::ZERO);
         timer.advance();
-        timer.observe(Instant::ZERO + cycles(330), false);
+        timer.observe(Instant::ZERO + cycles(330), Of::Running);
         assert!(!timer.advance());
         assert_eq!(timer.deadline(), Instant::ZERO + cycles(800));
     }

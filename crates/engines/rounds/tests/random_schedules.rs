@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use network::{Faults, Network, small};
+use weft_rounds::message::{Call, Period};
 use weft_rounds::{Members, Parameters, Quorums};
 use weft_time::Duration;
 
@@ -143,4 +144,45 @@ fn one_seed_is_one_run() {
         (network.events, network.counters())
     });
     assert_eq!(runs[0], runs[1]);
+}
+
+/// An operator lengthens the period, looks at how messages come, and shortens it to what they need.
+#[test]
+fn a_period_is_chosen_from_what_is_measured() {
+    let mut network =
+        Network::<weft_rounds::Rounds<weft_rounds::Ckc>>::new(9, 3, Faults::NONE, LENGTH, small(8));
+    let rounds = |network: &mut Network| {
+        let before = network.counters()["rounds"];
+        network.run_for(Duration::from_us(500));
+        (network.counters()["rounds"] - before) / 3
+    };
+    assert!((249..=252).contains(&rounds(&mut network)), "2 us each");
+    for node in 0..3 {
+        network.call(node, Call::SetPeriod, &Period(1_000).encode());
+    }
+    rounds(&mut network);
+    let all = rounds(&mut network);
+    assert!((124..=127).contains(&all), "4 us each: {all}");
+    for node in 0..3 {
+        network.call(node, Call::Timing, &[]);
+    }
+    let timings: Vec<_> = network.timings.iter().map(|timings| timings.unwrap()).collect();
+    for (node, timings) in timings.iter().enumerate() {
+        assert_eq!((timings.period, timings.one_way, timings.node), (1_000, 346, node));
+        assert_eq!((timings.missed, timings.decision_quorum), (Members::EMPTY, 2));
+        for peer in 0..3 {
+            // Ways differ by 28 ns, and clocks of 100 ppm by little more than that in a round.
+            let lag = timings.lags[peer];
+            assert!(lag.is_some_and(|lag| lag.abs() < 30) == (peer != node), "{timings:?}");
+        }
+    }
+    // One way and the largest lag, and nothing is late.
+    let period = 346 + timings.iter().map(|timings| timings.largest_lag).max().unwrap() + 8;
+    assert!(period < 400, "{timings:?}");
+    for node in 0..3 {
+        network.call(node, Call::SetPeriod, &Period(period).encode());
+    }
+    network.run();
+    let counters = network.counters();
+    assert_eq!((counters["late"], counters["unheard"]), (0, 0), "{counters:?}");
 }

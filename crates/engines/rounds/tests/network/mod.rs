@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use weft_rounds::message::{Answer, Call, Phase, Status, Value};
+use weft_rounds::message::{Answer, Call, Phase, Status, Timings, Value};
 use weft_rounds::{Ckc, Members, Parameters, Rounds};
 use weft_time::{Duration, Instant};
 use weft_waist::{
@@ -143,6 +143,8 @@ pub struct Network<E = Rounds<Ckc>> {
     parameters: Parameters,
     nodes: Vec<Option<Node<E>>>,
     hosts: Vec<Host>,
+    /// What each node has told last.
+    pub timings: Vec<Option<Timings>>,
     cut: BTreeMap<(usize, usize), bool>,
     due: BinaryHeap<Reverse<(Instant, u64, Due)>>,
     sequence: u64,
@@ -176,6 +178,7 @@ impl<E: Replica> Network<E> {
             parameters,
             nodes: (0..nodes).map(|_| None).collect(),
             hosts: vec![Host::default(); nodes],
+            timings: vec![None; nodes],
             cut: BTreeMap::new(),
             due: BinaryHeap::new(),
             sequence: 0,
@@ -253,7 +256,7 @@ impl<E: Replica> Network<E> {
         self.configure(index, View { epoch: Epoch(self.epoch), full, joining });
     }
 
-    fn call(&mut self, index: usize, kind: Call, payload: &[u8]) {
+    pub fn call(&mut self, index: usize, kind: Call, payload: &[u8]) {
         let message = Message { kind: kind as u8, payload };
         self.handle(index, Event::Call { caller: Caller::Host(kind as u32), message, last: true });
     }
@@ -329,6 +332,10 @@ impl<E: Replica> Network<E> {
         if kind == Call::Decided as u8 {
             let value = Value::parse(payload, self.parameters.value_bytes).unwrap();
             self.order.decided(index, &value);
+            return;
+        }
+        if kind == Call::Timings as u8 {
+            self.timings[index] = Some(Timings::parse(payload).unwrap());
             return;
         }
         assert_eq!(kind, Call::Answer as u8);
