@@ -68,7 +68,7 @@ module round_broadcaster
     message_o.bytes = message_bytes_t'(send.head_bytes) + message_bytes_t'(send.bytes);
   end
 
-  assign is_head   = beat_q == '0;
+  assign is_head = beat_q == '0;
 
   always_ff @(posedge clk_i) begin
     last_beat_q <= 4'((send.bytes + proposal_bytes_t'(BeatBytes - 1)) >> 6);

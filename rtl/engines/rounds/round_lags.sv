@@ -4,19 +4,19 @@
 module round_lags
   import rounds_pkg::*;
 (
-  input  logic                     clk_i,
-  input  logic                     rst_ni,
+  input  logic                       clk_i,
+  input  logic                       rst_ni,
   // Forgets all, what comes with it or came a cycle before included.
-  input  logic                     clear_i,
+  input  logic                       clear_i,
   // A message of `from_i` came so many cycles later than it could have; sooner if that is negative.
-  input  logic                     measure_i,
-  input  member_t                  from_i,
-  input  lag_t                     lag_i,
+  input  logic                       measure_i,
+  input  member_t                    from_i,
+  input  lag_t                       lag_i,
   // By node: of its last message, zero if it is not known.
-  output lag_t   [RoundsNodes-1:0] lags_o,
-  output members_t                 known_o,
+  output lag_t     [RoundsNodes-1:0] lags_o,
+  output members_t                   known_o,
   // The largest, zero if none is positive.
-  output lag_t                     largest_o
+  output lag_t                       largest_o
 );
 
   logic measure_q;

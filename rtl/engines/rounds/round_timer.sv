@@ -39,13 +39,13 @@ module round_timer
   logic [28:0] trim_q, wanted;
 
   assign deadline_o = deadline_q;
-  assign trimmed_o  = advance_i && !arm_i && trim_q != '0;
+  assign trimmed_o = advance_i && !arm_i && trim_q != '0;
 
   // Leads are far below 2^47 cycles: the sign tells whether there is one.
-  assign lead       = (early_i ? deadline_q : begin_q) + one_way_i - now_i;
-  assign lag_o      = now_i[31:0] - one_way_i[31:0] - (early_i ? deadline_q[31:0] : late_i ? last_q[31:0] : begin_q[31:0]);
-  assign begin_o    = begin_q;
-  assign wanted     = lead[47:2] > 46'(period_i[31:3]) ? period_i[31:3] : lead[30:2];
+  assign lead = (early_i ? deadline_q : begin_q) + one_way_i - now_i;
+  assign lag_o = now_i[31:0] - one_way_i[31:0] - (early_i ? deadline_q[31:0] : late_i ? last_q[31:0] : begin_q[31:0]);
+  assign begin_o = begin_q;
+  assign wanted = lead[47:2] > 46'(period_i[31:3]) ? period_i[31:3] : lead[30:2];
 
   always_ff @(posedge clk_i) begin
     // Time goes on: what has been reached stays so until the deadline moves.

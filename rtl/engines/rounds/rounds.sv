@@ -266,7 +266,8 @@ module rounds
   cycles_t period_q, period, round_begin;
   logic period_set_q, period_fits, set_period;
   assign period = cycles_t'(turn_32(beat[31:0]));
-  assign period_fits = period >= cycles_t'(RoundsPeriodMin) && period <= cycles_t'(RoundsPeriodMax) && period > one_way_i;
+  assign period_fits = period >= cycles_t'(RoundsPeriodMin) && period <= cycles_t'(RoundsPeriodMax)
+      && period > one_way_i;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || (taken && op.kind == RoundsOpReset)) period_set_q <= 1'b0;
@@ -457,7 +458,7 @@ module rounds
   always_ff @(posedge clk_i) begin
     remembered_q <= begun_q && op.recent && op.behind >= leaving_q
         && 5'(op.behind) < 5'(leaving_q) + 5'(2 * RoundsWindow);
-    is_other_q   <= op.from != node_q;
+    is_other_q <= op.from != node_q;
   end
 
   round_releases i_releases (
@@ -510,8 +511,11 @@ module rounds
   // What a configuration asks for, and whether it can be followed, as of the cycle before.
   logic fitting, founds_q, rejoins_q, contradiction_q;
   assign fitting = (phase_q == RoundsIdle || phase_q == RoundsFenced || phase_q == RoundsLeft)
-      && configuration_i.epoch > configured_q && configuration_i.full[NodesMax-1:RoundsNodes] == '0 && !configuration_i.node[3]
-      && count_members(configuration_i.full[RoundsNodes-1:0]) <= member_count_t'(RoundsMembersMax);
+      && configuration_i.epoch > configured_q && configuration_i.full[NodesMax-1:RoundsNodes] == '0
+      && !configuration_i.node[3]
+      && count_members(
+      configuration_i.full[RoundsNodes-1:0]
+  ) <= member_count_t'(RoundsMembersMax);
   always_ff @(posedge clk_i) begin
     rejoins_q <= fitting && configuration_i.joining[configuration_i.node];
     founds_q  <= fitting && !configuration_i.joining[configuration_i.node] && configuration_i.full[configuration_i.node]
@@ -572,11 +576,11 @@ module rounds
   end
 
   // The oldest instance leaves without a decision, or the place of another one is needed that is not released.
-  assign fails   = (leaving.valid && !leaving.decided) || outstanding_q == 4'(2 * RoundsWindow);
+  assign fails = (leaving.valid && !leaving.decided) || outstanding_q == 4'(2 * RoundsWindow);
   // Operations that may change what is given out, or send something, wait until all of that has left; and but for the end of a
   // round they are looked at for a cycle.
   assign settled = state_q == Listen && !replaying && releases_idle;
-  assign looked  = settled_q && !op_fresh;
+  assign looked = settled_q && !op_fresh;
   // What a message tells of the first round is looked at for a cycle.
   assign hears  = state_q == Listen && !replaying && (founded_q ? releases_idle : !asking)
       && ((running && begun_q) || !op_fresh);
