@@ -6,6 +6,8 @@
 //! [`Variant`] has a bug on purpose. What must hold is a [`Property`] of the [`Cluster`] after every round. A run that
 //! breaks one is made smaller and told round by round ([`Schedule`]). [`pipeline`] checks many instances in flight;
 //! [`suite`] is what `weft check rounds` runs.
+//!
+//! Beside it, [`rdt`] has a solver prove what the methods of replicated data types need.
 
 mod adversary;
 mod cluster;
@@ -15,6 +17,7 @@ mod printed;
 mod property;
 mod protocol;
 pub mod random;
+pub mod rdt;
 mod schedule;
 mod shipped;
 pub mod suite;

@@ -11,9 +11,11 @@
 //! have applied the same calls are in the same state. `docs/data-types.md` has the argument.
 
 pub mod definition;
+pub mod derive;
 pub mod expression;
 mod object;
 mod program;
+mod smt;
 pub mod types;
 pub mod verdict;
 

@@ -234,6 +234,14 @@ impl Type {
         self.coordination.iter().filter_map(|method| method.group).max().map_or(0, |last| last + 1)
     }
 
+    /// How many elements the sort of this name has.
+    ///
+    /// # Panics
+    /// If the type has no such sort.
+    pub fn elements(&self, sort: &str) -> usize {
+        self.layout.size(sort)
+    }
+
     /// How many words its state has.
     pub const fn words(&self) -> usize {
         self.layout.words()

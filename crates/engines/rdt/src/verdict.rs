@@ -3,6 +3,7 @@
 //! `verdicts.toml` is written by the derivation and reviewed by people. A test derives everything again.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
@@ -92,12 +93,15 @@ pub struct MethodVerdict {
     /// What follows from the rest.
     pub category: Category,
     /// The methods, perhaps itself, that it must be ordered with, and why.
+    #[serde(default)]
     pub conflicts: BTreeMap<String, Vec<String>>,
     /// The methods, perhaps itself, whose earlier calls must take effect before it.
+    #[serde(default)]
     pub depends: Vec<String>,
     /// Its calls combine as its definition says.
     pub summarizable: bool,
-    /// Questions about it that the solver left open.
+    /// Claims about it that the solver left open.
+    #[serde(default)]
     pub unknown: Vec<String>,
 }
 
@@ -150,6 +154,33 @@ pub fn shipped() -> Result<Verdicts, VerdictError> {
 /// If the text is not of the form of `verdicts.toml`.
 pub fn parse(text: &str) -> Result<Verdicts, VerdictError> {
     toml::from_str(text).map_err(|error| VerdictError::Syntax(error.to_string()))
+}
+
+/// The text that [`parse`] reads, with the methods in the order of the definitions.
+pub fn print(verdicts: &[(&Definition, &TypeVerdict)]) -> String {
+    let quoted = |texts: &[String]| {
+        let quoted: Vec<_> = texts.iter().map(|text| format!("\"{text}\"")).collect();
+        format!("[{}]", quoted.join(", "))
+    };
+    let mut text = String::new();
+    let mut line = |line: String| writeln!(text, "{line}").expect("a string takes everything");
+    for (definition, verdict) in verdicts {
+        for method in &definition.methods {
+            let MethodVerdict { category, conflicts, depends, summarizable, unknown } = &verdict[method.name];
+            line(format!("\n[{}.{}]", definition.name, method.name));
+            line(format!("category = \"{}\"", category.name()));
+            line(format!("summarizable = {summarizable}"));
+            for (other, reasons) in conflicts {
+                line(format!("conflicts.{other} = {}", quoted(reasons)));
+            }
+            for (key, texts) in [("depends", depends), ("unknown", unknown)] {
+                if !texts.is_empty() {
+                    line(format!("{key} = {}", quoted(texts)));
+                }
+            }
+        }
+    }
+    text
 }
 
 /// What coordination the methods of a type need, in the order of its definition.

@@ -1,0 +1,336 @@
+//! Definitions printed as SMT-LIB 2.
+//!
+//! A state is one function per field, named `state/field`; `s` is the state that a question begins with, `s+a` the one after
+//! call `a`, and its functions are defined from those of `s`. The parameters of call `a` are `a.parameter`.
+//!
+//! To prove, sorts are left uninterpreted: the proof holds for universes of every size. To find an example that can be
+//! shown, sorts have few elements, every quantifier is written out, and numbers are small.
+
+use std::fmt::Write;
+
+use crate::definition::{Definition, Method, Named, Parameter, ParameterKind, Update};
+use crate::expression::Expression;
+
+/// How many elements a sort has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Universe {
+    /// Any number.
+    Any,
+    /// So many of each sort.
+    Of(usize),
+}
+
+/// The largest magnitude of numbers in an example.
+const EXAMPLE_NUMBER_MAX: i64 = 6;
+
+/// A script that is being written.
+pub(crate) struct Script<'a> {
+    definition: &'a Definition,
+    universe: Universe,
+    text: String,
+    /// The terms whose values make up the example.
+    observed: Vec<String>,
+    /// States that have been defined.
+    states: Vec<String>,
+}
+
+impl<'a> Script<'a> {
+    /// A script about an arbitrary state `s` in which the invariant holds.
+    pub(crate) fn new(definition: &'a Definition, universe: Universe) -> Self {
+        let mut script =
+            Self { definition, universe, text: String::new(), observed: vec![], states: vec!["s".into()] };
+        for sort in &definition.sorts {
+            match universe {
+                Universe::Any => script.line(&format!("(declare-sort {sort} 0)")),
+                Universe::Of(count) => {
+                    let elements: Vec<_> = (0..count).map(|index| format!("({sort}{index})")).collect();
+                    script.line(&format!("(declare-datatypes (({sort} 0)) (({})))", elements.join(" ")));
+                }
+            }
+        }
+        for field in &definition.fields {
+            let sorts = field.indices.join(" ");
+            script.line(&format!("(declare-fun s/{} ({sorts}) {})", field.name, range(field.numeric)));
+            for indices in script.tuples(&field.indices) {
+                script.observe(apply(&format!("s/{}", field.name), &indices), field.numeric);
+            }
+        }
+        script
+    }
+
+    /// A call `name` with arbitrary arguments.
+    pub(crate) fn call(&mut self, name: &str, parameters: &[Parameter]) {
+        for Parameter { name: parameter, kind } in parameters {
+            let constant = format!("{name}.{parameter}");
+            let (sort, least) = match kind {
+                ParameterKind::Element(sort) => (*sort, None),
+                ParameterKind::Amount | ParameterKind::Total => ("Int", Some(0)),
+                ParameterKind::Stamp(_) => ("Int", Some(1)),
+                ParameterKind::Integer | ParameterKind::Observed(_) => ("Int", None),
+                ParameterKind::Elements(sort) => {
+                    self.line(&format!("(declare-fun {constant} ({sort}) Bool)"));
+                    continue;
+                }
+            };
+            self.line(&format!("(declare-const {constant} {sort})"));
+            if let Some(least) = least {
+                self.assert(&format!("(<= {least} {constant})"));
+            }
+            if sort == "Int" {
+                self.observe(constant, true);
+            } else {
+                self.observed.push(constant);
+            }
+        }
+    }
+
+    /// Two calls of one method differ in what is unique.
+    pub(crate) fn differ(&mut self, first: &str, second: &str, method: &Method) {
+        let same = method.unique.iter().map(|&index| {
+            let name = method.parameters[index].name;
+            format!("(= {first}.{name} {second}.{name})")
+        });
+        let same = join("and", same.collect());
+        if !method.unique.is_empty() {
+            self.assert(&format!("(not {same})"));
+        }
+    }
+
+    /// Makes a parameter of a call stand for a term.
+    pub(crate) fn define(&mut self, name: &str, sorts: &str, range: &str, term: &str) {
+        self.line(&format!("(define-fun {name} ({sorts}) {range} {term})"));
+    }
+
+    /// The state after call `call`, with these updates, in state `from`.
+    pub(crate) fn after(
+        &mut self,
+        from: &str,
+        call: &str,
+        parameters: &[Parameter],
+        updates: &[Update],
+    ) -> String {
+        let to = format!("{from}+{call}");
+        if self.states.contains(&to) {
+            return to;
+        }
+        let scope = Scope { state: from, call, parameters };
+        for (number, field) in self.definition.fields.iter().enumerate() {
+            let variables: Vec<_> = (0..field.indices.len()).map(|index| format!("i{index}")).collect();
+            let mut value = apply(&format!("{from}/{}", field.name), &variables);
+            for update in updates {
+                match update {
+                    Update::At { field, indices, value: new } if *field == number => {
+                        let here = indices.iter().zip(&variables).map(|(index, variable)| {
+                            format!("(= {variable} {})", self.term(index, &scope, &mut vec![]))
+                        });
+                        let here: Vec<_> = here.collect();
+                        let new = self.term(new, &scope, &mut vec![]);
+                        value = match here.as_slice() {
+                            [] => new,
+                            _ => format!("(ite {} {new} {value})", join("and", here)),
+                        };
+                    }
+                    Update::Union { field, parameter } if *field == number => {
+                        let name = parameters[*parameter].name;
+                        value = format!("(or {value} ({call}.{name} i0))");
+                    }
+                    _ => {}
+                }
+            }
+            let arguments: Vec<_> = field
+                .indices
+                .iter()
+                .zip(&variables)
+                .map(|(sort, variable)| format!("({variable} {sort})"))
+                .collect();
+            let name = format!("{to}/{}", field.name);
+            self.define(&name, &arguments.join(" "), range(field.numeric), &value);
+        }
+        self.states.push(to.clone());
+        to
+    }
+
+    /// The invariant in a state.
+    pub(crate) fn invariant(&self, state: &str) -> String {
+        self.all(&self.definition.invariant, &Scope { state, call: "", parameters: &[] })
+    }
+
+    /// The guards of a method in a state.
+    pub(crate) fn guards(&self, state: &str, call: &str, method: &Method) -> String {
+        self.all(&method.guards, &Scope { state, call, parameters: &method.parameters })
+    }
+
+    /// A call is permissible in a state: its guards hold, and the invariant after it.
+    pub(crate) fn permissible(&mut self, state: &str, call: &str, method: &Method) -> String {
+        let guards = self.guards(state, call, method);
+        let next = self.after(state, call, &method.parameters, &method.updates);
+        format!("(and {guards} {})", self.invariant(&next))
+    }
+
+    /// Two states are equal.
+    pub(crate) fn equal(&self, first: &str, second: &str) -> String {
+        let mut equal = vec![];
+        for field in &self.definition.fields {
+            equal.push(self.for_all(&field.indices, |indices| {
+                let [first, second] =
+                    [first, second].map(|state| apply(&format!("{state}/{}", field.name), indices));
+                format!("(= {first} {second})")
+            }));
+        }
+        join("and", equal)
+    }
+
+    /// A formula for all elements of these sorts.
+    pub(crate) fn for_all(&self, sorts: &[&str], body: impl Fn(&[String]) -> String) -> String {
+        if self.universe != Universe::Any {
+            return join("and", self.tuples(sorts).iter().map(|tuple| body(tuple)).collect());
+        }
+        let variables: Vec<_> = (0..sorts.len()).map(|index| format!("i{index}")).collect();
+        let bound: Vec<_> =
+            variables.iter().zip(sorts).map(|(name, sort)| format!("({name} {sort})")).collect();
+        if sorts.is_empty() {
+            body(&[])
+        } else {
+            format!("(forall ({}) {})", bound.join(" "), body(&variables))
+        }
+    }
+
+    /// A term over the parameters of a call.
+    pub(crate) fn over_call(&self, expression: &Expression, call: &str, parameters: &[Parameter]) -> String {
+        self.term(expression, &Scope { state: "s", call, parameters }, &mut vec![])
+    }
+
+    pub(crate) fn assert(&mut self, formula: &str) {
+        self.line(&format!("(assert {formula})"));
+    }
+
+    /// The script that asks whether the claim follows from what was asserted. With an example's universe, it also asks for the
+    /// values of the example's terms, which come in the order of [`Self::call`]s after those of the fields.
+    pub(crate) fn claim(mut self, claim: &str) -> String {
+        self.assert(&format!("(not {claim})"));
+        self.line("(check-sat)");
+        if self.universe != Universe::Any && !self.observed.is_empty() {
+            let terms = self.observed.join(" ");
+            self.line(&format!("(get-value ({terms}))"));
+        }
+        self.text
+    }
+
+    fn all(&self, parts: &[Named], scope: &Scope<'_>) -> String {
+        join("and", parts.iter().map(|part| self.term(&part.formula, scope, &mut vec![])).collect())
+    }
+
+    /// Remembers a term whose value an example needs, and keeps it small.
+    fn observe(&mut self, term: String, numeric: bool) {
+        if self.universe == Universe::Any {
+            return;
+        }
+        if numeric {
+            let most = EXAMPLE_NUMBER_MAX;
+            self.assert(&format!("(and (<= (- {most}) {term}) (<= {term} {most}))"));
+        }
+        self.observed.push(term);
+    }
+
+    fn term(
+        &self,
+        expression: &Expression,
+        scope: &Scope<'_>,
+        bound: &mut Vec<(&'static str, String)>,
+    ) -> String {
+        let mut many = |parts: &[&Expression]| -> Vec<String> {
+            parts.iter().map(|part| self.term(part, scope, bound)).collect()
+        };
+        match expression {
+            Expression::Boolean(value) => value.to_string(),
+            Expression::Number(value) if *value < 0 => format!("(- {})", value.unsigned_abs()),
+            Expression::Number(value) => value.to_string(),
+            Expression::Not(inner) => apply("not", &many(&[inner])),
+            Expression::All(parts) => join("and", many(&parts.iter().collect::<Vec<_>>())),
+            Expression::Any(parts) => join("or", many(&parts.iter().collect::<Vec<_>>())),
+            Expression::Same(first, second) => apply("=", &many(&[first, second])),
+            Expression::Less(first, second) => apply("<", &many(&[first, second])),
+            Expression::AtMost(first, second) => apply("<=", &many(&[first, second])),
+            Expression::Add(first, second) => apply("+", &many(&[first, second])),
+            Expression::Subtract(first, second) => apply("-", &many(&[first, second])),
+            Expression::If(condition, then, otherwise) => apply("ite", &many(&[condition, then, otherwise])),
+            Expression::Read { field, indices } => {
+                let name = format!("{}/{}", scope.state, self.definition.fields[*field].name);
+                apply(&name, &many(&indices.iter().collect::<Vec<_>>()))
+            }
+            Expression::Parameter(index) => format!("{}.{}", scope.call, scope.parameters[*index].name),
+            Expression::Variable(name) => {
+                let value = bound.iter().rev().find(|(variable, _)| variable == name);
+                value.expect("a bound variable").1.clone()
+            }
+            Expression::Every { variable, sort, body } | Expression::Some { variable, sort, body } => {
+                let every = matches!(expression, Expression::Every { .. });
+                match self.universe {
+                    Universe::Any => {
+                        bound.push((variable, (*variable).into()));
+                        let body = self.term(body, scope, bound);
+                        bound.pop();
+                        let quantifier = if every { "forall" } else { "exists" };
+                        format!("({quantifier} (({variable} {sort})) {body})")
+                    }
+                    Universe::Of(count) => {
+                        let instances = (0..count).map(|element| {
+                            bound.push((variable, format!("{sort}{element}")));
+                            let instance = self.term(body, scope, bound);
+                            bound.pop();
+                            instance
+                        });
+                        let instances = instances.collect();
+                        join(if every { "and" } else { "or" }, instances)
+                    }
+                }
+            }
+        }
+    }
+
+    /// All tuples of elements of these sorts; none if the universe is arbitrary.
+    fn tuples(&self, sorts: &[&str]) -> Vec<Vec<String>> {
+        let Universe::Of(count) = self.universe else { return vec![] };
+        tuples(sorts.len(), count)
+            .into_iter()
+            .map(|tuple| tuple.iter().zip(sorts).map(|(index, sort)| format!("{sort}{index}")).collect())
+            .collect()
+    }
+
+    fn line(&mut self, line: &str) {
+        writeln!(self.text, "{line}").expect("a string takes everything");
+    }
+}
+
+/// All tuples of `length` numbers below `count`, in lexicographic order.
+pub(crate) fn tuples(length: usize, count: usize) -> Vec<Vec<usize>> {
+    (0..length).fold(vec![vec![]], |tuples, _| {
+        let longer = tuples.into_iter().flat_map(|tuple: Vec<usize>| {
+            (0..count).map(move |element| tuple.iter().copied().chain([element]).collect())
+        });
+        longer.collect()
+    })
+}
+
+/// Where fields and parameters of an expression are looked up.
+struct Scope<'a> {
+    state: &'a str,
+    call: &'a str,
+    parameters: &'a [Parameter],
+}
+
+const fn range(numeric: bool) -> &'static str {
+    if numeric { "Int" } else { "Bool" }
+}
+
+pub(crate) fn apply(function: &str, arguments: &[String]) -> String {
+    if arguments.is_empty() { function.into() } else { format!("({function} {})", arguments.join(" ")) }
+}
+
+pub(crate) fn join(connective: &str, mut parts: Vec<String>) -> String {
+    match parts.len() {
+        0 => (connective == "and").to_string(),
+        1 => parts.remove(0),
+        _ => format!("({connective} {})", parts.join(" ")),
+    }
+}
