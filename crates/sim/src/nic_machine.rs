@@ -177,6 +177,8 @@ pub struct NicMachine<N, H> {
     host_bus: Option<BusModel>,
     /// When the NIC can begin with the next work.
     free_at: Instant,
+    /// The NIC's own deadline, which only work changes.
+    nic_deadline: Option<Instant>,
     /// Frames for the NIC, and when they are within its reach.
     inbox: VecDeque<(Instant, Vec<u8>)>,
     inbox_bytes: u64,
@@ -198,7 +200,6 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
     /// A NIC and a host that know nothing of each other yet.
     pub fn new(nic: N, host: H, profile: &CostProfile) -> Self {
         Self {
-            nic,
             host,
             burst_frames: profile.burst_frames.value,
             inline_bytes: match profile.execution {
@@ -212,6 +213,8 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             wire_bus: profile.wire_bus.as_ref().map(BusModel::new),
             host_bus: profile.host_bus.as_ref().map(BusModel::new),
             free_at: Instant::ZERO,
+            nic_deadline: nic.next_deadline(),
+            nic,
             inbox: VecDeque::new(),
             inbox_bytes: 0,
             receive_drops: 0,
@@ -286,7 +289,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
     fn work_at(&self) -> Option<Instant> {
         let frame = self.inbox.front().map(|(at, _)| *at);
         let command = self.to_nic.front().map(|(at, _)| *at);
-        [frame, command, self.nic.next_deadline()].into_iter().flatten().min().map(|at| at.max(self.free_at))
+        [frame, command, self.nic_deadline].into_iter().flatten().min().map(|at| at.max(self.free_at))
     }
 
     /// Holds those of the frames that were just built which wait for verbs' accesses, until `until`.
@@ -348,6 +351,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         batch.work = self.nic.take_work();
         let charge = self.processor.charge(now, &batch);
         self.free_at = charge.free;
+        self.nic_deadline = self.nic.next_deadline();
         if charge.verbs_done > charge.done {
             self.hold(sent_before, charge.verbs_done);
         }
