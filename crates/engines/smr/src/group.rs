@@ -1,0 +1,577 @@
+//! One replica of one replicated log: its view of who leads, the permission that it grants, and what it applies.
+
+use std::collections::VecDeque;
+
+use weft_rdma::{AccessFlags, CompletionStatus};
+use weft_time::Instant;
+use weft_waist::{Effects, Memory, NodeId, NodeSet};
+
+use crate::counters::Counters;
+use crate::layout::{self, Layout};
+use crate::leader::{Follower, What};
+use crate::link::{Ended, Link, State, Wiring, tagged};
+use crate::machine::{Ports, StateMachine};
+use crate::message::{Control, Granted, Request};
+use crate::parameters::{Delivery, NODES_MAX, Parameters, PlantedBug};
+use crate::slot::{Join, Kind, Slot};
+
+/// The kind of call by which a WRITE into the log tells the follower's engine (RPC write-through).
+pub const CALL_LOG: u8 = 240;
+
+/// What a replica may do through its own end of a connection on which a peer makes requests.
+const READ: AccessFlags = AccessFlags::REMOTE_READ;
+const READ_AND_WRITE: AccessFlags = AccessFlags::REMOTE_READ.with(AccessFlags::REMOTE_WRITE);
+
+/// How much longer than its patience a replica stands back.
+const STANDING_BACK: u64 = 8;
+
+pub(crate) fn node(index: usize) -> NodeId {
+    NodeId::new(index).expect("a group has at most eight replicas")
+}
+
+/// What a replica is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// It grants its log to another one and applies what that one decides.
+    Follower,
+    /// It asks for permissions, and reads how far the others are.
+    Requesting,
+    /// It has the permissions of a majority and takes over what their logs hold, from `cursor` on.
+    Collecting {
+        /// The next entry.
+        cursor: u64,
+        /// Empty slots before it.
+        empty: u64,
+        /// Whose slots are still under way.
+        waiting: NodeSet,
+    },
+    /// It leads.
+    Leading,
+}
+
+/// Why a proposal is not taken. Nothing has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Another replica leads, if one is known.
+    NotLeader(Option<usize>),
+    /// As many entries are undecided as may be, or the ring is full: later.
+    Full,
+    /// It has no bytes, or more than an entry may have.
+    Length,
+}
+
+/// What is known of the requests of a peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Requests {
+    /// The number of the latest: each is granted once at most.
+    seen: u64,
+    /// It has not been granted yet.
+    pending: Option<Request>,
+    /// The connection that this replica's end was connected for.
+    connection: u64,
+}
+
+/// One replica of one replicated log. See the crate's documentation for the protocol.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Group {
+    pub(crate) parameters: Parameters,
+    pub(crate) number: u8,
+    pub(crate) layout: Layout,
+    pub(crate) wirings: [Option<Wiring>; NODES_MAX],
+    pub(crate) node: usize,
+    pub(crate) incarnation: u32,
+    started: bool,
+    takes_part: bool,
+    /// The peers that are alive, and those of them that could lead.
+    pub(crate) alive: NodeSet,
+    candidates: NodeSet,
+    /// Of each peer, the latest life that was heard of.
+    pub(crate) incarnations: [u32; NODES_MAX],
+    pub(crate) links: Vec<Link<What>>,
+    requests: [Requests; NODES_MAX],
+    /// Who may write to this replica's log beside itself.
+    holder: Option<usize>,
+
+    pub(crate) role: Role,
+    pub(crate) followers: Vec<Follower>,
+    /// That of this replica's leadership.
+    pub(crate) proposal: u64,
+    /// The next entry of a leader.
+    pub(crate) tail: u64,
+    /// The first entry of this leadership.
+    pub(crate) first: u64,
+    /// So many entries are known to be decided.
+    pub(crate) decided: u64,
+    pub(crate) applied: u64,
+    /// The next slot to look into for what the leader knows to be decided.
+    seen: u64,
+    /// Proposals of this leadership that are not applied: index and ticket.
+    pub(crate) tickets: VecDeque<(u64, u64)>,
+    /// Whose snapshot lies in the snapshot area.
+    pub(crate) snapshot_for: Option<usize>,
+    /// By peer: the incarnation whose return is proposed, and that whose return is decided.
+    pub(crate) joining: [u32; NODES_MAX],
+    pub(crate) joined: [u32; NODES_MAX],
+
+    /// This replica lacks entries below this that are in no log any more.
+    pub(crate) behind: u64,
+    stands_back_until: Instant,
+    /// When it last decided something, or had nothing to decide.
+    pub(crate) progress_at: Instant,
+    /// Too many replicas have lost their memory.
+    pub(crate) halted: bool,
+    pub(crate) counters: Counters,
+}
+
+impl Group {
+    /// A replica of group `number`, 0 to 5, that takes part in nothing yet. Its memory begins at `memory_base`, a multiple
+    /// of 64, of the engine's.
+    ///
+    /// # Panics
+    /// If the parameters are out of range; see [`Parameters::check`].
+    pub fn new(parameters: &Parameters, number: u8, memory_base: usize) -> Self {
+        if let Err(error) = parameters.check() {
+            panic!("{error}");
+        }
+        assert!(number < crate::pulse::GROUPS_MAX as u8, "an engine has at most six groups");
+        let links = (0..parameters.nodes).map(|_| Link::new(parameters.posts_max())).collect();
+        Self {
+            number,
+            layout: Layout::new(parameters, memory_base),
+            wirings: [None; NODES_MAX],
+            node: 0,
+            incarnation: 0,
+            started: false,
+            takes_part: false,
+            alive: NodeSet::EMPTY,
+            candidates: NodeSet::EMPTY,
+            incarnations: [0; NODES_MAX],
+            links,
+            requests: [Requests::default(); NODES_MAX],
+            holder: None,
+            role: Role::Follower,
+            followers: vec![Follower::default(); parameters.nodes],
+            proposal: 0,
+            tail: 0,
+            first: 0,
+            decided: 0,
+            applied: 0,
+            seen: 0,
+            tickets: VecDeque::with_capacity(parameters.slots as usize),
+            snapshot_for: None,
+            joining: [0; NODES_MAX],
+            joined: [0; NODES_MAX],
+            behind: 0,
+            stands_back_until: Instant::ZERO,
+            progress_at: Instant::ZERO,
+            halted: false,
+            counters: Counters::default(),
+            parameters: parameters.clone(),
+        }
+    }
+
+    /// Bytes of memory that a group takes, a multiple of 64.
+    pub fn memory_bytes(parameters: &Parameters) -> usize {
+        Layout::new(parameters, 0).bytes()
+    }
+
+    /// How the replica reaches a peer. All must be known before it starts.
+    pub fn wire(&mut self, peer: usize, wiring: Wiring) {
+        self.wirings[peer] = Some(wiring);
+    }
+
+    /// Whether the replica reaches all its peers.
+    pub fn is_wired(&self, node: usize) -> bool {
+        (0..self.parameters.nodes).all(|peer| peer == node || self.wirings[peer].is_some())
+    }
+
+    /// Node `node` takes part. Its memory is zero. `incarnation` grows with each of its lives and is the same for all founders. A
+    /// founder has an empty log; any other has lost its memory, and takes no part in decisions before a leader has brought it
+    /// up to date.
+    ///
+    /// # Panics
+    /// If the node is none of the group, is not wired, or the incarnation is 0.
+    pub fn start(&mut self, node: usize, incarnation: u32, founding: bool, ports: &mut Ports<'_>) {
+        assert!(incarnation > 0 && node < self.parameters.nodes && self.is_wired(node));
+        (self.node, self.incarnation, self.started) = (node, incarnation, true);
+        self.links.iter_mut().for_each(|link| link.start(incarnation));
+        self.layout.set(ports.memory, layout::INCARNATION, incarnation.into());
+        if founding || self.parameters.planted(PlantedBug::AmnesiacCounts) {
+            self.layout.set(ports.memory, layout::MEMBER, incarnation.into());
+        }
+        if founding {
+            self.alive = NodeSet::first(self.parameters.nodes).without(crate::group::node(node));
+            self.candidates = self.alive;
+            self.incarnations = [incarnation; NODES_MAX];
+        }
+        self.elect(ports);
+    }
+
+    // What it is like.
+
+    /// Whether it leads.
+    pub fn is_leading(&self) -> bool {
+        self.role == Role::Leading
+    }
+
+    /// What it is doing.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Whether it takes part in decisions: it has not lost its memory, or was brought up to date since.
+    pub fn is_member(&self, memory: &Memory) -> bool {
+        self.started && self.layout.get(memory, layout::MEMBER) == u64::from(self.incarnation)
+    }
+
+    /// The same, as it knew when it handled the last event.
+    pub fn takes_part(&self) -> bool {
+        self.takes_part
+    }
+
+    /// Entries that it knows to be decided.
+    pub fn decided(&self) -> u64 {
+        self.decided
+    }
+
+    /// Entries that it has applied.
+    pub fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    /// So many replicas have lost their memory that those left are no majority: nothing will ever be decided again.
+    pub fn is_halted(&self) -> bool {
+        self.halted
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Whether it could lead: it has its memory, lacks nothing that is in no log any more, and has not tried in vain lately.
+    pub fn could_lead(&self, now: Instant, memory: &Memory) -> bool {
+        self.is_member(memory) && self.applied >= self.behind && now >= self.stands_back_until
+    }
+
+    /// Who leads, as this replica sees it: the lowest of those that are alive and could.
+    pub fn leader(&self, now: Instant, memory: &Memory) -> Option<usize> {
+        let own =
+            if self.could_lead(now, memory) { NodeSet::EMPTY.with(node(self.node)) } else { NodeSet::EMPTY };
+        self.candidates.union(own).nth(0).map(NodeId::index)
+    }
+
+    pub(crate) fn peers(&self) -> impl Iterator<Item = usize> + use<> {
+        let own = self.node;
+        (0..self.parameters.nodes).filter(move |&peer| peer != own)
+    }
+
+    pub(crate) fn wiring(&self, peer: usize) -> &Wiring {
+        self.wirings[peer].as_ref().expect("a started group is wired")
+    }
+
+    /// The entry in this replica's own log, if it is whole.
+    pub fn entry<'m>(&self, memory: &'m Memory, index: u64) -> Option<&'m [u8]> {
+        let slot = self.layout.entry(memory, index)?;
+        (slot.kind == Kind::Call && index < self.decided).then_some(slot.entry)
+    }
+
+    // Who leads.
+
+    /// Which peers are alive, or which of these could lead, has changed.
+    pub fn view(&mut self, alive: NodeSet, candidates: NodeSet, ports: &mut Ports<'_>) {
+        let peers = NodeSet::first(self.parameters.nodes).without(node(self.node));
+        self.alive = alive.intersection(peers);
+        self.candidates = candidates.intersection(self.alive);
+        if self.started {
+            self.elect(ports);
+        }
+    }
+
+    /// How far a peer has applied the log, as it says beside its heartbeat.
+    pub fn head(&mut self, peer: usize, incarnation: u32, applied: u64) {
+        if let Some(follower) = self.followers.get_mut(peer) {
+            follower.head(incarnation, applied);
+        }
+    }
+
+    pub(crate) fn elect(&mut self, ports: &mut Ports<'_>) {
+        self.takes_part = self.is_member(ports.memory);
+        let leader = self.leader(ports.now, ports.memory);
+        if leader == Some(self.node) {
+            if self.role == Role::Follower {
+                self.progress_at = ports.now;
+                self.campaign(ports);
+            }
+            return;
+        }
+        if self.role != Role::Follower {
+            self.retire(ports);
+            self.role = Role::Follower;
+        }
+        if let Some(leader) = leader {
+            self.grant(leader, ports);
+        }
+    }
+
+    /// Asks for permissions, beginning with its own: nobody else may write to this log.
+    pub(crate) fn campaign(&mut self, ports: &mut Ports<'_>) {
+        self.retire(ports);
+        self.learn(ports);
+        self.apply(ports);
+        self.revoke(ports.effects);
+        self.role = Role::Requesting;
+        self.counters.campaigns += 1;
+        for peer in self.peers() {
+            self.ask(peer, ports);
+        }
+        self.consider(ports);
+    }
+
+    /// Stops leading, or trying to.
+    fn retire(&mut self, ports: &mut Ports<'_>) {
+        for peer in self.peers() {
+            let wiring = self.wirings[peer].as_ref().expect("a started group is wired");
+            self.links[peer].release(wiring, ports.effects);
+            self.followers[peer] = Follower::default();
+        }
+        self.snapshot_for = None;
+        (self.joining, self.joined) = ([0; NODES_MAX], [0; NODES_MAX]);
+        self.seen = self.applied;
+        while let Some((_, ticket)) = self.tickets.pop_front() {
+            self.counters.abandoned += 1;
+            ports.machine.abandoned(ticket, ports.effects);
+        }
+    }
+
+    pub(crate) fn ask(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        let wiring = self.wirings[peer].as_ref().expect("a started group is wired");
+        let request = self.links[peer].ask(ports.now, self.number, wiring, ports.effects);
+        send(peer, &Control::Request(request), ports.effects);
+    }
+
+    // Permissions.
+
+    /// A peer says something.
+    pub fn deliver(&mut self, from: usize, message: &Control, ports: &mut Ports<'_>) {
+        if !self.started || from >= self.parameters.nodes || from == self.node {
+            return;
+        }
+        match message {
+            Control::Request(request) => self.requested(from, *request, ports),
+            Control::Granted(granted) => self.granted(from, granted, ports),
+        }
+    }
+
+    fn requested(&mut self, from: usize, request: Request, ports: &mut Ports<'_>) {
+        let requests = &mut self.requests[from];
+        if request.number <= requests.seen {
+            self.counters.stale_requests += 1;
+            return;
+        }
+        (requests.seen, requests.pending) = (request.number, Some(request));
+        self.heard_of(from, (request.number >> 32) as u32, ports);
+        self.elect(ports);
+    }
+
+    /// Grants the log to the replica that leads, if it has asked, and to nobody else.
+    fn grant(&mut self, leader: usize, ports: &mut Ports<'_>) {
+        let Some(request) = self.requests[leader].pending.take() else { return };
+        assert_eq!(self.role, Role::Follower, "who leads grants its log to nobody");
+        if self.holder != Some(leader) {
+            self.revoke(ports.effects);
+        }
+        let respond = self.wiring(leader).respond;
+        if self.requests[leader].connection != request.connection {
+            self.requests[leader].connection = request.connection;
+            ports.effects.connect(respond, 0, request.psn);
+        }
+        ports.effects.access(respond, READ_AND_WRITE);
+        self.holder = Some(leader);
+        self.counters.granted += 1;
+        let granted = Granted { group: self.number, number: request.number, incarnation: self.incarnation };
+        send(leader, &Control::Granted(granted), ports.effects);
+    }
+
+    fn revoke(&mut self, effects: &mut Effects) {
+        if let Some(holder) = self.holder.take() {
+            self.counters.revoked += 1;
+            if !self.parameters.planted(PlantedBug::GrantWithoutRevoke) {
+                effects.access(self.wiring(holder).respond, READ);
+            }
+        }
+    }
+
+    fn granted(&mut self, from: usize, granted: &Granted, ports: &mut Ports<'_>) {
+        self.heard_of(from, granted.incarnation, ports);
+        if granted.incarnation == self.incarnations[from] && self.links[from].granted(granted.number) {
+            self.read_lines(from, ports);
+        } else {
+            self.counters.stale_grants += 1;
+        }
+    }
+
+    /// A peer lives its `incarnation`-th life: what was between its former one and this replica is over.
+    pub(crate) fn heard_of(&mut self, peer: usize, incarnation: u32, ports: &mut Ports<'_>) {
+        let former = self.incarnations[peer];
+        self.incarnations[peer] = former.max(incarnation);
+        if former != 0 && former < incarnation {
+            self.lose(peer, ports);
+        }
+    }
+
+    // Applying.
+
+    /// The replica looks at its log: what is decided there, and what has come for it.
+    pub fn poll(&mut self, ports: &mut Ports<'_>) {
+        if !self.started {
+            return;
+        }
+        if self.role == Role::Follower {
+            if self.parameters.delivery == Delivery::Polling {
+                ports.memory.read(self.layout.line(0), layout::LINES);
+            }
+            self.learn(ports);
+        }
+        self.apply(ports);
+        self.elect(ports);
+    }
+
+    /// Takes over a copy of the state that a leader has put there, and learns from the leader's line and from the slots how
+    /// many entries are decided. Whoever writes one of these numbers to a log has written all those entries to it before.
+    fn learn(&mut self, ports: &mut Ports<'_>) {
+        let next = self.layout.get(ports.memory, layout::SNAPSHOT);
+        if next > self.applied {
+            let bytes = self.layout.get(ports.memory, layout::SNAPSHOT + 8) as usize;
+            assert!(bytes <= self.layout.snapshot_bytes, "a leader sends no more than there is room for");
+            let area = self.layout.snapshot_area();
+            let copy = &ports.memory.image()[area..area + bytes];
+            ports.machine.restore(next, copy, ports.effects);
+            self.counters.snapshots_taken += 1;
+            self.applied = next;
+            self.decided = self.decided.max(next);
+            self.layout.set(ports.memory, layout::APPLIED, next);
+        }
+        self.decided = self.decided.max(self.layout.get(ports.memory, layout::DECIDED));
+        self.seen = self.seen.max(self.applied);
+        while let Some(slot) = self.read(self.seen, ports.memory) {
+            let decided = slot.decided;
+            self.seen += 1;
+            self.decided = self.decided.max(decided);
+            if self.parameters.planted(PlantedBug::ApplyUndecided) {
+                self.decided = self.decided.max(self.seen);
+            }
+        }
+    }
+
+    /// The slot of an entry, if it is whole. A follower that polls goes to memory for it.
+    fn read<'m>(&self, index: u64, memory: &'m mut Memory) -> Option<Slot<'m>> {
+        match self.parameters.delivery {
+            Delivery::Polling => {
+                Slot::parse(memory.read(self.layout.slot(index), self.parameters.slot_bytes), index)
+            }
+            Delivery::WriteThrough => self.layout.entry(memory, index),
+        }
+    }
+
+    /// Applies what is decided, in order.
+    pub(crate) fn apply(&mut self, ports: &mut Ports<'_>) {
+        let before = self.applied;
+        while self.applied < self.decided {
+            let index = self.applied;
+            let Some(slot) = self.layout.entry(ports.memory, index) else { break };
+            match slot.kind {
+                Kind::Call => {
+                    let ticket =
+                        self.tickets.front().filter(|(at, _)| *at == index).map(|(_, ticket)| *ticket);
+                    if !ports.machine.apply(index, slot.entry, ticket, ports.effects) {
+                        break;
+                    }
+                    if ticket.is_some() {
+                        self.tickets.pop_front();
+                    }
+                }
+                Kind::Join => {
+                    let join = Join::parse(slot.entry).filter(|join| join.node < NODES_MAX);
+                    if let Some(join) = join
+                        && self.role == Role::Leading
+                        && index >= self.first
+                    {
+                        self.joined[join.node] = join.incarnation;
+                    }
+                }
+                Kind::Nothing => {}
+            }
+            self.applied += 1;
+        }
+        if self.applied > before {
+            self.counters.applied += self.applied - before;
+            self.layout.set(ports.memory, layout::APPLIED, self.applied);
+        }
+    }
+
+    // Time and completions.
+
+    /// Something that was posted has ended. Tags of other groups are left alone.
+    pub fn done(&mut self, tag: u64, status: CompletionStatus, ports: &mut Ports<'_>) {
+        let (group, peer) = tagged(tag);
+        if group != self.number || peer >= self.links.len() {
+            return;
+        }
+        match self.links[peer].done(tag, status) {
+            Ended::Done(what) => self.carried_out(peer, what, ports),
+            Ended::Failed => {
+                self.counters.failures += 1;
+                self.lose(peer, ports);
+            }
+            Ended::Stale => {}
+        }
+    }
+
+    /// Time passes: what was not answered is asked again.
+    pub fn tick(&mut self, ports: &mut Ports<'_>) {
+        if !self.started {
+            return;
+        }
+        self.elect(ports);
+        if self.role == Role::Follower {
+            return;
+        }
+        if self.role == Role::Leading && self.tail == self.decided {
+            self.progress_at = ports.now;
+        }
+        if ports.now >= self.progress_at + self.parameters.patience {
+            self.counters.stood_back += 1;
+            self.stands_back_until = ports.now + self.parameters.patience * STANDING_BACK;
+            self.elect(ports);
+            return;
+        }
+        for peer in self.peers() {
+            let link = &self.links[peer];
+            if link.state != State::Up && ports.now >= link.asked_at + self.parameters.retry {
+                self.ask(peer, ports);
+            }
+        }
+        if self.role == Role::Leading {
+            self.settle(ports);
+            self.recycle(ports);
+        }
+    }
+}
+
+pub(crate) fn send(to: usize, message: &Control, effects: &mut Effects) {
+    let mut bytes = [0; 24];
+    effects.send(NodeSet::EMPTY.with(node(to)), message.kind(), &[message.encode(&mut bytes)]);
+}
+
+impl<'a> Ports<'a> {
+    /// What the embedder's engine may touch at the moment.
+    pub fn new(
+        now: Instant,
+        effects: &'a mut Effects,
+        memory: &'a mut Memory,
+        machine: &'a mut dyn StateMachine,
+    ) -> Self {
+        Self { now, effects, memory, machine }
+    }
+}

@@ -1,0 +1,673 @@
+//! Leading: taking over what the logs of a majority hold, and replicating.
+
+use weft_waist::NodeSet;
+
+use crate::group::{CALL_LOG, Group, Refusal, Role, node};
+use crate::layout::{self, put};
+use crate::link::{State, Transfer, tag};
+use crate::machine::Ports;
+use crate::parameters::{Delivery, PlantedBug, SLOT_BYTES_MAX};
+use crate::slot::{Join, Kind, Slot};
+
+/// What a work request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum What {
+    /// READ of a follower's lines.
+    Lines,
+    /// READ of its slots, before this replica leads.
+    Collect,
+    /// READ of its slots, to compare them with the leader's.
+    Compare,
+    /// WRITE of a slot; with it the follower has all before this entry.
+    Slot(u64),
+    /// WRITE of the number of decided entries.
+    Decided,
+    /// WRITE of how far the log is zeroed.
+    Zeroed,
+    /// WRITE of the end of a snapshot.
+    Snapshot,
+    /// WRITE by which a replica that has lost its memory takes part again.
+    Member,
+    /// WRITE after which nothing is waiting.
+    Other,
+}
+
+/// How far a leader is with a follower.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Stage {
+    /// It has not granted its log.
+    #[default]
+    Absent,
+    /// It has; its lines are under way.
+    Reading,
+    /// They are known.
+    Known,
+    /// A copy of the state is under way.
+    Snapshot,
+    /// It is brought up to date.
+    Syncing,
+    /// It is sent what is new.
+    InStep,
+}
+
+/// What a leader knows of a follower.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Follower {
+    stage: Stage,
+    incarnation: u32,
+    member: bool,
+    /// Of its lines.
+    proposal: u64,
+    decided: u64,
+    zeroed: u64,
+    applied: u64,
+    /// It was told this leader's proposal.
+    promised: bool,
+    /// Slots from `cursor` to `end` are to be compared, those from `zero_cursor` to `zero_end` to be zeroed.
+    cursor: u64,
+    end: u64,
+    zero_cursor: u64,
+    zero_end: u64,
+    comparing: bool,
+    /// The next entry to write, and all before which it has.
+    next: u64,
+    acked: u64,
+    /// The number of decided entries that it was told last, and whether that is under way.
+    told: u64,
+    telling: bool,
+    /// How far the log is zeroed is under way.
+    freeing: bool,
+}
+
+impl Follower {
+    pub fn head(&mut self, incarnation: u32, applied: u64) {
+        if self.stage >= Stage::Known && self.incarnation == incarnation {
+            self.applied = self.applied.max(applied);
+        }
+    }
+}
+
+impl Group {
+    /// Proposes an entry. It is decided when it is applied with its ticket.
+    ///
+    /// # Errors
+    /// Why it is not taken.
+    pub fn propose(&mut self, ticket: u64, entry: &[u8], ports: &mut Ports<'_>) -> Result<u64, Refusal> {
+        if self.role != Role::Leading {
+            return Err(Refusal::NotLeader(self.leader(ports.now, ports.memory)));
+        }
+        if !(1..=self.parameters.entry_bytes()).contains(&entry.len()) {
+            return Err(Refusal::Length);
+        }
+        if !self.has_room(ports) {
+            return Err(Refusal::Full);
+        }
+        self.counters.proposed += 1;
+        self.tickets.push_back((self.tail, ticket));
+        let index = self.tail;
+        self.append(Kind::Call, entry, ports);
+        Ok(index)
+    }
+
+    fn has_room(&self, ports: &Ports<'_>) -> bool {
+        let window = self.parameters.window;
+        self.tail - self.decided < window && self.tail + window < self.zeroed(ports) + self.parameters.slots
+    }
+
+    fn zeroed(&self, ports: &Ports<'_>) -> u64 {
+        self.layout.get(ports.memory, layout::ZEROED)
+    }
+
+    /// Writes the next slot of this replica's log, and lets it go to the others.
+    fn append(&mut self, kind: Kind, entry: &[u8], ports: &mut Ports<'_>) {
+        self.write_own(self.tail, kind, entry, ports);
+        self.tail += 1;
+        for peer in self.peers() {
+            self.pump(peer, ports);
+        }
+        self.decide(ports);
+    }
+
+    fn write_own(&self, index: u64, kind: Kind, entry: &[u8], ports: &mut Ports<'_>) {
+        let slot = Slot { index, proposal: self.proposal, decided: self.decided, kind, entry };
+        let mut bytes = [0; SLOT_BYTES_MAX];
+        let bytes = &mut bytes[..self.parameters.slot_bytes];
+        slot.write(bytes);
+        ports.memory.write(self.layout.slot(index), bytes);
+    }
+
+    // Taking over.
+
+    /// The followers whose lines are known and that take part in decisions.
+    fn known_members(&self) -> NodeSet {
+        let known = |&peer: &usize| {
+            let follower = &self.followers[peer];
+            follower.stage >= Stage::Known && follower.member
+        };
+        self.peers().filter(known).map(node).collect()
+    }
+
+    pub(crate) fn read_lines(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        self.followers[peer] = Follower { stage: Stage::Reading, ..Follower::default() };
+        let from = self.layout.line(0);
+        let transfer = Transfer::Read { from, to: self.layout.inbox_lines(peer), bytes: layout::LINES };
+        self.post(peer, What::Lines, transfer, ports);
+    }
+
+    /// A follower's lines have come.
+    fn know(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        let at = self.layout.inbox_lines(peer);
+        let lines = &ports.memory.image()[at..at + layout::LINES];
+        let word = |field| crate::slot::word(lines, field);
+        let incarnation = word(layout::INCARNATION) as u32;
+        self.followers[peer] = Follower {
+            stage: Stage::Known,
+            incarnation,
+            member: word(layout::MEMBER) == u64::from(incarnation),
+            proposal: word(layout::PROPOSAL),
+            decided: word(layout::DECIDED).max(word(layout::APPLIED)),
+            zeroed: word(layout::ZEROED),
+            applied: word(layout::APPLIED),
+            ..Follower::default()
+        };
+        self.heard_of(peer, incarnation, ports);
+        match self.role {
+            Role::Requesting => self.consider(ports),
+            Role::Leading => self.settle(ports),
+            Role::Follower | Role::Collecting { .. } => {}
+        }
+    }
+
+    /// With a majority of those that have not lost their memory, the candidate takes over.
+    pub(crate) fn consider(&mut self, ports: &mut Ports<'_>) {
+        let confirmed = self.known_members();
+        let forgotten = self.peers().filter(|&peer| {
+            let follower = &self.followers[peer];
+            follower.stage >= Stage::Known && !follower.member
+        });
+        self.halted = self.parameters.nodes - forgotten.count() < self.parameters.majority();
+        if confirmed.len() + 1 < self.parameters.majority() {
+            return;
+        }
+        let members = || confirmed.iter().map(|peer| &self.followers[peer.index()]);
+        let zeroed = members().map(|member| member.zeroed).max().unwrap_or(0);
+        if zeroed > self.applied {
+            self.stand_behind(zeroed, ports);
+            return;
+        }
+        let own = self.layout.get(ports.memory, layout::PROPOSAL).max(self.proposal);
+        let highest = members().map(|member| member.proposal).max().unwrap_or(0).max(own);
+        // Of no other replica: the lower three bits say whose it is.
+        self.proposal = (highest >> 3).wrapping_add(1) << 3 | self.node as u64;
+        self.layout.set(ports.memory, layout::PROPOSAL, self.proposal);
+        self.first = members().map(|member| member.decided).max().unwrap_or(0).max(self.decided);
+        self.tail = self.first;
+        self.zero_own(zeroed, ports);
+        self.collect(self.decided, 0, confirmed, ports);
+    }
+
+    /// Entries before `behind` that this replica lacks are in no log any more: one that has applied them must lead.
+    fn stand_behind(&mut self, behind: u64, ports: &mut Ports<'_>) {
+        self.behind = behind;
+        self.counters.behind += 1;
+        self.elect(ports);
+    }
+
+    /// This replica's slots of entries before `zeroed` become free.
+    fn zero_own(&mut self, zeroed: u64, ports: &mut Ports<'_>) {
+        let before = self.zeroed(ports);
+        if zeroed <= before {
+            return;
+        }
+        if !self.parameters.planted(PlantedBug::SlotNotZeroed) {
+            for index in before..zeroed.min(before + self.parameters.slots) {
+                let zeros = [0; SLOT_BYTES_MAX];
+                ports.memory.write(self.layout.slot(index), &zeros[..self.parameters.slot_bytes]);
+            }
+        }
+        self.layout.set(ports.memory, layout::ZEROED, zeroed);
+    }
+
+    /// Asks the confirmed followers for their slots from `cursor` on. With the first of them they promise to take no lower
+    /// proposal: it is written before.
+    fn collect(&mut self, cursor: u64, empty: u64, confirmed: NodeSet, ports: &mut Ports<'_>) {
+        self.role = Role::Collecting { cursor, empty, waiting: confirmed };
+        for peer in confirmed.iter().map(|peer| peer.index()) {
+            self.promise(peer, ports);
+            self.read_slots(peer, What::Collect, cursor, self.parameters.window, ports);
+        }
+        if confirmed.is_empty() {
+            self.adopt(ports);
+        }
+    }
+
+    fn promise(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        if !std::mem::replace(&mut self.followers[peer].promised, true) {
+            self.write_line(peer, layout::PROPOSAL, What::Other, ports);
+        }
+    }
+
+    /// All that a majority's logs hold of some slots is here: of decided entries they hold the same, of others that of the
+    /// highest proposal may be decided.
+    fn adopt(&mut self, ports: &mut Ports<'_>) {
+        let Role::Collecting { cursor, mut empty, .. } = self.role else { unreachable!("it collects") };
+        let confirmed = self.confirmed();
+        let slots = self.layout.piece(cursor, self.parameters.window);
+        for place in 0..slots {
+            let index = cursor + place;
+            let own = self.layout.entry(ports.memory, index).map(|slot| (slot.proposal, self.node));
+            let found = confirmed.iter().filter_map(|peer| {
+                let peer = peer.index();
+                let slot = Slot::parse(self.layout.inbox(ports.memory, peer, place), index)?;
+                // What stands before the decided length of its log is decided.
+                let decided = index < self.followers[peer].decided;
+                Some((if decided { u64::MAX } else { slot.proposal }, peer))
+            });
+            let best = if self.parameters.planted(PlantedBug::HighestProposalIgnored) {
+                own.into_iter().chain(found).next()
+            } else {
+                own.into_iter().chain(found).max_by_key(|(proposal, _)| *proposal)
+            };
+            let Some((_, holder)) = best else {
+                if index < self.first {
+                    // It is decided, and only copies of the state have it.
+                    self.stand_behind(index + 1, ports);
+                    return;
+                }
+                empty += 1;
+                continue;
+            };
+            self.take_over(index, place, holder, ports);
+            (self.tail, empty) = (self.tail.max(index + 1), 0);
+        }
+        let next = cursor + slots;
+        // A leader has at most a window of undecided entries: behind so many empty slots there is nothing.
+        if next < self.first || empty < self.parameters.window {
+            self.collect(next, empty, confirmed, ports);
+        } else {
+            self.lead(ports);
+        }
+    }
+
+    /// Copies an entry into this replica's log, under its own proposal.
+    fn take_over(&mut self, index: u64, place: u64, holder: usize, ports: &mut Ports<'_>) {
+        let from = match holder == self.node {
+            true => self.layout.slot(index),
+            false => self.layout.inbox_slots(holder, place),
+        };
+        let slot_bytes = self.parameters.slot_bytes;
+        let found = Slot::parse(&ports.memory.image()[from..from + slot_bytes], index);
+        let slot =
+            Slot { proposal: self.proposal, decided: self.decided, ..found.expect("it was just read") };
+        let mut bytes = [0; SLOT_BYTES_MAX];
+        slot.write(&mut bytes[..slot_bytes]);
+        ports.memory.write(self.layout.slot(index), &bytes[..slot_bytes]);
+        self.counters.adopted += u64::from(index >= self.first);
+    }
+
+    /// The candidate leads: what it has taken over it accepts, and has the others accept.
+    fn lead(&mut self, ports: &mut Ports<'_>) {
+        self.role = Role::Leading;
+        self.counters.leaderships += 1;
+        self.progress_at = ports.now;
+        for index in self.first..self.tail {
+            if self.layout.entry(ports.memory, index).is_none() {
+                self.counters.holes += 1;
+                self.write_own(index, Kind::Nothing, &[], ports);
+            }
+        }
+        self.decided = self.first;
+        self.layout.set(ports.memory, layout::DECIDED, self.decided);
+        self.apply(ports);
+        self.settle(ports);
+        self.decide(ports);
+    }
+
+    /// Those whose permission this replica has, of the members.
+    fn confirmed(&self) -> NodeSet {
+        self.peers()
+            .filter(|&peer| self.followers[peer].promised && self.followers[peer].member)
+            .map(node)
+            .collect()
+    }
+
+    /// A peer's permission is lost, or the connection to it.
+    pub(crate) fn lose(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        self.links[peer].fail();
+        let lost = std::mem::take(&mut self.followers[peer]);
+        if self.snapshot_for == Some(peer) {
+            self.snapshot_for = None;
+        }
+        self.joining[peer] = 0;
+        self.joined[peer] = 0;
+        match self.role {
+            Role::Collecting { cursor, empty, waiting } if lost.promised => {
+                let waiting = waiting.without(node(peer));
+                self.role = Role::Collecting { cursor, empty, waiting };
+                if self.confirmed().len() + 1 < self.parameters.majority() {
+                    self.campaign(ports);
+                } else if waiting.is_empty() {
+                    self.adopt(ports);
+                }
+            }
+            Role::Leading if lost.member && self.known_members().len() + 1 < self.parameters.majority() => {
+                self.campaign(ports);
+            }
+            _ => {}
+        }
+    }
+
+    // Replicating.
+
+    /// Begins to bring up to date all followers whose lines are known.
+    pub(crate) fn settle(&mut self, ports: &mut Ports<'_>) {
+        for peer in self.peers() {
+            if self.role == Role::Leading && self.followers[peer].stage == Stage::Known {
+                self.begin_sync(peer, ports);
+            }
+        }
+    }
+
+    fn begin_sync(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        let follower = self.followers[peer];
+        if follower.proposal > self.proposal {
+            // Somebody has tried to lead since, and this follower has promised it to take nothing lower.
+            self.proposal = follower.proposal;
+            self.campaign(ports);
+            return;
+        }
+        if !follower.member && self.joined[peer] != follower.incarnation {
+            // What it may have accepted in a former life is in this log for certain once an entry is decided without it that
+            // was proposed since.
+            if self.joining[peer] != follower.incarnation && self.has_room(ports) {
+                self.joining[peer] = follower.incarnation;
+                let join = Join { node: peer, incarnation: follower.incarnation };
+                self.append(Kind::Join, &join.encode(), ports);
+            }
+            return;
+        }
+        assert!(follower.decided <= self.tail, "who leads has all that is decided");
+        // A log that began with a copy of the state may lack entries that are not recycled yet.
+        let is_here = |index| self.layout.entry(ports.memory, index).is_some();
+        if follower.applied >= self.zeroed(ports) && (follower.decided..self.tail).all(is_here) {
+            self.promise(peer, ports);
+            self.begin_comparing(peer, ports);
+        } else if self.snapshot_for.is_none() {
+            self.promise(peer, ports);
+            self.send_snapshot(peer, ports);
+        }
+    }
+
+    /// Sends the state before the next entry to apply. While it is under way what is there is not to be used.
+    fn send_snapshot(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        self.counters.snapshots_sent += 1;
+        self.snapshot_for = Some(peer);
+        let follower = &mut self.followers[peer];
+        follower.stage = Stage::Snapshot;
+        (follower.decided, follower.applied) = (self.applied, self.applied);
+        let (area, room) = (self.layout.snapshot_area(), self.layout.snapshot_bytes);
+        self.layout.set(ports.memory, layout::SNAPSHOT, 0);
+        let bytes = ports.machine.snapshot(self.applied, &mut ports.memory.image_mut()[area..area + room]);
+        assert!(bytes <= room, "the state is no larger than its copy may be");
+        ports.memory.read(area, bytes);
+        let outbox = self.layout.outbox(peer, layout::OUTBOX_SNAPSHOT);
+        put(ports.memory, outbox, self.applied);
+        put(ports.memory, outbox + 8, bytes as u64);
+        let to = self.layout.line(layout::SNAPSHOT);
+        let nothing = Transfer::Write { from: self.layout.zeros(), to, bytes: 8, call: None };
+        self.post(peer, What::Other, nothing, ports);
+        if bytes > 0 {
+            self.post(peer, What::Other, Transfer::Write { from: area, to: area, bytes, call: None }, ports);
+        }
+        self.post(peer, What::Snapshot, Transfer::Write { from: outbox, to, bytes: 16, call: None }, ports);
+    }
+
+    /// The follower has the state before the first slot. What it holds of the entries since is compared with this log; what
+    /// it holds beyond is undecided or of a former lap, and makes room.
+    fn begin_comparing(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        let (zeroed, tail) = (self.zeroed(ports), self.tail);
+        let follower = &mut self.followers[peer];
+        let whole = follower.zeroed != zeroed;
+        // Leaders have at most a window of undecided entries, so that there is nothing behind that.
+        let zero_end = if whole { zeroed + self.parameters.slots } else { tail + self.parameters.window };
+        follower.stage = Stage::Syncing;
+        (follower.cursor, follower.end) = (follower.decided, tail);
+        (follower.zero_cursor, follower.zero_end) = (tail, zero_end.min(zeroed + self.parameters.slots));
+        if whole {
+            self.write_zeroed(peer, ports);
+        }
+        self.sync(peer, ports);
+    }
+
+    fn sync(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        while self.links[peer].outstanding() < 4 {
+            let follower = self.followers[peer];
+            if follower.zero_cursor < follower.zero_end {
+                let from = follower.zero_cursor;
+                let slots = follower.zero_end - from;
+                let slots = self.layout.piece(from, slots.min(self.parameters.window));
+                self.followers[peer].zero_cursor += slots;
+                self.zero(peer, from, slots, ports);
+            } else if follower.comparing {
+                return;
+            } else if follower.cursor < follower.end {
+                self.followers[peer].comparing = true;
+                self.read_slots(peer, What::Compare, follower.cursor, follower.end - follower.cursor, ports);
+            } else {
+                self.counters.synced += 1;
+                let follower = &mut self.followers[peer];
+                (follower.stage, follower.next) = (Stage::InStep, follower.end);
+                if !follower.member {
+                    let from = self.layout.outbox(peer, layout::OUTBOX_MEMBER);
+                    put(ports.memory, from, follower.incarnation.into());
+                    let to = self.layout.line(layout::MEMBER);
+                    let transfer = Transfer::Write { from, to, bytes: 8, call: self.call() };
+                    self.post(peer, What::Member, transfer, ports);
+                }
+                self.pump(peer, ports);
+                return;
+            }
+        }
+    }
+
+    /// Some of a follower's slots have come. One that holds the leader's entry, perhaps by an older proposal, is written
+    /// over in place: it never stops holding it. Any other holds nothing that is decided, and is zeroed first.
+    fn compare(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        let Follower { cursor, end, .. } = self.followers[peer];
+        let slots = self.layout.piece(cursor, (end - cursor).min(self.parameters.window));
+        for place in 0..slots {
+            let index = cursor + place;
+            let own = self.layout.entry(ports.memory, index).expect("a leader's log has no holes");
+            let theirs = self.layout.inbox(ports.memory, peer, place);
+            let same = Slot::parse(theirs, index).is_some_and(|theirs| theirs.same_entry(&own));
+            let empty = theirs.iter().all(|byte| *byte == 0);
+            if same && index < self.decided {
+                continue;
+            }
+            if !same && !empty && !self.parameters.planted(PlantedBug::SlotNotZeroed) {
+                self.zero(peer, index, 1, ports);
+            }
+            self.write_slot(peer, index, ports);
+        }
+        let follower = &mut self.followers[peer];
+        (follower.cursor, follower.comparing) = (cursor + slots, false);
+    }
+
+    /// Sends a follower in step what it lacks: entries, or else how many are decided.
+    fn pump(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        if self.followers[peer].stage != Stage::InStep {
+            return;
+        }
+        let room = 2 * self.parameters.window as usize + 8;
+        while self.followers[peer].next < self.tail && self.links[peer].outstanding() < room {
+            let next = self.followers[peer].next;
+            self.followers[peer].next += 1;
+            self.write_slot(peer, next, ports);
+        }
+        let follower = &mut self.followers[peer];
+        if follower.next == self.tail && follower.told < self.decided && !follower.telling {
+            (follower.told, follower.telling) = (self.decided, true);
+            self.write_line(peer, layout::DECIDED, What::Decided, ports);
+        }
+    }
+
+    /// Counts who has what: what a majority of the members has is decided.
+    fn decide(&mut self, ports: &mut Ports<'_>) {
+        if self.role != Role::Leading {
+            return;
+        }
+        let mut acked = [0; crate::NODES_MAX];
+        acked[0] = self.tail;
+        let mut members = 1;
+        for peer in self.peers() {
+            let follower = &self.followers[peer];
+            if follower.member {
+                acked[members] = follower.acked;
+                members += 1;
+            }
+        }
+        acked[..members].sort_unstable_by(|one, other| other.cmp(one));
+        let majority = if self.parameters.planted(PlantedBug::ReplyBeforeQuorum) && members > 1 {
+            1
+        } else {
+            self.parameters.majority()
+        };
+        let decided = if majority <= members { acked[majority - 1] } else { 0 };
+        if decided <= self.decided {
+            return;
+        }
+        self.decided = decided;
+        self.progress_at = ports.now;
+        self.layout.set(ports.memory, layout::DECIDED, decided);
+        self.apply(ports);
+        for peer in self.peers() {
+            self.pump(peer, ports);
+        }
+        self.settle(ports);
+    }
+
+    /// Frees slots whose entries all followers have applied, a window at a time, once half of the ring is used.
+    pub(crate) fn recycle(&mut self, ports: &mut Ports<'_>) {
+        let window = self.parameters.window;
+        let zeroed = self.zeroed(ports);
+        if self.tail - zeroed <= self.parameters.slots / 2 || self.applied < zeroed + window {
+            return;
+        }
+        let is_full = self.tail + 2 * window >= zeroed + self.parameters.slots;
+        for peer in self.peers() {
+            let Follower { stage, member, applied, freeing, .. } = self.followers[peer];
+            let counts = stage > Stage::Known || stage == Stage::Known && member;
+            let has_applied = applied >= zeroed + window;
+            let has_room = !freeing && self.links[peer].outstanding() <= 2 * window as usize + 8;
+            if !counts || has_applied && has_room {
+                continue;
+            }
+            // The dead do not keep the log from growing.
+            let is_dead = !self.alive.contains(node(peer));
+            let others = self.known_members().without(node(peer)).len() + 1;
+            if is_full && is_dead && others >= self.parameters.majority() {
+                let wiring = self.wirings[peer].as_ref().expect("a started group is wired");
+                self.links[peer].release(wiring, ports.effects);
+                self.lose(peer, ports);
+            }
+            return;
+        }
+        self.counters.recycled += window;
+        self.zero_own(zeroed + window, ports);
+        for peer in self.peers() {
+            if self.followers[peer].stage >= Stage::Syncing {
+                self.zero(peer, zeroed, window, ports);
+                self.write_zeroed(peer, ports);
+            }
+        }
+    }
+
+    // Posting.
+
+    fn call(&self) -> Option<u32> {
+        (self.parameters.delivery == Delivery::WriteThrough).then_some(CALL_LOG.into())
+    }
+
+    fn post(&mut self, peer: usize, what: What, transfer: Transfer, ports: &mut Ports<'_>) {
+        debug_assert_eq!(self.links[peer].state, State::Up);
+        assert!(self.links[peer].outstanding() < self.parameters.posts_max(), "what is posted is bounded");
+        let wiring = self.wirings[peer].as_ref().expect("a started group is wired");
+        self.links[peer].post(what, transfer, tag(self.number, peer), wiring, ports.effects);
+    }
+
+    /// Writes a word of this replica's leader's line to the same place at a follower. It is copied to where it stays as it is
+    /// while it is under way: what is told must not overtake the slots that it is told of.
+    fn write_line(&mut self, peer: usize, field: usize, what: What, ports: &mut Ports<'_>) {
+        let from = self.layout.outbox(peer, layout::OUTBOX_LINE + field);
+        put(ports.memory, from, self.layout.get(ports.memory, field));
+        let call = if what == What::Decided { self.call() } else { None };
+        let transfer = Transfer::Write { from, to: self.layout.line(field), bytes: 8, call };
+        self.post(peer, what, transfer, ports);
+    }
+
+    fn write_zeroed(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        self.followers[peer].freeing = true;
+        self.write_line(peer, layout::ZEROED, What::Zeroed, ports);
+    }
+
+    fn write_slot(&mut self, peer: usize, index: u64, ports: &mut Ports<'_>) {
+        let slot = self.layout.entry(ports.memory, index).expect("a leader's log has no holes");
+        let (bytes, decided) = (slot.bytes(), slot.decided);
+        let at = self.layout.slot(index);
+        self.followers[peer].told = self.followers[peer].told.max(decided);
+        let transfer = Transfer::Write { from: at, to: at, bytes, call: self.call() };
+        self.post(peer, What::Slot(index + 1), transfer, ports);
+    }
+
+    /// Zeroes some of a follower's slots, no more than a window and in one piece.
+    fn zero(&mut self, peer: usize, index: u64, slots: u64, ports: &mut Ports<'_>) {
+        let bytes = slots as usize * self.parameters.slot_bytes;
+        let (from, to) = (self.layout.zeros(), self.layout.slot(index));
+        if !self.parameters.planted(PlantedBug::SlotNotZeroed) {
+            self.post(peer, What::Other, Transfer::Write { from, to, bytes, call: None }, ports);
+        }
+    }
+
+    fn read_slots(&mut self, peer: usize, what: What, index: u64, slots: u64, ports: &mut Ports<'_>) {
+        let slots = self.layout.piece(index, slots.min(self.parameters.window));
+        let bytes = slots as usize * self.parameters.slot_bytes;
+        let (from, to) = (self.layout.slot(index), self.layout.inbox_slots(peer, 0));
+        self.post(peer, what, Transfer::Read { from, to, bytes }, ports);
+    }
+
+    /// A work request has succeeded.
+    pub(crate) fn carried_out(&mut self, peer: usize, what: What, ports: &mut Ports<'_>) {
+        match what {
+            What::Lines => self.know(peer, ports),
+            What::Collect => {
+                if let Role::Collecting { waiting, .. } = &mut self.role {
+                    *waiting = waiting.without(node(peer));
+                    if waiting.is_empty() {
+                        self.adopt(ports);
+                    }
+                }
+            }
+            What::Compare => self.compare(peer, ports),
+            What::Slot(next) => {
+                self.followers[peer].acked = next;
+                self.decide(ports);
+            }
+            What::Decided => self.followers[peer].telling = false,
+            What::Zeroed => self.followers[peer].freeing = false,
+            What::Snapshot => {
+                self.snapshot_for = None;
+                self.begin_comparing(peer, ports);
+            }
+            What::Member => {
+                self.followers[peer].member = true;
+                self.decide(ports);
+            }
+            What::Other => {}
+        }
+        match self.followers[peer].stage {
+            Stage::Syncing => self.sync(peer, ports),
+            Stage::InStep => self.pump(peer, ports),
+            _ => {}
+        }
+    }
+}

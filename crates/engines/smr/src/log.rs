@@ -1,0 +1,670 @@
+//! A replicated log as a service: an engine with one group.
+//!
+//! All integers of calls and answers are big-endian and aligned to their size; what is marked zero is written as zero and
+//! ignored.
+//!
+//! ```text
+//! Wire       0 group(1) peer(1) zero(6)   8 request(4) respond(4)   16 local address(8)   24 remote address(8)
+//!            32 lkey(4) rkey(4)   40 call rkey(4) path mtu(4)         group 255 is the pulse
+//! Append     0 origin(8)   8 sequence(8)   16 content
+//! Read       0 index(8)
+//! Subscribe, Status: empty
+//! Answer     0 status(1) role(1) leader(1) flags(1) incarnation(4)   8 index(8)   16 decided(8)
+//!            leader: 255 if none is known. flags: 1 takes part, 2 halted. index: of the entry; to Status: entries applied
+//! Entry      0 index(8)   8 origin(8)   16 sequence(8)   24 content
+//! Restored   0 next(8)    the subscriber of this node is not told the entries before
+//! ```
+//!
+//! **Exactly once.** A client numbers what it appends, and has at most [`SESSION_WINDOW`] appends under way; it repeats one, at
+//! whatever replica leads, until it is answered. Which of its numbers stand in the log is part of the replicated state, so a
+//! repeated append is answered with the index that it has. If it was proposed twice the second entry has no effect. Of too
+//! many clients the one that has been quiet for longest is forgotten.
+
+use std::collections::VecDeque;
+
+use weft_rdma::QueuePairNumber;
+use weft_time::{Duration, Instant};
+use weft_waist::{
+    Caller, Configuration, Effects, Engine, EngineState, EngineStatus, Epoch, Event, Io, Message, NodeSet,
+};
+
+use crate::group::{CALL_LOG, Group, Refusal, Role};
+use crate::link::Wiring;
+use crate::machine::{Ports, StateMachine};
+use crate::message::{Control, Malformed, PULSE};
+use crate::parameters::{Delivery, Parameters};
+use crate::pulse::{Pulse, PulseParameters};
+use crate::slot::word;
+
+/// Appends that a client may have under way.
+pub const SESSION_WINDOW: u64 = 16;
+
+const TIMER_PULSE: u32 = 0;
+const TIMER_POLL: u32 = 1;
+const GROUP: u8 = 0;
+const SESSION_BYTES: usize = 8 + 16 * SESSION_WINDOW as usize;
+
+/// What a host or client asks or is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Call {
+    /// The host tells how a peer is reached, before the node is configured.
+    Wire = 16,
+    /// Append to the log.
+    Append = 17,
+    /// What stands in the log?
+    Read = 18,
+    /// Tell all entries from now on.
+    Subscribe = 19,
+    /// How far is the node?
+    Status = 20,
+    /// The answer to each of these; a successful Read is answered with an Entry.
+    Answer = 24,
+    /// An entry of the log.
+    Entry = 25,
+    /// To a subscriber: the node's state was replaced.
+    Restored = 26,
+}
+
+impl Call {
+    fn parse(kind: u8) -> Option<Self> {
+        [Self::Wire, Self::Append, Self::Read, Self::Subscribe, Self::Status]
+            .into_iter()
+            .find(|known| *known as u8 == kind)
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Status {
+    /// Done. An append: decided.
+    Ok = 0,
+    /// This node does not lead. Nothing happened here.
+    NotLeader = 1,
+    /// Too much is undecided. Nothing happened.
+    Busy = 2,
+    /// This node leads no longer. What was to be appended may or may not be: ask again.
+    Abandoned = 3,
+    /// There is no such entry here: not yet, not any more, or it has no effect.
+    NoEntry = 4,
+    /// The call is malformed, comes at the wrong time, or repeats a number that is no longer remembered.
+    BadRequest = 5,
+}
+
+impl Status {
+    fn parse(status: u8) -> Result<Self, Malformed> {
+        [Self::Ok, Self::NotLeader, Self::Busy, Self::Abandoned, Self::NoEntry, Self::BadRequest]
+            .into_iter()
+            .find(|known| *known as u8 == status)
+            .ok_or(Malformed::Field("status"))
+    }
+}
+
+/// The answer to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// How it ended.
+    pub status: Status,
+    /// What the node is doing: 0 it follows, 1 it asks to lead, 2 it takes over, 3 it leads.
+    pub role: u8,
+    /// Who leads, as the node sees it.
+    pub leader: Option<usize>,
+    /// It takes part in decisions.
+    pub member: bool,
+    /// Too many nodes have lost their memory.
+    pub halted: bool,
+    /// The life of the node.
+    pub incarnation: u32,
+    /// Of the entry; to [`Call::Status`] how many entries were applied.
+    pub index: u64,
+    /// How many entries the node knows to be decided.
+    pub decided: u64,
+}
+
+impl Answer {
+    /// Bytes of the message.
+    pub const BYTES: usize = 24;
+
+    /// Writes it.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        (bytes[0], bytes[1]) = (self.status as u8, self.role);
+        bytes[2] = self.leader.map_or(255, |leader| leader as u8);
+        bytes[3] = u8::from(self.member) | u8::from(self.halted) << 1;
+        bytes[4..8].copy_from_slice(&self.incarnation.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.index.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.decided.to_be_bytes());
+        bytes
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Wrong length, an unknown status.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        exactly(bytes, Self::BYTES)?;
+        Ok(Self {
+            status: Status::parse(bytes[0])?,
+            role: bytes[1],
+            leader: (bytes[2] != 255).then_some(bytes[2].into()),
+            member: bytes[3] & 1 != 0,
+            halted: bytes[3] & 2 != 0,
+            incarnation: half(bytes, 4),
+            index: word(bytes, 8),
+            decided: word(bytes, 16),
+        })
+    }
+}
+
+/// An append, which is also the content of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Append<'a> {
+    /// Whose.
+    pub origin: u64,
+    /// Its number there.
+    pub sequence: u64,
+    /// What is appended.
+    pub content: &'a [u8],
+}
+
+impl<'a> Append<'a> {
+    /// Bytes before the content.
+    pub const HEADER: usize = 16;
+
+    /// The header; the content follows it.
+    pub fn header(&self) -> [u8; Append::HEADER] {
+        let mut bytes = [0; Self::HEADER];
+        bytes[..8].copy_from_slice(&self.origin.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.sequence.to_be_bytes());
+        bytes
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// It is too short.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let (header, content) = bytes
+            .split_at_checked(Self::HEADER)
+            .ok_or(Malformed::Length { have: bytes.len(), need: Self::HEADER })?;
+        Ok(Self { origin: word(header, 0), sequence: word(header, 8), content })
+    }
+}
+
+/// How a peer is reached, as the host tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wire {
+    /// For the log (0) or the pulse (255).
+    pub group: u8,
+    /// Whom.
+    pub peer: usize,
+    /// How.
+    pub wiring: Wiring,
+}
+
+impl Wire {
+    /// Bytes of the message.
+    pub const BYTES: usize = 48;
+
+    /// Writes it.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let Wiring { request, respond, local_address, lkey, remote_address, rkey, call_rkey, path_mtu } =
+            self.wiring;
+        let mut bytes = [0; Self::BYTES];
+        (bytes[0], bytes[1]) = (self.group, self.peer as u8);
+        let halves =
+            [(8, request.0), (12, respond.0), (32, lkey), (36, rkey), (40, call_rkey), (44, path_mtu)];
+        for (at, half) in halves {
+            bytes[at..at + 4].copy_from_slice(&half.to_be_bytes());
+        }
+        bytes[16..24].copy_from_slice(&local_address.to_be_bytes());
+        bytes[24..32].copy_from_slice(&remote_address.to_be_bytes());
+        bytes
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Wrong length, another group, a path MTU of no bytes.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        exactly(bytes, Self::BYTES)?;
+        if bytes[0] != GROUP && bytes[0] != PULSE {
+            return Err(Malformed::Field("group"));
+        }
+        if half(bytes, 44) == 0 {
+            return Err(Malformed::Field("path mtu"));
+        }
+        let wiring = Wiring {
+            request: QueuePairNumber(half(bytes, 8)),
+            respond: QueuePairNumber(half(bytes, 12)),
+            local_address: word(bytes, 16),
+            remote_address: word(bytes, 24),
+            lkey: half(bytes, 32),
+            rkey: half(bytes, 36),
+            call_rkey: half(bytes, 40),
+            path_mtu: half(bytes, 44),
+        };
+        Ok(Self { group: bytes[0], peer: bytes[1].into(), wiring })
+    }
+}
+
+fn exactly(bytes: &[u8], need: usize) -> Result<(), Malformed> {
+    if bytes.len() == need { Ok(()) } else { Err(Malformed::Length { have: bytes.len(), need }) }
+}
+
+fn half(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+/// Sizes and intervals of the service. All replicas use the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogParameters {
+    /// Of the group; there is room for the state in a snapshot whatever it says of it.
+    pub group: Parameters,
+    /// Of the heartbeats.
+    pub pulse: PulseParameters,
+    /// How often a follower looks at its log if it polls.
+    pub poll: Duration,
+    /// Clients that are remembered, at least 1.
+    pub sessions: usize,
+}
+
+impl Default for LogParameters {
+    /// Three replicas, 16 clients.
+    fn default() -> Self {
+        Self {
+            group: Parameters::default(),
+            pulse: PulseParameters::default(),
+            poll: Duration::from_ns(500),
+            sessions: 16,
+        }
+    }
+}
+
+impl LogParameters {
+    /// The same for so many replicas.
+    #[must_use]
+    pub fn with_nodes(mut self, nodes: usize) -> Self {
+        (self.group.nodes, self.pulse.nodes) = (nodes, nodes);
+        self
+    }
+
+    fn group(&self) -> Parameters {
+        let snapshot_bytes = (self.sessions * SESSION_BYTES).next_multiple_of(64);
+        Parameters { snapshot_bytes, ..self.group.clone() }
+    }
+
+    /// Bytes of memory that the engine takes.
+    pub fn memory_bytes(&self) -> usize {
+        Pulse::memory_bytes(&self.pulse) + Group::memory_bytes(&self.group())
+    }
+}
+
+/// A replicated log as the engine of one node.
+///
+/// It is idle until the host has told it how all peers are reached ([`Call::Wire`]) and configures it: as a full member of
+/// epoch 1 it is a founder; as a joining member of any later epoch it has lost its memory and waits to be brought up to
+/// date. The epoch is its incarnation: a process that comes back must be told a higher one.
+#[derive(Clone, Debug)]
+pub struct Log {
+    parameters: LogParameters,
+    pulse: Pulse,
+    group: Group,
+    state: State,
+    epoch: Epoch,
+    dropped_malformed: u64,
+    configurations_ignored: u64,
+}
+
+impl Log {
+    /// An engine that is told nothing yet.
+    ///
+    /// # Panics
+    /// If the parameters are out of range; see [`Parameters::check`].
+    pub fn new(parameters: LogParameters) -> Self {
+        let at = Pulse::memory_bytes(&parameters.pulse);
+        Self {
+            pulse: Pulse::new(parameters.pulse, 0),
+            group: Group::new(&parameters.group(), GROUP, at),
+            state: State::new(parameters.sessions),
+            epoch: Epoch(0),
+            dropped_malformed: 0,
+            configurations_ignored: 0,
+            parameters,
+        }
+    }
+
+    /// Its replica of the log.
+    pub fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// Its heartbeats.
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    fn configure(&mut self, now: Instant, configuration: Configuration, io: &mut Io<'_>) {
+        let Configuration { node, view, .. } = configuration;
+        let nodes = self.parameters.group.nodes;
+        let index = node.index();
+        let founding = view.epoch == Epoch(1) && view.full.contains(node);
+        let fits = index < nodes && view.members() == NodeSet::first(nodes);
+        let wired = self.pulse.is_wired(index) && self.group.is_wired(index);
+        if self.epoch != Epoch(0) || !fits || !wired || !(founding || view.joining.contains(node)) {
+            self.configurations_ignored += 1;
+            return;
+        }
+        self.epoch = view.epoch;
+        self.pulse.start(index, view.epoch.0, founding, io.memory);
+        let ports = &mut Ports::new(now, io.effects, io.memory, &mut self.state);
+        self.group.start(index, view.epoch.0, founding, ports);
+        io.effects.set_timer(TIMER_PULSE, now + self.parameters.pulse.period);
+        if self.parameters.group.delivery == Delivery::Polling {
+            io.effects.set_timer(TIMER_POLL, now + self.parameters.poll);
+        }
+    }
+
+    fn answer(&self, to: Caller, status: Status, index: u64, now: Instant, io: &mut Io<'_>) {
+        let role = match self.group.role() {
+            Role::Follower => 0,
+            Role::Requesting => 1,
+            Role::Collecting { .. } => 2,
+            Role::Leading => 3,
+        };
+        let answer = Answer {
+            status,
+            role,
+            leader: self.group.leader(now, io.memory),
+            member: self.group.is_member(io.memory),
+            halted: self.group.is_halted(),
+            incarnation: self.epoch.0,
+            index,
+            decided: self.group.decided(),
+        };
+        io.effects.reply(to, Call::Answer as u8, &[&answer.encode()]);
+    }
+
+    fn call(&mut self, now: Instant, caller: Caller, message: Message<'_>, io: &mut Io<'_>) {
+        let payload = message.payload;
+        let (status, index) = match Call::parse(message.kind) {
+            Some(Call::Append) => match self.append(now, caller, payload, io) {
+                Ok(None) => return,
+                Ok(Some(index)) => (Status::Ok, index),
+                Err(status) => (status, 0),
+            },
+            Some(Call::Read) if payload.len() == 8 => {
+                let index = word(payload, 0);
+                match self.group.entry(io.memory, index) {
+                    Some(entry) if index < self.group.applied() => {
+                        let bytes = index.to_be_bytes();
+                        io.effects.reply(caller, Call::Entry as u8, &[&bytes, entry]);
+                        return;
+                    }
+                    _ => (Status::NoEntry, index),
+                }
+            }
+            Some(Call::Subscribe) if payload.is_empty() => {
+                self.state.subscriber = Some(caller);
+                (Status::Ok, self.group.applied())
+            }
+            Some(Call::Status) if payload.is_empty() => (Status::Ok, self.group.applied()),
+            Some(Call::Wire) if self.epoch == Epoch(0) => match Wire::parse(payload) {
+                Ok(Wire { group, peer, wiring }) if peer < self.parameters.group.nodes => {
+                    match group {
+                        PULSE => self.pulse.wire(peer, wiring),
+                        _ => self.group.wire(peer, wiring),
+                    }
+                    (Status::Ok, 0)
+                }
+                _ => (Status::BadRequest, 0),
+            },
+            _ => (Status::BadRequest, 0),
+        };
+        self.answer(caller, status, index, now, io);
+    }
+
+    /// Proposes, or says where the entry stands already.
+    fn append(
+        &mut self,
+        now: Instant,
+        caller: Caller,
+        payload: &[u8],
+        io: &mut Io<'_>,
+    ) -> Result<Option<u64>, Status> {
+        let Ok(append) = Append::parse(payload) else { return Err(Status::BadRequest) };
+        if self.group.is_leading() {
+            match self.state.find(&append) {
+                Some((sequence, index)) if sequence == append.sequence => return Ok(Some(index)),
+                Some((sequence, _)) if sequence > append.sequence => return Err(Status::BadRequest),
+                _ => {}
+            }
+        }
+        let ticket = self.state.tickets;
+        // It may be decided at once: whoever waits is known before.
+        self.state.waiting.push_back((ticket, caller));
+        let ports = &mut Ports::new(now, io.effects, io.memory, &mut self.state);
+        match self.group.propose(ticket, payload, ports) {
+            Ok(_) => {
+                self.state.tickets += 1;
+                Ok(None)
+            }
+            Err(refusal) => {
+                self.state.waiting.pop_back();
+                Err(match refusal {
+                    Refusal::NotLeader(_) => Status::NotLeader,
+                    Refusal::Full => Status::Busy,
+                    Refusal::Length => Status::BadRequest,
+                })
+            }
+        }
+    }
+
+    fn period(&mut self, now: Instant, io: &mut Io<'_>) {
+        io.effects.set_timer(TIMER_PULSE, now + self.parameters.pulse.period);
+        for peer in 0..self.parameters.group.nodes {
+            let heads = self.pulse.heads(peer, io.memory);
+            self.group.head(peer, heads.incarnation, heads.applied[usize::from(GROUP)]);
+        }
+        let could_lead = u8::from(self.group.could_lead(now, io.memory)) << GROUP;
+        let changed = self.pulse.tick(now, could_lead, io.effects, io.memory);
+        let ports = &mut Ports::new(now, io.effects, io.memory, &mut self.state);
+        if changed {
+            self.group.view(self.pulse.alive(), self.pulse.candidates(GROUP), ports);
+        }
+        self.group.tick(ports);
+    }
+
+    /// Answers what came of an event for those who wait.
+    fn tell(&mut self, now: Instant, io: &mut Io<'_>) {
+        while let Some((caller, status, index)) = self.state.answers.pop_front() {
+            self.answer(caller, status, index, now, io);
+        }
+        self.pulse.set_applied(GROUP, self.group.applied(), io.memory);
+    }
+}
+
+impl Engine for Log {
+    fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
+        match event {
+            Event::Reset => *self = Self::new(self.parameters.clone()),
+            Event::Configure(configuration) => self.configure(now, configuration, io),
+            Event::Call { message, caller: Caller::QueuePair(_), .. } if message.kind == CALL_LOG => {
+                self.group.poll(&mut Ports::new(now, io.effects, io.memory, &mut self.state));
+            }
+            Event::Call { caller, message, .. } => self.call(now, caller, message, io),
+            Event::Deliver { from, message, .. } => match Control::parse(message.kind, message.payload) {
+                Ok(control) if control.group() == PULSE => {
+                    self.pulse.deliver(from.index(), &control, io.effects);
+                }
+                Ok(control) if control.group() == GROUP => {
+                    let ports = &mut Ports::new(now, io.effects, io.memory, &mut self.state);
+                    self.group.deliver(from.index(), &control, ports);
+                }
+                _ => self.dropped_malformed += 1,
+            },
+            Event::Done { tag, status } => {
+                let changed = self.pulse.done(tag, status, io.memory);
+                let ports = &mut Ports::new(now, io.effects, io.memory, &mut self.state);
+                if changed {
+                    self.group.view(self.pulse.alive(), self.pulse.candidates(GROUP), ports);
+                }
+                self.group.done(tag, status, ports);
+            }
+            Event::Timer { tag: TIMER_PULSE } => self.period(now, io),
+            Event::Timer { tag: TIMER_POLL } => {
+                io.effects.set_timer(TIMER_POLL, now + self.parameters.poll);
+                self.group.poll(&mut Ports::new(now, io.effects, io.memory, &mut self.state));
+            }
+            Event::Timer { .. } => {}
+        }
+        self.tell(now, io);
+    }
+
+    fn status(&self) -> EngineStatus {
+        let state = match (self.epoch, self.group.is_halted()) {
+            (Epoch(0), _) => EngineState::Starting,
+            (_, true) => EngineState::Lost,
+            (_, false) if self.group.takes_part() => EngineState::Full,
+            (_, false) => EngineState::Joining { synced: false },
+        };
+        EngineStatus { epoch: self.epoch, state }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut all = self.group.counters().list();
+        all.push(("dropped_malformed", self.dropped_malformed));
+        all.push(("configurations_ignored", self.configurations_ignored));
+        all
+    }
+}
+
+/// What the replicas have in common, and who waits for what at this one.
+#[derive(Clone, Debug)]
+struct State {
+    /// At most `capacity`, in the order of their last entry.
+    sessions: VecDeque<Session>,
+    capacity: usize,
+    subscriber: Option<Caller>,
+    tickets: u64,
+    waiting: VecDeque<(u64, Caller)>,
+    answers: VecDeque<(Caller, Status, u64)>,
+}
+
+/// The latest entries of a client, by number modulo the window: number and index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Session {
+    origin: u64,
+    entries: [Option<(u64, u64)>; SESSION_WINDOW as usize],
+}
+
+impl State {
+    fn new(capacity: usize) -> Self {
+        assert!(capacity > 0, "the service remembers at least one client");
+        Self {
+            sessions: VecDeque::with_capacity(capacity),
+            capacity,
+            subscriber: None,
+            tickets: 0,
+            waiting: VecDeque::new(),
+            answers: VecDeque::new(),
+        }
+    }
+
+    fn place(sequence: u64) -> usize {
+        (sequence % SESSION_WINDOW) as usize
+    }
+
+    /// Number and index of what stands where this append would.
+    fn find(&self, append: &Append<'_>) -> Option<(u64, u64)> {
+        let session = self.sessions.iter().find(|session| session.origin == append.origin)?;
+        session.entries[Self::place(append.sequence)]
+    }
+
+    /// Takes an entry into account. Says which index it has if it is not the first of its number.
+    fn remember(&mut self, append: &Append<'_>, index: u64) -> Result<(), Option<u64>> {
+        let found = self.sessions.iter().position(|session| session.origin == append.origin);
+        let mut session = match found {
+            Some(place) => self.sessions.remove(place).expect("it was just found"),
+            None => {
+                if self.sessions.len() == self.capacity {
+                    self.sessions.pop_front();
+                }
+                Session { origin: append.origin, entries: [None; SESSION_WINDOW as usize] }
+            }
+        };
+        let entry = &mut session.entries[Self::place(append.sequence)];
+        let outcome = match *entry {
+            Some((sequence, index)) if sequence == append.sequence => Err(Some(index)),
+            Some((sequence, _)) if sequence > append.sequence => Err(None),
+            _ => {
+                *entry = Some((append.sequence, index));
+                Ok(())
+            }
+        };
+        self.sessions.push_back(session);
+        outcome
+    }
+
+    fn take_waiting(&mut self, ticket: u64) -> Caller {
+        let (first, caller) = self.waiting.pop_front().expect("somebody waits for each ticket");
+        assert_eq!(first, ticket, "tickets come back in order");
+        caller
+    }
+}
+
+impl StateMachine for State {
+    fn apply(&mut self, index: u64, entry: &[u8], ticket: Option<u64>, effects: &mut Effects) -> bool {
+        let append = Append::parse(entry).expect("only whole appends are proposed");
+        let outcome = self.remember(&append, index);
+        if outcome.is_ok()
+            && let Some(subscriber) = self.subscriber
+        {
+            effects.reply(subscriber, Call::Entry as u8, &[&index.to_be_bytes(), entry]);
+        }
+        if let Some(ticket) = ticket {
+            let caller = self.take_waiting(ticket);
+            let (status, index) = match outcome {
+                Ok(()) => (Status::Ok, index),
+                Err(Some(index)) => (Status::Ok, index),
+                Err(None) => (Status::BadRequest, 0),
+            };
+            self.answers.push_back((caller, status, index));
+        }
+        true
+    }
+
+    fn abandoned(&mut self, ticket: u64, _: &mut Effects) {
+        let caller = self.take_waiting(ticket);
+        self.answers.push_back((caller, Status::Abandoned, 0));
+    }
+
+    fn snapshot(&mut self, _: u64, into: &mut [u8]) -> usize {
+        for (session, bytes) in self.sessions.iter().zip(into.chunks_exact_mut(SESSION_BYTES)) {
+            bytes[..8].copy_from_slice(&session.origin.to_be_bytes());
+            for (entry, bytes) in session.entries.iter().zip(bytes[8..].chunks_exact_mut(16)) {
+                // A place that is empty has an index that no entry has.
+                let (sequence, index) = entry.unwrap_or((0, u64::MAX));
+                bytes[..8].copy_from_slice(&sequence.to_be_bytes());
+                bytes[8..].copy_from_slice(&index.to_be_bytes());
+            }
+        }
+        self.sessions.len() * SESSION_BYTES
+    }
+
+    fn restore(&mut self, next: u64, from: &[u8], effects: &mut Effects) {
+        self.sessions.clear();
+        for bytes in from.chunks_exact(SESSION_BYTES).take(self.capacity) {
+            let mut entries = [None; SESSION_WINDOW as usize];
+            for (entry, bytes) in entries.iter_mut().zip(bytes[8..].chunks_exact(16)) {
+                let (sequence, index) = (word(bytes, 0), word(bytes, 8));
+                *entry = (index != u64::MAX).then_some((sequence, index));
+            }
+            self.sessions.push_back(Session { origin: word(bytes, 0), entries });
+        }
+        if let Some(subscriber) = self.subscriber {
+            effects.reply(subscriber, Call::Restored as u8, &[&next.to_be_bytes()]);
+        }
+    }
+}

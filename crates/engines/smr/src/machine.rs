@@ -1,0 +1,32 @@
+//! What stands above a log.
+
+use weft_time::Instant;
+use weft_waist::{Effects, Memory};
+
+/// What a group or the pulse may touch while it handles an event.
+pub struct Ports<'a> {
+    /// The time.
+    pub now: Instant,
+    /// Where effects go.
+    pub effects: &'a mut Effects,
+    /// The engine's memory.
+    pub memory: &'a mut Memory,
+    /// The replicated state.
+    pub machine: &'a mut dyn StateMachine,
+}
+
+/// The replicated state: the same at all replicas that have applied as many entries.
+pub trait StateMachine {
+    /// Entry `index` is decided. `ticket`: this replica has proposed it and leads ever since, so somebody may wait for the answer.
+    /// Says whether it has taken it; if not (something else is lacking) it is told again at the next poll.
+    fn apply(&mut self, index: u64, entry: &[u8], ticket: Option<u64>, effects: &mut Effects) -> bool;
+
+    /// This replica leads no longer. What it has proposed with that ticket may or may not be decided.
+    fn abandoned(&mut self, ticket: u64, effects: &mut Effects);
+
+    /// Writes all state, as it is before entry `next`, and returns how many bytes it takes.
+    fn snapshot(&mut self, next: u64, into: &mut [u8]) -> usize;
+
+    /// The state is replaced by what another replica had before entry `next`.
+    fn restore(&mut self, next: u64, from: &[u8], effects: &mut Effects);
+}

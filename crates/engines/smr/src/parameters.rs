@@ -1,0 +1,176 @@
+//! The sizes and intervals of a group.
+
+use weft_time::Duration;
+
+use crate::slot;
+
+/// The most replicas of a group: a set of them is one byte in gateware.
+pub const NODES_MAX: usize = 8;
+
+/// The most bytes of a slot.
+pub(crate) const SLOT_BYTES_MAX: usize = 4_096;
+
+/// How a follower learns that the leader has written to its log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Delivery {
+    /// It looks at the log now and then.
+    Polling,
+    /// Each WRITE into the log calls the engine as well (RPC write-through). The latest slots are kept on chip, so that
+    /// reading them costs no access to memory.
+    WriteThrough,
+}
+
+/// Sizes and intervals of a group. All replicas use the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Parameters {
+    /// Replicas, 1 to 8. A majority of them decides.
+    pub nodes: usize,
+    /// Slots of the log's ring: a multiple of the window, at least 4 windows.
+    pub slots: u64,
+    /// Bytes of a slot: a multiple of 64, 64 to 4,096.
+    pub slot_bytes: usize,
+    /// Entries that a leader may have undecided, 1 to 16.
+    pub window: u64,
+    /// Room for a copy of the embedder's state, in bytes: a multiple of 64.
+    pub snapshot_bytes: usize,
+    /// How followers learn of what is written.
+    pub delivery: Delivery,
+    /// How long a request for permission may stay unanswered before it is made again.
+    pub retry: Duration,
+    /// A leader that decides nothing for so long although it has something to decide, and a candidate that does not come to
+    /// lead in that time, stands back for eight times as long: its heart stops, and the next one leads (fate-sharing).
+    pub patience: Duration,
+    /// A known bug to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub planted_bug: Option<PlantedBug>,
+}
+
+impl Default for Parameters {
+    /// Three replicas, 256 slots of 128 bytes.
+    fn default() -> Self {
+        Self {
+            nodes: 3,
+            slots: 256,
+            slot_bytes: 128,
+            window: 16,
+            snapshot_bytes: 4_096,
+            delivery: Delivery::WriteThrough,
+            retry: Duration::from_us(10),
+            patience: Duration::from_us(200),
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
+        }
+    }
+}
+
+impl Parameters {
+    /// Whether a group can run with these.
+    ///
+    /// # Errors
+    /// The first one that is out of range.
+    pub fn check(&self) -> Result<(), ParametersError> {
+        let require = |holds, what| if holds { Ok(()) } else { Err(ParametersError(what)) };
+        require((1..=NODES_MAX).contains(&self.nodes), "nodes must be 1 to 8")?;
+        require((1..=16).contains(&self.window), "window must be 1 to 16")?;
+        require(
+            self.slots.is_multiple_of(self.window) && self.slots >= 4 * self.window && self.slots <= 1 << 20,
+            "slots must be a multiple of the window, from 4 windows to 2^20",
+        )?;
+        require(
+            self.slot_bytes.is_multiple_of(64) && (64..=SLOT_BYTES_MAX).contains(&self.slot_bytes),
+            "slot_bytes must be a multiple of 64 from 64 to 4096",
+        )?;
+        require(
+            self.snapshot_bytes.is_multiple_of(64) && self.snapshot_bytes <= 1 << 30,
+            "snapshot_bytes must be a multiple of 64 up to 2^30",
+        )?;
+        require(self.retry > Duration::ZERO, "retry must not be zero")
+    }
+
+    /// The most bytes of an entry.
+    pub fn entry_bytes(&self) -> usize {
+        self.slot_bytes - slot::OVERHEAD
+    }
+
+    /// Replicas that decide.
+    pub fn majority(&self) -> usize {
+        self.nodes / 2 + 1
+    }
+
+    /// The most work requests that a group has outstanding on one queue pair.
+    pub const fn posts_max(&self) -> usize {
+        4 * self.window as usize + 16
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn planted(&self, bug: PlantedBug) -> bool {
+        self.planted_bug == Some(bug)
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    #[inline(always)]
+    pub(crate) fn planted(&self, _: PlantedBug) -> bool {
+        false
+    }
+}
+
+/// Which of the [`Parameters`] is out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParametersError(&'static str);
+
+/// Known ways to get state-machine replication wrong. With the feature `planted-bugs` a group can be told to have one of
+/// them, which proves that a checker would see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlantedBug {
+    /// An entry counts as decided, and is answered, when the first follower has it.
+    ReplyBeforeQuorum,
+    /// A follower applies what stands in its log, decided or not.
+    ApplyUndecided,
+    /// A slot is used again with its old content in it.
+    SlotNotZeroed,
+    /// A new leader takes the first value that it finds in a slot instead of that of the highest proposal.
+    HighestProposalIgnored,
+    /// A replica grants its log to a new leader and leaves it open to the former one.
+    GrantWithoutRevoke,
+    /// A replica that has lost its memory takes part at once.
+    AmnesiacCounts,
+}
+
+impl PlantedBug {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::ReplyBeforeQuorum,
+        Self::ApplyUndecided,
+        Self::SlotNotZeroed,
+        Self::HighestProposalIgnored,
+        Self::GrantWithoutRevoke,
+        Self::AmnesiacCounts,
+    ];
+
+    /// Its name on command lines: lower case, words joined by hyphens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReplyBeforeQuorum => "reply-before-quorum",
+            Self::ApplyUndecided => "apply-undecided",
+            Self::SlotNotZeroed => "slot-not-zeroed",
+            Self::HighestProposalIgnored => "highest-proposal-ignored",
+            Self::GrantWithoutRevoke => "grant-without-revoke",
+            Self::AmnesiacCounts => "amnesiac-counts",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_range_is_named() {
+        Parameters::default().check().unwrap();
+        let wrong = |parameters: Parameters| parameters.check().unwrap_err().to_string();
+        assert!(wrong(Parameters { nodes: 9, ..Parameters::default() }).contains("nodes"));
+        assert!(wrong(Parameters { slots: 40, ..Parameters::default() }).contains("slots"));
+        assert!(wrong(Parameters { slot_bytes: 100, ..Parameters::default() }).contains("slot_bytes"));
+    }
+}
