@@ -77,6 +77,20 @@ struct Connection {
     outstanding: VecDeque<(u64, u64)>,
 }
 
+impl Connection {
+    /// The tag of the request that has ended; `None` if it was posted before the queue pair was connected again.
+    fn complete(&mut self, completion: &Completion) -> Option<u64> {
+        // A request that the card refuses ends before those that it has taken.
+        let place = self.outstanding.binary_search_by_key(&completion.id, |(serial, _)| *serial).ok()?;
+        let (_, tag) = self.outstanding.remove(place)?;
+        if completion.status == CompletionStatus::Success {
+            // Whatever was posted earlier has succeeded, too, and did not ask to be told.
+            self.outstanding.drain(..place);
+        }
+        Some(tag)
+    }
+}
+
 #[derive(Debug)]
 enum Input {
     Reset,
@@ -256,11 +270,10 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
             }
             Input::Completion(completion) => {
                 let connection = self.connection(completion.queue_pair).expect("only the engine's are kept");
-                // What is not there any more was posted before the queue pair was connected again.
-                let tag = connection.outstanding.front().filter(|(serial, _)| *serial == completion.id);
-                let Some(&(_, tag)) = tag else { return now + verb };
-                connection.outstanding.pop_front();
-                self.tell(now, now + verb, Event::Done { tag, status: completion.status })
+                match connection.complete(&completion) {
+                    Some(tag) => self.tell(now, now + verb, Event::Done { tag, status: completion.status }),
+                    None => now + verb,
+                }
             }
             Input::Frame(frame) => self.take_frame(now, &frame),
             Input::Message { from, kind, payload, last } => {

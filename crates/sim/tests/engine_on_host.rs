@@ -162,6 +162,25 @@ fn what_was_posted_before_a_connection_is_not_told_after_it() {
 }
 
 #[test]
+fn every_post_ends_also_when_the_queue_is_full() {
+    let (mut world, ids) = cluster(Placement::Host, 2);
+    world.crash(ids[1]);
+    world.with_machine(ids[0], |machine, now| {
+        machine.act(now, |_, commands| {
+            for token in 0..130 {
+                commands.submit(HostCommand::Call { engine: 0, token, kind: UPDATE, payload: b"lost" });
+            }
+        });
+    });
+    settle(&mut world);
+    let failed = &world.machine(ids[0]).unwrap().engine().failed;
+    let count = |status| failed.iter().filter(|failure| **failure == status).count();
+    assert_eq!(count(CompletionStatus::LocalQueuePairOperationError), 2, "the queue holds 128");
+    assert_eq!(count(CompletionStatus::RetryExceeded), 1);
+    assert_eq!(count(CompletionStatus::WorkRequestFlushed), 127);
+}
+
+#[test]
 fn messages_and_timers_work_in_either_place() {
     for placement in [Placement::Card, Placement::Host] {
         let (mut world, ids) = cluster(placement, 3);
