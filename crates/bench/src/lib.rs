@@ -10,6 +10,7 @@ pub mod perfetto;
 pub mod perftest;
 pub mod progress;
 pub mod rdma;
+pub mod rdt;
 pub mod report;
 pub mod result;
 pub mod rounds;

@@ -18,6 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use distribution::Chooser;
 pub use distribution::Distribution;
+pub(crate) use mathematics::power;
 pub(crate) use random::Random;
 
 /// YCSB's `recordcount`.

@@ -1,0 +1,521 @@
+//! What the clients of a replicated data type do.
+//!
+//! The micro-benchmarks are those of SafarDB section 5: so many per cent of the operations are calls of methods, each method equally
+//! often, all others are queries. What their arguments are the paper does not say. Here they are drawn uniformly, but so that most calls
+//! are permissible: a call whose guard asks for something (a course that exists, an auction that is open) asks for what its own client
+//! has made before, and who withdraws asks for less than what is deposited on average. The share that is refused all the same is part
+//! of every result. YCSB's records and SmallBank's accounts are drawn by Zipf's law; SmallBank's transactions in the proportions of
+//! OLTP-Bench: 15 % amalgamate, 15 % deposit, 25 % send a payment, 15 % change savings, 15 % write a check, of those that
+//! change something. Money is there from the beginning: clients deposit it before the measurement, as they add the courses that
+//! are never deleted and the items that are for sale.
+//!
+//! A seed decides every operation of every client, and nothing else does.
+
+use std::fmt;
+use std::str::FromStr;
+
+use weft_check::replicated::Call;
+use weft_rdt::{Bounds, types};
+
+use super::popularity::Popularity;
+use super::reference::Subject;
+use crate::workload::Random;
+
+/// An operation of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Reads.
+    Query(Call),
+    /// Calls a method.
+    Update(Call),
+}
+
+/// The name of a data type that Weft ships.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypeName(&'static str);
+
+impl TypeName {
+    /// All types.
+    pub fn all() -> impl Iterator<Item = Self> {
+        types::NAMES.into_iter().map(Self)
+    }
+
+    /// The name itself.
+    pub const fn name(self) -> &'static str {
+        self.0
+    }
+
+    /// `crdt` if no calls conflict, `wrdt` if some do (SafarDB tables A.1 and B.1), `keyed` for the two applications.
+    pub fn class(self) -> &'static str {
+        match self.0 {
+            "ycsb" | "smallbank" => "keyed",
+            "account" | "courseware" | "project" | "movie" | "auction" => "wrdt",
+            _ => "crdt",
+        }
+    }
+}
+
+impl fmt::Display for TypeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl FromStr for TypeName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::all().find(|known| known.0 == text);
+        known.ok_or_else(|| {
+            let names: Vec<_> = Self::all().map(Self::name).collect();
+            format!("there is no data type `{text}`; choose {}", names.join(", "))
+        })
+    }
+}
+
+/// How many things there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Courses, or projects, that are never deleted.
+    pub courses: usize,
+    /// Courses or projects of all clients together that come and go.
+    pub transient: usize,
+    /// Students, or employees.
+    pub students: usize,
+    /// Items of sets and for sale; movies and customers, all of which come and go.
+    pub items: usize,
+    /// Users and auctions.
+    pub users: usize,
+    /// Pieces of each item that are for sale in the beginning.
+    pub stock: usize,
+    /// Records of YCSB, accounts of SmallBank.
+    pub keys: usize,
+}
+
+impl Sizes {
+    /// For measurements: enough users and auctions for all that are made in 4 million operations of which a quarter are updates;
+    /// 100,000 keys, as in SafarDB's YCSB.
+    pub const LARGE: Self = Self {
+        courses: 64,
+        transient: 64,
+        students: 4_096,
+        items: 1_024,
+        users: 1 << 18,
+        stock: 16,
+        keys: 100_000,
+    };
+
+    /// For campaigns: states are small, so that much happens to each part of them.
+    pub const SMALL: Self =
+        Self { courses: 8, transient: 16, students: 64, items: 32, users: 512, stock: 2, keys: 24 };
+}
+
+/// What is on each account in the beginning.
+const OPENING_BALANCE: i64 = 10_000;
+/// What is done.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    name: TypeName,
+    nodes: usize,
+    /// Per cent of the operations that call a method.
+    updates: u8,
+    sizes: Sizes,
+    keys: Popularity,
+    seed: u64,
+}
+
+impl Workload {
+    /// `updates` per cent of the operations of the clients of so many nodes call a method of the type. `skew` (0 to 2) is
+    /// that of the popularity of records or accounts.
+    ///
+    /// # Panics
+    /// If a number is out of range.
+    pub fn new(name: TypeName, nodes: usize, updates: u8, sizes: Sizes, skew: f64, seed: u64) -> Self {
+        assert!((1..=8).contains(&nodes) && updates <= 100, "{nodes} nodes, {updates} %");
+        Self { name, nodes, updates, sizes, keys: Popularity::new(sizes.keys, skew), seed }
+    }
+
+    /// The data type.
+    pub const fn name(&self) -> TypeName {
+        self.name
+    }
+
+    /// How many elements each sort of the type needs.
+    pub fn bounds(&self) -> Bounds {
+        let Sizes { courses, transient, students, items, users, keys, .. } = self.sizes;
+        Bounds::uniform(items)
+            .with("Key", keys)
+            .with("Account", keys)
+            .with("Course", courses + transient)
+            .with("Project", courses + transient)
+            .with("Student", students)
+            .with("Employee", students)
+            .with("User", users)
+            .with("Auction", users)
+    }
+
+    /// The type, ready for such a run.
+    ///
+    /// # Panics
+    /// If the shipped verdicts do not fit, which a test rules out.
+    pub fn subject(&self) -> Subject {
+        Subject::shipped(self.name.0, &self.bounds()).expect("a shipped type has a verdict")
+    }
+
+    /// The client of a node.
+    pub fn client(&self, node: usize, subject: &Subject) -> ClientWorkload {
+        assert!(node < self.nodes, "node{node} of {}", self.nodes);
+        let definition = subject.kind().definition();
+        ClientWorkload {
+            workload: self.clone(),
+            node: node as u64,
+            random: Random::new(self.seed, node as u32),
+            methods: subject.kind().method_count() as u64,
+            queries: definition.queries[..subject.queries()]
+                .iter()
+                .map(|query| query.parameters.len())
+                .collect(),
+            query_elements: self.query_elements(),
+            loaded: 0,
+            made: [0; 2],
+            present: [0; 2],
+            open: Vec::new(),
+            inserted: 0,
+        }
+    }
+
+    /// How many elements each parameter of the type's queries ranges over.
+    fn query_elements(&self) -> [u64; 2] {
+        match self.name.0 {
+            "courseware" | "project" => {
+                [self.sizes.students as u64, (self.sizes.courses + self.sizes.transient) as u64]
+            }
+            "ycsb" | "smallbank" => [self.keys.elements(); 2],
+            _ => [self.sizes.items as u64; 2],
+        }
+    }
+}
+
+/// The operations of one client, one after the other.
+#[derive(Clone, Debug)]
+pub struct ClientWorkload {
+    workload: Workload,
+    node: u64,
+    random: Random,
+    methods: u64,
+    /// Of each query, how many parameters it has.
+    queries: Vec<usize>,
+    query_elements: [u64; 2],
+    loaded: u64,
+    /// How many of two kinds of things it has made.
+    made: [u64; 2],
+    /// Which of two kinds of its transient things exist, as far as it knows, one bit each.
+    present: [u64; 2],
+    /// Its auctions that are not closed.
+    open: Vec<u64>,
+    /// The item that it has inserted last.
+    inserted: i64,
+}
+
+/// The two kinds of things that come and go: movies and customers, or one of them courses.
+const FIRST: usize = 0;
+const SECOND: usize = 1;
+
+impl ClientWorkload {
+    /// What the client does before the measurement; nothing when all is there.
+    pub fn load(&mut self) -> Option<Call> {
+        let number = self.loaded;
+        self.loaded += 1;
+        // Each client sees to its share.
+        let own = number * self.nodes() + self.node;
+        let Sizes { courses, stock, .. } = self.workload.sizes;
+        let items = self.workload.sizes.items as u64;
+        let (method, arguments, all) = match self.workload.name.0 {
+            "account" => (0, [OPENING_BALANCE, 0, 0, 0], self.nodes()),
+            "courseware" | "project" => (1, [own as i64, 0, 0, 0], courses as u64),
+            "auction" => (1, [(own % items) as i64, 0, 0, 0], stock as u64 * items),
+            "smallbank" => (0, [own as i64, OPENING_BALANCE, 0, 0], self.workload.keys.elements()),
+            _ => return None,
+        };
+        (own < all).then_some(Call { method, arguments })
+    }
+
+    /// The next operation.
+    pub fn next_operation(&mut self) -> Operation {
+        if self.random.below(100) < u64::from(self.workload.updates) {
+            Operation::Update(self.update())
+        } else {
+            Operation::Query(self.query())
+        }
+    }
+
+    fn nodes(&self) -> u64 {
+        self.workload.nodes as u64
+    }
+
+    /// A query.
+    pub fn query(&mut self) -> Call {
+        let query = self.random.below(self.queries.len() as u64) as usize;
+        let mut arguments = [0; 4];
+        for (parameter, argument) in arguments.iter_mut().enumerate().take(self.queries[query]) {
+            let elements = self.query_elements[parameter];
+            let drawn = match self.workload.name.class() {
+                "keyed" => self.workload.keys.draw(&mut self.random),
+                _ => self.random.below(elements),
+            };
+            *argument = drawn as i64;
+        }
+        Call { method: query as u8, arguments }
+    }
+
+    fn update(&mut self) -> Call {
+        let name = self.workload.name.0;
+        if name == "smallbank" {
+            return self.small_bank();
+        }
+        let method = self.random.below(self.methods) as u8;
+        let Sizes { courses, items, .. } = self.workload.sizes;
+        let (first, second, third) = match (name, method) {
+            ("g-counter" | "pn-counter", _) => (self.amount(100), 0, 0),
+            ("lww-register", _) => (self.amount(1_000_000), 0, 0),
+            ("ycsb", _) => {
+                let key = self.workload.keys.draw(&mut self.random);
+                (key as i64, self.amount(1_000_000), 0)
+            }
+            ("g-set" | "pn-set", _) | ("2p-set", 0) => {
+                self.inserted = self.random.below(items as u64) as i64;
+                (self.inserted, 0, 0)
+            }
+            // What it has inserted last.
+            ("2p-set", _) => (self.inserted, 0, 0),
+            ("account", 0) => (self.amount(100), 0, 0),
+            // Half of what is deposited.
+            ("account", _) => (self.amount(50), 0, 0),
+            ("courseware" | "project", 0) => (self.next_student(), 0, 0),
+            ("courseware" | "project", 1) => (self.add_transient(FIRST, courses), 0, 0),
+            ("courseware" | "project", 2) => (self.delete_transient(FIRST, courses), 0, 0),
+            ("courseware" | "project", _) => {
+                let (student, course) = self.next_enrolment();
+                (student, course, 0)
+            }
+            ("movie", 0) => (self.add_transient(FIRST, 0), 0, 0),
+            ("movie", 1) => (self.delete_transient(FIRST, 0), 0, 0),
+            ("movie", 2) => (self.add_transient(SECOND, 0), 0, 0),
+            ("movie", _) => (self.delete_transient(SECOND, 0), 0, 0),
+            ("auction", 0) => (self.make(FIRST), 0, 0),
+            ("auction", 1) => (self.random.below(items as u64) as i64, self.own_user(), 0),
+            ("auction", 2) => (self.random.below(items as u64) as i64, self.own_user(), 0),
+            ("auction", 3) => {
+                let auction = self.make(SECOND);
+                self.open.push(auction as u64);
+                (auction, 0, 0)
+            }
+            ("auction", 4) => (self.open_auction(false), self.amount(1_000), self.own_user()),
+            ("auction", _) => (self.open_auction(true), 0, 0),
+            _ => unreachable!("{name} has no method {method}"),
+        };
+        Call { method, arguments: [first, second, third, 0] }
+    }
+
+    /// From 1 to `most`.
+    fn amount(&mut self, most: u64) -> i64 {
+        1 + self.random.below(most) as i64
+    }
+
+    /// Number `index` of what belongs to this client: all clients' things are different.
+    fn own(&self, index: u64) -> u64 {
+        index * self.nodes() + self.node
+    }
+
+    /// Makes one more thing of a kind; in the end there are no more names, and old ones are asked for again, in vain.
+    fn make(&mut self, kind: usize) -> i64 {
+        let share = self.workload.sizes.users as u64 / self.nodes();
+        let index = self.made[kind] % share;
+        self.made[kind] += 1;
+        self.own(index) as i64
+    }
+
+    fn own_user(&mut self) -> i64 {
+        let users = self.made[FIRST].min(self.workload.sizes.users as u64 / self.nodes());
+        let index = self.random.below(users.max(1));
+        self.own(index) as i64
+    }
+
+    /// One of its auctions that is not closed; if there is none, the first one, which is.
+    fn open_auction(&mut self, closes: bool) -> i64 {
+        if self.open.is_empty() {
+            return self.own(0) as i64;
+        }
+        let index = self.random.below(self.open.len() as u64) as usize;
+        let auction = if closes { self.open.swap_remove(index) } else { self.open[index] };
+        auction as i64
+    }
+
+    fn next_student(&mut self) -> i64 {
+        let share = self.workload.sizes.students as u64 / self.nodes();
+        let index = self.made[FIRST] % share;
+        self.made[FIRST] += 1;
+        self.own(index) as i64
+    }
+
+    /// Every student that it has added in one course after the other.
+    fn next_enrolment(&mut self) -> (i64, i64) {
+        let students = self.made[FIRST].clamp(1, self.workload.sizes.students as u64 / self.nodes());
+        let number = self.made[SECOND];
+        self.made[SECOND] += 1;
+        let courses = self.workload.sizes.courses as u64;
+        let course = number % courses;
+        let student = number / courses % students;
+        (self.own(student) as i64, course as i64)
+    }
+
+    /// How many things of a kind come and go by this client.
+    fn transient(&self) -> u64 {
+        let Sizes { items, transient, .. } = self.workload.sizes;
+        let all = if self.workload.name.0 == "movie" { items } else { transient };
+        (all as u64 / self.nodes()).clamp(1, 64)
+    }
+
+    /// One of its transient things, of this set of them unless it is empty.
+    fn one_of(&mut self, set: u64) -> u64 {
+        let count = self.transient();
+        let first = self.random.below(count);
+        let all = (first..count).chain(0..first);
+        all.into_iter().find(|index| set >> index & 1 == 1).unwrap_or(first)
+    }
+
+    /// One that it has not added; if there is none, any.
+    fn add_transient(&mut self, kind: usize, base: usize) -> i64 {
+        let absent = !self.present[kind];
+        let index = self.one_of(absent);
+        self.present[kind] |= 1 << index;
+        (base as u64 + self.own(index)) as i64
+    }
+
+    /// One that it has added; if there is none, any.
+    fn delete_transient(&mut self, kind: usize, base: usize) -> i64 {
+        let index = self.one_of(self.present[kind]);
+        self.present[kind] &= !(1 << index);
+        (base as u64 + self.own(index)) as i64
+    }
+
+    fn small_bank(&mut self) -> Call {
+        let account = self.workload.keys.draw(&mut self.random) as i64;
+        // Another one, unless there is only one.
+        let other = match self.workload.keys.draw(&mut self.random) as i64 {
+            same if same == account => (account + 1) % self.workload.keys.elements() as i64,
+            other => other,
+        };
+        // Methods are: deposit, savings, payment, check, amalgamation.
+        let (method, arguments) = match self.random.below(85) {
+            0..15 => (0, [account, self.amount(100), 0, 0]),
+            // Withdrawals from savings are a sixth, and smaller.
+            15..30 => (1, [account, self.amount(120) - 20, 0, 0]),
+            30..55 => (2, [account, other, self.amount(50), 0]),
+            55..70 => (3, [account, self.amount(50), 0, 0]),
+            _ => (4, [account, other, 0, 0]),
+        };
+        Call { method, arguments }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_check::replicated::Specification;
+
+    use super::*;
+
+    /// All clients in turn on one object. Returns how many updates there were, and how many of them were refused.
+    fn refused(name: TypeName, nodes: usize, updates: u8, sizes: Sizes, operations: usize) -> (u64, u64) {
+        let workload = Workload::new(name, nodes, updates, sizes, 0.0, 7);
+        let subject = workload.subject();
+        let mut state = subject.initial();
+        let mut clients: Vec<_> = (0..nodes).map(|node| workload.client(node, &subject)).collect();
+        let mut call = |node: usize, call: Call| {
+            let (method, mut arguments) = (call.method as usize, call.arguments);
+            assert!(subject.kind().admits(method, &arguments), "{name}: {}", subject.describe(&call));
+            state.prepare(node, method, &mut arguments);
+            assert!(
+                subject.kind().owns(method, &arguments, node, nodes),
+                "{name}: {}",
+                subject.describe(&call)
+            );
+            let permissible = state.permissible(method, &arguments);
+            if permissible {
+                state.apply(method, &arguments);
+            }
+            permissible
+        };
+        for (node, client) in clients.iter_mut().enumerate() {
+            while let Some(loaded) = client.load() {
+                assert!(call(node, loaded), "{name}: what is loaded is not refused");
+            }
+        }
+        let (mut made, mut refused, mut queries) = (0, 0, 0);
+        for step in 0..operations {
+            let node = step % nodes;
+            match clients[node].next_operation() {
+                Operation::Update(update) => {
+                    made += 1;
+                    refused += u64::from(!call(node, update));
+                }
+                Operation::Query(query) => {
+                    queries += 1;
+                    assert!((query.method as usize) < subject.queries(), "{name}");
+                    assert!(subject.kind().admits_query(query.method as usize, &query.arguments), "{name}");
+                }
+            }
+        }
+        let share = made as f64 / operations as f64;
+        assert!(
+            (share - f64::from(updates) / 100.0).abs() < 0.02,
+            "{name}: {made} updates, {queries} queries"
+        );
+        (made, refused)
+    }
+
+    #[test]
+    fn few_calls_are_refused() {
+        for name in TypeName::all() {
+            for nodes in [1, 3, 8] {
+                let (made, refused) = refused(name, nodes, 25, Sizes { keys: 1_000, ..Sizes::LARGE }, 40_000);
+                let per_cent = refused as f64 / made as f64 * 100.0;
+                // An amalgamation leaves an empty account behind.
+                let most = if name.name() == "smallbank" { 20.0 } else { 5.0 };
+                assert!(per_cent < most, "{name}: {refused} of {made}");
+                let free = name.class() == "crdt" && name.name() != "2p-set" || name.name() == "ycsb";
+                assert!(!free || refused == 0, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn small_sizes_refuse_more_and_admit_all() {
+        for name in TypeName::all() {
+            for nodes in [3, 5, 8] {
+                let (made, refused) = refused(name, nodes, 50, Sizes::SMALL, 4_000);
+                assert!(refused < made, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_seed_decides_everything() {
+        for name in TypeName::all() {
+            let operations = |seed| {
+                let workload = Workload::new(name, 3, 50, Sizes::SMALL, 0.99, seed);
+                let subject = workload.subject();
+                let mut client = workload.client(1, &subject);
+                (0..200).map(|_| client.next_operation()).collect::<Vec<_>>()
+            };
+            assert_eq!(operations(1), operations(1));
+            assert_ne!(operations(1), operations(2));
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_types() {
+        assert_eq!("account".parse::<TypeName>().unwrap().class(), "wrdt");
+        assert!("bank".parse::<TypeName>().unwrap_err().contains("account, "));
+    }
+}
