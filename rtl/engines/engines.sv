@@ -188,6 +188,10 @@ module engines
   incarnation_t  take_incarnation;
   logic          take_stale;
   logic          take_full;
+  logic          check_valid;
+  logic          check_ready;
+  reply_slot_t   check;
+  logic          check_stale;
   reply_index_t  take_index;
   logic          give_back_valid;
   logic          give_back_ready;
@@ -248,6 +252,10 @@ module engines
     .call_ready_o      (lookup_ready),
     .call_qp_i         (lookup_qp),
     .call_incarnation_o(lookup_incarnation),
+    .check_valid_i     (check_valid),
+    .check_ready_o     (check_ready),
+    .check_i           (check),
+    .check_stale_o     (check_stale),
     .take_valid_i      (take_valid),
     .take_ready_o      (take_ready),
     .take_qp_i         (take_qp),
@@ -276,6 +284,11 @@ module engines
     .take_stale_i      (take_stale),
     .take_full_i       (take_full),
     .take_index_i      (take_index),
+    .check_valid_o     (check_valid),
+    .check_ready_i     (check_ready),
+    .check_o           (check),
+    .check_stale_i     (check_stale),
+    .forget_valid_i,
     .give_back_valid_o (give_back_valid),
     .give_back_ready_i (give_back_ready),
     .give_back_o       (give_back),

@@ -2,12 +2,13 @@
 //
 // An answer is a word of 8 bytes, big-endian, that names its kind, and its content. The buffers of a queue pair lie one
 // behind the other from `registers_i.reply_base` on, which is 56 bytes behind a multiple of 64: so the word ends its beat, and the
-// content is written as it comes. An answer waits until it lies in memory, and its SEND is posted then. A buffer is lent until
-// the SEND has ended, or is refused, or the queue pair is reset.
+// content is written as it comes. An answer waits until it lies in memory, and its SEND is posted then, unless the queue pair has
+// been reset in the meantime: nobody is told what another connection has asked. A buffer is lent until the SEND has ended, or is
+// refused, or the queue pair is reset.
 //
 // Latency: 5 cycles from an answer to its first beat at the memory; 1 cycle from the last write's answer to the post.
 // Throughput: an answer in 5 cycles and one for each beat; a post in 3 cycles. Order: kept. Stalls: the engine while memory takes no
-// write, or 64 answers wait for memory or for their post. What finds no buffer, or is too long, is dropped and counted.
+// write, or 64 answers wait for memory or for their post. What finds no buffer, or is too long, or too late, is dropped and counted.
 //
 // Source: crates/nic/src/card.rs, its twin.
 module queue_pair_replies
@@ -34,6 +35,12 @@ module queue_pair_replies
   input  logic                              take_stale_i,
   input  logic                              take_full_i,
   input  reply_index_t                      take_index_i,
+  // Whether an answer's queue pair is still the one that has called, from there, too; and one is reset now: a pulse.
+  output logic                              check_valid_o,
+  input  logic                              check_ready_i,
+  output reply_slot_t                       check_o,
+  input  logic                              check_stale_i,
+  input  logic                              forget_valid_i,
   output logic                              give_back_valid_o,
   input  logic                              give_back_ready_i,
   output reply_slot_t                       give_back_o,
@@ -158,6 +165,7 @@ module queue_pair_replies
   logic     [$clog2(WaitingMax):0] waiting_level;
   logic     [$clog2(WaitingMax):0] written_q;
   logic                            posted;
+  logic                            drops;
 
   // One message more may be on its way into the queue.
   assign room = waiting_level < ($clog2(WaitingMax) + 1)'(WaitingMax - 1);
@@ -172,7 +180,7 @@ module queue_pair_replies
     .in_ready_o (),
     .in_i       (waits_q),
     .out_valid_o(waits_valid),
-    .out_ready_i(posted),
+    .out_ready_i(posted || drops),
     .out_o      (waits),
     .level_o    (waiting_level)
   );
@@ -183,7 +191,27 @@ module queue_pair_replies
   logic                       returns;
   logic [$clog2(GiveBacks):0] give_back_level;
 
-  assign post_valid_o = waits_valid && written_q != '0 && give_back_level < ($clog2(GiveBacks) + 1)'(GiveBacks);
+  // The oldest is checked while it is written. A check that a reset may have overtaken does not count, unless its post is on offer: that
+  // comes before the queue pair can be connected again, and the reset takes it away.
+  logic                       checked_q;
+  logic                       stale_q;
+  logic                       forget_q;
+  logic                       is_written;
+
+  assign check_valid_o = waits_valid && !checked_q;
+  assign check_o = waits.slot;
+  assign is_written = waits_valid && written_q != '0 && checked_q;
+  assign drops = is_written && stale_q && !refused;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || posted || drops) checked_q <= 1'b0;
+    else if ((forget_valid_i || forget_q) && !post_valid_o) checked_q <= 1'b0;
+    else if (check_valid_o && check_ready_i) checked_q <= 1'b1;
+    if (check_valid_o && check_ready_i) stale_q <= check_stale_i;
+    forget_q <= forget_valid_i;
+  end
+
+  assign post_valid_o = is_written && !stale_q && give_back_level < ($clog2(GiveBacks) + 1)'(GiveBacks);
   assign posted = post_valid_o && post_ready_i;
   assign returns = posted && post_refused_i;
   assign completion_ready_o = !returns && give_back_level < ($clog2(GiveBacks) + 1)'(GiveBacks - 1);
@@ -216,13 +244,13 @@ module queue_pair_replies
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) written_q <= '0;
-    else written_q <= written_q + ($clog2(WaitingMax) + 1)'(written_i) - ($clog2(WaitingMax) + 1)'(posted);
+    else written_q <= written_q + ($clog2(WaitingMax) + 1)'(written_i) - ($clog2(WaitingMax) + 1)'(posted || drops);
   end
 
   always_comb begin
     events_o = '0;
     events_o.replies_without_buffer = refused && (too_long || !take_stale_i);
-    events_o.replies_refused = (refused && !too_long && take_stale_i) || returns;
+    events_o.replies_refused = (refused && !too_long && take_stale_i) || drops || returns;
   end
 
   assign idle_o = state_q == StateIdle && !message_valid_i && !waits_valid && !give_back_valid_o && !completion_valid_i;

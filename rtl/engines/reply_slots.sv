@@ -5,7 +5,7 @@
 // of an earlier one is stale, and so is the end of a SEND of that time.
 //
 // Latency and throughput: an operation every 2 cycles, answered in the second, in which it is taken. Order: resets first,
-// then returns, then calls, then loans. After reset it takes a cycle for each queue pair.
+// then returns, then calls, then checks, then loans. After reset it takes a cycle for each queue pair.
 module reply_slots
   import weft_pkg::*;
   import engines_pkg::*;
@@ -23,6 +23,11 @@ module reply_slots
   output logic         call_ready_o,
   input  qp_index_t    call_qp_i,
   output incarnation_t call_incarnation_o,
+  // Whether a buffer's queue pair has been reset since it was lent.
+  input  logic         check_valid_i,
+  output logic         check_ready_o,
+  input  reply_slot_t  check_i,
+  output logic         check_stale_o,
   // A buffer for an answer to this incarnation of the queue pair. With `ready`: is there one?
   input  logic         take_valid_i,
   output logic         take_ready_o,
@@ -45,6 +50,7 @@ module reply_slots
     OperationForget,
     OperationGiveBack,
     OperationCall,
+    OperationCheck,
     OperationTake
   } operation_e;
 
@@ -77,6 +83,9 @@ module reply_slots
         end else if (call_valid_i) begin
           operation_d = OperationCall;
           qp_d = call_qp_i;
+        end else if (check_valid_i) begin
+          operation_d = OperationCheck;
+          qp_d = check_i.qp;
         end else if (take_valid_i) begin
           operation_d = OperationTake;
           qp_d = take_qp_i;
@@ -119,6 +128,7 @@ module reply_slots
     end
   end
 
+  assign check_stale_o = entry.incarnation != check_i.incarnation;
   assign take_stale_o = entry.incarnation != take_incarnation_i;
   assign take_full_o = entry.lent == '1;
   assign take_index_o = free;
@@ -150,6 +160,7 @@ module reply_slots
 
   assign give_back_ready_o = operation_q == OperationGiveBack;
   assign call_ready_o = operation_q == OperationCall;
+  assign check_ready_o = operation_q == OperationCheck;
   assign take_ready_o = operation_q == OperationTake;
   assign idle_o = operation_q == OperationNone && operation_d == OperationNone && !forget_q;
 

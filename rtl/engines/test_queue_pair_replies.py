@@ -1,25 +1,27 @@
 """queue_pair_replies: answers are written where their SEND reads them, posted when they lie there, and no buffer is lost."""
 
-from collections import deque
+from collections import defaultdict, deque
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
 
 import bench
 from streams import Bench, beats
-from structs import constant, pack, unpack
+from structs import constant, pack, unpack, width
 
 REPLIES, BYTES = constant("Replies"), constant("ReplyBytes")
 QUEUE_PAIRS = constant("QueuePairs")
 BASE, LKEY = 0x1_0000_0038, 0x1234
-OLD = 6  # incarnation that is stale
+NOW, OLD = 3, 6  # incarnations: that queue pairs have at first, and one that is stale
 
 
 class Replies(Bench):
     """Plays reply_slots, memory, send queues and the peers' acknowledgements."""
 
     async def ready(self, refuse=0.0, ends=0.1):
-        await self.start(base_i=BASE, lkey_i=LKEY, written_i=0, post_refused_i=0)
+        await self.start(base_i=BASE, lkey_i=LKEY, written_i=0, post_refused_i=0, forget_valid_i=0)
+        self.incarnation = defaultdict(lambda: NOW)
+        self.resets, self.forgotten, self.dropped, self.on_offer = deque(), 0, 0, None
         self.refuse, self.ends = refuse, ends
         self.lent, self.commands, self.memory = set(), deque(), {}
         self.unwritten, self.flying, self.posted = deque(), [], []
@@ -28,14 +30,19 @@ class Replies(Bench):
 
     async def _play(self):
         dut, chance = self.dut, self.chance
-        ending = asked = None
+        ending = asked = checked = None
         while True:
+            # A queue pair is reset; what reply_slots answers in this cycle it has looked up before.
+            dut.check_ready_i.value = checked is not None and chance.random() < 0.5
+            dut.check_stale_i.value = bool(checked)
+            reset = self.resets.popleft() if self.resets and chance.random() < 0.05 else None
+            dut.forget_valid_i.value = reset is not None
             # reply_slots answers in the second cycle.
             dut.take_ready_i.value = 0
             if asked and chance.random() < 0.5:
                 qp, incarnation = asked
                 free = [index for index in range(REPLIES) if (qp, index) not in self.lent]
-                stale = incarnation == OLD
+                stale = incarnation != self.incarnation[qp]
                 dut.take_ready_i.value, dut.take_stale_i.value, dut.take_full_i.value = 1, stale, not free
                 dut.take_index_i.value = free[0] if free else 0
                 if free and not stale:
@@ -59,6 +66,9 @@ class Replies(Bench):
             await ReadOnly()
             waits = int(dut.take_valid_o.value) and not int(dut.take_ready_i.value)
             asked = (int(dut.take_qp_o.value), int(dut.take_incarnation_o.value)) if waits else None
+            waits = int(dut.check_valid_o.value) and not int(dut.check_ready_i.value)
+            slot = unpack("reply_slot_t", dut.check_o.value)
+            checked = slot["incarnation"] != self.incarnation[slot["qp"]] if waits else None
             if int(dut.write_valid_o.value) and int(dut.write_ready_i.value):
                 command = unpack("write_command_t", dut.write_o.value)
                 assert command["target"] == constant("TargetHbm") and not command["write_through"]
@@ -75,11 +85,23 @@ class Replies(Bench):
                     self.refused = getattr(self, "refused", 0) + 1
                 else:
                     self.flying.append(post["id"])
+                # Only a post that was on offer when its queue pair was reset may come behind that.
+                slot = unpack("reply_slot_t", post["id"] & (1 << width("reply_slot_t")) - 1)
+                assert slot["incarnation"] == self.incarnation[post["qp"]] or self.on_offer == post["id"]
                 # What lies there now is what the SEND brings.
                 self.posted.append((post, self.memory[post["local_address"]]))
+            self.dropped += bool(int(dut.check_ready_i.value) and int(dut.check_stale_i.value))
             if int(dut.give_back_valid_o.value) and int(dut.give_back_ready_i.value):
                 slot = unpack("reply_slot_t", dut.give_back_o.value)
-                self.lent.remove((slot["qp"], slot["index"]))
+                if slot["incarnation"] == self.incarnation[slot["qp"]]:
+                    self.lent.remove((slot["qp"], slot["index"]))
+            self.on_offer = None
+            if int(dut.post_valid_o.value) and not int(dut.post_ready_i.value):
+                self.on_offer = unpack("work_request_t", dut.post_o.value)["id"]
+            if reset is not None:
+                self.incarnation[reset] += 1
+                self.lent = {(qp, index) for qp, index in self.lent if qp != reset}
+                self.forgotten += 1
             if int(dut.completion_valid_i.value) and int(dut.completion_ready_o.value):
                 ending = None
             await FallingEdge(dut.clk_i)
@@ -179,6 +201,29 @@ async def what_has_no_place_is_dropped(dut):
     await replies.settle()
     replies.check(good)
     assert replies.events["replies_without_buffer"] == full + long and replies.events["replies_refused"] == stale
+
+
+@cocotb.test()
+async def nobody_is_told_what_another_connection_has_asked(dut):
+    """Queue pairs are reset while their answers are on their way into memory: these are dropped and counted."""
+    replies = Replies(dut, 4)
+    await replies.ready(ends=0.02)
+    chance, queue_pairs, said = replies.chance, range(4), []
+    for _ in range(60):
+        # Answers to calls of now, which may be late when they are said.
+        some = [(qp, replies.incarnation[qp], chance.randrange(256), chance.randbytes(chance.choice((0, 40, 200))))
+                for qp in chance.choices(queue_pairs, k=8)]
+        replies.resets.extend(chance.sample(queue_pairs, 2))
+        await replies.answer(some)
+        said += some
+        while len(replies.lent) > 2 * REPLIES or len(replies.resets) > 4:
+            await FallingEdge(dut.clk_i)
+    await replies.settle()
+    refused = replies.events["replies_refused"]
+    assert len(replies.posted) + refused + replies.events["replies_without_buffer"] == len(said)
+    assert replies.forgotten > 60 and refused > 40 and len(replies.posted) > 100
+    # Of those that were dropped some had a buffer already.
+    assert replies.dropped > 10
 
 
 def test_queue_pair_replies():

@@ -26,7 +26,7 @@ class Slots(Bench):
             await ReadOnly()
         answer = {
             name: int(getattr(dut, name).value)
-            for name in ("take_stale_o", "take_full_o", "take_index_o", "call_incarnation_o")
+            for name in ("take_stale_o", "take_full_o", "take_index_o", "call_incarnation_o", "check_stale_o")
         }
         await FallingEdge(dut.clk_i)
         getattr(dut, f"{prefix}_valid_i").value = 0
@@ -37,6 +37,10 @@ class Slots(Bench):
 
     async def give_back(self, qp, incarnation, index):
         await self.ask("give_back", **{"": pack("reply_slot_t", qp=qp, incarnation=incarnation, index=index)})
+
+    async def is_stale(self, qp, incarnation, index):
+        slot = pack("reply_slot_t", qp=qp, incarnation=incarnation, index=index)
+        return bool((await self.ask("check", **{"": slot}))["check_stale_o"])
 
     async def forget(self, qp):
         self.dut.forget_valid_i.value, self.dut.forget_qp_i.value = 1, qp
@@ -54,7 +58,7 @@ async def random_operations(dut):
     fulls = stales = 0
     for _ in range(4_000):
         qp = chance.choice(known)
-        match chance.choices(["take", "back", "forget", "call", "late", "stale"], [50, 38, 1, 5, 3, 3])[0]:
+        match chance.choices(["take", "back", "forget", "call", "late", "stale", "check"], [50, 38, 1, 5, 3, 3, 5])[0]:
             case "take":
                 answer = await slots.take(qp, incarnation[qp])
                 assert not answer["take_stale_o"] and answer["take_full_o"] == (len(lent[qp]) == REPLIES)
@@ -77,7 +81,10 @@ async def random_operations(dut):
                 assert (await slots.ask("call", _qp=qp))["call_incarnation_o"] == incarnation[qp]
             case "late" if old:
                 # The end of a SEND from before a reset gives nothing back.
+                assert await slots.is_stale(*old[-1])
                 await slots.give_back(*old.pop())
+            case "check" if lent[qp]:
+                assert not await slots.is_stale(qp, incarnation[qp], chance.choice(sorted(lent[qp])))
             case "stale":
                 answer = await slots.take(qp, incarnation[qp] - 1 & 255)
                 assert answer["take_stale_o"]
@@ -100,6 +107,7 @@ async def all_at_once(dut):
     assert answer["take_stale_o"]
     answer = await slots.take(9, 1)
     assert not answer["take_stale_o"] and not answer["take_full_o"]
+    assert not await slots.is_stale(9, 1, 0) and await slots.is_stale(9, 0, 0)
 
 
 def test_reply_slots():
