@@ -31,6 +31,11 @@ def answer(status, number=0, phase=0, epoch=0, members=0):
     return struct.pack(">BBHB3xQ", status, phase, epoch, members, number)
 
 
+def random_caller(chance):
+    """The fields of a caller_t."""
+    return dict(kind=chance.randrange(3), mac=chance.getrandbits(48), address=chance.getrandbits(32), port=chance.getrandbits(16))
+
+
 def number_of(data):
     """The integer of bytes in the order of the lanes."""
     return int.from_bytes(data, "little")

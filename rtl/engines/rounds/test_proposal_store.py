@@ -1,11 +1,11 @@
 """proposal_store: what was written comes back, for proposals of one beat and of eight."""
 
+import random
+
 import cocotb
 import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly
-
-import random
 
 import bench
 from structs import pack, unpack
@@ -13,8 +13,8 @@ from structs import pack, unpack
 
 async def clock(dut):
     cocotb.start_soon(Clock(dut.clk_i, 4, unit="ns").start())
-    for name in ("write_i", "write_place_i", "write_index_i", "write_data_i", "write_length_i", "length_i", "change_i", "place_i",
-                 "read_i", "read_place_i", "read_index_i"):
+    for name in ("write_i", "write_place_i", "write_index_i", "write_data_i", "write_length_i", "length_i", "change_i",
+                 "place_i", "read_i", "read_place_i", "read_index_i"):
         getattr(dut, name).value = 0
     await FallingEdge(dut.clk_i)
 

@@ -46,7 +46,7 @@ class Sender(Bench):
         head_bytes = 64 if bytes_ else chance.choice((8, 16, 64))
         whole = (head + area)[:head_bytes] + stored[:bytes_]
         reply = chance.random() < 0.3
-        caller = dict(kind=chance.randrange(3), mac=chance.getrandbits(48), address=chance.getrandbits(32), port=chance.getrandbits(16))
+        caller = messages.random_caller(chance)
         kind, to = chance.randrange(256), chance.randrange(256)
         # Beyond the head's own bytes nothing is said.
         full = (head + area)[:head_bytes].ljust(64, b"\0")

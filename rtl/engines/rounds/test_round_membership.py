@@ -1,4 +1,4 @@
-"""round_membership against a model of crates/engines/rounds/src/membership.rs: decided changes, accusations, silence, coming and going."""
+"""round_membership against a model of crates/engines/rounds/src/membership.rs: decided changes, accusations, silence."""
 
 import collections
 
@@ -95,8 +95,8 @@ class Members(Bench):
     PULSES = "start_i advance_i announce_i hear_i ask_i leave_i decided_i closed_i".split()
 
     async def reset(self, silence):
-        for name in ("node_i", "silence_i", "start_epoch_i", "start_members_i", "from_i", "decided_proposer_i", "decided_change_i",
-                     "decided_age_i", "closed_age_i", *self.PULSES):
+        for name in ("node_i", "silence_i", "start_epoch_i", "start_members_i", "from_i", "decided_proposer_i",
+                     "decided_change_i", "decided_age_i", "closed_age_i", *self.PULSES):
             getattr(self.dut, name).value = 0
         self.silence = silence
         await self.start(silence_i=silence)

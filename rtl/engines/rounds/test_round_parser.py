@@ -1,4 +1,4 @@
-"""round_parser: every event becomes the operation that crates/engines/rounds/src/message.rs makes of it, or is refused as there."""
+"""round_parser: every event becomes the operation that crates/engines/rounds/src/message.rs makes of it, or is refused."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly, ReadWrite
@@ -15,7 +15,10 @@ ROUND = "RoundsOpRound"
 
 
 def parse(event, data, now):
-    """The operation that an event is, as far as it counts, and its proposal; None if it is none. `now`: the present round, and the next."""
+    """The operation that an event is, as far as it counts, and its proposal; None if it is none.
+
+    `now` is the present round, and the next.
+    """
     kind = event["kind"]
     if kind != "EventDeliver":
         if kind == "EventDone" or (kind == "EventTimer" and event["tag"]):
@@ -160,17 +163,19 @@ def compose(chance, rounds):
     change = chance.random() < 0.2
     if change and chance.random() < 0.8:
         proposal = messages.change(chance.randrange(256), chance.randrange(256))
-    kind = chance.choice(("EventDeliver",) * 8 + ("EventCall", "EventCall", "EventTimer", "EventReset", "EventConfigure", "EventDone"))
+    others = ("EventCall", "EventCall", "EventTimer", "EventReset", "EventConfigure", "EventDone")
+    kind = chance.choice(("EventDeliver",) * 8 + others)
     number = max(0, chance.choice(rounds) + chance.choice((0, 0, 0, 1, -1, -15, -16, 70)))
     if chance.random() < 0.05:
         number = chance.choice((1 << 62, (1 << 62) - 1, WORD))
-    caller = dict(kind=1, mac=chance.getrandbits(48), address=chance.getrandbits(32), port=chance.getrandbits(16))
+    caller = messages.random_caller(chance)
     event = dict(kind=kind, caller=caller, tag=chance.choice((0, 0, 1 << 63)))
     if kind == "EventCall":
         return dict(event, message=chance.randrange(15, 22)), proposal
     if kind != "EventDeliver":
         return event, b""
-    message = chance.choice((messages.ROUND,) * 4 + (messages.VALUE,) * 3 + (messages.FETCH, messages.START, messages.JOIN, 0, 77))
+    others = (messages.FETCH, messages.START, messages.JOIN, 0, 77)
+    message = chance.choice((messages.ROUND,) * 4 + (messages.VALUE,) * 3 + others)
     event |= {"message": message, "from": chance.randrange(8) if chance.random() < 0.95 else chance.randrange(16)}
     if message in (messages.START, messages.JOIN):
         return event, chance.randbytes(chance.choice((0, 8, 8, 8, 64, 100)))

@@ -1,4 +1,5 @@
-"""round_releases: what is decided goes out in order and once, and what is lacking is asked for, as in crates/engines/rounds/src/ckc.rs."""
+"""round_releases: what is decided goes out in order and once, and what is lacking is asked for, as crates/engines/rounds/src/ckc.rs
+does it."""
 
 import collections
 
@@ -45,8 +46,8 @@ class Instance:
         return self.decision & ~self.held if self.decided else 0
 
     def state(self):
-        return pack("instance_t", valid=1, members=self.members, decided=self.decided, decision=self.decision if self.decided else 0,
-                    rows=sum(row << 8 * k for k, row in enumerate(self.rows)))
+        return pack("instance_t", valid=1, members=self.members, decided=self.decided,
+                    decision=self.decision if self.decided else 0, rows=sum(row << 8 * k for k, row in enumerate(self.rows)))
 
 
 class Releases(Bench):
@@ -54,8 +55,9 @@ class Releases(Bench):
 
     async def begin(self, first, node):
         dut = self.dut
-        for name in ("clear_i", "end_round_i", "go_i", "fetch_i", "value_i", "asked_i", "change_i", "instances_i", "leaving_i", "row_i",
-                     "newest_i", "look_age_i", "look_slot_i", "value_proposer_i", "place_i", "length_i", "content_i", "caller_i"):
+        for name in ("clear_i", "end_round_i", "go_i", "fetch_i", "value_i", "asked_i", "change_i", "instances_i", "leaving_i",
+                     "row_i", "newest_i", "look_age_i", "look_slot_i", "value_proposer_i", "place_i", "length_i", "content_i",
+                     "caller_i"):
             getattr(dut, name).value = 0
         self.gate = 1.0
         self.subscribed = True
@@ -120,8 +122,9 @@ class Releases(Bench):
         """The window, and the instance that would leave if the round ended now."""
         dut, window = self.dut, [self.instances.get(self.round - WINDOW + place) for place in range(WINDOW)]
         bits = width("instance_t")
-        dut.instances_i.value = sum((instance.state() if instance else 0) << bits * place for place, instance in enumerate(window))
-        dut.leaving_i.value = window[0].state() if window[0] else 0
+        states = [instance.state() if instance else 0 for instance in window]
+        dut.instances_i.value = sum(state << bits * place for place, state in enumerate(states))
+        dut.leaving_i.value = states[0]
         own = self.instances.get(self.round)
         dut.row_i.value = own.held if own else 0
         dut.newest_i.value = self.leaving
@@ -160,13 +163,16 @@ class Releases(Bench):
                 holders = 1 << targets[(self.round % 64 + self.node) % len(targets)]
             instance.asked = True
             if targets:
-                out.append(dict(to=holders, message=messages.FETCH, head=messages.number_of(messages.fetch(number, wanted)), head_bytes=16))
+                head = messages.number_of(messages.fetch(number, wanted))
+                out.append(dict(to=holders, message=messages.FETCH, head=head, head_bytes=16))
         return out
 
     def expected_releases(self):
         """Messages, decisions, instances that are closed, callers that are told."""
         out, decided, closed, told = [], [], [], []
-        while (instance := self.instances.get(self.next)) and self.next < self.round and instance.decided and not instance.lacking():
+        while self.next < self.round and (instance := self.instances.get(self.next)):
+            if not instance.decided or instance.lacking():
+                break
             tells = instance.caller
             for proposer in nodes(instance.decision):
                 length, place, change, content = instance.proposals[proposer]
@@ -245,8 +251,9 @@ async def follows_the_model(dut):
         for step in range(chance.randrange(5, 40)):
             seen["asked one or all"] += await releases.go(fetch=True)
             seen["closed"] += len(releases.closed)
-            seen["dropped"] += sum(send["message"] == messages.ANSWER and send["head"] & 255 == messages.DROPPED for send in releases.sent)
-            seen["asked all"] += sum(send["message"] == messages.FETCH and bin(send["to"]).count("1") > 1 for send in releases.sent)
+            for send in releases.sent:
+                seen["dropped"] += send["message"] == messages.ANSWER and send["head"] & 255 == messages.DROPPED
+                seen["asked all"] += send["message"] == messages.FETCH and bin(send["to"]).count("1") > 1
             for number in list(releases.instances):
                 if releases.round - number < 2 * WINDOW and chance.random() < 0.5:
                     await releases.look(number)

@@ -6,6 +6,7 @@ import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
 
 import bench
+import round_messages as messages
 from streams import Bench
 from structs import constant, pack
 
@@ -17,7 +18,8 @@ class Requests(Bench):
     """With a model of a node's own proposals."""
 
     async def begin(self, number):
-        for name in ("clear_i", "put_i", "begin_i", "told_i", "drain_i", "put_caller_i", "instance_i", "begin_change_i", "begin_take_i"):
+        for name in ("clear_i", "put_i", "begin_i", "told_i", "drain_i", "put_caller_i", "instance_i", "begin_change_i",
+                     "begin_take_i"):
             getattr(self.dut, name).value = 0
         self.puts = 0
         self.forget(number)
@@ -32,8 +34,7 @@ class Requests(Bench):
 
     def compose(self):
         chance = self.chance
-        fields = dict(kind=chance.randrange(3), mac=chance.getrandbits(48), address=chance.getrandbits(32), port=chance.getrandbits(16))
-        return pack("caller_t", **fields)
+        return pack("caller_t", **messages.random_caller(chance))
 
     async def step(self, put=False, change=None, tell=None, drain=False):
         """A cycle: a proposal comes; the round begins, with a change or what waits; an instance's caller is told."""
