@@ -30,12 +30,15 @@ class Replies(Bench):
 
     async def _play(self):
         dut, chance = self.dut, self.chance
-        ending = asked = checked = None
+        ending = asked = checked = asking = None
         while True:
             # A queue pair is reset; what reply_slots answers in this cycle it has looked up before.
             dut.check_ready_i.value = checked is not None and chance.random() < 0.5
             dut.check_stale_i.value = bool(checked)
-            reset = self.resets.popleft() if self.resets and chance.random() < 0.05 else None
+            reset = self.resets.popleft() if self.resets and chance.random() < (0.3 if checked is False else 0.05) else None
+            if reset is not None and checked is False:
+                # The very one that is being looked up.
+                reset = asking
             dut.forget_valid_i.value = reset is not None
             # reply_slots answers in the second cycle.
             dut.take_ready_i.value = 0
@@ -68,6 +71,7 @@ class Replies(Bench):
             asked = (int(dut.take_qp_o.value), int(dut.take_incarnation_o.value)) if waits else None
             waits = int(dut.check_valid_o.value) and not int(dut.check_ready_i.value)
             slot = unpack("reply_slot_t", dut.check_o.value)
+            asking = slot["qp"]
             checked = slot["incarnation"] != self.incarnation[slot["qp"]] if waits else None
             if int(dut.write_valid_o.value) and int(dut.write_ready_i.value):
                 command = unpack("write_command_t", dut.write_o.value)
