@@ -72,7 +72,10 @@ engines/rounds/round_parser.sv
 engines/rounds/round_releases.sv
 engines/rounds/round_requests.sv
 engines/rounds/round_timer.sv
+engines/rounds/rounds_consensus.sv
+engines/rounds/rounds_reduce.sv
 engines/rounds/rounds.sv
+engines/rounds/rounds_all_reduce.sv
 engines/word_realign.sv
 memory/axi_bursts.sv
 memory/axi_reader.sv

@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use weft_gateware::engine_package as package;
-use weft_gateware::{CYCLE, Pressure, RtlRounds, RtlRoundsConfig};
+use weft_gateware::{CYCLE, Pressure, RtlAllReduce, RtlRounds, RtlRoundsConfig};
 use weft_rounds::message::{Answer, Call, Fetch, Kind, Round, Timings, Value};
-use weft_rounds::{Ckc, Parameters, Record, Rounds};
+use weft_rounds::{Algorithm, Ckc, Parameters, Record, Reduce, Rounds};
 use weft_time::Instant;
 use weft_waist::{Effect, Effects, Engine, EngineStatus, Event, Io, Memory};
 
@@ -30,23 +30,31 @@ pub fn parameters() -> Parameters {
     }
 }
 
-/// The gates for these parameters.
+/// What the gates' registers hold for these parameters.
 ///
 /// # Panics
 /// If the gates are built for others.
-pub fn gates(parameters: &Parameters, pressure: Option<Pressure>, power_on_seed: u32) -> RtlRounds {
+fn config(parameters: &Parameters, pressure: Option<Pressure>, power_on_seed: u32) -> RtlRoundsConfig {
     let built = self::parameters();
     let sizes = |parameters: &Parameters| (parameters.window, parameters.value_bytes, parameters.queue);
     assert_eq!(sizes(parameters), sizes(&built), "the gates have these sizes");
     assert_eq!(parameters.quorums, built.quorums, "the gates have the quorums that tolerate the most");
     assert!(parameters.silence <= package::ROUNDS_SILENCE_MAX);
-    RtlRounds::new(RtlRoundsConfig {
+    RtlRoundsConfig {
         period: parameters.period,
         one_way: parameters.one_way,
         silence: parameters.silence as u8,
         pressure,
         power_on_seed,
-    })
+    }
+}
+
+/// The gates for these parameters.
+///
+/// # Panics
+/// If the gates are built for others.
+pub fn gates(parameters: &Parameters, pressure: Option<Pressure>, power_on_seed: u32) -> RtlRounds {
+    RtlRounds::new(config(parameters, pressure, power_on_seed))
 }
 
 /// A message in words.
@@ -55,9 +63,14 @@ pub fn describe(kind: u8, payload: &[u8]) -> String {
     let bytes = package::ROUNDS_PROPOSAL_BYTES as usize;
     let text = if kind == Kind::Round as u8 {
         Round::parse(payload, area, bytes).map(|round| {
-            let records: Vec<_> = round.area.chunks(Record::BYTES).map(Record::parse).collect();
+            let records = || round.area.chunks(Record::BYTES).map(Record::parse).collect::<Vec<_>>();
+            let area = if round.head.algorithm == Ckc::ID {
+                format!("{:?}", records())
+            } else {
+                format!("{:02x?}", round.area)
+            };
             format!(
-                "Round {:?} change {} proposal {:02x?} {records:?}",
+                "Round {:?} change {} proposal {:02x?} {area}",
                 round.head,
                 round.proposal.change,
                 &round.proposal.bytes[..round.proposal.bytes.len().min(16)]
@@ -89,11 +102,11 @@ fn describe_event(event: &Event<'_>) -> String {
     }
 }
 
-/// One node, twice.
+/// One node, twice, with one of the algorithms.
 #[derive(Debug)]
-pub struct Pair {
-    soft: Rounds<Ckc>,
-    gates: RtlRounds,
+pub struct Pair<A: Algorithm = Ckc, G = RtlRounds> {
+    soft: Rounds<A>,
+    gates: G,
     memory: Memory,
     events: u64,
     trace: VecDeque<String>,
@@ -103,9 +116,22 @@ pub struct Pair {
 impl Pair {
     /// Two engines that are told nothing yet.
     pub fn new(parameters: &Parameters, pressure: Option<Pressure>, power_on_seed: u32) -> Self {
+        Self::of(parameters, gates(parameters, pressure, power_on_seed))
+    }
+}
+
+impl Pair<Reduce, RtlAllReduce> {
+    /// Two engines that reduce and are told nothing yet.
+    pub fn all_reduce(parameters: &Parameters, pressure: Option<Pressure>, power_on_seed: u32) -> Self {
+        Self::of(parameters, RtlAllReduce::new(config(parameters, pressure, power_on_seed)))
+    }
+}
+
+impl<A: Algorithm, G: Engine> Pair<A, G> {
+    fn of(parameters: &Parameters, gates: G) -> Self {
         Self {
             soft: Rounds::new(parameters.clone()),
-            gates: gates(parameters, pressure, power_on_seed),
+            gates,
             memory: Memory::new(0),
             events: 0,
             trace: VecDeque::new(),
@@ -114,7 +140,7 @@ impl Pair {
     }
 
     /// The soft engine: both are the same.
-    pub fn soft(&self) -> &Rounds<Ckc> {
+    pub fn soft(&self) -> &Rounds<A> {
         &self.soft
     }
 
@@ -123,7 +149,7 @@ impl Pair {
     }
 }
 
-impl Engine for Pair {
+impl<A: Algorithm, G: Engine> Engine for Pair<A, G> {
     /// Tells both the same. The effects are the soft engine's.
     ///
     /// # Panics

@@ -19,11 +19,12 @@ use ports::Ports;
 use verilator::{Top, Verilator};
 
 /// The NIC, and the engines without one.
-const TOPS: [Top; 3] = [
+const TOPS: [Top; 4] = [
     // The engine's planted bugs are chosen while it runs; none is the default.
     Top { module: "weft_nic", parameters: &["PlantedBugs=1"] },
     Top { module: "kv", parameters: &["PlantedBugs=1"] },
     Top { module: "rounds", parameters: &[] },
+    Top { module: "rounds_all_reduce", parameters: &[] },
 ];
 
 fn main() {

@@ -39,7 +39,7 @@ pub use hbm::{HbmTiming, MemoryTiming};
 pub use kv::{RtlKv, RtlKvConfig};
 pub use nic::{Arcs, EngineConfig, RtlNic, RtlNicConfig};
 pub use permissions::{Changed, PermissionPort};
-pub use rounds::{RtlRounds, RtlRoundsConfig};
+pub use rounds::{RtlAllReduce, RtlRounds, RtlRoundsConfig};
 
 use weft_time::Duration;
 

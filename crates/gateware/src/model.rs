@@ -86,6 +86,11 @@ top! {
     rounds: "rounds_ports.rs"
 }
 
+top! {
+    /// The rounds engine with the all-reduce.
+    rounds_all_reduce: "rounds_all_reduce_ports.rs"
+}
+
 /// An instance of a module, after reset.
 #[derive(Debug)]
 pub(crate) struct Model<T: Top> {

@@ -15,7 +15,8 @@ use crate::engine_ports::{BeatWords, Offer, Pending, Port, beat, pending};
 use crate::model::Model;
 use crate::model::rounds::{Inputs, Outputs, Top};
 use crate::package::{BEAT_BYTES, Beat};
-use crate::rounds::{RtlRoundsConfig, offer_to, shown_by};
+use crate::rounds::RtlRoundsConfig;
+use crate::rounds::consensus::{inputs, offer_to, shown_by};
 
 /// Cycles from the nominal begin of a round to its message's effect at a peer, over a way without length.
 const ONE_WAY: u64 = 7;
@@ -154,7 +155,7 @@ impl RoundsSwitch {
             let configuration = Configuration { node, view, lease_until: Instant::FAR_FUTURE };
             Station {
                 model: Model::new(0),
-                inputs: config.inputs(),
+                inputs: inputs(&config),
                 outputs: Outputs::default(),
                 local: [pending(Event::Configure(configuration)), call(package::ROUNDS_CALL_SUBSCRIBE, &[])]
                     .into(),

@@ -97,8 +97,8 @@ module round_parser
     unique case (event_q.message)
       // No round is numbered 2^62 or higher.
       RoundsMessageRound: well_formed = fits && head.algorithm == Algorithm && payload_i.data[7:6] == '0;
-      RoundsMessageValue: well_formed = fits && payload_i.data[71:67] == '0;
-      RoundsMessageFetch: well_formed = event_q.bytes == 16'd16;
+      RoundsMessageValue: well_formed = Algorithm == RoundsAlgorithmConsensus && fits && payload_i.data[71:67] == '0;
+      RoundsMessageFetch: well_formed = Algorithm == RoundsAlgorithmConsensus && event_q.bytes == 16'd16;
       // They say nothing but their kind.
       RoundsMessageStart, RoundsMessageJoin: well_formed = 1'b1;
       default: well_formed = 1'b0;

@@ -241,15 +241,9 @@ module round_releases
       default: send_valid_o = 1'b0;
     endcase
     unique case (state_q)
-      Fetch:   send_o = signal(targets_q, RoundsMessageFetch, 7'd16, fetch_head(round_i - round_t'(ask_q), wanted_q));
-      Release: begin
-        send_o = answer(subscriber_i, RoundsOk, context_i, next_q);
-        send_o.message = RoundsDecided;
-        send_o.head_bytes = 7'(RoundsHeadBytes);
-        send_o.head = value_head(next_q, found_q.proposer, found_q.change, found_q.length);
-        send_o.bytes = found_q.length;
-        send_o.place = found_q.place;
-      end
+      Fetch: send_o = signal(targets_q, RoundsMessageFetch, 7'd16, fetch_head(round_i - round_t'(ask_q), wanted_q));
+      Release:
+      send_o = decided_value(subscriber_i, next_q, found_q.proposer, found_q.change, found_q.length, found_q.place);
       default: send_o = answer(caller_i, state_q == Tell ? RoundsOk : RoundsDropped, context_i, next_q);
     endcase
   end

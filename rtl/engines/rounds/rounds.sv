@@ -1,9 +1,9 @@
 // The rounds engine: the twin of crates/engines/rounds, whose documentation tells the protocol.
 //
 // Time is cut into rounds. In each of them a node sends one message to every other (round_broadcaster), which carries its proposal
-// for the instance that begins with the round and what it knows of the instances before that (consensus_window, the algorithm);
+// for the instance that begins with the round and what the algorithm (rounds_consensus, rounds_reduce) says of those before that;
 // and it takes one from every other (round_parser). A message of the next round waits in its sender's place until that begins.
-// When a round ends (round_timer) all instances take a step at once; what is decided goes out in order (round_releases), and
+// When a round ends (round_timer) the algorithm takes a step; what it decides goes out in order, and
 // who has proposed is told (round_requests). Members change by decisions (round_membership).
 //
 // Latency, when nothing waits: 4 cycles from the event of a round's end to the next round's message and until the first message of
@@ -16,7 +16,8 @@ module rounds
   import engines_pkg::*;
   import rounds_pkg::*;
 #(
-  parameter int unsigned ProposalBytes = RoundsProposalBytes
+  parameter int unsigned       ProposalBytes = RoundsProposalBytes,
+  parameter logic        [7:0] Algorithm     = RoundsAlgorithmConsensus
 ) (
   input logic clk_i,
   input logic rst_ni,
@@ -127,7 +128,8 @@ module rounds
   logic [BeatBits-1:0] beat;
 
   round_parser #(
-    .ProposalBytes(ProposalBytes)
+    .ProposalBytes(ProposalBytes),
+    .Algorithm    (Algorithm)
   ) i_parser (
     .clk_i,
     .rst_ni,
@@ -186,7 +188,10 @@ module rounds
   // ===== Members =====
 
   rounds_epoch_t epoch;
+  localparam logic DecidesChanges = Algorithm != RoundsAlgorithmReduce;
+
   members_t members, next_members, audience;
+  logic wants_change;
   logic [5:0] ahead;
   logic is_member, has_left, change_valid, changes, decided, closed;
   change_t change, look_content, decided_change;
@@ -198,6 +203,7 @@ module rounds
   members_t speakers_q;
   always_ff @(posedge clk_i) speakers_q <= audience;
 
+  assign change_valid = wants_change && DecidesChanges;
   assign is_member = (members & self) != '0;
   assign same_epoch = applied.epoch == epoch && applied.members == members;
   assign about = '{phase: phase_q, epoch: epoch, members: members};
@@ -211,8 +217,8 @@ module rounds
     .start_epoch_i     (enter_epoch),
     .start_members_i   (enter_members),
     .advance_i         (advance),
-    .announce_i        (announces),
-    .change_valid_o    (change_valid),
+    .announce_i        (announces && DecidesChanges),
+    .change_valid_o    (wants_change),
     .change_o          (change),
     .hear_i            (accept),
     .ask_i             (ask),
@@ -235,30 +241,15 @@ module rounds
 
   // ===== The algorithm =====
 
-  instance_t [RoundsWindow-1:0] instances;
-  instance_t leaving;
   members_t row;
   logic [AreaBits-1:0] area;
-  logic contradiction;
+  logic contradiction, busy, fails;
+  // What it stores in place of a proposal of its own making.
+  logic noted;
+  note_t note;
+  proposal_write_t write;
 
   assign row = is_member ? had_q | self : '0;
-
-  consensus_window i_window (
-    .clk_i,
-    .rst_ni,
-    .node_i         (node_q),
-    .clear_i        (clear),
-    .receive_i      (accept),
-    .from_i         (applied_from),
-    .area_i         (applied.area),
-    .end_round_i    (end_round),
-    .row_i          (row),
-    .members_i      (members),
-    .area_o         (area),
-    .instances_o    (instances),
-    .leaving_o      (leaving),
-    .contradiction_o(contradiction)
-  );
 
   // ===== Time =====
 
@@ -357,6 +348,7 @@ module rounds
   proposal_place_t look_place, write_place, read_place;
   proposal_bytes_t stored_length, look_length;
   logic write_length, keep_beats, read;
+  logic [BeatBits-1:0] write_data;
   logic [2:0] read_index;
   logic [BeatBits-1:0] read_data;
 
@@ -413,20 +405,36 @@ module rounds
       RoundsOpValue: write_place = {1'b0, op.head.round[59:56], value_proposer};
       default: write_place = {1'b0, op.head.round[59:56], op.from};
     endcase
-    if (announces) write_place = change_place;
+    write = '{
+        place: write_place,
+        beat: beat_valid && keep_beats,
+        index: beat_index,
+        begins: beat[63:0],
+        length: write_length,
+        bytes: op.bytes
+    };
+    write_data = beat;
+    if (announces) begin
+      write.place  = change_place;
+      write.beat   = change_valid || noted;
+      write.index  = '0;
+      write.length = change_valid || noted;
+      write.bytes  = proposal_bytes_t'(noted ? RoundsNoteBytes : RoundsChangeBytes);
+      write_data   = noted ? BeatBits'(note) : BeatBits'(change);
+    end
   end
 
   proposal_store #(
     .ProposalBytes(ProposalBytes)
   ) i_store (
     .clk_i,
-    .write_i       (announces ? change_valid : beat_valid && keep_beats),
-    .write_place_i (write_place),
-    .write_index_i (announces ? '0 : beat_index),
-    .write_data_i  (announces ? BeatBits'(change) : beat),
-    .write_length_i(announces ? change_valid : write_length),
-    .length_i      (announces ? proposal_bytes_t'(RoundsChangeBytes) : op.bytes),
-    .change_i      (announces || op.change),
+    .write_i       (write.beat),
+    .write_place_i (write.place),
+    .write_index_i (write.index),
+    .write_data_i  (write_data),
+    .write_length_i(write.length),
+    .length_i      (write.bytes),
+    .change_i      (announces ? change_valid : op.change),
     .place_i       (look_place),
     .length_o      (stored_length),
     .change_o      (stored_change),
@@ -442,11 +450,9 @@ module rounds
   logic releases_idle, asking, remembered_q, is_other_q, release_valid, release_ready;
   // What is known of the instance of a Fetch or a Value, from the second cycle on in which nothing else happens.
   members_t held, lacking;
-  logic settled, settled_q, accepted_q, looked, hears, wanted, round_runs, is_new, serves;
+  logic settled, settled_q, looked, hears, wanted, round_runs, is_new, serves;
   rounds_send_t release_send;
   age_t look_age;
-  // Instances in which the node takes part and that are not released.
-  logic [3:0] outstanding_q;
   // Rounds since the last one whose instance it takes part in: not 0 only while it leaves.
   age_t leaving_q;
 
@@ -461,50 +467,122 @@ module rounds
     is_other_q <= op.from != node_q;
   end
 
-  round_releases i_releases (
-    .clk_i,
-    .rst_ni,
-    .clear_i           (clear),
-    .first_i           (first),
-    .node_i            (node_q),
-    .round_i           (round_q),
-    .instances_i       (instances),
-    .end_round_i       (end_round),
-    .leaving_i         (leaving),
-    .row_i             (row),
-    .newest_i          (leaving_q),
-    .go_i              (go),
-    .fetch_i           (fetch),
-    .idle_o            (releases_idle),
-    .asking_o          (asking),
-    .look_age_i        (look_age),
-    .look_slot_i       (op.head.round[58:56]),
-    .held_o            (held),
-    .lacking_o         (lacking),
-    .value_i           (value),
-    .value_proposer_i  (value_proposer),
-    .next_o            (release_next),
-    .age_o             (release_age),
-    .proposer_o        (release_proposer),
-    .place_i           (look_place),
-    .length_i          (look_length),
-    .change_i          (look_change),
-    .content_i         (look_content),
-    .asked_i           (asked),
-    .caller_i          (asked_caller),
-    .told_o            (told),
-    .context_i         (about),
-    .subscribed_i      (subscribed_q),
-    .subscriber_i      (subscriber_q),
-    .send_valid_o      (release_valid),
-    .send_ready_i      (release_ready),
-    .send_o            (release_send),
-    .decided_o         (decided),
-    .decided_proposer_o(decided_proposer),
-    .decides_change_o  (decides_change),
-    .decided_change_o  (decided_change),
-    .closed_o          (closed)
-  );
+  // Every algorithm has the same ports.
+  if (Algorithm == RoundsAlgorithmReduce) begin : g_reduce
+    rounds_reduce i_algorithm (
+      .clk_i,
+      .rst_ni,
+      .node_i            (node_q),
+      .clear_i           (clear),
+      .first_i           (first),
+      .round_i           (round_q),
+      .members_i         (members),
+      .begin_i           (announces),
+      .own_i             (takes),
+      .area_o            (area),
+      .receive_i         (accept),
+      .from_i            (applied_from),
+      .area_i            (applied.area),
+      .contradiction_o   (contradiction),
+      .busy_o            (busy),
+      .end_i             (end_round),
+      .fails_o           (fails),
+      .row_i             (row),
+      .newest_i          (leaving_q),
+      .write_i           (write),
+      .note_place_i      (change_place),
+      .note_valid_o      (noted),
+      .note_o            (note),
+      .go_i              (go),
+      .fetch_i           (fetch),
+      .idle_o            (releases_idle),
+      .asking_o          (asking),
+      .look_age_i        (look_age),
+      .look_slot_i       (op.head.round[58:56]),
+      .held_o            (held),
+      .lacking_o         (lacking),
+      .value_i           (value),
+      .value_proposer_i  (value_proposer),
+      .next_o            (release_next),
+      .age_o             (release_age),
+      .proposer_o        (release_proposer),
+      .place_i           (look_place),
+      .length_i          (look_length),
+      .change_i          (look_change),
+      .content_i         (look_content),
+      .asked_i           (asked),
+      .caller_i          (asked_caller),
+      .told_o            (told),
+      .context_i         (about),
+      .subscribed_i      (subscribed_q),
+      .subscriber_i      (subscriber_q),
+      .send_valid_o      (release_valid),
+      .send_ready_i      (release_ready),
+      .send_o            (release_send),
+      .decided_o         (decided),
+      .decided_proposer_o(decided_proposer),
+      .decides_change_o  (decides_change),
+      .decided_change_o  (decided_change),
+      .closed_o          (closed)
+    );
+  end else begin : g_consensus
+    rounds_consensus i_algorithm (
+      .clk_i,
+      .rst_ni,
+      .node_i            (node_q),
+      .clear_i           (clear),
+      .first_i           (first),
+      .round_i           (round_q),
+      .members_i         (members),
+      .begin_i           (announces),
+      .own_i             (takes),
+      .area_o            (area),
+      .receive_i         (accept),
+      .from_i            (applied_from),
+      .area_i            (applied.area),
+      .contradiction_o   (contradiction),
+      .busy_o            (busy),
+      .end_i             (end_round),
+      .fails_o           (fails),
+      .row_i             (row),
+      .newest_i          (leaving_q),
+      .write_i           (write),
+      .note_place_i      (change_place),
+      .note_valid_o      (noted),
+      .note_o            (note),
+      .go_i              (go),
+      .fetch_i           (fetch),
+      .idle_o            (releases_idle),
+      .asking_o          (asking),
+      .look_age_i        (look_age),
+      .look_slot_i       (op.head.round[58:56]),
+      .held_o            (held),
+      .lacking_o         (lacking),
+      .value_i           (value),
+      .value_proposer_i  (value_proposer),
+      .next_o            (release_next),
+      .age_o             (release_age),
+      .proposer_o        (release_proposer),
+      .place_i           (look_place),
+      .length_i          (look_length),
+      .change_i          (look_change),
+      .content_i         (look_content),
+      .asked_i           (asked),
+      .caller_i          (asked_caller),
+      .told_o            (told),
+      .context_i         (about),
+      .subscribed_i      (subscribed_q),
+      .subscriber_i      (subscriber_q),
+      .send_valid_o      (release_valid),
+      .send_ready_i      (release_ready),
+      .send_o            (release_send),
+      .decided_o         (decided),
+      .decided_proposer_o(decided_proposer),
+      .decides_change_o  (decides_change),
+      .decided_change_o  (decided_change),
+      .closed_o          (closed)
+    );
+  end
 
   // ===== What happens =====
 
@@ -523,7 +601,7 @@ module rounds
     contradiction_q <= rst_ni && contradiction;
   end
 
-  logic send_valid, send_ready, fails;
+  logic send_valid, send_ready;
   rounds_send_t send, announcement;
   rounds_status_e verdict;
   rounds_events_t events;
@@ -539,7 +617,7 @@ module rounds
     end
     announcement.head = {
       next_members,
-      RoundsAlgorithmConsensus,
+      Algorithm,
       turn_16(16'(announcement.bytes)),
       ahead,
       1'b0,
@@ -575,8 +653,6 @@ module rounds
     for (int unsigned i = 0; i < RoundsNodes; i++) timings[256+32*i+:32] = turn_32(lags[i]);
   end
 
-  // The oldest instance leaves without a decision, or the place of another one is needed that is not released.
-  assign fails = (leaving.valid && !leaving.decided) || outstanding_q == 4'(2 * RoundsWindow);
   // Operations that may change what is given out, or send something, wait until all of that has left; and but for the end of a
   // round they are looked at for a cycle.
   assign settled = state_q == Listen && !replaying && releases_idle;
@@ -588,7 +664,7 @@ module rounds
     unique case (op.kind)
       RoundsOpRound: op_may_run = hears;
       // A round ends with what all messages have made of its instances.
-      RoundsOpTimer: op_may_run = settled && !accepted_q;
+      RoundsOpTimer: op_may_run = settled && !busy;
       default: op_may_run = looked || state_q == Answer;
     endcase
     if (draining) op_may_run = 1'b0;
@@ -596,7 +672,7 @@ module rounds
   assign op_runs = op_valid && op_may_run;
 
   // The end of a round; a founder begins its first one at once.
-  assign ends = op_valid && op.kind == RoundsOpTimer && running && expired && settled && !accepted_q && !draining;
+  assign ends = op_valid && op.kind == RoundsOpTimer && running && expired && settled && !busy && !draining;
   assign fence = ends && begun_q && fails;
   assign end_round = ends && begun_q && !fails;
   assign advance = (ends && !fence) || founds;
@@ -914,7 +990,6 @@ module rounds
       replaying_q    <= 1'b0;
       founded_q      <= 1'b0;
       serving_q      <= 1'b0;
-      outstanding_q  <= '0;
       leaving_q      <= '0;
     end else begin
       if (advance) state_q <= Announce;
@@ -974,9 +1049,6 @@ module rounds
       if (enter) leaving_q <= '0;
       else if (announces) leaving_q <= is_member ? '0 : leaving_q + 1'b1;
 
-      if (clear) outstanding_q <= '0;
-      else if (announces) outstanding_q <= outstanding_q + 4'(is_member);
-      else if (closed) outstanding_q <= outstanding_q - 1'b1;
     end
 
     if (enter) next_round_q <= first + round_t'(advance);
@@ -994,10 +1066,9 @@ module rounds
       serve_q          <= serve;
       serve_proposer_q <= lowest(serve);
     end
-    self       <= only(node_q);
-    others     <= contacts_q & ~self;
-    settled_q  <= settled;
-    accepted_q <= accept;
+    self      <= only(node_q);
+    others    <= contacts_q & ~self;
+    settled_q <= settled;
   end
 
   // ===== Messages =====

@@ -79,6 +79,7 @@ package rounds_pkg;
   } rounds_phase_e;
 
   localparam logic [7:0] RoundsAlgorithmConsensus = 8'd1;
+  localparam logic [7:0] RoundsAlgorithmReduce = 8'd3;
 
   // The first 16 bytes of a Round, from the last byte to the first.
   typedef struct packed {
@@ -140,6 +141,29 @@ package rounds_pkg;
   // Where a proposal lies: of another node by instance and proposer, one's own by its number, a change by its instance.
   typedef logic [7:0] proposal_place_t;
   typedef logic [4:0] own_place_t;
+
+  // What goes into the store: a beat of a proposal, of which `begins` are the first bytes, and its length.
+  typedef struct packed {
+    proposal_place_t place;
+    logic            beat;
+    logic [2:0]      index;
+    logic [63:0]     begins;
+    logic            length;
+    proposal_bytes_t bytes;
+  } proposal_write_t;
+
+  // Of the all-reduce: bytes of a number, and of what an algorithm stores in place of a proposal.
+  localparam int unsigned RoundsNumberBytes = 8;
+  localparam int unsigned RoundsNoteBytes = 24;
+  typedef logic [8*RoundsNoteBytes-1:0] note_t;
+
+  // What a member makes of the numbers of a round.
+  typedef struct packed {
+    members_t    contributors;  // who gave one
+    members_t    heard;
+    logic [63:0] maximum;       // 0 if there is none
+    logic [63:0] total;         // their sum modulo 2^64
+  } reduction_t;
 
   // What an event became.
   typedef enum logic [3:0] {
@@ -271,6 +295,11 @@ package rounds_pkg;
     return {turn_64(number), 24'd0, about.members, turn_16(about.epoch), 5'd0, about.phase, 5'd0, status};
   endfunction
 
+  // A reduction as it travels.
+  function automatic note_t reduction_words(reduction_t reduction);
+    return {48'd0, reduction.contributors, reduction.heard, turn_64(reduction.maximum), turn_64(reduction.total)};
+  endfunction
+
   // A message that is nothing but an answer.
   function automatic rounds_send_t answer(caller_t caller, rounds_status_e status, rounds_context_t about,
                                           round_t number);
@@ -280,6 +309,20 @@ package rounds_pkg;
     send.message = RoundsAnswer;
     send.head_bytes = 7'd16;
     send.head = answer_head(status, about, number);
+    return send;
+  endfunction
+
+  // A decided proposal on its way to the subscriber.
+  function automatic rounds_send_t decided_value(caller_t subscriber, round_t number, member_t proposer, logic change,
+                                                 proposal_bytes_t bytes, proposal_place_t place);
+    rounds_send_t send = '0;
+    send.reply = 1'b1;
+    send.caller = subscriber;
+    send.message = RoundsDecided;
+    send.head_bytes = 7'(RoundsHeadBytes);
+    send.head = value_head(number, proposer, change, bytes);
+    send.bytes = bytes;
+    send.place = place;
     return send;
   endfunction
 

@@ -1,0 +1,67 @@
+// The rounds engine with the all-reduce as its algorithm (rounds_reduce): the twin of `Rounds<Reduce>` of crates/engines/rounds.
+//
+// Latency, throughput, order, stalls: those of rounds.
+module rounds_all_reduce
+  import weft_pkg::*;
+  import engines_pkg::*;
+  import rounds_pkg::*;
+#(
+  parameter int unsigned ProposalBytes = RoundsProposalBytes
+) (
+  input logic clk_i,
+  input logic rst_ni,
+  input cycles_t now_i,
+  // Events, each followed by its payload if it has bytes.
+  input logic event_valid_i,
+  output logic event_ready_o,
+  input engine_event_t event_i,
+  input logic payload_valid_i,
+  output logic payload_ready_o,
+  input beat_t payload_i,
+  // Taken with EventConfigure.
+  input engine_configuration_t configuration_i,
+  // These stay as they are from reset on. Cycles of at most 31 bits: a round, as long as no call sets another period, and the
+  // shortest way from node to node.
+  input cycles_t period_i,
+  input cycles_t one_way_i,
+  input logic [7:0] silence_i,  // rounds after which a member that is not heard is to go
+  output engine_status_t status_o,
+  // Messages, each followed by its payload, which never pauses once begun.
+  output logic message_valid_o,
+  input logic message_ready_i,
+  output engine_message_t message_o,
+  output logic body_valid_o,
+  input logic body_ready_i,
+  output beat_t body_o,
+  // Sets a timer, or moves it; always taken.
+  output logic timer_valid_o,
+  output logic [4:0] timer_tag_o,
+  output cycles_t timer_at_o,
+  // Of every engine; proposals lie on the chip.
+  output logic memory_aw_valid_o,
+  input logic memory_aw_ready_i,
+  output axi_address_t memory_aw_o,
+  output logic memory_w_valid_o,
+  input logic memory_w_ready_i,
+  output write_beat_t memory_w_o,
+  input logic memory_b_valid_i,
+  input logic [1:0] memory_b_response_i,
+  output logic memory_ar_valid_o,
+  input logic memory_ar_ready_i,
+  output axi_address_t memory_ar_o,
+  input logic memory_r_valid_i,
+  output logic memory_r_ready_o,
+  input axi_read_t memory_r_i,
+  output rounds_events_t events_o,
+  // Nothing is inside; timers are outside.
+  output logic idle_o
+);
+
+  rounds #(
+    .ProposalBytes(ProposalBytes),
+    .Algorithm    (RoundsAlgorithmReduce)
+  ) i_rounds (
+    .*
+  );
+
+endmodule
