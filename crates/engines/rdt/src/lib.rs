@@ -15,6 +15,7 @@ pub mod derive;
 pub mod expression;
 mod object;
 mod program;
+pub mod replica;
 mod smt;
 pub mod types;
 pub mod verdict;

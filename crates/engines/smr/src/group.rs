@@ -116,6 +116,8 @@ pub struct Group {
     /// This replica lacks entries below this that are in no log any more.
     pub(crate) behind: u64,
     stands_back_until: Instant,
+    /// Its embedder cannot lead.
+    stands_aside: bool,
     /// When it last decided something, or had nothing to decide.
     pub(crate) progress_at: Instant,
     /// Too many replicas have lost their memory.
@@ -163,6 +165,7 @@ impl Group {
             joined: [0; NODES_MAX],
             behind: 0,
             stands_back_until: Instant::ZERO,
+            stands_aside: false,
             progress_at: Instant::ZERO,
             halted: false,
             counters: Counters::default(),
@@ -251,7 +254,15 @@ impl Group {
 
     /// Whether it could lead: it has its memory, lacks nothing that is in no log any more, and has not tried in vain lately.
     pub fn could_lead(&self, now: Instant, memory: &Memory) -> bool {
-        self.is_member(memory) && self.applied >= self.behind && now >= self.stands_back_until
+        self.is_member(memory)
+            && self.applied >= self.behind
+            && now >= self.stands_back_until
+            && !self.stands_aside
+    }
+
+    /// Whether it leaves leading to others from now on, because its embedder is not able to.
+    pub fn stand_aside(&mut self, aside: bool) {
+        self.stands_aside = aside;
     }
 
     /// Who leads, as this replica sees it: the lowest of those that are alive and could.

@@ -22,7 +22,7 @@ mod counters;
 mod group;
 mod layout;
 mod leader;
-mod link;
+pub mod link;
 pub mod log;
 mod machine;
 pub mod message;

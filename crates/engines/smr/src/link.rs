@@ -37,15 +37,34 @@ pub struct Wiring {
     pub path_mtu: u32,
 }
 
-/// One transfer between the same place in two memories, or between two places.
+/// One transfer between this node's engine memory and a peer's: offsets and a number of bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Transfer {
-    Write { from: usize, to: usize, bytes: usize, call: Option<u32> },
-    Read { from: usize, to: usize, bytes: usize },
+pub enum Transfer {
+    /// From here to there.
+    Write {
+        /// Offset here.
+        from: usize,
+        /// Offset there.
+        to: usize,
+        /// How many.
+        bytes: usize,
+        /// The peer's engine is called as well, with this kind.
+        call: Option<u32>,
+    },
+    /// From there to here.
+    Read {
+        /// Offset there.
+        from: usize,
+        /// Offset here.
+        to: usize,
+        /// How many.
+        bytes: usize,
+    },
 }
 
+/// Whether requests may be made on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum State {
+pub enum State {
     /// Not to be used.
     Idle,
     /// The peer was asked.
@@ -56,7 +75,8 @@ pub(crate) enum State {
 
 /// How a work request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended<W> {
+pub enum Ended<W> {
+    /// It was carried out.
     Done(W),
     /// The connection has failed.
     Failed,
@@ -64,9 +84,10 @@ pub(crate) enum Ended<W> {
     Stale,
 }
 
-/// `W` says what a work request is for.
+/// The requester's end of a connection. `W` says what a work request is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Link<W> {
+pub struct Link<W> {
+    /// Whether requests may be made.
     pub state: State,
     /// Of the last request; its upper half is this node's incarnation.
     number: u64,
@@ -77,10 +98,12 @@ pub(crate) struct Link<W> {
     psn: u32,
     sequence: u64,
     posted: VecDeque<(u64, W)>,
+    /// When the peer was asked last.
     pub asked_at: Instant,
 }
 
 impl<W: Copy> Link<W> {
+    /// A link on which so many work requests may be outstanding.
     pub fn new(posts_max: usize) -> Self {
         Self {
             state: State::Idle,
@@ -103,6 +126,7 @@ impl<W: Copy> Link<W> {
         self.psn = incarnation.wrapping_mul(0x35_a7f1) & PSN_MASK;
     }
 
+    /// Work requests that have not ended.
     pub fn outstanding(&self) -> usize {
         self.posted.len()
     }
@@ -196,11 +220,11 @@ impl<W: Copy> Link<W> {
 const SEQUENCE_MASK: u64 = (1 << 40) - 1;
 
 /// The tag of a group's work request to a peer, without its sequence.
-pub(crate) fn tag(group: u8, peer: usize) -> u64 {
+pub fn tag(group: u8, peer: usize) -> u64 {
     u64::from(group) << 48 | (peer as u64) << 40
 }
 
 /// The group and peer of a tag.
-pub(crate) fn tagged(tag: u64) -> (u8, usize) {
+pub fn tagged(tag: u64) -> (u8, usize) {
     ((tag >> 48) as u8, (tag >> 40 & 0xff) as usize)
 }

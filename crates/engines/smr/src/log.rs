@@ -195,7 +195,7 @@ impl<'a> Append<'a> {
 /// How a peer is reached, as the host tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wire {
-    /// For the log (0) or the pulse (255).
+    /// For the log (0) or the pulse (255); engines that embed groups have others.
     pub group: u8,
     /// Whom.
     pub peer: usize,
@@ -226,12 +226,9 @@ impl Wire {
     /// Reads it.
     ///
     /// # Errors
-    /// Wrong length, another group, a path MTU of no bytes.
+    /// Wrong length, a path MTU of no bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         exactly(bytes, Self::BYTES)?;
-        if bytes[0] != GROUP && bytes[0] != PULSE {
-            return Err(Malformed::Field("group"));
-        }
         if half(bytes, 44) == 0 {
             return Err(Malformed::Field("path mtu"));
         }
@@ -249,7 +246,11 @@ impl Wire {
     }
 }
 
-fn exactly(bytes: &[u8], need: usize) -> Result<(), Malformed> {
+/// Whether there are as many bytes as needed.
+///
+/// # Errors
+/// How many there are instead.
+pub fn exactly(bytes: &[u8], need: usize) -> Result<(), Malformed> {
     if bytes.len() == need { Ok(()) } else { Err(Malformed::Length { have: bytes.len(), need }) }
 }
 
@@ -411,11 +412,12 @@ impl Log {
             }
             Some(Call::Status) if payload.is_empty() => (Status::Ok, self.group.applied()),
             Some(Call::Wire) if self.epoch == Epoch(0) => match Wire::parse(payload) {
-                Ok(Wire { group, peer, wiring }) if peer < self.parameters.group.nodes => {
-                    match group {
-                        PULSE => self.pulse.wire(peer, wiring),
-                        _ => self.group.wire(peer, wiring),
-                    }
+                Ok(Wire { group: PULSE, peer, wiring }) if peer < self.parameters.group.nodes => {
+                    self.pulse.wire(peer, wiring);
+                    (Status::Ok, 0)
+                }
+                Ok(Wire { group: GROUP, peer, wiring }) if peer < self.parameters.group.nodes => {
+                    self.group.wire(peer, wiring);
                     (Status::Ok, 0)
                 }
                 _ => (Status::BadRequest, 0),

@@ -91,7 +91,11 @@ impl<'a> Slot<'a> {
     }
 }
 
-pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
+/// The big-endian word at an offset.
+///
+/// # Panics
+/// If it leaves the bytes.
+pub fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 

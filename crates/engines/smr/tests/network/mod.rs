@@ -550,7 +550,10 @@ impl<E: Engine> Network<E> {
                     self.fail(node, number);
                     return;
                 }
-                assert_eq!(first, sequence, "requests end in order");
+                if first != sequence {
+                    // The answer to an earlier one was lost: as nothing is asked again here, the connection will fail.
+                    return;
+                }
                 found.outstanding.pop_front();
                 if matches!(request.operation, Operation::Read { .. }) {
                     let at = (request.local.address - engine_address(0, 0)) as usize;

@@ -1,0 +1,527 @@
+//! A replica of an object: the engine that lets each call travel as its method allows.
+//!
+//! - A **reducible** call is combined with the origin's earlier ones into a cumulative *summary*, which the origin WRITEs to the
+//!   others. They take in what it has more than what they took in before.
+//! - An **irreducible** call goes into the origin's *ring* at each replica, one by one and in order, with a vector of what it
+//!   depends on. It takes effect where all that has.
+//! - A **conflicting** call is sent to the leader of its group, which checks it and puts it into the group's log ([`weft_smr`]).
+//!   It takes effect, or is refused, everywhere in the order of the log.
+//!
+//! A call is checked once, where it is issued; the definition's verdicts tell why that is enough. Queries are
+//! answered from the replica's own state at once. ARCHITECTURE.md, "Replicated data types", has the protocol and why it is right:
+//! when an update is answered, what survives which crashes, how a node comes back.
+//!
+//! The origin is SafarDB (section 4), Hamband and Hamsaz. Where they are silent or unsafe this differs.
+
+mod calls;
+mod counters;
+mod delivery;
+mod layout;
+mod leader;
+pub mod message;
+mod parameters;
+mod recovery;
+mod state;
+mod stream;
+mod witness;
+
+use std::collections::VecDeque;
+
+use weft_smr::link::Link;
+use weft_smr::message::{Control, PULSE};
+use weft_smr::{CALL_LOG, Delivery, Group, NODES_MAX, Ports, Pulse, Wiring};
+use weft_time::Instant;
+use weft_waist::{
+    Caller, Configuration, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory, NodeId, NodeSet,
+};
+
+pub use counters::Counters;
+pub use message::{Answer, Ask, Call, Status};
+pub use parameters::{
+    CommitRule, PlantedBug, ReplicaParameters, ReplicaParametersError, SCANNED_MAX, Summaries, WINDOW_MAX,
+};
+pub use witness::{Counts, Unwatched, Witness};
+
+use layout::{Header, Layout};
+use leader::Queue;
+use message::{CALL_ENTRY, CALL_SUMMARY, DATA, Datagram, Lives};
+use recovery::Join;
+use state::{Machine, State};
+use stream::{Peer, Posted, Stream};
+
+use crate::object::Object;
+
+const TIMER_PULSE: u32 = 0;
+const TIMER_POLL: u32 = 1;
+
+pub(crate) fn node(index: usize) -> NodeId {
+    NodeId::new(index).expect("there are at most eight replicas")
+}
+
+/// What a replica is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It is not configured.
+    Starting,
+    /// It has lost its memory and takes what others have.
+    Joining,
+    /// It holds all that was answered, and serves.
+    Full,
+    /// It holds all that it has acknowledged, but lacks what it can only get with a snapshot.
+    Lagging,
+    /// It has what everybody else has lost: it must start empty.
+    Lost,
+}
+
+/// A replica of an object, as the engine of one node.
+///
+/// It is idle until the host has told it how all peers are reached ([`Call::Wire`], for each of
+/// [`ReplicaParameters::purposes`]) and configures it: as a full member of epoch 1 it is a founder; as a joining member of any
+/// later epoch it has lost its memory. The epoch is its incarnation: a process that comes back must be told a higher one.
+#[derive(Clone, Debug)]
+pub struct Replica<W = Unwatched> {
+    parameters: ReplicaParameters,
+    layout: Layout,
+    phase: Phase,
+    epoch: Epoch,
+    /// The peers that are alive.
+    alive: NodeSet,
+    /// The incarnations that are known.
+    lives: Lives,
+    /// Of these, those since whose beginning all that was written under older permissions has been looked at, and how
+    /// many ring entries of each origin were here then.
+    fenced: Lives,
+    received: [u64; NODES_MAX],
+    pulse: Pulse,
+    groups: Vec<Group>,
+    state: State<W>,
+    wirings: [Option<Wiring>; NODES_MAX],
+    links: Vec<Link<Posted>>,
+    peers: Vec<Peer>,
+    stream: Stream,
+    queues: Vec<Queue>,
+    join: Join,
+    /// What the header says has changed.
+    unpublished: bool,
+}
+
+impl Replica {
+    /// An engine that is told nothing yet.
+    ///
+    /// # Panics
+    /// If the parameters are out of range; see [`ReplicaParameters::check`].
+    pub fn new(parameters: ReplicaParameters) -> Self {
+        Self::with_witness(parameters, Unwatched)
+    }
+}
+
+impl<W: Witness> Replica<W> {
+    /// The same, and `witness` is told what takes effect.
+    ///
+    /// # Panics
+    /// If the parameters are out of range; see [`ReplicaParameters::check`].
+    pub fn with_witness(parameters: ReplicaParameters, witness: W) -> Self {
+        if let Err(error) = parameters.check() {
+            panic!("{error}");
+        }
+        let layout = Layout::new(&parameters);
+        let log = parameters.log();
+        let log_bytes = Group::memory_bytes(&log);
+        let group = |number: usize| Group::new(&log, number as u8, layout.groups + number * log_bytes);
+        let count = parameters.kind.group_count();
+        Self {
+            phase: Phase::Starting,
+            epoch: Epoch(0),
+            alive: NodeSet::EMPTY,
+            lives: [0; NODES_MAX],
+            fenced: [0; NODES_MAX],
+            received: [0; NODES_MAX],
+            pulse: Pulse::new(parameters.pulse(), 0),
+            groups: (0..count).map(group).collect(),
+            state: State::new(&parameters, &layout, witness),
+            wirings: [None; NODES_MAX],
+            links: (0..parameters.nodes).map(|_| Link::new(stream::POSTS_MAX)).collect(),
+            peers: vec![Peer::default(); parameters.nodes],
+            stream: Stream::new(&parameters),
+            queues: (0..count).map(|_| Queue::new(parameters.nodes)).collect(),
+            join: Join::default(),
+            unpublished: false,
+            layout,
+            parameters,
+        }
+    }
+
+    /// Who watches it.
+    pub fn witness(&self) -> &W {
+        &self.state.witness
+    }
+
+    /// The same, to take out what it has seen.
+    pub fn witness_mut(&mut self) -> &mut W {
+        &mut self.state.witness
+    }
+
+    /// The object as it is here.
+    pub fn object(&self) -> &Object {
+        &self.state.object
+    }
+
+    /// Whether it serves.
+    pub fn is_full(&self) -> bool {
+        self.phase == Phase::Full
+    }
+
+    /// A replica of a group's log.
+    pub fn group(&self, number: usize) -> &Group {
+        &self.groups[number]
+    }
+
+    /// The heartbeats.
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    /// Whether this node leads a group.
+    pub fn is_leading(&self, group: usize) -> bool {
+        self.groups[group].is_leading()
+    }
+
+    /// How far it is, for people who look for a fault.
+    pub fn describe(&self) -> String {
+        let peers: Vec<_> =
+            self.others().map(|peer| (peer, &self.links[peer].state, &self.peers[peer])).collect();
+        format!(
+            "{:?} lives {:?} {:?}\n   {:?}\n   {:?}",
+            self.phase, self.lives, self.stream, self.join, peers
+        )
+    }
+
+    fn me(&self) -> usize {
+        self.state.node
+    }
+
+    fn others(&self) -> impl Iterator<Item = usize> + use<W> {
+        let own = self.state.node;
+        (0..self.parameters.nodes).filter(move |&peer| peer != own)
+    }
+
+    fn is_alive(&self, peer: usize) -> bool {
+        self.alive.contains(node(peer))
+    }
+
+    fn configure(&mut self, now: Instant, configuration: Configuration, io: &mut Io<'_>) {
+        let Configuration { node, view, .. } = configuration;
+        let nodes = self.parameters.nodes;
+        let index = node.index();
+        let founding = view.epoch == Epoch(1) && view.full.contains(node);
+        let fits = index < nodes && view.members() == NodeSet::first(nodes);
+        let is_wired = self.pulse.is_wired(index)
+            && self.groups.iter().all(|group| group.is_wired(index))
+            && (0..nodes).all(|peer| peer == index || self.wirings[peer].is_some());
+        if self.epoch != Epoch(0) || !fits || !is_wired || !(founding || view.joining.contains(node)) {
+            self.state.counters.configurations_ignored += 1;
+            return;
+        }
+        self.epoch = view.epoch;
+        let incarnation = view.epoch.0;
+        (self.state.node, self.state.incarnation) = (index, incarnation);
+        self.lives[..nodes].fill(if founding { incarnation } else { 0 });
+        self.lives[index] = incarnation;
+        self.fenced = self.lives;
+        self.links.iter_mut().for_each(|link| link.start(incarnation));
+        (self.phase, self.state.joining) =
+            if founding { (Phase::Full, false) } else { (Phase::Joining, true) };
+        self.pulse.start(index, incarnation, founding, io.memory);
+        self.alive = self.pulse.alive();
+        for group in 0..self.groups.len() {
+            let mut machine = Machine { state: &mut self.state, group };
+            let ports = &mut Ports::new(now, io.effects, io.memory, &mut machine);
+            self.groups[group].stand_aside(!founding);
+            self.groups[group].start(index, incarnation, founding, ports);
+        }
+        for peer in self.others() {
+            self.connect(peer, now, io);
+        }
+        self.unpublished = true;
+        io.effects.set_timer(TIMER_PULSE, now + self.parameters.pulse.period);
+        if self.polls() {
+            io.effects.set_timer(TIMER_POLL, now + self.parameters.poll);
+        }
+    }
+
+    fn polls(&self) -> bool {
+        self.parameters.entries == Delivery::Polling
+            || self.parameters.summaries == Summaries::Buffered
+            || self.parameters.log.delivery == Delivery::Polling
+    }
+
+    /// What is done with a group.
+    fn with_group(
+        &mut self,
+        group: usize,
+        now: Instant,
+        io: &mut Io<'_>,
+        act: impl FnOnce(&mut Group, &mut Ports<'_>),
+    ) {
+        let mut machine = Machine { state: &mut self.state, group };
+        act(&mut self.groups[group], &mut Ports::new(now, io.effects, io.memory, &mut machine));
+        // Entries that are no calls, too, are behind it.
+        let has_none = self.state.joining && !self.state.has_snapshot;
+        let (applied, state) = (self.groups[group].applied(), &mut self.state.groups[group]);
+        if !has_none && state.included >= state.needs && state.included < applied {
+            state.included = applied;
+            self.state.moved = true;
+        }
+    }
+
+    /// Who is alive, or who could lead what, has changed.
+    fn view(&mut self, now: Instant, io: &mut Io<'_>) {
+        self.alive = self.pulse.alive();
+        let alive = self.alive;
+        for group in 0..self.groups.len() {
+            let candidates = self.pulse.candidates(group as u8);
+            self.with_group(group, now, io, |group, ports| group.view(alive, candidates, ports));
+        }
+    }
+
+    /// A period has passed.
+    fn period(&mut self, now: Instant, io: &mut Io<'_>) {
+        io.effects.set_timer(TIMER_PULSE, now + self.parameters.pulse.period);
+        let groups = self.groups.len();
+        if groups > 0 {
+            for peer in self.others() {
+                let heads = self.pulse.heads(peer, io.memory);
+                for (number, group) in self.groups.iter_mut().enumerate() {
+                    group.head(peer, heads.incarnation, heads.applied[number]);
+                }
+            }
+        }
+        let could_lead = self
+            .groups
+            .iter()
+            .enumerate()
+            .fold(0, |bits, (number, group)| bits | u8::from(group.could_lead(now, io.memory)) << number);
+        if self.pulse.tick(now, could_lead, io.effects, io.memory) {
+            self.view(now, io);
+        }
+        if self.parameters.summaries == Summaries::Unbuffered {
+            // Others rely on what this replica says to have, even if nobody looks at the object.
+            self.scan(io);
+        }
+        for group in 0..groups {
+            self.with_group(group, now, io, Group::tick);
+            self.ask_leader(group, now, io);
+            self.lead(group, now, io);
+        }
+        self.look_behind_fence(io);
+        for peer in self.others() {
+            self.keep_connected(peer, now, io);
+        }
+        match self.phase {
+            Phase::Joining | Phase::Lagging => self.keep_joining(now, io),
+            Phase::Full => self.look_after_the_dead(now, io),
+            Phase::Starting | Phase::Lost => {}
+        }
+    }
+
+    /// The replica looks at its memory.
+    fn poll(&mut self, now: Instant, io: &mut Io<'_>) {
+        io.effects.set_timer(TIMER_POLL, now + self.parameters.poll);
+        if self.parameters.summaries == Summaries::Buffered {
+            self.scan(io);
+        }
+        if self.parameters.entries == Delivery::Polling {
+            for origin in self.others() {
+                self.look_into_ring(origin, io);
+            }
+        }
+        if self.parameters.log.delivery == Delivery::Polling {
+            for group in 0..self.groups.len() {
+                self.with_group(group, now, io, Group::poll);
+            }
+        }
+    }
+
+    fn called(&mut self, now: Instant, kind: u8, payload: &[u8], io: &mut Io<'_>) {
+        match kind {
+            CALL_LOG => {
+                for group in 0..self.groups.len() {
+                    self.with_group(group, now, io, Group::poll);
+                }
+            }
+            CALL_SUMMARY => self.summary_came(payload),
+            // Which ring it is in shows when all are looked into.
+            CALL_ENTRY => self.state.moved = true,
+            _ => self.state.counters.malformed += 1,
+        }
+    }
+
+    fn deliver(&mut self, now: Instant, from: usize, kind: u8, payload: &[u8], io: &mut Io<'_>) {
+        if from >= self.parameters.nodes || from == self.me() {
+            self.state.counters.malformed += 1;
+            return;
+        }
+        if let Ok(control) = Control::parse(kind, payload) {
+            match control.group() {
+                PULSE => self.pulse.deliver(from, &control, io.effects),
+                group if usize::from(group) < self.groups.len() => {
+                    self.with_group(group.into(), now, io, |group, ports| {
+                        group.deliver(from, &control, ports);
+                    });
+                }
+                _ => self.state.counters.malformed += 1,
+            }
+            return;
+        }
+        match Datagram::parse(kind, payload) {
+            Ok(Datagram::Connect(request, lives)) => self.requested(from, &request, &lives, now, io),
+            Ok(Datagram::Connected(granted, lives)) => self.granted(from, &granted, &lives, now, io),
+            Ok(Datagram::Lives(lives)) => {
+                self.learn(&lives, now, io);
+            }
+            Ok(Datagram::Forward(forward)) => self.forwarded(from, &forward, now, io),
+            Ok(Datagram::Outdated { incarnation, forked }) if incarnation == self.state.incarnation => {
+                self.state.is_behind |= !forked;
+                self.state.is_forked |= forked;
+            }
+            Ok(Datagram::Outdated { .. }) => {}
+            Ok(Datagram::Ask { incarnation, attempt }) => {
+                self.give_snapshot(from, incarnation, attempt, now, io)
+            }
+            Ok(Datagram::Ready { attempt, bytes }) => self.snapshot_is_ready(from, attempt, bytes, now, io),
+            Err(_) => self.state.counters.malformed += 1,
+        }
+    }
+
+    fn done(&mut self, now: Instant, tag: u64, status: weft_rdma::CompletionStatus, io: &mut Io<'_>) {
+        match weft_smr::link::tagged(tag) {
+            (PULSE, _) => {
+                let changed = self.pulse.done(tag, status, io.memory);
+                if changed {
+                    self.view(now, io);
+                }
+            }
+            (DATA, peer) if peer < self.links.len() => self.posted_ended(peer, tag, status, now, io),
+            (group, _) if usize::from(group) < self.groups.len() => {
+                self.with_group(group.into(), now, io, |group, ports| group.done(tag, status, ports));
+            }
+            _ => {}
+        }
+    }
+
+    /// What took effect lets other things take effect.
+    fn settle(&mut self, now: Instant, io: &mut Io<'_>) {
+        while std::mem::take(&mut self.state.moved) {
+            self.unpublished = true;
+            for origin in self.others() {
+                self.deliver_ring(origin, io.memory);
+            }
+            for group in 0..self.groups.len() {
+                if std::mem::take(&mut self.state.groups[group].blocked) {
+                    self.with_group(group, now, io, Group::poll);
+                }
+                self.lead(group, now, io);
+            }
+            self.release(now, io);
+        }
+        if self.state.is_behind || self.state.is_forked {
+            self.fall_behind();
+        }
+    }
+
+    /// This replica cannot catch up as it is.
+    fn fall_behind(&mut self) {
+        let is_forked = std::mem::take(&mut self.state.is_forked);
+        self.state.is_behind = false;
+        match self.phase {
+            Phase::Joining => self.join.begin_again(),
+            Phase::Full | Phase::Lagging if is_forked => self.phase = Phase::Lost,
+            Phase::Full => self.begin_to_lag(),
+            Phase::Starting | Phase::Lagging | Phase::Lost => {}
+        }
+    }
+
+    /// It has its memory, and others may rely on that.
+    fn is_member(&self) -> bool {
+        matches!(self.phase, Phase::Full | Phase::Lagging)
+    }
+
+    fn publish(&mut self, memory: &mut Memory) {
+        if std::mem::take(&mut self.unpublished) {
+            let header = Header {
+                incarnation: self.state.incarnation,
+                full: self.is_member(),
+                lives: self.fenced,
+                written: self.state.written,
+                summaries: self.state.summaries,
+                entries: self.state.entries,
+                received: self.received,
+            };
+            header.write(memory, self.layout.header());
+        }
+        for (number, group) in self.groups.iter().enumerate() {
+            self.pulse.set_applied(number as u8, group.applied(), memory);
+        }
+    }
+}
+
+impl<W: Witness + Clone> Engine for Replica<W> {
+    fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
+        if let Event::Reset = event {
+            *self = Self::with_witness(self.parameters.clone(), self.state.witness.clone());
+            return;
+        }
+        if self.phase == Phase::Lost {
+            if let Event::Call { caller, message, .. } = event
+                && !matches!(caller, Caller::QueuePair(_))
+            {
+                self.call(now, caller, message, io);
+                self.tell(now, io);
+            }
+            return;
+        }
+        match event {
+            Event::Reset => unreachable!("it was handled"),
+            Event::Configure(configuration) => self.configure(now, configuration, io),
+            Event::Call { caller: Caller::QueuePair(_), message, .. } => {
+                if self.phase != Phase::Starting {
+                    self.called(now, message.kind, message.payload, io);
+                }
+            }
+            Event::Call { caller, message, .. } => self.call(now, caller, message, io),
+            Event::Deliver { from, message, .. } => {
+                if self.phase != Phase::Starting {
+                    self.deliver(now, from.index(), message.kind, message.payload, io);
+                }
+            }
+            Event::Done { tag, status } => self.done(now, tag, status, io),
+            Event::Timer { tag: TIMER_PULSE } => self.period(now, io),
+            Event::Timer { tag: TIMER_POLL } => self.poll(now, io),
+            Event::Timer { .. } => {}
+        }
+        self.settle(now, io);
+        self.publish(io.memory);
+        self.tell(now, io);
+    }
+
+    fn status(&self) -> EngineStatus {
+        let state = match self.phase {
+            Phase::Starting => EngineState::Starting,
+            Phase::Joining | Phase::Lagging => EngineState::Joining { synced: self.phase == Phase::Lagging },
+            Phase::Full => EngineState::Full,
+            Phase::Lost => EngineState::Lost,
+        };
+        EngineStatus { epoch: self.epoch, state }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut all = self.state.counters.list();
+        for group in &self.groups {
+            all.extend(group.counters().list());
+        }
+        all
+    }
+}
+
+/// The calls of clients that wait, by number.
+type Waiting = VecDeque<(u64, Caller, u32)>;

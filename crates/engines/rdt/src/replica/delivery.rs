@@ -1,0 +1,107 @@
+//! Others' calls without conflicts: taking in summaries, and delivering what stands in rings.
+
+use weft_smr::Delivery;
+use weft_waist::{Io, Memory};
+
+use super::Replica;
+use super::layout::{Entry, SUMMARY_BYTES, Summary};
+use super::parameters::Path;
+use super::witness::Witness;
+
+impl<W: Witness> Replica<W> {
+    /// Where a summary belongs among those of its origin, if it is one of another node and of this type.
+    fn place_of(&self, summary: &Summary) -> Option<usize> {
+        let (origin, method) = (usize::from(summary.origin), usize::from(summary.method));
+        let known = origin < self.parameters.nodes && self.state.paths.get(method) == Some(&Path::Summary);
+        let shape = if known { self.state.kind.summary(method) } else { None };
+        let slots = shape.map_or(0, |shape| shape.slots);
+        ((summary.slot as usize) < slots).then(|| self.layout.place(method, summary.slot as usize))
+    }
+
+    /// Takes a summary in if it is newer than what was taken in of its slot.
+    pub(super) fn take_in(&mut self, summary: &Summary) {
+        let Some(place) = self.place_of(summary) else {
+            self.state.counters.malformed += 1;
+            return;
+        };
+        let place = usize::from(summary.origin) * self.layout.slots + place;
+        if summary.count > self.state.absorbed[place].count {
+            self.state.absorb(summary, place);
+        }
+    }
+
+    /// A peer has written a summary and says so.
+    pub(super) fn summary_came(&mut self, payload: &[u8]) {
+        match Summary::parse(payload) {
+            Some(summary) if usize::from(summary.origin) != self.me() => {
+                self.take_in(&summary);
+                self.state.tell_absorbed(usize::from(summary.origin) % weft_smr::NODES_MAX);
+            }
+            _ => self.state.counters.malformed += 1,
+        }
+    }
+
+    /// Reads all summaries of the others from memory.
+    pub(super) fn scan(&mut self, io: &mut Io<'_>) {
+        if self.layout.slots == 0 {
+            return;
+        }
+        for origin in self.others() {
+            self.scan_of(origin, io);
+            self.state.tell_absorbed(origin);
+        }
+    }
+
+    /// Reads all summaries of an origin from memory.
+    pub(super) fn scan_of(&mut self, origin: usize, io: &mut Io<'_>) {
+        io.memory.read(self.layout.summary(origin, 0), self.layout.summaries_bytes());
+        for place in 0..self.layout.slots {
+            let at = self.layout.summary(origin, place);
+            let summary = Summary::parse(&io.memory.image()[at..at + SUMMARY_BYTES]);
+            if let Some(summary) = summary
+                && summary.count > self.state.absorbed[origin * self.layout.slots + place].count
+            {
+                if usize::from(summary.origin) == origin && self.place_of(&summary) == Some(place) {
+                    self.take_in(&summary);
+                } else {
+                    self.state.counters.malformed += 1;
+                }
+            }
+        }
+    }
+
+    /// Reads the next entry of a ring from memory, and delivers what is there.
+    pub(super) fn look_into_ring(&mut self, origin: usize, io: &mut Io<'_>) {
+        let at = self.layout.entry(origin, self.state.entries[origin] + 1);
+        io.memory.read(at, self.layout.entry_bytes());
+        while self.deliver_next(origin, io.memory) {
+            let at = self.layout.entry(origin, self.state.entries[origin] + 1);
+            io.memory.read(at, self.layout.entry_bytes());
+        }
+    }
+
+    /// Delivers what a ring holds, as far as what it depends on has taken effect. A card keeps what came by RPC on chip, and the
+    /// next entry of each ring once it has read it.
+    pub(super) fn deliver_ring(&mut self, origin: usize, memory: &mut Memory) {
+        let is_known = |replica: &Self| {
+            replica.parameters.entries == Delivery::WriteThrough
+                || replica.state.joining
+                || !replica.is_alive(origin)
+        };
+        while is_known(self) && self.deliver_next(origin, memory) {}
+    }
+
+    pub(super) fn deliver_next(&mut self, origin: usize, memory: &Memory) -> bool {
+        let number = self.state.entries[origin] + 1;
+        let at = self.layout.entry(origin, number);
+        let bytes = &memory.image()[at..at + self.layout.entry_bytes()];
+        let Some(entry) = Entry::parse(bytes, number, &self.layout) else { return false };
+        if usize::from(entry.origin) != origin {
+            self.state.counters.malformed += 1;
+            return false;
+        }
+        let delivered = self.state.deliver(&entry);
+        self.state.counters.blocked += u64::from(!delivered);
+        delivered
+    }
+}

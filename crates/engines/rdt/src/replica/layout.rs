@@ -1,0 +1,303 @@
+//! Where everything lies in a replica's memory: the same at all replicas, and everything has one writer.
+//!
+//! ```text
+//! 0       pulse                                                       weft_smr
+//! then    header(320)    written by the replica, READ by its peers:
+//!             0 incarnation(8)   8 incarnation if it is full, else 0(8)   16 lives(32), as far as what was permitted to others is here
+//!             48 by origin: its incarnation of which something has taken effect here last(4 each)
+//!             80 by origin: the first so many summarized calls are here(8 each)
+//!             144 by origin: so many ring entries have taken effect here(8 each)
+//!             208 by origin: so many ring entries were here when `lives` became what they are(8 each)
+//!         for each peer its header as read(320)
+//!         summaries: by origin, method and slot(64 each), written by the origin
+//!             0 count(8)   8 complete(8)   16 origin(1) method(1) zero(2) slot(4)   24 words(16)
+//!             40 incarnation(4) zero(12)   56 count(8)
+//!         rings: by origin, entry e in place e modulo their number, written by the origin
+//!             0 number(8)   8 origin(1) method(1) zero(2) incarnation(4)   16 sequence(4) zero(4)   24 arguments(32)
+//!             56 dependencies   last 8: number(8)
+//!         outgoing: own summaries as they were sent, by count modulo the ring
+//!         staging: for each peer what is copied from it
+//!         snapshot: 0 attempt(8)   8 receiver(1) zero(7)   16 the state
+//!         groups                                                      weft_smr
+//! ```
+//!
+//! *count* numbers the summarized calls of an origin over all its methods, slots and lives. A summary was whole when it was
+//! read if its first and last words agree, and so was an entry. *complete* says that the first so many calls of the origin
+//! have arrived, in whatever slots, when this summary has: summaries are written in the order of their counts, so it is the
+//! count itself, unless a restarted origin writes its summaries anew.
+
+use weft_smr::{Group, NODES_MAX, Pulse, slot::word};
+use weft_waist::Memory;
+
+use super::message::{Lives, arguments, half, lives, put_arguments, put_lives};
+use super::parameters::{Path, ReplicaParameters};
+use super::state::{self, Requires, Vector};
+use crate::definition::METHODS_MAX;
+use crate::object::{Arguments, Slot};
+
+pub(crate) const HEADER_BYTES: usize = 320;
+pub(crate) const SUMMARY_BYTES: usize = 64;
+/// What is copied from a peer at a time.
+pub(crate) const STAGE_BYTES: usize = 4_096;
+/// Before the state in a snapshot.
+pub(crate) const SNAPSHOT_HEAD: usize = 16;
+const ENTRY_HEAD: usize = 56;
+
+/// Addresses in a replica's memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    nodes: usize,
+    ring: u64,
+    entry: usize,
+    /// Summaries of an origin, and the first of each method.
+    pub slots: usize,
+    first_slot: [usize; METHODS_MAX],
+    header: usize,
+    summaries: usize,
+    rings: usize,
+    outgoing: usize,
+    staging: usize,
+    pub snapshot: usize,
+    pub snapshot_bytes: usize,
+    pub groups: usize,
+    pub bytes: usize,
+    pub has_vectors: bool,
+}
+
+impl Layout {
+    pub fn new(parameters: &ReplicaParameters) -> Self {
+        let ReplicaParameters { nodes, ring, ref kind, .. } = *parameters;
+        let mut first_slot = [0; METHODS_MAX];
+        let mut slots = 0;
+        for (method, first) in first_slot.iter_mut().enumerate().take(kind.method_count()) {
+            *first = slots;
+            if parameters.path(method) == Path::Summary {
+                slots += kind.summary(method).expect("a reducible method has a summary").slots;
+            }
+        }
+        let ring_methods = (0..kind.method_count()).filter(|&method| parameters.path(method) == Path::Ring);
+        let has_vectors = ring_methods.into_iter().any(|method| Requires::of(parameters, method).any());
+        let vector = if has_vectors { Vector::bytes(nodes) } else { 0 };
+        let entry = ENTRY_HEAD + vector + 8;
+        let header = Pulse::memory_bytes(&parameters.pulse());
+        let summaries = header + HEADER_BYTES * (1 + nodes);
+        let rings = summaries + nodes * slots * SUMMARY_BYTES;
+        let outgoing = rings + nodes * ring as usize * entry;
+        let staging = outgoing + if slots > 0 { ring as usize * SUMMARY_BYTES } else { 0 };
+        let snapshot = staging + nodes * STAGE_BYTES;
+        let state_bytes = state::bytes(kind, nodes) + nodes * slots * SUMMARY_BYTES;
+        let snapshot_bytes = (SNAPSHOT_HEAD + state_bytes).next_multiple_of(64);
+        let groups = (snapshot + snapshot_bytes).next_multiple_of(64);
+        let bytes = groups + kind.group_count() * Group::memory_bytes(&parameters.log());
+        Self {
+            nodes,
+            ring,
+            entry,
+            slots,
+            first_slot,
+            header,
+            summaries,
+            rings,
+            outgoing,
+            staging,
+            snapshot,
+            snapshot_bytes,
+            groups,
+            bytes,
+            has_vectors,
+        }
+    }
+
+    pub fn header(&self) -> usize {
+        self.header
+    }
+
+    pub fn inbox(&self, peer: usize) -> usize {
+        self.header + HEADER_BYTES * (1 + peer)
+    }
+
+    /// The number of a slot among those of an origin.
+    pub fn place(&self, method: usize, slot: usize) -> usize {
+        self.first_slot[method] + slot
+    }
+
+    pub fn summary(&self, origin: usize, place: usize) -> usize {
+        self.summaries + (origin * self.slots + place) * SUMMARY_BYTES
+    }
+
+    pub fn summaries_bytes(&self) -> usize {
+        self.slots * SUMMARY_BYTES
+    }
+
+    pub fn entry(&self, origin: usize, number: u64) -> usize {
+        self.rings + (origin * self.ring as usize + (number % self.ring) as usize) * self.entry
+    }
+
+    pub fn entry_bytes(&self) -> usize {
+        self.entry
+    }
+
+    /// How many of so many entries from one on lie in one piece, and fit into the staging area.
+    pub fn piece(&self, number: u64, entries: u64) -> u64 {
+        entries.min(self.ring - number % self.ring).min((STAGE_BYTES / self.entry) as u64)
+    }
+
+    pub fn outgoing(&self, count: u64) -> usize {
+        self.outgoing + (count % self.ring) as usize * SUMMARY_BYTES
+    }
+
+    pub fn staging(&self, peer: usize) -> usize {
+        self.staging + peer * STAGE_BYTES
+    }
+}
+
+/// What a replica says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub incarnation: u32,
+    pub full: bool,
+    pub lives: Lives,
+    pub written: Lives,
+    pub summaries: [u64; NODES_MAX],
+    pub entries: [u64; NODES_MAX],
+    pub received: [u64; NODES_MAX],
+}
+
+impl Header {
+    pub fn write(&self, memory: &mut Memory, at: usize) {
+        let bytes = &mut memory.image_mut()[at..at + HEADER_BYTES];
+        put(bytes, 0, self.incarnation.into());
+        put(bytes, 8, if self.full { self.incarnation.into() } else { 0 });
+        put_lives(&mut bytes[16..48], &self.lives);
+        put_lives(&mut bytes[48..80], &self.written);
+        for node in 0..NODES_MAX {
+            put(bytes, 80 + 8 * node, self.summaries[node]);
+            put(bytes, 144 + 8 * node, self.entries[node]);
+            put(bytes, 208 + 8 * node, self.received[node]);
+        }
+    }
+
+    pub fn read(memory: &Memory, at: usize) -> Self {
+        let bytes = &memory.image()[at..at + HEADER_BYTES];
+        Self {
+            incarnation: word(bytes, 0) as u32,
+            full: word(bytes, 0) == word(bytes, 8) && word(bytes, 0) != 0,
+            lives: lives(&bytes[16..]),
+            written: lives(&bytes[48..]),
+            summaries: std::array::from_fn(|node| word(bytes, 80 + 8 * node)),
+            entries: std::array::from_fn(|node| word(bytes, 144 + 8 * node)),
+            received: std::array::from_fn(|node| word(bytes, 208 + 8 * node)),
+        }
+    }
+}
+
+pub(crate) fn put(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_be_bytes());
+}
+
+/// One summary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub count: u64,
+    pub complete: u64,
+    pub origin: u8,
+    pub method: u8,
+    pub slot: u32,
+    pub words: Slot,
+    pub incarnation: u32,
+}
+
+impl Summary {
+    pub fn encode(&self) -> [u8; SUMMARY_BYTES] {
+        let mut bytes = [0; SUMMARY_BYTES];
+        put(&mut bytes, 0, self.count);
+        put(&mut bytes, 8, self.complete);
+        (bytes[16], bytes[17]) = (self.origin, self.method);
+        bytes[20..24].copy_from_slice(&self.slot.to_be_bytes());
+        put(&mut bytes, 24, self.words[0] as u64);
+        put(&mut bytes, 32, self.words[1] as u64);
+        bytes[40..44].copy_from_slice(&self.incarnation.to_be_bytes());
+        put(&mut bytes, 56, self.count);
+        bytes
+    }
+
+    /// The summary in these bytes, if it is whole. Zeros are none.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() != SUMMARY_BYTES || word(bytes, 0) != word(bytes, 56) || word(bytes, 0) == 0 {
+            return None;
+        }
+        Some(Self {
+            count: word(bytes, 0),
+            complete: word(bytes, 8),
+            origin: bytes[16],
+            method: bytes[17],
+            slot: half(bytes, 20),
+            words: [word(bytes, 24) as i64, word(bytes, 32) as i64],
+            incarnation: half(bytes, 40),
+        })
+    }
+}
+
+/// One call in a ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub number: u64,
+    pub origin: u8,
+    pub method: u8,
+    pub incarnation: u32,
+    pub sequence: u32,
+    pub arguments: Arguments,
+    pub depends: Vector,
+}
+
+impl Entry {
+    pub fn write(&self, bytes: &mut [u8], layout: &Layout) {
+        bytes.fill(0);
+        put(bytes, 0, self.number);
+        (bytes[8], bytes[9]) = (self.origin, self.method);
+        bytes[12..16].copy_from_slice(&self.incarnation.to_be_bytes());
+        bytes[16..20].copy_from_slice(&self.sequence.to_be_bytes());
+        put_arguments(&mut bytes[24..ENTRY_HEAD], &self.arguments);
+        if layout.has_vectors {
+            self.depends.write(&mut bytes[ENTRY_HEAD..], layout.nodes);
+        }
+        put(bytes, layout.entry - 8, self.number);
+    }
+
+    /// The entry with that number, if it stands in these bytes and is whole.
+    pub fn parse(bytes: &[u8], number: u64, layout: &Layout) -> Option<Self> {
+        if word(bytes, 0) != number || word(bytes, layout.entry - 8) != number {
+            return None;
+        }
+        let depends = match layout.has_vectors {
+            true => Vector::read(&bytes[ENTRY_HEAD..], layout.nodes),
+            false => Vector::default(),
+        };
+        Some(Self {
+            number,
+            origin: bytes[8],
+            method: bytes[9],
+            incarnation: half(bytes, 12),
+            sequence: half(bytes, 16),
+            arguments: arguments(&bytes[24..]),
+            depends,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_that_is_torn_is_none() {
+        let summary =
+            Summary { count: 9, complete: 9, origin: 1, method: 2, slot: 3, words: [-5, 6], incarnation: 7 };
+        let bytes = summary.encode();
+        assert_eq!(Summary::parse(&bytes), Some(summary));
+        let later = Summary { count: 10, ..summary }.encode();
+        let torn = [&later[..32], &bytes[32..]].concat();
+        assert_eq!(Summary::parse(&torn), None);
+        assert_eq!(Summary::parse(&[0; SUMMARY_BYTES]), None);
+    }
+}

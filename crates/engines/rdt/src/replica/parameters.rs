@@ -1,0 +1,246 @@
+//! The sizes, intervals and configurations of a replica.
+
+use std::sync::Arc;
+
+use weft_smr::message::PULSE;
+use weft_smr::{Delivery, NODES_MAX, PulseParameters};
+use weft_time::Duration;
+
+use super::layout::Layout;
+use super::message::DATA;
+use super::state::Ordered;
+use super::stream::POSTS_MAX;
+use crate::object::Type;
+use crate::verdict::{Category, MethodSet};
+
+/// How summaries are taken in (SafarDB, section 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Summaries {
+    /// Each access to the object reads the others' summaries from memory first.
+    Unbuffered,
+    /// They are read into a copy on chip now and then.
+    Buffered,
+    /// Each WRITE of one calls the engine, which takes it in at once.
+    Rpc,
+}
+
+/// When a call without conflicts is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CommitRule {
+    /// When a majority of the replicas, its own included, has it in memory.
+    Majority,
+    /// When it has taken effect at its own replica: it is lost if that one crashes now.
+    Local,
+}
+
+/// The most own updates without conflicts that may be unanswered.
+pub const WINDOW_MAX: usize = 256;
+
+/// The most summaries of an origin that are looked through when they are read from memory.
+pub const SCANNED_MAX: usize = 64;
+
+/// What a replica is made with. All replicas use the same.
+#[derive(Clone, Debug)]
+pub struct ReplicaParameters {
+    /// The data type.
+    pub kind: Arc<Type>,
+    /// Replicas, 1 to 8.
+    pub nodes: usize,
+    /// How summaries are taken in.
+    pub summaries: Summaries,
+    /// How a replica learns that there is something in a ring.
+    pub entries: Delivery,
+    /// Reducible methods that are summarized. The others go through the ring, as do those of a type with more than
+    /// [`SCANNED_MAX`] summaries unless they come by RPC.
+    pub reduce: MethodSet,
+    /// When a call without conflicts is answered.
+    pub commit: CommitRule,
+    /// Own updates without conflicts that may be unanswered, 1 to 256.
+    pub window: usize,
+    /// Entries of a ring, and of what is kept for peers that lag: a power of two, at least twice the window.
+    pub ring: u64,
+    /// Of each group's log. The number of nodes, the bytes of a slot and of a snapshot are the engine's to choose.
+    pub log: weft_smr::Parameters,
+    /// Of the heartbeats. Their period is also that of everything that is done now and then.
+    pub pulse: PulseParameters,
+    /// From one look at the memory to the next, where something is polled.
+    pub poll: Duration,
+    /// How long a question to a peer may stay unanswered before it is asked again.
+    pub retry: Duration,
+    /// A known bug to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub planted_bug: Option<PlantedBug>,
+}
+
+impl ReplicaParameters {
+    /// So many replicas of an object of that type, by RPC throughout.
+    pub fn new(kind: Arc<Type>, nodes: usize) -> Self {
+        Self {
+            reduce: (0..kind.method_count()).collect(),
+            kind,
+            nodes,
+            summaries: Summaries::Rpc,
+            entries: Delivery::WriteThrough,
+            commit: CommitRule::Majority,
+            window: 16,
+            ring: 256,
+            log: weft_smr::Parameters::default(),
+            pulse: PulseParameters::default(),
+            poll: Duration::from_ns(500),
+            retry: Duration::from_us(20),
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
+        }
+    }
+
+    /// Whether a replica can run with these.
+    ///
+    /// # Errors
+    /// The first one that is out of range.
+    pub fn check(&self) -> Result<(), ReplicaParametersError> {
+        let require = |holds, what| if holds { Ok(()) } else { Err(ReplicaParametersError(what)) };
+        require((1..=NODES_MAX).contains(&self.nodes), "nodes must be 1 to 8")?;
+        require((1..=WINDOW_MAX).contains(&self.window), "window must be 1 to 256")?;
+        require(
+            self.ring.is_power_of_two() && self.ring >= 2 * self.window as u64 && self.ring <= 1 << 20,
+            "ring must be a power of two, from twice the window to 2^20",
+        )?;
+        require(self.kind.group_count() <= weft_smr::GROUPS_MAX, "a type has at most six groups")
+    }
+
+    /// Bytes of memory that the engine takes.
+    pub fn memory_bytes(&self) -> usize {
+        Layout::new(self).bytes
+    }
+
+    /// What queue pairs are for: for each, one for the requests of each node to each other one.
+    pub fn purposes(&self) -> Vec<u8> {
+        [PULSE, DATA].into_iter().chain(0..self.kind.group_count() as u8).collect()
+    }
+
+    /// The most work requests that are outstanding on a queue pair.
+    pub fn posts_max(&self, purpose: u8) -> usize {
+        match purpose {
+            PULSE => 2,
+            DATA => POSTS_MAX,
+            _ => self.log().posts_max(),
+        }
+    }
+
+    /// Of the heartbeats, for this number of nodes.
+    pub(crate) fn pulse(&self) -> PulseParameters {
+        PulseParameters { nodes: self.nodes, ..self.pulse }
+    }
+
+    /// Of each group, for this number of nodes and the type's calls.
+    pub(crate) fn log(&self) -> weft_smr::Parameters {
+        let slot_bytes = (Ordered::bytes(self.nodes) + weft_smr::slot::OVERHEAD).next_multiple_of(64);
+        weft_smr::Parameters { nodes: self.nodes, slot_bytes, snapshot_bytes: 0, ..self.log.clone() }
+    }
+
+    /// Replicas that make a majority.
+    pub fn majority(&self) -> usize {
+        self.nodes / 2 + 1
+    }
+
+    /// How a method's calls travel.
+    pub(crate) fn path(&self, method: usize) -> Path {
+        let coordination = self.kind.coordination(method);
+        match coordination.category {
+            Category::Conflicting => {
+                Path::Ordered(coordination.group.expect("conflicting methods are in a group"))
+            }
+            Category::Reducible if self.reduce.contains(method) && self.is_scannable() => Path::Summary,
+            _ => Path::Ring,
+        }
+    }
+
+    /// Whether the calls of a method are combined into summaries.
+    pub fn is_summarized(&self, method: usize) -> bool {
+        self.path(method) == Path::Summary
+    }
+
+    fn is_scannable(&self) -> bool {
+        let all = (0..self.kind.method_count()).filter(|&method| self.reduce.contains(method));
+        let slots = all.filter_map(|method| Some(self.kind.summary(method)?.slots));
+        self.summaries == Summaries::Rpc || slots.sum::<usize>() <= SCANNED_MAX
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn planted(&self, bug: PlantedBug) -> bool {
+        self.planted_bug == Some(bug)
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    #[inline(always)]
+    #[allow(clippy::unused_self, reason = "there is nothing to look at without the feature")]
+    pub(crate) fn planted(&self, _: PlantedBug) -> bool {
+        false
+    }
+}
+
+/// Which of the [`ReplicaParameters`] is out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ReplicaParametersError(&'static str);
+
+/// How the calls of a method travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// Combined into a summary.
+    Summary,
+    /// One by one through the origin's ring.
+    Ring,
+    /// Through the log of that group.
+    Ordered(usize),
+}
+
+/// Known ways to get the replication of data types wrong. With the feature `planted-bugs` a replica can be told to have one of
+/// them, which proves that a checker would see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlantedBug {
+    /// Calls do not say what they depend on.
+    MissingDependencies,
+    /// A summary holds the latest call instead of all of them.
+    DeltaSummary,
+    /// A call is answered before a majority has it.
+    AnswerBeforeMajority,
+    /// A call is sent although what it depends on may be lost yet.
+    UnstableDependencies,
+    /// What a leader has checked counts although it leads no longer.
+    StaleTerm,
+    /// An ordered call that was forwarded twice takes effect twice.
+    ForgottenCall,
+    /// A replica that has lost its memory serves with what one other has.
+    HastyJoin,
+    /// Nobody asks others for what a dead replica has sent to some only.
+    NotUniform,
+}
+
+impl PlantedBug {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::MissingDependencies,
+        Self::DeltaSummary,
+        Self::AnswerBeforeMajority,
+        Self::UnstableDependencies,
+        Self::StaleTerm,
+        Self::ForgottenCall,
+        Self::HastyJoin,
+        Self::NotUniform,
+    ];
+
+    /// Its name on command lines: lower case, words joined by hyphens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MissingDependencies => "missing-dependencies",
+            Self::DeltaSummary => "delta-summary",
+            Self::AnswerBeforeMajority => "answer-before-majority",
+            Self::UnstableDependencies => "unstable-dependencies",
+            Self::StaleTerm => "stale-term",
+            Self::ForgottenCall => "forgotten-call",
+            Self::HastyJoin => "hasty-join",
+            Self::NotUniform => "not-uniform",
+        }
+    }
+}

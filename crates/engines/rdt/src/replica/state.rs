@@ -1,0 +1,599 @@
+//! What a replica has in common with the others: the object, what is in it, and how far each group is.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weft_smr::{GROUPS_MAX, NODES_MAX, StateMachine, slot::word};
+use weft_waist::{Caller, Effects};
+
+use super::counters::Counters;
+use super::layout::{Entry, Layout, SUMMARY_BYTES, Summary, put};
+use super::message::{Lives, Status, arguments, half, put_arguments};
+use super::parameters::{Path, PlantedBug, ReplicaParameters};
+use super::witness::{Counts, Witness};
+use crate::object::{Arguments, Object, Type};
+
+/// Conflicting calls of an origin that may be undecided, by group.
+pub(crate) const ORDERED_WINDOW: usize = 16;
+
+/// What must have taken effect before a call may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Vector {
+    /// By origin: so many summarized calls, so many ring entries.
+    pub summaries: [u32; NODES_MAX],
+    pub entries: [u32; NODES_MAX],
+    /// By group: the log before this index.
+    pub groups: [u32; GROUPS_MAX],
+}
+
+impl Vector {
+    pub const fn bytes(nodes: usize) -> usize {
+        8 * nodes + 4 * GROUPS_MAX
+    }
+
+    fn words(&self, nodes: usize) -> impl Iterator<Item = &u32> {
+        self.summaries[..nodes].iter().chain(&self.entries[..nodes]).chain(&self.groups)
+    }
+
+    pub fn write(&self, bytes: &mut [u8], nodes: usize) {
+        for (bytes, word) in bytes.chunks_exact_mut(4).zip(self.words(nodes)) {
+            bytes.copy_from_slice(&word.to_be_bytes());
+        }
+    }
+
+    pub fn read(bytes: &[u8], nodes: usize) -> Self {
+        Self {
+            summaries: std::array::from_fn(|node| if node < nodes { half(bytes, 4 * node) } else { 0 }),
+            entries: std::array::from_fn(
+                |node| {
+                    if node < nodes { half(bytes, 4 * (nodes + node)) } else { 0 }
+                },
+            ),
+            groups: std::array::from_fn(|group| half(bytes, 4 * (2 * nodes + group))),
+        }
+    }
+}
+
+/// Which parts of a vector the calls of a method need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Requires {
+    pub summaries: bool,
+    pub entries: bool,
+    pub groups: [bool; GROUPS_MAX],
+}
+
+impl Requires {
+    pub fn of(parameters: &ReplicaParameters, method: usize) -> Self {
+        let mut requires = Self::default();
+        if parameters.planted(PlantedBug::MissingDependencies) {
+            return requires;
+        }
+        let own = parameters.path(method);
+        for on in parameters.kind.coordination(method).dependencies.iter() {
+            match parameters.path(on) {
+                Path::Summary => requires.summaries = true,
+                Path::Ring => requires.entries = true,
+                path @ Path::Ordered(group) => requires.groups[group] |= path != own,
+            }
+        }
+        requires
+    }
+
+    pub fn any(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+/// A conflicting call of this node that is not answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub number: u64,
+    pub caller: Caller,
+    pub sequence: u32,
+    pub method: usize,
+    pub arguments: Arguments,
+}
+
+/// Which call was decided last in a place: its origin's incarnation and number, and whether it was refused.
+type Done = (u32, u64, bool);
+
+/// How far a group is here.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupState {
+    /// Entries of the log before this are in the object.
+    pub included: u64,
+    /// The log is told from this on: before it there is only a snapshot.
+    pub needs: u64,
+    /// Behind the beginning of the latest leadership, which is an entry.
+    pub term: u64,
+    /// Calls that took effect.
+    pub effective: u64,
+    done: [[Done; ORDERED_WINDOW]; NODES_MAX],
+    pub asked: VecDeque<Asked>,
+    pub next_number: u64,
+    /// The next entry waits for what it depends on.
+    pub blocked: bool,
+    pub lead: Lead,
+}
+
+/// The beginning of this node's leadership, and what it has checked in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Lead {
+    /// It leads, and has proposed or will propose the beginning.
+    pub leading: bool,
+    pub begun: bool,
+    /// The beginning is decided.
+    pub established: bool,
+    /// The object with all that was checked and is not decided.
+    pub ahead: Object,
+    /// Proposals that are not decided.
+    pub in_flight: usize,
+    /// It stopped leading: what it has checked does not count.
+    pub broken: bool,
+}
+
+impl GroupState {
+    fn new(kind: &Arc<Type>) -> Self {
+        Self {
+            included: 0,
+            needs: 0,
+            term: 0,
+            effective: 0,
+            done: [[(0, 0, false); ORDERED_WINDOW]; NODES_MAX],
+            asked: VecDeque::with_capacity(ORDERED_WINDOW),
+            next_number: 1,
+            blocked: false,
+            lead: Lead {
+                leading: false,
+                begun: false,
+                established: false,
+                ahead: Object::new(kind),
+                in_flight: 0,
+                broken: false,
+            },
+        }
+    }
+
+    /// Whether the call, or a later one in its place, is decided.
+    pub fn is_done(&self, origin: usize, incarnation: u32, number: u64) -> bool {
+        self.done[origin][number as usize % ORDERED_WINDOW] >= (incarnation, number, false)
+    }
+}
+
+/// An entry of a group's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ordered {
+    pub what: What,
+    pub origin: u8,
+    pub method: u8,
+    pub incarnation: u32,
+    pub number: u64,
+    pub term: u64,
+    pub sequence: u32,
+    pub arguments: Arguments,
+    pub depends: Vector,
+}
+
+/// What an entry of a group's log says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum What {
+    /// A call takes effect.
+    Call = 1,
+    /// A call was not permissible.
+    Refused = 2,
+    /// A leadership begins.
+    Term = 3,
+}
+
+impl Ordered {
+    const HEAD: usize = 64;
+    /// Room for any.
+    pub const BYTES_MAX: usize = Self::HEAD + Vector::bytes(NODES_MAX);
+
+    pub const fn bytes(nodes: usize) -> usize {
+        Self::HEAD + Vector::bytes(nodes)
+    }
+
+    pub fn encode<'b>(&self, bytes: &'b mut [u8; Self::BYTES_MAX], nodes: usize) -> &'b [u8] {
+        bytes.fill(0);
+        (bytes[0], bytes[1], bytes[2]) = (self.what as u8, self.origin, self.method);
+        bytes[4..8].copy_from_slice(&self.incarnation.to_be_bytes());
+        put(bytes, 8, self.number);
+        put(bytes, 16, self.term);
+        bytes[24..28].copy_from_slice(&self.sequence.to_be_bytes());
+        put_arguments(&mut bytes[32..64], &self.arguments);
+        self.depends.write(&mut bytes[Self::HEAD..], nodes);
+        &bytes[..Self::bytes(nodes)]
+    }
+
+    pub fn parse(bytes: &[u8], nodes: usize) -> Option<Self> {
+        if bytes.len() != Self::bytes(nodes) || usize::from(bytes[1]) >= nodes {
+            return None;
+        }
+        let what =
+            [What::Call, What::Refused, What::Term].into_iter().find(|what| *what as u8 == bytes[0])?;
+        Some(Self {
+            what,
+            origin: bytes[1],
+            method: bytes[2],
+            incarnation: half(bytes, 4),
+            number: word(bytes, 8),
+            term: word(bytes, 16),
+            sequence: half(bytes, 24),
+            arguments: arguments(&bytes[32..]),
+            depends: Vector::read(&bytes[Self::HEAD..], nodes),
+        })
+    }
+}
+
+/// Bytes of the state in a snapshot, without the summaries.
+pub(crate) fn bytes(kind: &Type, nodes: usize) -> usize {
+    nodes * 24 + kind.group_count() * (24 + nodes * ORDERED_WINDOW * 16) + 8 * kind.words()
+}
+
+/// The replicated state, and who waits for a decision.
+#[derive(Clone, Debug)]
+pub(crate) struct State<W> {
+    pub kind: Arc<Type>,
+    pub paths: Vec<Path>,
+    pub requires: Vec<Requires>,
+    pub nodes: usize,
+    pub node: usize,
+    pub incarnation: u32,
+    pub object: Object,
+    /// By origin: the first so many summarized calls, and so many ring entries, have taken effect.
+    pub summaries: [u64; NODES_MAX],
+    pub entries: [u64; NODES_MAX],
+    /// Of the summaries, those that the witness was told of.
+    told: [u64; NODES_MAX],
+    /// By origin: its incarnation of which something has taken effect last.
+    pub written: Lives,
+    /// By origin and place: what was taken in, on chip.
+    pub absorbed: Vec<Summary>,
+    pub groups: Vec<GroupState>,
+    /// Answers of this event.
+    pub answers: VecDeque<(Caller, u32, Status)>,
+    /// Something took effect, so that what waits may go on.
+    pub moved: bool,
+    /// The replica lacks what it can only get with a snapshot.
+    pub is_behind: bool,
+    /// It has what everybody else has lost.
+    pub is_forked: bool,
+    /// It has lost its memory and does not serve yet; it has taken over a snapshot.
+    pub joining: bool,
+    pub has_snapshot: bool,
+    pub stale_terms_count: bool,
+    pub forgets_calls: bool,
+    pub counters: Counters,
+    pub witness: W,
+}
+
+impl<W: Witness> State<W> {
+    pub fn new(parameters: &ReplicaParameters, layout: &Layout, witness: W) -> Self {
+        let kind = &parameters.kind;
+        let requires = (0..kind.method_count()).map(|method| Requires::of(parameters, method)).collect();
+        Self {
+            paths: (0..kind.method_count()).map(|method| parameters.path(method)).collect(),
+            requires,
+            nodes: parameters.nodes,
+            node: 0,
+            incarnation: 0,
+            object: Object::new(kind),
+            summaries: [0; NODES_MAX],
+            entries: [0; NODES_MAX],
+            told: [0; NODES_MAX],
+            written: [0; NODES_MAX],
+            absorbed: vec![Summary::default(); layout.slots * parameters.nodes],
+            groups: (0..kind.group_count()).map(|_| GroupState::new(kind)).collect(),
+            answers: VecDeque::with_capacity(parameters.window + GROUPS_MAX * ORDERED_WINDOW),
+            moved: false,
+            is_behind: false,
+            is_forked: false,
+            joining: false,
+            has_snapshot: false,
+            stale_terms_count: parameters.planted(PlantedBug::StaleTerm),
+            forgets_calls: parameters.planted(PlantedBug::ForgottenCall),
+            counters: Counters::default(),
+            witness,
+            kind: kind.clone(),
+        }
+    }
+
+    /// What a call of this method that is checked now depends on.
+    pub fn vector(&self, method: usize) -> Vector {
+        let requires = &self.requires[method];
+        let mut vector = Vector::default();
+        let short = |count: u64| u32::try_from(count).expect("a life has fewer than 2^32 calls");
+        if requires.summaries {
+            vector.summaries = self.summaries.map(short);
+        }
+        if requires.entries {
+            vector.entries = self.entries.map(short);
+        }
+        for (group, state) in self.groups.iter().enumerate() {
+            if requires.groups[group] {
+                vector.groups[group] = short(state.included);
+            }
+        }
+        vector
+    }
+
+    /// Whether all of it has taken effect here.
+    pub fn has(&self, vector: &Vector) -> bool {
+        (0..self.nodes).all(|node| {
+            self.summaries[node] >= vector.summaries[node].into()
+                && self.entries[node] >= vector.entries[node].into()
+        }) && self.groups.iter().zip(&vector.groups).all(|(group, &index)| group.included >= index.into())
+    }
+
+    /// A call takes effect, but for the copies of the groups in `but`.
+    fn take_effect(&mut self, method: usize, arguments: &Arguments, but: Option<usize>) {
+        self.object.apply(method, arguments);
+        for (index, group) in self.groups.iter_mut().enumerate() {
+            if group.lead.leading && but != Some(index) {
+                group.lead.ahead.apply(method, arguments);
+            }
+        }
+        self.moved = true;
+    }
+
+    /// An own call without conflicts takes effect.
+    pub fn apply_own(&mut self, sequence: u32, method: usize, arguments: &Arguments) {
+        self.take_effect(method, arguments, None);
+        self.witness.applied(self.node, self.incarnation, sequence, method, arguments, &self.object);
+    }
+
+    /// Takes in what a summary has more than what was taken in of its slot, which has that place among all.
+    pub fn absorb(&mut self, summary: &Summary, place: usize) {
+        let origin = usize::from(summary.origin);
+        let method = usize::from(summary.method);
+        let slot = summary.slot as usize;
+        let old = std::mem::replace(&mut self.absorbed[place], *summary);
+        self.object.absorb(method, slot, &old.words, &summary.words);
+        for group in &mut self.groups {
+            if group.lead.leading {
+                group.lead.ahead.absorb(method, slot, &old.words, &summary.words);
+            }
+        }
+        self.counters.absorbed += 1;
+        self.summaries[origin] = self.summaries[origin].max(summary.complete);
+        self.written[origin] = self.written[origin].max(summary.incarnation);
+        self.moved = true;
+    }
+
+    /// The summaries that have come are taken in: tells up to which calls they go.
+    pub fn tell_absorbed(&mut self, origin: usize) {
+        if self.told[origin] < self.summaries[origin] {
+            self.told[origin] = self.summaries[origin];
+            self.witness.absorbed(origin, self.summaries[origin], &self.object);
+        }
+    }
+
+    /// Delivers the next entry of a ring, if what it depends on has taken effect.
+    pub fn deliver(&mut self, entry: &Entry) -> bool {
+        let (origin, method) = (usize::from(entry.origin), usize::from(entry.method));
+        if !self.has(&entry.depends) {
+            return false;
+        }
+        self.entries[origin] = entry.number;
+        self.written[origin] = self.written[origin].max(entry.incarnation);
+        self.moved = true;
+        if self.paths.get(method) != Some(&Path::Ring) || !self.kind.admits(method, &entry.arguments) {
+            self.counters.malformed += 1;
+            return true;
+        }
+        self.counters.delivered += 1;
+        self.take_effect(method, &entry.arguments, None);
+        let Entry { incarnation, sequence, ref arguments, .. } = *entry;
+        self.witness.applied(origin, incarnation, sequence, method, arguments, &self.object);
+        true
+    }
+
+    pub fn answer(&mut self, to: Caller, sequence: u32, status: Status) {
+        match status {
+            Status::Done => self.counters.done += 1,
+            Status::Refused => self.counters.refused += 1,
+            Status::Busy => self.counters.busy += 1,
+            Status::NotServing => self.counters.not_serving += 1,
+            Status::BadRequest => self.counters.bad_requests += 1,
+        }
+        self.answers.push_back((to, sequence, status));
+    }
+
+    /// Answers own calls that were decided before a snapshot.
+    fn answer_decided(&mut self) {
+        for index in 0..self.groups.len() {
+            let group = &mut self.groups[index];
+            for _ in 0..group.asked.len() {
+                let Some(asked) = group.asked.pop_front() else { break };
+                let done = group.done[self.node][asked.number as usize % ORDERED_WINDOW];
+                if (done.0, done.1) != (self.incarnation, asked.number) {
+                    group.asked.push_back(asked);
+                    continue;
+                }
+                let status = if done.2 { Status::Refused } else { Status::Done };
+                self.counters.done += u64::from(!done.2);
+                self.counters.refused += u64::from(done.2);
+                self.answers.push_back((asked.caller, asked.sequence, status));
+            }
+        }
+    }
+
+    // Snapshots.
+
+    /// Writes all that is in the object and returns how many bytes it takes.
+    pub fn save(&self, into: &mut [u8]) -> usize {
+        let mut at = 0;
+        let mut push = |value: u64| {
+            put(into, at, value);
+            at += 8;
+        };
+        for node in 0..self.nodes {
+            push(self.summaries[node]);
+            push(self.entries[node]);
+            push(self.written[node].into());
+        }
+        for group in &self.groups {
+            push(group.included);
+            push(group.term);
+            push(group.effective);
+            for &(incarnation, number, refused) in group.done[..self.nodes].iter().flatten() {
+                push(u64::from(refused) << 32 | u64::from(incarnation));
+                push(number);
+            }
+        }
+        self.object.words().iter().for_each(|&word| push(word));
+        for summary in &self.absorbed {
+            into[at..at + SUMMARY_BYTES].copy_from_slice(&summary.encode());
+            at += SUMMARY_BYTES;
+        }
+        at
+    }
+
+    /// How far each group, and each origin's ring, is in what another replica has saved.
+    pub fn saved(&self, from: &[u8]) -> ([u64; GROUPS_MAX], [u64; NODES_MAX]) {
+        let group_words = 3 + 2 * self.nodes * ORDERED_WINDOW;
+        let included = |group: usize| word(from, 8 * (3 * self.nodes + group * group_words));
+        let count = self.groups.len();
+        let groups = std::array::from_fn(|group| if group < count { included(group) } else { 0 });
+        let entry = |node: usize| if node < self.nodes { word(from, 8 * (3 * node + 1)) } else { 0 };
+        (groups, std::array::from_fn(entry))
+    }
+
+    /// The state becomes what another replica has saved.
+    pub fn restore(&mut self, from: &[u8]) {
+        let mut at = 0;
+        let mut pop = || {
+            at += 8;
+            word(from, at - 8)
+        };
+        for node in 0..self.nodes {
+            self.summaries[node] = pop();
+            self.entries[node] = pop();
+            self.written[node] = pop() as u32;
+        }
+        for group in &mut self.groups {
+            (group.included, group.term, group.effective) = (pop(), pop(), pop());
+            for done in group.done[..self.nodes].iter_mut().flatten() {
+                let first = pop();
+                *done = (first as u32, pop(), first >> 32 != 0);
+            }
+        }
+        self.object.words_mut().iter_mut().for_each(|word| *word = pop());
+        for summary in &mut self.absorbed {
+            *summary = Summary::parse(&from[at..at + SUMMARY_BYTES]).unwrap_or_default();
+            at += SUMMARY_BYTES;
+        }
+        (self.moved, self.has_snapshot) = (true, true);
+        self.answer_decided();
+        let mut groups = [0; GROUPS_MAX];
+        for (count, group) in groups.iter_mut().zip(&mut self.groups) {
+            *count = group.effective;
+            group.blocked = true;
+            group.lead.broken |= group.lead.leading;
+        }
+        self.told = self.summaries;
+        let counts = Counts { summaries: self.summaries, entries: self.entries, groups };
+        self.witness.restored(&self.object, &counts);
+    }
+}
+
+/// The state as the machine of one of its groups.
+pub(crate) struct Machine<'a, W> {
+    pub state: &'a mut State<W>,
+    pub group: usize,
+}
+
+/// What a leader marks its beginning with; its calls have the others.
+pub(crate) const TERM_TICKET: u64 = u64::MAX;
+
+impl<W: Witness> StateMachine for Machine<'_, W> {
+    fn apply(&mut self, index: u64, entry: &[u8], ticket: Option<u64>, _: &mut Effects) -> bool {
+        let Self { state, group: number } = self;
+        let group = &mut state.groups[*number];
+        if index < group.included {
+            return true;
+        }
+        if group.included < group.needs || state.joining && !state.has_snapshot {
+            // A snapshot that goes further is on its way.
+            return false;
+        }
+        let Some(ordered) = Ordered::parse(entry, state.nodes) else {
+            state.counters.malformed += 1;
+            group.included = index + 1;
+            return true;
+        };
+        let (origin, method) = (usize::from(ordered.origin), usize::from(ordered.method));
+        let is_void = ordered.term != group.term && !state.stale_terms_count;
+        let is_done = group.is_done(origin, ordered.incarnation, ordered.number) && !state.forgets_calls;
+        let takes_effect = ordered.what == What::Call && !is_void && !is_done;
+        if takes_effect && !state.has(&ordered.depends) {
+            let group = &mut state.groups[*number];
+            state.counters.blocked += u64::from(!group.blocked);
+            group.blocked = true;
+            return false;
+        }
+        let group = &mut state.groups[*number];
+        group.included = index + 1;
+        state.moved = true;
+        if ticket.is_some() {
+            group.lead.in_flight -= 1;
+        }
+        if ordered.what == What::Term {
+            group.term = index + 1;
+            if ticket == Some(TERM_TICKET) {
+                group.lead.established = true;
+            }
+            return true;
+        }
+        if is_void || is_done {
+            state.counters.void += u64::from(is_void);
+            state.counters.repeated_entries += u64::from(is_done && !is_void);
+            return true;
+        }
+        let refused = ordered.what == What::Refused;
+        group.done[origin][ordered.number as usize % ORDERED_WINDOW] =
+            (ordered.incarnation, ordered.number, refused);
+        let waiting = group.asked.iter().position(|asked| asked.number == ordered.number);
+        let waiting = waiting.filter(|_| origin == state.node && ordered.incarnation == state.incarnation);
+        let waiting = waiting.and_then(|place| group.asked.remove(place));
+        if takes_effect {
+            if state.paths.get(method) != Some(&Path::Ordered(*number))
+                || !state.kind.admits(method, &ordered.arguments)
+            {
+                state.counters.malformed += 1;
+                return true;
+            }
+            group.effective += 1;
+            state.counters.ordered += 1;
+            // What this node has proposed in this leadership is in its copy already.
+            state.take_effect(method, &ordered.arguments, ticket.map(|_| *number));
+            let Ordered { incarnation, sequence, ref arguments, .. } = ordered;
+            state.witness.applied(origin, incarnation, sequence, method, arguments, &state.object);
+        }
+        if let Some(asked) = waiting {
+            let status = if takes_effect { Status::Done } else { Status::Refused };
+            state.answer(asked.caller, asked.sequence, status);
+        }
+        true
+    }
+
+    fn abandoned(&mut self, _: u64, _: &mut Effects) {
+        let lead = &mut self.state.groups[self.group].lead;
+        (lead.broken, lead.in_flight) = (true, 0);
+    }
+
+    /// A log's snapshot says only from where on it goes: a replica that lacks what was before takes all from another's.
+    fn snapshot(&mut self, _: u64, _: &mut [u8]) -> usize {
+        0
+    }
+
+    fn restore(&mut self, next: u64, _: &[u8], _: &mut Effects) {
+        let group = &mut self.state.groups[self.group];
+        group.needs = next;
+        if group.included < next && !self.state.joining {
+            self.state.is_behind = true;
+        }
+    }
+}

@@ -1,0 +1,646 @@
+//! This node's own calls without conflicts: sending them, and knowing who has them. And the data connections.
+
+use std::collections::VecDeque;
+
+use weft_rdma::{AccessFlags, CompletionStatus};
+use weft_smr::link::{Ended, State as LinkState, Transfer, tag};
+use weft_smr::message::{Granted, Request};
+use weft_smr::{Delivery, slot::word};
+use weft_time::Instant;
+use weft_waist::{Caller, Effects, Io, Memory, NodeSet};
+
+use super::layout::{Entry, HEADER_BYTES, Header, SUMMARY_BYTES, Summary};
+use super::message::{CALL_ENTRY, CALL_SUMMARY, DATA, Datagram, Lives, Status};
+use super::parameters::{Path, PlantedBug, ReplicaParameters, Summaries};
+use super::state::Vector;
+use super::witness::Witness;
+use super::{Replica, Waiting, node};
+use crate::object::{Arguments, Slot};
+
+/// The most work requests that are outstanding on a data connection.
+pub(crate) const POSTS_MAX: usize = 64;
+/// Of these, those for own calls.
+const UPDATES_MAX: usize = 48;
+
+const READ: AccessFlags = AccessFlags::REMOTE_READ;
+const READ_AND_WRITE: AccessFlags = AccessFlags::REMOTE_READ.with(AccessFlags::REMOTE_WRITE);
+
+/// The two numberings of a node's own calls.
+pub(crate) const SUMMARIES: usize = 0;
+pub(crate) const ENTRIES: usize = 1;
+
+/// What a work request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Posted {
+    /// READ of a peer's header, after which own calls are sent to it.
+    Greeting,
+    /// READ of its header.
+    Header,
+    /// WRITE of the own summary with that count.
+    Summary(u64),
+    /// WRITE of the own ring entry with that number.
+    Entry(u64),
+    /// READ of so many ring entries of an origin from a number on.
+    Ring { origin: usize, first: u64, entries: u64 },
+    /// READ of so many summaries of an origin from a place on; with the last of them so many calls are complete.
+    Summaries { origin: usize, first: usize, places: usize, complete: u64 },
+    /// READ of a part of a snapshot, up to here.
+    Snapshot { end: usize },
+    /// READ of its head once more.
+    SnapshotEnd,
+}
+
+/// How far this node is with a peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// There is no connection.
+    #[default]
+    Down,
+    /// There is one; its header is under way, or is to be read again later.
+    Greeting,
+    /// It is sent what is new.
+    InStep,
+}
+
+/// What a node knows of a peer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Peer {
+    pub stage: Stage,
+    /// Of own calls: the next summary and entry to send, and the first so many that are in its memory, in its present life.
+    next: [u64; 2],
+    acked: [u64; 2],
+    /// It was in step in its present life.
+    acquainted: bool,
+    /// Its header, as read when this node knew of no other lives than now.
+    pub header: Option<Header>,
+    pub reading: bool,
+    pub read_at: Instant,
+    /// Of its requests for a connection.
+    seen: u64,
+    connection: u64,
+    granted: bool,
+    /// While this node joins: this peer holds nothing more that it lacks.
+    pub collected: bool,
+    /// Something is being copied from it.
+    pub pulling: bool,
+}
+
+/// This node's own calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    waiting: [Waiting; 2],
+    committed: [u64; 2],
+    /// Entries that are not sent before a majority has what they depend on, by number.
+    held: VecDeque<(u64, Vector)>,
+    /// What was found of the stream when this life began, of which life that was, and at whom it was looked for: their
+    /// incarnations.
+    pub begun_behind: [u64; 2],
+    pub former: u32,
+    pub found_at: Lives,
+}
+
+impl Stream {
+    pub fn new(parameters: &ReplicaParameters) -> Self {
+        let room = || VecDeque::with_capacity(parameters.window);
+        Self {
+            waiting: [room(), room()],
+            committed: [0; 2],
+            held: VecDeque::with_capacity(parameters.window.max(1)),
+            begun_behind: [0; 2],
+            former: 0,
+            found_at: [0; weft_smr::NODES_MAX],
+        }
+    }
+
+    /// Whether nothing waits for others to have what it depends on.
+    pub fn is_idle(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Updates that are not answered.
+    pub fn waiting(&self) -> usize {
+        // Under the local rule nothing waits for an answer, but entries may wait to be sent.
+        self.waiting.iter().map(VecDeque::len).sum::<usize>().max(self.held.len())
+    }
+}
+
+impl<W: Witness> Replica<W> {
+    fn own(&self) -> [u64; 2] {
+        let me = self.me();
+        [self.state.summaries[me], self.state.entries[me]]
+    }
+
+    /// Whether there is room for another own call at all peers that matter: those that are alive, and those that
+    /// could still be sent what would be written over.
+    pub(super) fn has_room(&mut self, path: Path, now: Instant, io: &mut Io<'_>) -> bool {
+        let (me, ring) = (self.me(), self.parameters.ring);
+        let own = self.own();
+        let kind = if path == Path::Summary { SUMMARIES } else { ENTRIES };
+        // Nothing that is undecided is written over, or nobody could bring it to those that come back.
+        let mut has_room = own[kind] - self.stream.committed[kind].min(own[kind]) < ring
+            || self.parameters.commit == super::CommitRule::Local;
+        for peer in self.others() {
+            let state = &self.peers[peer];
+            if state.stage != Stage::InStep && !(self.is_alive(peer) && state.acquainted) {
+                continue;
+            }
+            let consumed = match kind {
+                SUMMARIES => state.acked[kind],
+                _ => state.header.map_or(0, |header| header.entries[me]),
+            };
+            if own[kind] - consumed.min(own[kind]) > ring / 2 && kind == ENTRIES {
+                self.read_header(peer, io.effects);
+            }
+            if own[kind] - consumed.min(own[kind]) >= ring {
+                if self.is_alive(peer) {
+                    has_room = false;
+                } else {
+                    self.disconnect(peer, io.effects);
+                }
+            }
+        }
+        let _ = now;
+        has_room
+    }
+
+    /// An own call takes effect, and joins those that its method has made before.
+    pub(super) fn summarize(
+        &mut self,
+        method: usize,
+        arguments: &Arguments,
+        sequence: u32,
+        waits: Option<Caller>,
+        io: &mut Io<'_>,
+    ) {
+        let me = self.me();
+        let state = &mut self.state;
+        state.apply_own(sequence, method, arguments);
+        let slot = state.kind.slot(method, arguments);
+        let place = self.layout.place(method, slot);
+        let kept = &mut state.absorbed[me * self.layout.slots + place];
+        let mut words = kept.words;
+        if self.parameters.planted(PlantedBug::DeltaSummary) {
+            words = Slot::default();
+        }
+        state.kind.fold(method, arguments, &mut words);
+        state.summaries[me] += 1;
+        state.written[me] = state.incarnation;
+        let count = state.summaries[me];
+        *kept = Summary {
+            count,
+            complete: count,
+            origin: me as u8,
+            method: method as u8,
+            slot: slot as u32,
+            words,
+            incarnation: state.incarnation,
+        };
+        let sent = *kept;
+        let at = self.layout.summary(me, place);
+        state.counters.summarized += 1;
+        io.memory.write(at, &sent.encode());
+        // What is sent must not change before it has arrived, even if the next call belongs to the same slot.
+        io.memory.write(self.layout.outgoing(count), &sent.encode());
+        if let Some(caller) = waits {
+            self.stream.waiting[SUMMARIES].push_back((count, caller, sequence));
+        }
+    }
+
+    /// An own call takes effect, and is put into the ring.
+    pub(super) fn enqueue(
+        &mut self,
+        method: usize,
+        arguments: &Arguments,
+        sequence: u32,
+        waits: Option<Caller>,
+        io: &mut Io<'_>,
+    ) {
+        let me = self.me();
+        let depends = self.state.vector(method);
+        let state = &mut self.state;
+        state.apply_own(sequence, method, arguments);
+        state.entries[me] += 1;
+        state.written[me] = state.incarnation;
+        let number = state.entries[me];
+        let entry = Entry {
+            number,
+            origin: me as u8,
+            method: method as u8,
+            incarnation: state.incarnation,
+            sequence,
+            arguments: *arguments,
+            depends,
+        };
+        state.counters.enqueued += 1;
+        let at = self.layout.entry(me, number);
+        let mut bytes = [0; 512];
+        let bytes = &mut bytes[..self.layout.entry_bytes()];
+        entry.write(bytes, &self.layout);
+        io.memory.write(at, bytes);
+        if !self.is_stable(&depends, false) {
+            self.state.counters.held += 1;
+            self.stream.held.push_back((number, depends));
+            self.read_headers(io.effects);
+        }
+        if let Some(caller) = waits {
+            self.stream.waiting[ENTRIES].push_back((number, caller, sequence));
+        }
+    }
+
+    /// Whether a majority has all of it, so that it cannot be lost. `own`: what is this node's own counts as well, and not only
+    /// what was sent on the same connection before.
+    pub(super) fn is_stable(&self, vector: &Vector, own: bool) -> bool {
+        if self.parameters.planted(PlantedBug::UnstableDependencies) {
+            return true;
+        }
+        (0..self.parameters.nodes).all(|origin| {
+            let needs = [u64::from(vector.summaries[origin]), u64::from(vector.entries[origin])];
+            if needs == [0, 0] {
+                return true;
+            }
+            if origin == self.me() {
+                return !own || (0..2).all(|kind| self.stream.committed[kind] >= needs[kind]);
+            }
+            let has = |peer: &usize| {
+                let header = self.peers[*peer].header;
+                let written_now = self.state.written[origin] == self.lives[origin];
+                (*peer == origin && written_now)
+                    || header.is_some_and(|header| {
+                        header.summaries[origin] >= needs[SUMMARIES]
+                            && header.entries[origin] >= needs[ENTRIES]
+                    })
+            };
+            1 + self.others().filter(has).count() >= self.parameters.majority()
+        })
+    }
+
+    /// What was held back is sent if it may be.
+    pub(super) fn release(&mut self, now: Instant, io: &mut Io<'_>) {
+        let before = self.stream.held.len();
+        while let Some((_, vector)) = self.stream.held.front()
+            && self.is_stable(vector, false)
+        {
+            self.stream.held.pop_front();
+        }
+        if self.stream.held.len() < before {
+            self.send_all(now, io);
+        }
+        if !self.stream.held.is_empty() {
+            self.read_headers(io.effects);
+        }
+    }
+
+    pub(super) fn send_all(&mut self, now: Instant, io: &mut Io<'_>) {
+        for peer in self.others() {
+            self.pump(peer, io);
+        }
+        self.commit(now);
+    }
+
+    /// Sends a peer what it lacks.
+    fn pump(&mut self, peer: usize, io: &mut Io<'_>) {
+        if self.peers[peer].stage != Stage::InStep || !self.is_member() {
+            return;
+        }
+        let (me, own) = (self.me(), self.own());
+        let may_call = |by_rpc: bool, kind: u8| by_rpc.then_some(u32::from(kind));
+        while self.peers[peer].next[SUMMARIES] <= own[SUMMARIES] {
+            if self.links[peer].outstanding() >= UPDATES_MAX {
+                return;
+            }
+            let count = self.peers[peer].next[SUMMARIES];
+            self.peers[peer].next[SUMMARIES] += 1;
+            let from = self.layout.outgoing(count);
+            let image = &io.memory.image()[from..from + SUMMARY_BYTES];
+            // A call of a former life whose slot was written again since has no summary of its own any more.
+            let Some(summary) = Summary::parse(image).filter(|summary| summary.count == count) else {
+                continue;
+            };
+            let place = self.layout.place(summary.method.into(), summary.slot as usize);
+            let to = self.layout.summary(me, place);
+            let call = may_call(self.parameters.summaries == Summaries::Rpc, CALL_SUMMARY);
+            let transfer = Transfer::Write { from, to, bytes: SUMMARY_BYTES, call };
+            self.post(peer, Posted::Summary(count), transfer, io.effects);
+        }
+        let last = self.stream.held.front().map_or(own[ENTRIES], |(number, _)| number - 1);
+        while self.peers[peer].next[ENTRIES] <= last && self.links[peer].outstanding() < UPDATES_MAX {
+            let number = self.peers[peer].next[ENTRIES];
+            self.peers[peer].next[ENTRIES] += 1;
+            let at = self.layout.entry(me, number);
+            let call = may_call(self.parameters.entries == Delivery::WriteThrough, CALL_ENTRY);
+            let transfer = Transfer::Write { from: at, to: at, bytes: self.layout.entry_bytes(), call };
+            self.post(peer, Posted::Entry(number), transfer, io.effects);
+        }
+    }
+
+    pub(super) fn post(&mut self, peer: usize, what: Posted, transfer: Transfer, effects: &mut Effects) {
+        let wiring = self.wirings[peer].as_ref().expect("a configured replica is wired");
+        assert!(self.links[peer].outstanding() < POSTS_MAX, "what is posted is bounded");
+        self.links[peer].post(what, transfer, tag(DATA, peer), wiring, effects);
+    }
+
+    /// Counts who has what: what a majority has is committed, and answered.
+    fn commit(&mut self, _: Instant) {
+        let own = self.own();
+        let majority = match self.parameters.planted(PlantedBug::AnswerBeforeMajority) {
+            true => 1,
+            false => self.parameters.majority(),
+        };
+        for kind in [SUMMARIES, ENTRIES] {
+            let mut acked = [0; weft_smr::NODES_MAX];
+            acked[0] = own[kind];
+            for (place, peer) in self.others().enumerate() {
+                acked[place + 1] = self.peers[peer].acked[kind];
+            }
+            let acked = &mut acked[..self.parameters.nodes];
+            acked.sort_unstable_by(|one, other| other.cmp(one));
+            self.stream.committed[kind] = self.stream.committed[kind].max(acked[majority - 1]);
+            let committed = self.stream.committed[kind];
+            while let Some(&(number, caller, sequence)) = self.stream.waiting[kind].front()
+                && number <= committed
+            {
+                self.stream.waiting[kind].pop_front();
+                self.state.answer(caller, sequence, Status::Done);
+            }
+        }
+    }
+
+    // Connections.
+
+    pub(super) fn send(&self, to: usize, datagram: &Datagram, effects: &mut Effects) {
+        let mut space = [0; 56];
+        let (kind, bytes) = datagram.encode(&mut space);
+        effects.send(NodeSet::EMPTY.with(node(to)), kind, &[bytes]);
+    }
+
+    /// Asks a peer for a connection, anew if need be.
+    pub(super) fn connect(&mut self, peer: usize, now: Instant, io: &mut Io<'_>) {
+        self.down(peer);
+        let wiring = self.wirings[peer].as_ref().expect("a configured replica is wired");
+        let request = self.links[peer].ask(now, DATA, wiring, io.effects);
+        self.send(peer, &Datagram::Connect(request, self.lives), io.effects);
+    }
+
+    fn down(&mut self, peer: usize) {
+        let state = &mut self.peers[peer];
+        (state.stage, state.header) = (Stage::Down, None);
+        (state.reading, state.pulling, state.collected) = (false, false, false);
+        self.join.lost(peer);
+    }
+
+    /// Gives a connection up, with all that is outstanding on it.
+    fn disconnect(&mut self, peer: usize, effects: &mut Effects) {
+        self.down(peer);
+        let wiring = self.wirings[peer].as_ref().expect("a configured replica is wired");
+        self.links[peer].release(wiring, effects);
+    }
+
+    pub(super) fn keep_connected(&mut self, peer: usize, now: Instant, io: &mut Io<'_>) {
+        let due = now >= self.links[peer].asked_at + self.parameters.retry;
+        if self.links[peer].state != LinkState::Up && due {
+            self.connect(peer, now, io);
+        } else if self.peers[peer].stage == Stage::Greeting && !self.peers[peer].reading {
+            self.greet(peer, io.effects);
+        }
+    }
+
+    /// A peer asks for a connection. Only those who know of the same lives may write to this node, and only when it is full:
+    /// so what a majority acknowledges to one of them, all who come back later will find.
+    pub(super) fn requested(
+        &mut self,
+        from: usize,
+        request: &Request,
+        lives: &Lives,
+        now: Instant,
+        io: &mut Io<'_>,
+    ) {
+        let incarnation = (request.number >> 32) as u32;
+        if incarnation != lives[from] {
+            self.state.counters.malformed += 1;
+            return;
+        }
+        if request.number <= self.peers[from].seen {
+            return;
+        }
+        self.peers[from].seen = request.number;
+        self.learn(lives, now, io);
+        if incarnation < self.lives[from] {
+            return;
+        }
+        if self.lives.iter().zip(lives).any(|(mine, theirs)| mine > theirs) {
+            self.send(from, &Datagram::Lives(self.lives), io.effects);
+            return;
+        }
+        if !self.is_member() {
+            return;
+        }
+        let respond = self.wirings[from].as_ref().expect("a configured replica is wired").respond;
+        if self.peers[from].connection != request.connection {
+            self.peers[from].connection = request.connection;
+            io.effects.connect(respond, 0, request.psn);
+        }
+        io.effects.access(respond, READ_AND_WRITE);
+        self.peers[from].granted = true;
+        let granted = Granted { group: DATA, number: request.number, incarnation: self.state.incarnation };
+        self.send(from, &Datagram::Connected(granted, self.lives), io.effects);
+    }
+
+    pub(super) fn granted(
+        &mut self,
+        from: usize,
+        granted: &Granted,
+        lives: &Lives,
+        now: Instant,
+        io: &mut Io<'_>,
+    ) {
+        if self.learn(lives, now, io) || granted.incarnation != self.lives[from] {
+            return;
+        }
+        if self.links[from].granted(granted.number) {
+            self.state.counters.connected += 1;
+            self.peers[from].stage = Stage::Greeting;
+            self.greet(from, io.effects);
+        }
+    }
+
+    fn greet(&mut self, peer: usize, effects: &mut Effects) {
+        self.peers[peer].reading = true;
+        self.post_header(peer, Posted::Greeting, effects);
+    }
+
+    fn post_header(&mut self, peer: usize, what: Posted, effects: &mut Effects) {
+        let (from, to) = (self.layout.header(), self.layout.inbox(peer));
+        self.state.counters.header_reads += 1;
+        self.post(peer, what, Transfer::Read { from, to, bytes: HEADER_BYTES }, effects);
+    }
+
+    pub(super) fn read_header(&mut self, peer: usize, effects: &mut Effects) {
+        let state = &mut self.peers[peer];
+        if state.stage == Stage::InStep && !state.reading && self.links[peer].outstanding() < POSTS_MAX {
+            state.reading = true;
+            self.post_header(peer, Posted::Header, effects);
+        }
+    }
+
+    pub(super) fn read_headers(&mut self, effects: &mut Effects) {
+        for peer in self.others() {
+            self.read_header(peer, effects);
+        }
+    }
+
+    /// Takes note of newer lives. Says whether there are any: then all permissions are taken back, and given again to those
+    /// who know of them too.
+    pub(super) fn learn(&mut self, lives: &Lives, now: Instant, io: &mut Io<'_>) -> bool {
+        let me = self.me();
+        if lives[me] > self.lives[me] {
+            // Its host has started it again elsewhere.
+            self.state.is_forked = true;
+            return true;
+        }
+        let mut is_news = false;
+        for peer in self.others() {
+            if lives[peer] > self.lives[peer] {
+                is_news = true;
+                self.lives[peer] = lives[peer];
+                self.peers[peer].acked = [0; 2];
+                self.peers[peer].acquainted = false;
+            }
+        }
+        if is_news {
+            self.state.counters.fences += 1;
+            self.unpublished = true;
+            for peer in self.others() {
+                let respond = self.wirings[peer].as_ref().expect("a configured replica is wired").respond;
+                if std::mem::take(&mut self.peers[peer].granted) {
+                    io.effects.access(respond, READ);
+                }
+                self.connect(peer, now, io);
+            }
+        }
+        is_news
+    }
+
+    /// Since newer lives became known nobody has written to this node who does not know of them: in an event after that one, all
+    /// that was written before is in memory. It is taken in, or at least counted, before a newly begun life may rely on it.
+    pub(super) fn look_behind_fence(&mut self, io: &mut Io<'_>) {
+        if self.fenced == self.lives {
+            return;
+        }
+        self.scan(io);
+        for origin in self.others() {
+            self.look_into_ring(origin, io);
+            self.received[origin] = self.first_missing(origin, io.memory) - 1;
+        }
+        self.received[self.me()] = self.state.entries[self.me()];
+        self.fenced = self.lives;
+        self.unpublished = true;
+    }
+
+    /// A peer's header has come. Says whether this node goes on with it.
+    fn header_came(&mut self, peer: usize, now: Instant, io: &mut Io<'_>) -> Option<Header> {
+        self.peers[peer].reading = false;
+        self.peers[peer].read_at = now;
+        let header = Header::read(io.memory, self.layout.inbox(peer));
+        if self.learn(&header.lives, now, io) {
+            return None;
+        }
+        // Somebody who does not know of a life yet may count what that life has lost.
+        let is_current = header.lives == self.lives && header.incarnation == self.lives[peer] && header.full;
+        if !is_current {
+            self.peers[peer].header = None;
+            return None;
+        }
+        self.peers[peer].header = Some(header);
+        Some(header)
+    }
+
+    /// A peer whose header is known is sent what it lacks.
+    fn greeted(&mut self, peer: usize, now: Instant, io: &mut Io<'_>) {
+        let Some(header) = self.header_came(peer, now, io) else { return };
+        if !self.is_member() {
+            self.peers[peer].stage = Stage::InStep;
+            return;
+        }
+        let me = self.me();
+        let own = self.own();
+        let has = [header.summaries[me], header.entries[me]];
+        let of_former_life = header.written[me] < self.state.incarnation;
+        let lost = of_former_life
+            && self.stream.found_at[peer] != header.incarnation
+            && (header.written[me] != 0 && header.written[me] != self.stream.former
+                || (0..2).any(|kind| has[kind] > self.stream.begun_behind[kind]));
+        let behind = (0..2).any(|kind| own[kind] - has[kind].min(own[kind]) > self.parameters.ring)
+            || !self.has_entries(has[ENTRIES] + 1, io.memory);
+        if lost || behind {
+            self.state.counters.outdated_peers += 1;
+            // It is waited for from now on, or it would never come into step.
+            self.peers[peer].acquainted = true;
+            let incarnation = self.lives[peer];
+            self.send(peer, &Datagram::Outdated { incarnation, forked: lost }, io.effects);
+            return;
+        }
+        let state = &mut self.peers[peer];
+        (state.stage, state.acquainted) = (Stage::InStep, true);
+        state.next = has.map(|has| has + 1);
+        for (acked, has) in state.acked.iter_mut().zip(has) {
+            *acked = has.max(*acked);
+        }
+        self.pump(peer, io);
+        self.commit(now);
+    }
+
+    /// Whether this node's own ring holds its entries from a number on.
+    fn has_entries(&self, number: u64, memory: &Memory) -> bool {
+        let me = self.me();
+        number > self.state.entries[me] || word(memory.image(), self.layout.entry(me, number)) == number
+    }
+
+    /// Something that was posted to a peer has ended.
+    pub(super) fn posted_ended(
+        &mut self,
+        peer: usize,
+        tag: u64,
+        status: CompletionStatus,
+        now: Instant,
+        io: &mut Io<'_>,
+    ) {
+        let what = match self.links[peer].done(tag, status) {
+            Ended::Done(what) => what,
+            Ended::Failed => {
+                self.state.counters.failures += 1;
+                self.down(peer);
+                return;
+            }
+            Ended::Stale => return,
+        };
+        match what {
+            Posted::Greeting => self.greeted(peer, now, io),
+            Posted::Header => {
+                if let Some(header) = self.header_came(peer, now, io) {
+                    self.pull(peer, &header, io);
+                    self.state.moved = true;
+                }
+            }
+            Posted::Summary(count) => self.acked(peer, SUMMARIES, count, now, io),
+            Posted::Entry(number) => self.acked(peer, ENTRIES, number, now, io),
+            Posted::Ring { origin, first, entries } => self.ring_pulled(peer, origin, first, entries, io),
+            Posted::Summaries { origin, first, places, complete } => {
+                self.summaries_pulled(peer, origin, first, places, complete, io);
+            }
+            Posted::Snapshot { end } => self.snapshot_part_came(peer, end, io),
+            Posted::SnapshotEnd => self.snapshot_came(peer, now, io),
+        }
+    }
+
+    fn acked(&mut self, peer: usize, kind: usize, number: u64, now: Instant, io: &mut Io<'_>) {
+        let state = &mut self.peers[peer];
+        if state.acked[kind] < number {
+            state.acked[kind] = number;
+            let before = self.stream.committed;
+            self.commit(now);
+            // A leader may wait for its own calls to be safe.
+            self.state.moved |= before != self.stream.committed && !self.queues.is_empty();
+        }
+        self.pump(peer, io);
+    }
+}

@@ -1,0 +1,86 @@
+//! Clusters of replicas of every type, in every configuration, without faults and with all of them.
+
+mod cluster;
+
+use cluster::network::Faults;
+use cluster::{Cluster, Mischief, small};
+use weft_rdt::replica::{ReplicaParameters, Summaries};
+use weft_rdt::{MethodSet, types};
+use weft_smr::Delivery;
+use weft_time::Duration;
+
+/// The configurations that SafarDB compares, and reducible methods on the irreducible path.
+fn configured(mut parameters: ReplicaParameters, which: u64) -> ReplicaParameters {
+    match which % 4 {
+        0 => {}
+        1 => {
+            parameters.summaries = Summaries::Buffered;
+            parameters.entries = Delivery::Polling;
+            parameters.log.delivery = Delivery::Polling;
+        }
+        2 => parameters.summaries = Summaries::Unbuffered,
+        _ => parameters.reduce = MethodSet::EMPTY,
+    }
+    parameters
+}
+
+#[test]
+fn every_type_converges_in_every_configuration() {
+    for (place, name) in types::NAMES.into_iter().enumerate() {
+        for which in 0..4 {
+            let nodes = 3 + (place + which as usize) % 3;
+            println!("{name} {which} {nodes}");
+            let mut cluster = Cluster::new(which, configured(small(name, nodes), which));
+            cluster.run(Duration::from_ms(1));
+            cluster.heal();
+            let counters = cluster.counters();
+            assert!(cluster.answered.len() > 300, "{}", cluster.answered.len());
+            assert!(cluster.slowest < Duration::from_us(300), "{}", cluster.slowest);
+            for never in ["malformed", "failures", "fences", "void", "repeated_entries"] {
+                assert_eq!(counters[never], 0, "{never}");
+            }
+        }
+    }
+}
+
+/// Runs of so many seeds, and what was seen in them.
+fn runs(seeds: std::ops::Range<u64>) -> std::collections::BTreeMap<&'static str, u64> {
+    let mut sums = std::collections::BTreeMap::new();
+    for seed in seeds {
+        let nodes = [3, 5, 4, 3][seed as usize % 4];
+        let name = types::NAMES[seed as usize % types::NAMES.len()];
+        println!("seed {seed} {name} {nodes}");
+        let mut cluster = Cluster::new(seed, configured(small(name, nodes), seed / 4));
+        cluster.network.faults = Faults { loss: 30, duplication: 50, late: 30 };
+        let mischief = Mischief {
+            crash: if seed % 3 == 1 { 60 } else { 0 },
+            cut: if seed % 3 == 1 { 0 } else { 60 },
+            stick: if seed % 5 == 0 { 0 } else { 40 },
+        };
+        cluster.run_with(mischief, Duration::from_ms(5));
+        cluster.heal();
+        for (name, count) in cluster.counters() {
+            *sums.entry(name).or_insert(0) += count;
+        }
+        *sums.entry("crashes").or_insert(0) += cluster.crashes;
+        *sums.entry("lost_nodes").or_insert(0) += cluster.lost_nodes;
+        *sums.entry("lost_calls").or_insert(0) += cluster.history.borrow().lost.len() as u64;
+        *sums.entry("answered").or_insert(0) += cluster.answered.len() as u64;
+    }
+    sums
+}
+
+#[test]
+fn what_was_answered_survives_crashes_partitions_and_slow_nodes() {
+    let sums = runs(0..52);
+    println!("{sums:?}");
+    for seen in ["pulled_entries", "pulled_summaries", "snapshots_taken", "fences", "held", "crashes"] {
+        assert!(sums[seen] > 0, "no run has seen any {seen}");
+    }
+}
+
+#[test]
+#[ignore = "half an hour"]
+fn many_more_runs() {
+    println!("{:?}", runs(1_000..3_000));
+}
