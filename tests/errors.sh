@@ -59,6 +59,10 @@ expect '8 to 1024 bytes' "$weft" bench kv --value-bytes 5000
 expect 'a subcommand is missing' "$weft" check
 expect 'are checked exhaustively' "$weft" check rounds --nodes 3,6
 expect 'there is no folder' "$weft" check rounds --json no/such/folder.json
+expect 'the types are g-counter' "$weft" rdt explain bank
+expect 'the following required arguments' "$weft" rdt explain
+expect 'cannot be used with' "$weft" rdt explain account --all
+expect 'there is no folder' "$weft" rdt explain account --smt no/such/file.smt2
 expect 'records' "$weft" bench kv --records 0
 expect '2 to 8 nodes' "$weft" bench rounds --nodes 9
 expect 'a multiple of 4' "$weft" bench rounds --period-ns 2001

@@ -14,6 +14,7 @@ mod memory;
 mod output;
 mod parse;
 mod process;
+mod rdt;
 mod replay;
 mod report;
 mod sim;
@@ -49,6 +50,9 @@ enum Command {
     /// Check a protocol: exhaustively for few nodes, with random schedules for more
     #[command(subcommand)]
     Check(check::Check),
+    /// Replicated data types: why which calls must be coordinated
+    #[command(subcommand)]
+    Rdt(rdt::Rdt),
     /// Ask a running cluster: get, put, delete, compare-and-set
     Kv(kv::KvArguments),
     /// Run one real node
@@ -74,6 +78,7 @@ impl Command {
             Self::Demo(arguments) => arguments.run(),
             Self::Sim(sim) => sim.run(),
             Self::Check(check) => check.run(),
+            Self::Rdt(rdt) => rdt.run(),
             Self::Kv(arguments) => arguments.run(),
             Self::Start(configured) => configured.run_node(),
             Self::Membership(configured) => configured.run_membership(),

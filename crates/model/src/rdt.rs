@@ -132,6 +132,19 @@ pub fn derive_all(
     Ok(derived.into_iter().map(|(_, derived)| derived).collect())
 }
 
+/// All questions about these types as one SMT-LIB text, for any solver: each holds if its answer is `unsat`.
+pub fn smt_text(definitions: &[Definition]) -> String {
+    let mut text = String::new();
+    for definition in definitions {
+        for question in questions(definition) {
+            let claim = format!("{}: {}", definition.name, question.describe(definition));
+            let proof = question.proof(definition);
+            text += &format!("(reset)\n(set-logic ALL)\n(echo \"{claim}\")\n{proof}\n");
+        }
+    }
+    text
+}
+
 /// The text of `verdicts.toml`.
 pub fn verdicts_text(derived: &[Derived]) -> String {
     let verdicts: Vec<_> = derived.iter().map(|derived| (&derived.definition, &derived.verdict)).collect();

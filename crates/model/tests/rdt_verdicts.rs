@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use weft_model::rdt::{Derived, Solver, derive_all, verdicts_text};
+use weft_rdt::derive::Answer;
 use weft_rdt::types;
 
 fn derived(names: &[&str], by_name: fn(&str) -> Option<weft_rdt::Definition>) -> Vec<Derived> {
@@ -16,7 +17,15 @@ fn derived(names: &[&str], by_name: fn(&str) -> Option<weft_rdt::Definition>) ->
 fn verdicts_are_derived_again() {
     let derived = derived(&types::NAMES, types::by_name);
     for derived in &derived {
-        assert_eq!(derived.defects, [""; 0], "{} is wrong", derived.definition.name);
+        let name = derived.definition.name;
+        assert_eq!(derived.defects, [""; 0], "{name} is wrong");
+        for (question, answer) in &derived.answers {
+            let claim = question.describe(&derived.definition);
+            assert!(
+                !matches!(answer, Answer::Refuted(None)),
+                "{name}: no case shows that it fails that {claim}"
+            );
+        }
     }
     let text = verdicts_text(&derived);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engines/rdt/verdicts.toml");

@@ -731,6 +731,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_a_case_that_refutes_the_claim_is_an_example() {
+        let account = crate::types::by_name("account").expect("a listed type");
+        let withdraw = account.method("withdraw").expect("its method");
+        let twice = |balance, amount| Example {
+            size: 1,
+            fields: vec![vec![balance]],
+            calls: vec![(withdraw, [amount, 0, 0, 0]); 2],
+        };
+        let stays = Question::Stays(withdraw, withdraw);
+        assert!(twice(3, 2).violates(&stays, &account));
+        assert!(!twice(4, 2).violates(&stays, &account), "both are covered");
+        assert!(!twice(3, 4).violates(&stays, &account), "neither is permissible at first");
+        assert!(!twice(-3, 0).violates(&stays, &account), "the invariant does not hold at first");
+        assert!(!twice(3, 2).violates(&Question::Commute(withdraw, withdraw), &account));
+        let told = twice(3, 2).tell(&stays, &account).join("\n");
+        assert!(told.contains("withdraw(2) is refused: not \"the balance covers the amount\""), "{told}");
+    }
+
+    #[test]
     fn values_are_read_as_solvers_print_them() {
         let text = "((s/balance 3)\n (a.amount (- 12)) ((s/students Student0) false)\n ((s/e Course1 Student0) true)\n (a.student Student2))\n";
         assert_eq!(values(text), Ok(vec![3, -12, 0, 1, 2]));

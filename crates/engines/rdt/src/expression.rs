@@ -69,6 +69,44 @@ pub enum Expression {
     Variable(&'static str),
 }
 
+impl Expression {
+    /// The expressions that this one is made of.
+    pub fn parts(&self) -> Vec<&Self> {
+        match self {
+            Self::Boolean(_) | Self::Number(_) | Self::Parameter(_) | Self::Variable(_) => vec![],
+            Self::Not(inner) | Self::Every { body: inner, .. } | Self::Some { body: inner, .. } => {
+                vec![inner]
+            }
+            Self::All(parts) | Self::Any(parts) | Self::Read { indices: parts, .. } => parts.iter().collect(),
+            Self::Same(first, second)
+            | Self::Less(first, second)
+            | Self::AtMost(first, second)
+            | Self::Add(first, second)
+            | Self::Subtract(first, second) => vec![first, second],
+            Self::If(condition, then, otherwise) => vec![condition, then, otherwise],
+        }
+    }
+
+    /// The expressions that this one is made of, to be replaced.
+    pub fn parts_mut(&mut self) -> Vec<&mut Self> {
+        match self {
+            Self::Boolean(_) | Self::Number(_) | Self::Parameter(_) | Self::Variable(_) => vec![],
+            Self::Not(inner) | Self::Every { body: inner, .. } | Self::Some { body: inner, .. } => {
+                vec![inner]
+            }
+            Self::All(parts) | Self::Any(parts) | Self::Read { indices: parts, .. } => {
+                parts.iter_mut().collect()
+            }
+            Self::Same(first, second)
+            | Self::Less(first, second)
+            | Self::AtMost(first, second)
+            | Self::Add(first, second)
+            | Self::Subtract(first, second) => vec![first, second],
+            Self::If(condition, then, otherwise) => vec![condition, then, otherwise],
+        }
+    }
+}
+
 /// Something that is true or false.
 #[derive(Clone, Debug)]
 pub struct Formula(pub(crate) Expression);

@@ -13,6 +13,7 @@
 pub mod definition;
 pub mod derive;
 pub mod expression;
+mod near;
 mod object;
 mod program;
 pub mod replica;

@@ -6,6 +6,7 @@ use crate::definition::{
     Definition, Fold, PARAMETERS_MAX, Parameter, ParameterKind, Summary as SummaryDefinition,
 };
 use crate::expression::Expression;
+use crate::near::near;
 use crate::program::{Layout, Program};
 use crate::verdict::{Category, Coordination, MethodSet, TypeVerdict, VerdictError, coordination};
 
@@ -16,6 +17,15 @@ pub const SUMMARY_WORDS_MAX: usize = 2;
 
 /// The largest magnitude of an amount or integer: 2^32 - 1.
 pub const NUMBER_MAX: i64 = u32::MAX as i64;
+
+/// The largest magnitude of an observed number: few of them add up without overflow.
+const OBSERVED_MAX: i64 = 1 << 60;
+
+/// The largest sum in a summary, far beyond what calls add up to.
+const SUM_MAX: i64 = 1 << 60;
+
+/// The latest stamp; there is room for later ones.
+const STAMP_MAX: i64 = i64::MAX >> 8;
 
 /// One cumulative summary: the words of one slot, of which [`SummaryShape::words`] are used. All zero means no call.
 pub type Slot = [i64; SUMMARY_WORDS_MAX];
@@ -101,6 +111,8 @@ struct MethodCode {
     filled: Vec<(usize, bool, Program)>,
     guards: Vec<Program>,
     effect: Program,
+    /// The invariant where the effect can change it.
+    near: Vec<Program>,
     summary: Option<SummaryCode>,
 }
 
@@ -114,11 +126,15 @@ struct QueryCode {
 #[derive(Debug)]
 struct SummaryCode {
     shape: SummaryShape,
+    /// How many elements the slots of a union have room for.
+    members: usize,
     /// The number of the element that decides which slot.
     key: Option<Program>,
     /// Of the words of a slot, in order.
     folds: Vec<(Fold, Program)>,
     effect: Program,
+    /// The invariant where the effect can change it.
+    near: Vec<Program>,
 }
 
 /// What each argument may be: its least and its greatest value.
@@ -133,9 +149,9 @@ impl Domain {
                 ParameterKind::Element(sort) => (0, layout.size(sort) as i64 - 1),
                 ParameterKind::Amount => (0, NUMBER_MAX),
                 ParameterKind::Integer => (-NUMBER_MAX, NUMBER_MAX),
-                // 0 is not filled in yet; there is room for later ones.
-                ParameterKind::Stamp(_) => (0, i64::MAX >> 8),
-                ParameterKind::Observed(_) => (i64::MIN, i64::MAX),
+                // 0 is not filled in yet.
+                ParameterKind::Stamp(_) => (0, STAMP_MAX),
+                ParameterKind::Observed(_) => (-OBSERVED_MAX, OBSERVED_MAX),
                 ParameterKind::Total | ParameterKind::Elements(_) => {
                     unreachable!("parameters of summaries only")
                 }
@@ -201,7 +217,11 @@ impl Type {
                 filled: filled.collect(),
                 guards: method.guards.iter().map(|named| formula(&named.formula)).collect(),
                 effect: Program::updates(&layout, &method.updates),
-                summary: method.summary.as_ref().map(|summary| SummaryCode::new(&layout, summary)),
+                near: near(&definition, &method.updates).iter().map(formula).collect(),
+                summary: method
+                    .summary
+                    .as_ref()
+                    .map(|summary| SummaryCode::new(&layout, &definition, summary)),
             }
         });
         let methods = methods.collect();
@@ -287,6 +307,25 @@ impl Type {
         if summary.is_union() { element / 64 } else { element }
     }
 
+    /// Whether `new` can be the cumulative summary of a slot after `old`: there is such a slot, its words are in range, and it says
+    /// no less. What comes from a peer must be checked before it is absorbed.
+    pub fn extends(&self, method: usize, slot: usize, old: &Slot, new: &Slot) -> bool {
+        let Some(summary) = &self.methods[method].summary else { return false };
+        let words = summary.folds.iter().zip(old.iter().zip(new));
+        slot < summary.shape.slots
+            && words.into_iter().all(|((fold, _), (&old, &new))| match fold {
+                Fold::Sum => 0 <= old && old <= new && new <= SUM_MAX,
+                Fold::Latest => 0 <= old && old <= new && new <= STAMP_MAX,
+                Fold::Carried => (-NUMBER_MAX..=NUMBER_MAX).contains(&new),
+                Fold::Union => {
+                    let last = summary.members - 64 * slot;
+                    let range = if last < 64 { (1 << last) - 1 } else { u64::MAX };
+                    old & !new == 0 && new as u64 & !range == 0
+                }
+                Fold::Key => unreachable!("a key is no word of a slot"),
+            })
+    }
+
     /// Adds a call to the cumulative summary in its slot.
     ///
     /// # Panics
@@ -313,7 +352,10 @@ impl Type {
         let replace = latest.is_some_and(|word| later[word] > slot[word]);
         for ((word, &later), (fold, _)) in slot.iter_mut().zip(later).zip(folds) {
             match fold {
-                Fold::Sum => *word = word.checked_add(later).expect("2^31 calls with the largest amounts"),
+                Fold::Sum => {
+                    *word += later;
+                    assert!(*word <= SUM_MAX, "so many calls with the largest amounts are not made");
+                }
                 Fold::Union => *word |= later,
                 Fold::Latest | Fold::Carried => *word = if replace { later } else { *word },
                 Fold::Key => unreachable!("a key is no word of a slot"),
@@ -330,8 +372,9 @@ impl MethodCode {
 }
 
 impl SummaryCode {
-    fn new(layout: &Layout, summary: &SummaryDefinition) -> Self {
+    fn new(layout: &Layout, definition: &Definition, summary: &SummaryDefinition) -> Self {
         let mut shape = SummaryShape { slots: 1, words: 0 };
+        let mut members = 0;
         let mut key = None;
         let mut folds = vec![];
         // The bulk method's parameters are in order the slot's number, if there is a choice, and its words.
@@ -346,7 +389,8 @@ impl SummaryCode {
                     continue;
                 }
                 (Fold::Union, ParameterKind::Elements(sort)) => {
-                    shape.slots = layout.size(sort).div_ceil(64);
+                    members = layout.size(sort);
+                    shape.slots = members.div_ceil(64);
                     key = Some(program.clone());
                 }
                 _ => {}
@@ -359,7 +403,15 @@ impl SummaryCode {
         // `Object::absorb` passes the slot's number first and its words after it.
         let key_first = matches!(positions.first(), Some(None)) || positions.iter().all(Option::is_some);
         assert!(key_first, "the key of a summary is declared first");
-        Self { shape, key, folds, effect: Program::updates(layout, &summary.updates) }
+        let near = near(definition, &summary.updates);
+        Self {
+            shape,
+            members,
+            key,
+            folds,
+            effect: Program::updates(layout, &summary.updates),
+            near: near.iter().map(|formula| Program::expression(layout, formula)).collect(),
+        }
     }
 
     fn is_union(&self) -> bool {
@@ -436,7 +488,7 @@ impl Object {
     /// taken in before (all zero at first).
     ///
     /// # Panics
-    /// If the method cannot be summarized, or there is no such slot.
+    /// If the method cannot be summarized, there is no such slot, or a sum shrinks; see [`Type::extends`].
     #[inline]
     pub fn absorb(&mut self, method: usize, slot: usize, old: &Slot, new: &Slot) {
         let summary = self.kind.methods[method].summary();
@@ -447,7 +499,10 @@ impl Object {
         for (word, (fold, _)) in summary.folds.iter().enumerate() {
             // The difference of cumulative summaries: what is united or latest may as well come twice.
             arguments[first + word] = match fold {
-                Fold::Sum => new[word].checked_sub(old[word]).expect("a cumulative summary grows"),
+                Fold::Sum => {
+                    assert!(old[word] <= new[word], "summaries are checked when they arrive");
+                    new[word] - old[word]
+                }
                 _ => new[word],
             };
         }
@@ -457,6 +512,26 @@ impl Object {
     /// Whether the invariant holds.
     pub fn invariant(&self) -> bool {
         self.broken().next().is_none()
+    }
+
+    /// Whether the invariant holds, if it held before this call was applied: only what the call can have changed is looked at, so
+    /// that the invariant can be checked after each call in universes of any size.
+    #[inline]
+    pub fn invariant_after(&self, method: usize, arguments: &Arguments) -> bool {
+        let near = &self.kind.methods[method].near;
+        near.iter().all(|part| part.evaluate(&self.words, arguments) != 0)
+    }
+
+    /// As [`Self::invariant_after`], after [`Self::absorb`] into this slot.
+    ///
+    /// # Panics
+    /// If the method cannot be summarized.
+    #[inline]
+    pub fn invariant_after_absorb(&self, method: usize, slot: usize) -> bool {
+        let mut arguments = Arguments::default();
+        arguments[0] = slot as i64;
+        let near = &self.kind.methods[method].summary().near;
+        near.iter().all(|part| part.evaluate(&self.words, &arguments) != 0)
     }
 
     /// The parts of the invariant that do not hold, by name.

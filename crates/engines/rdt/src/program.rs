@@ -541,22 +541,8 @@ fn is_lanewise(expression: &Expression, variable: &'static str) -> bool {
 }
 
 fn mentions(expression: &Expression, variable: &'static str) -> bool {
-    let any = |parts: &[&Expression]| parts.iter().any(|part| mentions(part, variable));
-    match expression {
-        Expression::Boolean(_) | Expression::Number(_) | Expression::Parameter(_) => false,
-        Expression::Variable(name) => *name == variable,
-        Expression::Not(inner) => mentions(inner, variable),
-        Expression::All(parts) | Expression::Any(parts) | Expression::Read { indices: parts, .. } => {
-            parts.iter().any(|part| mentions(part, variable))
-        }
-        Expression::Same(first, second)
-        | Expression::Less(first, second)
-        | Expression::AtMost(first, second)
-        | Expression::Add(first, second)
-        | Expression::Subtract(first, second) => any(&[first, second]),
-        Expression::If(condition, then, otherwise) => any(&[condition, then, otherwise]),
-        Expression::Every { body, .. } | Expression::Some { body, .. } => mentions(body, variable),
-    }
+    *expression == Expression::Variable(variable)
+        || expression.parts().iter().any(|part| mentions(part, variable))
 }
 
 /// How much an instruction grows the stack, at most.

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use proptest::prelude::*;
 use weft_rdt::definition::ParameterKind;
 use weft_rdt::verdict::{self, MethodVerdict};
-use weft_rdt::{Arguments, Bounds, Object, Type, types};
+use weft_rdt::{Arguments, Bounds, Object, Slot, Type, types};
 
 const ELEMENTS: usize = 2;
 
@@ -122,6 +122,32 @@ proptest! {
                 (method, arguments(kind, method, calls[index]))
             });
             check(kind, &before, a, b, verdicts)?;
+        }
+    }
+
+    #[test]
+    fn what_is_near_a_call_decides_about_the_invariant(
+        random in prop::collection::vec(any::<u8>(), 24),
+        bytes in any::<[u8; 4]>(),
+    ) {
+        for (kind, _) in TYPES.iter() {
+            let before = state(kind, &random);
+            if !before.invariant() {
+                continue;
+            }
+            for method in 0..kind.method_count() {
+                let call = arguments(kind, method, bytes);
+                let next = after(&before, method, &call);
+                prop_assert_eq!(next.invariant_after(method, &call), next.invariant());
+                if kind.summary(method).is_some() {
+                    let mut new = Slot::default();
+                    kind.fold(method, &call, &mut new);
+                    let slot = kind.slot(method, &call);
+                    let mut next = before.clone();
+                    next.absorb(method, slot, &Slot::default(), &new);
+                    prop_assert_eq!(next.invariant_after_absorb(method, slot), next.invariant());
+                }
+            }
         }
     }
 

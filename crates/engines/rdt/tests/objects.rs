@@ -94,3 +94,24 @@ fn cumulative_summaries_bring_what_single_calls_do() {
     account.absorb(deposit, 0, &[3, 0], &slot);
     assert_eq!(account.query(0, &arguments(&[])), 7);
 }
+
+#[test]
+fn a_summary_that_cannot_follow_is_told() {
+    let kind = shipped("courseware", 70);
+    let add_student = method(&kind, "addStudent");
+    let extends = |slot, old, new| kind.extends(add_student, slot, &[old, 0], &[new, 0]);
+    assert!(extends(0, 0, 0) && extends(0, 0b01, 0b11) && extends(0, 0, -1));
+    assert!(!extends(0, 0b10, 0b01), "an element is gone");
+    assert!(extends(1, 0, 0x3f) && !extends(1, 0, 0x40), "there are 70 students");
+    assert!(!extends(2, 0, 0), "there are two slots");
+    assert!(!kind.extends(method(&kind, "enroll"), 0, &[0; 2], &[0; 2]), "it has no summary");
+    let kind = shipped("account", 1);
+    let extends = |old, new| kind.extends(method(&kind, "deposit"), 0, &[old, 0], &[new, 0]);
+    assert!(extends(3, 3) && extends(3, 4));
+    assert!(!extends(3, 2) && !extends(-1, 0) && !extends(0, i64::MAX));
+    let kind = shipped("ycsb", 4);
+    let extends = |old: Slot, new: Slot| kind.extends(method(&kind, "put"), 3, &old, &new);
+    assert!(extends([16, 7], [17, -7]));
+    assert!(!extends([17, 7], [16, 7]), "a stamp goes back");
+    assert!(!extends([0, 0], [16, i64::MAX]), "no such value is ever put");
+}
