@@ -382,6 +382,9 @@ impl<W: Witness> Replica<W> {
             Ok(Datagram::Forward(forward)) => self.forwarded(from, &forward, now, io),
             Ok(Datagram::Outdated { incarnation, forked }) if incarnation == self.state.incarnation => {
                 self.state.is_behind |= !forked;
+                if !forked {
+                    self.join.told_by = self.join.told_by.with(node(from));
+                }
                 self.state.is_forked |= forked;
             }
             Ok(Datagram::Outdated { .. }) => {}

@@ -47,6 +47,10 @@ pub(crate) struct Join {
     targeted: NodeSet,
     /// The life of this node's that had written last.
     former: u32,
+    /// Peers that cannot send what this node lacks of their calls.
+    pub told_by: NodeSet,
+    /// A peer did not have the entries that it says to have had.
+    misses: bool,
     /// To whom the snapshot in this node's memory was given, and when.
     giving: Option<(usize, u64, usize, Instant)>,
 }
@@ -54,7 +58,7 @@ pub(crate) struct Join {
 impl Join {
     /// What was found so far is of no use.
     pub fn begin_again(&mut self) {
-        (self.step, self.targeted) = (Step::Connecting, NodeSet::EMPTY);
+        (self.step, self.targeted, self.misses) = (Step::Connecting, NodeSet::EMPTY, false);
         self.targets = [[0; NODES_MAX]; 2];
     }
 
@@ -80,8 +84,15 @@ impl<W: Witness> Replica<W> {
     /// A node that joins goes on.
     pub(super) fn keep_joining(&mut self, now: Instant, io: &mut Io<'_>) {
         let waited = now >= self.join.since + self.parameters.retry * PATIENCE;
+        if self.phase == Phase::Lagging && !self.lags() {
+            self.catch_up_ends();
+            return;
+        }
         match self.join.step {
             Step::Connecting => {
+                if self.phase == Phase::Lagging {
+                    self.read_headers(io.effects);
+                }
                 let sources = self.sources();
                 let enough = match self.parameters.planted(PlantedBug::HastyJoin) {
                     true => 1,
@@ -271,7 +282,9 @@ impl<W: Witness> Replica<W> {
         self.phase = Phase::Lagging;
         (self.state.joining, self.state.has_snapshot) = (true, false);
         self.groups.iter_mut().for_each(|group| group.stand_aside(true));
+        let misses = self.join.misses;
         self.join.begin_again();
+        self.join.misses = misses;
     }
 
     /// The object becomes what another one was, and then again what is in this memory beyond that: if that is no less than what
@@ -287,7 +300,9 @@ impl<W: Witness> Replica<W> {
                     .all(|number| self.entry_in(io.memory, self.layout.entry(origin, number), number))
             });
         if !suffices {
+            let misses = self.join.misses;
             self.join.begin_again();
+            self.join.misses = misses;
             return;
         }
         self.state.restore(&io.memory.image()[snapshot]);
@@ -303,10 +318,30 @@ impl<W: Witness> Replica<W> {
         for (origin, entries) in before.1.iter().enumerate() {
             assert!(self.state.entries[origin] >= *entries, "what took effect once may take effect again");
         }
+        self.catch_up_ends();
+    }
+
+    fn catch_up_ends(&mut self) {
         self.phase = Phase::Full;
-        self.state.joining = false;
+        (self.state.joining, self.state.moved) = (false, true);
         self.groups.iter_mut().for_each(|group| group.stand_aside(false));
+        self.state.groups.iter_mut().for_each(|group| group.blocked = true);
+        self.join.told_by = NodeSet::EMPTY;
         self.join.begin_again();
+    }
+
+    /// Whether somebody is known to have what this replica can only get with a snapshot: others may have sent the rest since.
+    fn lags(&self) -> bool {
+        let is_ahead = |peer: weft_waist::NodeId| {
+            let peer = peer.index();
+            self.peers[peer].header.is_none_or(|header| {
+                header.summaries[peer] > self.state.summaries[peer]
+                    || header.entries[peer] > self.state.entries[peer]
+            })
+        };
+        self.join.told_by.intersection(self.alive).iter().any(is_ahead)
+            || self.join.misses
+            || self.state.groups.iter().any(|group| group.included < group.needs)
     }
 
     // Copying.
@@ -409,13 +444,20 @@ impl<W: Witness> Replica<W> {
             let to = self.layout.entry(origin, number);
             if !self.entry_in(io.memory, from, number) {
                 self.state.counters.pull_misses += 1;
-                if self.phase == Phase::Joining {
-                    self.join.begin_again();
+                // It has them only in its state: it took a snapshot, too.
+                match self.phase {
+                    Phase::Joining => self.join.begin_again(),
+                    _ if number > self.state.entries[origin] => {
+                        (self.state.is_behind, self.join.misses) = (true, true);
+                    }
+                    _ => {}
                 }
                 return;
             }
-            // Meanwhile its origin may have come back and gone on.
-            if number > self.state.entries[origin] && word(io.memory.image(), to) < number {
+            // What its origin has begun to write may be there in part; or it has come back and gone on meanwhile.
+            let here = word(io.memory.image(), to);
+            if number > self.state.entries[origin] && here <= number && !self.entry_in(io.memory, to, number)
+            {
                 let image = io.memory.image_mut();
                 image.copy_within(from..from + bytes, to);
                 io.memory.read(to, bytes);

@@ -126,7 +126,8 @@ impl Witness for Watcher {
             (&history.entries[origin], count)
         };
         let expected = list.get(*count as usize);
-        assert_eq!(expected, Some(&made), "at {}, call {count}", self.me);
+        let known = list.iter().position(|other| *other == made);
+        assert_eq!(expected, Some(&made), "at {}, call {count}, known as {known:?}", self.me);
         *count += 1;
         self.make(made);
         self.check(object);
@@ -207,6 +208,8 @@ pub struct Cluster {
     clients: Vec<Client>,
     epoch: u32,
     incarnations: Vec<u32>,
+    /// Nodes that never come back.
+    gone: BTreeSet<usize>,
     /// Nodes that are not full.
     forgetful: BTreeSet<usize>,
     restart_at: BTreeMap<usize, Instant>,
@@ -229,6 +232,7 @@ impl Cluster {
             clients: (0..nodes).map(|_| Client { next: 1, outstanding: BTreeMap::new() }).collect(),
             epoch: 1,
             incarnations: vec![1; nodes],
+            gone: BTreeSet::new(),
             forgetful: BTreeSet::new(),
             restart_at: BTreeMap::new(),
             heal_links_at: BTreeMap::new(),
@@ -456,6 +460,23 @@ impl Cluster {
         }
     }
 
+    /// A node dies in the middle of what it does, for ever, if the others are all there.
+    pub fn bury_one(&mut self) {
+        self.undo(Instant::FAR_FUTURE);
+        for _ in 0..200 {
+            self.run(Duration::from_us(20));
+            if self.forgetful.is_empty() {
+                break;
+            }
+        }
+        if self.forgetful.is_empty() {
+            let victim = self.network.random(self.nodes() as u64) as usize;
+            self.ask_all();
+            self.crash(victim);
+            self.gone.insert(victim);
+        }
+    }
+
     /// All faults end. Everyone is full again, everything that was asked is answered, all are in the same state, and nothing that
     /// was answered is missing.
     pub fn heal(&mut self) {
@@ -470,24 +491,31 @@ impl Cluster {
         assert!(self.restart_at.is_empty(), "{}", self.describe());
         let outstanding: usize = self.clients.iter().map(|client| client.outstanding.len()).sum();
         assert_eq!(outstanding, 0, "{}", self.describe());
+        let remaining: Vec<_> = (0..self.nodes()).filter(|index| !self.gone.contains(index)).collect();
+        let counts = self.state(remaining[0]).expect("it runs").witness().counts;
         let history = self.history.borrow();
-        for name in &self.answered {
-            assert!(!history.lost.contains(name), "{name:?} was answered and is lost");
+        let mut names = BTreeSet::new();
+        let mut take = |list: &[Made], count: u64, complete: bool| {
+            assert!(!complete || list.len() as u64 == count, "{count}: {}", self.describe());
+            names.extend(list[..count as usize].iter().map(|made| made.name));
+        };
+        for origin in 0..self.nodes() {
+            // What a dead node had told nobody is lost.
+            let complete = !self.gone.contains(&origin);
+            take(&history.summarized[origin], counts.summaries[origin], complete);
+            take(&history.entries[origin], counts.entries[origin], complete);
         }
-        for index in 0..self.nodes() {
-            let state = self.state(index).expect("all run");
+        for (list, count) in history.groups.iter().zip(counts.groups) {
+            take(list, count, true);
+        }
+        if let Some(lost) = self.answered.difference(&names).next() {
+            panic!("{lost:?} was answered and is lost");
+        }
+        for &index in &remaining {
+            let state = self.state(index).expect("it runs");
             assert!(state.is_full(), "{index}: {}", self.describe());
-            let counts = state.witness().counts;
-            for origin in 0..self.nodes() {
-                let have = [counts.summaries[origin], counts.entries[origin]];
-                let made = [history.summarized[origin].len() as u64, history.entries[origin].len() as u64];
-                assert_eq!(have, made, "{index} has of {origin}: {}", self.describe());
-            }
-            for (group, list) in history.groups.iter().enumerate() {
-                assert_eq!(counts.groups[group], list.len() as u64, "{index}, group {group}");
-            }
+            assert_eq!(state.witness().counts, counts, "{index}: {}", self.describe());
             assert_eq!(state.object().words(), state.witness().shadow.words(), "at {index}");
-            assert_eq!(state.object().words(), self.state(0).expect("it runs").object().words());
         }
     }
 
