@@ -265,16 +265,23 @@ impl<W: Witness> Replica<W> {
             // What the log was asked for already it does not tell again.
             state.needs = state.needs.max(group.applied());
         }
+        self.store_summaries(io.memory);
+        (self.join.step, self.join.since) = (Step::Collecting, now);
+    }
+
+    /// What came with a snapshot is put where others look for it.
+    fn store_summaries(&mut self, memory: &mut Memory) {
         for origin in 0..self.parameters.nodes {
             for place in 0..self.layout.slots {
-                let mut summary = self.state.absorbed[origin * self.layout.slots + place];
-                summary.complete = 0;
-                if summary.count > 0 {
-                    io.memory.write(self.layout.summary(origin, place), &summary.encode());
+                let summary =
+                    Summary { complete: 0, ..self.state.absorbed[origin * self.layout.slots + place] };
+                let at = self.layout.summary(origin, place);
+                let here = Summary::parse(&memory.image()[at..at + SUMMARY_BYTES]);
+                if summary.count > here.map_or(0, |here| here.count) {
+                    memory.write(at, &summary.encode());
                 }
             }
         }
-        (self.join.step, self.join.since) = (Step::Collecting, now);
     }
 
     /// This replica lacks what it can only get with a snapshot. It keeps what it has: others may rely on it.
@@ -307,6 +314,7 @@ impl<W: Witness> Replica<W> {
         }
         self.state.restore(&io.memory.image()[snapshot]);
         self.state.counters.snapshots_taken += 1;
+        self.store_summaries(io.memory);
         self.scan(io);
         self.scan_of(self.me(), io);
         for origin in 0..self.parameters.nodes {
