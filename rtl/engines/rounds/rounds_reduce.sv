@@ -80,10 +80,12 @@ module rounds_reduce
 
   localparam int unsigned ReductionBits = $bits(reduction_t);
 
-  typedef enum logic [1:0] {
-    Idle,
+  // One bit tells that it is idle.
+  typedef enum logic [2:0] {
+    Idle   = 3'd4,
+    Look   = 3'd0,  // whether a caller waits for what becomes of this node's number
     Decide,
-    Tell,    // the caller of this node's number
+    Tell,           // that caller
     Close
   } state_e;
 
@@ -96,6 +98,8 @@ module rounds_reduce
   logic pending_q;
   reduction_t result_q;
   proposal_place_t place_q;
+  // The caller of this node's number waits for what becomes of it.
+  logic asked_q;
 
   // The number that comes next: of whom, and whether there is one.
   logic received_q, adds_q, counts_q;
@@ -133,19 +137,19 @@ module rounds_reduce
   assign complete = (members_i & ~(last_q.heard & agreeing_q)) == '0;
   assign note_valid_o = pending_q && some;
   assign note_o = reduction_words(result_q);
-  // Everyone who gave a number learns that it counts. It is known when that is told, two cycles after the end.
+  // Everyone who gave a number learns that it counts. It is known when that is told, three cycles after the end.
   always_ff @(posedge clk_i) begin
     proposer_o <= result_q.contributors[node_i] ? node_i : lowest(result_q.contributors);
   end
   assign next_o = instance_q;
   assign age_o  = age_t'(2);
-  assign idle_o = state_q == Idle;
+  assign idle_o = state_q[2];
 
   always_comb begin
     unique case (state_q)
       Decide:  send_valid_o = subscribed_i;
       Tell:    send_valid_o = 1'b1;
-      Close:   send_valid_o = asked_i;
+      Close:   send_valid_o = asked_q;
       default: send_valid_o = 1'b0;
     endcase
     send_o = answer(caller_i, state_q == Tell ? RoundsOk : RoundsDropped, context_i, instance_q);
@@ -178,8 +182,9 @@ module rounds_reduce
       agreeing_q <= only(node_i);
     end else begin
       unique case (state_q)
-        Idle: if (go_i && pending_q) state_q <= some ? Decide : Close;
-        Decide: if (done) state_q <= proposer_o == node_i && asked_i ? Tell : Close;
+        Idle: if (go_i && pending_q) state_q <= Look;
+        Look: state_q <= some ? Decide : Close;
+        Decide: if (done) state_q <= proposer_o == node_i && asked_q ? Tell : Close;
         Tell: if (done) state_q <= Close;
         default: if (done) state_q <= Idle;
       endcase
@@ -209,6 +214,8 @@ module rounds_reduce
       result_q   <= complete ? last_q : '0;
     end
     if (begin_i) place_q <= note_place_i;
+    if (state_q == Look) asked_q <= asked_i;
+    else if (told_o) asked_q <= 1'b0;
     from_q   <= from_i;
     member_q <= begin_i ? node_i : from_q;
     number_q <= numbers[read_place];
