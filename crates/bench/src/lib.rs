@@ -14,5 +14,6 @@ pub mod rdt;
 pub mod report;
 pub mod result;
 pub mod rounds;
+pub mod smr;
 pub mod table;
 pub mod workload;

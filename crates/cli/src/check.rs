@@ -1,5 +1,7 @@
 //! `weft check`: model checking.
 
+mod smr;
+
 use clap::{Args, Subcommand};
 use weft_bench::progress::Progress;
 use weft_bench::table::{Column, Table, grouped, three_digits};
@@ -14,6 +16,8 @@ use crate::replay::CommandLine;
 pub(crate) enum Check {
     /// The consensus of the rounds, and the published algorithm that it was made from, which must fall
     Rounds(RoundsArguments),
+    /// The replicated log of one-sided writes (Mu): three replicas, of which two lead
+    Smr(smr::SmrArguments),
 }
 
 impl Check {
@@ -21,6 +25,7 @@ impl Check {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
             Self::Rounds(arguments) => arguments.run(),
+            Self::Smr(arguments) => arguments.run(),
         }
     }
 }

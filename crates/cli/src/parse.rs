@@ -178,6 +178,15 @@ pub(crate) fn planted_rounds_bug(name: &str) -> Result<weft_rounds::PlantedBug, 
     })
 }
 
+/// A known bug of the replicated log, by its name.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn planted_smr_bug(name: &str) -> Result<weft_smr::PlantedBug, String> {
+    weft_smr::PlantedBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
+        let names = weft_smr::PlantedBug::ALL.map(weft_smr::PlantedBug::name).join(", ");
+        format!("there is no planted bug `{name}`; choose one of {names}")
+    })
+}
+
 /// A known bug, by its name.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn planted_bug(name: &str) -> Result<weft_kv::PlantedBug, String> {

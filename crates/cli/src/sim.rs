@@ -1,6 +1,7 @@
 //! `weft sim`: fault campaigns.
 
 mod rounds;
+mod smr;
 
 use clap::{Args, Subcommand};
 use weft_bench::kv::simulated::{Campaign, CampaignResult};
@@ -23,6 +24,8 @@ pub(crate) enum Sim {
     Kv(KvCampaignArguments),
     /// The consensus in synchronous rounds
     Rounds(rounds::RoundsCampaignArguments),
+    /// The replicated log of one-sided writes (Mu)
+    Smr(smr::SmrCampaignArguments),
 }
 
 impl Sim {
@@ -31,6 +34,7 @@ impl Sim {
         match self {
             Self::Kv(arguments) => arguments.run(),
             Self::Rounds(arguments) => arguments.run(),
+            Self::Smr(arguments) => arguments.run(),
         }
     }
 }

@@ -20,6 +20,7 @@ pub mod random;
 pub mod rdt;
 mod schedule;
 mod shipped;
+pub mod smr;
 pub mod suite;
 mod variant;
 

@@ -5,6 +5,7 @@ mod nic_kv;
 pub(crate) mod node_nic;
 mod rdma;
 mod rounds;
+mod smr;
 
 use clap::Subcommand;
 
@@ -21,6 +22,8 @@ pub(crate) enum Bench {
     Rdma(rdma::RdmaArguments),
     /// Synchronous rounds and their consensus: the lowest stable period, and what is decided
     Rounds(rounds::RoundsArguments),
+    /// Appends to the replicated log of one-sided writes (Mu), and how soon another node leads
+    Smr(smr::SmrArguments),
 }
 
 impl Bench {
@@ -31,6 +34,7 @@ impl Bench {
             Self::NicKv(arguments) => arguments.run(),
             Self::Rdma(arguments) => arguments.run(),
             Self::Rounds(arguments) => arguments.run(),
+            Self::Smr(arguments) => arguments.run(),
         }
     }
 }

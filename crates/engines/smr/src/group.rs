@@ -49,6 +49,17 @@ pub enum Role {
     Leading,
 }
 
+/// When a replica came to lead, step by step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Timeline {
+    /// It asked for permissions.
+    pub asked: Instant,
+    /// A majority had granted them, itself included.
+    pub granted: Instant,
+    /// It knew all that may be decided, and led.
+    pub leading: Instant,
+}
+
 /// Why a proposal is not taken. Nothing has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
@@ -123,6 +134,7 @@ pub struct Group {
     /// Too many replicas have lost their memory.
     pub(crate) halted: bool,
     pub(crate) counters: Counters,
+    pub(crate) timeline: Timeline,
 }
 
 impl Group {
@@ -169,6 +181,7 @@ impl Group {
             progress_at: Instant::ZERO,
             halted: false,
             counters: Counters::default(),
+            timeline: Timeline::default(),
             parameters: parameters.clone(),
         }
     }
@@ -247,6 +260,16 @@ impl Group {
         self.halted
     }
 
+    /// When it last came to lead, or tried to.
+    pub fn timeline(&self) -> Timeline {
+        self.timeline
+    }
+
+    /// Takes the counters off, which then begin at zero: states that differ in nothing else are one to a model checker.
+    pub fn take_counters(&mut self) -> Counters {
+        std::mem::take(&mut self.counters)
+    }
+
     /// What happened so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -306,6 +329,12 @@ impl Group {
         }
     }
 
+    /// The replica does not lead before `until`.
+    pub fn stand_back(&mut self, until: Instant, ports: &mut Ports<'_>) {
+        self.stands_back_until = until;
+        self.elect(ports);
+    }
+
     pub(crate) fn elect(&mut self, ports: &mut Ports<'_>) {
         self.takes_part = self.is_member(ports.memory);
         let leader = self.leader(ports.now, ports.memory);
@@ -333,6 +362,7 @@ impl Group {
         self.revoke(ports.effects);
         self.role = Role::Requesting;
         self.counters.campaigns += 1;
+        self.timeline = Timeline { asked: ports.now, granted: ports.now, leading: ports.now };
         for peer in self.peers() {
             self.ask(peer, ports);
         }
@@ -416,6 +446,10 @@ impl Group {
     fn granted(&mut self, from: usize, granted: &Granted, ports: &mut Ports<'_>) {
         self.heard_of(from, granted.incarnation, ports);
         if granted.incarnation == self.incarnations[from] && self.links[from].granted(granted.number) {
+            let permitted = self.links.iter().filter(|link| link.state == State::Up).count() + 1;
+            if self.role == Role::Requesting && permitted == self.parameters.majority() {
+                self.timeline.granted = ports.now;
+            }
             self.read_lines(from, ports);
         } else {
             self.counters.stale_grants += 1;
@@ -553,8 +587,7 @@ impl Group {
         }
         if ports.now >= self.progress_at + self.parameters.patience {
             self.counters.stood_back += 1;
-            self.stands_back_until = ports.now + self.parameters.patience * STANDING_BACK;
-            self.elect(ports);
+            self.stand_back(ports.now + self.parameters.patience * STANDING_BACK, ports);
             return;
         }
         for peer in self.peers() {

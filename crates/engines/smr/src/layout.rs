@@ -14,7 +14,7 @@
 //! 128   ring: entry i in slot i modulo their number
 //!       zeros: a window of slots that nobody writes to, the source of zeroing
 //!       for each peer: 64 bytes that are sent to it (0 snapshot(8) 8 snapshot bytes(8) 16 member(8) 24 proposal(8)
-//!                      32 decided(8) 40 zeroed(8)), its two lines and a window of its slots as read
+//!                      32 decided(8) 40 zeroed(8)), its two lines and two windows of its slots as read
 //!       snapshot area
 //! ```
 
@@ -87,7 +87,7 @@ impl Layout {
     }
 
     fn peer(&self, peer: usize) -> usize {
-        self.zeros() + self.window_bytes() + peer * (OUTBOX + LINES + self.window_bytes())
+        self.zeros() + self.window_bytes() + peer * (OUTBOX + LINES + 2 * self.window_bytes())
     }
 
     pub fn outbox(&self, peer: usize, field: usize) -> usize {

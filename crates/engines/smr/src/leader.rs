@@ -14,10 +14,12 @@ use crate::slot::{Join, Kind, Slot};
 pub(crate) enum What {
     /// READ of a follower's lines.
     Lines,
-    /// READ of its slots, before this replica leads.
+    /// READ of its slots, which nobody waits for yet.
+    Slots,
+    /// READ of its slots, which a candidate waits for.
     Collect,
-    /// READ of its slots, to compare them with the leader's.
-    Compare,
+    /// WRITE of this replica's proposal.
+    Promise,
     /// WRITE of a slot; with it the follower has all before this entry.
     Slot(u64),
     /// WRITE of the number of decided entries.
@@ -68,7 +70,9 @@ pub(crate) struct Follower {
     end: u64,
     zero_cursor: u64,
     zero_end: u64,
-    comparing: bool,
+    /// Which of its slots are here as read, or under way.
+    inbox: (u64, u64),
+    reading: bool,
     /// The next entry to write, and all before which it has.
     next: u64,
     acked: u64,
@@ -152,6 +156,10 @@ impl Group {
         let from = self.layout.line(0);
         let transfer = Transfer::Read { from, to: self.layout.inbox_lines(peer), bytes: layout::LINES };
         self.post(peer, What::Lines, transfer, ports);
+        if self.role == Role::Requesting {
+            // Nobody else writes to them any more, so they may be read before the proposal is written.
+            self.read_slots(peer, What::Slots, self.decided, ports);
+        }
     }
 
     /// A follower's lines have come.
@@ -168,7 +176,7 @@ impl Group {
             decided: word(layout::DECIDED).max(word(layout::APPLIED)),
             zeroed: word(layout::ZEROED),
             applied: word(layout::APPLIED),
-            ..Follower::default()
+            ..self.followers[peer]
         };
         self.heard_of(peer, incarnation, ports);
         match self.role {
@@ -203,7 +211,14 @@ impl Group {
         self.first = members().map(|member| member.decided).max().unwrap_or(0).max(self.decided);
         self.tail = self.first;
         self.zero_own(zeroed, ports);
-        self.collect(self.decided, 0, confirmed, ports);
+        // The first slots were asked for before: they are here when the proposal has come to where it goes.
+        self.role = Role::Collecting { cursor: self.decided, empty: 0, waiting: confirmed };
+        for peer in confirmed.iter() {
+            self.promise(peer.index(), ports);
+        }
+        if confirmed.is_empty() {
+            self.adopt(ports);
+        }
     }
 
     /// Entries before `behind` that this replica lacks are in no log any more: one that has applied them must lead.
@@ -228,22 +243,30 @@ impl Group {
         self.layout.set(ports.memory, layout::ZEROED, zeroed);
     }
 
-    /// Asks the confirmed followers for their slots from `cursor` on. With the first of them they promise to take no lower
-    /// proposal: it is written before.
+    /// Asks the confirmed followers for their slots from `cursor` on.
     fn collect(&mut self, cursor: u64, empty: u64, confirmed: NodeSet, ports: &mut Ports<'_>) {
         self.role = Role::Collecting { cursor, empty, waiting: confirmed };
         for peer in confirmed.iter().map(|peer| peer.index()) {
-            self.promise(peer, ports);
-            self.read_slots(peer, What::Collect, cursor, self.parameters.window, ports);
+            self.read_slots(peer, What::Collect, cursor, ports);
         }
         if confirmed.is_empty() {
             self.adopt(ports);
         }
     }
 
+    /// What a candidate has waited for from a follower is there.
+    fn collected(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        if let Role::Collecting { waiting, .. } = &mut self.role {
+            *waiting = waiting.without(node(peer));
+            if waiting.is_empty() {
+                self.adopt(ports);
+            }
+        }
+    }
+
     fn promise(&mut self, peer: usize, ports: &mut Ports<'_>) {
         if !std::mem::replace(&mut self.followers[peer].promised, true) {
-            self.write_line(peer, layout::PROPOSAL, What::Other, ports);
+            self.write_line(peer, layout::PROPOSAL, What::Promise, ports);
         }
     }
 
@@ -252,7 +275,7 @@ impl Group {
     fn adopt(&mut self, ports: &mut Ports<'_>) {
         let Role::Collecting { cursor, mut empty, .. } = self.role else { unreachable!("it collects") };
         let confirmed = self.confirmed();
-        let slots = self.layout.piece(cursor, self.parameters.window);
+        let slots = self.layout.piece(cursor, 2 * self.parameters.window);
         for place in 0..slots {
             let index = cursor + place;
             let own = self.layout.entry(ports.memory, index).map(|slot| (slot.proposal, self.node));
@@ -310,6 +333,7 @@ impl Group {
         self.role = Role::Leading;
         self.counters.leaderships += 1;
         self.progress_at = ports.now;
+        self.timeline.leading = ports.now;
         for index in self.first..self.tail {
             if self.layout.entry(ports.memory, index).is_none() {
                 self.counters.holes += 1;
@@ -448,11 +472,14 @@ impl Group {
                 let slots = self.layout.piece(from, slots.min(self.parameters.window));
                 self.followers[peer].zero_cursor += slots;
                 self.zero(peer, from, slots, ports);
-            } else if follower.comparing {
+            } else if follower.reading {
                 return;
             } else if follower.cursor < follower.end {
-                self.followers[peer].comparing = true;
-                self.read_slots(peer, What::Compare, follower.cursor, follower.end - follower.cursor, ports);
+                if (follower.inbox.0..follower.inbox.1).contains(&follower.cursor) {
+                    self.compare(peer, ports);
+                } else {
+                    self.read_slots(peer, What::Slots, follower.cursor, ports);
+                }
             } else {
                 self.counters.synced += 1;
                 let follower = &mut self.followers[peer];
@@ -470,15 +497,14 @@ impl Group {
         }
     }
 
-    /// Some of a follower's slots have come. One that holds the leader's entry, perhaps by an older proposal, is written
+    /// Some of a follower's slots are here. One that holds the leader's entry, perhaps by an older proposal, is written
     /// over in place: it never stops holding it. Any other holds nothing that is decided, and is zeroed first.
     fn compare(&mut self, peer: usize, ports: &mut Ports<'_>) {
-        let Follower { cursor, end, .. } = self.followers[peer];
-        let slots = self.layout.piece(cursor, (end - cursor).min(self.parameters.window));
-        for place in 0..slots {
-            let index = cursor + place;
+        let Follower { cursor, end, inbox, .. } = self.followers[peer];
+        let until = end.min(inbox.1).min(cursor + self.parameters.window);
+        for index in cursor..until {
             let own = self.layout.entry(ports.memory, index).expect("a leader's log has no holes");
-            let theirs = self.layout.inbox(ports.memory, peer, place);
+            let theirs = self.layout.inbox(ports.memory, peer, index - inbox.0);
             let same = Slot::parse(theirs, index).is_some_and(|theirs| theirs.same_entry(&own));
             let empty = theirs.iter().all(|byte| *byte == 0);
             if same && index < self.decided {
@@ -489,8 +515,7 @@ impl Group {
             }
             self.write_slot(peer, index, ports);
         }
-        let follower = &mut self.followers[peer];
-        (follower.cursor, follower.comparing) = (cursor + slots, false);
+        self.followers[peer].cursor = until;
     }
 
     /// Sends a follower in step what it lacks: entries, or else how many are decided.
@@ -628,10 +653,12 @@ impl Group {
         }
     }
 
-    fn read_slots(&mut self, peer: usize, what: What, index: u64, slots: u64, ports: &mut Ports<'_>) {
-        let slots = self.layout.piece(index, slots.min(self.parameters.window));
+    /// Reads two windows of a follower's slots, or as many as lie in one piece.
+    fn read_slots(&mut self, peer: usize, what: What, index: u64, ports: &mut Ports<'_>) {
+        let slots = self.layout.piece(index, 2 * self.parameters.window);
         let bytes = slots as usize * self.parameters.slot_bytes;
         let (from, to) = (self.layout.slot(index), self.layout.inbox_slots(peer, 0));
+        (self.followers[peer].inbox, self.followers[peer].reading) = ((index, index + slots), true);
         self.post(peer, what, Transfer::Read { from, to, bytes }, ports);
     }
 
@@ -639,15 +666,12 @@ impl Group {
     pub(crate) fn carried_out(&mut self, peer: usize, what: What, ports: &mut Ports<'_>) {
         match what {
             What::Lines => self.know(peer, ports),
+            What::Slots => self.followers[peer].reading = false,
             What::Collect => {
-                if let Role::Collecting { waiting, .. } = &mut self.role {
-                    *waiting = waiting.without(node(peer));
-                    if waiting.is_empty() {
-                        self.adopt(ports);
-                    }
-                }
+                self.followers[peer].reading = false;
+                self.collected(peer, ports);
             }
-            What::Compare => self.compare(peer, ports),
+            What::Promise => self.collected(peer, ports),
             What::Slot(next) => {
                 self.followers[peer].acked = next;
                 self.decide(ports);

@@ -31,7 +31,7 @@ mod pulse;
 pub mod slot;
 
 pub use counters::Counters;
-pub use group::{CALL_LOG, Group, Refusal, Role};
+pub use group::{CALL_LOG, Group, Refusal, Role, Timeline};
 pub use link::Wiring;
 pub use log::{Log, LogParameters};
 pub use machine::{Ports, StateMachine};

@@ -41,7 +41,8 @@ pub const SESSION_WINDOW: u64 = 16;
 
 const TIMER_PULSE: u32 = 0;
 const TIMER_POLL: u32 = 1;
-const GROUP: u8 = 0;
+/// The number of the only group.
+pub const GROUP: u8 = 0;
 const SESSION_BYTES: usize = 8 + 16 * SESSION_WINDOW as usize;
 
 /// What a host or client asks or is told.

@@ -1,0 +1,253 @@
+//! Fault campaigns: many seeds, each a cluster under random faults, each checked.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use weft_sim::{FaultKinds, FaultPlan, NetworkProfile, PlanShape};
+use weft_smr::log::LogParameters;
+use weft_smr::{Delivery, Parameters, PulseParameters};
+use weft_time::{Duration, Instant};
+
+use super::DRIFT_PPM;
+use super::cluster::{Cluster, ClusterParameters};
+use super::host::ClientLoad;
+
+/// Faults begin when the cluster has been running for a while,
+const FAULTS_FROM_US: u64 = 200;
+/// and are over at this time.
+const FAULTS_UNTIL_US: u64 = 4_000;
+/// So long after the last fault every node takes part again, and clients are answered.
+pub const LIVE_WITHIN: Duration = Duration::from_us(3_000);
+/// So long after the last append everything is answered and applied everywhere.
+const CALM: Duration = Duration::from_us(1_000);
+/// Violations that are described; all are counted.
+const DESCRIBED_MAX: usize = 20;
+
+/// Which runs to make.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// Nodes of each cluster, 1 to 8.
+    pub nodes: usize,
+    /// One run for each seed.
+    pub seeds: std::ops::RangeInclusive<u64>,
+    /// What fails.
+    pub faults: FaultKinds,
+    /// How followers learn of what is written; every second seed has the other if none is given.
+    pub delivery: Option<Delivery>,
+    /// A bug to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub planted_bug: Option<weft_smr::PlantedBug>,
+}
+
+/// What came of a campaign.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CampaignResult {
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// Nodes of each cluster.
+    pub nodes: u32,
+    /// The first seed.
+    pub seed: u64,
+    /// Runs made.
+    pub seeds_run: u64,
+    /// Appends that were answered.
+    pub appends: u64,
+    /// Times that a node came to lead, in its last life.
+    pub leaderships: u64,
+    /// Entries of former leaders that were adopted undecided.
+    pub adopted: u64,
+    /// Copies of the state that were taken over.
+    pub snapshots: u64,
+    /// Faults injected, by kind.
+    pub faults: BTreeMap<String, u64>,
+    /// `linearizable` or `violation`.
+    pub checked: &'static str,
+    /// Every node of every run must take part again so long after the last fault.
+    pub live_within_bound_ns: u64,
+    /// The longest that it took in any run.
+    pub live_within_ns: u64,
+    /// How many runs went wrong.
+    pub violations_found: u64,
+    /// What went wrong, at most the first 20.
+    pub violations: Vec<CampaignViolation>,
+    /// A hash over the log hashes of all runs, in order.
+    pub log_hash: String,
+}
+
+/// A run that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CampaignViolation {
+    /// Its seed.
+    pub seed: u64,
+    /// What is wrong, in words.
+    pub what: String,
+    /// The command that repeats the run.
+    pub replay: String,
+}
+
+impl Campaign {
+    /// Runs it; `progress` is told how many seeds are done. `replay` names the command that repeats one seed.
+    pub fn run(&self, replay: impl Fn(u64) -> String, mut progress: impl FnMut(u64)) -> CampaignResult {
+        let mut result = CampaignResult {
+            world: "sim",
+            nodes: self.nodes as u32,
+            seed: *self.seeds.start(),
+            live_within_bound_ns: LIVE_WITHIN.as_ns(),
+            ..CampaignResult::default()
+        };
+        let mut hashes = Vec::new();
+        for seed in self.seeds.clone() {
+            let wrong = self.run_seed(seed, &mut result, &mut hashes);
+            result.seeds_run += 1;
+            if !wrong.is_empty() {
+                result.violations_found += 1;
+                if result.violations.len() < DESCRIBED_MAX {
+                    let what = wrong.join("\n");
+                    result.violations.push(CampaignViolation { seed, what, replay: replay(seed) });
+                }
+            }
+            progress(result.seeds_run);
+        }
+        result.checked = if result.violations_found == 0 { "linearizable" } else { "violation" };
+        result.log_hash = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&hashes));
+        result
+    }
+
+    fn log(&self, seed: u64) -> LogParameters {
+        let delivery = [Delivery::WriteThrough, Delivery::Polling][seed as usize % 2];
+        LogParameters {
+            group: Parameters {
+                nodes: self.nodes,
+                slots: 64,
+                slot_bytes: 128,
+                delivery: self.delivery.unwrap_or(delivery),
+                #[cfg(feature = "planted-bugs")]
+                planted_bug: self.planted_bug,
+                ..Parameters::default()
+            },
+            pulse: PulseParameters { nodes: self.nodes, ..PulseParameters::default() },
+            ..LogParameters::default()
+        }
+    }
+
+    fn run_seed(&self, seed: u64, result: &mut CampaignResult, hashes: &mut Vec<u8>) -> Vec<String> {
+        let names: Vec<String> = (0..self.nodes).map(|node| format!("node{node}")).collect();
+        let shape = PlanShape {
+            machines: names.clone(),
+            crashable: names,
+            from_us: FAULTS_FROM_US,
+            until_us: FAULTS_UNTIL_US,
+            kinds: self.faults,
+        };
+        let mut cluster = Cluster::new(&ClusterParameters {
+            log: self.log(seed),
+            network: NetworkProfile::DETPU,
+            drift_ppm: DRIFT_PPM,
+            load: ClientLoad { clients: 4, outstanding: 3, roaming: true },
+            seed,
+            plan: FaultPlan::random(seed, &shape),
+        })
+        .expect("the plan names nodes");
+        let end = Instant::ZERO + Duration::from_us(FAULTS_UNTIL_US);
+        cluster.run_until(end);
+        let before = cluster.books.borrow().answered;
+        let mut live = None;
+        while cluster.world.now() < end + LIVE_WITHIN {
+            let next = cluster.world.now() + Duration::from_us(50);
+            cluster.run_until(next);
+            let books = cluster.books.borrow();
+            if live.is_none() && books.full() == self.nodes && books.answered > before {
+                live = Some(next.saturating_since(end));
+            }
+        }
+        let answered = cluster.books.borrow().answered;
+        cluster.run_until(end + LIVE_WITHIN + Duration::from_us(200));
+        let mut wrong = Vec::new();
+        if cluster.books.borrow().answered == answered {
+            wrong.push(format!("no append is answered any more: {}", describe(&cluster)));
+        }
+        cluster.books.borrow_mut().asking = false;
+        let until = cluster.world.now() + CALM;
+        cluster.run_until(until);
+
+        match live {
+            Some(time) => result.live_within_ns = result.live_within_ns.max(time.as_ns()),
+            None => {
+                result.live_within_ns = u64::MAX;
+                wrong.push(format!("not every node took part within {LIVE_WITHIN}: {}", describe(&cluster)));
+            }
+        }
+        let outstanding = cluster.books.borrow().outstanding();
+        if outstanding > 0 {
+            wrong.push(format!("{outstanding} appends were not answered: {}", describe(&cluster)));
+        }
+        let applied: Vec<_> =
+            (0..self.nodes).filter_map(|node| Some(cluster.log(node)?.group().applied())).collect();
+        if applied.len() != self.nodes || applied.windows(2).any(|pair| pair[0] != pair[1]) {
+            wrong.push(format!("the nodes have applied {applied:?} entries in the end"));
+        }
+        if !cluster.world.traffic().is_conserved() {
+            wrong.push("the simulator lost count of frames".to_owned());
+        }
+        let books = cluster.books.borrow();
+        wrong.extend(books.violations.iter().cloned());
+        result.appends += books.answered;
+        result.leaderships += cluster.sum("leaderships");
+        result.adopted += cluster.sum("adopted");
+        result.snapshots += cluster.sum("snapshots_taken");
+        for (kind, count) in cluster.world.fault_counts().entries() {
+            *result.faults.entry((*kind).to_owned()).or_insert(0) += count;
+        }
+        hashes.extend_from_slice(cluster.world.log_hash().to_string().as_bytes());
+        wrong
+    }
+}
+
+fn describe(cluster: &Cluster) -> String {
+    let describe = |node: usize| match cluster.log(node) {
+        Some(log) => format!(
+            "node{node} {:?}, part {}, alive {:?}, applied {} of {}",
+            log.group().role(),
+            log.group().takes_part(),
+            log.pulse().alive(),
+            log.group().applied(),
+            log.group().decided()
+        ),
+        None => format!("node{node} is gone"),
+    };
+    (0..cluster.nodes()).map(describe).collect::<Vec<_>>().join("; ")
+}
+
+impl CampaignResult {
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn campaign(nodes: usize, seeds: std::ops::RangeInclusive<u64>) -> Campaign {
+        Campaign {
+            nodes,
+            seeds,
+            faults: FaultKinds::ALL,
+            delivery: None,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
+        }
+    }
+
+    #[test]
+    fn logs_agree_whatever_fails() {
+        for nodes in [3, 5] {
+            let result = campaign(nodes, 1..=4).run(|seed| seed.to_string(), |_| {});
+            assert_eq!(result.violations, [], "{nodes} nodes");
+            assert!(result.appends > 1_000 && result.faults["crash"] > 0, "{result:?}");
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The program on the host of a node: it wires its engine, configures it, appends for clients, and reports what is applied.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use weft_nic::{HostCommand, HostEvent};
+use weft_sim::{Commands, Host};
+use weft_smr::log::{Answer, Append, Call, SESSION_WINDOW, Status, Wire};
+use weft_time::{Duration, Instant};
+use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeId, NodeSet, View};
+
+use crate::histogram::Latencies;
+
+/// The engine's slot in every NIC.
+pub(super) const LOG_SLOT: u8 = 0;
+/// How often a host looks for what its clients want.
+const PACE: Duration = Duration::from_us(1);
+/// After so long without an answer a client asks another node.
+const PATIENCE: Duration = Duration::from_us(80);
+/// Bytes that a client appends beside its number.
+const CONTENT_BYTES: usize = 32;
+/// Violations that are described; all are counted.
+const DESCRIBED_MAX: u64 = 8;
+
+/// Tokens of what hosts ask for themselves; those of clients are smaller.
+const HOST: u32 = 1 << 31;
+
+/// An append that was not answered yet.
+#[derive(Clone, Debug)]
+struct Outstanding {
+    sequence: u64,
+    again_at: Instant,
+    refused: bool,
+    first_asked_at: Instant,
+    /// Whatever had been answered when it was asked first lies below this index.
+    above: u64,
+}
+
+/// Somebody who appends, at whatever node leads.
+#[derive(Clone, Debug)]
+struct Client {
+    target: usize,
+    next: u64,
+    outstanding: Vec<Outstanding>,
+}
+
+/// How clients behave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClientLoad {
+    /// How many there are.
+    pub clients: usize,
+    /// Appends that each waits for at a time.
+    pub outstanding: usize,
+    /// They go to another node if theirs does not lead; otherwise there is one at each node that stays there.
+    pub roaming: bool,
+}
+
+/// What has come of a run, over all nodes.
+#[derive(Debug)]
+pub(super) struct Books {
+    load: ClientLoad,
+    clients: Vec<Client>,
+    pub asking: bool,
+    /// By index: origin and number. Entries without effect are in none.
+    log: BTreeMap<u64, (u64, u64)>,
+    index_of: BTreeMap<(u64, u64), u64>,
+    /// By node: below this index it has told all.
+    told: Vec<u64>,
+    answered_below: u64,
+    pub answered: u64,
+    pub latencies: Latencies,
+    /// By node: what its engine said last.
+    pub states: Vec<EngineState>,
+    /// When each node last answered an append, in the world's time as its host's clock shows it.
+    pub answered_at: Vec<Instant>,
+    /// The first answer of each node in its present life.
+    pub first_answer_at: Vec<Option<Instant>>,
+    pub violations: Vec<String>,
+    pub violations_found: u64,
+}
+
+impl Books {
+    pub fn new(nodes: usize, load: ClientLoad) -> Rc<RefCell<Self>> {
+        let client = |origin: usize| Client { target: origin % nodes, next: 0, outstanding: Vec::new() };
+        Rc::new(RefCell::new(Self {
+            load,
+            clients: (0..load.clients).map(client).collect(),
+            asking: true,
+            log: BTreeMap::new(),
+            index_of: BTreeMap::new(),
+            told: vec![0; nodes],
+            answered_below: 0,
+            answered: 0,
+            latencies: Latencies::new(),
+            states: vec![EngineState::Starting; nodes],
+            answered_at: vec![Instant::ZERO; nodes],
+            first_answer_at: vec![None; nodes],
+            violations: Vec::new(),
+            violations_found: 0,
+        }))
+    }
+
+    /// A node has crashed: it has forgotten everything.
+    pub fn crashed(&mut self, node: usize) {
+        self.states[node] = EngineState::Starting;
+        (self.told[node], self.first_answer_at[node]) = (0, None);
+    }
+
+    /// Appends that were not answered.
+    pub fn outstanding(&self) -> usize {
+        self.clients.iter().map(|client| client.outstanding.len()).sum()
+    }
+
+    /// Nodes that hold all data.
+    pub fn full(&self) -> usize {
+        self.states.iter().filter(|state| **state == EngineState::Full).count()
+    }
+
+    fn violation(&mut self, what: String) {
+        self.violations_found += 1;
+        if self.violations_found <= DESCRIBED_MAX {
+            self.violations.push(what);
+        }
+    }
+
+    fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.violation(what());
+        }
+    }
+
+    /// A node tells an entry that it has applied.
+    fn told(&mut self, node: usize, at: u64, append: &Append<'_>) {
+        let next = std::mem::replace(&mut self.told[node], at + 1);
+        let id = (append.origin, append.sequence);
+        self.require(at >= next, || format!("node{node} tells entry {at} after entry {next}"));
+        self.require(append.content == content(append.origin, append.sequence), || {
+            format!("node{node} tells entry {at}, which nobody has appended")
+        });
+        if let Some((skipped, _)) = self.log.range(next.min(at)..at).next() {
+            let skipped = *skipped;
+            self.violation(format!("node{node} passes over entry {skipped}"));
+        }
+        match self.log.get(&at).copied() {
+            Some(known) => self.require(known == id, || {
+                format!("node{node} tells append {id:?} as entry {at}, which is append {known:?} at another")
+            }),
+            None => {
+                let highest = self.log.keys().next_back().copied();
+                self.require(highest.is_none_or(|highest| highest < at), || {
+                    format!("node{node} tells entry {at}, which others have passed over")
+                });
+                self.log.insert(at, id);
+            }
+        }
+        let first = *self.index_of.entry(id).or_insert(at);
+        self.require(first == at, || format!("append {id:?} has effect as entry {first} and as entry {at}"));
+    }
+
+    /// What the clients at a node want asked now: origin and number.
+    fn wanted(&mut self, node: usize, now: Instant) -> Vec<(u64, u64)> {
+        let (nodes, load) = (self.told.len(), self.load);
+        let (asking, above) = (self.asking, self.answered_below);
+        let mut wanted = Vec::new();
+        for (origin, client) in self.clients.iter_mut().enumerate() {
+            if client.target != node {
+                continue;
+            }
+            for outstanding in client.outstanding.iter_mut().filter(|outstanding| now >= outstanding.again_at)
+            {
+                if load.roaming && !outstanding.refused {
+                    // Not even refused: the next node is asked when its host comes to it.
+                    client.target = (client.target + 1) % nodes;
+                    (outstanding.again_at, outstanding.refused) = (now, true);
+                    break;
+                }
+                (outstanding.again_at, outstanding.refused) = (now + PATIENCE, false);
+                wanted.push((origin as u64, outstanding.sequence));
+            }
+            let first = client.outstanding.iter().map(|o| o.sequence).min().unwrap_or(client.next);
+            while asking
+                && client.target == node
+                && client.outstanding.len() < load.outstanding
+                && client.next < first + SESSION_WINDOW
+            {
+                let sequence = client.next;
+                client.next += 1;
+                let again_at = now + PATIENCE;
+                let outstanding =
+                    Outstanding { sequence, again_at, refused: false, first_asked_at: now, above };
+                client.outstanding.push(outstanding);
+                wanted.push((origin as u64, sequence));
+            }
+        }
+        wanted
+    }
+
+    fn answer(&mut self, node: usize, now: Instant, token: u32, answer: &Answer) {
+        let (origin, low) = ((token >> 24) as usize, u64::from(token & 0xff_ffff));
+        let (load, nodes) = (self.load, self.told.len());
+        let client = &mut self.clients[origin];
+        let place = client.outstanding.iter().position(|outstanding| outstanding.sequence & 0xff_ffff == low);
+        let Some(place) = place else { return };
+        match answer.status {
+            Status::Ok => {
+                let Outstanding { sequence, first_asked_at, above, .. } = client.outstanding.remove(place);
+                self.answered += 1;
+                self.latencies.record(now.saturating_since(first_asked_at));
+                self.answered_at[node] = now;
+                self.first_answer_at[node].get_or_insert(now);
+                let (at, id) = (answer.index, (origin as u64, sequence));
+                let known = self.index_of.get(&id).copied();
+                self.require(known == Some(at), || {
+                    format!("node{node} answers append {id:?} with entry {at}, but it is {known:?}")
+                });
+                self.require(at >= above, || {
+                    format!("append {id:?} is entry {at}, but entry {above} was answered before it was asked")
+                });
+                self.answered_below = self.answered_below.max(at + 1);
+            }
+            Status::NotLeader if load.roaming => {
+                client.target = answer.leader.filter(|leader| *leader < nodes).unwrap_or((node + 1) % nodes);
+                (client.outstanding[place].again_at, client.outstanding[place].refused) =
+                    (now + PACE * 4, true);
+            }
+            Status::NotLeader | Status::Busy | Status::Abandoned => {
+                (client.outstanding[place].again_at, client.outstanding[place].refused) = (now, true);
+            }
+            status @ (Status::NoEntry | Status::BadRequest) => {
+                self.violation(format!("node{node} answers an append with {status:?}"));
+            }
+        }
+    }
+}
+
+fn content(origin: u64, sequence: u64) -> [u8; CONTENT_BYTES] {
+    std::array::from_fn(|place| (origin * 83 + sequence * 29 + place as u64 * 7) as u8)
+}
+
+/// The host's program.
+pub(super) struct LogHost {
+    node: usize,
+    nodes: usize,
+    /// 0 for founders.
+    life: u32,
+    wires: Vec<Wire>,
+    books: Rc<RefCell<Books>>,
+    wake_at: Instant,
+    begun: bool,
+}
+
+impl LogHost {
+    pub fn new(node: usize, nodes: usize, life: u32, wires: Vec<Wire>, books: Rc<RefCell<Books>>) -> Self {
+        Self { node, nodes, life, wires, books, wake_at: Instant::ZERO, begun: false }
+    }
+
+    fn begin(&mut self, commands: &mut Commands) {
+        for wire in &self.wires {
+            commands.submit(call(HOST, Call::Wire, &wire.encode()));
+        }
+        commands.submit(call(HOST, Call::Subscribe, &[]));
+        let node = NodeId::new(self.node).expect("a cluster has at most eight nodes");
+        let all = NodeSet::first(self.nodes);
+        let view = match self.life {
+            0 => View { epoch: Epoch(1), full: all, joining: NodeSet::EMPTY },
+            life => {
+                View { epoch: Epoch(1 + life), full: all.without(node), joining: NodeSet::EMPTY.with(node) }
+            }
+        };
+        let lease_until = Instant::FAR_FUTURE;
+        commands.submit(HostCommand::Configure(Configuration { node, view, lease_until }));
+    }
+
+    fn ask(&self, now: Instant, commands: &mut Commands) {
+        for (origin, sequence) in self.books.borrow_mut().wanted(self.node, now) {
+            let content = content(origin, sequence);
+            let append = Append { origin, sequence, content: &content };
+            let token = (origin as u32) << 24 | (sequence as u32 & 0xff_ffff);
+            let mut payload = [0; Append::HEADER + CONTENT_BYTES];
+            payload[..Append::HEADER].copy_from_slice(&append.header());
+            payload[Append::HEADER..].copy_from_slice(&content);
+            commands.submit(call(token, Call::Append, &payload));
+        }
+    }
+}
+
+fn call(token: u32, call: Call, payload: &[u8]) -> HostCommand<'_> {
+    HostCommand::Call { engine: LOG_SLOT, token, kind: call as u8, payload }
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    u64::from_be_bytes(bytes[..8].try_into().expect("an engine says well-formed things"))
+}
+
+impl Host for LogHost {
+    fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
+        match event {
+            HostEvent::Status { status: EngineStatus { state, .. }, .. } => {
+                self.books.borrow_mut().states[self.node] = state;
+            }
+            HostEvent::Reply { kind, payload, .. } if kind == Call::Entry as u8 => {
+                let append = Append::parse(&payload[8..]).expect("an engine says well-formed things");
+                self.books.borrow_mut().told(self.node, word(&payload), &append);
+            }
+            HostEvent::Reply { kind, payload, .. } if kind == Call::Restored as u8 => {
+                self.books.borrow_mut().told[self.node] = word(&payload);
+            }
+            HostEvent::Reply { token, kind, payload } if kind == Call::Answer as u8 => {
+                let answer = Answer::parse(&payload).expect("an engine says well-formed things");
+                if token == HOST {
+                    assert_eq!(answer.status, Status::Ok, "a host does what its engine takes");
+                } else {
+                    self.books.borrow_mut().answer(self.node, now, token, &answer);
+                    if answer.status == Status::Ok {
+                        self.ask(now, commands);
+                    }
+                }
+            }
+            HostEvent::Reply { .. } | HostEvent::Frame(_) | HostEvent::Completion(_) => {}
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        Some(self.wake_at)
+    }
+
+    fn wake(&mut self, now: Instant, commands: &mut Commands) {
+        if now < self.wake_at {
+            return;
+        }
+        self.wake_at = now + PACE;
+        if !std::mem::replace(&mut self.begun, true) {
+            self.begin(commands);
+        }
+        self.ask(now, commands);
+    }
+}

@@ -1,0 +1,210 @@
+//! What an append takes, and what it takes another node to lead.
+
+use serde::Serialize;
+use weft_sim::{Fault, FaultPlan, NetworkProfile};
+use weft_smr::log::LogParameters;
+use weft_time::{Duration, Instant};
+
+use super::DRIFT_PPM;
+use super::cluster::{Cluster, ClusterParameters};
+use super::host::ClientLoad;
+
+/// Crashes happen when the cluster has been running for so long, and some more.
+const CRASH_AFTER: Duration = Duration::from_us(400);
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct SmrBench {
+    /// Nodes, 2 to 8.
+    pub nodes: usize,
+    /// Appends under way at the leader.
+    pub outstanding: usize,
+    /// How long appends are measured.
+    pub length: Duration,
+    /// Leaders that are crashed, each in a run of its own.
+    pub crashes: u64,
+    /// Of the first run.
+    pub seed: u64,
+}
+
+/// Times of one fail-over, from the crash of the leader on, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FailOver {
+    /// The next one takes it for dead, and asks for permissions.
+    pub detected_ns: u64,
+    /// From there until a majority has revoked the former permission and granted the new one, and said so.
+    pub permission_ns: u64,
+    /// From there until it knows all that may be decided, and leads.
+    pub takeover_ns: u64,
+    /// From there until its first entry is decided, applied and answered.
+    pub first_commit_ns: u64,
+    /// All of it.
+    pub total_ns: u64,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SmrResult {
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// The cost profile and the network.
+    pub profile: &'static str,
+    /// See `profile`.
+    pub network: &'static str,
+    /// Nodes.
+    pub nodes: usize,
+    /// Appends under way at the leader.
+    pub outstanding: usize,
+    /// The seed of the first run.
+    pub seed: u64,
+    /// Appends that were answered.
+    pub appends: u64,
+    /// In a second.
+    pub appends_per_s: f64,
+    /// From asking to the answer, in nanoseconds.
+    pub latency_ns: Quantiles,
+    /// Each fail-over, in the order of the seeds.
+    pub fail_overs: Vec<FailOver>,
+    /// Of their total times.
+    pub fail_over_ns: Quantiles,
+    /// From the request for permissions to a majority of grants.
+    pub permission_switch_ns: Quantiles,
+    /// `linearizable` or what is wrong.
+    pub checked: String,
+}
+
+/// Some quantiles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Quantiles {
+    /// The least.
+    pub min: u64,
+    /// Half of all are not greater.
+    pub p50: u64,
+    /// 99 of 100 are not greater.
+    pub p99: u64,
+    /// The greatest.
+    pub max: u64,
+}
+
+impl Quantiles {
+    fn of(mut values: Vec<u64>) -> Self {
+        values.sort_unstable();
+        let Some(last) = values.len().checked_sub(1) else { return Self::default() };
+        let at = |per_cent: usize| values[(values.len() * per_cent).div_ceil(100).clamp(1, last + 1) - 1];
+        Self { min: values[0], p50: at(50), p99: at(99), max: values[last] }
+    }
+}
+
+impl SmrBench {
+    fn cluster(&self, seed: u64, plan: FaultPlan) -> Cluster {
+        Cluster::new(&ClusterParameters {
+            log: LogParameters::default().with_nodes(self.nodes),
+            network: NetworkProfile::DETPU,
+            drift_ppm: DRIFT_PPM,
+            load: ClientLoad { clients: self.nodes, outstanding: self.outstanding, roaming: false },
+            seed,
+            plan,
+        })
+        .expect("the plan names nodes")
+    }
+
+    /// Measures; `progress` is told how many runs are done.
+    pub fn run(&self, mut progress: impl FnMut(u64)) -> SmrResult {
+        let mut cluster = self.cluster(self.seed, FaultPlan::default());
+        let warm = Instant::ZERO + Duration::from_us(100);
+        cluster.run_until(warm);
+        let before = {
+            let mut books = cluster.books.borrow_mut();
+            books.latencies = crate::histogram::Latencies::new();
+            books.answered
+        };
+        cluster.run_until(warm + self.length);
+        progress(1);
+        let books = cluster.books.borrow();
+        let mut violations = books.violations.clone();
+        let appends = books.answered - before;
+        let quantile = |q| books.latencies.at_quantile(q);
+        let latency_ns =
+            Quantiles { min: quantile(0.0), p50: quantile(0.5), p99: quantile(0.99), max: quantile(1.0) };
+        let mut fail_overs = Vec::new();
+        for number in 0..self.crashes {
+            let seed = self.seed + number;
+            let (fail_over, mut wrong) = self.fail_over(seed, number);
+            fail_overs.extend(fail_over);
+            violations.append(&mut wrong);
+            progress(2 + number);
+        }
+        let quantiles = |of: fn(&FailOver) -> u64| Quantiles::of(fail_overs.iter().map(of).collect());
+        SmrResult {
+            world: "sim",
+            profile: weft_sim::CostProfile::FPGA_APPLICATION.name,
+            network: NetworkProfile::DETPU.name,
+            nodes: self.nodes,
+            outstanding: self.outstanding,
+            seed: self.seed,
+            appends,
+            appends_per_s: appends as f64 / self.length.as_secs_f64(),
+            latency_ns,
+            fail_over_ns: quantiles(|fail_over| fail_over.total_ns),
+            permission_switch_ns: quantiles(|fail_over| fail_over.permission_ns),
+            fail_overs,
+            checked: if violations.is_empty() { "linearizable".to_owned() } else { violations.join("; ") },
+        }
+    }
+
+    /// Crashes the leader at some time, and follows the next one.
+    fn fail_over(&self, seed: u64, number: u64) -> (Option<FailOver>, Vec<String>) {
+        // Not in step with anything.
+        let at_us = CRASH_AFTER.as_ns() / 1_000 + number * 7;
+        let crash = Fault::Crash { at_us, machine: "node0".to_owned() };
+        let mut cluster = self.cluster(seed, FaultPlan { faults: vec![crash] });
+        let crashed = Instant::ZERO + Duration::from_us(at_us);
+        cluster.run_until(crashed);
+        let next = cluster.world.machine_named("node1").expect("there are two nodes");
+        let crashed_locally = cluster.world.local_now(next);
+        cluster.run_until(crashed + Duration::from_us(1_000));
+        let books = cluster.books.borrow();
+        let mut wrong = books.violations.clone();
+        let timeline = cluster.log(1).map(|log| log.group().timeline());
+        let (Some(timeline), Some(first)) = (timeline, books.first_answer_at[1]) else {
+            wrong.push(format!("seed {seed}: nobody leads after the crash"));
+            return (None, wrong);
+        };
+        let between = |from: Instant, to: Instant| to.saturating_since(from).as_ns();
+        let fail_over = FailOver {
+            detected_ns: between(crashed_locally, timeline.asked),
+            permission_ns: between(timeline.asked, timeline.granted),
+            takeover_ns: between(timeline.granted, timeline.leading),
+            first_commit_ns: between(timeline.leading, first),
+            total_ns: between(crashed_locally, first),
+        };
+        (Some(fail_over), wrong)
+    }
+}
+
+impl SmrResult {
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_node_leads_within_fifty_microseconds() {
+        for nodes in [3, 5, 8] {
+            let bench =
+                SmrBench { nodes, outstanding: 4, length: Duration::from_us(300), crashes: 5, seed: 1 };
+            let result = bench.run(|_| {});
+            assert_eq!(result.checked, "linearizable");
+            assert_eq!(result.fail_overs.len(), 5);
+            assert!(result.appends > 100, "{result:?}");
+            assert!(result.fail_over_ns.max < 50_000, "{nodes} nodes: {result:?}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Mu, the replicated log of one-sided writes: fault campaigns, fail-over and permission switch.
+
+mod campaign;
+mod cluster;
+mod host;
+mod measure;
+
+pub use campaign::{Campaign, CampaignResult, CampaignViolation, LIVE_WITHIN};
+pub use measure::{FailOver, SmrBench, SmrResult};
+
+/// Clocks gain or lose up to this, in millionths: what crystal oscillators of network cards are allowed.
+pub const DRIFT_PPM: u32 = 50;

@@ -1,0 +1,107 @@
+//! `weft bench smr`: what an append to the replicated log takes, and how long it takes another node to lead.
+
+use clap::Args;
+use weft_bench::progress::Progress;
+use weft_bench::smr::{SmrBench, SmrResult};
+use weft_bench::table::{Column, Table, grouped, time_with_unit};
+use weft_time::Duration;
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Json};
+use crate::parse;
+use crate::replay::CommandLine;
+
+/// What the figures mean.
+const DEFINITIONS: &str = "\
+The log and the program that appends are on the card; the network is detPU's. An append is answered when a majority has it in its \
+memory. Fail-over: from the crash of the leader to the answer of the next leader's first append. Permission switch: from its request for \
+permissions until a majority of nodes has revoked the former one, granted the new one, and said so; the register that changes on a card is the \
+least of it.";
+
+/// What to measure.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct SmrArguments {
+    #[command(flatten)]
+    options: SmrOptions,
+    /// Write the result as one JSON object (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Json>,
+}
+
+/// What decides the result.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+struct SmrOptions {
+    /// Nodes, 3 to 8
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = parse::members)]
+    nodes: usize,
+    /// Appends under way at the leader, 1 to 16
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    outstanding: u8,
+    /// Leaders to crash, each in a run of its own
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    crashes: u64,
+    /// What decides the runs: this seed and those that follow
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+}
+
+impl SmrArguments {
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let Self { options, json } = self;
+        output::check_json(json.as_ref())?;
+        if options.nodes < 3 && options.crashes > 0 {
+            return Err(Failure::new(
+                "of two nodes none leads without the other; choose --nodes 3 or --crashes 0",
+            ));
+        }
+        let bench = SmrBench {
+            nodes: options.nodes,
+            outstanding: options.outstanding.into(),
+            length: Duration::from_ms(2),
+            crashes: options.crashes,
+            seed: options.seed,
+        };
+        let mut progress = Progress::new("runs", 1 + options.crashes);
+        let result = bench.run(|done| progress.set(done));
+        drop(progress);
+        output::deliver(json.as_ref(), || result.to_json(), &options.to_text(&result))?;
+        Ok(if result.checked == "linearizable" { Verdict::Good } else { Verdict::Violated })
+    }
+}
+
+impl SmrOptions {
+    fn to_text(&self, result: &SmrResult) -> String {
+        let mut table = Table::new([
+            Column::words(""),
+            Column::numbers("min", ""),
+            Column::numbers("p50", ""),
+            Column::numbers("p99", ""),
+            Column::numbers("max", ""),
+        ]);
+        let rows = [
+            ("append", result.latency_ns),
+            ("fail-over", result.fail_over_ns),
+            ("permission switch", result.permission_switch_ns),
+        ];
+        for (name, quantiles) in rows {
+            let [min, p50, p99, max] =
+                [quantiles.min, quantiles.p50, quantiles.p99, quantiles.max].map(time_with_unit);
+            table.row([name.to_owned(), min, p50, p99, max]);
+        }
+        let command = CommandLine::new("weft bench smr")
+            .option("--nodes", self.nodes)
+            .option("--outstanding", self.outstanding)
+            .option("--crashes", self.crashes)
+            .option("--seed", self.seed);
+        format!(
+            "{table}\n  nodes       {}, profile {}, network {}\n  appends     {} in a second, {} under way\n  checked     {}\n  repeat      {command}\n",
+            result.nodes,
+            result.profile,
+            result.network,
+            grouped(result.appends_per_s as u64),
+            result.outstanding,
+            result.checked,
+        )
+    }
+}

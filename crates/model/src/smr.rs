@@ -1,0 +1,603 @@
+//! Mu, as [`weft_smr`] runs it, against an adversary: three replicas, two of which lead, and a few entries.
+//!
+//! The replicas are the groups that run, with their memory. Between them is the least that verbs promise: requests of one
+//! connection are carried out in order, each at once, by whoever has the permission when it is its turn; datagrams come
+//! in any order or not at all. The adversary decides what comes when, who believes whom to lead, which connections
+//! fail, and where a WRITE is cut off because its sender dies. What it may do is bounded by budgets, and so is the log; within them
+//! everything is tried.
+//!
+//! A replica that stops is one to which nothing happens any more, so it needs no action of its own.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Write;
+use std::hash::{Hash, Hasher};
+use std::time::{Duration, Instant as Clock};
+
+use serde::Serialize;
+use stateright::{Checker, HasDiscoveries, Model, Property};
+use weft_rdma::{AccessFlags, CompletionStatus, Operation, QueuePairNumber, WorkRequest};
+use weft_smr::message::Control;
+use weft_smr::{Delivery, Group, Parameters, Ports, StateMachine, Wiring};
+use weft_time::Instant;
+use weft_waist::{Effect, Effects, Memory, NodeId, NodeSet};
+
+const NODES: usize = 3;
+/// The replicas that may lead.
+const LEADERS: usize = 2;
+/// Where a WRITE is cut: behind the head of a slot and a part of its entry.
+const CUT: usize = 36;
+
+const AGREEMENT: &str = "agreement";
+const VALIDITY: &str = "validity";
+const ANSWERED: &str = "answered is decided";
+const BOTH_DECIDE: &str = "both leaders decide";
+
+/// What the adversary may do, and how much there is to decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Budgets {
+    /// Entries that each leader proposes.
+    pub entries: u8,
+    /// Times that some replica changes its mind about who leads.
+    pub changes: u8,
+    /// Connections that fail.
+    pub failures: u8,
+    /// WRITEs that are cut off, whose sender does nothing more.
+    pub cuts: u8,
+    /// Times that a leader asks again for permissions that it lacks.
+    pub retries: u8,
+}
+
+/// An exhaustive check.
+#[derive(Clone, Debug)]
+pub struct Exploration {
+    /// What may happen.
+    pub budgets: Budgets,
+    parameters: Parameters,
+}
+
+/// What it has found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explored {
+    /// What could happen.
+    pub budgets: Budgets,
+    /// Different states.
+    pub states: u64,
+    /// Steps that lead from one to another.
+    pub transitions: u64,
+    /// Whether there is a run in which both leaders have an entry decided: otherwise there was nothing to see.
+    pub both_decide: bool,
+    /// For each property that does not hold, a run in words.
+    pub violations: Vec<(String, String)>,
+    /// In seconds.
+    pub seconds: f64,
+}
+
+/// The checks that `weft check smr` runs.
+pub fn suite() -> Vec<Exploration> {
+    let budgets = |entries, changes, failures, cuts, retries| {
+        Exploration::new(Budgets { entries, changes, failures, cuts, retries })
+    };
+    vec![budgets(1, 2, 0, 0, 0), budgets(1, 1, 1, 0, 1), budgets(1, 2, 0, 1, 0), budgets(2, 2, 0, 0, 0)]
+}
+
+/// What is applied at a replica: index and entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Applied {
+    entries: Vec<(u64, Vec<u8>)>,
+    /// Of these, what was answered.
+    answered: Vec<(u64, Vec<u8>)>,
+}
+
+impl StateMachine for Applied {
+    fn apply(&mut self, index: u64, entry: &[u8], ticket: Option<u64>, _: &mut Effects) -> bool {
+        self.entries.push((index, entry.to_vec()));
+        if ticket.is_some() {
+            self.answered.push((index, entry.to_vec()));
+        }
+        true
+    }
+
+    fn abandoned(&mut self, _: u64, _: &mut Effects) {}
+
+    fn snapshot(&mut self, _: u64, _: &mut [u8]) -> usize {
+        unreachable!("the log is long enough")
+    }
+
+    fn restore(&mut self, _: u64, _: &[u8], _: &mut Effects) {
+        unreachable!("the log is long enough")
+    }
+}
+
+/// A request under way, with the connection of its poster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Posted {
+    connection: u32,
+    request: WorkRequest,
+}
+
+impl Hash for Posted {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.connection, self.request.id).hash(state);
+    }
+}
+
+/// The connection for the requests of one replica to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Connection {
+    /// What the requester's end is connected for, and the responder's: nothing passes if they differ. 0: nothing.
+    requester: u32,
+    responder: u32,
+    may_write: bool,
+    posted: VecDeque<Posted>,
+}
+
+#[derive(Clone, Debug)]
+struct Replica {
+    group: Group,
+    memory: Memory,
+    applied: Applied,
+    proposed: u8,
+    /// Whether it takes the first leader for alive; the first leader: whether it would lead.
+    first_leads: bool,
+    stopped: bool,
+}
+
+impl Replica {
+    fn key(&self) -> (&Group, &[u8], &Applied, u8, bool, bool) {
+        let Self { group, memory, applied, proposed, first_leads, stopped } = self;
+        (group, memory.image(), applied, *proposed, *first_leads, *stopped)
+    }
+}
+
+impl Hash for Replica {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+impl PartialEq for Replica {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+/// The replicas and what is between them.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub struct World {
+    replicas: [Replica; NODES],
+    /// By requester and responder.
+    connections: [[Connection; NODES]; NODES],
+    datagrams: BTreeSet<(usize, usize, Vec<u8>, u8)>,
+    budgets: [u8; 4],
+    now: u64,
+}
+
+/// What the adversary does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A datagram arrives.
+    Deliver {
+        /// Who sent it.
+        from: usize,
+        /// Who gets it.
+        to: usize,
+        /// Its content.
+        payload: Vec<u8>,
+        /// Its kind.
+        kind: u8,
+    },
+    /// The next request of a connection is carried out, and its poster is told.
+    CarryOut {
+        /// The requester.
+        from: usize,
+        /// The responder.
+        to: usize,
+    },
+    /// A connection fails.
+    Fail {
+        /// The requester.
+        from: usize,
+        /// The responder.
+        to: usize,
+    },
+    /// The next request of a connection is carried out in part; its poster stops.
+    Cut {
+        /// The requester.
+        from: usize,
+        /// The responder.
+        to: usize,
+    },
+    /// A replica changes its mind about who leads.
+    Change {
+        /// Which.
+        node: usize,
+    },
+    /// A leader proposes its next entry.
+    Propose {
+        /// Which.
+        node: usize,
+    },
+    /// A leader asks again for what it lacks.
+    Retry {
+        /// Which.
+        node: usize,
+    },
+}
+
+fn node(index: usize) -> NodeId {
+    NodeId::new(index).expect("there are three")
+}
+
+fn entry(leader: usize, number: u8) -> Vec<u8> {
+    vec![1 + leader as u8 * 16 + number; 12]
+}
+
+impl Exploration {
+    /// Of replicas with these budgets.
+    pub fn new(budgets: Budgets) -> Self {
+        let parameters = Parameters {
+            nodes: NODES,
+            slots: 8,
+            slot_bytes: 64,
+            window: 2,
+            snapshot_bytes: 0,
+            delivery: Delivery::WriteThrough,
+            retry: weft_time::Duration::from_ps(1),
+            patience: weft_time::Duration::from_secs(1),
+            ..Parameters::default()
+        };
+        Self { budgets, parameters }
+    }
+
+    /// Explores. `progress` is told the number of states now and then.
+    pub fn run(self, threads: usize, mut progress: impl FnMut(u64)) -> Explored {
+        let begin = Clock::now();
+        let budgets = self.budgets;
+        let mut checker =
+            self.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_dfs();
+        while !checker.is_done() {
+            std::thread::sleep(Duration::from_millis(10));
+            progress(checker.unique_state_count() as u64);
+        }
+        for handle in checker.handles() {
+            if let Err(panic) = handle.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        let violations = [AGREEMENT, VALIDITY, ANSWERED].into_iter().filter_map(|property| {
+            let path = checker.discovery(property)?.into_vec();
+            Some((property.to_owned(), trace(&path)))
+        });
+        Explored {
+            budgets,
+            states: checker.unique_state_count() as u64,
+            transitions: checker.state_count() as u64,
+            both_decide: checker.discovery(BOTH_DECIDE).is_some(),
+            violations: violations.collect(),
+            seconds: begin.elapsed().as_secs_f64(),
+        }
+    }
+}
+
+/// A run, for people.
+fn trace(path: &[(World, Option<Action>)]) -> String {
+    let mut text = String::new();
+    for (world, action) in path {
+        match action {
+            Some(Action::Deliver { from, to, payload, kind }) => {
+                let control = Control::parse(*kind, payload);
+                writeln!(text, "node {from} to node {to}: {control:?}")
+            }
+            Some(Action::CarryOut { from, to }) => {
+                let what =
+                    world.connections[*from][*to].posted.front().map(|posted| describe(&posted.request));
+                writeln!(text, "node {from} at node {to}: {}", what.unwrap_or_default())
+            }
+            Some(action) => writeln!(text, "{action:?}"),
+            None => {
+                let applied = world.replicas.iter().map(|replica| &replica.applied.entries);
+                writeln!(text, "applied: {:?}", applied.collect::<Vec<_>>())
+            }
+        }
+        .expect("text grows");
+    }
+    text
+}
+
+fn describe(request: &WorkRequest) -> String {
+    match request.operation {
+        Operation::Write { remote, .. } => {
+            format!("write {} bytes to {}", request.local.length, remote.address)
+        }
+        Operation::Read { remote } => format!("read {} bytes from {}", request.local.length, remote.address),
+        other => format!("{other:?}"),
+    }
+}
+
+impl World {
+    fn new(parameters: &Parameters) -> Self {
+        let replica = |index: usize| {
+            let mut group = Group::new(parameters, 0, 0);
+            for peer in (0..NODES).filter(|peer| *peer != index) {
+                let wiring = Wiring {
+                    request: QueuePairNumber(peer as u32),
+                    respond: QueuePairNumber(16 + peer as u32),
+                    local_address: 0,
+                    lkey: 1,
+                    remote_address: 0,
+                    rkey: 1,
+                    call_rkey: 2,
+                    path_mtu: 1 << 20,
+                };
+                group.wire(peer, wiring);
+            }
+            let memory = Memory::new(Group::memory_bytes(parameters));
+            let applied = Applied::default();
+            Replica { group, memory, applied, proposed: 0, first_leads: true, stopped: false }
+        };
+        let mut world = Self {
+            replicas: std::array::from_fn(replica),
+            connections: Default::default(),
+            datagrams: BTreeSet::new(),
+            budgets: [0; 4],
+            now: 0,
+        };
+        // The others first, so that they are there when the first leader asks.
+        for index in (0..NODES).rev() {
+            world.act(index, |group, ports| group.start(index, 1, true, ports));
+        }
+        world
+    }
+
+    /// A replica handles something.
+    fn act<R>(&mut self, index: usize, act: impl FnOnce(&mut Group, &mut Ports<'_>) -> R) -> R {
+        let mut effects = Effects::default();
+        let replica = &mut self.replicas[index];
+        let now = Instant::from_ps(self.now);
+        let ports = &mut Ports::new(now, &mut effects, &mut replica.memory, &mut replica.applied);
+        let result = act(&mut replica.group, ports);
+        replica.group.take_counters();
+        replica.memory.take_accesses();
+        for effect in effects.iter() {
+            match effect {
+                Effect::Send { to, kind, payload } => {
+                    let payload = effects.message(*kind, payload).payload.to_vec();
+                    for to in to.iter() {
+                        self.datagrams.insert((index, to.index(), payload.clone(), *kind));
+                    }
+                }
+                Effect::Post { queue_pair, request } => {
+                    let connection = &mut self.connections[index][queue_pair.0 as usize];
+                    let posted = Posted { connection: connection.requester, request: *request };
+                    connection.posted.push_back(posted);
+                }
+                Effect::Connect { queue_pair, send_psn, receive_psn } => match queue_pair.0 {
+                    peer @ 0..16 => self.connections[index][peer as usize].requester = *send_psn + 1,
+                    peer => {
+                        let connection = &mut self.connections[peer as usize - 16][index];
+                        (connection.responder, connection.may_write) = (*receive_psn + 1, false);
+                        // What comes of former connections is refused.
+                        connection.posted.retain(|posted| posted.connection == *receive_psn + 1);
+                    }
+                },
+                Effect::Access { queue_pair, access } => {
+                    let connection = &mut self.connections[queue_pair.0 as usize - 16][index];
+                    connection.may_write = access.contains(AccessFlags::REMOTE_WRITE);
+                }
+                Effect::Reply { .. } | Effect::SetTimer { .. } => {
+                    unreachable!("a group answers nobody and sets no timer")
+                }
+            }
+        }
+        result
+    }
+
+    /// The next request of a connection arrives; with `cut` only its beginning.
+    fn carry_out(&mut self, from: usize, to: usize, cut: bool) {
+        let connection = &mut self.connections[from][to];
+        let Some(posted) = connection.posted.pop_front() else { return };
+        let Posted { connection: of, request } = posted;
+        if connection.responder != of {
+            return;
+        }
+        let (current, may_write) = (connection.requester == of, connection.may_write);
+        let local = request.local.address as usize;
+        let bytes = request.local.length as usize;
+        let ok = match request.operation {
+            Operation::Write { remote, immediate } if may_write => {
+                let bytes = if cut { bytes.min(CUT) } else { bytes };
+                let content = self.replicas[from].memory.image()[local..local + bytes].to_vec();
+                let at = remote.address as usize;
+                self.replicas[to].memory.image_mut()[at..at + bytes].copy_from_slice(&content);
+                if immediate.is_some() && !cut {
+                    self.act(to, Group::poll);
+                }
+                true
+            }
+            Operation::Read { remote } => {
+                let at = remote.address as usize;
+                let content = self.replicas[to].memory.image()[at..at + bytes].to_vec();
+                if current {
+                    self.replicas[from].memory.image_mut()[local..local + bytes].copy_from_slice(&content);
+                }
+                true
+            }
+            _ => false,
+        };
+        if !ok {
+            let connection = &mut self.connections[from][to];
+            connection.responder = 0;
+            connection.posted.clear();
+        }
+        if current && !cut {
+            self.complete(from, request.id, ok);
+        }
+    }
+
+    fn complete(&mut self, index: usize, tag: u64, ok: bool) {
+        let status = if ok { CompletionStatus::Success } else { CompletionStatus::WorkRequestFlushed };
+        self.act(index, |group, ports| group.done(tag, status, ports));
+    }
+
+    fn change(&mut self, index: usize) {
+        let replica = &mut self.replicas[index];
+        replica.first_leads = !replica.first_leads;
+        let first_leads = replica.first_leads;
+        let all = NodeSet::first(NODES);
+        if index == 0 {
+            let until = if first_leads { Instant::ZERO } else { Instant::FAR_FUTURE };
+            self.act(0, |group, ports| group.stand_back(until, ports));
+        } else {
+            let candidates = if first_leads { all } else { all.without(node(0)) };
+            self.act(index, |group, ports| group.view(all, candidates, ports));
+        }
+    }
+
+    /// All entries applied or answered anywhere.
+    fn all_applied(&self) -> impl Iterator<Item = &(u64, Vec<u8>)> {
+        self.replicas.iter().flat_map(|replica| &replica.applied.entries)
+    }
+}
+
+impl Model for Exploration {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        let Budgets { changes, failures, cuts, retries, .. } = self.budgets;
+        let mut world = World::new(&self.parameters);
+        world.budgets = [changes, failures, cuts, retries];
+        vec![world]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        let runs = |index: usize| !world.replicas[index].stopped;
+        for (from, to, payload, kind) in &world.datagrams {
+            if runs(*to) {
+                actions.push(Action::Deliver { from: *from, to: *to, payload: payload.clone(), kind: *kind });
+            }
+        }
+        let [changes, failures, cuts, retries] = world.budgets;
+        for from in 0..LEADERS {
+            for to in 0..NODES {
+                let connection = &world.connections[from][to];
+                let Some(next) = connection.posted.front() else { continue };
+                actions.push(Action::CarryOut { from, to });
+                if !runs(from) {
+                    continue;
+                }
+                if failures > 0 {
+                    actions.push(Action::Fail { from, to });
+                }
+                let is_write = matches!(next.request.operation, Operation::Write { .. });
+                if cuts > 0 && is_write && next.request.local.length as usize > CUT {
+                    actions.push(Action::Cut { from, to });
+                }
+            }
+            let replica = &world.replicas[from];
+            if replica.group.is_leading() && replica.proposed < self.budgets.entries && runs(from) {
+                actions.push(Action::Propose { node: from });
+            }
+            if retries > 0 && runs(from) && replica.group.role() != weft_smr::Role::Follower {
+                actions.push(Action::Retry { node: from });
+            }
+        }
+        if changes > 0 {
+            actions.extend((0..NODES).filter(|index| runs(*index)).map(|node| Action::Change { node }));
+        }
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        match action {
+            Action::Deliver { from, to, payload, kind } => {
+                let control = Control::parse(kind, &payload).expect("replicas say well-formed things");
+                next.datagrams.remove(&(from, to, payload, kind));
+                next.act(to, |group, ports| group.deliver(from, &control, ports));
+            }
+            Action::CarryOut { from, to } => next.carry_out(from, to, false),
+            Action::Fail { from, to } => {
+                next.budgets[1] -= 1;
+                let connection = &mut next.connections[from][to];
+                let failed = connection.posted.pop_front().expect("something was posted");
+                let current = connection.requester == failed.connection;
+                // Some of the rest may have been carried out before; that it is not is as if it had been posted later.
+                connection.posted.clear();
+                connection.responder = 0;
+                if current {
+                    next.complete(from, failed.request.id, false);
+                }
+            }
+            Action::Cut { from, to } => {
+                next.budgets[2] -= 1;
+                next.replicas[from].stopped = true;
+                next.carry_out(from, to, true);
+                for connection in &mut next.connections[from] {
+                    connection.posted.clear();
+                }
+            }
+            Action::Change { node } => {
+                next.budgets[0] -= 1;
+                next.change(node);
+            }
+            Action::Propose { node } => {
+                let replica = &mut next.replicas[node];
+                let number = replica.proposed;
+                replica.proposed += 1;
+                let entry = entry(node, number);
+                let taken = next.act(node, |group, ports| group.propose(number.into(), &entry, ports));
+                taken.ok()?;
+            }
+            Action::Retry { node } => {
+                next.budgets[3] -= 1;
+                next.now += 1_000;
+                next.act(node, Group::tick);
+            }
+        }
+        (next != *world).then_some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(AGREEMENT, |_, world: &World| {
+                let mut all: Vec<_> = world.all_applied().collect();
+                all.sort_unstable();
+                all.dedup();
+                all.windows(2).all(|pair| pair[0].0 != pair[1].0)
+            }),
+            Property::always(VALIDITY, |model: &Self, world: &World| {
+                let proposed = |applied: &Vec<u8>| {
+                    (0..LEADERS).any(|leader| {
+                        (0..model.budgets.entries).any(|number| *applied == entry(leader, number))
+                    })
+                };
+                world.all_applied().all(|(_, applied)| proposed(applied))
+            }),
+            Property::always(ANSWERED, |_, world: &World| {
+                // What was answered is in the logs of a majority: no other entry is applied in its place.
+                world.replicas.iter().flat_map(|replica| &replica.applied.answered).all(
+                    |(index, answered)| {
+                        world.all_applied().all(|(at, applied)| at != index || applied == answered)
+                    },
+                )
+            }),
+            Property::sometimes(BOTH_DECIDE, |_, world: &World| {
+                (0..LEADERS).all(|leader| !world.replicas[leader].applied.answered.is_empty())
+            }),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: Budgets = Budgets { entries: 1, changes: 1, failures: 0, cuts: 0, retries: 0 };
+
+    #[test]
+    fn a_leader_and_the_next_agree() {
+        let explored = Exploration::new(SMALL).run(2, |_| {});
+        assert!(explored.violations.is_empty(), "{}", explored.violations[0].1);
+        assert!(explored.states > 1_000, "{}", explored.states);
+    }
+}
