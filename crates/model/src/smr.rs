@@ -234,6 +234,7 @@ fn entry(leader: usize, number: u8) -> Vec<u8> {
 
 impl Exploration {
     /// Of replicas with these budgets.
+    #[allow(clippy::needless_update, reason = "with planted bugs there is a field more")]
     pub fn new(budgets: Budgets) -> Self {
         let parameters = Parameters {
             nodes: NODES,
