@@ -9,11 +9,13 @@ use crate::world::PortConfig;
 
 const DETPU: &str = "detPU section 5.1.2: 416 to 423 cycles of 300 MHz, between the MACs, through one switch";
 
+const SWITCH: &str = "estimate: a cut-through switch, 300 ns, and 2 m of cable at each port";
+
 /// A network by how long a frame takes from one MAC to another, beside the time of its bits on the wire, which the two links
 /// of 100 Gb/s charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkProfile {
-    /// `detpu` or `zero`.
+    /// `detpu`, `switch` or `zero`.
     pub name: &'static str,
     /// The least that it takes.
     pub one_way_min: Figure,
@@ -39,6 +41,13 @@ impl NetworkProfile {
         },
     };
 
+    /// One cut-through switch of a data centre and short cables: what [`SwitchConfig`] and [`LinkConfig`] are by default.
+    pub const SWITCH: Self = Self {
+        name: "switch",
+        one_way_min: Figure { name: "one way", value: 320_000, unit: Unit::Picoseconds, source: SWITCH },
+        one_way_max: Figure { name: "one way", value: 320_000, unit: Unit::Picoseconds, source: SWITCH },
+    };
+
     /// No distance at all: what remains is the cards' own.
     pub const ZERO: Self = Self {
         name: "zero",
@@ -47,7 +56,7 @@ impl NetworkProfile {
     };
 
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::DETPU, Self::ZERO];
+    pub const ALL: [Self; 3] = [Self::DETPU, Self::SWITCH, Self::ZERO];
 
     /// The network of this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -83,6 +92,13 @@ impl NetworkProfile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_switch_is_the_default_one() {
+        let (link, switch) = (LinkConfig::default(), SwitchConfig::default());
+        assert_eq!(NetworkProfile::SWITCH.least(), switch.forwarding_latency + link.propagation * 2);
+        assert_eq!(NetworkProfile::SWITCH.jitter(), Duration::ZERO);
+    }
 
     #[test]
     fn detpu_takes_1387_to_1410_ns() {

@@ -1,9 +1,20 @@
 //! Replicated data types: workloads, clusters, measurements and fault campaigns.
 
+mod books;
+mod campaign;
+mod cluster;
+mod host;
+mod measure;
 mod popularity;
 mod reference;
+mod result;
+mod system;
 mod workload;
 
+pub use campaign::{Campaign, CampaignResult, CampaignViolation, DELIVERED_WITHIN, SERVES_WITHIN};
+pub use measure::{Measured, MethodResult, RdtBench, ReplicaResult};
 pub use popularity::Popularity;
 pub use reference::Subject;
+pub use result::RdtResult;
+pub use system::{Commit, Configuration, System};
 pub use workload::{ClientWorkload, Operation, Sizes, TypeName, Workload};

@@ -18,20 +18,25 @@ const COMPARED_WHOLE: usize = 64;
 /// Fields, and the parameters that say at which elements.
 type Places = Vec<(usize, Vec<usize>)>;
 
-/// A type that was made ready for runs: as it is shipped, and queries for its invariant behind its own.
+/// A type, and how its calls travel.
 #[derive(Clone, Debug)]
 pub struct Subject {
     kind: Arc<Type>,
     /// The first of the queries for the invariant; that of method *m* is *m* further.
     invariants: usize,
-    /// Of each method: the fields that it writes, and which parameters say where. None: anywhere.
+    /// Of each method: what it writes. None: anything.
     written: Vec<Option<Places>>,
     /// Methods whose calls travel as summaries.
     summaries: MethodSet,
+    /// Nothing is ever sent twice.
+    is_faultless: bool,
 }
 
-/// The stream of all calls without a group that do not travel as summaries.
-const ENTRIES: u8 = METHODS_MAX as u8 - 1;
+/// The stream of all calls that travel as summaries.
+pub const SUMMARIES: u8 = METHODS_MAX as u8 - 2;
+
+/// The stream of all other calls without a group.
+pub const ENTRIES: u8 = METHODS_MAX as u8 - 1;
 
 impl Subject {
     /// The shipped type of this name, with universes of these sizes. All methods that can be reduced are.
@@ -40,34 +45,24 @@ impl Subject {
     /// There is no such type.
     pub fn shipped(name: &str, bounds: &Bounds) -> Result<Self, VerdictError> {
         let unknown = || VerdictError::NoType(name.into());
-        let definition = types::by_name(name).ok_or_else(unknown)?;
+        let mut definition = types::by_name(name).ok_or_else(unknown)?;
         let verdicts = verdict::shipped()?;
-        Self::new(definition, verdicts.get(name).ok_or_else(unknown)?, bounds)
-    }
-
-    fn new(
-        mut definition: Definition,
-        verdict: &verdict::TypeVerdict,
-        bounds: &Bounds,
-    ) -> Result<Self, VerdictError> {
+        let verdict = verdicts.get(name).ok_or_else(unknown)?;
         let invariants = definition.queries.len();
-        let written = definition.methods.iter().map(written).collect();
         let touched: Vec<Query> =
             definition.methods.iter().map(|method| touched_invariant(&definition, method)).collect();
         definition.queries.extend(touched);
         let kind = Type::new(definition, verdict, bounds)?;
         let reducible = |method: &usize| kind.coordination(*method).category == Category::Reducible;
         let summaries = (0..kind.method_count()).filter(reducible).collect();
-        Ok(Self { kind, invariants, written, summaries })
+        let written = kind.definition().methods.iter().map(written).collect();
+        Ok(Self { kind, invariants, written, summaries, is_faultless: true })
     }
 
-    /// The same where a replica may have only so many summaries: if the type has more, all calls travel one by one.
+    /// The same with only these methods' calls summarized, in a run in which something may be sent twice unless it is faultless.
     #[must_use]
-    pub fn with_summaries_at_most(mut self, most: usize) -> Self {
-        let slots = self.summaries.iter().filter_map(|method| Some(self.kind.summary(method)?.slots));
-        if slots.sum::<usize>() > most {
-            self.summaries = MethodSet::EMPTY;
-        }
+    pub fn with_summaries(mut self, summaries: MethodSet, is_faultless: bool) -> Self {
+        (self.summaries, self.is_faultless) = (summaries, is_faultless);
         self
     }
 
@@ -81,20 +76,13 @@ impl Subject {
         self.invariants
     }
 
-    /// Methods whose calls travel as summaries.
-    pub const fn summaries(&self) -> MethodSet {
-        self.summaries
-    }
-
-    /// What a restored replica has, from the counts of its engine: summarized calls by origin and method, entries by origin, and calls
-    /// of each group.
-    pub fn contained(&self, summaries: &[[u64; METHODS_MAX]], entries: &[u64], groups: &[u64]) -> Contained {
-        let mut streams = Vec::new();
-        for (node, counts) in summaries.iter().enumerate() {
-            streams.extend(self.summaries.iter().map(|method| (node, method as u8, counts[method])));
-        }
-        streams.extend(entries.iter().enumerate().map(|(node, count)| (node, ENTRIES, *count)));
-        streams.retain(|(.., count)| *count > 0);
+    /// What a restored replica has, from the counts of its engine: summarized calls and others by origin, and calls of each group.
+    pub fn contained(&self, summaries: &[u64], entries: &[u64], groups: &[u64]) -> Contained {
+        let of = |stream, counts: &[u64]| -> Vec<(usize, u8, u64)> {
+            let counts = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+            counts.map(|(node, count)| (node, stream, *count)).collect()
+        };
+        let streams = [of(SUMMARIES, summaries), of(ENTRIES, entries)].concat();
         Contained { streams, groups: groups[..self.kind.group_count()].to_vec() }
     }
 }
@@ -243,7 +231,11 @@ impl Specification for Subject {
     }
 
     fn stream(&self, method: u8) -> u8 {
-        if self.summaries.contains(method as usize) { method } else { ENTRIES }
+        if self.summaries.contains(method as usize) { SUMMARIES } else { ENTRIES }
+    }
+
+    fn is_exact(&self) -> bool {
+        self.is_faultless || self.summaries.is_empty()
     }
 
     fn depends(&self, method: u8, on: u8) -> bool {

@@ -268,7 +268,8 @@ impl ClientWorkload {
         Call { method: query as u8, arguments }
     }
 
-    fn update(&mut self) -> Call {
+    /// A call of a method.
+    pub fn update(&mut self) -> Call {
         let name = self.workload.name.0;
         if name == "smallbank" {
             return self.small_bank();
@@ -461,7 +462,6 @@ mod tests {
                 }
                 Operation::Query(query) => {
                     queries += 1;
-                    assert!((query.method as usize) < subject.queries(), "{name}");
                     assert!(subject.kind().admits_query(query.method as usize, &query.arguments), "{name}");
                 }
             }

@@ -1,0 +1,176 @@
+//! What is known of a run, over all nodes: what clients were told, what took effect where, and how long it took.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use weft_check::replicated::{Call, Client, Replicated};
+use weft_rdt::replica::{Counts, Witness};
+use weft_rdt::{Arguments, Object};
+use weft_time::{Duration, Instant};
+
+use super::reference::{SUMMARIES, Subject};
+use super::workload::Operation;
+use crate::histogram::Latencies;
+
+/// What is known of a run.
+#[derive(Debug)]
+pub(super) struct Books {
+    pub(super) check: Replicated<Subject>,
+    pub(super) nodes: Vec<NodeBooks>,
+    /// By node and incarnation.
+    clients: BTreeMap<(usize, u32), Client>,
+    last_incarnation: u32,
+    /// Measurements do not begin before this time: until then connections are made.
+    pub(super) begins_at: Instant,
+    /// Things that must not be and that the check does not know of.
+    pub(super) wrong: Vec<String>,
+}
+
+/// What is known of a node and its client.
+#[derive(Clone, Debug)]
+pub(super) struct NodeBooks {
+    /// Operations that the client has still to begin.
+    pub(super) quota: u64,
+    /// What was there before the measurement is there.
+    pub(super) is_loaded: bool,
+    /// All operations are answered.
+    pub(super) is_done: bool,
+    /// Whether the replica serves, by its own word.
+    pub(super) is_full: bool,
+    /// When the client began with the operations that count, and when the last one was answered.
+    pub(super) began: Instant,
+    pub(super) ended: Instant,
+    pub(super) queries: Latencies,
+    /// By method.
+    pub(super) updates: Vec<Latencies>,
+    pub(super) refused: u64,
+    pub(super) busy: u64,
+    /// Updates that were done or refused, and lives.
+    pub(super) answered: u64,
+    pub(super) lives: u32,
+}
+
+impl NodeBooks {
+    /// Updates that its client was answered.
+    pub(super) fn updates_answered(&self) -> u64 {
+        self.updates.iter().map(Latencies::operations).sum()
+    }
+}
+
+/// The books, as hosts, witnesses and the director share them.
+pub(super) type Shared = Rc<RefCell<Books>>;
+
+impl Books {
+    /// Books of a run in which every node has `quota` operations. If replicas come back (`keep`), nothing is forgotten.
+    pub(super) fn new(subject: &Subject, nodes: usize, quota: &[u64], keep: bool) -> Shared {
+        let kind = subject.kind();
+        let node = |quota: &u64| NodeBooks {
+            quota: *quota,
+            is_loaded: false,
+            is_done: false,
+            is_full: false,
+            began: Instant::ZERO,
+            ended: Instant::ZERO,
+            queries: Latencies::new(),
+            updates: vec![Latencies::new(); kind.method_count()],
+            refused: 0,
+            busy: 0,
+            answered: 0,
+            lives: 0,
+        };
+        Rc::new(RefCell::new(Self {
+            check: Replicated::new(subject.clone(), nodes, kind.group_count(), keep),
+            nodes: quota.iter().map(node).collect(),
+            clients: BTreeMap::new(),
+            last_incarnation: 1,
+            begins_at: Instant::ZERO,
+            wrong: Vec::new(),
+        }))
+    }
+
+    /// A node begins a life: as a founder, or with an incarnation that nobody had.
+    pub(super) fn begin(&mut self, node: usize, founder: bool) -> (Client, u32) {
+        if !founder {
+            self.last_incarnation += 1;
+            self.check.restarted(node);
+        }
+        let incarnation = if founder { 1 } else { self.last_incarnation };
+        let client = self.check.client(node);
+        self.clients.insert((node, incarnation), client);
+        self.nodes[node].lives += 1;
+        (client, incarnation)
+    }
+
+    /// A node has stopped, or has lost what it had.
+    pub(super) fn stopped(&mut self, node: usize) {
+        self.check.stopped(node);
+        self.nodes[node].is_full = false;
+    }
+
+    /// Everybody has done what comes before the measurement.
+    pub(super) fn may_begin(&self, now: Instant) -> bool {
+        now >= self.begins_at && self.nodes.iter().all(|node| node.is_loaded)
+    }
+
+    /// Every node has done its share.
+    pub(super) fn all_done(&self) -> bool {
+        self.nodes.iter().all(|node| node.is_done)
+    }
+
+    /// A client asks.
+    pub(super) fn asked(&mut self, client: Client, operation: &Operation) -> u64 {
+        match *operation {
+            Operation::Query(query) => self.check.asked(client, query),
+            Operation::Update(update) => self.check.invoked(client, update),
+        }
+    }
+
+    /// An operation has taken so long.
+    pub(super) fn record(&mut self, node: usize, operation: &Operation, took: Duration) {
+        let books = &mut self.nodes[node];
+        match operation {
+            Operation::Query(_) => books.queries.record(took),
+            Operation::Update(Call { method, .. }) => books.updates[*method as usize].record(took),
+        }
+    }
+}
+
+/// Tells the books what takes effect at a replica.
+#[derive(Clone, Debug)]
+pub(super) struct Probe {
+    pub(super) node: usize,
+    pub(super) books: Shared,
+}
+
+impl Witness for Probe {
+    fn applied(
+        &mut self,
+        origin: usize,
+        incarnation: u32,
+        sequence: u32,
+        _: usize,
+        arguments: &Arguments,
+        object: &Object,
+    ) {
+        let mut books = self.books.borrow_mut();
+        match books.clients.get(&(origin, incarnation)).copied() {
+            Some(client) => books.check.applied(self.node, client, sequence.into(), *arguments, object),
+            None => {
+                let what = format!("node{} takes a call of life {incarnation} of node{origin}", self.node);
+                books.wrong.push(what);
+            }
+        }
+    }
+
+    fn absorbed(&mut self, origin: usize, count: u64, object: &Object) {
+        self.books.borrow_mut().check.absorbed(self.node, origin, SUMMARIES, count, object);
+    }
+
+    fn restored(&mut self, object: &Object, counts: &Counts) {
+        let mut books = self.books.borrow_mut();
+        let contained =
+            books.check.specification().contained(&counts.summaries, &counts.entries, &counts.groups);
+        books.check.restored(self.node, &contained, object);
+    }
+}

@@ -1,0 +1,323 @@
+//! Fault campaigns: many seeds, each a cluster under random faults, each checked.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use weft_sim::{FaultKinds, FaultPlan, NetworkProfile, PlanShape, Stream};
+use weft_time::{Duration, Instant};
+
+use super::cluster::{Cluster, ClusterParameters};
+use super::host::Pace;
+use super::system::{Commit, Configuration, System};
+use super::workload::{Sizes, TypeName, Workload};
+
+/// Faults begin when the cluster has been running for a while,
+const FAULTS_FROM_US: u64 = 300;
+/// and are over at this time.
+const FAULTS_UNTIL_US: u64 = 3_000;
+/// So long after the last fault every node serves again, and answers operations that were asked after that.
+pub const SERVES_WITHIN: Duration = Duration::from_ms(3);
+/// So long after the last operation was asked all are answered, and every replica has all calls.
+pub const DELIVERED_WITHIN: Duration = Duration::from_ms(2);
+/// A run is watched in slices of so long.
+const SLICE: Duration = Duration::from_us(20);
+/// Clocks gain or lose up to this, in millionths.
+const DRIFT_PPM: u32 = 50;
+/// Per cent of the operations that call a method: more than in measurements, because calls are what can go wrong.
+const UPDATES: u8 = 50;
+/// Operations of a client are so far apart, at most.
+const PAUSE_MAX_NS: u64 = 4_000;
+/// Violations that are described; all are counted.
+const DESCRIBED_MAX: usize = 20;
+
+/// Which runs to make.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// The data type; nothing: each seed has the next one.
+    pub name: Option<TypeName>,
+    /// How calls reach the objects; nothing: each seed has the next one.
+    pub configuration: Option<Configuration>,
+    /// Replicas, 3 to 8.
+    pub nodes: usize,
+    /// One run for each seed.
+    pub seeds: std::ops::RangeInclusive<u64>,
+    /// What fails.
+    pub kinds: FaultKinds,
+    /// A bug to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub planted_bug: Option<weft_rdt::replica::PlantedBug>,
+}
+
+/// What came of a campaign.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CampaignResult {
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// Replicas of each cluster.
+    pub nodes: u32,
+    /// The first seed.
+    pub seed: u64,
+    /// Runs made.
+    pub seeds_run: u64,
+    /// Runs by data type.
+    pub types: BTreeMap<&'static str, u64>,
+    /// Calls made, over all runs.
+    pub calls: u64,
+    /// Of these, refused.
+    pub refused: u64,
+    /// Of these, without an answer because their node failed.
+    pub unanswered: u64,
+    /// Queries.
+    pub queries: u64,
+    /// Calls taking effect at a replica, each of which was checked.
+    pub steps: u64,
+    /// Lives of nodes beyond their first.
+    pub restarts: u64,
+    /// Leaderships of groups.
+    pub terms: u64,
+    /// Faults injected, by kind.
+    pub faults: BTreeMap<String, u64>,
+    /// The longest time from the last fault until every node had answered what it was asked after it.
+    pub live_within_ns: u64,
+    /// The bound that it is held to.
+    pub live_within_bound_ns: u64,
+    /// `holds`, or `violation`.
+    pub checked: &'static str,
+    /// How many runs went wrong.
+    pub violations_found: u64,
+    /// What went wrong, at most the first 20.
+    pub violations: Vec<CampaignViolation>,
+    /// A hash over the log hashes of all runs, in order.
+    pub log_hash: String,
+}
+
+/// A run that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CampaignViolation {
+    /// Its seed.
+    pub seed: u64,
+    /// Its data type.
+    #[serde(rename = "type")]
+    pub name: &'static str,
+    /// Its configuration.
+    pub configuration: Configuration,
+    /// What is wrong, in words.
+    pub what: String,
+    /// The command that repeats the run.
+    pub replay: String,
+}
+
+impl Campaign {
+    /// Runs it; `progress` is told how many seeds are done. `replay` names the command that repeats one seed.
+    pub fn run(&self, replay: impl Fn(u64) -> String, mut progress: impl FnMut(u64)) -> CampaignResult {
+        let mut result = CampaignResult {
+            world: "sim",
+            nodes: self.nodes as u32,
+            seed: *self.seeds.start(),
+            live_within_bound_ns: SERVES_WITHIN.as_ns(),
+            ..CampaignResult::default()
+        };
+        let mut hashes = Vec::new();
+        for seed in self.seeds.clone() {
+            let run = Run::new(self, seed);
+            let (name, configuration) = (run.parameters.workload.name().name(), run.parameters.configuration);
+            let wrong = run.make(&mut result, &mut hashes);
+            result.seeds_run += 1;
+            *result.types.entry(name).or_insert(0) += 1;
+            if !wrong.is_empty() {
+                result.violations_found += 1;
+                if result.violations.len() < DESCRIBED_MAX {
+                    let what = wrong.join("\n");
+                    let replay = replay(seed);
+                    result.violations.push(CampaignViolation { seed, name, configuration, what, replay });
+                }
+            }
+            progress(result.seeds_run);
+        }
+        result.checked = if result.violations_found == 0 { "holds" } else { "violation" };
+        result.log_hash = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&hashes));
+        result
+    }
+}
+
+/// One seed.
+struct Run {
+    parameters: ClusterParameters,
+}
+
+impl Run {
+    fn new(campaign: &Campaign, seed: u64) -> Self {
+        let mut random = Stream::new(seed, "rdt campaign", 0);
+        let names: Vec<TypeName> = TypeName::all().collect();
+        let turn = |count: usize| seed as usize % count;
+        let name = campaign.name.unwrap_or(names[turn(names.len())]);
+        let configurations = Configuration::ALL;
+        // Not in step with the types: each type meets each configuration.
+        let configuration = campaign.configuration.unwrap_or(
+            configurations[(seed as usize / names.len() + turn(names.len())) % configurations.len()],
+        );
+        let nodes = campaign.nodes;
+        let machines: Vec<String> = (0..nodes).map(|node| format!("node{node}")).collect();
+        let shape = PlanShape {
+            crashable: machines.clone(),
+            machines,
+            from_us: FAULTS_FROM_US,
+            until_us: FAULTS_UNTIL_US,
+            kinds: campaign.kinds,
+        };
+        let pace = Pace {
+            outstanding: random.between(1, 4) as usize,
+            pause: Duration::from_ns(random.between(200, PAUSE_MAX_NS)),
+        };
+        let parameters = ClusterParameters {
+            nodes,
+            system: System::Weft,
+            configuration,
+            commit: Commit::Majority,
+            network: NetworkProfile::DETPU,
+            drift_ppm: Some(DRIFT_PPM),
+            workload: Workload::new(name, nodes, UPDATES, Sizes::SMALL, 0.5, seed),
+            pace,
+            heartbeat: None,
+            quota: vec![u64::MAX; nodes],
+            redistribute: false,
+            seed,
+            plan: FaultPlan::random(seed, &shape),
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: campaign.planted_bug,
+        };
+        Self { parameters }
+    }
+
+    /// Makes the run, adds to the result what came of it, and returns what is wrong.
+    fn make(&self, result: &mut CampaignResult, hashes: &mut Vec<u8>) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut cluster = Cluster::new(&self.parameters).expect("the plan names nodes");
+        let begin = Instant::ZERO + Duration::from_us(FAULTS_FROM_US);
+        let last_fault = self.parameters.plan.ends_at().max(begin);
+        cluster.run_until(last_fault);
+        match self.serves_within(&mut cluster, last_fault) {
+            Ok(took) => result.live_within_ns = result.live_within_ns.max(took.as_ns()),
+            Err(what) => {
+                result.live_within_ns = u64::MAX;
+                wrong.push(what);
+            }
+        }
+        cluster.set_quota(0);
+        wrong.extend(self.delivered_within(&mut cluster));
+        cluster.read_everywhere();
+        cluster.run_for(Duration::from_us(100));
+        let states: Vec<_> =
+            (0..self.parameters.nodes).filter_map(|node| Some((node, cluster.object(node)?))).collect();
+        let mut books = cluster.books.borrow_mut();
+        books.check.end(states, |_| true);
+        let report = books.check.report();
+        wrong.extend(report.violations.iter().map(ToString::to_string));
+        wrong.append(&mut books.wrong);
+        if !cluster.world.traffic().is_conserved() {
+            wrong.push("the simulator lost count of frames".to_owned());
+        }
+        result.calls += report.calls;
+        result.refused += report.refused;
+        result.unanswered += report.unanswered;
+        result.queries += report.queries;
+        result.steps += report.steps;
+        result.restarts +=
+            books.nodes.iter().map(|node| u64::from(node.lives.saturating_sub(1))).sum::<u64>();
+        result.terms += cluster.sum("terms");
+        for (kind, count) in cluster.world.fault_counts().entries() {
+            *result.faults.entry((*kind).to_owned()).or_insert(0) += count;
+        }
+        hashes.extend_from_slice(cluster.world.log_hash().to_string().as_bytes());
+        wrong
+    }
+
+    /// After the last fault every node serves, and answers what it is asked.
+    fn serves_within(&self, cluster: &mut Cluster, last_fault: Instant) -> Result<Duration, String> {
+        let answered = |cluster: &Cluster| -> Vec<u64> {
+            cluster.books.borrow().nodes.iter().map(|node| node.updates_answered()).collect()
+        };
+        let before = answered(cluster);
+        // What is open now may have been answered before: two more were asked later.
+        let more = self.parameters.pace.outstanding as u64 + 2;
+        while cluster.world.now() < last_fault + SERVES_WITHIN {
+            cluster.run_for(SLICE);
+            let after = answered(cluster);
+            let serves = |node: usize| cluster.object(node).is_some() && after[node] >= before[node] + more;
+            if (0..self.parameters.nodes).all(serves) {
+                return Ok(cluster.world.now() - last_fault);
+            }
+        }
+        let after = answered(cluster);
+        let stuck: Vec<String> = (0..self.parameters.nodes)
+            .filter(|&node| cluster.object(node).is_none() || after[node] < before[node] + more)
+            .map(|node| {
+                let state = cluster.engine(node).map(|engine| weft_waist::Engine::status(engine).state);
+                format!("node{node} ({state:?}, {} updates answered since)", after[node] - before[node])
+            })
+            .collect();
+        Err(format!("{SERVES_WITHIN} after the last fault not all nodes serve: {}", stuck.join(", ")))
+    }
+
+    /// Once nobody asks any more, everything is answered and reaches everybody.
+    fn delivered_within(&self, cluster: &mut Cluster) -> Option<String> {
+        let until = cluster.world.now() + DELIVERED_WITHIN;
+        while cluster.world.now() < until {
+            cluster.run_for(SLICE);
+            cluster.nudge();
+            let books = cluster.books.borrow();
+            if books.all_done() && !books.check.lacks(|node| cluster.engine(node).is_some()) {
+                return None;
+            }
+        }
+        let books = cluster.books.borrow();
+        let open: Vec<String> = (0..self.parameters.nodes)
+            .filter(|&node| !books.nodes[node].is_done)
+            .map(|node| format!("node{node}"))
+            .collect();
+        (!open.is_empty())
+            .then(|| format!("{DELIVERED_WITHIN} after the last question {} has no answer", open.join(", ")))
+    }
+}
+
+impl CampaignResult {
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn campaign(seeds: std::ops::RangeInclusive<u64>) -> Campaign {
+        Campaign {
+            name: None,
+            configuration: None,
+            nodes: 3,
+            seeds,
+            kinds: FaultKinds::ALL,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
+        }
+    }
+
+    #[test]
+    fn without_faults_all_is_answered() {
+        let campaign = Campaign { kinds: FaultKinds::NONE, ..campaign(1..=4) };
+        let result = campaign.run(|seed| seed.to_string(), |_| {});
+        assert_eq!((result.checked, result.unanswered, result.restarts), ("holds", 0, 0), "{result:?}");
+        assert!(result.calls > 500 && result.live_within_ns < 1_000_000, "{result:?}");
+    }
+
+    #[test]
+    fn under_faults_all_rules_hold() {
+        let result = campaign(1..=8).run(|seed| seed.to_string(), |_| {});
+        assert_eq!(result.checked, "holds", "{result:?}");
+        assert!(result.restarts > 0 && result.faults["loss"] > 0 && result.types.len() == 8, "{result:?}");
+        assert_eq!(result, campaign(1..=8).run(|seed| seed.to_string(), |_| {}));
+    }
+}

@@ -1,0 +1,551 @@
+//! A cluster of replicas with their clients, on a simulated network.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use weft_nic::{CardConfig, NoEngine, Peering, RdmaDriver, SoftNic, SoftNicConfig};
+use weft_rdma::{
+    AccessFlags, PathMtu, ProtectionDomain, QueuePairAttributes, QueuePairNumber, Region, RegionKeys, Target,
+};
+use weft_rdt::Object;
+use weft_rdt::replica::{CommitRule, Replica, ReplicaParameters, Summaries};
+use weft_sim::{
+    Commands, CostProfile, Director, EngineOnHost, FaultPlan, HOST_PROCESS, HostConfig, LocalClock, Machine,
+    MachineId, Machines, NetworkProfile, NicMachine, PlanError, Stream, World,
+};
+use weft_smr::log::Wire;
+use weft_smr::{Delivery, Wiring};
+use weft_time::{Duration, Instant};
+use weft_waist::{Engine, EngineState, Memory, NODES_MAX, engine_address};
+use weft_wire::datagram;
+use weft_wire::ethernet::MacAddress;
+
+use super::books::{Books, Probe, Shared};
+use super::host::{ClientHost, Pace, SLOT};
+use super::reference::Subject;
+use super::system::{Commit, Configuration, System};
+use super::workload::Workload;
+
+/// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
+const DATAGRAM_BYTES: usize = 1_472;
+
+/// After how long the engine in a process asks its peers again.
+const HOST_RETRY: Duration = Duration::from_ms(100);
+/// From one heartbeat of a process to the next.
+const HOST_PULSE: Duration = Duration::from_us(50);
+/// How often a process looks at what has been written into its memory, when it has nothing else to do.
+const HOST_POLL: Duration = Duration::from_us(1);
+
+/// The engine of every node.
+pub(super) type NodeEngine = Replica<Probe>;
+
+/// What a cluster is made of.
+#[derive(Clone, Debug)]
+pub(super) struct ClusterParameters {
+    pub(super) nodes: usize,
+    pub(super) system: System,
+    pub(super) configuration: Configuration,
+    pub(super) commit: Commit,
+    pub(super) network: NetworkProfile,
+    /// Clocks begin anywhere, and gain or lose up to this, in millionths. Nothing: all are the world's.
+    pub(super) drift_ppm: Option<u32>,
+    pub(super) workload: Workload,
+    pub(super) pace: Pace,
+    /// From one heartbeat to the next, on cards; nothing: the engine's default.
+    pub(super) heartbeat: Option<Duration>,
+    /// Operations of each node.
+    pub(super) quota: Vec<u64>,
+    /// Whether what a node that crashes has not done is done by the others.
+    pub(super) redistribute: bool,
+    pub(super) seed: u64,
+    pub(super) plan: FaultPlan,
+    /// A bug to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub(super) planted_bug: Option<weft_rdt::replica::PlantedBug>,
+}
+
+impl ClusterParameters {
+    /// The engines' parameters.
+    pub(super) fn replica(&self, subject: &Subject) -> ReplicaParameters {
+        let mut parameters = ReplicaParameters::new(subject.kind().clone(), self.nodes);
+        let (summaries, delivery) = match self.configuration {
+            Configuration::Write => (Summaries::Unbuffered, Delivery::Polling),
+            Configuration::Buffered => (Summaries::Buffered, Delivery::Polling),
+            Configuration::Rpc => (Summaries::Rpc, Delivery::WriteThrough),
+        };
+        parameters.summaries = summaries;
+        parameters.entries = delivery;
+        parameters.log.delivery = delivery;
+        parameters.commit = match self.commit {
+            Commit::Majority => CommitRule::Majority,
+            Commit::Local => CommitRule::Local,
+        };
+        if let Some(period) = self.heartbeat {
+            parameters.pulse.period = period;
+        }
+        if self.system == System::Hamband {
+            // A driver takes more than a millisecond to connect a queue pair, and all of them are connected one after the other: who
+            // asks again sooner begins anew each time. And a core has other things to do than to look after hearts.
+            parameters.retry = HOST_RETRY;
+            parameters.log.retry = HOST_RETRY;
+            parameters.log.patience = HOST_RETRY * 4;
+            parameters.pulse.retry = HOST_RETRY;
+            parameters.pulse.period = HOST_PULSE;
+            parameters.poll = HOST_POLL;
+        }
+        #[cfg(feature = "planted-bugs")]
+        {
+            parameters.planted_bug = self.planted_bug;
+        }
+        parameters
+    }
+}
+
+/// A node of either placement.
+pub(super) enum Node {
+    /// Engine and application on the card.
+    Card(Box<NicMachine<SoftNic<NodeEngine>, ClientHost>>),
+    /// Engine and application in a process beside an RDMA card.
+    Host(Box<NicMachine<SoftNic<NoEngine>, EngineOnHost<NodeEngine, ClientHost>>>),
+}
+
+impl Node {
+    fn inner(&self) -> &dyn Machine {
+        match self {
+            Self::Card(machine) => &**machine,
+            Self::Host(machine) => &**machine,
+        }
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Machine {
+        match self {
+            Self::Card(machine) => &mut **machine,
+            Self::Host(machine) => &mut **machine,
+        }
+    }
+
+    fn engine(&self) -> &NodeEngine {
+        match self {
+            Self::Card(machine) => machine.nic().card().engine(SLOT).0,
+            Self::Host(machine) => machine.host().engine(),
+        }
+    }
+}
+
+impl Machine for Node {
+    fn receive(&mut self, now: Instant, frame: &[u8]) {
+        self.inner_mut().receive(now, frame);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.inner().next_deadline()
+    }
+
+    fn wake(&mut self, now: Instant) {
+        self.inner_mut().wake(now);
+    }
+
+    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
+        self.inner_mut().poll_frame(frame)
+    }
+}
+
+/// A cluster in a simulated world.
+pub(super) struct Cluster {
+    pub(super) world: World<Node>,
+    pub(super) books: Shared,
+    director: NodeBuilder,
+}
+
+impl Cluster {
+    /// A cluster at time zero.
+    ///
+    /// # Errors
+    /// The fault plan does not fit the cluster.
+    pub(super) fn new(parameters: &ClusterParameters) -> Result<Self, PlanError> {
+        let subject = parameters.workload.subject();
+        let engine = parameters.replica(&subject);
+        let methods = 0..subject.kind().method_count();
+        let summaries = methods.filter(|&method| engine.is_summarized(method)).collect();
+        let faultless = parameters.plan.faults.is_empty();
+        let subject = subject.with_summaries(summaries, faultless);
+        let comes_back =
+            parameters.plan.faults.iter().any(|fault| matches!(fault, weft_sim::Fault::Restart { .. }));
+        let keep = comes_back || !(faultless || parameters.redistribute);
+        let books = Books::new(&subject, parameters.nodes, &parameters.quota, keep);
+        let director = NodeBuilder::new(parameters.clone(), subject, books.clone());
+        let mut world = World::new(parameters.seed, parameters.network.switch());
+        for node in 0..parameters.nodes {
+            let mut port = parameters.network.port(format!("node{node}"), hardware(node).0);
+            if let Some(drift_ppm) = parameters.drift_ppm {
+                port.clock = clock(parameters.seed, node as u64, drift_ppm);
+            }
+            world.add_machine(port, director.build(node, true));
+        }
+        world.set_plan(&parameters.plan)?;
+        Ok(Self { world, books, director })
+    }
+
+    /// A time in which all connections are made.
+    pub(super) fn connecting(&self) -> Duration {
+        match self.director.parameters.system {
+            System::Weft => Duration::from_us(200),
+            // One after the other, and some of them again.
+            System::Hamband => {
+                let each = HOST_PROCESS.connect.duration() + HOST_PROCESS.access.duration();
+                each * 3 * self.director.connections.numbers.len() as u64
+            }
+        }
+    }
+
+    /// Lets time pass.
+    pub(super) fn run_for(&mut self, time: Duration) {
+        let until = self.world.now() + time;
+        self.run_until(until);
+    }
+
+    /// Lets time pass until `until`.
+    pub(super) fn run_until(&mut self, until: Instant) {
+        self.world.run_until(until, &mut self.director);
+    }
+
+    /// The engine of a node that runs.
+    pub(super) fn engine(&self, node: usize) -> Option<&NodeEngine> {
+        self.world.machine(MachineId::new(node)).map(Node::engine)
+    }
+
+    /// The state of the object at a node that runs and serves.
+    pub(super) fn object(&self, node: usize) -> Option<&Object> {
+        let engine = self.engine(node)?;
+        (engine.status().state == EngineState::Full).then(|| engine.object())
+    }
+
+    /// Who leads any group.
+    pub(super) fn leads(&self, node: usize) -> bool {
+        let groups = self.director.subject.kind().group_count();
+        self.engine(node).is_some_and(|engine| (0..groups).any(|group| engine.is_leading(group)))
+    }
+
+    /// The sum of a counter over all nodes that run.
+    pub(super) fn sum(&self, name: &str) -> u64 {
+        let engines = (0..self.director.parameters.nodes).filter_map(|node| self.engine(node));
+        let of = |engine: &NodeEngine| {
+            let counters = engine.counters();
+            let found = counters.iter().find(|(known, _)| *known == name);
+            found.unwrap_or_else(|| panic!("an engine counts {name}")).1
+        };
+        engines.map(of).sum()
+    }
+
+    /// Gives nodes more operations: those that run at most so many each.
+    pub(super) fn set_quota(&mut self, quota: u64) {
+        for node in &mut self.books.borrow_mut().nodes {
+            node.quota = quota;
+        }
+    }
+
+    /// Lets the clients of all nodes that run read once, so that replicas take in what they have put off.
+    pub(super) fn read_everywhere(&mut self) {
+        self.act(ClientHost::read);
+    }
+
+    /// Lets the clients of all nodes that run look again whether they have something to do.
+    pub(super) fn nudge(&mut self) {
+        self.act(ClientHost::nudge);
+    }
+
+    fn act(&mut self, act: fn(&mut ClientHost, Instant, &mut Commands)) {
+        for node in 0..self.director.parameters.nodes {
+            let machine = MachineId::new(node);
+            if self.world.machine(machine).is_none() {
+                continue;
+            }
+            self.world.with_machine(machine, |node, now| match node {
+                Node::Card(machine) => machine.with_host(now, |host, commands| act(host, now, commands)),
+                Node::Host(machine) => machine.with_host(now, |process, commands| {
+                    process.with_application(now, commands, |host, commands| act(host, now, commands));
+                }),
+            });
+        }
+    }
+}
+
+/// A clock that runs from anywhere and a little too fast or too slow.
+fn clock(seed: u64, node: u64, drift_ppm: u32) -> LocalClock {
+    let mut random = Stream::new(seed, "clock", node);
+    let drift = random.between(0, 2 * u64::from(drift_ppm)) as i32 - drift_ppm as i32;
+    LocalClock::new(Duration::from_us(random.below(1_000_000)), drift)
+}
+
+fn hardware(node: usize) -> MacAddress {
+    MacAddress([2, 0, 0, 0, 0, node as u8])
+}
+
+fn address(node: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, 1 + node as u8)
+}
+
+/// The queue pairs of a card for its engine: for each purpose and each other node, in order, one for requests of that node and
+/// one for those of the other. Every card has the same numbers.
+#[derive(Clone, Debug)]
+struct Connections {
+    nodes: usize,
+    purposes: Vec<u8>,
+    numbers: Vec<QueuePairNumber>,
+}
+
+impl Connections {
+    /// The queue pair at `node`, for that purpose (by its index) and towards `other`, on which `node` or the other makes requests.
+    fn number(&self, purpose: usize, node: usize, other: usize, own_requests: bool) -> QueuePairNumber {
+        let others = self.nodes - 1;
+        let place = if other < node { other } else { other - 1 };
+        self.numbers[2 * (purpose * others + place) + usize::from(!own_requests)]
+    }
+}
+
+/// Where a card has the memory of its engine, by purpose: what verbs must name.
+#[derive(Clone, Copy, Debug)]
+struct Regions {
+    base: u64,
+    /// Of the pulse and of what replicas write without an order.
+    data: RegionKeys,
+    /// The same, calling the engine.
+    data_calls: RegionKeys,
+    /// Of the logs.
+    logs: RegionKeys,
+    logs_calls: RegionKeys,
+}
+
+/// Before the regions are registered.
+const NO_KEYS: RegionKeys = RegionKeys { lkey: 0, rkey: 0 };
+
+/// Builds nodes, and brings those back, empty, that have crashed.
+struct NodeBuilder {
+    parameters: ClusterParameters,
+    subject: Subject,
+    engine: ReplicaParameters,
+    books: Shared,
+    connections: Connections,
+    regions: Regions,
+}
+
+impl NodeBuilder {
+    fn new(parameters: ClusterParameters, subject: Subject, books: Shared) -> Self {
+        let engine = parameters.replica(&subject);
+        let mut builder = Self {
+            connections: Connections {
+                nodes: parameters.nodes,
+                purposes: engine.purposes(),
+                numbers: Vec::new(),
+            },
+            regions: Regions {
+                base: 0,
+                data: NO_KEYS,
+                data_calls: NO_KEYS,
+                logs: NO_KEYS,
+                logs_calls: NO_KEYS,
+            },
+            parameters,
+            subject,
+            engine,
+            books,
+        };
+        // All cards are set up alike: the numbers and keys of one are those of every other.
+        let mut model: SoftNic<NoEngine> = SoftNic::new(builder.card(0), Vec::new());
+        (builder.connections.numbers, builder.regions) = builder.open(&mut model);
+        builder
+    }
+
+    fn peers(&self) -> [Option<SocketAddrV4>; NODES_MAX] {
+        std::array::from_fn(|node| {
+            (node < self.parameters.nodes).then(|| SocketAddrV4::new(address(node), datagram::UDP_PORT))
+        })
+    }
+
+    fn card(&self, node: usize) -> SoftNicConfig {
+        let queue_pairs = 2 * (self.parameters.nodes - 1) * self.connections.purposes.len();
+        let region_bytes = match self.parameters.system {
+            System::Weft => 0,
+            System::Hamband => self.engine.memory_bytes(),
+        };
+        let card = CardConfig {
+            peers: self.peers(),
+            datagram_bytes: DATAGRAM_BYTES,
+            transport: weft_rdma::Config {
+                max_queue_pairs: queue_pairs.max(1),
+                max_regions: 8,
+                completion_queue_depth: 8_192,
+                ..Default::default()
+            },
+            region_bytes,
+        };
+        SoftNicConfig { hardware: hardware(node), address: address(node), card }
+    }
+
+    /// Creates the queue pairs of a card and registers the engine's memory.
+    fn open(&self, driver: &mut impl RdmaDriver) -> (Vec<QueuePairNumber>, Regions) {
+        let mut numbers = Vec::new();
+        for &purpose in &self.connections.purposes {
+            let depth = self.engine.posts_max(purpose) as u32;
+            for _ in 0..2 * (self.parameters.nodes - 1) {
+                let attributes =
+                    QueuePairAttributes { max_send_wr: depth, max_recv_wr: 1, ..Default::default() };
+                numbers.push(driver.create_queue_pair(attributes).expect("there is room"));
+            }
+        }
+        let (base, data, logs) = match (self.parameters.system, self.parameters.configuration) {
+            (System::Hamband, _) => (0, Target::Host, Target::Host),
+            // What comes by RPC does not pass through memory; the log is written through (SafarDB section 4.3).
+            (System::Weft, Configuration::Rpc) => (engine_address(SLOT, 0), Target::OnChip, Target::Hbm),
+            (System::Weft, _) => (engine_address(SLOT, 0), Target::Hbm, Target::Hbm),
+        };
+        let mut register = |target, rpc| {
+            let region = Region {
+                domain: ProtectionDomain(0),
+                address: base,
+                length: self.engine.memory_bytes() as u64,
+                access: AccessFlags::ALL,
+                target,
+                write_through: false,
+                rpc,
+            };
+            driver.register_region(region).expect("there is room")
+        };
+        // A commodity card calls nobody.
+        let calls = (self.parameters.system == System::Weft).then_some(SLOT);
+        let regions = Regions {
+            base,
+            data: register(data, None),
+            data_calls: register(data, calls),
+            logs: register(logs, None),
+            logs_calls: register(logs, calls),
+        };
+        (numbers, regions)
+    }
+
+    /// Whom each queue pair of a node is for.
+    fn peerings(&self, node: usize) -> Vec<(QueuePairNumber, Peering)> {
+        let connections = &self.connections;
+        let mut peerings = Vec::new();
+        for purpose in 0..connections.purposes.len() {
+            for other in (0..self.parameters.nodes).filter(|other| *other != node) {
+                for own_requests in [true, false] {
+                    let peering = Peering {
+                        destination: address(other),
+                        destination_qp_num: connections.number(purpose, other, node, !own_requests),
+                        path_mtu: PathMtu::Bytes1024,
+                        // 33 us, four times: a peer that says nothing for so long is given up, and connected again.
+                        timeout: 3,
+                        retry_cnt: 4,
+                        max_rd_atomic: 4,
+                    };
+                    peerings.push((connections.number(purpose, node, other, own_requests), peering));
+                }
+            }
+        }
+        peerings
+    }
+
+    /// What the engine of a node is told of its connections.
+    fn wires(&self, node: usize) -> Vec<Vec<u8>> {
+        let (connections, regions) = (&self.connections, &self.regions);
+        let mut wires = Vec::new();
+        for (purpose, &group) in connections.purposes.iter().enumerate() {
+            let is_log = usize::from(group) < weft_smr::GROUPS_MAX;
+            let (plain, calls) =
+                if is_log { (regions.logs, regions.logs_calls) } else { (regions.data, regions.data_calls) };
+            for peer in (0..self.parameters.nodes).filter(|peer| *peer != node) {
+                let wiring = Wiring {
+                    request: connections.number(purpose, node, peer, true),
+                    respond: connections.number(purpose, node, peer, false),
+                    local_address: regions.base,
+                    lkey: plain.lkey,
+                    remote_address: regions.base,
+                    rkey: plain.rkey,
+                    call_rkey: calls.rkey,
+                    path_mtu: 1_024,
+                };
+                wires.push(Wire { group, peer, wiring }.encode().to_vec());
+            }
+        }
+        wires
+    }
+
+    fn build(&self, node: usize, founder: bool) -> Node {
+        let workload = self.parameters.workload.client(node, &self.subject);
+        let host = ClientHost::new(
+            node,
+            self.parameters.nodes,
+            founder,
+            self.books.clone(),
+            self.wires(node),
+            workload,
+            self.parameters.pace,
+        );
+        let probe = Probe { node, books: self.books.clone() };
+        let engine = Replica::with_witness(self.engine.clone(), probe);
+        let others = (0..self.parameters.nodes).filter(|other| *other != node);
+        match self.parameters.system {
+            System::Weft => {
+                let memory = Memory::new(self.engine.memory_bytes());
+                let mut nic = SoftNic::new(self.card(node), vec![(engine, memory)]);
+                let opened = self.open(&mut nic);
+                assert_eq!(opened.0, self.connections.numbers, "all cards are alike");
+                others.for_each(|other| nic.add_neighbour(address(other), hardware(other)));
+                for (number, peering) in self.peerings(node) {
+                    nic.card_mut().assign(number, SLOT, peering);
+                }
+                Node::Card(Box::new(NicMachine::new(nic, host, &CostProfile::FPGA_APPLICATION)))
+            }
+            System::Hamband => {
+                let mut nic: SoftNic<NoEngine> = SoftNic::new(self.card(node), Vec::new());
+                let opened = self.open(&mut nic);
+                assert_eq!(opened.0, self.connections.numbers, "all cards are alike");
+                let config = HostConfig {
+                    hardware: hardware(node),
+                    address: address(node),
+                    peers: self.peers(),
+                    datagram_bytes: DATAGRAM_BYTES,
+                };
+                let mut process = EngineOnHost::new(engine, host, config);
+                for other in others {
+                    nic.add_neighbour(address(other), hardware(other));
+                    process.add_neighbour(address(other), hardware(other));
+                }
+                for (number, peering) in self.peerings(node) {
+                    process.assign(number, peering);
+                }
+                Node::Host(Box::new(NicMachine::new(nic, process, &CostProfile::RDMA_CARD)))
+            }
+        }
+    }
+}
+
+impl Director<Node> for NodeBuilder {
+    fn may_crash(&mut self, machines: &Machines<Node>, machine: MachineId) -> bool {
+        // Memory is lost with a crash: as long as a majority of all nodes has not forgotten anything, nothing is lost.
+        let serving = machines
+            .iter()
+            .filter(|(id, node)| *id != machine && node.engine().status().state == EngineState::Full);
+        serving.count() > self.parameters.nodes / 2
+    }
+
+    fn crashed(&mut self, machine: MachineId, _: Node) {
+        let node = machine.index();
+        let mut books = self.books.borrow_mut();
+        books.stopped(node);
+        if self.parameters.redistribute {
+            let left = std::mem::take(&mut books.nodes[node].quota);
+            books.nodes[node].is_done = true;
+            let running =
+                books.nodes.iter_mut().enumerate().filter(|(other, books)| *other != node && books.lives > 0);
+            let others = (self.parameters.nodes - 1) as u64;
+            for (place, (_, other)) in running.enumerate() {
+                other.quota += left / others + u64::from((place as u64) < left % others);
+            }
+        }
+    }
+
+    fn restart(&mut self, machine: MachineId, _: u32, _: Instant) -> Node {
+        self.build(machine.index(), false)
+    }
+}

@@ -1,0 +1,299 @@
+//! A measurement: so many operations by the clients of all nodes, and how long they took.
+
+use serde::Serialize;
+use weft_check::replicated::ReplicatedReport;
+use weft_rdt::Category;
+use weft_sim::{FaultPlan, NetworkProfile};
+use weft_time::{Duration, Instant};
+
+use super::cluster::{Cluster, ClusterParameters};
+use super::host::Pace;
+use super::system::{Commit, Configuration, System};
+use super::workload::{Sizes, TypeName, Workload};
+use crate::histogram::{Latencies, Summary};
+
+/// From one heartbeat to the next on cards. Nobody fails in a measurement; fail-over is measured with the engine's own period.
+const HEARTBEAT: Duration = Duration::from_us(10);
+/// A run is watched in slices of so long.
+const SLICE: Duration = Duration::from_us(50);
+/// A run in which nothing is answered for so long is stuck.
+const STUCK_AFTER: Duration = Duration::from_ms(1_000);
+/// So long after the last answer, what is on its way has arrived.
+const DRAIN: Duration = Duration::from_us(500);
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct RdtBench {
+    /// Which data type.
+    pub name: TypeName,
+    /// Where engines and applications run.
+    pub system: System,
+    /// How calls reach the objects.
+    pub configuration: Configuration,
+    /// When calls without conflicts are answered.
+    pub commit: Commit,
+    /// Replicas, each with a client: 2 to 8.
+    pub nodes: usize,
+    /// Per cent of the operations that call a method; the others are queries.
+    pub updates: u8,
+    /// Operations of all clients together.
+    pub operations: u64,
+    /// Operations that a client has open at a time.
+    pub outstanding: usize,
+    /// Records or accounts of the keyed types.
+    pub keys: usize,
+    /// Skew of their popularity, 0 to 2.
+    pub skew: f64,
+    /// What lies between the cards.
+    pub network: NetworkProfile,
+    /// Decides operations and delays.
+    pub seed: u64,
+}
+
+/// Calls of one method.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MethodResult {
+    /// Its name.
+    pub method: &'static str,
+    /// How its calls are coordinated.
+    pub category: Category,
+    /// From the call to the answer.
+    pub response: Summary,
+}
+
+/// One replica and its client.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReplicaResult {
+    /// Which node.
+    pub node: usize,
+    /// Whether it leads a group in the end.
+    pub leads: bool,
+    /// Operations of its client.
+    pub operations: u64,
+    /// From its client's first question to the last answer.
+    pub time_ns: u64,
+    /// From question to answer.
+    pub response: Summary,
+}
+
+/// What was measured, without what it was asked with.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// From question to answer, of all operations.
+    pub response: Summary,
+    /// Of queries.
+    pub queries: Summary,
+    /// Of calls.
+    pub updates: Summary,
+    /// Of calls, by method.
+    pub methods: Vec<MethodResult>,
+    /// All operations per time of the replica that takes longest: the throughput as SafarDB's appendix D.1 defines it.
+    pub operations_per_us: f64,
+    /// The sum of what each replica serves in its own time.
+    pub operations_per_us_sum: f64,
+    /// Each replica.
+    pub replicas: Vec<ReplicaResult>,
+    /// Of the replicas that lead a group, if there is a group.
+    pub leaders: Option<Summary>,
+    /// Of those that lead none, if there is a group.
+    pub followers: Option<Summary>,
+    /// Calls that were not permissible where they were checked, per cent of all.
+    pub refused_percent: f64,
+    /// Times that a replica had no room for an operation, which was asked again.
+    pub busy: u64,
+    /// Times of the world, from the first of these operations to the last answer.
+    pub virtual_ns: u64,
+    /// What the check of the whole run says.
+    pub check: ReplicatedReport,
+    /// What else is wrong with it.
+    pub wrong: Vec<String>,
+    /// A hash of everything that happened.
+    pub log_hash: String,
+}
+
+impl Measured {
+    /// Whether all rules hold.
+    pub fn holds(&self) -> bool {
+        self.check.holds() && self.wrong.is_empty()
+    }
+}
+
+impl RdtBench {
+    fn parameters(&self) -> ClusterParameters {
+        let sizes = Sizes { keys: self.keys, ..Sizes::LARGE };
+        let nodes = self.nodes as u64;
+        let share = |node| self.operations / nodes + u64::from(node < self.operations % nodes);
+        ClusterParameters {
+            nodes: self.nodes,
+            system: self.system,
+            configuration: self.configuration,
+            commit: self.commit,
+            network: self.network,
+            drift_ppm: None,
+            workload: Workload::new(self.name, self.nodes, self.updates, sizes, self.skew, self.seed),
+            pace: Pace { outstanding: self.outstanding, pause: Duration::ZERO },
+            heartbeat: Some(HEARTBEAT),
+            quota: (0..nodes).map(share).collect(),
+            redistribute: false,
+            seed: self.seed,
+            plan: FaultPlan::default(),
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
+        }
+    }
+
+    /// Runs it; `progress` is told how many operations are answered.
+    pub(super) fn measure(&self, mut progress: impl FnMut(u64)) -> Measured {
+        let mut cluster = Cluster::new(&self.parameters()).expect("an empty plan fits");
+        cluster.books.borrow_mut().begins_at = Instant::ZERO + cluster.connecting();
+        let (mut answered, mut answered_at) = (0, Instant::ZERO);
+        while !cluster.books.borrow().all_done() {
+            cluster.run_for(SLICE);
+            let now = cluster.world.now();
+            let so_far = cluster.books.borrow().nodes.iter().map(|node| node.answered).sum();
+            if so_far > answered {
+                (answered, answered_at) = (so_far, now);
+                progress(answered);
+            } else if now.saturating_since(answered_at) > STUCK_AFTER {
+                cluster.books.borrow_mut().wrong.push(format!("nothing was answered for {STUCK_AFTER}"));
+                break;
+            }
+        }
+        let mut measured = self.figures(&cluster);
+        cluster.run_for(DRAIN);
+        cluster.read_everywhere();
+        cluster.run_for(DRAIN);
+        let states: Vec<_> = (0..self.nodes).filter_map(|node| Some((node, cluster.object(node)?))).collect();
+        if states.len() < self.nodes {
+            measured.wrong.push(format!("only {} of {} replicas serve in the end", states.len(), self.nodes));
+        }
+        let mut books = cluster.books.borrow_mut();
+        books.check.end(states, |_| true);
+        measured.check = books.check.report();
+        measured.wrong.append(&mut books.wrong);
+        measured.log_hash = cluster.world.log_hash().to_string();
+        measured
+    }
+
+    fn figures(&self, cluster: &Cluster) -> Measured {
+        let books = cluster.books.borrow();
+        let kind = books.check.specification().kind().clone();
+        let has_groups = kind.group_count() > 0;
+        let [mut all, mut queries, mut updates, mut leaders, mut followers] =
+            std::array::from_fn(|_| Latencies::new());
+        let mut methods = vec![Latencies::new(); kind.method_count()];
+        let mut replicas = Vec::new();
+        for (node, of) in books.nodes.iter().enumerate() {
+            let leads = has_groups && cluster.leads(node);
+            let mut own = of.queries.clone();
+            queries.merge(&of.queries);
+            for (method, latencies) in methods.iter_mut().zip(&of.updates) {
+                method.merge(latencies);
+                updates.merge(latencies);
+                own.merge(latencies);
+            }
+            all.merge(&own);
+            if leads {
+                leaders.merge(&own)
+            } else {
+                followers.merge(&own)
+            }
+            replicas.push(ReplicaResult {
+                node,
+                leads,
+                operations: own.operations(),
+                time_ns: (of.ended - of.began).as_ns(),
+                response: own.summary(),
+            });
+        }
+        let rate = |operations: u64, ns: u64| operations as f64 * 1e3 / ns.max(1) as f64;
+        let longest = replicas.iter().map(|replica| replica.time_ns).max().unwrap_or(0);
+        let refused: u64 = books.nodes.iter().map(|node| node.refused).sum();
+        let methods = methods.iter().enumerate().map(|(method, latencies)| MethodResult {
+            method: kind.definition().methods[method].name,
+            category: kind.coordination(method).category,
+            response: latencies.summary(),
+        });
+        let began = books.nodes.iter().map(|node| node.began).min().unwrap_or(Instant::ZERO);
+        let ended = books.nodes.iter().map(|node| node.ended).max().unwrap_or(Instant::ZERO);
+        Measured {
+            response: all.summary(),
+            queries: queries.summary(),
+            updates: updates.summary(),
+            methods: methods.collect(),
+            operations_per_us: rate(all.operations(), longest),
+            operations_per_us_sum: replicas
+                .iter()
+                .map(|replica| rate(replica.operations, replica.time_ns))
+                .sum(),
+            replicas,
+            leaders: has_groups.then(|| leaders.summary()),
+            followers: has_groups.then(|| followers.summary()),
+            refused_percent: refused as f64 * 100.0 / updates.operations().max(1) as f64,
+            busy: books.nodes.iter().map(|node| node.busy).sum(),
+            virtual_ns: (ended - began).as_ns(),
+            check: ReplicatedReport::default(),
+            wrong: Vec::new(),
+            log_hash: String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bench(name: &str) -> RdtBench {
+        RdtBench {
+            name: name.parse().unwrap(),
+            system: System::Weft,
+            configuration: Configuration::Rpc,
+            commit: Commit::Majority,
+            nodes: 3,
+            updates: 20,
+            operations: 3_000,
+            outstanding: 1,
+            keys: 64,
+            skew: 0.99,
+            network: NetworkProfile::SWITCH,
+            seed: 7,
+        }
+    }
+
+    fn measured(bench: &RdtBench) -> Measured {
+        let measured = bench.measure(|_| {});
+        assert!(measured.holds(), "{bench:?}: {:?} {:?}", measured.check, measured.wrong);
+        assert_eq!(measured.response.operations, bench.operations, "{bench:?}");
+        measured
+    }
+
+    #[test]
+    fn every_type_holds_in_every_configuration() {
+        for name in TypeName::all() {
+            for &configuration in Configuration::ALL {
+                let measured = measured(&RdtBench { configuration, ..bench(name.name()) });
+                assert_eq!(measured.replicas.iter().map(|replica| replica.operations).sum::<u64>(), 3_000);
+            }
+        }
+    }
+
+    #[test]
+    fn the_host_is_slower_and_a_local_commit_faster() {
+        let card = measured(&bench("account"));
+        let host =
+            RdtBench { system: System::Hamband, configuration: Configuration::Buffered, ..bench("account") };
+        let host = measured(&host);
+        assert!(host.response.mean_ns > card.response.mean_ns, "{host:?}");
+        let local = measured(&RdtBench { commit: Commit::Local, ..bench("account") });
+        assert!(local.response.mean_ns < card.response.mean_ns, "{local:?}");
+        // Followers send their withdrawals to the leader.
+        assert!(card.followers.unwrap().mean_ns > card.leaders.unwrap().mean_ns);
+    }
+
+    #[test]
+    fn a_seed_decides_everything() {
+        let [first, second] = [7, 7].map(|seed| measured(&RdtBench { seed, ..bench("courseware") }).log_hash);
+        assert_eq!(first, second);
+        assert_ne!(first, measured(&RdtBench { seed: 8, ..bench("courseware") }).log_hash);
+    }
+}

@@ -1,0 +1,160 @@
+//! What a measurement of replicated data types says, to programs and to people.
+
+use serde::Serialize;
+use weft_sim::CostProfile;
+
+use super::measure::{Measured, RdtBench};
+use super::system::{Commit, Configuration, System};
+use crate::table::{Column, Table, grouped, three_digits, time_with_unit};
+
+/// A measurement.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RdtResult {
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// The data type.
+    #[serde(rename = "type")]
+    pub name: &'static str,
+    /// `crdt`, `wrdt` or `keyed`.
+    pub class: &'static str,
+    /// Where engines and applications run.
+    pub system: System,
+    /// How calls reach the objects.
+    pub configuration: Configuration,
+    /// When calls without conflicts are answered.
+    pub commit: Commit,
+    /// What the times rest on.
+    pub basis: String,
+    /// Replicas, each with a client.
+    pub nodes: u32,
+    /// Per cent of the operations that call a method.
+    pub updates_percent: u8,
+    /// Operations asked for.
+    pub operations: u64,
+    /// Operations that a client has open at a time.
+    pub outstanding: usize,
+    /// Records or accounts, of the keyed types.
+    pub keys: Option<usize>,
+    /// Skew of their popularity.
+    pub skew: Option<f64>,
+    /// What lies between the cards.
+    pub network: &'static str,
+    /// Decides operations and delays.
+    pub seed: u64,
+    /// What was measured.
+    #[serde(flatten)]
+    pub measured: Measured,
+    /// `holds`, or `violation`.
+    pub checked: &'static str,
+    /// Seconds that the simulation took.
+    pub wall_s: f64,
+    /// The command that repeats it.
+    pub replay: String,
+}
+
+impl RdtBench {
+    /// Measures; `progress` is told how many operations are answered.
+    pub fn run(&self, replay: String, progress: impl FnMut(u64)) -> RdtResult {
+        let begin = std::time::Instant::now();
+        let measured = self.measure(progress);
+        let profile = match self.system {
+            System::Weft => &CostProfile::FPGA_APPLICATION,
+            System::Hamband => &CostProfile::RDMA_CARD,
+        };
+        let keyed = self.name.class() == "keyed";
+        RdtResult {
+            world: "sim",
+            name: self.name.name(),
+            class: self.name.class(),
+            system: self.system,
+            configuration: self.configuration,
+            commit: self.commit,
+            basis: format!("cost profile `{}`: {}", profile.name, profile.basis),
+            nodes: self.nodes as u32,
+            updates_percent: self.updates,
+            operations: self.operations,
+            outstanding: self.outstanding,
+            keys: keyed.then_some(self.keys),
+            skew: keyed.then_some(self.skew),
+            network: self.network.name,
+            seed: self.seed,
+            checked: if measured.holds() { "holds" } else { "violation" },
+            measured,
+            wall_s: begin.elapsed().as_secs_f64(),
+            replay,
+        }
+    }
+}
+
+impl RdtResult {
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+
+    /// What people read.
+    pub fn to_text(&self) -> String {
+        let measured = &self.measured;
+        let mut table = Table::new([
+            Column::words("operations"),
+            Column::numbers("count", ""),
+            Column::numbers("mean", "ns"),
+            Column::numbers("p50", "ns"),
+            Column::numbers("p99", "ns"),
+            Column::numbers("longest", "ns"),
+        ]);
+        let mut row = |name: String, summary: &crate::histogram::Summary| {
+            table.row([
+                name,
+                grouped(summary.operations),
+                three_digits(summary.mean_ns),
+                grouped(summary.p50_ns),
+                grouped(summary.p99_ns),
+                grouped(summary.max_ns),
+            ]);
+        };
+        row("all".into(), &measured.response);
+        row("queries".into(), &measured.queries);
+        row("updates".into(), &measured.updates);
+        for method in &measured.methods {
+            row(format!("  {} ({})", method.method, method.category.name()), &method.response);
+        }
+        if let (Some(leaders), Some(followers)) = (&measured.leaders, &measured.followers) {
+            row("at leaders".into(), leaders);
+            row("at followers".into(), followers);
+        }
+        let mut text = format!(
+            "{table}\n  type        {} ({}), {} nodes, {} % updates, of which {} % refused\n  \
+             system      {}, configuration {}, commit {}, {} open per client, network {}\n  \
+             throughput  {} operations/µs by the replica that takes longest, {} by the sum of all\n  \
+             checked     {}: {} calls, {} queries, {} steps of replicas\n  took        {} virtual, {} s\n  card        {}\n  log hash    {}\n  repeat      {}\n",
+            self.name,
+            self.class,
+            self.nodes,
+            self.updates_percent,
+            three_digits(measured.refused_percent),
+            self.system,
+            self.configuration,
+            self.commit,
+            self.outstanding,
+            self.network,
+            three_digits(measured.operations_per_us),
+            three_digits(measured.operations_per_us_sum),
+            self.checked,
+            grouped(measured.check.calls),
+            grouped(measured.check.queries),
+            grouped(measured.check.steps),
+            time_with_unit(measured.virtual_ns),
+            three_digits(self.wall_s),
+            self.basis,
+            measured.log_hash,
+            self.replay
+        );
+        for wrong in measured.check.violations.iter().map(ToString::to_string).chain(measured.wrong.clone()) {
+            text += &format!("\n  wrong: {wrong}");
+        }
+        text
+    }
+}
