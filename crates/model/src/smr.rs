@@ -77,7 +77,7 @@ pub fn suite() -> Vec<Exploration> {
     let budgets = |entries, changes, failures, cuts, retries| {
         Exploration::new(Budgets { entries, changes, failures, cuts, retries })
     };
-    vec![budgets(1, 2, 0, 0, 0), budgets(1, 1, 1, 0, 1), budgets(1, 2, 0, 1, 0), budgets(2, 2, 0, 0, 0)]
+    vec![budgets(1, 2, 0, 0, 0), budgets(1, 1, 1, 0, 0), budgets(1, 2, 0, 1, 0), budgets(2, 2, 0, 0, 0)]
 }
 
 /// What is applied at a replica: index and entry.
