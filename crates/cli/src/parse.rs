@@ -107,6 +107,17 @@ pub(crate) fn network(name: &str) -> Result<String, String> {
     })
 }
 
+/// Replicas of a cluster of which some may fail.
+pub(crate) fn replicas(text: &str) -> Result<usize, String> {
+    members(text).ok().filter(|nodes| *nodes >= 3).ok_or_else(|| format!("choose 3 to {MEMBERS_MAX} nodes"))
+}
+
+/// Skew of Zipf's law.
+pub(crate) fn skew(text: &str) -> Result<f64, String> {
+    let skew = text.parse().ok().filter(|skew| (0.0..=2.0).contains(skew));
+    skew.ok_or_else(|| "choose a skew from 0 to 2".into())
+}
+
 /// Nanoseconds that are whole clock cycles.
 pub(crate) fn cycles(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
@@ -167,6 +178,16 @@ pub(crate) fn reads_name(reads: ReadPolicy) -> &'static str {
         ReadPolicy::Leader => "leader",
         ReadPolicy::AnyReplica | ReadPolicy::Prefer(_) => "any",
     }
+}
+
+/// A known bug of replicated data types, by its name.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn planted_rdt_bug(name: &str) -> Result<weft_rdt::replica::PlantedBug, String> {
+    use weft_rdt::replica::PlantedBug;
+    PlantedBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
+        let names = PlantedBug::ALL.map(PlantedBug::name).join(", ");
+        format!("there is no planted bug `{name}`; choose one of {names}")
+    })
 }
 
 /// A known bug of the rounds, by its name.

@@ -1,5 +1,6 @@
 //! `weft sim`: fault campaigns.
 
+mod rdt;
 mod rounds;
 mod smr;
 
@@ -22,6 +23,8 @@ use crate::{faults, parse};
 pub(crate) enum Sim {
     /// The replicated key-value store
     Kv(KvCampaignArguments),
+    /// Replicated data types
+    Rdt(rdt::RdtCampaignArguments),
     /// The consensus in synchronous rounds
     Rounds(rounds::RoundsCampaignArguments),
     /// The replicated log of one-sided writes (Mu)
@@ -33,6 +36,7 @@ impl Sim {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
             Self::Kv(arguments) => arguments.run(),
+            Self::Rdt(arguments) => arguments.run(),
             Self::Rounds(arguments) => arguments.run(),
             Self::Smr(arguments) => arguments.run(),
         }

@@ -19,6 +19,9 @@ const FAULTS_UNTIL_US: u64 = 3_000;
 pub const SERVES_WITHIN: Duration = Duration::from_ms(3);
 /// So long after the last operation was asked all are answered, and every replica has all calls.
 pub const DELIVERED_WITHIN: Duration = Duration::from_ms(2);
+/// From one heartbeat to the next where every access to the object reads all summaries from memory, which with five nodes takes
+/// longer than the engine's default.
+const SLOW_HEARTBEAT: Duration = Duration::from_us(5);
 /// A run is watched in slices of so long.
 const SLICE: Duration = Duration::from_us(20);
 /// Clocks gain or lose up to this, in millionths.
@@ -178,7 +181,7 @@ impl Run {
             drift_ppm: Some(DRIFT_PPM),
             workload: Workload::new(name, nodes, UPDATES, Sizes::SMALL, 0.5, seed),
             pace,
-            heartbeat: None,
+            heartbeat: (configuration == Configuration::Write).then_some(SLOW_HEARTBEAT),
             quota: vec![u64::MAX; nodes],
             redistribute: false,
             seed,

@@ -4,6 +4,7 @@ pub(crate) mod kv;
 mod nic_kv;
 pub(crate) mod node_nic;
 mod rdma;
+mod rdt;
 mod rounds;
 mod smr;
 
@@ -20,6 +21,8 @@ pub(crate) enum Bench {
     NicKv(nic_kv::NicKvArguments),
     /// One verb of RDMA between a client and a server, beside what the link or the machine allows
     Rdma(rdma::RdmaArguments),
+    /// Replicated data types under their workloads, with every step checked
+    Rdt(rdt::RdtArguments),
     /// Synchronous rounds and their consensus: the lowest stable period, and what is decided
     Rounds(rounds::RoundsArguments),
     /// Appends to the replicated log of one-sided writes (Mu), and how soon another node leads
@@ -33,6 +36,7 @@ impl Bench {
             Self::Kv(arguments) => arguments.run(),
             Self::NicKv(arguments) => arguments.run(),
             Self::Rdma(arguments) => arguments.run(),
+            Self::Rdt(arguments) => arguments.run(),
             Self::Rounds(arguments) => arguments.run(),
             Self::Smr(arguments) => arguments.run(),
         }

@@ -1,0 +1,148 @@
+//! `weft sim rdt`: fault campaigns of replicated data types.
+
+use clap::Args;
+use weft_bench::progress::Progress;
+use weft_bench::rdt::{Campaign, CampaignResult, Configuration, DELIVERED_WITHIN, SERVES_WITHIN, TypeName};
+use weft_bench::table::{Column, Table, grouped, time_with_unit};
+use weft_sim::FaultKinds;
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Json};
+use crate::parse::{self, Seeds};
+use crate::replay::CommandLine;
+
+const NODES: usize = 5;
+
+/// What is asked of a run.
+const DEFINITIONS: &str = "\
+In each run every node's client calls the methods of one data type, and nodes crash and come back with nothing, stand still, lose, \
+delay and double messages, and are parted. A crash is skipped if it would leave no majority that has forgotten nothing. All calls \
+are made again on a reference per replica: answered calls take effect exactly once everywhere, refused ones nowhere, conflicting \
+ones in one order that respects real time; the invariant holds at every step; all replicas end in the state that their calls give. \
+After the last fault every node must serve again. Without --type and --configuration each seed has the next ones.";
+
+/// Which runs to make.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct RdtCampaignArguments {
+    #[command(flatten)]
+    options: RdtCampaignOptions,
+    /// Write the result as one JSON object (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Json>,
+}
+
+/// What decides a campaign.
+#[derive(Clone, Debug, PartialEq, Args)]
+struct RdtCampaignOptions {
+    /// Replicas of each cluster, 3 to 8
+    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::replicas)]
+    nodes: usize,
+    /// One run for each seed: a range, both ends included, or one number
+    #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
+    seeds: Seeds,
+    /// all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link
+    #[arg(long, value_name = "KINDS", default_value = "all")]
+    faults: FaultKinds,
+    /// Which data type
+    #[arg(long = "type", value_name = "TYPE")]
+    name: Option<TypeName>,
+    /// How calls reach the objects: write, buffered or rpc
+    #[arg(long, value_name = "NAME")]
+    configuration: Option<Configuration>,
+    /// A known bug to run with, to see it caught
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_rdt_bug)]
+    planted_bug: Option<weft_rdt::replica::PlantedBug>,
+}
+
+impl RdtCampaignArguments {
+    pub(super) fn run(self) -> Result<Verdict, Failure> {
+        let Self { options, json } = self;
+        output::check_json(json.as_ref())?;
+        let mut progress = Progress::new("seeds", options.seeds.count());
+        let result = options
+            .campaign()
+            .run(|seed| options.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done));
+        drop(progress);
+        output::deliver(json.as_ref(), || result.to_json(), &options.to_text(&result))?;
+        Ok(if result.violations_found == 0 { Verdict::Good } else { Verdict::Violated })
+    }
+}
+
+impl RdtCampaignOptions {
+    fn campaign(&self) -> Campaign {
+        Campaign {
+            name: self.name,
+            configuration: self.configuration,
+            nodes: self.nodes,
+            seeds: self.seeds.0.clone(),
+            kinds: self.faults,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: self.planted_bug,
+        }
+    }
+
+    /// The command that repeats some of the runs.
+    fn command(&self, seeds: &Seeds) -> CommandLine {
+        let Self { nodes, seeds: _, faults, name, configuration, .. } = self;
+        let line = CommandLine::new("weft sim rdt")
+            .option("--nodes", nodes)
+            .option("--seeds", seeds)
+            .option("--faults", faults)
+            .given("--type", *name)
+            .given("--configuration", *configuration);
+        #[cfg(feature = "planted-bugs")]
+        let line = line.given("--planted-bug", self.planted_bug.map(weft_rdt::replica::PlantedBug::name));
+        line
+    }
+
+    /// What a campaign says to people.
+    fn to_text(&self, result: &CampaignResult) -> String {
+        let faults = result.faults.iter().filter(|(_, count)| **count > 0);
+        let faults: Vec<_> = faults.map(|(kind, count)| format!("{kind} {}", grouped(*count))).collect();
+        let faults = if faults.is_empty() { "none".to_owned() } else { faults.join(", ") };
+        let live = match result.live_within_ns {
+            u64::MAX => format!("NOT within {SERVES_WITHIN} of the last fault"),
+            ns => format!("within {} of the last fault (bound {SERVES_WITHIN})", time_with_unit(ns)),
+        };
+        let mut table = Table::new([
+            Column::numbers("runs", ""),
+            Column::numbers("calls", ""),
+            Column::numbers("refused", ""),
+            Column::numbers("unanswered", ""),
+            Column::numbers("queries", ""),
+            Column::numbers("steps", ""),
+            Column::numbers("restarts", ""),
+            Column::numbers("leaderships", ""),
+            Column::numbers("violations", ""),
+            Column::words("checked"),
+        ]);
+        table.row([
+            grouped(result.seeds_run),
+            grouped(result.calls),
+            grouped(result.refused),
+            grouped(result.unanswered),
+            grouped(result.queries),
+            grouped(result.steps),
+            grouped(result.restarts),
+            grouped(result.terms),
+            grouped(result.violations_found),
+            result.checked.to_owned(),
+        ]);
+        let mut text = format!(
+            "{table}\n  nodes       {}\n  faults      {faults}\n  every node  serves again {live}; all is delivered within {DELIVERED_WITHIN}\n  \
+             log hash    {}\n  repeat      {}\n",
+            result.nodes,
+            result.log_hash,
+            self.command(&self.seeds)
+        );
+        for violation in &result.violations {
+            text += &format!(
+                "\nseed {} ({}, {}): {}\n  repeat  {}\n",
+                violation.seed, violation.name, violation.configuration, violation.what, violation.replay
+            );
+        }
+        text
+    }
+}
