@@ -106,7 +106,7 @@ const fn wants_example(answer: &Answer) -> bool {
 /// Derives everything about several types, on `threads` threads.
 ///
 /// # Errors
-/// As [`derive`].
+/// As [`derive()`].
 pub fn derive_all(
     solver: &Solver,
     definitions: Vec<Definition>,
