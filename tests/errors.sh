@@ -63,6 +63,19 @@ expect 'the types are g-counter' "$weft" rdt explain bank
 expect 'the following required arguments' "$weft" rdt explain
 expect 'cannot be used with' "$weft" rdt explain account --all
 expect 'there is no folder' "$weft" rdt explain account --smt no/such/file.smt2
+expect 'there is no data type `bank`' "$weft" bench rdt --type bank
+expect 'the following required arguments' "$weft" bench rdt
+expect '2 to 8 nodes' "$weft" bench rdt --type account --nodes 9
+expect 'is not in 0..=100' "$weft" bench rdt --type account --updates 101
+expect 'calls no engine' "$weft" bench rdt --type account --system hamband --configuration rpc
+expect 'there is no data type `bank`' "$weft" sim rdt --type bank
+expect '3 to 8 nodes' "$weft" sim rdt --nodes 1
+expect 'the range is empty' "$weft" sim rdt --seeds 9..1
+expect '2 to 8 nodes' "$weft" sim smr --nodes 9
+expect 'is not a seed' "$weft" sim smr --seeds x
+expect 'unknown kind of fault' "$weft" sim smr --faults omission
+expect '2 to 8 nodes' "$weft" bench smr --nodes 9
+expect 'unexpected argument' "$weft" check smr --nodes 3
 expect 'records' "$weft" bench kv --records 0
 expect '2 to 8 nodes' "$weft" bench rounds --nodes 9
 expect 'a multiple of 4' "$weft" bench rounds --period-ns 2001

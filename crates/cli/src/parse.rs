@@ -69,11 +69,11 @@ pub(crate) fn nodes(text: &str) -> Result<usize, String> {
     }
 }
 
-/// How many members the rounds have.
+/// How many nodes run rounds, a replicated log or a data type.
 pub(crate) fn members(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(nodes) if (2..=MEMBERS_MAX).contains(&nodes) => Ok(nodes),
-        _ => Err(format!("rounds have 2 to {MEMBERS_MAX} nodes")),
+        _ => Err(format!("choose 2 to {MEMBERS_MAX} nodes")),
     }
 }
 
