@@ -25,8 +25,16 @@ impl<W: Witness> Replica<W> {
             return;
         };
         let place = usize::from(summary.origin) * self.layout.slots + place;
-        if summary.count > self.state.absorbed[place].count {
+        let here = &self.state.absorbed[place];
+        if summary.count <= here.count {
+            return;
+        }
+        // What shrinks or leaves its range is no later summary of that slot, whoever wrote it.
+        let (method, slot) = (usize::from(summary.method), summary.slot as usize);
+        if self.state.kind.extends(method, slot, &here.words, &summary.words) {
             self.state.absorb(summary, place);
+        } else {
+            self.state.counters.malformed += 1;
         }
     }
 
@@ -103,5 +111,38 @@ impl<W: Witness> Replica<W> {
         let delivered = self.state.deliver(&entry);
         self.state.counters.blocked += u64::from(!delivered);
         delivered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replica::ReplicaParameters;
+    use crate::{Bounds, Type};
+
+    /// A peer that writes nonsense is counted, changes nothing and stops nobody.
+    #[test]
+    fn a_summary_that_cannot_follow_is_refused() {
+        let kind = Type::shipped("g-counter", &Bounds::uniform(4)).unwrap();
+        let mut replica: Replica = Replica::new(ReplicaParameters::new(kind, 3));
+        let summary =
+            Summary { count: 1, complete: 1, origin: 1, method: 0, slot: 0, words: [5, 0], incarnation: 1 };
+        replica.summary_came(&summary.encode());
+        assert_eq!(replica.state.object.query(0, &Default::default()), 5);
+        let wrong = [
+            Summary { count: 2, words: [4, 0], ..summary },
+            Summary { count: 2, words: [i64::MAX, 0], ..summary },
+            Summary { count: 2, words: [-1, 0], ..summary },
+            Summary { count: 2, method: 1, ..summary },
+            Summary { count: 2, slot: 1, ..summary },
+            Summary { count: 2, origin: 3, ..summary },
+        ];
+        for (refused, summary) in (1..).zip(wrong) {
+            replica.summary_came(&summary.encode());
+            assert_eq!(replica.state.counters.malformed, refused, "{summary:?}");
+            assert_eq!(replica.state.object.query(0, &Default::default()), 5, "{summary:?}");
+        }
+        replica.summary_came(&Summary { count: 2, words: [7, 0], ..summary }.encode());
+        assert_eq!(replica.state.object.query(0, &Default::default()), 7);
     }
 }
