@@ -1,14 +1,12 @@
 //! What the check of a run must know of a data type, from its definition.
 //!
-//! A step changes a few fields at a few elements, so its invariant is looked at there only: in each part of the invariant, the
-//! variables at which it reads what the method writes are replaced by the method's own parameters. That leaves
-//! a formula over the parameters, which is compiled with the type as one more query for each method. Where a part has another form
-//! than "for every …" over reads at its variables, the whole part is kept.
+//! A step changes a few fields at a few elements, so the invariant is looked at there only ([`Object::invariant_after`]), and large states are
+//! compared there only.
 
 use std::sync::Arc;
 
 use weft_check::replicated::{Call, Contained, METHODS_MAX, Specification};
-use weft_rdt::definition::{Definition, Method, ParameterKind, Query, Update};
+use weft_rdt::definition::{Method, ParameterKind, Update};
 use weft_rdt::expression::Expression;
 use weft_rdt::{Bounds, Category, MethodSet, Object, Type, VerdictError, types, verdict};
 
@@ -22,8 +20,6 @@ type Places = Vec<(usize, Vec<usize>)>;
 #[derive(Clone, Debug)]
 pub struct Subject {
     kind: Arc<Type>,
-    /// The first of the queries for the invariant; that of method *m* is *m* further.
-    invariants: usize,
     /// Of each method: what it writes. None: anything.
     written: Vec<Option<Places>>,
     /// Methods whose calls travel as summaries.
@@ -45,18 +41,14 @@ impl Subject {
     /// There is no such type.
     pub fn shipped(name: &str, bounds: &Bounds) -> Result<Self, VerdictError> {
         let unknown = || VerdictError::NoType(name.into());
-        let mut definition = types::by_name(name).ok_or_else(unknown)?;
+        let definition = types::by_name(name).ok_or_else(unknown)?;
         let verdicts = verdict::shipped()?;
         let verdict = verdicts.get(name).ok_or_else(unknown)?;
-        let invariants = definition.queries.len();
-        let touched: Vec<Query> =
-            definition.methods.iter().map(|method| touched_invariant(&definition, method)).collect();
-        definition.queries.extend(touched);
         let kind = Type::new(definition, verdict, bounds)?;
         let reducible = |method: &usize| kind.coordination(*method).category == Category::Reducible;
         let summaries = (0..kind.method_count()).filter(reducible).collect();
         let written = kind.definition().methods.iter().map(written).collect();
-        Ok(Self { kind, invariants, written, summaries, is_faultless: true })
+        Ok(Self { kind, written, summaries, is_faultless: true })
     }
 
     /// The same with only these methods' calls summarized, in a run in which something may be sent twice unless it is faultless.
@@ -71,9 +63,9 @@ impl Subject {
         &self.kind
     }
 
-    /// How many queries the type has of its own.
-    pub const fn queries(&self) -> usize {
-        self.invariants
+    /// How many queries the type has.
+    pub fn queries(&self) -> usize {
+        self.kind.definition().queries.len()
     }
 
     /// What a restored replica has, from the counts of its engine: summarized calls and others by origin, and calls of each group.
@@ -100,123 +92,6 @@ fn written(method: &Method) -> Option<Places> {
         Update::Union { .. } => None,
     };
     method.updates.iter().map(place).collect()
-}
-
-/// The invariant where a call of the method has touched it.
-fn touched_invariant(definition: &Definition, method: &Method) -> Query {
-    let mut parts = Vec::new();
-    for named in &definition.invariant {
-        let mut variables = Vec::new();
-        let mut body = &named.formula;
-        while let Expression::Every { variable, body: inner, sort } = body {
-            variables.push((*variable, *sort));
-            body = inner;
-        }
-        match written(method).and_then(|places| instances(&variables, body, &places)) {
-            Some(instances) => parts.extend(instances),
-            None => parts.push(named.formula.clone()),
-        }
-    }
-    Query {
-        name: method.name,
-        parameters: method.parameters.clone(),
-        answer: Expression::All(parts),
-        numeric: false,
-    }
-}
-
-/// The instances of "for every `variables`: `body`" that writing these places may make false; none if that cannot be told.
-fn instances(
-    variables: &[(&'static str, &'static str)],
-    body: &Expression,
-    places: &[(usize, Vec<usize>)],
-) -> Option<Vec<Expression>> {
-    let mut reads = Vec::new();
-    collect_reads(body, &mut reads)?;
-    let mut instances = Vec::new();
-    for (field, parameters) in places {
-        for (_, indices) in reads.iter().filter(|(read, _)| read == field) {
-            let mut instance = body.clone();
-            for (variable, parameter) in indices.iter().zip(parameters) {
-                replace(&mut instance, variable, *parameter);
-            }
-            for (variable, sort) in variables.iter().rev().filter(|(variable, _)| !indices.contains(variable))
-            {
-                instance = Expression::Every { variable, sort, body: Box::new(instance) };
-            }
-            if !instances.contains(&instance) {
-                instances.push(instance);
-            }
-        }
-    }
-    Some(instances)
-}
-
-/// All fields that an expression reads, each at variables; none if it reads elsewhere, or quantifies.
-fn collect_reads(expression: &Expression, reads: &mut Vec<(usize, Vec<&'static str>)>) -> Option<()> {
-    match expression {
-        Expression::Read { field, indices } => {
-            let variable = |index: &Expression| match index {
-                Expression::Variable(name) => Some(*name),
-                _ => None,
-            };
-            reads.push((*field, indices.iter().map(variable).collect::<Option<Vec<_>>>()?));
-            Some(())
-        }
-        Expression::Every { .. } | Expression::Some { .. } => None,
-        other => parts(other).into_iter().try_for_each(|part| collect_reads(part, reads)),
-    }
-}
-
-fn parts(expression: &Expression) -> Vec<&Expression> {
-    match expression {
-        Expression::Not(one) => vec![one],
-        Expression::All(all) | Expression::Any(all) => all.iter().collect(),
-        Expression::Same(first, second)
-        | Expression::Less(first, second)
-        | Expression::AtMost(first, second)
-        | Expression::Add(first, second)
-        | Expression::Subtract(first, second) => vec![first, second],
-        Expression::If(condition, then, otherwise) => vec![condition, then, otherwise],
-        Expression::Every { body, .. } | Expression::Some { body, .. } => vec![body],
-        Expression::Read { indices, .. } => indices.iter().collect(),
-        Expression::Boolean(_)
-        | Expression::Number(_)
-        | Expression::Parameter(_)
-        | Expression::Variable(_) => Vec::new(),
-    }
-}
-
-/// Puts a parameter in the place of a variable.
-fn replace(expression: &mut Expression, name: &str, parameter: usize) {
-    let both = |first: &mut Expression, second: &mut Expression| {
-        replace(first, name, parameter);
-        replace(second, name, parameter);
-    };
-    match expression {
-        Expression::Variable(variable) if *variable == name => *expression = Expression::Parameter(parameter),
-        Expression::Not(one) => replace(one, name, parameter),
-        Expression::All(all) | Expression::Any(all) => {
-            all.iter_mut().for_each(|part| replace(part, name, parameter));
-        }
-        Expression::Same(first, second)
-        | Expression::Less(first, second)
-        | Expression::AtMost(first, second)
-        | Expression::Add(first, second)
-        | Expression::Subtract(first, second) => both(first, second),
-        Expression::If(condition, then, otherwise) => {
-            both(condition, then);
-            replace(otherwise, name, parameter);
-        }
-        Expression::Every { body, .. } | Expression::Some { body, .. } => replace(body, name, parameter),
-        Expression::Read { indices, .. } => {
-            indices.iter_mut().for_each(|index| replace(index, name, parameter));
-        }
-        Expression::Boolean(_)
-        | Expression::Number(_)
-        | Expression::Parameter(_)
-        | Expression::Variable(_) => {}
-    }
 }
 
 impl Specification for Subject {
@@ -267,7 +142,7 @@ impl Specification for Subject {
 
     fn broken(&self, state: &Object, touched: Option<&Call>) -> Option<String> {
         let holds = match touched {
-            Some(call) => state.query(self.invariants + call.method as usize, &call.arguments) != 0,
+            Some(call) => state.invariant_after(call.method as usize, &call.arguments),
             None => state.invariant(),
         };
         (!holds).then(|| state.broken().collect::<Vec<_>>().join(", and that "))
