@@ -1,0 +1,111 @@
+//! Keys and versions.
+
+use std::fmt;
+
+use weft_waist::Epoch;
+
+/// The most shards: one for each node of the largest cluster.
+pub const SHARDS_MAX: usize = weft_waist::NODES_MAX;
+
+/// Bits of a key below its shard.
+const LOCAL_BITS: u32 = 56;
+
+/// Bits of a version below its epoch.
+const NUMBER_BITS: u32 = 40;
+
+/// The name of an object: the shard that holds it in the top byte, and 56 bits that the application chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(u64);
+
+impl Key {
+    /// Object `local` of `shard`.
+    ///
+    /// # Panics
+    /// If `shard` is not below [`SHARDS_MAX`] or `local` needs more than 56 bits.
+    pub const fn new(shard: usize, local: u64) -> Self {
+        assert!(shard < SHARDS_MAX, "a cluster has at most 16 shards");
+        assert!(local >> LOCAL_BITS == 0, "a key has 56 bits below its shard");
+        Self((shard as u64) << LOCAL_BITS | local)
+    }
+
+    /// The key of these 64 bits, or `None` if they name no shard.
+    pub const fn from_bits(bits: u64) -> Option<Self> {
+        if (bits >> LOCAL_BITS) < SHARDS_MAX as u64 { Some(Self(bits)) } else { None }
+    }
+
+    /// Its 64 bits.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The shard that holds it.
+    pub const fn shard(self) -> usize {
+        (self.0 >> LOCAL_BITS) as usize
+    }
+
+    /// The application's 56 bits.
+    pub const fn local(self) -> u64 {
+        self.0 & ((1 << LOCAL_BITS) - 1)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{:x}", self.shard(), self.local())
+    }
+}
+
+/// Which write of a key a value is from: the epoch above a number that the shard's primary counts. The versions of a key
+/// grow in the order of its writes and none is used twice, not even after a deletion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(u64);
+
+impl Version {
+    /// Of what was never written.
+    pub const ZERO: Self = Self(0);
+
+    /// Number `number` of `epoch`.
+    ///
+    /// # Panics
+    /// If either does not fit: 24 bits of epochs, 40 bits of numbers.
+    pub const fn new(epoch: Epoch, number: u64) -> Self {
+        assert!(epoch.0 >> (64 - NUMBER_BITS) == 0, "a version has 24 bits of epochs");
+        assert!(number >> NUMBER_BITS == 0, "a version has 40 bits below its epoch");
+        Self((epoch.0 as u64) << NUMBER_BITS | number)
+    }
+
+    /// The version of these 64 bits.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// Its 64 bits.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The epoch in which it was drawn.
+    pub const fn epoch(self) -> Epoch {
+        Epoch((self.0 >> NUMBER_BITS) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_names_its_shard() {
+        let key = Key::new(15, 7);
+        assert_eq!((key.shard(), key.local()), (15, 7));
+        assert_eq!(Key::from_bits(key.bits()), Some(key));
+        assert_eq!(Key::from_bits(16 << LOCAL_BITS), None);
+    }
+
+    #[test]
+    fn versions_grow_with_the_epoch_first() {
+        assert!(Version::new(Epoch(2), 0) > Version::new(Epoch(1), 9));
+        assert_eq!(Version::new(Epoch(2), 5).epoch(), Epoch(2));
+        assert!(Version::ZERO < Version::new(Epoch(0), 1));
+    }
+}
