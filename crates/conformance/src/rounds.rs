@@ -198,8 +198,12 @@ impl<A: Algorithm, G: Engine> Engine for Pair<A, G> {
                     io.effects.reply(*to, *kind, &[self.effects[0].message(*kind, payload).payload]);
                 }
                 Effect::SetTimer { tag, at } => io.effects.set_timer(*tag, *at),
-                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
-                    panic!("this engine has no queue pairs")
+                Effect::Post { .. }
+                | Effect::Access { .. }
+                | Effect::Connect { .. }
+                | Effect::HostRead { .. }
+                | Effect::HostWrite { .. } => {
+                    panic!("this engine has no queue pairs and leaves the host's memory alone")
                 }
             }
         }

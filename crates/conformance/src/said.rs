@@ -38,8 +38,12 @@ impl Said {
                 Effect::SetTimer { tag, at } => {
                     said.timers.insert(*tag, *at);
                 }
-                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
-                    panic!("this engine has no queue pairs")
+                Effect::Post { .. }
+                | Effect::Access { .. }
+                | Effect::Connect { .. }
+                | Effect::HostRead { .. }
+                | Effect::HostWrite { .. } => {
+                    panic!("this engine has no queue pairs and leaves the host's memory alone")
                 }
             }
         }

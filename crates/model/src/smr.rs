@@ -388,6 +388,9 @@ impl World {
                 Effect::Reply { .. } | Effect::SetTimer { .. } => {
                     unreachable!("a group answers nobody and sets no timer")
                 }
+                Effect::HostRead { .. } | Effect::HostWrite { .. } => {
+                    unreachable!("a group leaves the host's memory alone")
+                }
             }
         }
         result

@@ -158,6 +158,7 @@ impl<'a> Node<'a> {
     /// Carries news between engine and agent until there are none.
     fn settle(&mut self, now: Instant) {
         loop {
+            self.card.card_mut().complete_all_dma(now);
             while let Some(event) = self.card.card_mut().poll_host() {
                 if let HostEvent::Status { status, .. } = event {
                     self.agent.engine_status(now, status);

@@ -16,6 +16,7 @@ use weft_wire::datagram::Datagram;
 use weft_wire::roce::{Opcode, Packet};
 
 use crate::counters::CardCounters;
+use crate::dma::{self, DmaDirection, DmaQueue, DmaRequest};
 use crate::egress::Egress;
 use crate::memory::CardMemory;
 use crate::ownership::Ownership;
@@ -56,6 +57,7 @@ pub struct Card<E> {
     ownership: Ownership,
     /// Posts of engines that were refused: by which slot, with which tag, and why. Each is an event of its own.
     refused: VecDeque<(u8, u64, CompletionStatus)>,
+    dma: DmaQueue,
     host_events: VecDeque<HostEvent>,
     replies: Replies,
     rpc_bytes: Vec<u8>,
@@ -78,6 +80,7 @@ impl<E: Engine> Card<E> {
         let (engines, memories): (Vec<E>, Vec<Memory>) = engines.into_iter().unzip();
         Self {
             peers: config.peers,
+            dma: DmaQueue::new(engines.len()),
             slots: engines.into_iter().map(Slot::new).collect(),
             effects: Effects::default(),
             egress: Egress::new(config.datagram_bytes),
@@ -191,6 +194,7 @@ impl<E: Engine> Card<E> {
                 for slot in 0..self.slots.len() {
                     self.slots[slot].clear();
                     self.memory.engines[slot].clear();
+                    self.dma.forget(slot as u8);
                     self.dispatch(now, slot as u8, Event::Reset);
                 }
             }
@@ -289,6 +293,28 @@ impl<E: Engine> Card<E> {
         self.host_events.pop_front()
     }
 
+    /// The next copy between the host's memory and an engine's that is to be carried out.
+    pub fn poll_dma(&mut self) -> Option<DmaRequest> {
+        self.dma.pop()
+    }
+
+    /// Carries out a copy that [`Card::poll_dma`] has given, and tells the engine.
+    pub fn complete_dma(&mut self, now: Instant, request: &DmaRequest) {
+        if self.dma.is_wanted(request) {
+            let host = self.memory.regions.image_mut(Target::Host);
+            let status = dma::copy(request, host, &mut self.memory.engines[usize::from(request.slot)]);
+            self.dispatch(now, request.slot, Event::Done { tag: request.tag, status });
+            self.serve_transport(now);
+        }
+    }
+
+    /// Carries out all copies, and what engines ask for meanwhile: for a world in which the host's memory is the card's.
+    pub fn complete_all_dma(&mut self, now: Instant) {
+        while let Some(request) = self.poll_dma() {
+            self.complete_dma(now, &request);
+        }
+    }
+
     /// What was done since the last call. Frames received are the frame port's to count.
     pub fn take_work(&mut self) -> Work {
         for memory in &mut self.memory.engines {
@@ -333,6 +359,9 @@ impl<E: Engine> Card<E> {
             self.host_events.push_back(HostEvent::Status { engine: slot, status });
         }
         let mut effects = std::mem::take(&mut self.effects);
+        let labour = effects.total_labour();
+        self.work.labour += labour;
+        self.work.labour_longest = self.work.labour_longest.max(labour);
         for effect in effects.iter() {
             self.carry_out(now, slot, effect, &effects);
         }
@@ -389,6 +418,12 @@ impl<E: Engine> Card<E> {
                     self.connect(*queue_pair, &peering, *send_psn, *receive_psn).is_ok()
                 });
                 self.counters.queue_pair_effects_refused += u64::from(!connected);
+            }
+            Effect::HostRead { tag, host, memory, length } => {
+                self.dma.push(slot, *tag, DmaDirection::Read, *host, *memory, *length);
+            }
+            Effect::HostWrite { tag, memory, host, length } => {
+                self.dma.push(slot, *tag, DmaDirection::Write, *host, *memory, *length);
             }
         }
     }

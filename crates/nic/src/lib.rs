@@ -6,12 +6,13 @@
 //! # Contract
 //!
 //! Put something in ([`Nic::receive_frame`], [`Nic::submit`], [`Nic::handle_deadline`]), then drain what comes out
-//! ([`Nic::poll_frame`] and [`Nic::poll_host`] until `None`), then ask [`Nic::next_deadline`] when to come back
+//! ([`Nic::poll_frame`], [`Nic::poll_host`] and [`Nic::poll_dma`] until `None`), then ask [`Nic::next_deadline`] when to come back
 //! with nothing new. `now` never runs backwards. What is not drained waits; nothing is lost inside.
 //! Inputs may be batched before draining: messages to one destination then share datagrams.
 
 mod card;
 mod counters;
+mod dma;
 mod driver;
 mod egress;
 mod memory;
@@ -23,6 +24,7 @@ mod slot;
 mod soft;
 
 pub use card::{Card, CardConfig};
+pub use dma::{DmaDirection, DmaRequest};
 pub use driver::RdmaDriver;
 pub use egress::Egress;
 pub use no_engine::NoEngine;
@@ -31,7 +33,7 @@ pub use slot::Slot;
 pub use soft::{SoftNic, SoftNicConfig};
 
 use weft_rdma::{Completion, Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
-use weft_time::Instant;
+use weft_time::{Duration, Instant};
 use weft_waist::{Accesses, Configuration, EngineStatus};
 
 /// A network card. See the crate's documentation for the contract.
@@ -54,6 +56,17 @@ pub trait Nic {
 
     /// The next thing for the host.
     fn poll_host(&mut self) -> Option<HostEvent>;
+
+    /// The next copy between the host's memory and an engine's that the world is to carry out. A NIC whose engines cannot ask for
+    /// any has none.
+    fn poll_dma(&mut self) -> Option<DmaRequest> {
+        None
+    }
+
+    /// Carries out a copy that [`Nic::poll_dma`] has given: an input, after which the NIC is drained. The bytes are taken now.
+    fn complete_dma(&mut self, now: Instant, request: &DmaRequest) {
+        unreachable!("nobody has asked for {request:?} at {now}")
+    }
 
     /// What was done since the last call, for worlds that charge time for it. A NIC that takes its own time,
     /// as a clocked one does, reports none.
@@ -133,6 +146,10 @@ pub struct Work {
     pub messages: u32,
     /// Accesses of engines to card memory.
     pub memory: Accesses,
+    /// What engines say that their events have cost beyond that, as time of a host's core.
+    pub labour: Duration,
+    /// The most of it that one event has cost.
+    pub labour_longest: Duration,
     /// Accesses of verbs to HBM: responses wait for them, and nothing else does.
     pub verbs: Accesses,
     /// What verbs have read from the host's memory.

@@ -13,7 +13,7 @@ use weft_wire::{datagram, icrc, roce};
 
 use crate::counters::PortCounters;
 use crate::neighbours::{Lookup, Neighbours};
-use crate::{Card, CardConfig, HostCommand, HostEvent, Nic, Work};
+use crate::{Card, CardConfig, DmaRequest, HostCommand, HostEvent, Nic, Work};
 
 /// Neighbours whose hardware addresses are kept.
 const NEIGHBOURS_MAX: usize = 256;
@@ -205,6 +205,14 @@ impl<E: Engine> Nic for SoftNic<E> {
 
     fn poll_host(&mut self) -> Option<HostEvent> {
         self.to_host.pop_front().map(HostEvent::Frame).or_else(|| self.card.poll_host())
+    }
+
+    fn poll_dma(&mut self) -> Option<DmaRequest> {
+        self.card.poll_dma()
+    }
+
+    fn complete_dma(&mut self, now: Instant, request: &DmaRequest) {
+        self.card.complete_dma(now, request);
     }
 
     fn host_memory(&mut self) -> Option<&mut Vec<u8>> {

@@ -25,6 +25,10 @@ const XENIC_NIC: &str =
 const XENIC_HOST: &str =
     "Xenic section 3.3: 23.0 Mops/s on 16 threads; how an operation divides is an estimate";
 const XENIC_THREADS: &str = "Xenic section 3.3";
+const XENIC_LABOUR: &str = "Xenic table 1: Coremark on all threads, host to NIC";
+const XENIC_DMA: &str = "Xenic section 3.5";
+const XENIC_DMA_RATE: &str = "Xenic section 3.5: 8.7 Mops/s; of one queue, since figure 3 has seven times 9.0 to 10.4 Mops/s of small writes \
+                              to host memory, limited by the DMA engine";
 const XENIC_BURST: &str = "Xenic section 3.3: the burst of the host's packet library";
 const XENIC_VERBS: &str =
     "Xenic section 3.4: a CX5 does 15.0 Mops/s of WRITEs of 16 to 256 B with doorbell batching";
@@ -114,6 +118,8 @@ pub struct CostProfile {
     pub wire_bus: Option<BusCost>,
     /// The bus between the NIC and the host that commands it.
     pub host_bus: Option<BusCost>,
+    /// What copies between the host's memory and the engines', if engines may ask for it.
+    pub dma: Option<DmaCost>,
 }
 
 /// What does a NIC's work.
@@ -138,6 +144,8 @@ pub enum Execution {
         message: Figure,
         /// To send a frame out.
         frame_send: Figure,
+        /// What labour takes that takes a host's core 100.
+        labour_percent: Figure,
     },
     /// A card that does verbs and nothing else: no processor has a part in them. Latencies stand in `receive`, `transmit` and the
     /// bus.
@@ -188,6 +196,25 @@ pub struct BusCost {
     pub to_card: &'static [Figure],
     /// Rate of each direction.
     pub rate: Figure,
+}
+
+/// Queues that copy between the host's memory and the card's.
+///
+/// A core hands a queue several copies in a row at once, a vector, which are over together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DmaCost {
+    /// How many queues work side by side.
+    pub queues: Figure,
+    /// The most copies of one direction in a vector.
+    pub vector: Figure,
+    /// What a vector takes of the core that hands it over.
+    pub submission: Figure,
+    /// From there to the end of a vector of copies from the host, in an idle queue.
+    pub read: Figure,
+    /// The same of copies to the host.
+    pub write: Figure,
+    /// From one copy of a queue to its next.
+    pub operation: Figure,
 }
 
 /// 8 GT/s on 16 lanes in 128b/130b coding.
@@ -252,6 +279,7 @@ impl CostProfile {
         memory: HBM,
         wire_bus: None,
         host_bus: Some(QDMA),
+        dma: None,
     };
 
     /// An FPGA with the application on it too: what it calls an engine for crosses no bus.
@@ -276,6 +304,7 @@ impl CostProfile {
             frame_receive: Figure::time("frame, receive", 89_136, XENIC_NIC),
             message: Figure::time("message", 44_568, XENIC_NIC),
             frame_send: Figure::time("frame, send", 89_136, XENIC_NIC),
+            labour_percent: Figure::count("labour, of a host core's 100", 326, XENIC_LABOUR),
         },
         burst_frames: Figure::count("frames taken together", 64, XENIC_BURST),
         receive_buffer_bytes: RECEIVE_BUFFER,
@@ -292,6 +321,14 @@ impl CostProfile {
             ],
             rate: PCIE_GEN3_X8,
         }),
+        dma: Some(DmaCost {
+            queues: Figure::count("DMA queues", 8, XENIC_DMA),
+            vector: Figure::count("DMA, copies in a vector", 15, XENIC_DMA),
+            submission: Figure::time("DMA submission of a vector", 190_000, XENIC_DMA),
+            read: Figure::time("DMA read", 1_295_000, XENIC_DMA),
+            write: Figure::time("DMA write", 570_000, XENIC_DMA),
+            operation: Figure::time("DMA copy, per queue", 114_943, XENIC_DMA_RATE),
+        }),
     };
 
     /// The host's CPU, with a card behind PCIe that bypasses the kernel.
@@ -305,12 +342,14 @@ impl CostProfile {
             frame_receive: Figure::time("frame, receive", 278_261, XENIC_HOST),
             message: Figure::time("message", 139_130, XENIC_HOST),
             frame_send: Figure::time("frame, send", 278_261, XENIC_HOST),
+            labour_percent: Figure::count("labour, of a host core's 100", 100, "it is one"),
         },
         burst_frames: Figure::count("frames taken together", 64, XENIC_BURST),
         receive_buffer_bytes: RECEIVE_BUFFER,
         memory: DRAM,
         wire_bus: Some(QDMA),
         host_bus: None,
+        dma: None,
     };
 
     /// A commodity RDMA card: verbs are done on the card, between the memories of two hosts, and whatever else there is to do is
@@ -343,6 +382,7 @@ impl CostProfile {
             )],
             rate: PCIE_GEN3_X16,
         }),
+        dma: None,
     };
 
     /// The gateware, computed cycle by cycle. No constant stands for its pipeline or its MAC: a frame leaves when the
@@ -362,6 +402,7 @@ impl CostProfile {
         memory: HBM,
         wire_bus: None,
         host_bus: Some(QDMA),
+        dma: None,
     };
 
     /// Software on the host of a NIC that is a machine of its own: cores and memory are those of `host-card`; MAC and bus are that
@@ -389,8 +430,8 @@ impl CostProfile {
             Execution::Pipeline { cycle, beat_bytes, message_cycles } => {
                 add("work", &[cycle, beat_bytes, message_cycles]);
             }
-            Execution::Cores { threads, frame_receive, message, frame_send } => {
-                add("work", &[threads, frame_receive, message, frame_send]);
+            Execution::Cores { threads, frame_receive, message, frame_send, labour_percent } => {
+                add("work", &[threads, frame_receive, message, frame_send, labour_percent]);
             }
             Execution::Verbs { operation, host_read, inline_bytes } => {
                 add("work", &[operation, host_read, inline_bytes]);
@@ -411,6 +452,9 @@ impl CostProfile {
                 add(part, bus.to_card);
                 add(part, &[bus.rate]);
             }
+        }
+        if let Some(DmaCost { queues, vector, submission, read, write, operation }) = self.dma {
+            add("host memory", &[queues, vector, submission, read, write, operation]);
         }
         figures
     }
@@ -584,7 +628,8 @@ mod tests {
     fn cores_do_as_many_operations_as_measured() {
         for (profile, per_second) in [(CostProfile::CORES, 71_800_000), (CostProfile::HOST_CARD, 23_000_000)]
         {
-            let Execution::Cores { threads, frame_receive, message, frame_send } = profile.execution else {
+            let Execution::Cores { threads, frame_receive, message, frame_send, .. } = profile.execution
+            else {
                 panic!("{} has no cores", profile.name)
             };
             let operation = frame_receive.value + message.value + frame_send.value;

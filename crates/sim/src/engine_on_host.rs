@@ -317,8 +317,8 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
     fn tell(&mut self, now: Instant, ready: Instant, event: Event<'_>) -> Instant {
         let Self { slot, memory, effects, .. } = self;
         slot.engine.handle(now, event, &mut Io { effects, memory });
-        let mut ready =
-            ready + HOST_PROCESS.memory_read.duration() * u64::from(self.memory.take_accesses().reads);
+        let reading = HOST_PROCESS.memory_read.duration() * u64::from(self.memory.take_accesses().reads);
+        let mut ready = ready + reading + self.effects.total_labour();
         if let Some(status) = self.slot.take_status() {
             self.outputs.push_back((ready, Output::Event(HostEvent::Status { engine: SLOT, status })));
         }
@@ -393,6 +393,9 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
                     Modify::ReadyToSend(peering.ready_to_send(*send_psn)),
                 ];
                 return self.modify(at, HOST_PROCESS.connect.duration(), *queue_pair, &changes);
+            }
+            Effect::HostRead { .. } | Effect::HostWrite { .. } => {
+                panic!("the memory of an engine on the host is the host's: there is nothing to copy")
             }
         }
         at

@@ -74,7 +74,8 @@ mod world;
 
 pub use clock::LocalClock;
 pub use cost::{
-    BusCost, CostProfile, Execution, Figure, HOST_PROCESS, HostCost, MemoryCost, Unit, cost_table_markdown,
+    BusCost, CostProfile, DmaCost, Execution, Figure, HOST_PROCESS, HostCost, MemoryCost, Unit,
+    cost_table_markdown,
 };
 pub use engine_on_host::{EngineOnHost, HostConfig};
 pub use faults::{Fault, FaultCounts, FaultKind, FaultKinds, FaultPlan, LinkDirection, PlanError, PlanShape};
@@ -82,9 +83,9 @@ pub use hosted::HostedMachine;
 pub use link::{LinkConfig, LinkCounters};
 pub use log::{Direction, DropCause, Event, LogHash, Tap, TextLog};
 pub use machine::{Director, Machine, MachineId, Machines, NoCrashes};
-pub use models::{Batch, BusModel, Charge, MemoryModel, ProcessorModel};
+pub use models::{Batch, BusModel, Charge, DmaModel, MemoryModel, ProcessorModel};
 pub use network::NetworkProfile;
-pub use nic_machine::{Commands, Host, NicMachine};
+pub use nic_machine::{Commands, Host, NicMachine, Usage};
 pub use random::{Probability, Stream};
 pub use switch::SwitchConfig;
 pub use world::{PortConfig, Traffic, World};

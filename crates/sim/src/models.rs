@@ -1,9 +1,9 @@
 //! Memories, buses and processors, as queues with a latency and a rate.
 
-use weft_nic::Work;
+use weft_nic::{DmaDirection, Work};
 use weft_time::{Duration, Instant};
 
-use crate::cost::{self, BusCost, CostProfile, Execution, MemoryCost};
+use crate::cost::{self, BusCost, CostProfile, DmaCost, Execution, MemoryCost};
 
 /// Card memory behind a few channels.
 #[derive(Clone, Debug)]
@@ -59,19 +59,74 @@ impl BusModel {
 
     /// When `bytes` bytes that set out for the host at `at` are there.
     pub fn to_host(&mut self, at: Instant, bytes: usize) -> Instant {
+        self.pass_to_host(at, bytes) + self.to_host_latency
+    }
+
+    /// When `bytes` bytes that set out for the host at `at` have all set out.
+    fn pass_to_host(&mut self, at: Instant, bytes: usize) -> Instant {
         self.to_host_free_at = at.max(self.to_host_free_at) + self.time_of(bytes);
-        self.to_host_free_at + self.to_host_latency
+        self.to_host_free_at
     }
 
     /// When `bytes` bytes that set out for the card at `at` are there.
     pub fn to_card(&mut self, at: Instant, bytes: usize) -> Instant {
+        self.pass_to_card(at, bytes) + self.to_card_latency
+    }
+
+    /// When `bytes` bytes that set out for the card at `at` have all set out.
+    fn pass_to_card(&mut self, at: Instant, bytes: usize) -> Instant {
         self.to_card_free_at = at.max(self.to_card_free_at) + self.time_of(bytes);
-        self.to_card_free_at + self.to_card_latency
+        self.to_card_free_at
     }
 
     fn time_of(&self, bytes: usize) -> Duration {
         let ps = (bytes as u128 * 8_000_000_000_000).div_ceil(u128::from(self.bits_per_s));
         Duration::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
+    }
+}
+
+/// The queues that copy between the host's memory and the card's.
+#[derive(Clone, Debug)]
+pub struct DmaModel {
+    cost: DmaCost,
+    /// When each queue is through with its copies.
+    free_at: Vec<Instant>,
+}
+
+impl DmaModel {
+    /// Idle queues.
+    pub fn new(cost: &DmaCost) -> Self {
+        let queues = usize::try_from(cost.queues.value).expect("a card has few queues");
+        Self { cost: *cost, free_at: vec![Instant::ZERO; queues] }
+    }
+
+    /// The most copies in a vector.
+    pub fn vector(&self) -> usize {
+        usize::try_from(self.cost.vector.value).expect("a vector is short")
+    }
+
+    /// Hands a vector of `copies` copies in one direction, of `bytes` bytes together, to the queue that is free first, at `at`. Their bytes cross
+    /// `bus`. Returns when they are over.
+    pub fn submit(
+        &mut self,
+        at: Instant,
+        direction: DmaDirection,
+        copies: usize,
+        bytes: usize,
+        bus: Option<&mut BusModel>,
+    ) -> Instant {
+        assert!((1..=self.vector()).contains(&copies), "a vector holds 1 to {} copies", self.vector());
+        let free_at = self.free_at.iter_mut().min().expect("there is a queue");
+        let begun = at.max(*free_at);
+        *free_at = begun + self.cost.operation.duration() * copies as u64;
+        match direction {
+            DmaDirection::Read => {
+                bus.map_or(begun, |bus| bus.pass_to_card(begun, bytes)) + self.cost.read.duration()
+            }
+            DmaDirection::Write => {
+                bus.map_or(begun, |bus| bus.pass_to_host(begun, bytes)) + self.cost.write.duration()
+            }
+        }
     }
 }
 
@@ -86,6 +141,10 @@ pub struct Batch {
     pub bytes_sent: u64,
     /// Bytes of the largest frame that its host has made and it has sent.
     pub bytes_fetched: u64,
+    /// Packets that it has exchanged with its host: from it, and to it.
+    pub host_packets: (u32, u32),
+    /// Vectors of copies that it has handed to a queue.
+    pub dma_vectors: u32,
 }
 
 /// When a batch of work is over.
@@ -104,13 +163,19 @@ pub struct Charge {
 #[derive(Clone, Debug)]
 pub struct ProcessorModel {
     execution: Execution,
+    /// What a vector of copies takes of a core.
+    dma_submission: Duration,
     memory: MemoryModel,
 }
 
 impl ProcessorModel {
     /// The idle processor of a profile.
-    pub const fn new(profile: &CostProfile) -> Self {
-        Self { execution: profile.execution, memory: MemoryModel::new(profile.memory) }
+    pub fn new(profile: &CostProfile) -> Self {
+        Self {
+            execution: profile.execution,
+            dma_submission: profile.dma.map_or(Duration::ZERO, |dma| dma.submission.duration()),
+            memory: MemoryModel::new(profile.memory),
+        }
     }
 
     /// Charges a batch that begins at `at`.
@@ -120,7 +185,8 @@ impl ProcessorModel {
             Execution::Pipeline { cycle, beat_bytes, message_cycles } => {
                 let beats = batch.bytes_received.max(batch.bytes_sent).div_ceil(beat_bytes.value);
                 let cycles = beats.max(u64::from(work.messages) * message_cycles.value);
-                let through = at + cycle.duration() * cycles;
+                // A pipeline has no core for labour: it is held up as long as a host's core would be.
+                let through = at + cycle.duration() * cycles + work.labour;
                 let accessed = self.memory.access(at, &work.memory, work.messages);
                 let stored = self.memory.access(at, &work.verbs, 1);
                 // Requests to memory queue up for about one latency; then the pipeline stalls.
@@ -129,11 +195,20 @@ impl ProcessorModel {
                 let done = through.max(accessed);
                 Charge { done, verbs_done: done.max(stored), free: through + Duration::from_ps(stall) }
             }
-            Execution::Cores { threads, frame_receive, message, frame_send } => {
-                let one = frame_receive.duration() + message.duration() + frame_send.duration();
-                let all = frame_receive.duration() * u64::from(work.frames_received)
+            Execution::Cores { threads, frame_receive, message, frame_send, labour_percent } => {
+                let labour = |of_host: Duration| of_host * labour_percent.value / 100;
+                let one = frame_receive.duration()
+                    + message.duration()
+                    + frame_send.duration()
+                    + labour(work.labour_longest)
+                    + if batch.dma_vectors > 0 { self.dma_submission } else { Duration::ZERO };
+                // Packets from and to the host are handled as frames are (Xenic section 4.3.2).
+                let (from_host, to_host) = batch.host_packets;
+                let all = frame_receive.duration() * u64::from(work.frames_received + from_host)
                     + message.duration() * u64::from(work.messages)
-                    + frame_send.duration() * u64::from(work.frames_sent);
+                    + frame_send.duration() * u64::from(work.frames_sent + to_host)
+                    + labour(work.labour)
+                    + self.dma_submission * u64::from(batch.dma_vectors);
                 // A core waits for the memory that it reads.
                 let waiting = self.memory.cost.read.duration() * u64::from(work.memory.reads);
                 let shared = (all + waiting) / threads.value;
@@ -261,6 +336,46 @@ mod tests {
         let mut processor = ProcessorModel::new(&CostProfile::GATEWARE);
         let batch = Batch { bytes_received: 4_096, bytes_sent: 4_096, ..Batch::default() };
         assert_eq!(processor.charge(at(3), &batch), charge(at(3), at(3)));
+    }
+
+    #[test]
+    fn vectors_share_the_queues_of_the_dma_engine() {
+        let cost = CostProfile::CORES.dma.unwrap();
+        let mut dma = DmaModel::new(&cost);
+        assert_eq!(dma.vector(), 15);
+        // A full vector takes as long as a single copy, and keeps its queue busy 15 times as long.
+        for queue in 0..8 {
+            let copies = if queue == 0 { 1 } else { 15 };
+            assert_eq!(dma.submit(at(0), DmaDirection::Read, copies, 64, None), at(1_295));
+        }
+        let next = at(0) + cost.operation.duration();
+        assert_eq!(dma.submit(at(0), DmaDirection::Write, 15, 64, None), next + Duration::from_ns(570));
+        assert_eq!(
+            dma.submit(at(0), DmaDirection::Read, 1, 64, None),
+            at(1_295) + cost.operation.duration() * 15
+        );
+        // Their bytes cross the bus: 64 Gb/s less a little.
+        let mut bus = BusModel::new(&CostProfile::CORES.host_bus.unwrap());
+        let over = DmaModel::new(&cost).submit(at(0), DmaDirection::Write, 1, 63_015, Some(&mut bus));
+        assert!(over > at(7_999 + 570) && over < at(8_000 + 570), "{over:?}");
+    }
+
+    #[test]
+    fn cores_take_longer_for_labour_than_the_host() {
+        let mut batch = Batch::default();
+        batch.work.labour = Duration::from_ns(1_600);
+        batch.work.labour_longest = Duration::from_ns(1_600);
+        let (cores, host) = (CostProfile::CORES, CostProfile::HOST_CARD);
+        // One thread does it, the others have time for other work.
+        assert_eq!(ProcessorModel::new(&cores).charge(at(0), &batch), charge(at(5_216), at(326)));
+        assert_eq!(ProcessorModel::new(&host).charge(at(0), &batch), charge(at(1_600), at(100)));
+    }
+
+    #[test]
+    fn cores_pay_for_vectors_and_for_packets_of_their_host() {
+        let batch = Batch { dma_vectors: 2, host_packets: (1, 1), ..Batch::default() };
+        let charge = ProcessorModel::new(&CostProfile::CORES).charge(at(0), &batch);
+        assert_eq!(charge.free.as_ps(), (2 * 190_000 + 2 * 89_136) / 16);
     }
 
     #[test]

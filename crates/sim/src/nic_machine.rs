@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weft_nic::{HostCommand, HostEvent, Nic};
+use weft_nic::{DmaDirection, DmaRequest, HostCommand, HostEvent, Nic};
 use weft_rdma::{Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_time::{Duration, Instant};
 use weft_waist::Configuration;
@@ -11,11 +11,14 @@ use weft_wire::roce::{self, Opcode};
 
 use crate::cost::{self, CostProfile, Execution};
 use crate::machine::Machine;
-use crate::models::{Batch, BusModel, ProcessorModel};
+use crate::models::{Batch, BusModel, DmaModel, ProcessorModel};
 
 /// What a command or an event moves over the bus beside its content (NIC-KV section 5.3.1: a descriptor has 8 to
 /// 16 bytes, depending on the direction).
 const DESCRIPTOR_BYTES: usize = 16;
+
+/// Bytes that cores and their host exchange in one packet, at most: as on the wire.
+const HOST_PACKET_BYTES: usize = 1_500;
 
 /// The program on the host of a NIC. Its own work takes no time; what it does through the NIC does.
 pub trait Host {
@@ -158,6 +161,25 @@ fn event_bytes(event: &HostEvent) -> usize {
         }
 }
 
+/// What a machine has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// How long the NIC was busy: of all its cores together, as far as they share work evenly.
+    pub busy: Duration,
+    /// Copies from the host's memory that have begun.
+    pub dma_reads: u64,
+    /// Copies to the host's memory that have begun.
+    pub dma_writes: u64,
+    /// Their bytes, in both directions.
+    pub dma_bytes: u64,
+    /// Vectors in which they were handed over.
+    pub dma_vectors: u64,
+    /// Packets between the NIC and its host, in both directions.
+    pub host_packets: u64,
+    /// Messages that engines have handled.
+    pub messages: u64,
+}
+
 /// A NIC and its host.
 ///
 /// Frames wait in a buffer until the NIC is free, and the NIC learns of them only then, so that its clock tells it when
@@ -192,6 +214,12 @@ pub struct NicMachine<N, H> {
     commands: Commands,
     to_nic: VecDeque<(Instant, Command)>,
     to_host: VecDeque<(Instant, HostEvent)>,
+    dma: Option<DmaModel>,
+    /// Copies that the NIC has asked for, by direction, until its work is done.
+    asked: [Vec<DmaRequest>; 2],
+    /// Copies on their way, in the order in which they are over, and when.
+    copying: VecDeque<(Instant, DmaRequest)>,
+    usage: Usage,
     /// Frame buffers to use again.
     spare: Vec<Vec<u8>>,
 }
@@ -224,6 +252,10 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             commands: Commands::default(),
             to_nic: VecDeque::new(),
             to_host: VecDeque::new(),
+            dma: profile.dma.as_ref().map(DmaModel::new),
+            asked: Default::default(),
+            copying: VecDeque::new(),
+            usage: Usage::default(),
             spare: Vec::new(),
         }
     }
@@ -246,6 +278,11 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
     /// Frames that found the receive buffer full.
     pub const fn receive_drops(&self) -> u64 {
         self.receive_drops
+    }
+
+    /// What has been done so far.
+    pub const fn usage(&self) -> &Usage {
+        &self.usage
     }
 
     /// Lets the caller act as the host's program: use it within [`crate::World::with_machine`], which then sends
@@ -289,7 +326,8 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
     fn work_at(&self) -> Option<Instant> {
         let frame = self.inbox.front().map(|(at, _)| *at);
         let command = self.to_nic.front().map(|(at, _)| *at);
-        [frame, command, self.nic_deadline].into_iter().flatten().min().map(|at| at.max(self.free_at))
+        let copied = self.copying.front().map(|(at, _)| *at);
+        [frame, command, copied, self.nic_deadline].into_iter().flatten().min().map(|at| at.max(self.free_at))
     }
 
     /// Holds those of the frames that were just built which wait for verbs' accesses, until `until`.
@@ -314,10 +352,49 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         }
     }
 
+    /// Takes the copies that the NIC asks for. Returns the vectors that they fill.
+    fn take_dma(&mut self) -> u32 {
+        while let Some(request) = self.nic.poll_dma() {
+            self.asked[request.direction as usize].push(request);
+        }
+        if self.asked.iter().all(Vec::is_empty) {
+            return 0;
+        }
+        let vector = self.dma.as_ref().expect("the engines' profile lets them copy").vector();
+        self.asked.iter().map(|asked| asked.len().div_ceil(vector) as u32).sum()
+    }
+
+    /// Hands over the copies that were asked for, at `at`.
+    fn begin_dma(&mut self, at: Instant) {
+        let Some(dma) = &mut self.dma else { return };
+        for (asked, direction) in self.asked.iter_mut().zip([DmaDirection::Read, DmaDirection::Write]) {
+            for vector in asked.chunks(dma.vector()) {
+                let bytes = vector.iter().map(|request| request.length as usize).sum();
+                let over = dma.submit(at, direction, vector.len(), bytes, self.host_bus.as_mut());
+                let place = self.copying.partition_point(|(other, _)| *other <= over);
+                for (index, request) in vector.iter().enumerate() {
+                    self.copying.insert(place + index, (over, *request));
+                }
+                self.usage.dma_bytes += bytes as u64;
+                self.usage.dma_vectors += 1;
+                match direction {
+                    DmaDirection::Read => self.usage.dma_reads += vector.len() as u64,
+                    DmaDirection::Write => self.usage.dma_writes += vector.len() as u64,
+                }
+            }
+            asked.clear();
+        }
+    }
+
     /// Gives the NIC what waits for it, and takes what comes of it.
     fn run_nic(&mut self, now: Instant) {
         let mut batch = Batch::default();
+        while let Some(request) = pop_due(&mut self.copying, now) {
+            self.nic.complete_dma(now, &request);
+        }
+        let mut from_host = 0;
         while let Some(command) = pop_due(&mut self.to_nic, now) {
+            from_host += command.bytes(self.inline_bytes);
             if let Command::Transmit(frame) = &command {
                 batch.bytes_fetched = batch.bytes_fetched.max(frame.len() as u64);
             }
@@ -347,10 +424,21 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         while let Some(event) = self.nic.poll_host() {
             self.to_host.push_back((now, event));
         }
+        batch.dma_vectors = self.take_dma();
+        if self.host_bus.is_some() {
+            let to_host =
+                self.to_host.range(told_before..).map(|(_, event)| event_bytes(event)).sum::<usize>();
+            batch.host_packets =
+                (from_host.div_ceil(HOST_PACKET_BYTES) as u32, to_host.div_ceil(HOST_PACKET_BYTES) as u32);
+        }
         // What it has cost is known only when all is done, so the times of what came of it are set in hindsight.
         batch.work = self.nic.take_work();
         let charge = self.processor.charge(now, &batch);
         self.free_at = charge.free;
+        self.begin_dma(charge.done);
+        self.usage.busy += charge.free - now;
+        self.usage.host_packets += u64::from(batch.host_packets.0 + batch.host_packets.1);
+        self.usage.messages += u64::from(batch.work.messages);
         self.nic_deadline = self.nic.next_deadline();
         if charge.verbs_done > charge.done {
             self.hold(sent_before, charge.verbs_done);
@@ -431,6 +519,9 @@ mod tests {
         work: Work,
         memory_reads: u32,
         alarm: Option<Instant>,
+        /// Copies to ask for at the alarm, and when they were completed.
+        copies: Vec<DmaRequest>,
+        copied: Vec<(Instant, u64)>,
     }
 
     impl Nic for EchoNic {
@@ -474,6 +565,14 @@ mod tests {
 
         fn poll_host(&mut self) -> Option<HostEvent> {
             self.events.pop_front()
+        }
+
+        fn poll_dma(&mut self) -> Option<DmaRequest> {
+            if self.alarm.is_some() { None } else { self.copies.pop() }
+        }
+
+        fn complete_dma(&mut self, now: Instant, request: &DmaRequest) {
+            self.copied.push((now, request.host));
         }
 
         fn take_work(&mut self) -> Work {
@@ -632,8 +731,35 @@ mod tests {
         let mut world = world(&CostProfile::CORES, Caller::default(), echo);
         world.run_until(Instant::ZERO + ns(100_000), &mut NoCrashes);
         let told = &world.machine(crate::MachineId::new(1)).unwrap().host().told;
-        let at = BusModel::new(&CostProfile::CORES.host_bus.unwrap()).to_host(alarm, 16);
+        // A core makes a packet of what it tells the host.
+        let told_at = alarm + Duration::from_ps(89_136);
+        let at = BusModel::new(&CostProfile::CORES.host_bus.unwrap()).to_host(told_at, 16);
         assert_eq!(told[..], [(at, HostEvent::Reply { token: 9, kind: 0, payload: Vec::new() })]);
+    }
+
+    #[test]
+    fn copies_take_the_time_of_their_queue_and_are_over_in_vectors() {
+        let alarm = Instant::ZERO + ns(5_000);
+        let copy = |direction, host| DmaRequest::new(direction, host, 0, 64);
+        // Taken from the end: 16 reads, which are two vectors, and a write.
+        let reads = (0..16).map(|host| copy(DmaDirection::Read, host));
+        let copies = std::iter::once(copy(DmaDirection::Write, 99)).chain(reads).collect();
+        let nic = EchoNic { alarm: Some(alarm), copies, ..EchoNic::default() };
+        let mut machine = NicMachine::new(nic, Caller::default(), &CostProfile::CORES);
+        while let Some(at) = machine.next_deadline() {
+            machine.wake(at);
+        }
+        let copied = &machine.nic().copied;
+        // The NIC is one packet to its host further when it has handed over three vectors.
+        let begun = alarm + Duration::from_ps((89_136 + 3 * 190_000) / 16).max(ns(190));
+        let first = copied.first().unwrap();
+        assert!(first.1 == 99 && first.0 >= begun + ns(570) && first.0 < begun + ns(1_000), "{first:?}");
+        let order: Vec<u64> = copied[1..].iter().map(|(_, host)| *host).collect();
+        assert!(order.iter().copied().eq((0..16).rev()), "{order:?}");
+        assert!(copied[1..].iter().all(|(at, _)| *at >= begun + ns(1_295)));
+        let usage = machine.usage();
+        assert_eq!((usage.dma_reads, usage.dma_writes, usage.dma_vectors), (16, 1, 3));
+        assert_eq!((usage.dma_bytes, usage.host_packets), (17 * 64, 1));
     }
 
     #[test]

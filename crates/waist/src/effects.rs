@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use weft_rdma::{AccessFlags, QueuePairNumber, WorkRequest};
-use weft_time::Instant;
+use weft_time::{Duration, Instant};
 
 use crate::{Caller, Message, NodeSet};
 
@@ -60,7 +60,38 @@ pub enum Effect {
         /// PSN of the peer's first request, 24 bits.
         receive_psn: u32,
     },
+    /// Copy bytes of the host's memory into the engine's memory; ends as `Event::Done`.
+    ///
+    /// The bytes are taken at some moment between the effect and its end. What the host writes meanwhile may be there in part: only
+    /// an aligned line of [`DMA_LINE`] bytes is taken as a whole.
+    HostRead {
+        /// Comes back with the end.
+        tag: u64,
+        /// From where in the host's memory.
+        host: u64,
+        /// To where in the engine's memory.
+        memory: u64,
+        /// How many bytes.
+        length: u32,
+    },
+    /// Copy bytes of the engine's memory into the host's memory; ends as `Event::Done`, when the host sees them.
+    ///
+    /// The bytes are taken at some moment between the effect and its end: the engine leaves them alone until then. The host may
+    /// see a part of them before, line by line.
+    HostWrite {
+        /// Comes back with the end.
+        tag: u64,
+        /// From where in the engine's memory.
+        memory: u64,
+        /// To where in the host's memory.
+        host: u64,
+        /// How many bytes.
+        length: u32,
+    },
 }
+
+/// Bytes that a read or write of the host's memory moves as a whole, where they are aligned: a cache line of the host.
+pub const DMA_LINE: usize = 64;
 
 /// The effects of one event, in order, with the bytes of their payloads. Cleared and used again, so that
 /// an engine allocates nothing once the first events have grown it.
@@ -68,6 +99,7 @@ pub enum Effect {
 pub struct Effects {
     list: Vec<Effect>,
     bytes: Vec<u8>,
+    labour: Duration,
 }
 
 impl Effects {
@@ -105,6 +137,27 @@ impl Effects {
         self.list.push(Effect::Connect { queue_pair, send_psn, receive_psn });
     }
 
+    /// Copies bytes of the host's memory into the engine's memory.
+    pub fn host_read(&mut self, tag: u64, host: u64, memory: u64, length: u32) {
+        self.list.push(Effect::HostRead { tag, host, memory, length });
+    }
+
+    /// Copies bytes of the engine's memory into the host's memory.
+    pub fn host_write(&mut self, tag: u64, memory: u64, host: u64, length: u32) {
+        self.list.push(Effect::HostWrite { tag, memory, host, length });
+    }
+
+    /// Says that the event has cost `labour` of a host's core, beyond what handling an event and accessing memory cost anyway. The
+    /// world makes of it what it takes where the engine runs.
+    pub fn labour(&mut self, labour: Duration) {
+        self.labour += labour;
+    }
+
+    /// The labour of the event.
+    pub const fn total_labour(&self) -> Duration {
+        self.labour
+    }
+
     /// The effects in the order in which they were emitted.
     pub fn iter(&self) -> impl Iterator<Item = &Effect> {
         self.list.iter()
@@ -124,6 +177,7 @@ impl Effects {
     pub fn clear(&mut self) {
         self.list.clear();
         self.bytes.clear();
+        self.labour = Duration::ZERO;
     }
 
     fn append(&mut self, parts: &[&[u8]]) -> Range<usize> {

@@ -13,8 +13,8 @@
 //! - Messages ([`Effect::Send`], [`Effect::Reply`]) may be lost, duplicated, delayed and reordered; content is intact.
 //! - A timer fires at or after its time, once, unless set again before. A late timer is not an error.
 //! - Near memory ([`Memory`]) is accessed in the middle of an event; the world charges the time that it costs
-//!   by delaying the event's effects. What takes long or may fail (verbs on a queue pair) is an effect
-//!   whose outcome comes back as [`Event::Done`].
+//!   by delaying the event's effects. What takes long or may fail (verbs on a queue pair, the host's memory behind a bus) is an
+//!   effect whose outcome comes back as [`Event::Done`].
 //! - An engine posts on, opens, closes and connects the queue pairs that it was given, and no others. Peers may read and write
 //!   its memory by verbs where a region says so ([`engine_address`]), between any two events.
 
@@ -22,7 +22,7 @@ mod effects;
 mod membership;
 mod memory;
 
-pub use effects::{Effect, Effects};
+pub use effects::{DMA_LINE, Effect, Effects};
 pub use membership::{Configuration, EngineState, EngineStatus, Epoch, NODES_MAX, NodeId, NodeSet, View};
 pub use memory::{Accesses, ENGINE_MEMORY, Memory, engine_address, engine_of};
 
@@ -76,7 +76,7 @@ pub enum Event<'a> {
         /// As in [`Event::Call`].
         last: bool,
     },
-    /// Something that the engine started with [`Effect::Post`] has ended.
+    /// Something that the engine started with [`Effect::Post`], [`Effect::HostRead`] or [`Effect::HostWrite`] has ended.
     Done {
         /// The tag that it was started with.
         tag: u64,

@@ -194,8 +194,12 @@ impl Stage {
                     writeln!(self.output, "{index} answers {}", describe(*kind, payload)).unwrap();
                 }
                 Effect::SetTimer { tag, at } => drop(timers.insert(*tag, *at)),
-                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
-                    panic!("this engine has no queue pairs")
+                Effect::Post { .. }
+                | Effect::Access { .. }
+                | Effect::Connect { .. }
+                | Effect::HostRead { .. }
+                | Effect::HostWrite { .. } => {
+                    panic!("this engine has no queue pairs and leaves the host's memory alone")
                 }
             }
         }

@@ -347,8 +347,12 @@ impl<E: Replica> Network<E> {
                     let after = at.saturating_since(self.now);
                     self.schedule(after, Due::Timer { node: index, incarnation, tag: *tag });
                 }
-                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
-                    panic!("this engine has no queue pairs")
+                Effect::Post { .. }
+                | Effect::Access { .. }
+                | Effect::Connect { .. }
+                | Effect::HostRead { .. }
+                | Effect::HostWrite { .. } => {
+                    panic!("this engine has no queue pairs and leaves the host's memory alone")
                 }
             }
         }

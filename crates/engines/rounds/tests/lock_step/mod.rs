@@ -78,8 +78,12 @@ impl<A: Algorithm, S: Service> LockStep<A, S> {
                     self.replies.push((index, *to, *kind, bytes));
                 }
                 Effect::SetTimer { .. } => {}
-                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
-                    panic!("the engine has no queue pairs")
+                Effect::Post { .. }
+                | Effect::Access { .. }
+                | Effect::Connect { .. }
+                | Effect::HostRead { .. }
+                | Effect::HostWrite { .. } => {
+                    panic!("the engine has no queue pairs and leaves the host's memory alone")
                 }
             }
         }

@@ -319,8 +319,12 @@ impl<E: Replica> Network<E> {
                         Due::Timer { node: index, incarnation, tag: *tag },
                     );
                 }
-                Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => {
-                    panic!("the engine has no queue pairs")
+                Effect::Post { .. }
+                | Effect::Access { .. }
+                | Effect::Connect { .. }
+                | Effect::HostRead { .. }
+                | Effect::HostWrite { .. } => {
+                    panic!("the engine has no queue pairs and leaves the host's memory alone")
                 }
             }
         }

@@ -336,6 +336,9 @@ impl<E: Engine> Network<E> {
                         ..QueuePair::new()
                     };
                 }
+                Effect::HostRead { .. } | Effect::HostWrite { .. } => {
+                    panic!("this engine leaves the host's memory alone")
+                }
             }
         }
     }

@@ -1,0 +1,104 @@
+//! Copies between the host's memory and those of engines, which a world carries out.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use weft_rdma::CompletionStatus;
+use weft_waist::Memory;
+
+/// A copy that an engine has asked for. Whoever takes it from [`crate::Nic::poll_dma`] carries it out, in any order, by
+/// [`crate::Nic::complete_dma`], once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DmaRequest {
+    /// Which way the bytes go.
+    pub direction: DmaDirection,
+    /// From or to where in the host's memory.
+    pub host: u64,
+    /// To or from where in the engine's memory.
+    pub memory: u64,
+    /// How many bytes.
+    pub length: u32,
+    /// Whose, and with which tag.
+    pub(crate) slot: u8,
+    pub(crate) tag: u64,
+    /// Resets of the engine before it has asked: an engine that was reset since then has asked for nothing.
+    pub(crate) life: u32,
+}
+
+impl DmaRequest {
+    /// A request of the engine in slot 0 with tag 0: for NICs that have no engine and want something copied all the same.
+    pub const fn new(direction: DmaDirection, host: u64, memory: u64, length: u32) -> Self {
+        Self { direction, host, memory, length, slot: 0, tag: 0, life: 0 }
+    }
+}
+
+/// Which way a copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DmaDirection {
+    /// From the host's memory.
+    Read,
+    /// To the host's memory.
+    Write,
+}
+
+/// What engines have asked for and nobody has taken yet.
+#[derive(Debug)]
+pub(crate) struct DmaQueue {
+    requests: VecDeque<DmaRequest>,
+    /// By slot.
+    lives: Vec<u32>,
+}
+
+impl DmaQueue {
+    pub(crate) fn new(slots: usize) -> Self {
+        Self { requests: VecDeque::new(), lives: vec![0; slots] }
+    }
+
+    pub(crate) fn push(
+        &mut self,
+        slot: u8,
+        tag: u64,
+        direction: DmaDirection,
+        host: u64,
+        memory: u64,
+        length: u32,
+    ) {
+        let life = self.lives[usize::from(slot)];
+        self.requests.push_back(DmaRequest { direction, host, memory, length, slot, tag, life });
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<DmaRequest> {
+        self.requests.pop_front()
+    }
+
+    /// The engine in `slot` starts anew: whatever it has asked for is none of its business any more.
+    pub(crate) fn forget(&mut self, slot: u8) {
+        self.lives[usize::from(slot)] += 1;
+        self.requests.retain(|request| request.slot != slot);
+    }
+
+    pub(crate) fn is_wanted(&self, request: &DmaRequest) -> bool {
+        self.lives[usize::from(request.slot)] == request.life
+    }
+}
+
+/// Copies the bytes of a request. A range that leaves the host's memory is refused and nothing is copied.
+///
+/// # Panics
+/// If the range leaves the engine's memory: as for the engine's own accesses, it checks what it computes an address from.
+pub(crate) fn copy(request: &DmaRequest, host: &mut [u8], memory: &mut Memory) -> CompletionStatus {
+    let range = |start: u64| -> Option<Range<usize>> {
+        let start = usize::try_from(start).ok()?;
+        Some(start..start.checked_add(usize::try_from(request.length).ok()?)?)
+    };
+    let near = range(request.memory).and_then(|range| memory.image_mut().get_mut(range));
+    let near = near.expect("an engine copies from and to its own memory");
+    let Some(far) = range(request.host).and_then(|range| host.get_mut(range)) else {
+        return CompletionStatus::LocalProtectionError;
+    };
+    match request.direction {
+        DmaDirection::Read => near.copy_from_slice(far),
+        DmaDirection::Write => far.copy_from_slice(near),
+    }
+    CompletionStatus::Success
+}
