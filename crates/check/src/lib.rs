@@ -24,6 +24,10 @@
 //!
 //! Logs that nodes agree on, entry by entry, have a check of their own: [`Agreement`].
 //!
+//! # Transactions
+//!
+//! Transactions over several keys are checked for strict serializability: [`serializable`].
+//!
 //! ```
 //! use weft_check::{Action, History, Operation, Options, Outcome, Reply, check};
 //!
@@ -56,6 +60,7 @@ mod register;
 pub mod replicated;
 mod report;
 mod search;
+pub mod serializable;
 mod shrink;
 mod witness;
 

@@ -1,0 +1,58 @@
+//! Strictly serializable histories: transactions that overlap in time and act at one moment each.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weft_check::serializable::{Access, Fate, History, Transaction, TransactionId};
+
+/// What to generate.
+#[derive(Clone, Copy, Debug)]
+pub struct Synthetic {
+    pub transactions: u64,
+    pub keys: u64,
+    /// Keys of each transaction; the half of them are written, too.
+    pub accesses: usize,
+    /// How many moments lie between start and end at most.
+    pub overlap: u64,
+    /// The transaction of which one read is replaced by the version before, of a key whose writer ended before it started.
+    pub stale: Option<u64>,
+}
+
+impl Synthetic {
+    /// Generates the history.
+    pub fn generate(&self, seed: u64) -> History {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut below = |bound: u64| random.next_u64() % bound;
+        let mut versions = vec![[0u64; 2]; self.keys as usize];
+        let mut history = History::default();
+        let access = |key: u64, version: u64| Access::present(key, version, &version.to_le_bytes());
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        for sequence in 0..self.transactions {
+            reads.clear();
+            writes.clear();
+            let mut stale = self.stale == Some(sequence);
+            while reads.len() < self.accesses {
+                let key = below(self.keys);
+                if reads.iter().any(|read: &Access| read.key == key) {
+                    continue;
+                }
+                let [before, latest] = versions[key as usize];
+                let ended = latest + 2 * self.overlap < sequence;
+                let version = if stale && before > 0 && ended { before } else { latest };
+                stale &= version == latest;
+                reads.push(access(key, version));
+                if reads.len() % 2 == 0 {
+                    versions[key as usize] = [latest, sequence + 1];
+                    writes.push(access(key, sequence + 1));
+                }
+            }
+            assert!(!stale, "no key had two versions, the latest of them long ago");
+            // It acts at moment 10 (sequence + overlap), in the midst of its life.
+            let moment = 10 * (sequence + self.overlap);
+            let started_ps = moment - below(10 * self.overlap);
+            let fate = Fate::Committed { ended_ps: moment + below(10 * self.overlap) };
+            let id = TransactionId { coordinator: (sequence % 6) as u16, epoch: 1, sequence };
+            history.record(&Transaction { id, started_ps, fate, reads: &reads, writes: &writes });
+        }
+        history
+    }
+}
