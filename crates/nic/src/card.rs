@@ -141,6 +141,11 @@ impl<E: Engine> Card<E> {
         self.serve_transport(self.served);
     }
 
+    /// Says whether messages to one destination share datagrams, as they do at first: to measure what that is good for.
+    pub fn set_aggregation(&mut self, aggregates: bool) {
+        self.egress.set_aggregation(aggregates);
+    }
+
     /// Gives a queue pair to an engine: it may post on it, its completions come back to it, and it connects it, to `peering`.
     pub fn assign(&mut self, queue_pair: QueuePairNumber, slot: u8, peering: Peering) {
         assert!(usize::from(slot) < self.slots.len(), "slot {slot} has no engine");

@@ -13,6 +13,8 @@ const OPEN_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Egress {
     datagram_bytes: usize,
+    /// Whether messages share datagrams.
+    aggregates: bool,
     open: VecDeque<(SocketAddrV4, Builder)>,
     closed: VecDeque<(SocketAddrV4, Builder)>,
     spare: Vec<Builder>,
@@ -23,16 +25,22 @@ impl Egress {
     pub fn new(datagram_bytes: usize) -> Self {
         Self {
             datagram_bytes,
+            aggregates: true,
             open: VecDeque::with_capacity(OPEN_MAX),
             closed: VecDeque::with_capacity(OPEN_MAX),
             spare: Vec::with_capacity(2 * OPEN_MAX),
         }
     }
 
+    /// Says whether messages to one destination share datagrams, as they do at first.
+    pub fn set_aggregation(&mut self, aggregates: bool) {
+        self.aggregates = aggregates;
+    }
+
     /// Adds a message for `to`; `false` if it is too large for any datagram.
     pub fn push(&mut self, to: SocketAddrV4, engine: u8, kind: u8, payload: &[u8]) -> bool {
         if let Some(position) = self.open.iter().position(|(destination, _)| *destination == to) {
-            if self.open[position].1.try_push(engine, kind, payload) {
+            if self.aggregates && self.open[position].1.try_push(engine, kind, payload) {
                 return true;
             }
             let full = self.open.remove(position).expect("the position was just found");
@@ -104,6 +112,17 @@ mod tests {
         let payloads: Vec<u8> =
             drain(&mut egress).into_iter().flat_map(|(_, all)| all).map(|one| one[0]).collect();
         assert_eq!(payloads, b"12345");
+    }
+
+    #[test]
+    fn messages_travel_alone_if_they_are_to() {
+        let mut egress = Egress::new(1472);
+        egress.set_aggregation(false);
+        for (port, payload) in [(1, b"a"), (2, b"b"), (1, b"c")] {
+            assert!(egress.push(to(port), 0, 0, payload));
+        }
+        let alone = |port, payload: &[u8]| (port, vec![payload.to_vec()]);
+        assert_eq!(drain(&mut egress), vec![alone(1, b"a"), alone(2, b"b"), alone(1, b"c")]);
     }
 
     #[test]

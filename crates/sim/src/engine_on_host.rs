@@ -41,8 +41,12 @@ pub struct HostConfig {
 /// frames. It runs on one core, one event after the other, at the cost of [`HOST_PROCESS`]; the change of a permission keeps the core
 /// busy for as long as the driver takes for it, and has taken place before the next event.
 ///
+/// With more threads ([`EngineOnHost::with_threads`]) events overlap: each takes as long as on one core, and all share the threads
+/// evenly. What they would lose by locking each other out of the engine's state is not charged.
+///
 /// `A` is the application, in the same process: the program that would sit on the host of a Weft NIC. Its calls are events of the
-/// engine, without a bus between them. What it asks of the card beside that, it asks of the card.
+/// engine, without a bus between them. What it asks of the card beside that, it asks of the card. Its labour ([`Host::take_labour`]) keeps
+/// threads busy, too, and what it asks for comes after it.
 #[derive(Debug)]
 pub struct EngineOnHost<E, A> {
     config: HostConfig,
@@ -55,12 +59,16 @@ pub struct EngineOnHost<E, A> {
     egress: Egress,
     neighbours: Vec<(Ipv4Addr, MacAddress)>,
     connections: Vec<Connection>,
-    /// What waits for the core.
+    /// How long the threads were busy, divided by their number.
+    busy: Duration,
+    /// What waits for a thread.
     inputs: VecDeque<Input>,
     /// Timers and inputs take turns, so that neither keeps the other from the core.
     timer_had_turn: bool,
+    threads: u64,
+    /// When the next event can begin.
     free_at: Instant,
-    /// What comes of events that the core has handled, and when.
+    /// What comes of events that were handled, and when, in the order of time.
     outputs: VecDeque<(Instant, Output)>,
     /// Requests posted: tells those of a connection from those of an earlier one on the same queue pair.
     posted: u64,
@@ -73,16 +81,32 @@ pub struct EngineOnHost<E, A> {
 struct Connection {
     queue_pair: QueuePairNumber,
     peering: Peering,
-    /// Serial numbers and tags of the requests that have not completed, in order.
-    outstanding: VecDeque<(u64, u64)>,
+    /// The requests that have not completed, in the order in which the card gets them.
+    outstanding: VecDeque<Outstanding>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    /// When the card gets it.
+    at: Instant,
+    /// Tells it from all others.
+    serial: u64,
+    /// The engine's.
+    tag: u64,
 }
 
 impl Connection {
+    /// A request that the card gets at `at`. Threads may post one after the other what the card gets the other way round.
+    fn post(&mut self, at: Instant, serial: u64, tag: u64) {
+        let place = self.outstanding.partition_point(|other| other.at <= at);
+        self.outstanding.insert(place, Outstanding { at, serial, tag });
+    }
+
     /// The tag of the request that has ended; `None` if it was posted before the queue pair was connected again.
     fn complete(&mut self, completion: &Completion) -> Option<u64> {
         // A request that the card refuses ends before those that it has taken.
-        let place = self.outstanding.binary_search_by_key(&completion.id, |(serial, _)| *serial).ok()?;
-        let (_, tag) = self.outstanding.remove(place)?;
+        let place = self.outstanding.iter().position(|posted| posted.serial == completion.id)?;
+        let Outstanding { tag, .. } = self.outstanding.remove(place)?;
         if completion.status == CompletionStatus::Success {
             // Whatever was posted earlier has succeeded, too, and did not ask to be told.
             self.outstanding.drain(..place);
@@ -106,18 +130,29 @@ enum Input {
         kind: u8,
         payload: Vec<u8>,
         last: bool,
+        /// When it has been taken out of its frame.
+        at: Instant,
     },
     Completion(Completion),
     /// A post that was not even tried.
     Refused {
         tag: u64,
     },
+    /// The application works, and asks for something when it has done so.
+    Labour {
+        labour: Duration,
+        commands: Vec<Command>,
+    },
 }
 
 #[derive(Debug)]
 enum Output {
+    /// For the card.
     Command(Command),
+    /// For the application.
     Event(HostEvent),
+    /// Of the application.
+    Asked(Command),
 }
 
 impl<E: Engine, A: Host> EngineOnHost<E, A> {
@@ -135,12 +170,26 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
             connections: Vec::new(),
             inputs: VecDeque::new(),
             timer_had_turn: false,
+            threads: 1,
             free_at: Instant::ZERO,
+            busy: Duration::ZERO,
             outputs: VecDeque::new(),
             posted: 0,
             dropped: 0,
             payload: Vec::new(),
         }
+    }
+
+    /// Lets the process run on `threads` threads, of a core each, in place of one.
+    pub fn with_threads(mut self, threads: u32) -> Self {
+        assert!(threads > 0, "a process has a thread");
+        self.threads = u64::from(threads);
+        self
+    }
+
+    /// How long the process was busy: all threads together, as far as they share the work evenly.
+    pub const fn busy(&self) -> Duration {
+        self.busy
     }
 
     /// Gives a queue pair of the card to the engine: it may post on it, its completions come back to it, and it connects it.
@@ -190,19 +239,38 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         self.connections.iter_mut().find(|connection| connection.queue_pair == queue_pair)
     }
 
-    /// Takes what the application has asked for: calls are the engine's, the rest the card's.
+    /// Takes what the application has asked for.
     fn take_commands(&mut self, commands: &mut Commands) {
-        while let Some(command) = self.application_commands.take() {
-            match command {
-                Command::Reset => self.inputs.push_back(Input::Reset),
-                Command::Configure(configuration) => self.inputs.push_back(Input::Configure(configuration)),
-                Command::Call { engine: SLOT, token, kind, payload } => {
-                    self.inputs.push_back(Input::Call { token, kind, payload });
-                }
-                Command::Call { .. } => self.dropped += 1,
-                command => commands.pass_on(command),
-            }
+        let labour = self.application.take_labour().total;
+        if labour > Duration::ZERO {
+            let asked = std::iter::from_fn(|| self.application_commands.take()).collect();
+            self.inputs.push_back(Input::Labour { labour, commands: asked });
         }
+        while let Some(command) = self.application_commands.take() {
+            self.take_command(command, commands);
+        }
+    }
+
+    /// Calls are the engine's, the rest the card's.
+    fn take_command(&mut self, command: Command, commands: &mut Commands) {
+        match command {
+            Command::Reset => self.inputs.push_back(Input::Reset),
+            Command::Configure(configuration) => self.inputs.push_back(Input::Configure(configuration)),
+            Command::Call { engine: SLOT, token, kind, payload } => {
+                self.inputs.push_back(Input::Call { token, kind, payload });
+            }
+            Command::Call { .. } => self.dropped += 1,
+            command => commands.pass_on(command),
+        }
+    }
+
+    /// Keeps what comes at `at` for then, behind what comes at the same time.
+    fn put_out(&mut self, at: Instant, output: Output) {
+        let place = match self.outputs.back() {
+            Some((last, _)) if *last > at => self.outputs.partition_point(|(other, _)| *other <= at),
+            _ => self.outputs.len(),
+        };
+        self.outputs.insert(place, (at, output));
     }
 
     /// Gives out what is ready at `now`.
@@ -212,6 +280,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         {
             match output {
                 Output::Command(command) => commands.pass_on(command),
+                Output::Asked(command) => self.take_command(command, commands),
                 Output::Event(event) => {
                     self.application.handle(now, event, &mut self.application_commands);
                     self.take_commands(commands);
@@ -220,7 +289,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         }
     }
 
-    /// Does what the core can do at `now`.
+    /// Does what the threads can begin at `now`.
     fn run(&mut self, now: Instant, commands: &mut Commands) {
         self.memory.exchange(commands.host_memory());
         loop {
@@ -234,49 +303,59 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
                 self.slot.take_due_timer(now)
             };
             self.timer_had_turn = timer.is_some();
-            if let Some(tag) = timer {
-                let ready = self.tell(now, now + HOST_PROCESS.verb.duration(), Event::Timer { tag });
-                self.free_at = ready;
+            let (begun, ended) = if let Some(tag) = timer {
+                (now, self.tell(now, now + HOST_PROCESS.verb.duration(), Event::Timer { tag }))
             } else if let Some(input) = self.inputs.pop_front() {
-                self.free_at = self.take(now, input);
+                let begun = if let Input::Message { at, .. } = &input { now.max(*at) } else { now };
+                (begun, self.take(now, begun, input))
             } else {
                 break;
-            }
+            };
+            let busy = (ended - begun) / self.threads;
+            self.free_at = now + busy;
+            self.busy += busy;
         }
         self.memory.exchange(commands.host_memory());
     }
 
-    /// Handles one input. Returns when the core is through with it.
-    fn take(&mut self, now: Instant, input: Input) -> Instant {
+    /// Handles one input, on a thread that begins at `begun` with it. Returns when it is through.
+    fn take(&mut self, now: Instant, begun: Instant, input: Input) -> Instant {
         let operation = HOST_PROCESS.operation.duration();
         let verb = HOST_PROCESS.verb.duration();
         match input {
             Input::Reset => {
                 self.slot.clear();
                 self.memory.clear();
-                self.tell(now, now + operation, Event::Reset)
+                self.tell(now, begun + operation, Event::Reset)
             }
             Input::Configure(configuration) => {
-                self.tell(now, now + operation, Event::Configure(configuration))
+                self.tell(now, begun + operation, Event::Configure(configuration))
             }
             Input::Call { token, kind, payload } => {
                 let message = Message { kind, payload: &payload };
                 let call = Event::Call { caller: Caller::Host(token), message, last: true };
-                self.tell(now, now + operation, call)
+                self.tell(now, begun + operation, call)
             }
             Input::Refused { tag } => {
                 let status = CompletionStatus::LocalQueuePairOperationError;
-                self.tell(now, now + verb, Event::Done { tag, status })
+                self.tell(now, begun + verb, Event::Done { tag, status })
             }
             Input::Completion(completion) => {
                 let connection = self.connection(completion.queue_pair).expect("only the engine's are kept");
                 match connection.complete(&completion) {
-                    Some(tag) => self.tell(now, now + verb, Event::Done { tag, status: completion.status }),
-                    None => now + verb,
+                    Some(tag) => self.tell(now, begun + verb, Event::Done { tag, status: completion.status }),
+                    None => begun + verb,
                 }
             }
-            Input::Frame(frame) => self.take_frame(now, &frame),
-            Input::Message { from, kind, payload, last } => {
+            Input::Labour { labour, commands } => {
+                let ended = begun + labour;
+                for command in commands {
+                    self.put_out(ended, Output::Asked(command));
+                }
+                ended
+            }
+            Input::Frame(frame) => self.take_frame(begun, &frame),
+            Input::Message { from, kind, payload, last, .. } => {
                 let message = Message { kind, payload: &payload };
                 let peer =
                     self.config.peers.iter().position(|peer| *peer == Some(from)).and_then(NodeId::new);
@@ -284,13 +363,14 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
                     Some(from) => Event::Deliver { from, message, last },
                     None => Event::Call { caller: from.into(), message, last },
                 };
-                self.tell(now, now + operation, event)
+                self.tell(now, begun + operation, event)
             }
         }
     }
 
     /// Takes a frame apart: its messages are the next inputs, each an event of its own.
-    fn take_frame(&mut self, now: Instant, bytes: &[u8]) -> Instant {
+    fn take_frame(&mut self, begun: Instant, bytes: &[u8]) -> Instant {
+        let taken = begun + HOST_PROCESS.frame_receive.duration();
         let Ok(Frame::Udp { ethernet, ipv4, udp, payload }) = Frame::parse(bytes) else {
             unreachable!("only Weft datagrams are kept")
         };
@@ -300,7 +380,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
             let behind = self.inputs.len();
             for message in datagram.messages().filter(|message| message.engine == SLOT) {
                 let (kind, payload) = (message.kind, message.payload.to_vec());
-                self.inputs.push_back(Input::Message { from, kind, payload, last: false });
+                self.inputs.push_back(Input::Message { from, kind, payload, last: false, at: taken });
             }
             if let Some(Input::Message { last, .. }) = self.inputs.range_mut(behind..).next_back() {
                 *last = true;
@@ -309,7 +389,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         } else {
             self.dropped += 1;
         }
-        now + HOST_PROCESS.frame_receive.duration()
+        taken
     }
 
     /// Hands one event to the engine at `now`; the first of its effects is ready at `ready` and the time of its reads later. Returns
@@ -320,7 +400,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         let reading = HOST_PROCESS.memory_read.duration() * u64::from(self.memory.take_accesses().reads);
         let mut ready = ready + reading + self.effects.total_labour();
         if let Some(status) = self.slot.take_status() {
-            self.outputs.push_back((ready, Output::Event(HostEvent::Status { engine: SLOT, status })));
+            self.put_out(ready, Output::Event(HostEvent::Status { engine: SLOT, status }));
         }
         let mut effects = std::mem::take(&mut self.effects);
         for effect in effects.iter() {
@@ -331,7 +411,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         self.send_datagrams(ready)
     }
 
-    /// Carries out an effect from `at` on. Returns when the core is through with it.
+    /// Carries out an effect from `at` on. Returns when the thread is through with it.
     fn carry_out(&mut self, at: Instant, effect: &Effect, effects: &Effects) -> Instant {
         match effect {
             Effect::Send { to, kind, payload } => self.send(*to, effects.message(*kind, payload)),
@@ -341,7 +421,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
                     Caller::Host(token) => {
                         let (kind, payload) = (message.kind, message.payload.to_vec());
                         let reply = HostEvent::Reply { token, kind, payload };
-                        self.outputs.push_back((at, Output::Event(reply)));
+                        self.put_out(at, Output::Event(reply));
                     }
                     Caller::Endpoint { address, port } => {
                         self.push(SocketAddrV4::new(address, port), message)
@@ -358,11 +438,11 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
                     self.inputs.push_back(Input::Refused { tag: request.id });
                     return at;
                 };
-                connection.outstanding.push_back((serial, request.id));
+                let posted = at + HOST_PROCESS.verb.duration();
+                connection.post(posted, serial, request.id);
                 let mut request = *request;
                 request.id = serial;
-                let posted = at + HOST_PROCESS.verb.duration();
-                self.outputs.push_back((posted, Output::Command(Command::PostSend(*queue_pair, request))));
+                self.put_out(posted, Output::Command(Command::PostSend(*queue_pair, request)));
                 return posted;
             }
             Effect::Access { queue_pair, access } => {
@@ -412,7 +492,9 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
     ) -> Instant {
         let half = at + whole / 2;
         let commands = changes.iter().map(|change| Output::Command(Command::Modify(queue_pair, *change)));
-        self.outputs.extend(commands.map(|command| (half, command)));
+        for command in commands {
+            self.put_out(half, command);
+        }
         at + whole
     }
 
@@ -431,7 +513,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         }
     }
 
-    /// Sends all that was said from `ready` on. Returns when the core is through with it.
+    /// Sends all that was said from `ready` on. Returns when the thread is through with it.
     fn send_datagrams(&mut self, mut ready: Instant) -> Instant {
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
@@ -448,7 +530,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
                     let mut frame = Vec::new();
                     frame::emit_udp_frame(&mut frame, &flow, &payload);
                     ready += HOST_PROCESS.frame_send.duration();
-                    self.outputs.push_back((ready, Output::Command(Command::Transmit(frame))));
+                    self.put_out(ready, Output::Command(Command::Transmit(frame)));
                 }
                 None => self.dropped += 1,
             }
@@ -498,5 +580,41 @@ impl<E: Engine, A: Host> Host for EngineOnHost<E, A> {
             self.take_commands(commands);
         }
         self.run(now, commands);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_rdma::{CompletionOpcode, PathMtu};
+
+    use super::*;
+
+    #[test]
+    fn what_two_threads_have_posted_ends_in_the_order_of_the_card() {
+        let peering = Peering {
+            destination: Ipv4Addr::LOCALHOST,
+            destination_qp_num: QueuePairNumber(1),
+            path_mtu: PathMtu::Bytes1024,
+            timeout: 3,
+            retry_cnt: 7,
+            max_rd_atomic: 4,
+        };
+        let queue_pair = QueuePairNumber(1);
+        let mut connection = Connection { queue_pair, peering, outstanding: VecDeque::new() };
+        for (at, serial, tag) in [(20, 1, 100), (10, 2, 200), (10, 3, 300)] {
+            connection.post(Instant::from_ps(at), serial, tag);
+        }
+        let mut ended = |id| {
+            connection.complete(&Completion {
+                id,
+                status: CompletionStatus::Success,
+                opcode: CompletionOpcode::Write,
+                queue_pair,
+                bytes: 0,
+                immediate: None,
+                vendor_error: 0,
+            })
+        };
+        assert_eq!([2, 3, 1, 1].map(&mut ended), [Some(200), Some(300), Some(100), None]);
     }
 }

@@ -60,6 +60,7 @@ mod cost;
 mod engine_on_host;
 mod faults;
 mod frames;
+mod host_threads;
 mod hosted;
 mod link;
 mod log;
@@ -74,18 +75,19 @@ mod world;
 
 pub use clock::LocalClock;
 pub use cost::{
-    BusCost, CostProfile, DmaCost, Execution, Figure, HOST_PROCESS, HostCost, MemoryCost, Unit,
-    cost_table_markdown,
+    BusCost, CostProfile, DmaCost, Execution, Figure, HOST_PROCESS, HOST_TRANSACTION, HostCost, MemoryCost,
+    TransactionCost, Unit, cost_table_markdown,
 };
 pub use engine_on_host::{EngineOnHost, HostConfig};
 pub use faults::{Fault, FaultCounts, FaultKind, FaultKinds, FaultPlan, LinkDirection, PlanError, PlanShape};
+pub use host_threads::HostThreads;
 pub use hosted::HostedMachine;
 pub use link::{LinkConfig, LinkCounters};
 pub use log::{Direction, DropCause, Event, LogHash, Tap, TextLog};
 pub use machine::{Director, Machine, MachineId, Machines, NoCrashes};
 pub use models::{Batch, BusModel, Charge, DmaModel, MemoryModel, ProcessorModel};
 pub use network::NetworkProfile;
-pub use nic_machine::{Commands, Host, NicMachine, Usage};
+pub use nic_machine::{Commands, Host, Labour, NicMachine, Usage};
 pub use random::{Probability, Stream};
 pub use switch::SwitchConfig;
 pub use world::{PortConfig, Traffic, World};

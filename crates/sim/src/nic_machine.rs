@@ -20,7 +20,8 @@ const DESCRIPTOR_BYTES: usize = 16;
 /// Bytes that cores and their host exchange in one packet, at most: as on the wire.
 const HOST_PACKET_BYTES: usize = 1_500;
 
-/// The program on the host of a NIC. Its own work takes no time; what it does through the NIC does.
+/// The program on the host of a NIC. What it does through the NIC takes time; its own work takes none, unless it says so and runs
+/// where that is charged ([`crate::HostThreads`], [`crate::EngineOnHost`]).
 pub trait Host {
     /// Something has come from the NIC.
     fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands);
@@ -30,6 +31,33 @@ pub trait Host {
 
     /// The deadline has come.
     fn wake(&mut self, now: Instant, commands: &mut Commands);
+
+    /// The program's own work since the last call.
+    fn take_labour(&mut self) -> Labour {
+        Labour::default()
+    }
+}
+
+/// Work of a program on its host's cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Labour {
+    /// All of it, on one core.
+    pub total: Duration,
+    /// The most of it that must be done one after the other: threads may share the rest.
+    pub longest: Duration,
+}
+
+impl Labour {
+    /// Something that must be done by one thread.
+    pub const fn of(duration: Duration) -> Self {
+        Self { total: duration, longest: duration }
+    }
+
+    /// Adds what another thread may do meanwhile.
+    pub fn add(&mut self, duration: Duration) {
+        self.total += duration;
+        self.longest = self.longest.max(duration);
+    }
 }
 
 /// What a host asks of its NIC, on the way there.
@@ -138,6 +166,28 @@ impl Command {
     }
 }
 
+/// Messages between cores and their host in one batch of work, in packets.
+struct Packets {
+    aggregates: bool,
+    messages: u32,
+    bytes: usize,
+}
+
+impl Packets {
+    const fn new(aggregates: bool) -> Self {
+        Self { aggregates, messages: 0, bytes: 0 }
+    }
+
+    const fn add(&mut self, bytes: usize) {
+        self.messages += 1;
+        self.bytes += bytes;
+    }
+
+    const fn count(&self) -> u32 {
+        if self.aggregates { self.bytes.div_ceil(HOST_PACKET_BYTES) as u32 } else { self.messages }
+    }
+}
+
 /// The first thing in the queue, if its time has come.
 fn pop_due<T>(queue: &mut VecDeque<(Instant, T)>, now: Instant) -> Option<T> {
     if queue.front()?.0 > now {
@@ -214,6 +264,8 @@ pub struct NicMachine<N, H> {
     commands: Commands,
     to_nic: VecDeque<(Instant, Command)>,
     to_host: VecDeque<(Instant, HostEvent)>,
+    /// Whether messages between the NIC and its host share packets.
+    aggregates: bool,
     dma: Option<DmaModel>,
     /// Copies that the NIC has asked for, by direction, until its work is done.
     asked: [Vec<DmaRequest>; 2],
@@ -252,12 +304,18 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             commands: Commands::default(),
             to_nic: VecDeque::new(),
             to_host: VecDeque::new(),
+            aggregates: true,
             dma: profile.dma.as_ref().map(DmaModel::new),
             asked: Default::default(),
             copying: VecDeque::new(),
             usage: Usage::default(),
             spare: Vec::new(),
         }
+    }
+
+    /// Says whether messages between the NIC and its host share packets, as they do at first: to measure what that is good for.
+    pub const fn set_aggregation(&mut self, aggregates: bool) {
+        self.aggregates = aggregates;
     }
 
     /// The NIC, for inspection.
@@ -392,9 +450,9 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         while let Some(request) = pop_due(&mut self.copying, now) {
             self.nic.complete_dma(now, &request);
         }
-        let mut from_host = 0;
+        let mut from_host = Packets::new(self.aggregates);
         while let Some(command) = pop_due(&mut self.to_nic, now) {
-            from_host += command.bytes(self.inline_bytes);
+            from_host.add(command.bytes(self.inline_bytes));
             if let Command::Transmit(frame) = &command {
                 batch.bytes_fetched = batch.bytes_fetched.max(frame.len() as u64);
             }
@@ -426,10 +484,11 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         }
         batch.dma_vectors = self.take_dma();
         if self.host_bus.is_some() {
-            let to_host =
-                self.to_host.range(told_before..).map(|(_, event)| event_bytes(event)).sum::<usize>();
-            batch.host_packets =
-                (from_host.div_ceil(HOST_PACKET_BYTES) as u32, to_host.div_ceil(HOST_PACKET_BYTES) as u32);
+            let mut to_host = Packets::new(self.aggregates);
+            for (_, event) in self.to_host.range(told_before..) {
+                to_host.add(event_bytes(event));
+            }
+            batch.host_packets = (from_host.count(), to_host.count());
         }
         // What it has cost is known only when all is done, so the times of what came of it are set in hindsight.
         batch.work = self.nic.take_work();

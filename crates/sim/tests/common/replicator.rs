@@ -188,6 +188,8 @@ pub enum Placement {
     Card,
     /// In a process on the host of an RDMA card.
     Host,
+    /// The same, on so many threads.
+    Threads(u32),
 }
 
 /// A node of either placement, with the application `A`.
@@ -311,7 +313,7 @@ pub fn nodes<A: Host>(placement: Placement, nodes: usize, application: impl Fn(u
     // All are alike, so the numbers and keys of one are those of every other.
     let (target, base) = match placement {
         Placement::Card => (Target::Hbm, engine_address(0, 0)),
-        Placement::Host => (Target::Host, 0),
+        Placement::Host | Placement::Threads(_) => (Target::Host, 0),
     };
     let peering = |node: usize, other: usize, numbers: &[QueuePairNumber]| Peering {
         destination: address(other),
@@ -344,7 +346,7 @@ pub fn nodes<A: Host>(placement: Placement, nodes: usize, application: impl Fn(u
             }
             Node::Card(Box::new(NicMachine::new(nic, application(node), &CostProfile::FPGA_APPLICATION)))
         }
-        Placement::Host => {
+        Placement::Host | Placement::Threads(_) => {
             let mut nic: SoftNic<NoEngine> =
                 SoftNic::new(soft_nic_config(nodes, node, MEMORY_BYTES), Vec::new());
             let (numbers, keys) = open(&mut nic, nodes - 1, target, base);
@@ -357,6 +359,9 @@ pub fn nodes<A: Host>(placement: Placement, nodes: usize, application: impl Fn(u
                 datagram_bytes: 1_472,
             };
             let mut host = EngineOnHost::new(engine, application(node), config);
+            if let Placement::Threads(threads) = placement {
+                host = host.with_threads(threads);
+            }
             for (other, number) in others(node).zip(&numbers) {
                 nic.add_neighbour(address(other), hardware(other));
                 host.add_neighbour(address(other), hardware(other));
