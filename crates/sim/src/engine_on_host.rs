@@ -14,7 +14,7 @@ use weft_wire::ethernet::MacAddress;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
 use crate::cost::HOST_PROCESS;
-use crate::nic_machine::{Command, Commands, Host};
+use crate::host::{Command, Commands, Host};
 
 /// The slot of the one engine of a process.
 const SLOT: u8 = 0;

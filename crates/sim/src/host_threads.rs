@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use weft_nic::HostEvent;
 use weft_time::{Duration, Instant};
 
-use crate::nic_machine::{Command, Commands, Host};
+use crate::host::{Command, Commands, Host};
 
 /// A program whose own work ([`Host::take_labour`]) takes time: of the threads that it runs on, evenly shared.
 ///
@@ -133,7 +133,7 @@ mod tests {
     use weft_nic::HostCommand;
 
     use super::*;
-    use crate::nic_machine::Labour;
+    use crate::host::Labour;
 
     /// Works for as long as a reply's kind says, in pieces, and then calls with its token.
     #[derive(Debug, Default)]

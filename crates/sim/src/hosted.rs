@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use weft_nic::{HostCommand, HostEvent};
 use weft_time::Instant;
 
+use crate::host::{Commands, Host};
 use crate::machine::Machine;
-use crate::nic_machine::{Commands, Host};
 
 /// A machine whose port is the host port of a NIC.
 ///

@@ -2,169 +2,18 @@
 
 use std::collections::VecDeque;
 
-use weft_nic::{DmaDirection, DmaRequest, HostCommand, HostEvent, Nic};
-use weft_rdma::{Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
+use weft_nic::{DmaDirection, DmaRequest, HostEvent, Nic};
 use weft_time::{Duration, Instant};
-use weft_waist::Configuration;
 use weft_wire::frame::Frame;
 use weft_wire::roce::{self, Opcode};
 
 use crate::cost::{self, CostProfile, Execution};
+use crate::host::{Command, Commands, Host, event_bytes};
 use crate::machine::Machine;
 use crate::models::{Batch, BusModel, DmaModel, ProcessorModel};
 
-/// What a command or an event moves over the bus beside its content (NIC-KV section 5.3.1: a descriptor has 8 to
-/// 16 bytes, depending on the direction).
-const DESCRIPTOR_BYTES: usize = 16;
-
 /// Bytes that cores and their host exchange in one packet, at most: as on the wire.
 const HOST_PACKET_BYTES: usize = 1_500;
-
-/// The program on the host of a NIC. What it does through the NIC takes time; its own work takes none, unless it says so and runs
-/// where that is charged ([`crate::HostThreads`], [`crate::EngineOnHost`]).
-pub trait Host {
-    /// Something has come from the NIC.
-    fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands);
-
-    /// When the program wants to be woken.
-    fn next_deadline(&self) -> Option<Instant>;
-
-    /// The deadline has come.
-    fn wake(&mut self, now: Instant, commands: &mut Commands);
-
-    /// The program's own work since the last call.
-    fn take_labour(&mut self) -> Labour {
-        Labour::default()
-    }
-}
-
-/// Work of a program on its host's cores.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Labour {
-    /// All of it, on one core.
-    pub total: Duration,
-    /// The most of it that must be done one after the other: threads may share the rest.
-    pub longest: Duration,
-}
-
-impl Labour {
-    /// Something that must be done by one thread.
-    pub const fn of(duration: Duration) -> Self {
-        Self { total: duration, longest: duration }
-    }
-
-    /// Adds what another thread may do meanwhile.
-    pub fn add(&mut self, duration: Duration) {
-        self.total += duration;
-        self.longest = self.longest.max(duration);
-    }
-}
-
-/// What a host asks of its NIC, on the way there.
-#[derive(Debug, Default)]
-pub struct Commands {
-    queue: VecDeque<Command>,
-    /// Buffers to use again.
-    spare: Vec<Vec<u8>>,
-    host_memory: Vec<u8>,
-}
-
-/// A [`HostCommand`] with its bytes.
-#[derive(Debug)]
-pub(crate) enum Command {
-    Reset,
-    Configure(Configuration),
-    Transmit(Vec<u8>),
-    Call { engine: u8, token: u32, kind: u8, payload: Vec<u8> },
-    PostSend(QueuePairNumber, WorkRequest),
-    PostReceive(QueuePairNumber, ReceiveRequest),
-    Modify(QueuePairNumber, Modify),
-}
-
-impl Commands {
-    /// Sends a command to the NIC.
-    pub fn submit(&mut self, command: HostCommand<'_>) {
-        let command = match command {
-            HostCommand::Reset => Command::Reset,
-            HostCommand::Configure(configuration) => Command::Configure(configuration),
-            HostCommand::Transmit(frame) => Command::Transmit(self.copy(frame)),
-            HostCommand::Call { engine, token, kind, payload } => {
-                Command::Call { engine, token, kind, payload: self.copy(payload) }
-            }
-            HostCommand::PostSend(queue_pair, request) => Command::PostSend(queue_pair, request),
-            HostCommand::PostReceive(queue_pair, request) => Command::PostReceive(queue_pair, request),
-            HostCommand::Modify(queue_pair, change) => Command::Modify(queue_pair, change),
-        };
-        self.queue.push_back(command);
-    }
-
-    /// The host's memory, which verbs of its NIC reach as [`weft_rdma::Target::Host`]; empty if the NIC keeps none. Whoever takes it
-    /// out puts it back before the program returns.
-    ///
-    /// What verbs store is here as soon as the NIC has it, and not when it has crossed the bus.
-    pub fn host_memory(&mut self) -> &mut Vec<u8> {
-        &mut self.host_memory
-    }
-
-    /// The oldest command, for a host between a program and the NIC.
-    pub(crate) fn take(&mut self) -> Option<Command> {
-        self.queue.pop_front()
-    }
-
-    /// Passes on what a program behind this host has asked of the NIC.
-    pub(crate) fn pass_on(&mut self, command: Command) {
-        self.queue.push_back(command);
-    }
-
-    fn copy(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let mut buffer = self.spare.pop().unwrap_or_default();
-        buffer.clear();
-        buffer.extend_from_slice(bytes);
-        buffer
-    }
-}
-
-impl Command {
-    /// What it moves over the bus, if the payload of a request of at most `inline_bytes` goes along.
-    fn bytes(&self, inline_bytes: u64) -> usize {
-        DESCRIPTOR_BYTES
-            + match self {
-                Self::Transmit(bytes) | Self::Call { payload: bytes, .. } => bytes.len(),
-                Self::PostSend(_, request) if u64::from(request.local.length) <= inline_bytes => {
-                    request.local.length as usize
-                }
-                Self::Reset
-                | Self::Configure(_)
-                | Self::PostSend(..)
-                | Self::PostReceive(..)
-                | Self::Modify(..) => 0,
-            }
-    }
-
-    /// Gives the command to the NIC, and its buffer back.
-    fn submit_to(self, nic: &mut impl Nic, now: Instant) -> Option<Vec<u8>> {
-        match self {
-            Self::Reset => nic.submit(now, HostCommand::Reset),
-            Self::Configure(configuration) => nic.submit(now, HostCommand::Configure(configuration)),
-            Self::Transmit(frame) => {
-                nic.submit(now, HostCommand::Transmit(&frame));
-                return Some(frame);
-            }
-            Self::Call { engine, token, kind, payload } => {
-                nic.submit(now, HostCommand::Call { engine, token, kind, payload: &payload });
-                return Some(payload);
-            }
-            Self::PostSend(queue_pair, request) => {
-                nic.submit(now, HostCommand::PostSend(queue_pair, request))
-            }
-            Self::PostReceive(queue_pair, request) => {
-                nic.submit(now, HostCommand::PostReceive(queue_pair, request));
-            }
-            Self::Modify(queue_pair, change) => nic.submit(now, HostCommand::Modify(queue_pair, change)),
-        }
-        None
-    }
-}
 
 /// Messages between cores and their host in one batch of work, in packets.
 struct Packets {
@@ -201,14 +50,6 @@ fn is_response(frame: &[u8]) -> bool {
     let Ok(Frame::Udp { udp, payload, .. }) = Frame::parse(frame) else { return false };
     let opcode = payload.first().and_then(|byte| Opcode::from_u8(*byte));
     udp.destination_port == roce::UDP_PORT && opcode.is_some_and(Opcode::is_response)
-}
-
-fn event_bytes(event: &HostEvent) -> usize {
-    DESCRIPTOR_BYTES
-        + match event {
-            HostEvent::Frame(bytes) | HostEvent::Reply { payload: bytes, .. } => bytes.len(),
-            HostEvent::Completion(_) | HostEvent::Status { .. } => 0,
-        }
 }
 
 /// What a machine has done so far.
@@ -561,7 +402,7 @@ impl<N: Nic, H: Host> Machine for NicMachine<N, H> {
 
 #[cfg(test)]
 mod tests {
-    use weft_nic::Work;
+    use weft_nic::{HostCommand, Work};
 
     use super::*;
     use crate::{NoCrashes, PortConfig, SwitchConfig, World};
