@@ -7,6 +7,7 @@
 mod execution;
 mod key;
 mod procedure;
+pub mod store;
 
 pub use execution::{Execution, Fault, Written};
 pub use key::{Key, SHARDS_MAX, Version};

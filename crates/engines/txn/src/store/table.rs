@@ -1,0 +1,505 @@
+//! The host's table: Robin Hood hashing with a displacement limit, overflow pages and blocks (Xenic, section 4.1.2).
+//!
+//! Objects stand in the order of their homes; a slot may be free anywhere between them. An insertion takes the first place that
+//! keeps the order, and if it is not free, what stands between there and a free slot moves by one. A deletion fills its
+//! slot from the segment's overflow, or moves what follows back. Every move begins at the free slot, so what moves stands twice for a while, and never
+//! nowhere.
+//!
+//! **What overflows.** An object for which no slot is free within `probe` slots from its home, or whose insertion would displace any
+//! object to the limit. Xenic limits displacement "to limit the cost of insertion"; but at an occupancy of 90 % the next free
+//! slot is 50 slots away on average (Knuth, volume 3, section 6.4: (1 + 1 / 0.1^2) / 2), however little each of the objects
+//! between is displaced. So the distance is limited, too. That reproduces the paper's roundtrips: see docs/benchmarks.md.
+
+use thiserror::Error;
+
+use super::layout::{Layout, SLOT_BYTES_MAX, value_bytes};
+use super::overflow::Pages;
+use super::record::{self, Head, Lines, be32};
+use super::report::{Knowledge, Precision, Report};
+use crate::key::{Key, Version};
+
+/// The table has no room for this object; nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Full {
+    /// No slot near its home, and no overflow page.
+    #[error("no slot and no overflow page is free")]
+    Slots,
+    /// No block for its value.
+    #[error("no block is free for a long value")]
+    Blocks,
+}
+
+/// What a change did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Whether an object was inserted or deleted, not only written or missing.
+    pub moved: bool,
+    /// The first and the last segment of which the card needs a new [`Report`]; `None` if nothing moved.
+    pub segments: Option<(u32, u32)>,
+}
+
+impl Change {
+    const NOTHING: Self = Self { moved: false, segments: None };
+}
+
+/// A place for a new object: `target`, once what stands between it and the slot `free` has moved by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    free: u32,
+    target: u32,
+}
+
+/// Where an object stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Slot(u32),
+    Overflow(u64),
+}
+
+/// The table: what is known about the bytes, which are the caller's.
+#[derive(Clone, Debug)]
+pub struct Table {
+    layout: Layout,
+    /// Slots from its home within which an insertion looks for a free one.
+    probe: u32,
+    pages: Pages,
+    free_blocks: Vec<u32>,
+    /// The stamp of the latest change.
+    stamp: u16,
+    objects: u64,
+    overflowed: u64,
+}
+
+impl Table {
+    /// An empty table. Its bytes are [`Layout::bytes`] zeros.
+    pub fn new(layout: Layout) -> Self {
+        let shape = layout.shape();
+        Self {
+            layout,
+            probe: shape.displacement.map_or(u32::MAX, |limit| limit + limit / 2),
+            pages: Pages::new(&layout),
+            free_blocks: (0..shape.blocks).rev().collect(),
+            stamp: 0,
+            objects: 0,
+            overflowed: 0,
+        }
+    }
+
+    /// Where everything is.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Objects in it.
+    pub fn objects(&self) -> u64 {
+        self.objects
+    }
+
+    /// Those of them that stand in overflow pages.
+    pub fn overflowed(&self) -> u64 {
+        self.overflowed
+    }
+
+    /// Overflow pages that are free.
+    pub fn free_pages(&self) -> usize {
+        self.pages.free()
+    }
+
+    /// Reads an object: its version and the bytes of its value, which is copied to the beginning of `value`.
+    ///
+    /// # Panics
+    /// If `value` is shorter than the object's.
+    pub fn get(&self, bytes: &[u8], key: Key, value: &mut [u8]) -> Option<(Version, usize)> {
+        let slot = self.record(self.find(bytes, key.bits())?);
+        let mut record = &bytes[slot as usize..][..self.layout.shape().slot_bytes];
+        let mut head = Head::parse(record);
+        if head.in_block {
+            record = &bytes[self.layout.block(block_of(record)) as usize..][..self.layout.block_bytes()];
+            head = Head::parse(record);
+            assert!(head.in_use && head.key == key.bits(), "a slot's block is its own");
+        }
+        record::copy_value(record, head.length, value);
+        Some((Version::from_bits(head.version), head.length))
+    }
+
+    /// Writes an object, new or not.
+    ///
+    /// # Errors
+    /// If there is no room; then nothing is changed.
+    ///
+    /// # Panics
+    /// If the value is longer than the table's values may be.
+    pub fn put<L: Lines + ?Sized>(
+        &mut self,
+        memory: &mut L,
+        key: Key,
+        version: Version,
+        value: &[u8],
+    ) -> Result<Change, Full> {
+        assert!(
+            value.len() <= self.layout.shape().value_bytes_max,
+            "no value is longer than the table's may be"
+        );
+        let (key, version) = (key.bits(), version.bits());
+        match self.find(memory.bytes(), key) {
+            Some(found) => self.update(memory, found, key, version, value).map(|()| Change::NOTHING),
+            None => self.insert(memory, key, version, value),
+        }
+    }
+
+    /// Deletes an object, if it is there.
+    pub fn remove<L: Lines + ?Sized>(&mut self, memory: &mut L, key: Key) -> Change {
+        let key = key.bits();
+        let Some(found) = self.find(memory.bytes(), key) else { return Change::NOTHING };
+        let segment = self.layout.segment(key);
+        let block = self.block_at(memory.bytes(), self.record(found));
+        self.objects -= 1;
+        let segments = match found {
+            Found::Overflow(at) => {
+                self.overflowed -= 1;
+                self.clear(memory, at);
+                self.pages.trim(&self.layout, memory, segment);
+                (segment, segment)
+            }
+            Found::Slot(slot) => {
+                self.clear(memory, self.layout.slot(slot));
+                let moved = self.refill(memory, segment).or_else(|| self.shift_back(memory, slot));
+                moved.map_or((segment, segment), |(first, last)| (first.min(segment), last.max(segment)))
+            }
+        };
+        if let Some(block) = block {
+            self.free_block(memory, block);
+        }
+        Change { moved: true, segments: Some(segments) }
+    }
+
+    /// What the card should know of a segment.
+    pub fn report(&self, bytes: &[u8], segment: u32, precision: Precision) -> Report {
+        let first = segment * self.layout.shape().segment_slots;
+        let behind = first + self.layout.shape().segment_slots;
+        let end = self.layout.window_end(behind - 1).min(self.layout.slots_all());
+        let homes = (first..end).filter_map(|slot| Some((self.home_at(bytes, slot)?, slot)));
+        let objects = homes.skip_while(|&(home, _)| home < first).take_while(|&(home, _)| home < behind);
+        Report {
+            segment,
+            knowledge: Knowledge::of(precision, objects.map(|(home, slot)| (home - first, slot - first))),
+            overflow: Pages::overflow(&self.layout, bytes, segment),
+        }
+    }
+
+    /// Calls `each` with every object: its key, version and value, in the order in which they stand.
+    pub fn for_each(&self, bytes: &[u8], mut each: impl FnMut(Key, Version, &[u8])) {
+        let mut value = [0; crate::VALUE_MAX];
+        let slots = (0..self.layout.slots_all()).map(|slot| self.layout.slot(slot));
+        let pages = (0..self.layout.shape().pages).flat_map(|page| Pages::records(&self.layout, page));
+        for at in slots.chain(pages) {
+            let Some(key) = Head::key(&bytes[at as usize..]).and_then(Key::from_bits) else { continue };
+            let (version, length) = self.get(bytes, key, &mut value).expect("it stands there");
+            each(key, version, &value[..length]);
+        }
+    }
+
+    fn record(&self, found: Found) -> u64 {
+        match found {
+            Found::Slot(slot) => self.layout.slot(slot),
+            Found::Overflow(at) => at,
+        }
+    }
+
+    /// The home of what stands in a slot.
+    fn home_at(&self, bytes: &[u8], slot: u32) -> Option<u32> {
+        let key = Head::key(&bytes[self.layout.slot(slot) as usize..])?;
+        let home = self.layout.home(key);
+        debug_assert!(home <= slot && slot < self.layout.window_end(home), "an object stands near its home");
+        Some(home)
+    }
+
+    fn find(&self, bytes: &[u8], key: u64) -> Option<Found> {
+        let home = self.layout.home(key);
+        for slot in home..self.layout.window_end(home) {
+            let Some(there) = Head::key(&bytes[self.layout.slot(slot) as usize..]) else { continue };
+            if there == key {
+                return Some(Found::Slot(slot));
+            }
+            if self.layout.home(there) > home {
+                break;
+            }
+        }
+        Pages::find(&self.layout, bytes, self.layout.segment_of(home), key).map(Found::Overflow)
+    }
+
+    fn insert<L: Lines + ?Sized>(
+        &mut self,
+        memory: &mut L,
+        key: u64,
+        version: u64,
+        value: &[u8],
+    ) -> Result<Change, Full> {
+        let home = self.layout.home(key);
+        let segment = self.layout.segment_of(home);
+        let long = value.len() > self.layout.inline_bytes();
+        if long && self.free_blocks.is_empty() {
+            return Err(Full::Blocks);
+        }
+        let place = self.place(memory.bytes(), home);
+        let room = match place {
+            Some(_) => None,
+            None => Some(self.pages.room(&self.layout, memory.bytes(), segment).ok_or(Full::Slots)?),
+        };
+        let number;
+        let mut head = Head { key, version, in_use: true, length: value.len(), ..Head::default() };
+        let mut inline = value;
+        if long {
+            number = self.fill_block(memory, &head, value).to_be_bytes();
+            (head.in_block, inline) = (true, &number);
+        }
+        self.objects += 1;
+        let segments = match (place, room) {
+            (Some(place), _) => self.shift(memory, place, Some((head, inline))),
+            (None, Some((at, new_page))) => {
+                self.overflowed += 1;
+                head.stamp = self.next_stamp();
+                record::write(memory, at, self.layout.shape().slot_bytes, &head, inline);
+                if let Some(page) = new_page {
+                    self.pages.link(&self.layout, memory, segment, page);
+                }
+                (segment, segment)
+            }
+            (None, None) => unreachable!("room was found"),
+        };
+        Ok(Change { moved: true, segments: Some(segments) })
+    }
+
+    /// The place of a new object of this home that moves nothing if it can, and least otherwise.
+    fn place(&self, bytes: &[u8], home: u32) -> Option<Place> {
+        let window = self.layout.window_end(home);
+        // The last slot of what must stand before it, the last free slot before that, and the first slot of what must stand behind it.
+        let (mut before, mut free, mut free_before, mut behind) = (None, None, None, None);
+        for slot in home..window {
+            match self.home_at(bytes, slot) {
+                None => free = Some(slot),
+                Some(there) if there > home => {
+                    behind = Some(slot);
+                    break;
+                }
+                Some(_) => (before, free_before) = (Some(slot), free),
+            }
+        }
+        let target = before.map_or(home, |slot| slot + 1);
+        if target < window && behind != Some(target) {
+            return Some(Place { free: target, target });
+        }
+        if let (Some(free), Some(before)) = (free_before, before) {
+            return Some(Place { free, target: before });
+        }
+        if target >= window {
+            return None;
+        }
+        for slot in target..home.saturating_add(self.probe).min(self.layout.slots_all()) {
+            match self.home_at(bytes, slot) {
+                None => return Some(Place { free: slot, target }),
+                Some(there) if slot + 1 >= self.layout.window_end(there) => return None,
+                Some(_) => {}
+            }
+        }
+        None
+    }
+
+    /// Moves what stands between by one, and writes the new object to the target; without one, frees the target. Returns the
+    /// first and the last segment of what was written.
+    fn shift<L: Lines + ?Sized>(
+        &mut self,
+        memory: &mut L,
+        place: Place,
+        new: Option<(Head, &[u8])>,
+    ) -> (u32, u32) {
+        let Place { free, target } = place;
+        let stamp = self.next_stamp();
+        let (first, last) = (free.min(target), free.max(target));
+        let bytes = self.layout.shape().slot_bytes;
+        let stamps = |memory: &L, slot: u32, layout: &Layout| {
+            let old = Head::parse(&memory.bytes()[layout.slot(slot) as usize..]);
+            [
+                stamp,
+                if slot > first { stamp } else { old.before },
+                if slot < last { stamp } else { old.after },
+            ]
+        };
+        let (mut lowest, mut highest) = (u32::MAX, 0);
+        let mut slot = free;
+        while slot != target {
+            let from = if free > target { slot - 1 } else { slot + 1 };
+            let home = self.home_at(memory.bytes(), from).expect("only the free slot is free");
+            (lowest, highest) = (lowest.min(home), highest.max(home));
+            let stamps = stamps(memory, slot, &self.layout);
+            record::copy(memory, self.layout.slot(from), self.layout.slot(slot), bytes, stamps);
+            slot = from;
+        }
+        let [stamp, before, after] = stamps(memory, target, &self.layout);
+        let (head, value) = new.unwrap_or_default();
+        if new.is_some() {
+            let home = self.layout.home(head.key);
+            (lowest, highest) = (lowest.min(home), highest.max(home));
+        }
+        let head = Head { stamp, before, after, ..head };
+        record::write(memory, self.layout.slot(target), bytes, &head, value);
+        (self.layout.segment_of(lowest), self.layout.segment_of(highest))
+    }
+
+    /// After a deletion: brings an object of the segment's overflow into the slots, if one has a place there now. Returns the
+    /// first and the last segment that this changed.
+    fn refill<L: Lines + ?Sized>(&mut self, memory: &mut L, segment: u32) -> Option<(u32, u32)> {
+        let page = Pages::chain(&self.layout, memory.bytes(), segment).last()?;
+        for at in Pages::records(&self.layout, page) {
+            let Some(key) = Head::key(&memory.bytes()[at as usize..]) else { continue };
+            let Some(place) = self.place(memory.bytes(), self.layout.home(key)) else { continue };
+            let mut value = [0; SLOT_BYTES_MAX];
+            let record = &memory.bytes()[at as usize..][..self.layout.shape().slot_bytes];
+            let head = Head::parse(record);
+            let length = if head.in_block { 4 } else { head.length };
+            record::copy_value(record, length, &mut value);
+            let segments = self.shift(memory, place, Some((head, &value[..length])));
+            // Only now: a reader that was told that it overflowed finds it here or, when it looks again, there.
+            self.clear(memory, at);
+            self.overflowed -= 1;
+            self.pages.trim(&self.layout, memory, segment);
+            return Some(segments);
+        }
+        None
+    }
+
+    /// Moves what follows a free slot back by one, as many as are not at home and within the limit. Returns the
+    /// first and the last segment that this changed.
+    fn shift_back<L: Lines + ?Sized>(&mut self, memory: &mut L, free: u32) -> Option<(u32, u32)> {
+        let end = self
+            .layout
+            .shape()
+            .displacement
+            .map_or(self.layout.slots_all(), |limit| (free + limit).min(self.layout.slots_all()));
+        let follows = |slot: &u32| self.home_at(memory.bytes(), *slot).is_some_and(|home| home < *slot);
+        let target = (free + 1..end).take_while(follows).last()?;
+        Some(self.shift(memory, Place { free, target }, None))
+    }
+
+    fn update<L: Lines + ?Sized>(
+        &mut self,
+        memory: &mut L,
+        found: Found,
+        key: u64,
+        version: u64,
+        value: &[u8],
+    ) -> Result<(), Full> {
+        let at = self.record(found);
+        let bytes = self.layout.shape().slot_bytes;
+        let old = Head::parse(&memory.bytes()[at as usize..]);
+        let long = value.len() > self.layout.inline_bytes();
+        let mut head = Head { version, length: value.len(), stamp: self.next_stamp(), ..old };
+        match (old.in_block, long) {
+            (false, false) => record::write(memory, at, bytes, &head, value),
+            (true, true) => {
+                // In its place, so that a full table can be written to. The slot's version is that of the insertion.
+                let block = block_of(&memory.bytes()[at as usize..][..bytes]);
+                head.in_block = false;
+                record::write(memory, self.layout.block(block), self.layout.block_bytes(), &head, value);
+            }
+            (false, true) => {
+                if self.free_blocks.is_empty() {
+                    return Err(Full::Blocks);
+                }
+                let content = Head { key, version, in_use: true, length: value.len(), ..Head::default() };
+                let number = self.fill_block(memory, &content, value).to_be_bytes();
+                head.in_block = true;
+                record::write(memory, at, bytes, &head, &number);
+            }
+            (true, false) => {
+                let block = block_of(&memory.bytes()[at as usize..][..bytes]);
+                head.in_block = false;
+                record::write(memory, at, bytes, &head, value);
+                self.free_block(memory, block);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a value into a free block. The caller has checked that there is one.
+    fn fill_block<L: Lines + ?Sized>(&mut self, memory: &mut L, head: &Head, value: &[u8]) -> u32 {
+        let block = self.free_blocks.pop().expect("a free block");
+        let head = Head { stamp: self.next_stamp(), ..*head };
+        record::write(memory, self.layout.block(block), self.layout.block_bytes(), &head, value);
+        block
+    }
+
+    /// The block of the value of what stands there, if it is long.
+    fn block_at(&self, bytes: &[u8], at: u64) -> Option<u32> {
+        let record = &bytes[at as usize..][..self.layout.shape().slot_bytes];
+        Head::parse(record).in_block.then(|| block_of(record))
+    }
+
+    /// A block that is free says so: a reader with an old pointer reads again.
+    fn free_block<L: Lines + ?Sized>(&mut self, memory: &mut L, block: u32) {
+        self.clear_record(memory, self.layout.block(block), self.layout.block_bytes());
+        self.free_blocks.push(block);
+    }
+
+    fn clear<L: Lines + ?Sized>(&mut self, memory: &mut L, at: u64) {
+        self.clear_record(memory, at, self.layout.shape().slot_bytes);
+    }
+
+    fn clear_record<L: Lines + ?Sized>(&mut self, memory: &mut L, at: u64, bytes: usize) {
+        let old = Head::parse(&memory.bytes()[at as usize..]);
+        let stamp = self.next_stamp();
+        let head = Head { stamp, before: old.before, after: old.after, ..Head::default() };
+        record::write(memory, at, bytes, &head, &[]);
+    }
+
+    fn next_stamp(&mut self) -> u16 {
+        self.stamp = self.stamp.wrapping_add(1);
+        self.stamp
+    }
+
+    /// Holds the bytes to what must be true of them, for tests.
+    ///
+    /// # Panics
+    /// If they violate it.
+    pub fn check(&self, bytes: &[u8]) {
+        let (mut objects, mut overflowed, mut highest) = (0, 0, 0);
+        for slot in 0..self.layout.slots_all() {
+            let record = &bytes[self.layout.slot(slot) as usize..][..self.layout.shape().slot_bytes];
+            assert!(record::is_whole(record), "slot {slot} is whole");
+            if slot > 0 {
+                let last = Head::parse(&bytes[self.layout.slot(slot - 1) as usize..]);
+                assert_eq!(last.after, Head::parse(record).before, "slot {slot} and the one before agree");
+            }
+            let Some(key) = Head::key(record) else { continue };
+            let home = self.layout.home(key);
+            assert!(
+                home <= slot && slot < self.layout.window_end(home),
+                "slot {slot} is within its home's window"
+            );
+            assert!(home >= highest, "slot {slot} is in the order of homes");
+            (objects, highest) = (objects + 1, home);
+        }
+        for segment in 0..self.layout.segments() {
+            let mut last_used = None;
+            for page in Pages::chain(&self.layout, bytes, segment) {
+                let used =
+                    Pages::records(&self.layout, page).filter_map(|at| Head::key(&bytes[at as usize..]));
+                last_used = Some(used.inspect(|&key| assert_eq!(self.layout.segment(key), segment)).count());
+                overflowed += last_used.unwrap_or(0) as u64;
+            }
+            assert_ne!(last_used, Some(0), "the last page of segment {segment} is not empty");
+        }
+        assert_eq!(
+            (objects + overflowed, overflowed),
+            (self.objects, self.overflowed),
+            "every object is counted"
+        );
+    }
+}
+
+/// The block that a record names.
+pub(crate) fn block_of(record: &[u8]) -> u32 {
+    be32(record, super::layout::HEAD)
+}
+
+const _: () = assert!(value_bytes(32) >= 4, "the smallest slot has room for the number of a block");

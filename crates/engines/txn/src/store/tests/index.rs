@@ -1,0 +1,152 @@
+//! The index beside a host that applies what was committed some time later.
+
+use std::collections::VecDeque;
+
+use super::*;
+
+const ENTRIES: u32 = 6;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Lock(u64, u64),
+    Unlock(u64, u64),
+    Commit(u64, u64, bool),
+    /// The host applies the oldest commit and says so.
+    Apply,
+    Expect(u64),
+    /// The oldest read of the table is answered, with the table as it was when it began or as it is now.
+    Answer(bool),
+    LookUp(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let (key, holder) = (0u64..14, 1u64..4);
+    let step = prop_oneof![
+        3 => (key.clone(), holder.clone()).prop_map(|(key, holder)| Step::Lock(key, holder)),
+        2 => (key.clone(), holder.clone()).prop_map(|(key, holder)| Step::Unlock(key, holder)),
+        3 => (key.clone(), holder, any::<bool>()).prop_map(|(key, holder, there)| Step::Commit(key, holder, there)),
+        3 => Just(Step::Apply),
+        4 => key.clone().prop_map(Step::Expect),
+        4 => any::<bool>().prop_map(Step::Answer),
+        4 => key.prop_map(Step::LookUp),
+    ];
+    prop::collection::vec(step, 300)
+}
+
+type Objects = BTreeMap<u64, Object>;
+
+fn seen(cached: Cached<'_>) -> Option<Object> {
+    match cached {
+        Cached::Value(version, value) => Some(Some((version, value.to_vec()))),
+        Cached::Absent(_) => Some(None),
+        Cached::Unknown => None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// What the index says is what was committed last; locks and pins stay; nothing but lack of room is refused.
+    #[test]
+    fn the_index_is_never_out_of_date(steps in steps()) {
+        let shape = Shape {
+            slots: 8, segment_slots: 4, displacement: Some(4), slot_bytes: 64, pages: 2, page_slots: 2, blocks: 0,
+            value_bytes_max: 40,
+        };
+        let parameters = IndexParameters {
+            precision: Precision::Runs, ahead: 0, entries: ENTRIES, value_bytes_max: 40,
+        };
+        let mut index = Index::new(Layout::new(shape).unwrap(), parameters);
+        let (mut committed, mut table, mut locks) = (Objects::new(), Objects::new(), BTreeMap::new());
+        let (mut log, mut reads) = (VecDeque::new(), VecDeque::new());
+        for (version, step) in (1..).zip(steps) {
+            match step {
+                Step::Lock(number, holder) => match index.lock(key(number), holder) {
+                    Ok(()) => prop_assert_eq!(*locks.entry(number).or_insert(holder), holder),
+                    Err(Refused::Locked(other)) => prop_assert!(other != holder && locks[&number] == other),
+                    Err(Refused::Full) => prop_assert!(!locks.contains_key(&number)),
+                },
+                Step::Unlock(number, holder) => {
+                    let held = locks.get(&number) == Some(&holder);
+                    prop_assert_eq!(index.unlock(key(number), holder), held);
+                    if held {
+                        locks.remove(&number);
+                    }
+                }
+                Step::Commit(number, holder, there) if locks.get(&number) == Some(&holder) => {
+                    let object = there.then(|| (Version::from_bits(version), value(version, 12)));
+                    index.commit(key(number), Version::from_bits(version), object.as_ref().map(|(_, v)| &v[..]));
+                    committed.insert(number, object.clone());
+                    log.push_back((number, object));
+                }
+                Step::Commit(..) => {}
+                Step::Apply => {
+                    if let Some((number, object)) = log.pop_front() {
+                        table.insert(number, object);
+                        index.unpin(key(number));
+                    }
+                }
+                Step::Expect(number) => {
+                    if index.expect(key(number)) {
+                        reads.push_back((number, table.get(&number).cloned().flatten()));
+                    }
+                }
+                Step::Answer(at_once) => {
+                    if let Some((number, early)) = reads.pop_front() {
+                        let late = table.get(&number).cloned().flatten();
+                        let object = if at_once { early } else { late };
+                        let known = index.fill(key(number), object.as_ref().map(|(v, bytes)| (*v, &bytes[..])));
+                        prop_assert_eq!(seen(known), Some(committed.get(&number).cloned().flatten()));
+                    }
+                }
+                Step::LookUp(number) => {
+                    if let Some(object) = seen(index.lookup(key(number))) {
+                        prop_assert_eq!(object, committed.get(&number).cloned().flatten());
+                    }
+                }
+            }
+            prop_assert_eq!(index.locked() as usize, locks.len());
+            prop_assert!(index.used() <= ENTRIES);
+            for (&number, &holder) in &locks {
+                prop_assert_eq!(index.holder(key(number)), Some(holder));
+            }
+            for number in 0..14 {
+                let pending = log.iter().filter(|(of, _)| *of == number).count();
+                prop_assert_eq!(usize::from(index.pins(key(number))), pending);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_index_of_locked_objects_refuses_the_next_one() {
+    let shape = Shape {
+        slots: 8,
+        segment_slots: 8,
+        displacement: Some(4),
+        slot_bytes: 32,
+        pages: 0,
+        page_slots: 1,
+        blocks: 0,
+        value_bytes_max: 8,
+    };
+    let parameters =
+        IndexParameters { precision: Precision::Highest, ahead: 1, entries: 2, value_bytes_max: 8 };
+    let mut index = Index::new(Layout::new(shape).unwrap(), parameters);
+    assert_eq!((index.lock(key(1), 'a'), index.lock(key(2), 'a')), (Ok(()), Ok(())));
+    assert_eq!(index.lock(key(3), 'b'), Err(Refused::Full));
+    assert!(!index.expect(key(3)));
+    assert_eq!(index.lock(key(1), 'b'), Err(Refused::Locked('a')));
+    // A version of an absent object tells that something was deleted, and so that it may have been there.
+    let deletion = Version::from_bits(9);
+    index.commit(key(1), deletion, None);
+    assert_eq!(index.absent(key(3)), deletion);
+    assert!(index.unlock(key(1), 'a') && index.unlock(key(2), 'a'));
+    assert_eq!(index.lock(key(3), 'b'), Ok(()));
+    assert_eq!(index.lock(key(4), 'b'), Err(Refused::Full), "what the host has not applied is not evicted");
+    assert_eq!(index.lookup(key(1)), Cached::Absent(deletion));
+    index.unpin(key(1));
+    assert_eq!(index.lock(key(4), 'b'), Ok(()));
+    index.clear();
+    assert_eq!((index.used(), index.locked(), index.absent(key(3))), (0, 0, Version::ZERO));
+}
