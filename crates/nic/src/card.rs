@@ -90,6 +90,7 @@ impl<E: Engine> Card<E> {
                 engines: memories,
                 last_read: None,
                 written: Accesses::default(),
+                host_writes: 0,
             },
             replies,
             rpc_bytes: Vec::new(),
@@ -331,6 +332,7 @@ impl<E: Engine> Card<E> {
         let written = std::mem::take(&mut self.memory.written);
         self.work.verbs.writes += written.writes;
         self.work.verbs.bytes += written.bytes;
+        self.work.host_writes += std::mem::take(&mut self.memory.host_writes);
         std::mem::take(&mut self.work)
     }
 

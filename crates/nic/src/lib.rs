@@ -154,6 +154,8 @@ pub struct Work {
     pub verbs: Accesses,
     /// What verbs have read from the host's memory.
     pub host_memory: HostReads,
+    /// How often verbs have written to the host's memory.
+    pub host_writes: u32,
 }
 
 /// What verbs have read from the host's memory for the frames that were built.

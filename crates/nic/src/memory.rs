@@ -6,7 +6,7 @@ use weft_waist::{Accesses, Memory, engine_of};
 /// The memories behind the regions, and those of the engines at the addresses of [`weft_waist::engine_address`].
 ///
 /// An engine has one memory, whose parts its card may keep in HBM, on chip or in registers: the target of a region says where it lies,
-/// and only HBM takes time. Accesses by verbs are not counted as the engine's.
+/// and only HBM takes time, less what the memory itself has on chip. Accesses by verbs are not counted as the engine's.
 #[derive(Debug)]
 pub(crate) struct CardMemory {
     pub(crate) regions: FlatMemory,
@@ -16,6 +16,8 @@ pub(crate) struct CardMemory {
     pub(crate) last_read: Option<(Target, usize)>,
     /// What verbs have written to HBM since it was taken.
     pub(crate) written: Accesses,
+    /// How often verbs have written to the host's memory since it was taken.
+    pub(crate) host_writes: u32,
 }
 
 impl RegionMemory for CardMemory {
@@ -27,26 +29,33 @@ impl RegionMemory for CardMemory {
                 let memory = self.engines.get(usize::from(slot)).ok_or(MemoryFault)?;
                 let start = usize::try_from(offset).map_err(|_| MemoryFault)?;
                 let end = start.checked_add(length).ok_or(MemoryFault)?;
+                if target == Target::Hbm && !memory.is_off_chip(start, length) {
+                    self.last_read = Some((Target::OnChip, length));
+                }
                 memory.image().get(start..end).ok_or(MemoryFault)
             }
         }
     }
 
     fn write(&mut self, target: Target, address: u64, bytes: &[u8]) -> Result<(), MemoryFault> {
-        if target == Target::Hbm {
-            self.written.writes += 1;
-            self.written.bytes += bytes.len() as u64;
-        }
-        match engine_of(address).filter(|_| target != Target::Host) {
+        let mut leaves_chip = target == Target::Hbm;
+        let stored = match engine_of(address).filter(|_| target != Target::Host) {
             None => self.regions.write(target, address, bytes),
             Some((slot, offset)) => {
                 let memory = self.engines.get_mut(usize::from(slot)).ok_or(MemoryFault)?;
                 let start = usize::try_from(offset).map_err(|_| MemoryFault)?;
                 let end = start.checked_add(bytes.len()).ok_or(MemoryFault)?;
+                leaves_chip &= memory.is_off_chip(start, bytes.len());
                 memory.image_mut().get_mut(start..end).ok_or(MemoryFault)?.copy_from_slice(bytes);
                 Ok(())
             }
+        };
+        self.host_writes += u32::from(target == Target::Host);
+        if leaves_chip {
+            self.written.writes += 1;
+            self.written.bytes += bytes.len() as u64;
         }
+        stored
     }
 }
 
@@ -57,6 +66,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn verbs_are_charged_for_what_an_engine_has_off_chip() {
+        let mut memory = CardMemory {
+            regions: FlatMemory::new(4),
+            engines: vec![Memory::on_chip_except(64, 32..64)],
+            last_read: None,
+            written: Accesses::default(),
+            host_writes: 0,
+        };
+        memory.write(Target::Hbm, engine_address(0, 0), &[1; 32]).unwrap();
+        assert_eq!(memory.written, Accesses::default());
+        memory.read(Target::Hbm, engine_address(0, 0), 8).unwrap();
+        assert_eq!(memory.last_read, Some((Target::OnChip, 8)));
+        memory.write(Target::Hbm, engine_address(0, 28), &[1; 8]).unwrap();
+        assert_eq!(memory.written, Accesses { reads: 0, writes: 1, bytes: 8 });
+        memory.read(Target::Hbm, engine_address(0, 32), 8).unwrap();
+        assert_eq!(memory.last_read, Some((Target::Hbm, 8)));
+    }
+
+    #[test]
     fn engines_have_their_memories_to_the_byte() {
         let engines = vec![Memory::new(16), Memory::new(8)];
         let mut memory = CardMemory {
@@ -64,6 +92,7 @@ mod tests {
             engines,
             last_read: None,
             written: Accesses::default(),
+            host_writes: 0,
         };
         memory.write(Target::Hbm, engine_address(0, 15), b"a").unwrap();
         memory.write(Target::Hbm, engine_address(1, 6), b"bc").unwrap();

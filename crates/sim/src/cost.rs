@@ -34,6 +34,10 @@ const XENIC_DMA_RATE: &str = "Xenic section 3.5: 8.7 Mops/s; of one queue, since
 const XENIC_BURST: &str = "Xenic section 3.3: the burst of the host's packet library";
 const XENIC_VERBS: &str =
     "Xenic section 3.4: a CX5 does 15.0 Mops/s of WRITEs of 16 to 256 B with doorbell batching";
+const HAMBAND_CALL: &str = "Hamband's published results (fhoushmand/Hamband, infiniband/results): counter without updates, 3 to 8 nodes, \
+                            67 to 70 ns for each operation";
+const HAMBAND_UPDATE: &str =
+    "the same with 20 % updates: by least squares an update takes 314 ns, and 272 ns for each peer";
 const MU_PERMISSION: &str = "Mu (OSDI 2020), as measured there";
 const DESIGN: &str = "Weft's gateware rules: 512-bit streams at 250 MHz, one beat per cycle";
 const ESTIMATE: &str = "estimate";
@@ -515,6 +519,46 @@ impl HostCost {
     pub fn figures(&self) -> [Figure; 7] {
         let Self { operation, frame_receive, frame_send, verb, memory_read, access, connect } = *self;
         [operation, frame_receive, frame_send, verb, memory_read, access, connect]
+    }
+}
+
+/// What differs in a process of two threads, a core each: the first has the application's calls and the completions of what they
+/// post; the second looks at timers and at memory, and takes messages. Each does one thing after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TwoCoreCost {
+    /// To handle a call.
+    pub call: Figure,
+    /// What a call takes beyond that from which something is posted or sent.
+    pub update: Figure,
+    /// To post a work request or to take a completion.
+    pub verb: Figure,
+    /// To look at a timer.
+    pub timer: Figure,
+    /// To read memory that no verb has written since it was read last: one burst.
+    pub cache_read: Figure,
+    /// From where the card writes into the host's memory to where a core sees it.
+    pub visible: Figure,
+}
+
+/// A process of Hamband.
+pub const HAMBAND_PROCESS: TwoCoreCost = TwoCoreCost {
+    call: Figure::time("call", 70_000, HAMBAND_CALL),
+    update: Figure::time("call that posts or sends, in addition", 244_000, HAMBAND_UPDATE),
+    verb: Figure::time("request posted, or completion taken", 136_000, HAMBAND_UPDATE),
+    timer: Figure::time("timer seen", 50_000, ESTIMATE),
+    cache_read: Figure::time(
+        "memory read, unchanged since",
+        5_000,
+        "estimate: a line in the core's own cache",
+    ),
+    visible: Figure::time("PCIe, to where a core sees what a verb has written", 288_000, NIC_KV_5_2),
+};
+
+impl TwoCoreCost {
+    /// Every constant, in the order of the table.
+    pub fn figures(&self) -> [Figure; 6] {
+        let Self { call, update, verb, timer, cache_read, visible } = *self;
+        [call, update, verb, timer, cache_read, visible]
     }
 }
 

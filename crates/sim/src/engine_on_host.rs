@@ -13,7 +13,7 @@ use weft_wire::datagram::{self, Datagram};
 use weft_wire::ethernet::MacAddress;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
-use crate::cost::HOST_PROCESS;
+use crate::cost::{HOST_PROCESS, TwoCoreCost};
 use crate::host::{Command, Commands, Host};
 
 /// The slot of the one engine of a process.
@@ -44,6 +44,10 @@ pub struct HostConfig {
 /// With more threads ([`EngineOnHost::with_threads`]) events overlap: each takes as long as on one core, and all share the threads
 /// evenly. What they would lose by locking each other out of the engine's state is not charged.
 ///
+/// With two cores of different work ([`EngineOnHost::with_two_cores`]) the first has calls and completions and the second timers, with the
+/// memory that they look at, and messages. What verbs have written it sees when that has crossed the bus. Requests on a queue pair
+/// keep their order whichever core posts them.
+///
 /// `A` is the application, in the same process: the program that would sit on the host of a Weft NIC. Its calls are events of the
 /// engine, without a bus between them. What it asks of the card beside that, it asks of the card. Its labour ([`Host::take_labour`]) keeps
 /// threads busy, too, and what it asks for comes after it.
@@ -61,13 +65,12 @@ pub struct EngineOnHost<E, A> {
     connections: Vec<Connection>,
     /// How long the threads were busy, divided by their number.
     busy: Duration,
-    /// What waits for a thread.
-    inputs: VecDeque<Input>,
-    /// Timers and inputs take turns, so that neither keeps the other from the core.
-    timer_had_turn: bool,
+    /// Calls, completions, and without a second core everything else; timers and messages.
+    lanes: [Lane; 2],
     threads: u64,
-    /// When the next event can begin.
-    free_at: Instant,
+    two_cores: Option<TwoCoreCost>,
+    /// What verbs have written that was not looked at: how often, and when a core sees the latest.
+    unseen: (u32, Instant),
     /// What comes of events that were handled, and when, in the order of time.
     outputs: VecDeque<(Instant, Output)>,
     /// Requests posted: tells those of a connection from those of an earlier one on the same queue pair.
@@ -76,11 +79,26 @@ pub struct EngineOnHost<E, A> {
     payload: Vec<u8>,
 }
 
+const CALLS: usize = 0;
+const WATCH: usize = 1;
+
+/// What a core, or several that are alike, have to do.
+#[derive(Debug, Default)]
+struct Lane {
+    inputs: VecDeque<Input>,
+    /// Timers and inputs take turns, so that neither keeps the other from the core.
+    timer_had_turn: bool,
+    /// When the next event can begin.
+    free_at: Instant,
+}
+
 /// A queue pair of the engine.
 #[derive(Debug)]
 struct Connection {
     queue_pair: QueuePairNumber,
     peering: Peering,
+    /// When the card was told something of it last.
+    told_at: Instant,
     /// The requests that have not completed, in the order in which the card gets them.
     outstanding: VecDeque<Outstanding>,
 }
@@ -168,10 +186,10 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
             effects: Effects::default(),
             neighbours: Vec::new(),
             connections: Vec::new(),
-            inputs: VecDeque::new(),
-            timer_had_turn: false,
+            lanes: Default::default(),
             threads: 1,
-            free_at: Instant::ZERO,
+            two_cores: None,
+            unseen: (0, Instant::ZERO),
             busy: Duration::ZERO,
             outputs: VecDeque::new(),
             posted: 0,
@@ -187,6 +205,12 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         self
     }
 
+    /// Lets the process run on two cores with different work, at these costs.
+    pub fn with_two_cores(mut self, cost: &TwoCoreCost) -> Self {
+        self.two_cores = Some(*cost);
+        self
+    }
+
     /// How long the process was busy: all threads together, as far as they share the work evenly.
     pub const fn busy(&self) -> Duration {
         self.busy
@@ -195,7 +219,8 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
     /// Gives a queue pair of the card to the engine: it may post on it, its completions come back to it, and it connects it.
     pub fn assign(&mut self, queue_pair: QueuePairNumber, peering: Peering) {
         assert!(self.connection(queue_pair).is_none(), "{queue_pair} is assigned already");
-        self.connections.push(Connection { queue_pair, peering, outstanding: VecDeque::new() });
+        let told_at = Instant::ZERO;
+        self.connections.push(Connection { queue_pair, peering, told_at, outstanding: VecDeque::new() });
     }
 
     /// Enters a neighbour by hand. Others are learned from what they send.
@@ -239,12 +264,25 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         self.connections.iter_mut().find(|connection| connection.queue_pair == queue_pair)
     }
 
+    fn verb(&self) -> Duration {
+        self.two_cores.map_or(HOST_PROCESS.verb, |cost| cost.verb).duration()
+    }
+
+    /// Where timers and messages are handled.
+    const fn watch(&self) -> usize {
+        if self.two_cores.is_some() { WATCH } else { CALLS }
+    }
+
+    fn wait(&mut self, lane: usize, input: Input) {
+        self.lanes[lane].inputs.push_back(input);
+    }
+
     /// Takes what the application has asked for.
     fn take_commands(&mut self, commands: &mut Commands) {
         let labour = self.application.take_labour().total;
         if labour > Duration::ZERO {
             let asked = std::iter::from_fn(|| self.application_commands.take()).collect();
-            self.inputs.push_back(Input::Labour { labour, commands: asked });
+            self.wait(CALLS, Input::Labour { labour, commands: asked });
         }
         while let Some(command) = self.application_commands.take() {
             self.take_command(command, commands);
@@ -254,10 +292,10 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
     /// Calls are the engine's, the rest the card's.
     fn take_command(&mut self, command: Command, commands: &mut Commands) {
         match command {
-            Command::Reset => self.inputs.push_back(Input::Reset),
-            Command::Configure(configuration) => self.inputs.push_back(Input::Configure(configuration)),
+            Command::Reset => self.wait(CALLS, Input::Reset),
+            Command::Configure(configuration) => self.wait(CALLS, Input::Configure(configuration)),
             Command::Call { engine: SLOT, token, kind, payload } => {
-                self.inputs.push_back(Input::Call { token, kind, payload });
+                self.wait(CALLS, Input::Call { token, kind, payload });
             }
             Command::Call { .. } => self.dropped += 1,
             command => commands.pass_on(command),
@@ -292,49 +330,68 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
     /// Does what the threads can begin at `now`.
     fn run(&mut self, now: Instant, commands: &mut Commands) {
         self.memory.exchange(commands.host_memory());
+        if let Some(cost) = &self.two_cores {
+            let (writes, at) = commands.take_host_writes();
+            if writes > 0 {
+                self.unseen = (self.unseen.0 + writes, at + cost.visible.duration());
+            }
+        }
         loop {
             self.give_out(now, commands);
-            if self.free_at > now {
+            let calls = self.run_lane(CALLS, now);
+            let watch = self.two_cores.is_some() && self.run_lane(WATCH, now);
+            if !calls && !watch {
                 break;
             }
-            let timer = if self.timer_had_turn && !self.inputs.is_empty() {
-                None
-            } else {
-                self.slot.take_due_timer(now)
-            };
-            self.timer_had_turn = timer.is_some();
-            let (begun, ended) = if let Some(tag) = timer {
-                (now, self.tell(now, now + HOST_PROCESS.verb.duration(), Event::Timer { tag }))
-            } else if let Some(input) = self.inputs.pop_front() {
-                let begun = if let Input::Message { at, .. } = &input { now.max(*at) } else { now };
-                (begun, self.take(now, begun, input))
-            } else {
-                break;
-            };
-            let busy = (ended - begun) / self.threads;
-            self.free_at = now + busy;
-            self.busy += busy;
         }
         self.memory.exchange(commands.host_memory());
+    }
+
+    /// Handles one event, if a thread is free for it. Says whether it has.
+    fn run_lane(&mut self, number: usize, now: Instant) -> bool {
+        let lane = &mut self.lanes[number];
+        if lane.free_at > now {
+            return false;
+        }
+        let has_timers = number == if self.two_cores.is_some() { WATCH } else { CALLS };
+        let timer = if !has_timers || lane.timer_had_turn && !lane.inputs.is_empty() {
+            None
+        } else {
+            self.slot.take_due_timer(now)
+        };
+        lane.timer_had_turn = timer.is_some();
+        let (begun, ended) = if let Some(tag) = timer {
+            let look = self.two_cores.map_or(HOST_PROCESS.verb, |cost| cost.timer).duration();
+            (now, self.tell(now, now + look, Event::Timer { tag }))
+        } else if let Some(input) = lane.inputs.pop_front() {
+            let begun = if let Input::Message { at, .. } = &input { now.max(*at) } else { now };
+            (begun, self.take(now, begun, input))
+        } else {
+            return false;
+        };
+        let busy = (ended - begun) / self.threads;
+        let free_at = now + busy;
+        self.lanes[number].free_at = self.lanes[number].free_at.max(free_at);
+        self.busy += busy;
+        true
     }
 
     /// Handles one input, on a thread that begins at `begun` with it. Returns when it is through.
     fn take(&mut self, now: Instant, begun: Instant, input: Input) -> Instant {
         let operation = HOST_PROCESS.operation.duration();
-        let verb = HOST_PROCESS.verb.duration();
+        let call = self.two_cores.map_or(HOST_PROCESS.operation, |cost| cost.call).duration();
+        let verb = self.verb();
         match input {
             Input::Reset => {
                 self.slot.clear();
                 self.memory.clear();
-                self.tell(now, begun + operation, Event::Reset)
+                self.tell(now, begun + call, Event::Reset)
             }
-            Input::Configure(configuration) => {
-                self.tell(now, begun + operation, Event::Configure(configuration))
-            }
+            Input::Configure(configuration) => self.tell(now, begun + call, Event::Configure(configuration)),
             Input::Call { token, kind, payload } => {
                 let message = Message { kind, payload: &payload };
-                let call = Event::Call { caller: Caller::Host(token), message, last: true };
-                self.tell(now, begun + operation, call)
+                let event = Event::Call { caller: Caller::Host(token), message, last: true };
+                self.tell(now, begun + call, event)
             }
             Input::Refused { tag } => {
                 let status = CompletionStatus::LocalQueuePairOperationError;
@@ -377,15 +434,17 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         if let Ok(datagram) = Datagram::parse(payload) {
             self.add_neighbour(ipv4.source, ethernet.source);
             let from = SocketAddrV4::new(ipv4.source, udp.source_port);
-            let behind = self.inputs.len();
+            let watch = self.watch();
+            let inputs = &mut self.lanes[watch].inputs;
+            let behind = inputs.len();
             for message in datagram.messages().filter(|message| message.engine == SLOT) {
                 let (kind, payload) = (message.kind, message.payload.to_vec());
-                self.inputs.push_back(Input::Message { from, kind, payload, last: false, at: taken });
+                inputs.push_back(Input::Message { from, kind, payload, last: false, at: taken });
             }
-            if let Some(Input::Message { last, .. }) = self.inputs.range_mut(behind..).next_back() {
+            if let Some(Input::Message { last, .. }) = inputs.range_mut(behind..).next_back() {
                 *last = true;
             }
-            self.inputs.rotate_left(behind);
+            inputs.rotate_left(behind);
         } else {
             self.dropped += 1;
         }
@@ -393,22 +452,51 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
     }
 
     /// Hands one event to the engine at `now`; the first of its effects is ready at `ready` and the time of its reads later. Returns
-    /// when the last is.
+    /// when the thread is through with the last.
     fn tell(&mut self, now: Instant, ready: Instant, event: Event<'_>) -> Instant {
+        let is_call = matches!(event, Event::Call { caller: Caller::Host(_), .. });
         let Self { slot, memory, effects, .. } = self;
         slot.engine.handle(now, event, &mut Io { effects, memory });
-        let reading = HOST_PROCESS.memory_read.duration() * u64::from(self.memory.take_accesses().reads);
-        let mut ready = ready + reading + self.effects.total_labour();
+        let reads = self.memory.take_accesses().reads;
+        let mut ready = ready + self.effects.total_labour();
+        let mut effects = std::mem::take(&mut self.effects);
+        let mut unseen_for = Duration::ZERO;
+        match self.two_cores {
+            None => ready += HOST_PROCESS.memory_read.duration() * u64::from(reads),
+            Some(cost) => {
+                if reads > 0 {
+                    let (written, seen_at) = std::mem::take(&mut self.unseen);
+                    let missed = reads.min(written);
+                    ready += HOST_PROCESS.memory_read.duration() * u64::from(missed)
+                        + cost.cache_read.duration() * u64::from(reads - missed);
+                    // What it has read a core sees later: nothing comes of it before. The core has looked then, and is not kept.
+                    unseen_for = seen_at.saturating_since(ready);
+                    ready += unseen_for;
+                }
+                let asks = |effect: &Effect| matches!(effect, Effect::Post { .. } | Effect::Send { .. });
+                if is_call && effects.iter().any(asks) {
+                    ready += cost.update.duration();
+                }
+            }
+        }
         if let Some(status) = self.slot.take_status() {
             self.put_out(ready, Output::Event(HostEvent::Status { engine: SLOT, status }));
         }
-        let mut effects = std::mem::take(&mut self.effects);
+        let mut changes_permissions = false;
         for effect in effects.iter() {
             ready = self.carry_out(ready, effect, &effects);
+            changes_permissions |= matches!(effect, Effect::Access { .. } | Effect::Connect { .. });
         }
         effects.clear();
         self.effects = effects;
-        self.send_datagrams(ready)
+        ready = self.send_datagrams(ready);
+        if self.two_cores.is_some() && changes_permissions {
+            // It has taken place before the next event, on whichever core.
+            for lane in &mut self.lanes {
+                lane.free_at = lane.free_at.max(ready);
+            }
+        }
+        Instant::ZERO + ready.saturating_since(Instant::ZERO + unseen_for)
     }
 
     /// Carries out an effect from `at` on. Returns when the thread is through with it.
@@ -433,12 +521,18 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
             Effect::Post { queue_pair, request } => {
                 self.posted += 1;
                 let serial = self.posted;
+                let verb = self.verb();
+                let keeps_order = self.two_cores.is_some();
                 let Some(connection) = self.connection(*queue_pair) else {
                     self.dropped += 1;
-                    self.inputs.push_back(Input::Refused { tag: request.id });
+                    self.wait(CALLS, Input::Refused { tag: request.id });
                     return at;
                 };
-                let posted = at + HOST_PROCESS.verb.duration();
+                let mut posted = at + verb;
+                if keeps_order {
+                    posted = posted.max(connection.told_at);
+                    connection.told_at = posted;
+                }
                 connection.post(posted, serial, request.id);
                 let mut request = *request;
                 request.id = serial;
@@ -490,12 +584,17 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         queue_pair: QueuePairNumber,
         changes: &[Modify],
     ) -> Instant {
-        let half = at + whole / 2;
+        let mut half = at + whole / 2;
+        if self.two_cores.is_some() {
+            let connection = self.connection(queue_pair).expect("it was looked up");
+            half = half.max(connection.told_at);
+            connection.told_at = half;
+        }
         let commands = changes.iter().map(|change| Output::Command(Command::Modify(queue_pair, *change)));
         for command in commands {
             self.put_out(half, command);
         }
-        at + whole
+        half + (whole - whole / 2)
     }
 
     fn send(&mut self, to: NodeSet, message: Message<'_>) {
@@ -554,10 +653,10 @@ impl<E: Engine, A: Host> Host for EngineOnHost<E, A> {
     fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
         match event {
             HostEvent::Frame(frame) if self.is_datagram(&frame) => {
-                self.inputs.push_back(Input::Frame(frame));
+                self.wait(self.watch(), Input::Frame(frame));
             }
             HostEvent::Completion(completion) if self.connection(completion.queue_pair).is_some() => {
-                self.inputs.push_back(Input::Completion(completion));
+                self.wait(CALLS, Input::Completion(completion));
             }
             event => {
                 self.application.handle(now, event, &mut self.application_commands);
@@ -568,10 +667,11 @@ impl<E: Engine, A: Host> Host for EngineOnHost<E, A> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let input = (!self.inputs.is_empty()).then_some(self.free_at);
-        let timer = self.slot.next_timer().map(|at| at.max(self.free_at));
+        let [calls, watch] =
+            self.lanes.each_ref().map(|lane| (!lane.inputs.is_empty()).then_some(lane.free_at));
+        let timer = self.slot.next_timer().map(|at| at.max(self.lanes[self.watch()].free_at));
         let output = self.outputs.front().map(|(at, _)| *at);
-        [input, timer, output, self.application.next_deadline()].into_iter().flatten().min()
+        [calls, watch, timer, output, self.application.next_deadline()].into_iter().flatten().min()
     }
 
     fn wake(&mut self, now: Instant, commands: &mut Commands) {
@@ -600,7 +700,8 @@ mod tests {
             max_rd_atomic: 4,
         };
         let queue_pair = QueuePairNumber(1);
-        let mut connection = Connection { queue_pair, peering, outstanding: VecDeque::new() };
+        let mut connection =
+            Connection { queue_pair, peering, told_at: Instant::ZERO, outstanding: VecDeque::new() };
         for (at, serial, tag) in [(20, 1, 100), (10, 2, 200), (10, 3, 300)] {
             connection.post(Instant::from_ps(at), serial, tag);
         }

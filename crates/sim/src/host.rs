@@ -58,6 +58,8 @@ pub struct Commands {
     /// Buffers to use again.
     pub(crate) spare: Vec<Vec<u8>>,
     pub(crate) host_memory: Vec<u8>,
+    /// How often verbs have written to it since the program asked, and when the latest of these reached the card.
+    pub(crate) host_writes: (u32, Instant),
 }
 
 /// A [`HostCommand`] with its bytes.
@@ -92,9 +94,15 @@ impl Commands {
     /// The host's memory, which verbs of its NIC reach as [`weft_rdma::Target::Host`]; empty if the NIC keeps none. Whoever takes it
     /// out puts it back before the program returns.
     ///
-    /// What verbs store is here as soon as the NIC has it, and not when it has crossed the bus.
+    /// What verbs store is here as soon as the NIC has it, and not when it has crossed the bus: a program that should be no sooner than
+    /// that asks [`Commands::take_host_writes`].
     pub fn host_memory(&mut self) -> &mut Vec<u8> {
         &mut self.host_memory
+    }
+
+    /// How often verbs have written to the host's memory since the last call, and when the latest of these reached the card.
+    pub fn take_host_writes(&mut self) -> (u32, Instant) {
+        std::mem::take(&mut self.host_writes)
     }
 
     /// The oldest command, for a host between a program and the NIC.

@@ -334,6 +334,10 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         // What it has cost is known only when all is done, so the times of what came of it are set in hindsight.
         batch.work = self.nic.take_work();
         let charge = self.processor.charge(now, &batch);
+        if batch.work.host_writes > 0 {
+            let (count, _) = self.commands.host_writes;
+            self.commands.host_writes = (count + batch.work.host_writes, now);
+        }
         self.free_at = charge.free;
         self.begin_dma(charge.done);
         self.usage.busy += charge.free - now;

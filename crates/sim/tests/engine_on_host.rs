@@ -5,11 +5,12 @@ mod common {
 }
 
 use common::replicator::{
-    ALARM, ALARM_AFTER, CLOSE, GREET, Listener, Node, Placement, QUERY, RECONNECT, Replicator, UPDATE, nodes,
+    ALARM, ALARM_AFTER, AWAIT, CLOSE, GREET, LOOKS_EVERY, Listener, Node, Placement, QUERY, RECONNECT,
+    Replicator, UPDATE, nodes,
 };
 use weft_nic::HostCommand;
 use weft_rdma::CompletionStatus;
-use weft_sim::{HOST_PROCESS, MachineId, NoCrashes, PortConfig, SwitchConfig, World};
+use weft_sim::{HAMBAND_PROCESS, HOST_PROCESS, MachineId, NoCrashes, PortConfig, SwitchConfig, World};
 use weft_time::{Duration, Instant};
 
 type Cluster = World<Node<Listener>>;
@@ -247,4 +248,56 @@ fn posts_of_several_threads_on_one_queue_pair_all_end() {
     let mut expected: Vec<u32> = (0..60).chain([0]).collect();
     expected.sort_unstable();
     assert_eq!(answered, expected, "RECONNECT was 0, too");
+}
+
+/// What a peer has written is seen when it has crossed the bus, and not when the card has it.
+#[test]
+fn a_core_sees_what_was_written_when_it_has_crossed_the_bus() {
+    let (mut world, ids) = cluster(Placement::TwoCores, 2);
+    let begun = world.local_now(ids[0]);
+    call(&mut world, ids[1], 1, AWAIT, b"");
+    call(&mut world, ids[0], 2, UPDATE, b"value");
+    settle(&mut world);
+    let &(seen, token, _) = world.machine(ids[1]).unwrap().application().answered.last().unwrap();
+    assert_eq!(token, 1);
+    // The call and its post, the bus, both MACs, the network, and the bus again.
+    let cost = HAMBAND_PROCESS;
+    let process = cost.call.duration() + cost.update.duration() + cost.verb.duration();
+    let least = process + Duration::from_ns(288 + 162 + 88 + 320 + 288);
+    let took = seen - begun;
+    // It looks now and then, each look takes the core, and a read misses the caches; on two links there are the bits of the WRITE.
+    let look = cost.timer.duration() + HOST_PROCESS.memory_read.duration();
+    assert!((least..least + LOOKS_EVERY + look + Duration::from_ns(60)).contains(&took), "{took} {least}");
+}
+
+/// Taking frames in is the other core's work.
+#[test]
+fn messages_do_not_keep_calls_from_their_core() {
+    let (mut world, ids) = cluster(Placement::TwoCores, 3);
+    for token in 0..10 {
+        call(&mut world, ids[2], token, GREET, b"hello");
+    }
+    let soon = world.now() + Duration::from_us(5);
+    world.run_until(soon, &mut NoCrashes);
+    let heard = |world: &Cluster| world.machine(ids[1]).unwrap().engine().heard.len();
+    assert!((1..10).contains(&heard(&world)), "some of the frames are waiting: {}", heard(&world));
+    assert_eq!(time_of(&mut world, ids[1], 20, QUERY, b""), HAMBAND_PROCESS.call.duration());
+    assert_eq!(heard(&world), 10);
+}
+
+/// A permission that one core changes holds before the other goes on, and what was posted before is not told after.
+#[test]
+fn two_cores_change_permissions_as_one_does() {
+    let (mut world, ids) = cluster(Placement::TwoCores, 2);
+    let taken = time_of(&mut world, ids[1], 1, CLOSE, b"");
+    assert_eq!(taken, HAMBAND_PROCESS.call.duration() + HOST_PROCESS.access.duration());
+    call(&mut world, ids[0], 2, UPDATE, b"early");
+    settle(&mut world);
+    assert_eq!(world.machine(ids[0]).unwrap().engine().failed, [CompletionStatus::RemoteInvalidRequest]);
+    for id in [ids[1], ids[0]] {
+        time_of(&mut world, id, 3, RECONNECT, b"");
+    }
+    time_of(&mut world, ids[0], 4, UPDATE, b"later");
+    let slot = Replicator::slot(0, 2);
+    assert_eq!(&world.machine(ids[1]).unwrap().memory()[slot..slot + 5], b"later");
 }

@@ -1,5 +1,7 @@
 //! Card memory that an engine owns, and where verbs find it.
 
+use std::ops::Range;
+
 /// Where engines' memories begin among the addresses of a card's memories: above all that a card has installed, and
 /// with every slot's memory within 48 bits.
 pub const ENGINE_MEMORY: u64 = 1 << 40;
@@ -26,10 +28,13 @@ pub const fn engine_of(address: u64) -> Option<(u8, u64)> {
 /// A flat range of card memory, addressed from 0, that belongs to one engine.
 ///
 /// Its layout is the engine's, written down byte by byte, so that the memory of two twins can be compared.
-/// The engine's own accesses are counted: the simulator turns the counts into time. Those of verbs are not.
+/// The engine's own accesses are counted: the simulator turns the counts into time. Those of verbs are not. A card may keep all but a
+/// part of it on chip, where no access costs anything, whoever makes it.
 #[derive(Clone, Debug)]
 pub struct Memory {
     bytes: Vec<u8>,
+    /// What lies behind a memory controller. Nothing: all of it.
+    off_chip: Option<Range<usize>>,
     accesses: Accesses,
 }
 
@@ -47,7 +52,26 @@ pub struct Accesses {
 impl Memory {
     /// `bytes` bytes of zero.
     pub fn new(bytes: usize) -> Self {
-        Self { bytes: vec![0; bytes], accesses: Accesses::default() }
+        Self { bytes: vec![0; bytes], off_chip: None, accesses: Accesses::default() }
+    }
+
+    /// `bytes` bytes of zero, on chip but for that range.
+    pub fn on_chip_except(bytes: usize, off_chip: Range<usize>) -> Self {
+        Self { off_chip: Some(off_chip), ..Self::new(bytes) }
+    }
+
+    /// Whether an access to `length` bytes from `address` on leaves the chip.
+    pub fn is_off_chip(&self, address: usize, length: usize) -> bool {
+        let part = self.off_chip.as_ref();
+        part.is_none_or(|part| address < part.end && part.start < address.saturating_add(length))
+    }
+
+    fn count(&mut self, address: usize, length: usize, reads: u32, writes: u32) {
+        if self.is_off_chip(address, length) {
+            self.accesses.reads += reads;
+            self.accesses.writes += writes;
+            self.accesses.bytes += length as u64;
+        }
     }
 
     /// Reads one burst.
@@ -55,8 +79,7 @@ impl Memory {
     /// # Panics
     /// If the range leaves the memory: an engine checks what it computes an address from.
     pub fn read(&mut self, address: usize, length: usize) -> &[u8] {
-        self.accesses.reads += 1;
-        self.accesses.bytes += length as u64;
+        self.count(address, length, 1, 0);
         &self.bytes[address..address + length]
     }
 
@@ -65,8 +88,7 @@ impl Memory {
     /// # Panics
     /// As [`Memory::read`].
     pub fn write(&mut self, address: usize, bytes: &[u8]) {
-        self.accesses.writes += 1;
-        self.accesses.bytes += bytes.len() as u64;
+        self.count(address, bytes.len(), 0, 1);
         self.bytes[address..address + bytes.len()].copy_from_slice(bytes);
     }
 
@@ -99,6 +121,20 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_on_chip_is_not_counted() {
+        let mut memory = Memory::on_chip_except(64, 16..32);
+        memory.write(0, &[1; 16]);
+        memory.read(32, 8);
+        assert_eq!(memory.take_accesses(), Accesses::default());
+        memory.write(12, &[2; 8]);
+        memory.read(31, 1);
+        assert_eq!(memory.take_accesses(), Accesses { reads: 1, writes: 1, bytes: 9 });
+        let mut memory = Memory::new(64);
+        memory.read(0, 4);
+        assert_eq!(memory.take_accesses(), Accesses { reads: 1, writes: 0, bytes: 4 });
+    }
 
     #[test]
     fn an_address_names_its_slot_and_offset() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{CostProfile, Execution, HOST_PROCESS, HOST_TRANSACTION};
+use super::{CostProfile, Execution, HAMBAND_PROCESS, HOST_PROCESS, HOST_TRANSACTION};
 use crate::network::NetworkProfile;
 
 /// All profiles as one Markdown table, and the published measurements that their sums are checked against.
@@ -27,8 +27,9 @@ pub fn cost_table_markdown() -> String {
         operation.source
     );
     let process = HOST_PROCESS.figures().map(|figure| ("host process", figure));
+    let two_cores = HAMBAND_PROCESS.figures().map(|figure| ("host process, two cores", figure));
     let transactions = HOST_TRANSACTION.figures().map(|figure| ("host, transactions", figure));
-    for (profile, figure) in process.into_iter().chain(transactions) {
+    for (profile, figure) in process.into_iter().chain(two_cores).chain(transactions) {
         let (name, amount, source) = (figure.name, figure.amount(), figure.source);
         let _ = writeln!(table, "| {profile} | work | {name} | {amount} | {source} |");
     }
@@ -44,6 +45,10 @@ pub fn cost_table_markdown() -> String {
     let _ = writeln!(
         table,
         "- host process: an engine on one core beside an `rdma-card`, or on several threads."
+    );
+    let _ = writeln!(
+        table,
+        "- host process, two cores: as Hamband's, one for calls and completions, one for timers, memory and messages; the rest as above."
     );
     let _ = writeln!(
         table,

@@ -9,7 +9,7 @@ use weft_rdma::{
     AccessFlags, CompletionStatus, LocalBuffer, Operation, PathMtu, ProtectionDomain, QueuePairAttributes,
     QueuePairNumber, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
 };
-use weft_sim::{Commands, CostProfile, EngineOnHost, Host, HostConfig, Machine, NicMachine};
+use weft_sim::{Commands, CostProfile, EngineOnHost, HAMBAND_PROCESS, Host, HostConfig, Machine, NicMachine};
 use weft_time::{Duration, Instant};
 use weft_waist::{
     Caller, Engine, EngineStatus, Event, Io, Memory, NODES_MAX, NodeId, NodeSet, engine_address,
@@ -29,10 +29,16 @@ pub const CLOSE: u8 = 3;
 pub const RECONNECT: u8 = 4;
 /// Fires a timer, which is answered.
 pub const ALARM: u8 = 5;
+/// Looks at the memory again and again, and is answered when node 0's first update is there.
+pub const AWAIT: u8 = 6;
+
+/// From one look to the next.
+pub const LOOKS_EVERY: Duration = Duration::from_ns(100);
 
 /// After how long an alarm fires.
 pub const ALARM_AFTER: Duration = Duration::from_us(3);
 
+const LOOK: u32 = 2;
 const SLOT_BYTES: usize = 64;
 const SLOTS: u64 = 64;
 const RING_BYTES: usize = SLOT_BYTES * SLOTS as usize;
@@ -67,6 +73,7 @@ pub struct Replicator {
     sequence: u64,
     pending: [Pending; SLOTS as usize],
     alarm: Option<Caller>,
+    awaits: Option<Caller>,
     pub failed: Vec<CompletionStatus>,
     pub heard: Vec<(NodeId, Instant)>,
 }
@@ -82,6 +89,7 @@ impl Replicator {
             sequence: 0,
             pending: [Pending { caller: None, sequence: 0, have: 0 }; SLOTS as usize],
             alarm: None,
+            awaits: None,
             failed: Vec::new(),
             heard: Vec::new(),
         }
@@ -145,6 +153,10 @@ impl Engine for Replicator {
                     self.alarm = Some(caller);
                     io.effects.set_timer(1, now + ALARM_AFTER);
                 }
+                AWAIT => {
+                    self.awaits = Some(caller);
+                    io.effects.set_timer(LOOK, now + LOOKS_EVERY);
+                }
                 kind => panic!("no call has kind {kind}"),
             },
             Event::Deliver { from, .. } => self.heard.push((from, now)),
@@ -162,6 +174,13 @@ impl Engine for Replicator {
                     && let Some(caller) = pending.caller.take()
                 {
                     io.effects.reply(caller, UPDATE, &[]);
+                }
+            }
+            Event::Timer { tag: LOOK } => {
+                if io.memory.read(Self::slot(0, 1), SLOT_BYTES)[0] == 0 {
+                    io.effects.set_timer(LOOK, now + LOOKS_EVERY);
+                } else if let Some(caller) = self.awaits.take() {
+                    io.effects.reply(caller, AWAIT, &[]);
                 }
             }
             Event::Timer { .. } => {
@@ -190,6 +209,8 @@ pub enum Placement {
     Host,
     /// The same, on so many threads.
     Threads(u32),
+    /// The same, on two cores, one of which looks at memory.
+    TwoCores,
 }
 
 /// A node of either placement, with the application `A`.
@@ -313,7 +334,7 @@ pub fn nodes<A: Host>(placement: Placement, nodes: usize, application: impl Fn(u
     // All are alike, so the numbers and keys of one are those of every other.
     let (target, base) = match placement {
         Placement::Card => (Target::Hbm, engine_address(0, 0)),
-        Placement::Host | Placement::Threads(_) => (Target::Host, 0),
+        Placement::Host | Placement::Threads(_) | Placement::TwoCores => (Target::Host, 0),
     };
     let peering = |node: usize, other: usize, numbers: &[QueuePairNumber]| Peering {
         destination: address(other),
@@ -346,7 +367,7 @@ pub fn nodes<A: Host>(placement: Placement, nodes: usize, application: impl Fn(u
             }
             Node::Card(Box::new(NicMachine::new(nic, application(node), &CostProfile::FPGA_APPLICATION)))
         }
-        Placement::Host | Placement::Threads(_) => {
+        Placement::Host | Placement::Threads(_) | Placement::TwoCores => {
             let mut nic: SoftNic<NoEngine> =
                 SoftNic::new(soft_nic_config(nodes, node, MEMORY_BYTES), Vec::new());
             let (numbers, keys) = open(&mut nic, nodes - 1, target, base);
@@ -361,6 +382,9 @@ pub fn nodes<A: Host>(placement: Placement, nodes: usize, application: impl Fn(u
             let mut host = EngineOnHost::new(engine, application(node), config);
             if let Placement::Threads(threads) = placement {
                 host = host.with_threads(threads);
+            }
+            if placement == Placement::TwoCores {
+                host = host.with_two_cores(&HAMBAND_PROCESS);
             }
             for (other, number) in others(node).zip(&numbers) {
                 nic.add_neighbour(address(other), hardware(other));
