@@ -274,10 +274,10 @@ impl<E: Engine> Network<E> {
         self.died_at[index] = self.now;
     }
 
-    /// A node's engine does nothing for so long.
+    /// A node's engine does nothing for so long, or until it would have gone on anyway: what waits for it must stay in order.
     pub fn stick(&mut self, index: usize, length: Duration) {
         if let Some(node) = &mut self.nodes[index] {
-            node.stuck_until = self.now + length;
+            node.stuck_until = node.stuck_until.max(self.now + length);
         }
     }
 
