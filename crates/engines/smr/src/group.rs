@@ -98,6 +98,8 @@ pub struct Group {
     candidates: NodeSet,
     /// Of each peer, the latest life that was heard of.
     pub(crate) incarnations: [u32; NODES_MAX],
+    /// Of each peer, the life whose heart beats.
+    felt: [u32; NODES_MAX],
     pub(crate) links: Vec<Link<What>>,
     requests: [Requests; NODES_MAX],
     /// Who may write to this replica's log beside itself.
@@ -160,6 +162,7 @@ impl Group {
             alive: NodeSet::EMPTY,
             candidates: NodeSet::EMPTY,
             incarnations: [0; NODES_MAX],
+            felt: [0; NODES_MAX],
             links,
             requests: [Requests::default(); NODES_MAX],
             holder: None,
@@ -278,7 +281,7 @@ impl Group {
     /// Whether it could lead: it has its memory, lacks nothing that is in no log any more, and has not tried in vain lately.
     pub fn could_lead(&self, now: Instant, memory: &Memory) -> bool {
         self.is_member(memory)
-            && self.applied >= self.behind
+            && self.applied >= self.behind.max(self.layout.gap(memory).to)
             && now >= self.stands_back_until
             && !self.stands_aside
     }
@@ -307,7 +310,8 @@ impl Group {
     /// The entry in this replica's own log, if it is whole.
     pub fn entry<'m>(&self, memory: &'m Memory, index: u64) -> Option<&'m [u8]> {
         let slot = self.layout.entry(memory, index)?;
-        (slot.kind == Kind::Call && index < self.decided).then_some(slot.entry)
+        let is_decided = index < self.decided && !self.layout.gap(memory).contains(index);
+        (slot.kind == Kind::Call && is_decided).then_some(slot.entry)
     }
 
     // Who leads.
@@ -322,10 +326,11 @@ impl Group {
         }
     }
 
-    /// How far a peer has applied the log, as it says beside its heartbeat.
+    /// How far a peer has applied the log, and in which of its lives, as it says beside its heartbeat.
     pub fn head(&mut self, peer: usize, incarnation: u32, applied: u64) {
         if let Some(follower) = self.followers.get_mut(peer) {
             follower.head(incarnation, applied);
+            self.felt[peer] = incarnation;
         }
     }
 
@@ -485,12 +490,17 @@ impl Group {
     /// Takes over a copy of the state that a leader has put there, and learns from the leader's line and from the slots how
     /// many entries are decided. Whoever writes one of these numbers to a log has written all those entries to it before.
     fn learn(&mut self, ports: &mut Ports<'_>) {
-        let next = self.layout.get(ports.memory, layout::SNAPSHOT);
-        if next > self.applied {
-            let bytes = self.layout.get(ports.memory, layout::SNAPSHOT + 8) as usize;
-            assert!(bytes <= self.layout.snapshot_bytes, "a leader sends no more than there is room for");
+        let next = self.layout.gap(ports.memory).to;
+        let bytes = self.layout.get(ports.memory, layout::COPY_BYTES).checked_sub(1);
+        if let Some(bytes) = bytes
+            && next > self.applied
+        {
+            assert!(
+                bytes <= self.layout.snapshot_bytes as u64,
+                "a leader sends no more than there is room for"
+            );
             let area = self.layout.snapshot_area();
-            let copy = &ports.memory.image()[area..area + bytes];
+            let copy = &ports.memory.image()[area..area + bytes as usize];
             ports.machine.restore(next, copy, ports.effects);
             self.counters.snapshots_taken += 1;
             self.applied = next;
@@ -522,7 +532,8 @@ impl Group {
     /// Applies what is decided, in order.
     pub(crate) fn apply(&mut self, ports: &mut Ports<'_>) {
         let before = self.applied;
-        while self.applied < self.decided {
+        let gap = self.layout.gap(ports.memory);
+        while self.applied < self.decided && !gap.contains(self.applied) {
             let index = self.applied;
             let Some(slot) = self.layout.entry(ports.memory, index) else { break };
             match slot.kind {
@@ -591,6 +602,8 @@ impl Group {
             return;
         }
         for peer in self.peers() {
+            // Where nothing is written nothing fails: else a leader with nothing to do would not see that a follower has begun anew.
+            self.heard_of(peer, self.felt[peer], ports);
             let link = &self.links[peer];
             if link.state != State::Up && ports.now >= link.asked_at + self.parameters.retry {
                 self.ask(peer, ports);

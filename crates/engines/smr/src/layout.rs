@@ -5,16 +5,19 @@
 //! 0     leader's line, written by the replica's leader:
 //!           0 proposal(8)        no lower one may be used here any more (Mu: minProposal)
 //!           8 decided(8)         so many entries are decided, and stand here
-//!           16 zeroed(8)         entries below are no longer in the ring; a multiple of the window
-//!           24 snapshot(8)       the snapshot area holds the state before this entry; 0: it is not to be used
-//!           32 snapshot bytes(8)
-//!           40 member(8)         the incarnation that takes part; another one has lost its memory
+//!           16 zeroed(8)         entries below this, a multiple of the window, are no longer in the ring: twice its number, and 1
+//!                                more while slots that are free are not all zero
+//!           24 member(8)         the incarnation that takes part; another one has lost its memory
+//!           32 gap to(8)         the state before this entry came as a copy; 0: it never did
+//!           40 copy bytes(8)     plus one: so many bytes of the snapshot area are that copy; 0: it is not to be used
+//!           48 gap from(8)       what stands here of the entries from this one to the gap's end need not be what was decided
+//!           56 forgotten(8)      entries before this may have been accepted here, and forgotten
 //! 64    own line, written by the replica:
 //!           0 applied(8)  8 incarnation(8)
 //! 128   ring: entry i in slot i modulo their number
 //!       zeros: a window of slots that nobody writes to, the source of zeroing
-//!       for each peer: 64 bytes that are sent to it (0 snapshot(8) 8 snapshot bytes(8) 16 member(8) 24 proposal(8)
-//!                      32 decided(8) 40 zeroed(8)), its two lines and two windows of its slots as read
+//!       for each peer: 128 bytes that are sent to it (a leader's line, word by word; 64 zeroed(8) before slots are zeroed),
+//!                      its two lines and two windows of its slots as read
 //!       snapshot area
 //! ```
 
@@ -28,18 +31,47 @@ use crate::slot::{Slot, word};
 pub(crate) const PROPOSAL: usize = 0;
 pub(crate) const DECIDED: usize = 8;
 pub(crate) const ZEROED: usize = 16;
-pub(crate) const SNAPSHOT: usize = 24;
-pub(crate) const MEMBER: usize = 40;
+pub(crate) const MEMBER: usize = 24;
+pub(crate) const GAP: usize = 32;
+pub(crate) const COPY_BYTES: usize = 40;
 pub(crate) const APPLIED: usize = 64;
 pub(crate) const INCARNATION: usize = 72;
 /// Both lines.
 pub(crate) const LINES: usize = 128;
 /// What is sent to a peer from its own place.
-const OUTBOX: usize = 64;
-pub(crate) const OUTBOX_SNAPSHOT: usize = 0;
-pub(crate) const OUTBOX_MEMBER: usize = 16;
-/// What follows is as in the leader's line.
-pub(crate) const OUTBOX_LINE: usize = 24;
+const OUTBOX: usize = 128;
+pub(crate) const OUTBOX_ZEROING: usize = 64;
+/// A [`Gap`] with the bytes of the copy.
+pub(crate) const GAP_BYTES: usize = 32;
+
+/// What a log lacks since a copy of the state came instead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Gap {
+    pub from: u64,
+    pub to: u64,
+    pub forgotten: u64,
+}
+
+impl Gap {
+    /// Of a leader's line.
+    pub fn parse(line: &[u8]) -> Self {
+        Self { from: word(line, GAP + 16), to: word(line, GAP), forgotten: word(line, GAP + 24) }
+    }
+
+    pub fn encode(&self, copy_bytes: usize) -> [u8; GAP_BYTES] {
+        let mut bytes = [0; GAP_BYTES];
+        let words = [self.to, copy_bytes as u64 + 1, self.from, self.forgotten];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_be_bytes());
+        }
+        bytes
+    }
+
+    /// Whether what stands in the entry's slot may be something else than what was decided, although later entries are.
+    pub fn contains(&self, index: u64) -> bool {
+        (self.from..self.to).contains(&index)
+    }
+}
 
 /// Addresses in a group's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,6 +140,10 @@ impl Layout {
         self.peer(self.nodes)
     }
 
+    pub fn gap(&self, memory: &Memory) -> Gap {
+        Gap::parse(&memory.image()[self.line(0)..self.line(LINES)])
+    }
+
     /// A word of one of the lines, which a card keeps in registers.
     pub fn get(&self, memory: &Memory, field: usize) -> u64 {
         word(memory.image(), self.line(field))
@@ -130,6 +166,25 @@ impl Layout {
     pub fn inbox<'m>(&self, memory: &'m Memory, peer: usize, place: u64) -> &'m [u8] {
         let at = self.inbox_slots(peer, place);
         &memory.image()[at..at + self.slot_bytes]
+    }
+}
+
+/// How far a log is zeroed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Zeroed {
+    /// Entries below are no longer in the ring.
+    pub below: u64,
+    /// Slots that are free are not all zero yet.
+    pub partly: bool,
+}
+
+impl Zeroed {
+    pub fn parse(word: u64) -> Self {
+        Self { below: word >> 1, partly: word & 1 != 0 }
+    }
+
+    pub fn word(self) -> u64 {
+        self.below << 1 | u64::from(self.partly)
     }
 }
 

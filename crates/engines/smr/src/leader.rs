@@ -3,7 +3,7 @@
 use weft_waist::NodeSet;
 
 use crate::group::{CALL_LOG, Group, Refusal, Role, node};
-use crate::layout::{self, put};
+use crate::layout::{self, GAP_BYTES, Gap, Zeroed, put};
 use crate::link::{State, Transfer, tag};
 use crate::machine::Ports;
 use crate::parameters::{Delivery, PlantedBug, SLOT_BYTES_MAX};
@@ -34,6 +34,9 @@ pub(crate) enum What {
     Other,
 }
 
+/// Higher than any proposal: what is known to be decided.
+const DECIDED: u64 = u64::MAX;
+
 /// How far a leader is with a follower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Stage {
@@ -61,8 +64,9 @@ pub(crate) struct Follower {
     /// Of its lines.
     proposal: u64,
     decided: u64,
-    zeroed: u64,
+    zeroed: Zeroed,
     applied: u64,
+    gap: Gap,
     /// It was told this leader's proposal.
     promised: bool,
     /// Slots from `cursor` to `end` are to be compared, those from `zero_cursor` to `zero_end` to be zeroed.
@@ -79,8 +83,9 @@ pub(crate) struct Follower {
     /// The number of decided entries that it was told last, and whether that is under way.
     told: u64,
     telling: bool,
-    /// How far the log is zeroed is under way.
+    /// It is told how far its log is zeroed; that, too, is to be written when the slots are zero.
     freeing: bool,
+    zeroing: bool,
 }
 
 impl Follower {
@@ -119,7 +124,7 @@ impl Group {
     }
 
     fn zeroed(&self, ports: &Ports<'_>) -> u64 {
-        self.layout.get(ports.memory, layout::ZEROED)
+        Zeroed::parse(self.layout.get(ports.memory, layout::ZEROED)).below
     }
 
     /// Writes the next slot of this replica's log, and lets it go to the others.
@@ -167,15 +172,17 @@ impl Group {
         let at = self.layout.inbox_lines(peer);
         let lines = &ports.memory.image()[at..at + layout::LINES];
         let word = |field| crate::slot::word(lines, field);
+        let gap = Gap::parse(lines);
         let incarnation = word(layout::INCARNATION) as u32;
         self.followers[peer] = Follower {
             stage: Stage::Known,
             incarnation,
             member: word(layout::MEMBER) == u64::from(incarnation),
             proposal: word(layout::PROPOSAL),
-            decided: word(layout::DECIDED).max(word(layout::APPLIED)),
-            zeroed: word(layout::ZEROED),
+            decided: word(layout::DECIDED).max(word(layout::APPLIED)).max(gap.to),
+            zeroed: Zeroed::parse(word(layout::ZEROED)),
             applied: word(layout::APPLIED),
+            gap,
             ..self.followers[peer]
         };
         self.heard_of(peer, incarnation, ports);
@@ -198,7 +205,7 @@ impl Group {
             return;
         }
         let members = || confirmed.iter().map(|peer| &self.followers[peer.index()]);
-        let zeroed = members().map(|member| member.zeroed).max().unwrap_or(0);
+        let zeroed = members().map(|member| member.zeroed.below).max().unwrap_or(0);
         if zeroed > self.applied {
             self.stand_behind(zeroed, ports);
             return;
@@ -230,7 +237,7 @@ impl Group {
 
     /// This replica's slots of entries before `zeroed` become free.
     fn zero_own(&mut self, zeroed: u64, ports: &mut Ports<'_>) {
-        let before = self.zeroed(ports);
+        let Zeroed { below: before, partly } = Zeroed::parse(self.layout.get(ports.memory, layout::ZEROED));
         if zeroed <= before {
             return;
         }
@@ -240,7 +247,7 @@ impl Group {
                 ports.memory.write(self.layout.slot(index), &zeros[..self.parameters.slot_bytes]);
             }
         }
-        self.layout.set(ports.memory, layout::ZEROED, zeroed);
+        self.layout.set(ports.memory, layout::ZEROED, Zeroed { below: zeroed, partly }.word());
     }
 
     /// Asks the confirmed followers for their slots from `cursor` on.
@@ -270,8 +277,8 @@ impl Group {
         }
     }
 
-    /// All that a majority's logs hold of some slots is here: of decided entries they hold the same, of others that of the
-    /// highest proposal may be decided.
+    /// All that a majority's logs hold of some slots is here. Who knows an entry to be decided has that one; else that of the
+    /// highest proposal may be, if none of a majority has forgotten what it accepted.
     fn adopt(&mut self, ports: &mut Ports<'_>) {
         let Role::Collecting { cursor, mut empty, .. } = self.role else { unreachable!("it collects") };
         let confirmed = self.confirmed();
@@ -283,20 +290,26 @@ impl Group {
                 let peer = peer.index();
                 let slot = Slot::parse(self.layout.inbox(ports.memory, peer, place), index)?;
                 // What stands before the decided length of its log is decided.
-                let decided = index < self.followers[peer].decided;
-                Some((if decided { u64::MAX } else { slot.proposal }, peer))
+                let Follower { decided, gap, .. } = self.followers[peer];
+                let is_decided = index < decided && !gap.contains(index);
+                Some((if is_decided { DECIDED } else { slot.proposal }, peer))
             });
             let best = if self.parameters.planted(PlantedBug::HighestProposalIgnored) {
                 own.into_iter().chain(found).next()
             } else {
                 own.into_iter().chain(found).max_by_key(|(proposal, _)| *proposal)
             };
+            // An entry that is decided may be in copies of the state only, and here what lost against it.
+            let remember =
+                || confirmed.iter().filter(|peer| self.followers[peer.index()].gap.forgotten <= index);
+            let is_known = best.is_some_and(|(proposal, _)| proposal == DECIDED)
+                || best.is_some()
+                    && self.remembers(index, ports) + remember().count() >= self.parameters.majority();
+            if index < self.first && !is_known {
+                self.stand_behind(index + 1, ports);
+                return;
+            }
             let Some((_, holder)) = best else {
-                if index < self.first {
-                    // It is decided, and only copies of the state have it.
-                    self.stand_behind(index + 1, ports);
-                    return;
-                }
                 empty += 1;
                 continue;
             };
@@ -310,6 +323,11 @@ impl Group {
         } else {
             self.lead(ports);
         }
+    }
+
+    /// Whether this replica knows what it has accepted of an entry, as a number of replicas.
+    fn remembers(&self, index: u64, ports: &Ports<'_>) -> usize {
+        usize::from(self.layout.gap(ports.memory).forgotten <= index)
     }
 
     /// Copies an entry into this replica's log, under its own proposal.
@@ -400,6 +418,17 @@ impl Group {
             self.campaign(ports);
             return;
         }
+        let zeroed = follower.zeroed.below;
+        if zeroed > self.zeroed(ports) {
+            // It was not among those of whom this replica heard before it led: nobody may be told to have what is in no log.
+            if zeroed > self.applied {
+                self.stand_behind(zeroed, ports);
+            } else {
+                self.zero_own(zeroed, ports);
+                self.campaign(ports);
+            }
+            return;
+        }
         if !follower.member && self.joined[peer] != follower.incarnation {
             // What it may have accepted in a former life is in this log for certain once an entry is decided without it that
             // was proposed since.
@@ -411,9 +440,15 @@ impl Group {
             return;
         }
         assert!(follower.decided <= self.tail, "who leads has all that is decided");
-        // A log that began with a copy of the state may lack entries that are not recycled yet.
+        // A log that was given a copy of the state may lack entries that are not recycled yet.
         let is_here = |index| self.layout.entry(ports.memory, index).is_some();
-        if follower.applied >= self.zeroed(ports) && (follower.decided..self.tail).all(is_here) {
+        let begins = self.zeroed(ports).max(self.layout.gap(ports.memory).to);
+        let lacks_copy = follower.applied < follower.gap.to;
+        if follower.applied >= self.zeroed(ports)
+            && follower.decided >= begins
+            && !lacks_copy
+            && (follower.decided..self.tail).all(is_here)
+        {
             self.promise(peer, ports);
             self.begin_comparing(peer, ports);
         } else if self.snapshot_for.is_none() {
@@ -426,24 +461,32 @@ impl Group {
     fn send_snapshot(&mut self, peer: usize, ports: &mut Ports<'_>) {
         self.counters.snapshots_sent += 1;
         self.snapshot_for = Some(peer);
+        let Follower { gap, decided, member, .. } = self.followers[peer];
+        let gap = Gap {
+            // What is before it the follower has up to where it knew entries to be decided, but not within an earlier gap.
+            from: if gap.to == 0 { decided } else { decided.min(gap.from) },
+            to: self.applied,
+            forgotten: if member { gap.forgotten } else { self.applied },
+        };
         let follower = &mut self.followers[peer];
-        follower.stage = Stage::Snapshot;
+        (follower.stage, follower.gap) = (Stage::Snapshot, gap);
         (follower.decided, follower.applied) = (self.applied, self.applied);
         let (area, room) = (self.layout.snapshot_area(), self.layout.snapshot_bytes);
-        self.layout.set(ports.memory, layout::SNAPSHOT, 0);
+        self.layout.set(ports.memory, layout::COPY_BYTES, 0);
         let bytes = ports.machine.snapshot(self.applied, &mut ports.memory.image_mut()[area..area + room]);
         assert!(bytes <= room, "the state is no larger than its copy may be");
         ports.memory.read(area, bytes);
-        let outbox = self.layout.outbox(peer, layout::OUTBOX_SNAPSHOT);
-        put(ports.memory, outbox, self.applied);
-        put(ports.memory, outbox + 8, bytes as u64);
-        let to = self.layout.line(layout::SNAPSHOT);
+        let outbox = self.layout.outbox(peer, layout::GAP);
+        ports.memory.image_mut()[outbox..outbox + GAP_BYTES].copy_from_slice(&gap.encode(bytes));
+        let to = self.layout.line(layout::COPY_BYTES);
         let nothing = Transfer::Write { from: self.layout.zeros(), to, bytes: 8, call: None };
         self.post(peer, What::Other, nothing, ports);
         if bytes > 0 {
             self.post(peer, What::Other, Transfer::Write { from: area, to: area, bytes, call: None }, ports);
         }
-        self.post(peer, What::Snapshot, Transfer::Write { from: outbox, to, bytes: 16, call: None }, ports);
+        let to = self.layout.line(layout::GAP);
+        let end = Transfer::Write { from: outbox, to, bytes: GAP_BYTES, call: self.call() };
+        self.post(peer, What::Snapshot, end, ports);
     }
 
     /// The follower has the state before the first slot. What it holds of the entries since is compared with this log; what
@@ -451,14 +494,14 @@ impl Group {
     fn begin_comparing(&mut self, peer: usize, ports: &mut Ports<'_>) {
         let (zeroed, tail) = (self.zeroed(ports), self.tail);
         let follower = &mut self.followers[peer];
-        let whole = follower.zeroed != zeroed;
+        let whole = follower.zeroed != Zeroed { below: zeroed, partly: false };
         // Leaders have at most a window of undecided entries, so that there is nothing behind that.
         let zero_end = if whole { zeroed + self.parameters.slots } else { tail + self.parameters.window };
         follower.stage = Stage::Syncing;
         (follower.cursor, follower.end) = (follower.decided, tail);
         (follower.zero_cursor, follower.zero_end) = (tail, zero_end.min(zeroed + self.parameters.slots));
         if whole {
-            self.write_zeroed(peer, ports);
+            self.begin_zeroing(peer, ports);
         }
         self.sync(peer, ports);
     }
@@ -472,6 +515,8 @@ impl Group {
                 let slots = self.layout.piece(from, slots.min(self.parameters.window));
                 self.followers[peer].zero_cursor += slots;
                 self.zero(peer, from, slots, ports);
+            } else if follower.zeroing {
+                self.end_zeroing(peer, ports);
             } else if follower.reading {
                 return;
             } else if follower.cursor < follower.end {
@@ -485,7 +530,7 @@ impl Group {
                 let follower = &mut self.followers[peer];
                 (follower.stage, follower.next) = (Stage::InStep, follower.end);
                 if !follower.member {
-                    let from = self.layout.outbox(peer, layout::OUTBOX_MEMBER);
+                    let from = self.layout.outbox(peer, layout::MEMBER);
                     put(ports.memory, from, follower.incarnation.into());
                     let to = self.layout.line(layout::MEMBER);
                     let transfer = Transfer::Write { from, to, bytes: 8, call: self.call() };
@@ -601,8 +646,9 @@ impl Group {
         self.zero_own(zeroed + window, ports);
         for peer in self.peers() {
             if self.followers[peer].stage >= Stage::Syncing {
+                self.begin_zeroing(peer, ports);
                 self.zero(peer, zeroed, window, ports);
-                self.write_zeroed(peer, ports);
+                self.end_zeroing(peer, ports);
             }
         }
     }
@@ -623,16 +669,31 @@ impl Group {
     /// Writes a word of this replica's leader's line to the same place at a follower. It is copied to where it stays as it is
     /// while it is under way: what is told must not overtake the slots that it is told of.
     fn write_line(&mut self, peer: usize, field: usize, what: What, ports: &mut Ports<'_>) {
-        let from = self.layout.outbox(peer, layout::OUTBOX_LINE + field);
+        let from = self.layout.outbox(peer, field);
         put(ports.memory, from, self.layout.get(ports.memory, field));
         let call = if what == What::Decided { self.call() } else { None };
         let transfer = Transfer::Write { from, to: self.layout.line(field), bytes: 8, call };
         self.post(peer, what, transfer, ports);
     }
 
-    fn write_zeroed(&mut self, peer: usize, ports: &mut Ports<'_>) {
-        self.followers[peer].freeing = true;
-        self.write_line(peer, layout::ZEROED, What::Zeroed, ports);
+    /// Entries that a follower holds below are no longer in the log; who finds some of their slots zero must know it. And who
+    /// finds some not zero must know that, too.
+    fn begin_zeroing(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        (self.followers[peer].freeing, self.followers[peer].zeroing) = (true, true);
+        let zeroed = Zeroed { below: self.zeroed(ports), partly: true };
+        let from = self.layout.outbox(peer, layout::OUTBOX_ZEROING);
+        put(ports.memory, from, zeroed.word());
+        let to = self.layout.line(layout::ZEROED);
+        self.post(peer, What::Other, Transfer::Write { from, to, bytes: 8, call: None }, ports);
+    }
+
+    fn end_zeroing(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        self.followers[peer].zeroing = false;
+        let zeroed = Zeroed { below: self.zeroed(ports), partly: false };
+        let from = self.layout.outbox(peer, layout::ZEROED);
+        put(ports.memory, from, zeroed.word());
+        let to = self.layout.line(layout::ZEROED);
+        self.post(peer, What::Zeroed, Transfer::Write { from, to, bytes: 8, call: None }, ports);
     }
 
     fn write_slot(&mut self, peer: usize, index: u64, ports: &mut Ports<'_>) {

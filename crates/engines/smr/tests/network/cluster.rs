@@ -98,6 +98,8 @@ pub struct Cluster {
     pub crashes: u64,
     pub slowest: Duration,
     pub asking: bool,
+    /// Looks at all nodes after every event.
+    pub inspect: fn(&Network<Log>),
 }
 
 impl Cluster {
@@ -118,6 +120,7 @@ impl Cluster {
             crashes: 0,
             slowest: Duration::ZERO,
             asking: true,
+            inspect: |_| {},
             parameters,
         };
         for index in 0..nodes {
@@ -189,6 +192,14 @@ impl Cluster {
         let append = Append { origin: origin as u64, sequence, content: &content };
         let payload = [&append.header()[..], &content].concat();
         self.call(target, token, Call::Append, &payload);
+    }
+
+    /// A client of the test's own asks a node once, and waits for nothing.
+    pub fn append(&mut self, target: usize, origin: u64, sequence: u64) {
+        let content = content(origin, sequence);
+        let append = Append { origin, sequence, content: &content };
+        let payload = [&append.header()[..], &content].concat();
+        self.call(target, Self::token(origin, sequence), Call::Append, &payload);
     }
 
     /// All clients ask what they have room for, and again what was not answered.
@@ -275,7 +286,7 @@ impl Cluster {
         let nodes = self.nodes() as u64;
         let now = self.network.now;
         let random = self.network.random(nodes) as usize;
-        let client = &mut self.clients[origin];
+        let Some(client) = self.clients.get_mut(origin) else { return };
         let Some(place) = client.outstanding.iter().position(|o| o.sequence == sequence) else { return };
         let outstanding = &mut client.outstanding[place];
         (outstanding.again_at, outstanding.refused) = (now + Duration::from_us(10), true);
@@ -310,7 +321,7 @@ impl Cluster {
         let until = self.network.now + length;
         while self.network.now < until {
             let next = (self.network.now + Duration::from_us(3)).min(until);
-            self.network.run_until(next, |_| {});
+            self.network.run_until(next, |network| (self.inspect)(network));
             self.take_replies();
             self.ask_all();
             self.take_replies();

@@ -1,0 +1,111 @@
+//! What a log says of itself, to whoever READs it, is true: after every event, and when it was brought up to date with a copy of
+//! the state.
+
+mod network;
+
+use network::cluster::{Cluster, Mischief, small};
+use network::{Faults, Network};
+use weft_smr::log::Log;
+use weft_smr::slot::{Slot, word};
+use weft_smr::{Delivery, Parameters, Pulse, Role};
+use weft_time::Duration;
+
+const NODES: usize = 3;
+
+fn parameters() -> Parameters {
+    small(NODES, Delivery::WriteThrough).group
+}
+
+/// The entries that a log says to be decided and in the ring stand there, whole.
+fn what_is_decided_is_there(network: &Network<Log>) {
+    let Parameters { slots, slot_bytes, .. } = parameters();
+    let base = Pulse::memory_bytes(&small(NODES, Delivery::WriteThrough).pulse);
+    for (index, node) in network.nodes.iter().enumerate() {
+        let Some(node) = node else { continue };
+        let log = &node.memory.image()[base..];
+        // As `layout.rs` has it: decided, applied, zeroed, the gap.
+        let decided = word(log, 8).max(word(log, 64));
+        let zeroed = word(log, 16) >> 1;
+        let (gap_from, gap_to) = (word(log, 48), word(log, 32));
+        for entry in (zeroed..decided).filter(|entry| !(gap_from..gap_to).contains(entry)) {
+            let at = 128 + (entry % slots) as usize * slot_bytes;
+            let slot = Slot::parse(&log[at..at + slot_bytes], entry);
+            assert!(
+                slot.is_some(),
+                "node {index} lacks entry {entry} at {}: decided {decided} zeroed {zeroed} gap {gap_from}..{gap_to} {:x?}",
+                network.now,
+                &log[at..at + 64]
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_decided_stands_in_the_log_after_every_event() {
+    for seed in 0..16 {
+        let mut cluster = Cluster::new(seed, small(NODES, Delivery::WriteThrough));
+        cluster.network.faults = Faults { loss: 30, duplication: 50, late: 30 };
+        cluster.inspect = what_is_decided_is_there;
+        let crash = if seed % 2 == 0 { 0 } else { 60 };
+        cluster.run_with(Mischief { crash, cut: 80, stick: 60 }, Duration::from_ms(3));
+        cluster.heal();
+        assert!(cluster.counters()["recycled"] > 0);
+    }
+}
+
+fn until(cluster: &mut Cluster, condition: impl Fn(&Cluster) -> bool) {
+    for _ in 0..3_000 {
+        if condition(cluster) {
+            return;
+        }
+        cluster.run(Duration::from_us(1));
+    }
+    panic!("it does not come to that: {}", cluster.describe());
+}
+
+/// A leader is cut off with entries that only it has. Others are decided in their places. Then two nodes join with a copy of the
+/// state, so that their logs have none of these; and those that have them die. The former leader must not take its own for them.
+#[test]
+fn who_has_only_a_copy_outvotes_nobody() {
+    let mut parameters = small(5, Delivery::WriteThrough);
+    parameters.group.slots = 64;
+    let mut cluster = Cluster::new(0, parameters);
+    let cut = |cluster: &mut Cluster, is_cut: bool| {
+        for other in 1..5 {
+            cluster.network.cut.insert((0, other), is_cut);
+            cluster.network.cut.insert((other, 0), is_cut);
+        }
+    };
+    let applied = |cluster: &Cluster, node: usize| cluster.state(node).expect("it runs").group().applied();
+    // So long that a part of the ring was used again: nobody can be given all entries.
+    until(&mut cluster, |cluster| cluster.counters()["recycled"] > 0);
+    cluster.asking = false;
+    cluster.run(Duration::from_us(40));
+    let before = applied(&cluster, 0);
+    assert!((0..5).all(|node| applied(&cluster, node) == before), "nothing is under way");
+    cut(&mut cluster, true);
+    for sequence in 0..4 {
+        cluster.append(0, 100, sequence);
+    }
+    until(&mut cluster, |cluster| cluster.state(1).unwrap().group().is_leading());
+    cluster.append(1, 101, 0);
+    until(&mut cluster, |cluster| (1..5).all(|node| applied(cluster, node) > before));
+    for (copies, node) in [(1, 3), (2, 4)] {
+        cluster.crash(node);
+        cluster.restart(node);
+        until(&mut cluster, |cluster| cluster.counters()["snapshots_taken"] == copies);
+        until(&mut cluster, |cluster| cluster.state(node).unwrap().group().takes_part());
+    }
+    cluster.crash(1);
+    cluster.crash(2);
+    // It has stood back, as nobody answers; now it tries again.
+    until(&mut cluster, |cluster| cluster.state(0).unwrap().group().role() == Role::Follower);
+    until(&mut cluster, |cluster| cluster.state(0).unwrap().group().role() == Role::Requesting);
+    cut(&mut cluster, false);
+    cluster.asking = true;
+    cluster.run(Duration::from_ms(1));
+    assert!(applied(&cluster, 0) > before, "{}", cluster.describe());
+    cluster.restart(1);
+    cluster.restart(2);
+    cluster.heal();
+}
