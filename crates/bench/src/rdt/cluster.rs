@@ -30,6 +30,8 @@ const DATAGRAM_BYTES: usize = 1_472;
 
 /// After how long the engine in a process asks its peers again.
 const HOST_RETRY: Duration = Duration::from_ms(100);
+/// After how long it asks a leader again, who may have been busy with connections.
+const HOST_ASK_AGAIN: Duration = Duration::from_us(500);
 /// From one heartbeat of a process to the next.
 const HOST_PULSE: Duration = Duration::from_us(50);
 /// How often a process looks at what has been written into its memory, when it has nothing else to do.
@@ -86,6 +88,7 @@ impl ClusterParameters {
             // A driver takes more than a millisecond to connect a queue pair, and all of them are connected one after the other: who
             // asks again sooner begins anew each time. And a core has other things to do than to look after hearts.
             parameters.retry = HOST_RETRY;
+            parameters.ask_again = HOST_ASK_AGAIN;
             parameters.log.retry = HOST_RETRY;
             parameters.log.patience = HOST_RETRY * 4;
             parameters.pulse.retry = HOST_RETRY;

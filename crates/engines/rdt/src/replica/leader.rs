@@ -95,7 +95,7 @@ impl<W: Witness> Replica<W> {
         }
         let leader = self.groups[group].leader(now, io.memory);
         let queue = &mut self.queues[group];
-        if queue.asked_of == leader && now < queue.asked_at + self.parameters.retry {
+        if queue.asked_of == leader && now < queue.asked_at + self.parameters.ask_again {
             return;
         }
         (queue.asked_of, queue.asked_at) = (leader, now);

@@ -67,6 +67,8 @@ pub struct ReplicaParameters {
     pub poll: Duration,
     /// How long a question to a peer may stay unanswered before it is asked again.
     pub retry: Duration,
+    /// How long a conflicting call may stay undecided before the leader, who may not have led yet, is asked again.
+    pub ask_again: Duration,
     /// A known bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<PlantedBug>,
@@ -88,6 +90,7 @@ impl ReplicaParameters {
             pulse: PulseParameters::default(),
             poll: Duration::from_ns(500),
             retry: Duration::from_us(20),
+            ask_again: Duration::from_us(10),
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
         }
