@@ -3,8 +3,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
-use weft_bench::report::{Run, page};
-use weft_bench::result::{RunResult, write_whole};
+use weft_bench::report::{DataTypes, Run, page};
+use weft_bench::result::{ResultError, RunResult, write_whole};
 
 use crate::failure::{Failure, Verdict};
 use crate::output;
@@ -27,20 +27,25 @@ impl ReportArguments {
     /// Reads all results, then writes the page.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         output::check_file(&self.out)?;
-        let results = self
-            .results
-            .iter()
-            .map(|path| Ok(RunResult::read(path)?))
-            .collect::<Result<Vec<_>, Failure>>()?;
-        let names: Vec<_> = self.results.iter().map(|path| name(path, &self.results)).collect();
-        let folders: Vec<_> = self.results.iter().map(|path| folder(path, &self.out)).collect();
+        let mut types = DataTypes::default();
+        let (mut results, mut paths) = (Vec::new(), Vec::new());
+        for path in &self.results {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| ResultError::Unreadable { path: path.clone(), reason: error.to_string() })?;
+            if !types.take(&text, path)? {
+                results.push(RunResult::from_json(&text, path)?);
+                paths.push(path.clone());
+            }
+        }
+        let names: Vec<_> = paths.iter().map(|path| name(path, &paths)).collect();
+        let folders: Vec<_> = paths.iter().map(|path| folder(path, &self.out)).collect();
         let runs: Vec<_> = results
             .iter()
             .zip(&names)
             .zip(&folders)
             .map(|((result, name), folder)| Run { name, result, folder })
             .collect();
-        write_whole(&self.out, page(&self.title, &runs).as_bytes())?;
+        write_whole(&self.out, page(&self.title, &runs, &types).as_bytes())?;
         output::print(&format!("wrote {}\n", self.out.display()))?;
         Ok(Verdict::Good)
     }

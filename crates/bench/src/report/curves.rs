@@ -106,7 +106,8 @@ impl Placed {
     }
 }
 
-fn chart(figure: &Figure) -> Option<Markup> {
+/// The figure alone, or nothing if it has no points.
+pub(super) fn chart(figure: &Figure) -> Option<Markup> {
     let points = figure.lines.iter().flat_map(|line| &line.points);
     points.clone().next()?;
     let x = Placed::new(&figure.x, points.clone().map(|point| point.x), (LEFT, WIDTH - RIGHT));

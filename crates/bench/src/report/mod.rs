@@ -2,12 +2,15 @@
 //!
 //! The page loads nothing and runs nothing: style and drawings are inside, and its content policy forbids the rest.
 
+mod bars;
 pub mod curves;
+mod data_types;
 mod latency;
 mod markup;
 mod scale;
 mod timeline;
 
+pub use data_types::DataTypes;
 use markup::Markup;
 
 use crate::result::{Checked, LatencyResult, MachineKind, RunResult};
@@ -28,8 +31,8 @@ pub struct Run<'a> {
     pub folder: &'a str,
 }
 
-/// The page as HTML.
-pub fn page(title: &str, runs: &[Run<'_>]) -> String {
+/// The page as HTML: runs of the key-value store, and measurements of data types.
+pub fn page(title: &str, runs: &[Run<'_>], types: &DataTypes) -> String {
     let mut page = Markup::new();
     page.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
         .raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n")
@@ -41,7 +44,7 @@ pub fn page(title: &str, runs: &[Run<'_>]) -> String {
         .raw(WOVEN)
         .element("h1", &[], title)
         .raw("</header>\n");
-    verdict(&mut page, runs);
+    verdict(&mut page, runs, types);
     if runs.len() > 1 {
         page.raw("<section>\n").element("h2", &[], "Side by side");
         comparison(&mut page, runs);
@@ -53,6 +56,7 @@ pub fn page(title: &str, runs: &[Run<'_>]) -> String {
     for run in runs {
         section(&mut page, run);
     }
+    types.sections(&mut page);
     page.raw("<footer>Rest the pointer on a chart to read its values. ")
         .raw("Times marked simulated follow from cost models and say nothing about this machine.</footer>\n")
         .raw("</main>\n</body>\n</html>\n");
@@ -72,13 +76,16 @@ fn is_bad(result: &RunResult) -> bool {
     result.checked == Checked::NotLinearizable || result.lost_acknowledged_writes.is_some_and(|lost| lost > 0)
 }
 
-fn verdict(page: &mut Markup, runs: &[Run<'_>]) {
+fn verdict(page: &mut Markup, runs: &[Run<'_>], types: &DataTypes) {
     let operations = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.result.operations));
     let bad: Vec<_> = runs.iter().filter(|run| is_bad(run.result)).map(|run| run.name).collect();
     let open: Vec<_> =
         runs.iter().filter(|run| !is_bad(run.result) && !is_good(run.result)).map(|run| run.name).collect();
-    let (class, head, body) = if runs.is_empty() {
+    let (class, head, body) = if runs.is_empty() && types.is_empty() {
         ("verdict open", "Nothing to show", "No result was given.".to_owned())
+    } else if !types.hold() {
+        let body = "A run of a data type breaks a rule; its command below repeats it.".to_owned();
+        ("verdict bad", "Violation", body)
     } else if !bad.is_empty() {
         let body = format!(
             "The history breaks what the protocol promises: {}. The seed and the command below repeat it.",
@@ -87,6 +94,9 @@ fn verdict(page: &mut Markup, runs: &[Run<'_>]) {
         ("verdict bad", "Violation", body)
     } else if !open.is_empty() {
         ("verdict open", "Not fully checked", format!("Without a complete check: {}.", open.join(", ")))
+    } else if runs.is_empty() {
+        let body = "Every call of every run was checked: convergence, invariants, exactly once, one order in each group.";
+        ("verdict good", "All rules hold", body.to_owned())
     } else {
         let body = format!(
             "All {} measured operations are in a checked history. No acknowledged write was lost.",
@@ -343,7 +353,7 @@ mod tests {
             Run { name: "simulated", result: first, folder: "" },
             Run { name: "real", result: second, folder: "net" },
         ];
-        page("A cluster that loses a leader", &runs)
+        page("A cluster that loses a leader", &runs, &DataTypes::default())
     }
 
     /// Every element that is opened is closed, in order. The page is written so that this simple rule holds.
@@ -388,7 +398,7 @@ mod tests {
     #[test]
     fn figures_on_the_page_are_those_of_the_result() {
         let result = example(World::Sim);
-        let html = page("x", &[Run { name: "one", result: &result, folder: "" }]);
+        let html = page("x", &[Run { name: "one", result: &result, folder: "" }], &DataTypes::default());
         assert!(html.contains(&format!("<td class=\"\">{}</td>", grouped(result.operations))));
         assert!(html.contains(&format!("<td class=\"\">{}</td>", microseconds(result.p99_ns))));
         assert!(!html.contains("Side by side"));
@@ -408,7 +418,7 @@ mod tests {
         bad.checked = Checked::Linearizable;
         bad.lost_acknowledged_writes = Some(1);
         assert!(two_runs(&good, &bad).contains("class=\"verdict bad\""));
-        assert!(page("x", &[]).contains("class=\"verdict open\""));
+        assert!(page("x", &[], &DataTypes::default()).contains("class=\"verdict open\""));
     }
 
     #[test]
@@ -423,7 +433,8 @@ mod tests {
         result.files[0].path = "javascript:alert(1)".into();
         result.files[1].path = "//elsewhere/x?y#z".into();
         result.parameters.insert(hostile.into(), hostile.into());
-        let html = page(hostile, &[Run { name: hostile, result: &result, folder: "" }]);
+        let html =
+            page(hostile, &[Run { name: hostile, result: &result, folder: "" }], &DataTypes::default());
         assert_well_formed(&html);
         assert!(!html.contains("<script") && !html.contains("\" onload"));
         assert!(html.contains("href=\"./javascript%3Aalert%281%29\""));
@@ -445,7 +456,7 @@ mod tests {
         result.latency.summary.min_ns = u64::MAX;
         result.lanes[0].states[0].from_ns = u64::MAX;
         result.lanes[0].leads[0].partitions = 0;
-        let html = page("x", &[Run { name: "one", result: &result, folder: "" }]);
+        let html = page("x", &[Run { name: "one", result: &result, folder: "" }], &DataTypes::default());
         assert_well_formed(&html);
         assert!(!html.contains("NaN") && !html.contains("inf"));
         result.timeline = Default::default();
@@ -453,7 +464,11 @@ mod tests {
         result.by_operation.clear();
         result.marks.clear();
         result.lanes.clear();
-        assert_well_formed(&page("x", &[Run { name: "one", result: &result, folder: "" }]));
+        assert_well_formed(&page(
+            "x",
+            &[Run { name: "one", result: &result, folder: "" }],
+            &DataTypes::default(),
+        ));
     }
 
     /// Writes the page to the path in WEFT_REPORT_EXAMPLE, to look at it.

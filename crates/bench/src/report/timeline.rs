@@ -4,7 +4,7 @@
 use super::latency::{grid_line, label_at};
 use super::markup::{Markup, coordinate};
 use super::scale::{Scale, linear_ticks};
-use crate::result::{Lane, MarkKind, NodeState, RunResult, Timeline};
+use crate::result::{Lane, Mark, MarkKind, NodeState, RunResult, Timeline};
 use crate::table::{grouped, three_digits, time_with_unit, with_prefix};
 
 const LEFT: f64 = 62.0;
@@ -52,16 +52,38 @@ fn rates(timeline: &Timeline, end_ns: u64) -> Vec<Rate> {
     rates
 }
 
-/// The chart, `width` units wide, or nothing if nothing was recorded.
+/// What a chart shows.
+pub(super) struct Shown<'a> {
+    pub(super) timeline: &'a Timeline,
+    /// When the measurement ended.
+    pub(super) measured_to_ns: u64,
+    pub(super) lanes: &'a [Lane],
+    pub(super) marks: &'a [Mark],
+    /// What the axis of time says.
+    pub(super) axis: &'a str,
+}
+
+/// The chart of a run, `width` units wide, or nothing if nothing was recorded.
 pub(super) fn chart(width: f64, result: &RunResult) -> Option<Markup> {
-    let measured_to = result.timeline.measured_from_ns.saturating_add(result.measured_ns);
-    let rates = rates(&result.timeline, measured_to);
+    let shown = Shown {
+        timeline: &result.timeline,
+        measured_to_ns: result.timeline.measured_from_ns.saturating_add(result.measured_ns),
+        lanes: &result.lanes,
+        marks: &result.marks,
+        axis: "time since the run began",
+    };
+    draw(width, &shown)
+}
+
+/// The chart, `width` units wide, or nothing if nothing was recorded.
+pub(super) fn draw(width: f64, result: &Shown<'_>) -> Option<Markup> {
+    let rates = rates(result.timeline, result.measured_to_ns);
     let lanes_end = result.lanes.iter().flat_map(|lane| &lane.states).map(|span| span.to_ns);
     let marks_end = result.marks.iter().map(|mark| mark.at_ns);
     let end = rates.last().map(|rate| rate.to_ns).into_iter().chain(lanes_end).chain(marks_end).max()?.max(1);
     let x = Scale::new((0.0, end as f64), (LEFT, width - RIGHT));
 
-    let rows = mark_rows(result, &x, width - RIGHT);
+    let rows = mark_rows(result.marks, &x, width - RIGHT);
     let top = MARK_ROW * f64::from(rows.iter().map(|(_, row)| row + 1).max().unwrap_or(0)) + 10.0;
     let plot_bottom = top + PLOT_HEIGHT;
     let lanes_top = plot_bottom + 18.0;
@@ -99,7 +121,7 @@ pub(super) fn chart(width: f64, result: &RunResult) -> Option<Markup> {
         grid_line(&mut svg, (at, at), (axis, axis + 5.0));
         label_at(&mut svg, (at, axis + 18.0), "middle", &format!("{} {unit}", short(&three_digits(tick))));
     }
-    label_at(&mut svg, ((LEFT + width - RIGHT) / 2.0, height - 4.0), "middle", "time since the run began");
+    label_at(&mut svg, ((LEFT + width - RIGHT) / 2.0, height - 4.0), "middle", result.axis);
 
     throughput(&mut svg, &rates, &x, &y);
     let lane_top = |i: usize| lanes_top + (LANE_HEIGHT + LANE_GAP) * i as f64;
@@ -235,9 +257,9 @@ fn label_side(label: &str, at: f64, right: f64) -> (f64, &'static str) {
 }
 
 /// Gives each mark a row for its label, the first in which it covers no other one.
-fn mark_rows<'a>(result: &'a RunResult, x: &Scale, right: f64) -> Vec<(&'a crate::result::Mark, u32)> {
+fn mark_rows<'a>(marks: &'a [Mark], x: &Scale, right: f64) -> Vec<(&'a Mark, u32)> {
     let mut taken: Vec<Vec<(f64, f64)>> = Vec::new();
-    let mut marks: Vec<_> = result.marks.iter().collect();
+    let mut marks: Vec<_> = marks.iter().collect();
     marks.sort_by_key(|mark| mark.at_ns);
     marks
         .into_iter()
@@ -270,7 +292,7 @@ fn time_unit(end_ns: u64) -> (&'static str, f64) {
 }
 
 /// A number without the zeros behind its point: `2.00 M` is `2 M`.
-fn short(number: &str) -> String {
+pub(super) fn short(number: &str) -> String {
     let (digits, unit) = number.split_once(' ').unwrap_or((number, ""));
     let digits =
         if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
@@ -305,7 +327,8 @@ mod tests {
             mark.at_ns = 50_000_000;
         }
         let x = Scale::new((0.0, 1e8), (0.0, 1000.0));
-        let mut rows: Vec<u32> = mark_rows(&result, &x, 1000.0).into_iter().map(|(_, row)| row).collect();
+        let mut rows: Vec<u32> =
+            mark_rows(&result.marks, &x, 1000.0).into_iter().map(|(_, row)| row).collect();
         rows.sort_unstable();
         assert_eq!(rows, [0, 1, 2, 3, 4]);
     }
