@@ -68,6 +68,10 @@ expect 'the following required arguments' "$weft" bench rdt
 expect '2 to 8 nodes' "$weft" bench rdt --type account --nodes 9
 expect 'is not in 0..=100' "$weft" bench rdt --type account --updates 101
 expect 'calls no engine' "$weft" bench rdt --type account --system hamband --configuration rpc
+expect 'choose --crash replica' "$weft" bench rdt-crash --crash leader --type g-set
+expect 'nobody is called `node`' "$weft" bench rdt-crash --crash node
+expect 'choose 3 to 8 nodes' "$weft" bench rdt-crash --nodes 2
+expect 'separated by commas' "$weft" bench rdt-crash --updates 15,120
 expect 'there is no data type `bank`' "$weft" sim rdt --type bank
 expect '3 to 8 nodes' "$weft" sim rdt --nodes 1
 expect 'the range is empty' "$weft" sim rdt --seeds 9..1

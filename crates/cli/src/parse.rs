@@ -242,6 +242,26 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Shares, in the order in which they are measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Percentages(pub(crate) Vec<u8>);
+
+impl fmt::Display for Percentages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers: Vec<_> = self.0.iter().map(u8::to_string).collect();
+        f.write_str(&numbers.join(","))
+    }
+}
+
+/// Percentages, separated by commas.
+pub(crate) fn percentages(text: &str) -> Result<Percentages, String> {
+    let number = |number: &str| number.trim().parse().ok().filter(|number: &u8| *number <= 100);
+    let numbers: Option<Vec<u8>> = text.split(',').map(number).collect();
+    numbers
+        .map(Percentages)
+        .ok_or_else(|| "give per cent from 0 to 100, separated by commas, as 15,20,25".into())
+}
+
 /// Seeds from the first to the last, both included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seeds(pub(crate) RangeInclusive<u64>);

@@ -119,7 +119,8 @@ impl Measured {
 }
 
 impl RdtBench {
-    fn parameters(&self) -> ClusterParameters {
+    /// The cluster that is measured, and what its clients do.
+    pub(super) fn parameters(&self) -> ClusterParameters {
         let sizes = Sizes { keys: self.keys, ..Sizes::LARGE };
         let nodes = self.nodes as u64;
         let share = |node| self.operations / nodes + u64::from(node < self.operations % nodes);
@@ -159,16 +160,23 @@ impl RdtBench {
                 break;
             }
         }
-        let mut measured = self.figures(&cluster);
+        self.conclude(&mut cluster, None)
+    }
+
+    /// What was measured, when all is answered, and the end of the check. `crashed` has not come back.
+    pub(super) fn conclude(&self, cluster: &mut Cluster, crashed: Option<usize>) -> Measured {
+        let mut measured = self.figures(cluster);
         cluster.run_for(DRAIN);
         cluster.read_everywhere();
         cluster.run_for(DRAIN);
         let states: Vec<_> = (0..self.nodes).filter_map(|node| Some((node, cluster.object(node)?))).collect();
-        if states.len() < self.nodes {
-            measured.wrong.push(format!("only {} of {} replicas serve in the end", states.len(), self.nodes));
+        let expected = self.nodes - usize::from(crashed.is_some());
+        if states.len() != expected {
+            measured.wrong.push(format!("{} replicas serve in the end instead of {expected}", states.len()));
         }
         let mut books = cluster.books.borrow_mut();
-        books.check.end(states, |_| true);
+        // What a replica answered by itself it has taken along.
+        books.check.end(states, |node| self.commit == Commit::Majority || crashed != Some(node));
         measured.check = books.check.report();
         measured.wrong.append(&mut books.wrong);
         measured.log_hash = cluster.world.log_hash().to_string();

@@ -3,6 +3,7 @@
 mod books;
 mod campaign;
 mod cluster;
+mod crash;
 mod host;
 mod measure;
 mod popularity;
@@ -12,6 +13,9 @@ mod system;
 mod workload;
 
 pub use campaign::{Campaign, CampaignResult, CampaignViolation, DELIVERED_WITHIN, SERVES_WITHIN};
+pub use crash::{
+    CrashBench, CrashReport, CrashResult, FailOvers, Mark, Outcome, Timeline, Victim, has_leader,
+};
 pub use measure::{Measured, MethodResult, RdtBench, ReplicaResult};
 pub use popularity::Popularity;
 pub use reference::Subject;

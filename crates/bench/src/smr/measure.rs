@@ -87,7 +87,7 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    fn of(mut values: Vec<u64>) -> Self {
+    pub(crate) fn of(mut values: Vec<u64>) -> Self {
         values.sort_unstable();
         let Some(last) = values.len().checked_sub(1) else { return Self::default() };
         let at = |per_cent: usize| values[(values.len() * per_cent).div_ceil(100).clamp(1, last + 1) - 1];

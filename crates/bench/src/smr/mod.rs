@@ -6,7 +6,7 @@ mod host;
 mod measure;
 
 pub use campaign::{Campaign, CampaignResult, CampaignViolation, LIVE_WITHIN};
-pub use measure::{FailOver, SmrBench, SmrResult};
+pub use measure::{FailOver, Quantiles, SmrBench, SmrResult};
 
 /// Clocks gain or lose up to this, in millionths: what crystal oscillators of network cards are allowed.
 pub const DRIFT_PPM: u32 = 50;

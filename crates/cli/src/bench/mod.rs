@@ -5,6 +5,7 @@ mod nic_kv;
 pub(crate) mod node_nic;
 mod rdma;
 mod rdt;
+mod rdt_crash;
 mod rounds;
 mod smr;
 
@@ -23,6 +24,8 @@ pub(crate) enum Bench {
     Rdma(rdma::RdmaArguments),
     /// Replicated data types under their workloads, with every step checked
     Rdt(rdt::RdtArguments),
+    /// The crash of one replica of a data type: what it costs, and how another one leads
+    RdtCrash(rdt_crash::RdtCrashArguments),
     /// Synchronous rounds and their consensus: the lowest stable period, and what is decided
     Rounds(rounds::RoundsArguments),
     /// Appends to the replicated log of one-sided writes (Mu), and how soon another node leads
@@ -37,6 +40,7 @@ impl Bench {
             Self::NicKv(arguments) => arguments.run(),
             Self::Rdma(arguments) => arguments.run(),
             Self::Rdt(arguments) => arguments.run(),
+            Self::RdtCrash(arguments) => arguments.run(),
             Self::Rounds(arguments) => arguments.run(),
             Self::Smr(arguments) => arguments.run(),
         }

@@ -1,0 +1,71 @@
+//! How long it takes another replica to lead, over many runs.
+
+use serde::Serialize;
+use weft_time::Duration;
+
+use super::observe;
+use super::{Crash, Victim};
+use crate::rdt::measure::RdtBench;
+use crate::rdt::system::System;
+use crate::rdt::workload::TypeName;
+use crate::smr::{FailOver, Quantiles};
+
+/// Per cent of the operations that call a method.
+pub(super) const UPDATES: u8 = 25;
+/// Operations of each client: enough to be at work before and after.
+const OPERATIONS_EACH: u64 = 1_000;
+/// The leader crashes when clients have been at work for so long,
+const AFTER: Duration = Duration::from_us(100);
+/// and in each run so much later, not in step with anything; but no later than so many times.
+const LATER: Duration = Duration::from_us(7);
+const TIMES: u64 = 40;
+
+/// The times of all fail-overs of a system.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FailOvers {
+    /// Where engines and clients run.
+    pub system: System,
+    /// The data type.
+    #[serde(rename = "type")]
+    pub name: &'static str,
+    /// From the crash to the first conflicting call that the new leader has decided and answered.
+    pub fail_over_ns: Quantiles,
+    /// From the request for permissions until a majority has revoked the former one, granted the new one, and said so.
+    pub permission_switch_ns: Quantiles,
+    /// Each, in the order of the seeds.
+    pub each: Vec<FailOver>,
+    /// What went wrong, in words.
+    pub wrong: Vec<String>,
+}
+
+impl FailOvers {
+    pub(super) fn new(system: System, name: TypeName, each: Vec<FailOver>, wrong: Vec<String>) -> Self {
+        let quantiles = |of: fn(&FailOver) -> u64| Quantiles::of(each.iter().map(of).collect());
+        Self {
+            system,
+            name: name.name(),
+            fail_over_ns: quantiles(|fail_over| fail_over.total_ns),
+            permission_switch_ns: quantiles(|fail_over| fail_over.permission_ns),
+            each,
+            wrong,
+        }
+    }
+}
+
+/// Crashes the leader in one run.
+///
+/// # Errors
+/// What went wrong, in words.
+pub(super) fn measure(bench: &RdtBench, number: u64) -> Result<FailOver, String> {
+    let bench = RdtBench { operations: OPERATIONS_EACH * bench.nodes as u64, ..bench.clone() };
+    let at = observe::begins_at(&bench) + AFTER + LATER * (number % TIMES);
+    let node = Victim::Leader.node(bench.nodes);
+    let run = observe::run(&bench, Some(Crash { node, at }));
+    let seed = bench.seed;
+    if !run.measured.holds() {
+        return Err(format!("seed {seed}: {}", super::result::faults(&run.measured).join("; ")));
+    }
+    run.seen
+        .and_then(|seen| seen.fail_over)
+        .ok_or_else(|| format!("seed {seed}: nobody leads after the crash"))
+}

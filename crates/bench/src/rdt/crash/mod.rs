@@ -1,0 +1,222 @@
+//! The crash of one replica in the middle of a run: what it does to response time and throughput, and how another one takes over
+//! (SafarDB section 5.3).
+//!
+//! Each run is made twice with one seed: without the crash, and with one after half of the time that the first took. What the
+//! crashed node's client had still to begin is begun by the others from that moment on; what it had begun has no answer. The node does not
+//! come back. Both runs are checked like every other: nothing that was answered is lost, nothing takes effect twice.
+
+mod fail_over;
+mod observe;
+mod result;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use weft_sim::{Fault, FaultPlan, NetworkProfile};
+use weft_time::{Duration, Instant};
+
+use super::cluster::ClusterParameters;
+use super::measure::RdtBench;
+use super::system::{Commit, Configuration, System};
+use super::workload::{TypeName, Workload};
+
+pub use fail_over::FailOvers;
+pub use observe::{Mark, Timeline};
+pub use result::{CrashReport, CrashResult, Outcome};
+
+/// From one heartbeat to the next in configurations in which looking at all memory takes longer than the engine's default.
+const SLOW_HEARTBEAT: Duration = Duration::from_us(5);
+
+/// Which replica crashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Victim {
+    /// Any one, of a type without groups.
+    Replica,
+    /// One that leads no group.
+    Follower,
+    /// The one that leads all groups.
+    Leader,
+}
+
+impl Victim {
+    /// All of them, as the figure has them.
+    pub const ALL: [Self; 3] = [Self::Replica, Self::Follower, Self::Leader];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Replica => "replica",
+            Self::Follower => "follower",
+            Self::Leader => "leader",
+        }
+    }
+
+    /// The type that SafarDB crashes it in.
+    pub fn usual_type(self) -> TypeName {
+        let name = if self == Self::Replica { "2p-set" } else { "account" };
+        name.parse().expect("it is shipped")
+    }
+
+    /// Its number, of so many nodes: the lowest one leads.
+    const fn node(self, nodes: usize) -> usize {
+        match self {
+            Self::Leader => 0,
+            Self::Replica | Self::Follower => nodes - 1,
+        }
+    }
+}
+
+impl fmt::Display for Victim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Victim {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|known| known.name() == text);
+        known.ok_or_else(|| {
+            format!("nobody is called `{text}`; choose {}", Self::ALL.map(Self::name).join(", "))
+        })
+    }
+}
+
+/// Which runs to make.
+#[derive(Clone, Debug)]
+pub struct CrashBench {
+    /// Who crashes, in which type.
+    pub experiments: Vec<(Victim, TypeName)>,
+    /// Where engines and clients run.
+    pub systems: Vec<System>,
+    /// Per cent of the operations that call a method.
+    pub updates: Vec<u8>,
+    /// When calls without conflicts are answered.
+    pub commit: Commit,
+    /// Replicas, each with a client: 3 to 8.
+    pub nodes: usize,
+    /// Operations of all clients together, in each run.
+    pub operations: u64,
+    /// Leaders that are crashed beside these, each in a run of its own, for the times of a fail-over; of each system.
+    pub fail_overs: u64,
+    /// What lies between the cards.
+    pub network: NetworkProfile,
+    /// Decides operations and delays.
+    pub seed: u64,
+}
+
+impl CrashBench {
+    /// How many runs these are.
+    pub fn runs(&self) -> u64 {
+        let pairs = self.experiments.len() * self.systems.len() * self.updates.len();
+        2 * pairs as u64 + self.fail_overs * self.systems.len() as u64
+    }
+
+    /// Makes them; `progress` is told how many are done.
+    pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> CrashReport {
+        let begin = std::time::Instant::now();
+        let mut results = Vec::new();
+        let mut done = 0;
+        for &(victim, name) in &self.experiments {
+            for &updates in &self.updates {
+                for &system in &self.systems {
+                    let experiment = Experiment { bench: self.bench(system, name, updates), victim };
+                    results.push(experiment.run());
+                    done += 2;
+                    progress(done);
+                }
+            }
+        }
+        let mut fail_overs = Vec::new();
+        for &system in self.systems.iter().filter(|_| self.fail_overs > 0) {
+            let name = Victim::Leader.usual_type();
+            let mut times = Vec::new();
+            let mut wrong = Vec::new();
+            for number in 0..self.fail_overs {
+                let bench =
+                    RdtBench { seed: self.seed + number, ..self.bench(system, name, fail_over::UPDATES) };
+                match fail_over::measure(&bench, number) {
+                    Ok(time) => times.push(time),
+                    Err(what) => wrong.push(what),
+                }
+                done += 1;
+                progress(done);
+            }
+            fail_overs.push(FailOvers::new(system, name, times, wrong));
+        }
+        CrashReport::new(self, results, fail_overs, replay, begin.elapsed().as_secs_f64())
+    }
+
+    fn bench(&self, system: System, name: TypeName, updates: u8) -> RdtBench {
+        RdtBench {
+            name,
+            system,
+            configuration: match system {
+                System::Hamband => Configuration::Buffered,
+                _ => Configuration::Rpc,
+            },
+            commit: self.commit,
+            nodes: self.nodes,
+            updates,
+            operations: self.operations,
+            outstanding: 1,
+            keys: super::workload::Sizes::LARGE.keys,
+            skew: 0.0,
+            network: self.network,
+            seed: self.seed,
+        }
+    }
+}
+
+/// One pair of runs.
+struct Experiment {
+    bench: RdtBench,
+    victim: Victim,
+}
+
+impl Experiment {
+    fn run(&self) -> CrashResult {
+        let without = observe::run(&self.bench, None);
+        let half = Duration::from_ns(without.measured.virtual_ns / 2);
+        let crash = Crash { node: self.victim.node(self.bench.nodes), at: without.began + half };
+        let with = observe::run(&self.bench, Some(crash));
+        CrashResult::new(&self.bench, self.victim, &without, &with)
+    }
+}
+
+/// Which node crashes, and when: at the beginning of this microsecond.
+#[derive(Clone, Copy, Debug)]
+struct Crash {
+    node: usize,
+    at: Instant,
+}
+
+impl Crash {
+    const fn at_us(self) -> u64 {
+        self.at.as_ns() / 1_000
+    }
+
+    fn instant(self) -> Instant {
+        Instant::ZERO + Duration::from_us(self.at_us())
+    }
+}
+
+/// The cluster of a run in which a node crashes, if one does. Hearts beat as fast as they would where it matters.
+fn parameters(bench: &RdtBench, crash: Option<Crash>) -> ClusterParameters {
+    let mut parameters = bench.parameters();
+    parameters.heartbeat = (bench.configuration != Configuration::Rpc).then_some(SLOW_HEARTBEAT);
+    parameters.redistribute = true;
+    let faults =
+        crash.map(|crash| Fault::Crash { at_us: crash.at_us(), machine: format!("node{}", crash.node) });
+    parameters.plan = FaultPlan { faults: faults.into_iter().collect() };
+    parameters
+}
+
+/// Whether a type's methods are in groups, which a replica leads.
+pub fn has_leader(name: TypeName) -> bool {
+    let workload = Workload::new(name, 3, 0, super::workload::Sizes::SMALL, 0.0, 0);
+    workload.subject().kind().group_count() > 0
+}

@@ -1,0 +1,278 @@
+//! One run, watched in small steps: what is answered when, and what happens after the crash.
+
+use serde::Serialize;
+use weft_time::{Duration, Instant};
+use weft_waist::NodeId;
+
+use super::{Crash, parameters};
+use crate::rdt::cluster::Cluster;
+use crate::rdt::measure::{Measured, RdtBench};
+use crate::rdt::system::System;
+use crate::smr::FailOver;
+
+/// A run in which nothing is answered for so long is stuck.
+const STUCK_AFTER: Duration = Duration::from_ms(1_000);
+/// Buckets of a timeline, at most.
+const BUCKETS: u64 = 80;
+/// The timeline shows the time from the crash until it has been dealt with, before and after it: so often in all.
+const SHOWN: u64 = 8;
+/// And at least so many steps of each.
+const SHOWN_STEPS: u64 = 40;
+
+/// Something that happened, in nanoseconds after the crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Mark {
+    /// What.
+    pub label: &'static str,
+    /// When.
+    pub at_ns: u64,
+}
+
+/// Operations answered around the crash, at all nodes together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Timeline {
+    /// Where it begins, in nanoseconds before the crash.
+    pub before_ns: u64,
+    /// How long each bucket is, in nanoseconds.
+    pub bucket_ns: u64,
+    /// Answers in each bucket.
+    pub operations: Vec<u64>,
+    /// Of these, to calls that conflict.
+    pub ordered: Vec<u64>,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub measured: Measured,
+    /// When the first client began.
+    pub began: Instant,
+    /// When a node crashed.
+    pub seen: Option<Seen>,
+}
+
+/// What was seen of a crash.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub node: usize,
+    pub marks: Vec<Mark>,
+    pub timeline: Timeline,
+    pub fail_over: Option<FailOver>,
+}
+
+/// From one look to the next: so exactly is known when something was answered, and who was taken for dead.
+const fn step(system: System) -> Duration {
+    match system {
+        System::Hamband => Duration::from_us(2),
+        _ => Duration::from_ns(100),
+    }
+}
+
+/// Answers so far: all, and those to conflicting calls.
+type Answers = (u64, u64);
+
+/// Watches a crash: when others notice, and when a new leader has decided something.
+struct Watch {
+    crash: Crash,
+    /// It led.
+    led: bool,
+    noticed: Option<Instant>,
+    first_commit: Option<Instant>,
+    /// Answers to conflicting calls when the new leader led for the first time.
+    answered_before: Option<u64>,
+    /// Of the leadership in which that was: there may be later ones.
+    fail_over: Option<FailOver>,
+}
+
+impl Watch {
+    fn new(crash: Crash) -> Self {
+        Self { crash, led: false, noticed: None, first_commit: None, answered_before: None, fail_over: None }
+    }
+
+    /// The survivor whose turn it is to lead, or which keeps leading.
+    const fn next(&self) -> usize {
+        if self.crash.node == 0 { 1 } else { 0 }
+    }
+
+    fn look(&mut self, now: Instant, cluster: &Cluster, (_, ordered): Answers) {
+        if now < self.crash.instant() {
+            self.led = cluster.leads(self.crash.node);
+            return;
+        }
+        let Some(engine) = cluster.engine(self.next()) else { return };
+        let victim = NodeId::new(self.crash.node).expect("it is one of the nodes");
+        if self.noticed.is_none() && !engine.pulse().alive().contains(victim) {
+            self.noticed = Some(now);
+        }
+        if self.led && self.first_commit.is_none() && cluster.leads(self.next()) {
+            let before = *self.answered_before.get_or_insert(ordered);
+            if ordered > before {
+                self.first_commit = Some(now);
+                self.fail_over = Some(self.times(now, engine.group(0).timeline()));
+            }
+        }
+    }
+
+    /// When the crash has been dealt with.
+    fn is_over_at(&self) -> Option<Instant> {
+        if self.led { self.first_commit } else { self.noticed }
+    }
+
+    fn times(&self, first: Instant, leadership: weft_smr::Timeline) -> FailOver {
+        let crashed = self.crash.instant();
+        let between = |from: Instant, to: Instant| to.saturating_since(from).as_ns();
+        FailOver {
+            detected_ns: between(crashed, leadership.asked),
+            permission_ns: between(leadership.asked, leadership.granted),
+            takeover_ns: between(leadership.granted, leadership.leading),
+            first_commit_ns: between(leadership.leading, first),
+            total_ns: between(crashed, first),
+        }
+    }
+
+    fn marks(&self) -> Vec<Mark> {
+        let after = |at: Instant| at.saturating_since(self.crash.instant()).as_ns();
+        let mut marks = vec![Mark { label: "crash", at_ns: 0 }];
+        marks.extend(self.noticed.map(|at| Mark { label: "taken for dead", at_ns: after(at) }));
+        if let Some(times) = &self.fail_over {
+            let granted = times.detected_ns + times.permission_ns;
+            marks.extend([
+                Mark { label: "permission asked for", at_ns: times.detected_ns },
+                Mark { label: "granted by a majority", at_ns: granted },
+                Mark { label: "leads", at_ns: granted + times.takeover_ns },
+                Mark { label: "first commit", at_ns: times.total_ns },
+            ]);
+        }
+        marks
+    }
+
+    fn seen(&self, answers: &[Answers], begin: Instant, step: Duration) -> Seen {
+        let crash = self.crash.instant().saturating_since(begin).as_ns();
+        let length = self.is_over_at().map_or(0, |at| at.saturating_since(self.crash.instant()).as_ns());
+        let timeline = Timeline::around(crash, length, answers, step.as_ns());
+        Seen { node: self.crash.node, marks: self.marks(), timeline, fail_over: self.fail_over }
+    }
+}
+
+impl Timeline {
+    /// Around a crash `crash` ns after the first look, which was dealt with `length` ns later; a look every `step` ns.
+    fn around(crash: u64, length: u64, answers: &[Answers], step: u64) -> Self {
+        let part = length.div_ceil(step).max(SHOWN_STEPS);
+        let steps_per_bucket = (SHOWN * part).div_ceil(BUCKETS);
+        let crash = crash / step;
+        // Buckets begin and end at the crash.
+        let before = (part / steps_per_bucket).min(crash / steps_per_bucket) * steps_per_bucket;
+        let first = crash - before;
+        let last = (crash + (SHOWN - 1) * part).min(answers.len().saturating_sub(1) as u64);
+        let at = |index: u64| answers[index as usize];
+        let starts = (first..).step_by(steps_per_bucket as usize);
+        let buckets = starts
+            .take_while(|start| start + steps_per_bucket <= last)
+            .map(|start| (at(start), at(start + steps_per_bucket)));
+        let (operations, ordered) = buckets.map(|(from, to)| (to.0 - from.0, to.1 - from.1)).unzip();
+        Self { before_ns: before * step, bucket_ns: steps_per_bucket * step, operations, ordered }
+    }
+}
+
+/// When the last client of such a run begins, for whom connections and leaders must be there.
+pub(super) fn begins_at(bench: &RdtBench) -> Instant {
+    let (mut cluster, _) = begin(bench, None);
+    loop {
+        cluster.run_for(step(bench.system));
+        let began: Vec<Instant> = cluster.books.borrow().nodes.iter().map(|node| node.began).collect();
+        let last = began.iter().copied().max().unwrap_or(Instant::ZERO);
+        if !began.contains(&Instant::ZERO) || cluster.world.now() > Instant::ZERO + STUCK_AFTER {
+            return last;
+        }
+    }
+}
+
+/// A cluster whose clients may begin now.
+fn begin(bench: &RdtBench, crash: Option<Crash>) -> (Cluster, Instant) {
+    let mut cluster = Cluster::new(&parameters(bench, crash)).expect("the plan names a node");
+    let begin = Instant::ZERO + cluster.connecting();
+    cluster.books.borrow_mut().begins_at = begin;
+    cluster.run_until(begin);
+    (cluster, begin)
+}
+
+/// Makes a run, in which a node crashes or none does.
+pub(super) fn run(bench: &RdtBench, crash: Option<Crash>) -> Run {
+    let (mut cluster, begin) = begin(bench, crash);
+    let groups: Vec<usize> = {
+        let books = cluster.books.borrow();
+        let kind = books.check.specification().kind();
+        (0..kind.method_count()).filter(|method| kind.coordination(*method).group.is_some()).collect()
+    };
+    let step = step(bench.system);
+    let mut watch = crash.map(Watch::new);
+    let mut answers: Vec<Answers> = vec![(0, 0)];
+    let mut answered_at = begin;
+    let mut wrong = Vec::new();
+    while !cluster.books.borrow().all_done() {
+        cluster.run_for(step);
+        let now = cluster.world.now();
+        if crash.is_some_and(|crash| now >= crash.instant() && now < crash.instant() + step * 2) {
+            // Who has nothing left to do may have now.
+            cluster.nudge();
+        }
+        let so_far = count(&cluster, &groups);
+        if answers.last().is_some_and(|last| last.0 < so_far.0) {
+            answered_at = now;
+        }
+        answers.push(so_far);
+        if let Some(watch) = &mut watch {
+            watch.look(now, &cluster, so_far);
+        }
+        if now.saturating_since(answered_at) > STUCK_AFTER {
+            wrong.push(format!("nothing was answered for {STUCK_AFTER}"));
+            break;
+        }
+    }
+    let seen = watch.as_ref().map(|watch| watch.seen(&answers, begin, step));
+    let began = cluster.books.borrow().nodes.iter().map(|node| node.began).min().unwrap_or(begin);
+    let crashed = crash.map(|crash| crash.node);
+    if crashed.is_some_and(|node| cluster.engine(node).is_some()) {
+        wrong.push("no node has crashed".to_owned());
+    }
+    let mut measured = bench.conclude(&mut cluster, crashed);
+    measured.wrong.append(&mut wrong);
+    Run { measured, began, seen }
+}
+
+fn count(cluster: &Cluster, groups: &[usize]) -> Answers {
+    let books = cluster.books.borrow();
+    books.nodes.iter().fold((0, 0), |(all, ordered), node| {
+        let of_groups: u64 = groups.iter().map(|method| node.updates[*method].operations()).sum();
+        (all + node.queries.operations() + node.updates_answered(), ordered + of_groups)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_hold_what_was_answered_around_the_crash() {
+        // Ten answers in every step until the crash at step 100, none for 50 steps, then five.
+        let mut answers = vec![(0, 0)];
+        for step in 0..1_000 {
+            let (all, ordered) = answers[step];
+            let more = match step {
+                ..100 => 10,
+                100..150 => 0,
+                _ => 5,
+            };
+            answers.push((all + more, ordered + more / 5));
+        }
+        let timeline = Timeline::around(10_000, 5_000, &answers, 100);
+        assert_eq!((timeline.before_ns, timeline.bucket_ns), (5_000, 500));
+        assert!(timeline.operations[..10].iter().all(|bucket| *bucket == 50));
+        assert!(timeline.operations[10..20].iter().all(|bucket| *bucket == 0));
+        assert!(timeline.operations[20..].iter().all(|bucket| *bucket == 25));
+        assert_eq!(timeline.ordered.len(), timeline.operations.len());
+        // A crash at the very beginning.
+        let timeline = Timeline::around(0, 100, &answers, 100);
+        assert_eq!((timeline.before_ns, timeline.operations[0]), (0, 40));
+    }
+}

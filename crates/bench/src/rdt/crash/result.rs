@@ -1,0 +1,381 @@
+//! What the crash experiments say, to programs and to people.
+
+use serde::Serialize;
+use weft_sim::CostProfile;
+
+use super::fail_over::FailOvers;
+use super::observe::{Mark, Run, Timeline};
+use super::{CrashBench, Victim};
+use crate::histogram::Summary;
+use crate::rdt::measure::{Measured, RdtBench};
+use crate::rdt::system::{Commit, Configuration, System};
+use crate::smr::FailOver;
+use crate::table::{Column, Table, grouped, three_digits, time_with_unit};
+
+/// One of a pair of runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// From question to answer, of all operations.
+    pub response: Summary,
+    /// Of queries.
+    pub queries: Summary,
+    /// Of calls.
+    pub updates: Summary,
+    /// All operations per time of the replica that takes longest.
+    pub operations_per_us: f64,
+    /// From the first question to the last answer.
+    pub virtual_ns: u64,
+    /// A hash of everything that happened.
+    pub log_hash: String,
+}
+
+impl Outcome {
+    fn new(measured: &Measured) -> Self {
+        Self {
+            response: measured.response,
+            queries: measured.queries,
+            updates: measured.updates,
+            operations_per_us: measured.operations_per_us,
+            virtual_ns: measured.virtual_ns,
+            log_hash: measured.log_hash.clone(),
+        }
+    }
+}
+
+/// A pair of runs: without a crash and with one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CrashResult {
+    /// Who crashes.
+    pub crash: Victim,
+    /// Its number.
+    pub node: usize,
+    /// The data type.
+    #[serde(rename = "type")]
+    pub name: &'static str,
+    /// Where engines and clients run.
+    pub system: System,
+    /// How calls reach the objects.
+    pub configuration: Configuration,
+    /// Per cent of the operations that call a method.
+    pub updates_percent: u8,
+    /// The run in which nobody fails.
+    pub without: Outcome,
+    /// The run in which the node crashes half way.
+    pub with: Outcome,
+    /// How much longer the mean response is with the crash, per cent.
+    pub response_percent: f64,
+    /// How much more is done in the same time, per cent.
+    pub throughput_percent: f64,
+    /// Operations that the crashed node's client had begun: they have no answer.
+    pub unanswered: u64,
+    /// What happened when.
+    pub marks: Vec<Mark>,
+    /// What was answered around the crash.
+    pub timeline: Timeline,
+    /// How long each part of the way to another leader took, if a leader crashed.
+    pub fail_over: Option<FailOver>,
+    /// Calls made, and steps of replicas that were checked, in both runs.
+    pub calls: u64,
+    /// See `calls`.
+    pub steps: u64,
+    /// `holds`, or `violation`.
+    pub checked: &'static str,
+    /// What is wrong, in words.
+    pub wrong: Vec<String>,
+}
+
+impl CrashResult {
+    pub(super) fn new(bench: &RdtBench, crash: Victim, without: &Run, with: &Run) -> Self {
+        let [before, after] = [without, with].map(|run| &run.measured);
+        let seen = with.seen.clone().unwrap_or_default();
+        let more = |with: f64, without: f64| (with / without - 1.0) * 100.0;
+        let mut wrong = [faults(before), faults(after)].concat();
+        if crash == Victim::Leader && seen.fail_over.is_none() {
+            wrong.push("nobody leads after the crash".to_owned());
+        }
+        Self {
+            crash,
+            node: seen.node,
+            name: bench.name.name(),
+            system: bench.system,
+            configuration: bench.configuration,
+            updates_percent: bench.updates,
+            response_percent: more(after.response.mean_ns, before.response.mean_ns),
+            throughput_percent: more(after.operations_per_us, before.operations_per_us),
+            unanswered: bench.operations - after.response.operations.min(bench.operations),
+            without: Outcome::new(before),
+            with: Outcome::new(after),
+            marks: seen.marks,
+            timeline: seen.timeline,
+            fail_over: seen.fail_over,
+            calls: before.check.calls + after.check.calls,
+            steps: before.check.steps + after.check.steps,
+            checked: if wrong.is_empty() { "holds" } else { "violation" },
+            wrong,
+        }
+    }
+}
+
+/// All that is wrong with a run, in words.
+pub(super) fn faults(measured: &Measured) -> Vec<String> {
+    let found = measured.check.violations.iter().map(ToString::to_string);
+    let found: Vec<String> = found.chain(measured.wrong.iter().cloned()).collect();
+    // More may be wrong than is described.
+    if found.is_empty() && !measured.holds() { vec!["a rule is broken".to_owned()] } else { found }
+}
+
+/// All experiments.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CrashReport {
+    /// `rdt-crash`: what this is.
+    pub result: &'static str,
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// Replicas, each with a client.
+    pub nodes: usize,
+    /// Operations of all clients together, in each run.
+    pub operations: u64,
+    /// When calls without conflicts are answered.
+    pub commit: Commit,
+    /// What lies between the cards.
+    pub network: &'static str,
+    /// What the times rest on, by system.
+    pub basis: Vec<String>,
+    /// Decides operations and delays.
+    pub seed: u64,
+    /// Each pair of runs.
+    pub experiments: Vec<CrashResult>,
+    /// Times of many fail-overs, by system.
+    pub fail_overs: Vec<FailOvers>,
+    /// `holds`, or `violation`.
+    pub checked: &'static str,
+    /// Seconds that the simulation took.
+    pub wall_s: f64,
+    /// The command that repeats it.
+    pub replay: String,
+}
+
+impl CrashReport {
+    pub(super) fn new(
+        bench: &CrashBench,
+        experiments: Vec<CrashResult>,
+        fail_overs: Vec<FailOvers>,
+        replay: String,
+        wall_s: f64,
+    ) -> Self {
+        let basis = |system: &System| {
+            let profile = match system {
+                System::Hamband => &CostProfile::RDMA_CARD,
+                _ => &CostProfile::FPGA_APPLICATION,
+            };
+            format!("{system}: cost profile `{}`: {}", profile.name, profile.basis)
+        };
+        let holds = experiments.iter().all(|result| result.wrong.is_empty())
+            && fail_overs.iter().all(|times| times.wrong.is_empty());
+        Self {
+            result: "rdt-crash",
+            world: "sim",
+            nodes: bench.nodes,
+            operations: bench.operations,
+            commit: bench.commit,
+            network: bench.network.name,
+            basis: bench.systems.iter().map(basis).collect(),
+            seed: bench.seed,
+            experiments,
+            fail_overs,
+            checked: if holds { "holds" } else { "violation" },
+            wall_s,
+            replay,
+        }
+    }
+
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+
+    /// What people read.
+    pub fn to_text(&self) -> String {
+        let mut table = Table::new([
+            Column::words("crash"),
+            Column::words("type"),
+            Column::words("system"),
+            Column::numbers("updates", "%"),
+            Column::numbers("response", "ns"),
+            Column::numbers("with crash", "ns"),
+            Column::numbers("", "%"),
+            Column::numbers("throughput", "op/µs"),
+            Column::numbers("with crash", "op/µs"),
+            Column::numbers("", "%"),
+            Column::numbers("no answer", "op"),
+            Column::words("checked"),
+        ]);
+        for result in &self.experiments {
+            table.row([
+                result.crash.to_string(),
+                result.name.to_owned(),
+                result.system.to_string(),
+                result.updates_percent.to_string(),
+                three_digits(result.without.response.mean_ns),
+                three_digits(result.with.response.mean_ns),
+                format!("{:+.1}", result.response_percent),
+                three_digits(result.without.operations_per_us),
+                three_digits(result.with.operations_per_us),
+                format!("{:+.1}", result.throughput_percent),
+                result.unanswered.to_string(),
+                result.checked.to_owned(),
+            ]);
+        }
+        let mut text = table.to_string();
+        let single = self.experiments.iter().filter_map(|result| {
+            let fail_over = result.fail_over?;
+            Some((format!("{}, {} % updates", result.system, result.updates_percent), fail_over))
+        });
+        let mut table = Table::new([
+            Column::words("fail-over"),
+            Column::numbers("detected", ""),
+            Column::numbers("permissions", ""),
+            Column::numbers("taken over", ""),
+            Column::numbers("first commit", ""),
+            Column::numbers("in all", ""),
+        ]);
+        let mut any = false;
+        for (name, times) in single {
+            any = true;
+            let parts = [
+                times.detected_ns,
+                times.permission_ns,
+                times.takeover_ns,
+                times.first_commit_ns,
+                times.total_ns,
+            ];
+            table.row([name].into_iter().chain(parts.map(time_with_unit)));
+        }
+        if any {
+            text += &format!("\n{table}");
+        }
+        if !self.fail_overs.is_empty() {
+            text += &format!("\n{}", self.quantiles());
+        }
+        let calls: u64 = self.experiments.iter().map(|result| result.calls).sum();
+        let steps: u64 = self.experiments.iter().map(|result| result.steps).sum();
+        text += &format!(
+            "\n  runs        {} nodes, {} operations each, commit {}, network {}\n  checked     {}: {} calls, {} steps of \
+             replicas\n  took        {} s\n  repeat      {}\n",
+            self.nodes,
+            grouped(self.operations),
+            self.commit,
+            self.network,
+            self.checked,
+            grouped(calls),
+            grouped(steps),
+            three_digits(self.wall_s),
+            self.replay
+        );
+        let wrong = self.experiments.iter().flat_map(|result| {
+            let what = format!("crash of a {}, {}, {}", result.crash, result.name, result.system);
+            result.wrong.iter().map(move |wrong| format!("{what}: {wrong}"))
+        });
+        let more = self.fail_overs.iter().flat_map(|times| &times.wrong).cloned();
+        for wrong in wrong.chain(more) {
+            text += &format!("\n  wrong: {wrong}");
+        }
+        text
+    }
+
+    fn quantiles(&self) -> Table {
+        let mut table = Table::new([
+            Column::words("over many leaders"),
+            Column::numbers("crashes", ""),
+            Column::numbers("min", ""),
+            Column::numbers("p50", ""),
+            Column::numbers("p99", ""),
+            Column::numbers("max", ""),
+        ]);
+        for times in &self.fail_overs {
+            let rows = [("fail-over", times.fail_over_ns), ("permission switch", times.permission_switch_ns)];
+            for (name, quantiles) in rows {
+                let [min, p50, p99, max] =
+                    [quantiles.min, quantiles.p50, quantiles.p99, quantiles.max].map(time_with_unit);
+                let (name, count) = (format!("{name}, {}", times.system), grouped(times.each.len() as u64));
+                table.row([name, count, min, p50, p99, max]);
+            }
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_sim::NetworkProfile;
+
+    use super::*;
+
+    fn bench() -> CrashBench {
+        let experiments = Victim::ALL.map(|victim| (victim, victim.usual_type()));
+        CrashBench {
+            experiments: experiments.to_vec(),
+            systems: vec![System::Weft, System::Hamband],
+            updates: vec![20],
+            commit: Commit::Majority,
+            nodes: 4,
+            operations: 4_000,
+            fail_overs: 3,
+            network: NetworkProfile::SWITCH,
+            seed: 7,
+        }
+    }
+
+    #[test]
+    fn who_survives_does_the_rest_and_nothing_is_lost() {
+        let report = bench().run("again".to_owned(), |_| {});
+        assert_eq!(report.checked, "holds", "{}", report.to_text());
+        assert_eq!((report.experiments.len(), report.fail_overs.len()), (6, 2));
+        for result in &report.experiments {
+            // What the crashed client had begun.
+            assert!(result.unanswered <= 1, "{result:?}");
+            assert_eq!(result.with.response.operations + result.unanswered, 4_000);
+            assert_eq!(result.without.response.operations, 4_000);
+            assert!(result.marks.iter().any(|mark| mark.label == "taken for dead"), "{result:?}");
+            assert_eq!(result.fail_over.is_some(), result.crash == Victim::Leader);
+            assert!(result.timeline.operations.iter().sum::<u64>() > 0);
+        }
+        for times in &report.fail_overs {
+            assert_eq!(times.each.len(), 3);
+        }
+        // A card has another leader sooner than a process.
+        assert!(report.fail_overs[0].fail_over_ns.max < report.fail_overs[1].fail_over_ns.min);
+        assert!(
+            report.fail_overs[0].permission_switch_ns.max < report.fail_overs[1].permission_switch_ns.min
+        );
+    }
+
+    #[test]
+    fn a_replica_may_take_along_what_it_answered_by_itself() {
+        for (victim, name) in [(Victim::Replica, "2p-set"), (Victim::Leader, "account")] {
+            let experiments = vec![(victim, name.parse().unwrap())];
+            let bench = CrashBench {
+                experiments,
+                commit: Commit::Local,
+                fail_overs: 0,
+                systems: vec![System::Weft],
+                ..bench()
+            };
+            let report = bench.run("again".to_owned(), |_| {});
+            assert_eq!(report.checked, "holds", "{}", report.to_text());
+        }
+    }
+
+    #[test]
+    fn a_seed_decides_everything() {
+        let bench = CrashBench { systems: vec![System::Weft], operations: 2_000, ..bench() };
+        let [first, second] = [(); 2].map(|()| {
+            let mut report = bench.run(String::new(), |_| {});
+            report.wall_s = 0.0;
+            report
+        });
+        assert_eq!(first, second);
+    }
+}

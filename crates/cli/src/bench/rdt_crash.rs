@@ -1,0 +1,186 @@
+//! `weft bench rdt-crash`: a replica crashes in the middle of a run, and others do the rest.
+
+use clap::Args;
+use weft_bench::progress::Progress;
+use weft_bench::rdt::{Commit, CrashBench, System, TypeName, Victim, has_leader};
+use weft_sim::NetworkProfile;
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Json};
+use crate::parse;
+use crate::replay::CommandLine;
+
+const NODES: usize = 4;
+const OPERATIONS: u64 = 40_000;
+const UPDATES: &str = "15,20,25";
+const SYSTEMS: &str = "weft,hamband";
+const FAIL_OVERS: u64 = 40;
+const SEED: u64 = 7;
+const NETWORK: &str = "switch";
+
+/// What is measured how.
+const DEFINITIONS: &str = "\
+Each pair of runs has one seed: without a crash, and with one after half of the time. What the crashed node's client had still to begin \
+is shared by the others from then on; what it had begun has no answer. Response time is the mean from question to answer; throughput is all \
+operations by the time of the replica that takes longest. Fail-over: from the crash of the leader to the first conflicting call that \
+the next one decides and answers. Permission switch: from its request until a majority of nodes has revoked the former permission, granted the \
+new one and said so. All runs are checked: nothing that was answered is lost, nothing takes effect twice, every rule of `weft bench rdt` holds.";
+
+/// What to measure and where the result goes.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct RdtCrashArguments {
+    #[command(flatten)]
+    options: RdtCrashOptions,
+    /// Write the result as one JSON object (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Json>,
+}
+
+/// What decides the result.
+#[derive(Clone, Debug, PartialEq, Args)]
+struct RdtCrashOptions {
+    /// Who crashes: replica (of a type without leaders), follower or leader [default: each of them]
+    #[arg(long, value_name = "WHO")]
+    crash: Option<Victim>,
+    /// Of which data type [default: a replica of 2p-set, a follower or leader of account]
+    #[arg(long = "type", value_name = "TYPE")]
+    name: Option<TypeName>,
+    /// Per cent of the operations that call a method, separated by commas
+    #[arg(long, value_name = "LIST", default_value = UPDATES, value_parser = parse::percentages)]
+    updates: parse::Percentages,
+    /// Where engines and clients run: weft (on the card), hamband (on the host beside an RDMA card), or both
+    #[arg(long, value_name = "LIST", default_value = SYSTEMS, value_delimiter = ',')]
+    systems: Vec<System>,
+    /// When a call without conflicts is answered: majority or local
+    #[arg(long, value_name = "RULE", default_value_t)]
+    commit: Commit,
+    /// Replicas, 3 to 8
+    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::replicas)]
+    nodes: usize,
+    /// Operations of all clients together, in each run
+    #[arg(long, value_name = "N", default_value_t = OPERATIONS, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    ops: u64,
+    /// Leaders to crash in further runs, for the distribution of the times of a fail-over
+    #[arg(long, value_name = "N", default_value_t = FAIL_OVERS)]
+    fail_overs: u64,
+    /// What lies between the cards: detpu, switch or zero
+    #[arg(long, value_name = "NAME", default_value = NETWORK, value_parser = parse::network)]
+    network: String,
+    /// Decides operations and delays
+    #[arg(long, value_name = "N", default_value_t = SEED)]
+    seed: u64,
+}
+
+impl RdtCrashArguments {
+    /// Measures and delivers what came of it.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let Self { options, json } = self;
+        output::check_json(json.as_ref())?;
+        let bench = options.bench()?;
+        let mut progress = Progress::new("runs", bench.runs());
+        let report = bench.run(options.command().to_string(), |done| progress.set(done));
+        drop(progress);
+        output::deliver(json.as_ref(), || report.to_json(), &report.to_text())?;
+        Ok(if report.checked == "holds" { Verdict::Good } else { Verdict::Violated })
+    }
+}
+
+impl RdtCrashOptions {
+    fn bench(&self) -> Result<CrashBench, Failure> {
+        Ok(CrashBench {
+            experiments: self.experiments()?,
+            systems: self.systems.clone(),
+            updates: self.updates.0.clone(),
+            commit: self.commit,
+            nodes: self.nodes,
+            operations: self.ops,
+            fail_overs: self.fail_overs,
+            network: NetworkProfile::named(&self.network).expect("its name was checked"),
+            seed: self.seed,
+        })
+    }
+
+    /// Who crashes, in which types: those that the options leave.
+    fn experiments(&self) -> Result<Vec<(Victim, TypeName)>, Failure> {
+        let suits = |victim: Victim, name: TypeName| has_leader(name) == (victim != Victim::Replica);
+        let victims: Vec<Victim> = match (self.crash, self.name) {
+            (Some(victim), Some(name)) if !suits(victim, name) => {
+                let instead = if has_leader(name) { "--crash follower or leader" } else { "--crash replica" };
+                return Err(Failure::new(format!(
+                    "{name} has {} leader; choose {instead}",
+                    if has_leader(name) { "a" } else { "no" }
+                )));
+            }
+            (Some(victim), _) => vec![victim],
+            (None, Some(name)) => Victim::ALL.into_iter().filter(|victim| suits(*victim, name)).collect(),
+            (None, None) => Victim::ALL.to_vec(),
+        };
+        let name = |victim: Victim| self.name.unwrap_or_else(|| victim.usual_type());
+        Ok(victims.into_iter().map(|victim| (victim, name(victim))).collect())
+    }
+
+    /// The command that repeats the measurement.
+    fn command(&self) -> CommandLine {
+        let Self { crash, name, updates, systems, commit, nodes, ops, fail_overs, network, seed } = self;
+        let systems: Vec<_> = systems.iter().map(|system| system.name()).collect();
+        CommandLine::new("weft bench rdt-crash")
+            .given("--crash", *crash)
+            .given("--type", *name)
+            .unless(UPDATES, "--updates", updates.to_string().as_str())
+            .unless(SYSTEMS, "--systems", systems.join(",").as_str())
+            .unless(Commit::Majority, "--commit", *commit)
+            .unless(NODES, "--nodes", *nodes)
+            .unless(OPERATIONS, "--ops", *ops)
+            .unless(FAIL_OVERS, "--fail-overs", *fail_overs)
+            .unless(NETWORK, "--network", network.as_str())
+            .option("--seed", seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct RdtCrash {
+        #[command(flatten)]
+        arguments: RdtCrashArguments,
+    }
+
+    fn parse(line: &str) -> Result<RdtCrashOptions, clap::Error> {
+        RdtCrash::try_parse_from(line.split(' ')).map(|parsed| parsed.arguments.options)
+    }
+
+    #[test]
+    fn the_command_that_repeats_it_says_all_of_it() {
+        for line in [
+            "rdt-crash --seed 7",
+            "rdt-crash --crash leader --type movie --updates 5,50 --systems weft --commit local --nodes 5 --ops 1000 --fail-overs 0 --network detpu --seed 9",
+        ] {
+            assert_eq!(parse(line).unwrap().command().to_string(), format!("weft bench {line}"));
+        }
+    }
+
+    #[test]
+    fn who_crashes_suits_the_type() {
+        let experiments = |line| parse(line).unwrap().experiments();
+        assert_eq!(experiments("rdt-crash").unwrap().len(), 3);
+        assert_eq!(experiments("rdt-crash --type pn-set").unwrap().len(), 1);
+        assert_eq!(experiments("rdt-crash --type auction").unwrap().len(), 2);
+        let error = experiments("rdt-crash --crash leader --type pn-set").unwrap_err();
+        assert!(error.to_string().contains("--crash replica"));
+        let error = experiments("rdt-crash --crash replica --type account").unwrap_err();
+        assert!(error.to_string().contains("--crash follower or leader"));
+        for line in [
+            "rdt-crash --crash node",
+            "rdt-crash --nodes 2",
+            "rdt-crash --updates 5,101",
+            "rdt-crash --updates x",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}
