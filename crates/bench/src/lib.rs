@@ -16,4 +16,5 @@ pub mod result;
 pub mod rounds;
 pub mod smr;
 pub mod table;
+pub mod txn;
 pub mod workload;

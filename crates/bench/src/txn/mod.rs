@@ -1,0 +1,3 @@
+//! Transactions: what is run, and what is checked of it.
+
+pub mod workloads;
