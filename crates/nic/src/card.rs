@@ -112,6 +112,14 @@ impl<E: Engine> Card<E> {
         (&self.slots[slot].engine, &self.memory.engines[slot])
     }
 
+    /// The engine in a slot, to take out what it keeps for an observer.
+    ///
+    /// # Panics
+    /// If the slot is empty.
+    pub fn engine_mut(&mut self, slot: u8) -> &mut E {
+        &mut self.slots[usize::from(slot)].engine
+    }
+
     /// The transport, to create queue pairs and register regions.
     pub fn transport(&mut self) -> &mut Transport {
         &mut self.transport

@@ -236,6 +236,11 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         &self.slot.engine
     }
 
+    /// The engine, to take out what it keeps for an observer.
+    pub const fn engine_mut(&mut self) -> &mut E {
+        &mut self.slot.engine
+    }
+
     /// The application, for inspection.
     pub const fn application(&self) -> &A {
         &self.application

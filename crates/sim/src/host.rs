@@ -46,8 +46,15 @@ impl Labour {
 
     /// Adds what another thread may do meanwhile.
     pub fn add(&mut self, duration: Duration) {
-        self.total += duration;
-        self.longest = self.longest.max(duration);
+        self.add_pieces(1, duration);
+    }
+
+    /// Adds so many things that take `each`, by as many threads as there are.
+    pub fn add_pieces(&mut self, pieces: u64, each: Duration) {
+        if pieces > 0 {
+            self.total += each * pieces;
+            self.longest = self.longest.max(each);
+        }
     }
 }
 

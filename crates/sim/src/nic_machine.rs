@@ -164,6 +164,11 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         &self.nic
     }
 
+    /// The NIC and the host's program, to take out what they keep for an observer.
+    pub const fn parts_mut(&mut self) -> (&mut N, &mut H) {
+        (&mut self.nic, &mut self.host)
+    }
+
     /// The host's program, for inspection.
     pub const fn host(&self) -> &H {
         &self.host
