@@ -7,6 +7,7 @@ use crate::procedure::{ANSWER_MAX, Access, Context, INPUT_MAX, KEYS_MAX, Mode, P
 
 /// How a procedure, or a request, breaks its contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[repr(u8)]
 pub enum Fault {
     /// More than [`KEYS_MAX`] keys.
     #[error("a transaction has at most {KEYS_MAX} keys")]
@@ -40,6 +41,26 @@ pub enum Fault {
     NoSuchProcedure,
 }
 
+impl Fault {
+    /// The fault of this number, in the order above.
+    pub fn parse(number: u8) -> Option<Self> {
+        [
+            Self::TooManyKeys,
+            Self::DoubledKey,
+            Self::StrongerMode,
+            Self::NotLocked,
+            Self::NoSuchKey,
+            Self::LongValue,
+            Self::LongAnswer,
+            Self::LongInput,
+            Self::WrongStep,
+            Self::NoSuchProcedure,
+        ]
+        .get(usize::from(number))
+        .copied()
+    }
+}
+
 /// What a transaction leaves at a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written<'a> {
@@ -67,7 +88,8 @@ pub struct Execution {
     /// Of each access, whether it has been locked and read as its mode says.
     fetched: Vec<bool>,
     read: Vec<Slot>,
-    versions: Vec<Version>,
+    /// Of each access, the version that was read and the one that a write will have.
+    versions: Vec<(Version, Version)>,
     values: Vec<u8>,
     written: Vec<Slot>,
     new_values: Vec<u8>,
@@ -141,7 +163,7 @@ impl Execution {
         self.accesses.push(access);
         self.fetched.push(false);
         self.read.push(Slot::Nothing);
-        self.versions.push(Version::ZERO);
+        self.versions.push((Version::ZERO, Version::ZERO));
         self.written.push(Slot::Nothing);
     }
 
@@ -153,6 +175,11 @@ impl Execution {
         self.forget_writes();
         let step = procedure.run(&mut Context(self));
         self.round += 1;
+        self.check(step)
+    }
+
+    /// Whether a run may end with this step.
+    pub(crate) fn check(&self, step: Step) -> Result<Step, Fault> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
@@ -170,11 +197,11 @@ impl Execution {
         (0..self.accesses.len()).filter(|&index| !self.fetched[index])
     }
 
-    /// Notes that a key has been locked and read as its mode says. For a key that is locked, `version` is the one that a write
-    /// will have; for one that is only read, that of the value.
-    pub fn fetch(&mut self, index: usize, version: Version, value: Option<&[u8]>) {
+    /// Notes that a key has been locked and read as its mode says: `read` is the version of the value, `new` the one that a
+    /// write will have, and each is zero if the mode does not read, or lock.
+    pub fn fetch(&mut self, index: usize, read: Version, new: Version, value: Option<&[u8]>) {
         self.fetched[index] = true;
-        self.versions[index] = version;
+        self.versions[index] = (read, new);
         self.read[index] = match value {
             None => Slot::Deleted,
             Some(value) => {
@@ -190,9 +217,14 @@ impl Execution {
         self.fetched[index]
     }
 
-    /// The version that [`Execution::fetch`] was told.
-    pub fn version(&self, index: usize) -> Version {
-        self.versions[index]
+    /// The version of what was read of a key.
+    pub fn read_version(&self, index: usize) -> Version {
+        self.versions[index].0
+    }
+
+    /// The version that a write of a key will have.
+    pub fn new_version(&self, index: usize) -> Version {
+        self.versions[index].1
     }
 
     /// What the transaction leaves at a key.
@@ -235,6 +267,12 @@ impl Execution {
             Slot::Value(range) => Some(&self.values[range.clone()]),
             Slot::Nothing | Slot::Deleted => None,
         }
+    }
+
+    /// Forgets what an earlier run wrote and answered, and counts another one.
+    pub(crate) fn begin_run(&mut self) {
+        self.forget_writes();
+        self.round += 1;
     }
 
     pub(crate) fn add(&mut self, key: Key, mode: Mode) -> usize {
@@ -313,10 +351,10 @@ mod tests {
         });
         let mut execution = Execution::default();
         execution.begin(b"", &[access(1, Mode::Read)]).unwrap();
-        execution.fetch(0, Version::from_bits(3), Some(&[9]));
+        execution.fetch(0, Version::from_bits(3), Version::ZERO, Some(&[9]));
         assert_eq!(execution.run(&chase), Ok(Step::More));
         assert_eq!(execution.pending().collect::<Vec<_>>(), [1]);
-        execution.fetch(1, Version::from_bits(4), None);
+        execution.fetch(1, Version::from_bits(4), Version::from_bits(5), None);
         assert_eq!(execution.run(&chase), Ok(Step::Commit));
         assert_eq!(execution.written(0), Written::Nothing);
         assert_eq!(execution.written(1), Written::Value(b"written"));
@@ -324,7 +362,8 @@ mod tests {
 
     #[test]
     fn a_broken_contract_is_a_fault() {
-        let cases: [(fn(&mut Context<'_>) -> Step, Fault); 6] = [
+        type Code = fn(&mut Context<'_>) -> Step;
+        let cases: [(Code, Fault); 6] = [
             (
                 |context| {
                     context.write(0, b"x");
@@ -365,7 +404,7 @@ mod tests {
         for (run, fault) in cases {
             let mut execution = Execution::default();
             execution.begin(b"", &[access(1, Mode::Read)]).unwrap();
-            execution.fetch(0, Version::ZERO, None);
+            execution.fetch(0, Version::ZERO, Version::ZERO, None);
             assert_eq!(execution.run(&Run(run)), Err(fault));
         }
         let mut execution = Execution::default();

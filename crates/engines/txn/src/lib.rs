@@ -4,14 +4,38 @@
 //! each shard has a primary, which holds the locks, and backups. The origin is Xenic (Schuh et al., SOSP 2021);
 //! ARCHITECTURE.md, "Transactions", says where this design differs and why.
 
+mod commit;
+mod coordinator;
+mod counters;
+mod engine;
 mod execution;
+pub mod host;
+pub mod host_port;
 mod key;
+pub mod log;
+pub mod message;
+mod operation;
+mod parameters;
+mod participant;
+mod plain;
 mod procedure;
+mod recovery;
+mod shard;
+mod ship;
 pub mod store;
+mod transaction;
 
+pub use counters::Counters;
+pub use engine::{Recorded, Transactions};
 pub use execution::{Execution, Fault, Written};
 pub use key::{Key, SHARDS_MAX, Version};
+pub use parameters::{Parameters, PlantedBug, Variant};
 pub use procedure::{
     ANSWER_MAX, Access, Accesses, Context, INPUT_MAX, KEYS_MAX, Mode, Outcome, Procedure, ProcedureId,
     Procedures, Request, Step, VALUE_MAX,
 };
+pub use shard::{Placement, Shards};
+pub use transaction::TransactionId;
+
+/// The version of objects that were there before the first epoch.
+pub const LOADED: Version = Version::new(weft_waist::Epoch(0), 1);

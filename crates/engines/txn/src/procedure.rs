@@ -115,6 +115,12 @@ pub trait Procedure: Send + Sync {
         Duration::ZERO
     }
 
+    /// Whether the request names all keys, so that it may run at another node's card (Xenic 4.2.3: a single round). If it asks for
+    /// more nevertheless it begins anew at its own.
+    fn keys_known(&self) -> bool {
+        true
+    }
+
     /// Whether it may run on a card (Xenic 4.3.3: the user's annotation).
     fn ship(&self) -> bool {
         true
@@ -138,6 +144,12 @@ impl Procedures {
     /// The procedure of this number.
     pub fn get(&self, id: ProcedureId) -> Option<&dyn Procedure> {
         self.0.get(id.0 as usize).map(|procedure| &**procedure)
+    }
+}
+
+impl std::fmt::Debug for Procedures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|procedure| procedure.name())).finish()
     }
 }
 
@@ -210,6 +222,8 @@ pub enum Outcome {
         /// What the procedure answered.
         answer: Vec<u8>,
     },
+    /// It took effect, once, but its answer was lost with the node where it ran.
+    Unanswered,
     /// The procedure refused; nothing was written.
     Aborted {
         /// Its reason.

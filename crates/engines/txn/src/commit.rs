@@ -1,0 +1,223 @@
+//! The second half of an attempt: its writes are logged by all replicas, here or where it was shipped to.
+
+use std::mem::take;
+
+use weft_waist::{Io, NodeId, NodeSet};
+
+use crate::coordinator::{Acknowledgement, Stage};
+use crate::engine::Transactions;
+use crate::execution::{Execution, Written};
+use crate::message::{Got, Kind, Place, Put, Status, Want, write};
+use crate::parameters::PlantedBug;
+use crate::transaction::TransactionId;
+
+impl Transactions {
+    pub(crate) fn log_writes(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        if let Some(reason) = self.the(id).refused {
+            let attempt = self.the(id);
+            attempt.answer.clear();
+            attempt.answer.extend_from_slice(attempt.execution.answered());
+            return self.finish(id, Status::Aborted, reason, io);
+        }
+        let execution = take(&mut self.the(id).execution);
+        self.record(id, &execution);
+        let mut acknowledgements = take(&mut self.the(id).acknowledgements);
+        self.send_log(
+            id,
+            &execution,
+            |_| true,
+            io,
+            |engine, place| {
+                acknowledgements.push(Acknowledgement { place, waiting: engine.replicas[place.shard] });
+                engine.replicas[place.shard]
+            },
+        );
+        let attempt = self.the(id);
+        attempt.answer.clear();
+        attempt.answer.extend_from_slice(execution.answered());
+        attempt.execution = execution;
+        attempt.acknowledgements = acknowledgements;
+        attempt.stage = Stage::Logging;
+        if attempt.acknowledgements.is_empty() {
+            self.finish(id, Status::Ok, 0, io);
+        }
+    }
+
+    /// Sends the records of an execution, split into messages, to whom `to` says.
+    pub(crate) fn send_log(
+        &mut self,
+        id: TransactionId,
+        execution: &Execution,
+        wanted: impl Fn(&Place) -> bool,
+        io: &mut Io<'_>,
+        mut to: impl FnMut(&mut Self, Place) -> NodeSet,
+    ) -> u16 {
+        let budget = self.parameters.message_bytes - crate::message::HEADER_BYTES - 16;
+        let shards = written_shards(execution);
+        for shard in (0..self.parameters.nodes).filter(|shard| shards >> shard & 1 == 1) {
+            let parts = split(execution, shard, budget).1;
+            for part in 0..parts {
+                let place = Place { id, shard, part, parts };
+                if !wanted(&place) {
+                    continue;
+                }
+                let receivers = to(self, place);
+                let mut out = self.message();
+                write::log(&mut out, &place, shards, puts_of(execution, shard, part, budget));
+                self.post(io.effects, receivers, Kind::Log, out);
+            }
+        }
+        shards
+    }
+
+    pub(crate) fn on_logged(&mut self, from: usize, place: Place, io: &mut Io<'_>) {
+        let replicas = self.replicas[place.shard];
+        let first = self.bug(PlantedBug::CommitAtFirstLog);
+        let Some(attempt) = self.attempt(place.id) else { return };
+        if !matches!(attempt.stage, Stage::Logging | Stage::Shipped { .. }) {
+            return;
+        }
+        let same =
+            |known: &&mut Acknowledgement| (known.place.shard, known.place.part) == (place.shard, place.part);
+        let node = NodeId::new(from).expect("a node");
+        match attempt.acknowledgements.iter_mut().find(same) {
+            Some(known) => {
+                known.waiting = if first { NodeSet::EMPTY } else { known.waiting.without(node) };
+            }
+            None if attempt.stage == Stage::Logging => return,
+            // A replica may answer before the primary that has asked it.
+            None => attempt.acknowledgements.push(Acknowledgement { place, waiting: replicas.without(node) }),
+        }
+        self.look_whether_logged(place.id, io);
+    }
+
+    fn look_whether_logged(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        let attempt = self.the(id);
+        if attempt.acknowledgements.iter().any(|known| !known.waiting.is_empty()) {
+            return;
+        }
+        if let Stage::Shipped { .. } = attempt.stage {
+            let Some(shards) = attempt.shipped else { return };
+            for shard in (0..16).filter(|shard| shards >> shard & 1 == 1) {
+                let parts = attempt.acknowledgements.iter().filter(|known| known.place.shard == shard);
+                let complete =
+                    parts.clone().next().is_some_and(|first| parts.count() == usize::from(first.place.parts));
+                if !complete {
+                    return;
+                }
+            }
+        }
+        self.finish(id, Status::Ok, 0, io);
+    }
+
+    // Multi-hop.
+
+    /// Sends a transaction to the primary of a shard, with what was locked and read here.
+    pub(crate) fn ship(&mut self, id: TransactionId, shard: usize, io: &mut Io<'_>) {
+        let Some(primary) = self.primaries[shard] else { return self.finish(id, Status::Unavailable, 0, io) };
+        let attempt = self.window.at(id.sequence());
+        attempt.stage = Stage::Shipped { shard };
+        attempt.locked |= 1 << shard;
+        let execution = take(&mut attempt.execution);
+        let procedure = attempt.procedure;
+        let mut out = self.message();
+        let wants = execution
+            .accesses()
+            .iter()
+            .enumerate()
+            .map(|(index, &access)| Want { index: index as u8, access });
+        let local =
+            (0..execution.accesses().len()).filter(|&index| execution.fetched(index)).map(|index| Got {
+                index: index as u8,
+                read: execution.read_version(index),
+                new: execution.new_version(index),
+                value: execution.value(index),
+            });
+        write::ship(&mut out, id, procedure, execution.input(), wants, local);
+        self.the(id).execution = execution;
+        if out.len() > self.parameters.message_bytes {
+            // Too much was read here: the primary is asked like any other. What is locked stays so.
+            let attempt = self.the(id);
+            attempt.stage = Stage::Executing { ship: None };
+            attempt.asked = attempt.execution.accesses().len();
+            return self.send_execute(id, 0, io);
+        }
+        self.counters.shipped += 1;
+        self.post_to(io.effects, primary, Kind::Ship, out);
+    }
+
+    pub(crate) fn on_shipped(
+        &mut self,
+        id: TransactionId,
+        status: Status,
+        reason: u8,
+        shards: u16,
+        answer: &[u8],
+        io: &mut Io<'_>,
+    ) {
+        let Some(attempt) = self.attempt(id) else { return };
+        if !matches!(attempt.stage, Stage::Shipped { .. }) || attempt.shipped.is_some() {
+            return;
+        }
+        attempt.answer.clear();
+        attempt.answer.extend_from_slice(answer);
+        match status {
+            Status::Ok => {
+                attempt.shipped = Some(shards);
+                self.look_whether_logged(id, io);
+            }
+            Status::More => {
+                self.counters.recalled += 1;
+                let attempt = self.the(id);
+                let execution = take(&mut attempt.execution);
+                let (token, procedure, named) = (attempt.token, attempt.procedure, attempt.named);
+                self.give_up(id, io);
+                let accesses = &execution.accesses()[..named];
+                self.start(token, procedure, execution.input(), accesses, false, io);
+                self.advance(io);
+            }
+            _ => self.finish(id, status, reason, io),
+        }
+    }
+}
+
+/// The shards that an execution writes.
+fn written_shards(execution: &Execution) -> u16 {
+    let written = |index: &usize| execution.written(*index) != Written::Nothing;
+    let accesses = execution.accesses();
+    (0..accesses.len()).filter(written).fold(0, |set, index| set | 1 << accesses[index].key.shard())
+}
+
+fn put_of(execution: &Execution, index: usize) -> Option<Put<'_>> {
+    let (key, version) = (execution.accesses()[index].key, execution.new_version(index));
+    match execution.written(index) {
+        Written::Nothing => None,
+        Written::Deleted => Some(Put { key, version, value: None }),
+        Written::Value(value) => Some(Put { key, version, value: Some(value) }),
+    }
+}
+
+/// Fills parts of at most `budget` bytes in the order of the keys: in which part each key is, and how many parts there are.
+fn split(execution: &Execution, shard: usize, budget: usize) -> ([u8; crate::KEYS_MAX], u8) {
+    let mut part_of = [0; crate::KEYS_MAX];
+    let (mut part, mut bytes) = (0, 0);
+    for (index, in_part) in part_of.iter_mut().enumerate().take(execution.accesses().len()) {
+        if let Some(put) = put_of(execution, index).filter(|put| put.key.shard() == shard) {
+            let length = Put::bytes(put.value.map_or(0, <[u8]>::len));
+            if bytes > 0 && bytes + length > budget {
+                (part, bytes) = (part + 1, 0);
+            }
+            bytes += length;
+            *in_part = part;
+        }
+    }
+    (part_of, part + 1)
+}
+
+fn puts_of(execution: &Execution, shard: usize, part: u8, budget: usize) -> impl Iterator<Item = Put<'_>> {
+    let part_of = split(execution, shard, budget).0;
+    (0..execution.accesses().len())
+        .filter(move |&index| part_of[index] == part)
+        .filter_map(|index| put_of(execution, index))
+        .filter(move |put| put.key.shard() == shard)
+}

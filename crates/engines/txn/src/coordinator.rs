@@ -1,0 +1,672 @@
+//! The coordinator: takes what its host asks for through EXECUTE, a run of its procedure, VALIDATE and LOG (Xenic 4.2).
+//!
+//! Each attempt has a new identifier, and gives way at the first conflict; the host half tries again. Requests are repeated until they
+//! are answered. An attempt is *decided* once all replicas have logged its writes, or once it has given up before any was asked to.
+
+use std::mem::take;
+
+use weft_time::Instant;
+use weft_waist::{Caller, Io, NodeId, NodeSet};
+
+use crate::engine::Transactions;
+use crate::execution::{Execution, Fault};
+use crate::host_port::{self, HostKind};
+use crate::message::{Got, Kind, List, Place, Put, Seen, Status, Verdict, Want, write};
+use crate::parameters::PlantedBug;
+use crate::procedure::{Access, Mode, ProcedureId, Step};
+use crate::transaction::TransactionId;
+
+/// What an attempt waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nothing: it is decided.
+    Ended,
+    /// Answers to EXECUTE. `ship`: the rest then goes to the primary of this shard.
+    Executing { ship: Option<usize> },
+    /// The host runs the procedure.
+    AtHost,
+    /// Answers to VALIDATE.
+    Validating,
+    /// Answers to LOG.
+    Logging,
+    /// The primary of another shard, and answers to its LOGs.
+    Shipped { shard: usize },
+    /// A view change has decided it; the host is told when all know.
+    Marked {
+        /// What it has decided.
+        verdict: Verdict,
+        /// The answer is known.
+        answered: bool,
+    },
+}
+
+/// A part of the writes that not all replicas have answered for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acknowledgement {
+    pub place: Place,
+    pub waiting: NodeSet,
+}
+
+/// An attempt of this node.
+#[derive(Debug)]
+pub(crate) struct Coordinated {
+    pub id: Option<TransactionId>,
+    pub stage: Stage,
+    pub token: u32,
+    pub procedure: ProcedureId,
+    pub execution: Execution,
+    /// Keys of the request itself; the rest was added.
+    pub named: usize,
+    /// So many keys are asked for; those behind them not yet.
+    pub asked: usize,
+    /// Keys that the host half was told.
+    told: usize,
+    /// The procedure has run to its end: what is still to be locked needs no further run.
+    ready: bool,
+    /// The procedure has refused, for this reason: what it has read is validated, and nothing is logged.
+    pub refused: Option<u8>,
+    /// All was read at one moment of one shard.
+    atomic: bool,
+    rounds: u32,
+    /// Shards where it may hold locks.
+    pub locked: u16,
+    /// Shards that have not answered.
+    waiting: u16,
+    pub acknowledgements: Vec<Acknowledgement>,
+    /// What the remote primary said: the shards that it logs.
+    pub shipped: Option<u16>,
+    pub answer: Vec<u8>,
+    repeat_at: Instant,
+}
+
+impl Coordinated {
+    fn new() -> Self {
+        Self {
+            id: None,
+            stage: Stage::Ended,
+            token: 0,
+            procedure: ProcedureId(0),
+            execution: Execution::default(),
+            named: 0,
+            asked: 0,
+            told: 0,
+            ready: false,
+            refused: None,
+            atomic: true,
+            rounds: 0,
+            locked: 0,
+            waiting: 0,
+            acknowledgements: Vec::new(),
+            shipped: None,
+            answer: Vec::new(),
+            repeat_at: Instant::ZERO,
+        }
+    }
+
+    fn shards(&self, only: impl Fn(&Access) -> bool) -> u16 {
+        self.execution
+            .accesses()
+            .iter()
+            .filter(|access| only(access))
+            .fold(0, |set, access| set | 1 << access.key.shard())
+    }
+}
+
+/// The attempts of this node that are under way, or that not all nodes know to be decided.
+#[derive(Debug)]
+pub(crate) struct Window {
+    slots: Vec<Coordinated>,
+    /// All before this one are decided.
+    base: u64,
+    next: u64,
+    /// All before this one are known to be decided, by all nodes.
+    truncated: u64,
+    heard: [u64; weft_waist::NODES_MAX],
+}
+
+impl Window {
+    pub fn new(window: usize) -> Self {
+        let slots = (0..window).map(|_| Coordinated::new()).collect();
+        Self { slots, base: 0, next: 0, truncated: 0, heard: [0; weft_waist::NODES_MAX] }
+    }
+
+    pub const fn decided(&self) -> u64 {
+        self.base
+    }
+
+    pub const fn truncated(&self) -> u64 {
+        self.truncated
+    }
+
+    pub const fn is_idle(&self) -> bool {
+        self.base == self.next
+    }
+
+    pub const fn heard_by(&self, peer: usize) -> u64 {
+        self.heard[peer]
+    }
+
+    pub fn heard(&mut self, peer: usize, heard: u64) {
+        self.heard[peer] = self.heard[peer].max(heard.min(self.base));
+    }
+
+    pub fn wants_to_be_heard(&self, others: NodeSet) -> bool {
+        others.iter().any(|peer| self.heard[peer.index()] < self.base)
+    }
+
+    pub fn truncate(&mut self, others: NodeSet) {
+        let all = others.iter().map(|peer| self.heard[peer.index()]).min().unwrap_or(self.base);
+        self.truncated = self.truncated.max(all);
+    }
+
+    fn index(&self, sequence: u64) -> usize {
+        sequence as usize & (self.slots.len() - 1)
+    }
+
+    pub fn at(&mut self, sequence: u64) -> &mut Coordinated {
+        let index = self.index(sequence);
+        &mut self.slots[index]
+    }
+
+    /// The attempts that are not decided.
+    pub const fn open(&self) -> std::ops::Range<u64> {
+        self.base..self.next
+    }
+
+    /// A view has ended, and everything with it.
+    pub fn restart(&mut self) {
+        self.base = self.next;
+        self.truncated = self.next;
+        self.heard = [self.next; weft_waist::NODES_MAX];
+    }
+}
+
+impl Transactions {
+    /// The attempt of this identifier, if it is this node's and not decided.
+    pub(crate) fn attempt(&mut self, id: TransactionId) -> Option<&mut Coordinated> {
+        if id.coordinator() != self.node || !self.window.open().contains(&id.sequence()) {
+            return None;
+        }
+        let attempt = self.window.at(id.sequence());
+        (attempt.id == Some(id) && attempt.stage != Stage::Ended).then_some(attempt)
+    }
+
+    pub(crate) fn the(&mut self, id: TransactionId) -> &mut Coordinated {
+        self.window.at(id.sequence())
+    }
+
+    fn reply(
+        &mut self,
+        token: u32,
+        id: TransactionId,
+        status: Status,
+        reason: u8,
+        answer: &[u8],
+        io: &mut Io<'_>,
+    ) {
+        let mut out = take(&mut self.scratch);
+        out.clear();
+        host_port::write::outcome(&mut out, id, status, reason, answer);
+        io.effects.reply(Caller::Host(token), HostKind::Outcome as u8, &[&out]);
+        self.scratch = out;
+    }
+
+    // Beginning.
+
+    pub(crate) fn begin(
+        &mut self,
+        token: u32,
+        procedure: ProcedureId,
+        input: &[u8],
+        wants: &List<'_, Want>,
+        io: &mut Io<'_>,
+    ) {
+        let full = self.window.next - self.window.truncated >= self.parameters.window as u64;
+        let node = NodeId::new(self.node).expect("a node");
+        if !self.serves() || full {
+            self.counters.unavailable += 1;
+            self.reply(token, TransactionId::none(node), Status::Unavailable, 0, &[], io);
+            return;
+        }
+        self.counters.begun += 1;
+        let mut accesses = [Access { key: crate::Key::new(0, 0), mode: Mode::Read }; crate::KEYS_MAX];
+        let count = wants.len();
+        let id = TransactionId::none(node);
+        let refuse = |engine: &mut Self, fault: Fault, io: &mut Io<'_>| {
+            engine.reply(token, id, Status::Faulty, fault as u8, &[], io);
+        };
+        if count > crate::KEYS_MAX {
+            return refuse(self, Fault::TooManyKeys, io);
+        }
+        for (place, want) in accesses.iter_mut().zip(wants.iter()) {
+            *place = want.access;
+        }
+        if self.procedures.get(procedure).is_none() {
+            return refuse(self, Fault::NoSuchProcedure, io);
+        }
+        self.start(token, procedure, input, &accesses[..count], true, io);
+    }
+
+    /// Begins an attempt: at another primary if that is shorter (Xenic 4.2.3) and `may_ship`, and here otherwise.
+    pub(crate) fn start(
+        &mut self,
+        token: u32,
+        procedure: ProcedureId,
+        input: &[u8],
+        accesses: &[Access],
+        may_ship: bool,
+        io: &mut Io<'_>,
+    ) {
+        let id =
+            TransactionId::new(NodeId::new(self.node).expect("a node"), self.view.epoch, self.window.next);
+        self.window.next += 1;
+        let repeat_at = self.now + self.parameters.repeat;
+        let attempt = self.the(id);
+        attempt.id = Some(id);
+        attempt.stage = Stage::Executing { ship: None };
+        (attempt.token, attempt.procedure, attempt.named) = (token, procedure, accesses.len());
+        (attempt.asked, attempt.told, attempt.rounds) = (0, 0, 0);
+        (attempt.ready, attempt.refused, attempt.atomic) = (false, None, true);
+        (attempt.locked, attempt.waiting, attempt.shipped) = (0, 0, None);
+        attempt.acknowledgements.clear();
+        attempt.answer.clear();
+        attempt.repeat_at = repeat_at;
+        if let Err(fault) = attempt.execution.begin(input, accesses) {
+            return self.finish(id, Status::Faulty, fault as u8, io);
+        }
+        match self.shorter_way(id, may_ship) {
+            Some(shard) if self.the(id).shards(|_| true).count_ones() == 1 => self.ship(id, shard, io),
+            Some(shard) => {
+                self.the(id).stage = Stage::Executing { ship: Some(shard) };
+                self.request(id, io);
+            }
+            None => self.request(id, io),
+        }
+    }
+
+    /// The shard at whose primary a transaction is best run: the only one, or the only one besides this node's own.
+    fn shorter_way(&mut self, id: TransactionId, may_ship: bool) -> Option<usize> {
+        let variant = self.parameters.variant;
+        let attempt = self.window.at(id.sequence());
+        let procedure = self.procedures.get(attempt.procedure).expect("looked up when it began");
+        if !may_ship
+            || !variant.multi_hop
+            || !variant.ship_to_card
+            || !procedure.ship()
+            || !procedure.keys_known()
+        {
+            return None;
+        }
+        let shards = attempt.shards(|_| true);
+        if attempt.shards(|access| access.mode.locks()) == 0 {
+            return None;
+        }
+        let mut own = 0;
+        for shard in 0..self.parameters.nodes {
+            own |= u16::from(self.is_primary(shard)) << shard;
+        }
+        let remote = shards & !own;
+        match (shards.count_ones(), remote.count_ones()) {
+            (1, _) => Some(shards.trailing_zeros() as usize),
+            (2, 1) => Some(remote.trailing_zeros() as usize),
+            _ => None,
+        }
+    }
+
+    // EXECUTE.
+
+    /// Asks for the keys that are not asked for yet, each at its primary.
+    fn request(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        let attempt = self.the(id);
+        attempt.rounds += 1;
+        let asked = attempt.asked;
+        attempt.asked = attempt.execution.accesses().len();
+        attempt.atomic &= attempt.rounds == 1;
+        if asked == attempt.asked {
+            return self.fetched(id, io);
+        }
+        self.send_execute(id, asked, io);
+    }
+
+    /// Sends EXECUTE for the keys from the `from`-th on that are not fetched.
+    pub(crate) fn send_execute(&mut self, id: TransactionId, from: usize, io: &mut Io<'_>) {
+        let attempt = self.the(id);
+        let ship = match attempt.stage {
+            Stage::Executing { ship } => ship,
+            _ => None,
+        };
+        let execution = take(&mut attempt.execution);
+        let asked = attempt.asked;
+        // What is shipped later runs under locks: this node's own keys are locked too when they are only read.
+        let wants = |shard: usize| {
+            (from..asked).filter(|&index| !execution.fetched(index)).filter_map({
+                let execution = &execution;
+                move |index| {
+                    let Access { key, mut mode } = execution.accesses()[index];
+                    if ship.is_some() && mode == Mode::Read {
+                        mode = Mode::Update;
+                    }
+                    (key.shard() == shard)
+                        .then_some(Want { index: index as u8, access: Access { key, mode } })
+                }
+            })
+        };
+        for shard in (0..self.parameters.nodes).filter(|&shard| ship != Some(shard)) {
+            if wants(shard).next().is_none() {
+                continue;
+            }
+            let Some(primary) = self.primaries[shard] else {
+                self.the(id).execution = execution;
+                return self.finish(id, Status::Unavailable, 0, io);
+            };
+            let attempt = self.the(id);
+            attempt.locked |= u16::from(wants(shard).any(|want| want.access.mode.locks())) << shard;
+            let mut out = self.message();
+            write::execute(&mut out, id, wants(shard));
+            self.post_to(io.effects, primary, Kind::Execute, out);
+        }
+        self.the(id).execution = execution;
+    }
+
+    pub(crate) fn on_executed(
+        &mut self,
+        id: TransactionId,
+        shard: usize,
+        status: Status,
+        atomic: bool,
+        got: &List<'_, Got<'_>>,
+        io: &mut Io<'_>,
+    ) {
+        let Some(attempt) = self.attempt(id) else { return };
+        let Stage::Executing { ship } = attempt.stage else { return };
+        if status != Status::Ok {
+            // An answer to a repeated request does not count if the first was answered.
+            let answered = (0..attempt.asked)
+                .filter(|&index| attempt.execution.accesses()[index].key.shard() == shard)
+                .all(|index| attempt.execution.fetched(index));
+            if !answered {
+                self.finish(id, status, 0, io);
+            }
+            return;
+        }
+        attempt.atomic &= atomic;
+        for got in got.iter() {
+            let index = usize::from(got.index);
+            if index < attempt.asked
+                && attempt.execution.accesses()[index].key.shard() == shard
+                && !attempt.execution.fetched(index)
+            {
+                attempt.execution.fetch(index, got.read, got.new, got.value);
+            }
+        }
+        let accesses = attempt.execution.accesses();
+        let missing =
+            |index: &usize| ship != Some(accesses[*index].key.shard()) && !attempt.execution.fetched(*index);
+        if (0..attempt.asked).any(|index| missing(&index)) {
+            return;
+        }
+        match ship {
+            Some(shard) => self.ship(id, shard, io),
+            None => self.fetched(id, io),
+        }
+    }
+
+    /// All keys are there that were asked for.
+    fn fetched(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        let attempt = self.window.at(id.sequence());
+        if attempt.ready {
+            return self.validate(id, io);
+        }
+        let procedure = self.procedures.get(attempt.procedure).expect("looked up when it began");
+        if !procedure.ship() || !self.parameters.variant.ship_to_card {
+            return self.run_at_host(id, io);
+        }
+        io.effects.labour(procedure.labour());
+        self.counters.runs += 1;
+        let step = attempt.execution.run(procedure);
+        self.after_run(id, step, io);
+    }
+
+    fn after_run(&mut self, id: TransactionId, step: Result<Step, Fault>, io: &mut Io<'_>) {
+        let attempt = self.the(id);
+        match step {
+            Err(fault) => self.finish(id, Status::Faulty, fault as u8, io),
+            Ok(Step::Abort(reason)) => {
+                attempt.refused = Some(reason);
+                self.validate(id, io);
+            }
+            Ok(Step::More) => {
+                attempt.stage = Stage::Executing { ship: None };
+                self.request(id, io);
+            }
+            Ok(Step::Commit) => {
+                attempt.ready = true;
+                attempt.stage = Stage::Executing { ship: None };
+                self.request(id, io);
+            }
+        }
+    }
+
+    fn run_at_host(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        let attempt = self.window.at(id.sequence());
+        attempt.stage = Stage::AtHost;
+        let (told, asked) = (attempt.told, attempt.asked);
+        attempt.told = asked;
+        let execution = &attempt.execution;
+        let got = (told..asked).map(|index| Got {
+            index: index as u8,
+            read: execution.read_version(index),
+            new: execution.new_version(index),
+            value: execution.value(index),
+        });
+        let mut out = take(&mut self.scratch);
+        out.clear();
+        host_port::write::run(&mut out, id, got);
+        io.effects.reply(Caller::Host(attempt.token), HostKind::Run as u8, &[&out]);
+        self.scratch = out;
+    }
+
+    pub(crate) fn on_ran(
+        &mut self,
+        id: TransactionId,
+        step: Step,
+        added: &List<'_, Want>,
+        writes: &List<'_, Put<'_>>,
+        answer: &[u8],
+        io: &mut Io<'_>,
+    ) {
+        let Some(attempt) = self.attempt(id).filter(|attempt| attempt.stage == Stage::AtHost) else { return };
+        let execution = &mut attempt.execution;
+        execution.begin_run();
+        for want in added.iter() {
+            execution.add(want.access.key, want.access.mode);
+        }
+        for put in writes.iter() {
+            let index = execution.find(put.key).unwrap_or(crate::KEYS_MAX);
+            execution.write(index, put.value);
+        }
+        execution.answer(answer);
+        let step = execution.check(step);
+        self.after_run(id, step, io);
+    }
+
+    // VALIDATE.
+
+    /// Asks whether what was read and not locked is still so.
+    fn validate(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        let skip = self.bug(PlantedBug::SkipValidate);
+        let attempt = self.the(id);
+        let reads = attempt.execution.accesses().iter().filter(|access| access.mode == Mode::Read).count();
+        let shards = attempt.shards(|access| access.mode == Mode::Read);
+        // A transaction that locks nothing happened when it read, if all was read at one moment.
+        let one_moment = attempt.locked == 0 && (reads == 1 || attempt.atomic && shards.count_ones() == 1);
+        attempt.waiting = if one_moment || skip { 0 } else { shards };
+        attempt.stage = Stage::Validating;
+        let waiting = attempt.waiting;
+        self.send_validate(id, waiting, io);
+        if waiting == 0 {
+            self.log_writes(id, io);
+        }
+    }
+
+    fn send_validate(&mut self, id: TransactionId, shards: u16, io: &mut Io<'_>) {
+        let execution = take(&mut self.the(id).execution);
+        for shard in (0..self.parameters.nodes).filter(|shard| shards >> shard & 1 == 1) {
+            let seen = execution.accesses().iter().enumerate().filter_map(|(index, access)| {
+                let (key, version) = (access.key, execution.read_version(index));
+                (access.mode == Mode::Read && key.shard() == shard).then_some(Seen { key, version })
+            });
+            let mut out = self.message();
+            write::validate(&mut out, id, shard, seen);
+            let primary = self.primaries[shard].expect("it has executed here in this epoch");
+            self.post_to(io.effects, primary, Kind::Validate, out);
+        }
+        self.the(id).execution = execution;
+    }
+
+    pub(crate) fn on_validated(&mut self, id: TransactionId, shard: usize, status: Status, io: &mut Io<'_>) {
+        let Some(attempt) = self.attempt(id).filter(|attempt| attempt.stage == Stage::Validating) else {
+            return;
+        };
+        if attempt.waiting >> shard & 1 == 0 {
+            return;
+        }
+        if status != Status::Ok {
+            return self.finish(id, status, 0, io);
+        }
+        attempt.waiting &= !(1 << shard);
+        if attempt.waiting == 0 {
+            self.log_writes(id, io);
+        }
+    }
+
+    // The end.
+
+    /// An attempt is decided: the host is told, and the primaries.
+    pub(crate) fn finish(&mut self, id: TransactionId, status: Status, reason: u8, io: &mut Io<'_>) {
+        match status {
+            Status::Ok => self.counters.committed += 1,
+            Status::Aborted => self.counters.aborted += 1,
+            Status::Conflict => self.counters.conflicts += 1,
+            Status::Full => self.counters.full += 1,
+            Status::Unavailable => self.counters.unavailable += 1,
+            Status::Faulty | Status::More => {}
+        }
+        let attempt = self.the(id);
+        let (token, answer) = (attempt.token, take(&mut attempt.answer));
+        self.reply(token, id, status, reason, &answer, io);
+        self.the(id).answer = answer;
+        self.give_up(id, io);
+        self.advance(io);
+    }
+
+    /// Tells the primaries that an attempt is decided.
+    pub(crate) fn give_up(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        let attempt = self.the(id);
+        attempt.stage = Stage::Ended;
+        let locked = attempt.locked | attempt.shipped.unwrap_or(0);
+        let mut primaries = NodeSet::EMPTY;
+        for shard in (0..self.parameters.nodes).filter(|shard| locked >> shard & 1 == 1) {
+            primaries = primaries.union(self.primaries[shard].and_then(NodeId::new).into_iter().collect());
+        }
+        if !primaries.is_empty() {
+            let mut out = self.message();
+            out.extend_from_slice(&id.bits().to_be_bytes());
+            self.post(io.effects, primaries, Kind::End, out);
+        }
+    }
+
+    /// Moves the watermark over all that is decided.
+    pub(crate) fn advance(&mut self, io: &mut Io<'_>) {
+        let before = self.window.base;
+        while !self.window.is_idle() && self.window.at(self.window.base).stage == Stage::Ended {
+            self.window.base += 1;
+        }
+        if self.window.base != before {
+            let others = self.others();
+            self.window.truncate(others);
+            let header = crate::message::Header {
+                epoch: self.view.epoch,
+                decided: self.window.base,
+                truncated: self.window.truncated,
+            };
+            self.on_watermarks(self.node, &header, io);
+        }
+    }
+
+    /// Sends again what was not answered in time.
+    pub(crate) fn repeat_requests(&mut self, io: &mut Io<'_>) {
+        for sequence in self.window.open() {
+            let now = self.now;
+            let again = now + self.parameters.repeat;
+            let attempt = self.window.at(sequence);
+            if attempt.repeat_at > now {
+                continue;
+            }
+            attempt.repeat_at = again;
+            let id = attempt.id.expect("it has begun");
+            let waiting = attempt.waiting;
+            match attempt.stage {
+                Stage::Ended | Stage::AtHost | Stage::Marked { .. } => continue,
+                Stage::Executing { .. } => self.send_execute(id, 0, io),
+                Stage::Validating => self.send_validate(id, waiting, io),
+                Stage::Logging => {
+                    let execution = take(&mut attempt.execution);
+                    let known = take(&mut attempt.acknowledgements);
+                    let waiting = |place: &Place| {
+                        known
+                            .iter()
+                            .find(|known| (known.place.shard, known.place.part) == (place.shard, place.part))
+                            .map_or(NodeSet::EMPTY, |known| known.waiting)
+                    };
+                    let wanted = |place: &Place| !waiting(place).is_empty();
+                    self.send_log(id, &execution, wanted, io, |_, place| waiting(&place));
+                    let attempt = self.the(id);
+                    (attempt.execution, attempt.acknowledgements) = (execution, known);
+                }
+                Stage::Shipped { shard } => self.ship(id, shard, io),
+            }
+            self.counters.repeats += 1;
+        }
+    }
+
+    /// What a view change has decided of this node's attempts, and the host has not been told.
+    pub(crate) fn marked_attempts(&mut self, mut each: impl FnMut(TransactionId, Verdict)) {
+        for sequence in self.window.open() {
+            let attempt = self.window.at(sequence);
+            if let (Some(id), Stage::Marked { verdict, .. }) = (attempt.id, attempt.stage) {
+                each(id, verdict);
+            }
+        }
+    }
+
+    /// Notes what a view change has decided of this node's attempts.
+    pub(crate) fn mark_attempts(&mut self, committed: impl Fn(TransactionId) -> bool) {
+        for sequence in self.window.open() {
+            let attempt = self.window.at(sequence);
+            let id = attempt.id.expect("it has begun");
+            if !matches!(attempt.stage, Stage::Ended | Stage::Marked { .. }) {
+                let verdict = if committed(id) { Verdict::Committed } else { Verdict::Aborted };
+                let answered = attempt.stage == Stage::Logging || attempt.shipped.is_some();
+                attempt.stage = Stage::Marked { verdict, answered };
+            }
+        }
+    }
+
+    /// Tells the host what a view change has decided.
+    pub(crate) fn close_attempts(&mut self, io: &mut Io<'_>) {
+        for sequence in self.window.open() {
+            let attempt = self.window.at(sequence);
+            let Stage::Marked { verdict, answered } = attempt.stage else { continue };
+            let unanswered = !answered;
+            attempt.stage = Stage::Ended;
+            let (id, token) = (attempt.id.expect("it has begun"), attempt.token);
+            let answer = take(&mut attempt.answer);
+            let status = if verdict == Verdict::Committed { Status::Ok } else { Status::Unavailable };
+            // The answer of what ran elsewhere may be lost with the node where it ran.
+            self.reply(token, id, status, u8::from(unanswered), &answer, io);
+            self.the(id).answer = answer;
+        }
+        self.window.restart();
+    }
+}

@@ -1,0 +1,479 @@
+//! The engine: what all its roles share, and where events go.
+
+use std::collections::VecDeque;
+use std::mem::take;
+
+use weft_time::Instant;
+use weft_waist::{
+    Caller, Configuration, Effects, Engine, EngineState, EngineStatus, Event, Io, Memory, Message, NodeId,
+    NodeSet, View,
+};
+
+use crate::coordinator::Window;
+use crate::counters::Counters;
+use crate::execution::Execution;
+use crate::host_port::{HostKind, HostMessage, LOG_CALLER};
+use crate::key::{Key, SHARDS_MAX, Version};
+use crate::log::Log;
+use crate::message::{Body, Header, Kind, Malformed, Put, Reader};
+use crate::operation::Operations;
+use crate::parameters::{Parameters, PlantedBug};
+use crate::participant::Participants;
+use crate::procedure::Procedures;
+use crate::recovery::Recovery;
+use crate::shard::{Placement, Shards};
+use crate::store::Report;
+use crate::transaction::TransactionId;
+
+const TIMER_TICK: u32 = 0;
+/// The highest byte of a tag says what it is for.
+pub(crate) const TAG_LOG: u64 = 1 << 56;
+pub(crate) const TAG_LOOKUP: u64 = 2 << 56;
+pub(crate) const TAG_MASK: u64 = 0x7f << 56;
+
+/// What an attempt has read and would write, for a checker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The attempt.
+    pub id: TransactionId,
+    /// What was read: key, version, value.
+    pub reads: Vec<(Key, Version, Option<Vec<u8>>)>,
+    /// What is to be written.
+    pub writes: Vec<(Key, Version, Option<Vec<u8>>)>,
+}
+
+/// Transactions on a card: the coordinator of what its host asks for, the primary of a shard, and a backup of others.
+///
+/// Calls and answers of the host are those of [`crate::host`]; nobody else may call.
+pub struct Transactions {
+    pub(crate) parameters: Parameters,
+    pub(crate) procedures: Procedures,
+    pub(crate) node: usize,
+    pub(crate) view: View,
+    pub(crate) lease_until: Instant,
+    pub(crate) state: EngineState,
+    /// Of each shard, who keeps its log and who holds its locks.
+    pub(crate) replicas: [NodeSet; SHARDS_MAX],
+    pub(crate) primaries: [Option<usize>; SHARDS_MAX],
+    pub(crate) shards: Shards,
+    /// Counts versions in this epoch.
+    pub(crate) number: u64,
+    pub(crate) log: Log,
+    /// How far the host was told to apply the log.
+    told: u64,
+    pub(crate) window: Window,
+    pub(crate) participants: Participants,
+    pub(crate) operations: Operations,
+    /// Executions of transactions that were shipped here.
+    pub(crate) executions: Vec<Execution>,
+    pub(crate) recovery: Recovery,
+    pub(crate) now: Instant,
+    loopback: VecDeque<(Kind, Vec<u8>)>,
+    spare: Vec<Vec<u8>>,
+    pub(crate) scratch: Vec<u8>,
+    armed: bool,
+    pub(crate) counters: Counters,
+    pub(crate) records: Vec<Recorded>,
+}
+
+impl Transactions {
+    /// An engine that has not been configured.
+    ///
+    /// # Panics
+    /// If the parameters cannot be.
+    pub fn new(parameters: Parameters, procedures: Procedures, placement: Placement) -> Self {
+        parameters.check();
+        let shards = Shards::new(&parameters, placement);
+        Self {
+            node: 0,
+            view: View::default(),
+            lease_until: Instant::ZERO,
+            state: EngineState::Starting,
+            replicas: [NodeSet::EMPTY; SHARDS_MAX],
+            primaries: [None; SHARDS_MAX],
+            number: 0,
+            log: Log::new(0, parameters.log_bytes),
+            told: 0,
+            window: Window::new(parameters.window),
+            participants: Participants::new(parameters.nodes, parameters.window),
+            operations: Operations::new(parameters.operations),
+            executions: Vec::new(),
+            recovery: Recovery::default(),
+            now: Instant::ZERO,
+            loopback: VecDeque::new(),
+            spare: Vec::new(),
+            scratch: Vec::new(),
+            armed: false,
+            counters: Counters::default(),
+            records: Vec::new(),
+            parameters,
+            procedures,
+            shards,
+        }
+    }
+
+    /// Bytes of memory that the engine needs.
+    pub fn memory_bytes(parameters: &Parameters, placement: &Placement) -> usize {
+        parameters.log_bytes + Shards::memory_bytes(parameters, placement)
+    }
+
+    /// What attempts have read and written since the last call, if that is recorded: also of attempts that did not take effect.
+    pub fn take_records(&mut self) -> Vec<Recorded> {
+        take(&mut self.records)
+    }
+
+    /// Counted events.
+    pub const fn counted(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The tables, of an engine that holds them itself.
+    pub fn shards(&self) -> &Shards {
+        &self.shards
+    }
+
+    /// Loads an object, before the node is configured, into an engine that holds the tables itself.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn load(&mut self, key: Key, value: &[u8]) {
+        self.shards.load(&Put { key, version: crate::LOADED, value: Some(value) });
+    }
+
+    /// Learns where the host's table has its objects, before the node is configured; later the host half tells it.
+    pub fn learn(&mut self, report: &Report) {
+        self.shards.learn(report);
+    }
+
+    /// Nothing is under way here: no attempt, no lock, nothing in the log that the host has not applied.
+    pub fn is_quiet(&self) -> bool {
+        self.window.is_idle() && self.log.applied() == self.log.tail() && !self.participants.holds_locks()
+    }
+
+    pub(crate) fn bug(&self, bug: PlantedBug) -> bool {
+        self.parameters.has(bug)
+    }
+
+    /// Whether the node takes part in transactions now.
+    pub(crate) fn serves(&self) -> bool {
+        self.state == EngineState::Full && self.recovery.acts() && self.now < self.lease_until
+    }
+
+    pub(crate) fn is_primary(&self, shard: usize) -> bool {
+        self.primaries[shard] == Some(self.node)
+    }
+
+    // Messages.
+
+    /// A message with its header; [`Transactions::post`] takes it.
+    pub(crate) fn message(&mut self) -> Vec<u8> {
+        let mut out = self.spare.pop().unwrap_or_default();
+        let (decided, truncated) = (self.window.decided(), self.window.truncated());
+        Header { epoch: self.view.epoch, decided, truncated }.encode(&mut out);
+        out
+    }
+
+    /// Sends a message, to this node itself too.
+    pub(crate) fn post(&mut self, effects: &mut Effects, to: NodeSet, kind: Kind, message: Vec<u8>) {
+        let node = NodeId::new(self.node).expect("a node");
+        effects.send(to.without(node), kind as u8, &[&message]);
+        if to.contains(node) {
+            self.loopback.push_back((kind, message));
+        } else {
+            self.spare.push(message);
+        }
+    }
+
+    pub(crate) fn post_to(&mut self, effects: &mut Effects, to: usize, kind: Kind, message: Vec<u8>) {
+        self.post(effects, NodeSet::EMPTY.with(NodeId::new(to).expect("a node")), kind, message);
+    }
+
+    fn deliver(&mut self, from: usize, kind: u8, payload: &[u8], io: &mut Io<'_>) {
+        if self.receive(from, kind, payload, io).is_err() {
+            self.counters.malformed += 1;
+        }
+    }
+
+    fn receive(&mut self, from: usize, kind: u8, payload: &[u8], io: &mut Io<'_>) -> Result<(), Malformed> {
+        let kind = Kind::parse(kind)?;
+        let mut reader = Reader(payload);
+        let header = Header::parse(&mut reader)?;
+        if header.epoch != self.view.epoch || from >= self.parameters.nodes {
+            self.counters.other_epoch += 1;
+            return Ok(());
+        }
+        let body = Body::parse(kind, reader)?;
+        match body {
+            Body::Report { asks, base, part, parts, held } => {
+                self.on_report(from, asks, base, (part, parts), &held, io);
+                return Ok(());
+            }
+            Body::Settled { acts } => {
+                self.on_settled(from, acts, io);
+                return Ok(());
+            }
+            _ => {}
+        }
+        if !self.serves() {
+            self.counters.not_serving += 1;
+            return Ok(());
+        }
+        if from != self.node {
+            self.on_watermarks(from, &header, io);
+        }
+        match body {
+            Body::Execute { id, wants } => self.on_execute(id, &wants, io),
+            Body::Validate { id, shard, seen } => self.on_validate(id, shard, &seen, io),
+            Body::Log { place, shards, puts } => self.on_log(place, shards, &puts, io),
+            Body::End { id } => self.on_end(id, io),
+            Body::Ship { id, procedure, input, wants, local } => {
+                self.on_ship(id, procedure, input, &wants, &local, io)
+            }
+            Body::Marks { heard, asks } => self.on_marks(from, heard, asks, io),
+            // What follows answers this node's own requests.
+            Body::Executed { id, shard, status, atomic, got } => {
+                self.on_executed(id, shard, status, atomic, &got, io)
+            }
+            Body::Validated { id, shard, status } => self.on_validated(id, shard, status, io),
+            Body::Logged { place } => self.on_logged(from, place, io),
+            Body::Shipped { id, status, reason, shards, answer } => {
+                self.on_shipped(id, status, reason, shards, answer, io);
+            }
+            Body::Report { .. } | Body::Settled { .. } => unreachable!("handled above"),
+        }
+        Ok(())
+    }
+
+    fn on_marks(&mut self, from: usize, heard: u64, asks: bool, io: &mut Io<'_>) {
+        self.window.heard(from, heard);
+        self.window.truncate(self.others());
+        if asks {
+            let heard = self.participants.decided(from);
+            let mut out = self.message();
+            crate::message::write::marks(&mut out, heard, false);
+            self.post_to(io.effects, from, Kind::Marks, out);
+        }
+    }
+
+    /// The other members.
+    pub(crate) fn others(&self) -> NodeSet {
+        self.view.members().without(NodeId::new(self.node).expect("a node"))
+    }
+
+    // The host.
+
+    fn call(&mut self, caller: Caller, message: Message<'_>, io: &mut Io<'_>) {
+        let Caller::Host(token) = caller else {
+            self.counters.malformed += 1;
+            return;
+        };
+        match HostMessage::parse(message.kind, message.payload) {
+            Ok(HostMessage::Begin { procedure, input, wants }) => {
+                self.begin(token, procedure, input, &wants, io)
+            }
+            Ok(HostMessage::Ran { id, step, added, writes, answer }) => {
+                self.on_ran(id, step, &added, &writes, answer, io);
+            }
+            Ok(HostMessage::Applied { upto, reports }) => {
+                for report in reports.chunks_exact(Report::BYTES) {
+                    self.shards.learn(&Report::parse(report.try_into().expect("as long as a report")));
+                }
+                self.on_applied(upto, io);
+            }
+            _ => self.counters.malformed += 1,
+        }
+    }
+
+    /// The host has applied the log up to here.
+    fn on_applied(&mut self, upto: u64, io: &mut Io<'_>) {
+        let mut released = take(&mut self.scratch);
+        let (log, shards) = (&mut self.log, &mut self.shards);
+        let base = log.near(0);
+        let capacity = self.parameters.log_bytes as u64;
+        log.release(upto, |entry| {
+            if entry.pinned {
+                released.clear();
+                let near = base + (entry.position % capacity) as usize;
+                released.extend_from_slice(io.memory.read(near, entry.length));
+                let record = crate::log::parse(&released).expect("written by this engine");
+                for put in record.puts.iter().flat_map(|puts| puts.iter()) {
+                    shards.unpin(put.key);
+                }
+            }
+        });
+        self.scratch = released;
+        self.after_release(io);
+    }
+
+    /// Lets what is durable and decided be applied: by the host, or at once where the engine has the tables.
+    fn hand_over(&mut self, io: &mut Io<'_>) {
+        let decided = self.log.decided();
+        if decided == self.log.applied() {
+            return;
+        }
+        if self.shards.are_near() {
+            self.apply_near(io.memory);
+            self.after_release(io);
+        } else if self.told == self.log.applied() {
+            self.told = decided;
+            io.effects.reply(LOG_CALLER, HostKind::Decided as u8, &[&decided.to_be_bytes()]);
+        }
+    }
+
+    fn apply_near(&mut self, memory: &mut Memory) {
+        let decided = self.log.decided();
+        let mut bytes = take(&mut self.scratch);
+        let (base, capacity, shards) = (self.log.near(0), self.parameters.log_bytes as u64, &mut self.shards);
+        self.log.release(decided, |entry| {
+            if entry.verdict == crate::message::Verdict::Committed {
+                bytes.clear();
+                bytes.extend_from_slice(
+                    memory.read(base + (entry.position % capacity) as usize, entry.length),
+                );
+                let record = crate::log::parse(&bytes).expect("written by this engine");
+                for put in record.puts.iter().flat_map(|puts| puts.iter()) {
+                    shards.apply(&put);
+                }
+            }
+        });
+        self.scratch = bytes;
+    }
+
+    // Time.
+
+    fn is_busy(&self) -> bool {
+        !self.window.is_idle() || self.recovery.is_busy() || self.window.wants_to_be_heard(self.others())
+    }
+
+    fn tick(&mut self, io: &mut Io<'_>) {
+        self.armed = false;
+        if self.state == EngineState::Starting {
+            return;
+        }
+        self.repeat_recovery(io);
+        if self.serves() {
+            self.repeat_requests(io);
+            let decided = self.window.decided();
+            for peer in self.others().iter() {
+                if self.window.heard_by(peer.index()) < decided {
+                    let heard = self.participants.decided(peer.index());
+                    let mut out = self.message();
+                    crate::message::write::marks(&mut out, heard, true);
+                    self.post_to(io.effects, peer.index(), Kind::Marks, out);
+                }
+            }
+        }
+    }
+
+    fn finish_event(&mut self, io: &mut Io<'_>) {
+        while let Some((kind, message)) = self.loopback.pop_front() {
+            self.deliver(self.node, kind as u8, &message, io);
+            self.spare.push(message);
+        }
+        self.hand_over(io);
+        if !self.armed && self.is_busy() {
+            self.armed = true;
+            io.effects.set_timer(TIMER_TICK, self.now + self.parameters.tick);
+        }
+    }
+
+    fn configure(&mut self, configuration: Configuration, io: &mut Io<'_>) {
+        self.node = configuration.node.index();
+        assert!(self.node < self.parameters.nodes, "a node of the founding ring");
+        self.lease_until = configuration.lease_until;
+        if configuration.view.epoch > self.view.epoch {
+            self.change_view(configuration.view, io);
+        }
+    }
+
+    /// Who replicates what in the current view: of the first nodes from the shard's own on, as many as there are replicas, those
+    /// that are full, and those that will be.
+    pub(crate) fn place_shards(&mut self) {
+        let nodes = self.parameters.nodes;
+        for shard in 0..nodes {
+            let ring = (0..self.parameters.replicas)
+                .map(|step| NodeId::new((shard + step) % nodes).expect("a node"));
+            let (full, members) = (self.view.full, self.view.members());
+            self.replicas[shard] = ring.clone().filter(|&node| members.contains(node)).collect();
+            self.primaries[shard] = ring.clone().find(|&node| full.contains(node)).map(NodeId::index);
+        }
+    }
+
+    /// The next version of this epoch.
+    pub(crate) fn draw(&mut self) -> Version {
+        self.number += 1;
+        Version::new(self.view.epoch, self.number)
+    }
+
+    /// Makes the engine's tag-bearing end of a copy known.
+    fn done(&mut self, tag: u64, io: &mut Io<'_>) {
+        match tag & TAG_MASK {
+            TAG_LOG => self.on_durable(tag & !TAG_MASK, io),
+            TAG_LOOKUP => self.on_lookup(tag & !TAG_MASK, io),
+            _ => unreachable!("no such tag was used"),
+        }
+    }
+
+    pub(crate) fn record(&mut self, id: TransactionId, execution: &Execution) {
+        if !self.parameters.record {
+            return;
+        }
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        for (index, access) in execution.accesses().iter().enumerate() {
+            if access.mode.reads() && execution.fetched(index) {
+                let value = execution.value(index).map(<[u8]>::to_vec);
+                reads.push((access.key, execution.read_version(index), value));
+            }
+            match execution.written(index) {
+                crate::Written::Nothing => {}
+                crate::Written::Deleted => writes.push((access.key, execution.new_version(index), None)),
+                crate::Written::Value(value) => {
+                    writes.push((access.key, execution.new_version(index), Some(value.to_vec())));
+                }
+            }
+        }
+        self.records.push(Recorded { id, reads, writes });
+    }
+
+    pub(crate) fn reset_log_mark(&mut self) {
+        self.told = self.log.applied();
+    }
+}
+
+impl Engine for Transactions {
+    fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
+        self.now = now;
+        match event {
+            Event::Reset => {
+                let placement = self.shards.placement();
+                *self = Self::new(self.parameters, self.procedures.clone(), placement);
+            }
+            Event::Configure(configuration) => self.configure(configuration, io),
+            Event::Call { caller, message, .. } => self.call(caller, message, io),
+            Event::Deliver { from, message, .. } => {
+                self.deliver(from.index(), message.kind, message.payload, io)
+            }
+            Event::Done { tag, .. } => self.done(tag, io),
+            Event::Timer { tag } if tag == TIMER_TICK => self.tick(io),
+            Event::Timer { .. } => {}
+        }
+        self.finish_event(io);
+    }
+
+    fn status(&self) -> EngineStatus {
+        EngineStatus { epoch: self.view.epoch, state: self.state }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.counters.list()
+    }
+}
+
+impl std::fmt::Debug for Transactions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transactions")
+            .field("node", &self.node)
+            .field("view", &self.view)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,400 @@
+//! The host half of a node: it calls transactions, tries again those that gave way, runs procedures that stay on the host, and applies
+//! the log to the tables.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::mem::take;
+
+use weft_time::{Duration, Instant};
+
+use crate::execution::{Execution, Fault, Written};
+use crate::host_port::{HostKind, HostMessage, LOG_TOKEN, write};
+use crate::key::Key;
+use crate::log;
+use crate::message::{Malformed, Put, Status, Want};
+use crate::procedure::{Outcome, Procedures, Request, Step};
+use crate::store::{Change, Layout, Precision, Report, Shape, Table};
+use crate::transaction::TransactionId;
+
+/// How the host half behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalfParameters {
+    /// Transactions that may be under way.
+    pub calls: usize,
+    /// How often a transaction that gives way is tried in all.
+    pub attempts: u32,
+    /// The longest wait before the second attempt; it doubles with each further one, up to 64 times as long.
+    pub back_off: Duration,
+}
+
+impl Default for HalfParameters {
+    fn default() -> Self {
+        Self { calls: 1024, attempts: 1000, back_off: Duration::from_us(4) }
+    }
+}
+
+/// Where the host half finds what it works on in the host's memory: the same as its card is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalfTables {
+    /// The table.
+    pub shape: Shape,
+    /// Where it begins: a multiple of 64.
+    pub table_address: u64,
+    /// What the card's index keeps of a segment.
+    pub precision: Precision,
+    /// Where the log begins.
+    pub log_address: u64,
+    /// Its size in bytes.
+    pub log_bytes: usize,
+}
+
+impl HalfTables {
+    /// Bytes of the table.
+    ///
+    /// # Panics
+    /// If it has no such shape.
+    pub fn table_bytes(&self) -> usize {
+        Layout::new(self.shape).expect("the shape of a table").bytes() as usize
+    }
+}
+
+/// A transaction that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// What [`Half::call`] returned.
+    pub ticket: u64,
+    /// Its last attempt.
+    pub id: TransactionId,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// How often it was tried.
+    pub attempts: u32,
+}
+
+/// What the host half has done, for a world that charges time for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostWork {
+    /// Attempts passed to the card.
+    pub started: u64,
+    /// Outcomes taken from it.
+    pub ended: u64,
+    /// Runs of procedures.
+    pub runs: u64,
+    /// Records of the log applied.
+    pub records_applied: u64,
+    /// Writes in them.
+    pub writes_applied: u64,
+    /// Time of a reference core that procedures took.
+    pub labour: Duration,
+}
+
+/// A message to the card: `HostCommand::Call`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToCard {
+    /// Comes back with the answer.
+    pub token: u32,
+    /// Its kind.
+    pub kind: u8,
+    /// Its content.
+    pub payload: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Called {
+    ticket: u64,
+    request: Request,
+    execution: Execution,
+    attempts: u32,
+    retry_at: Option<Instant>,
+}
+
+/// The host half of a node. Pure: the world passes messages, time and the host's memory in.
+#[derive(Debug)]
+pub struct Half {
+    procedures: Procedures,
+    parameters: HalfParameters,
+    called: Vec<Option<Called>>,
+    free: Vec<usize>,
+    tickets: u64,
+    retries: BTreeMap<(Instant, usize), ()>,
+    to_card: VecDeque<ToCard>,
+    finished: VecDeque<Finished>,
+    work: HostWork,
+    /// `None` where the engine has the tables itself.
+    tables: Option<(HalfTables, Table)>,
+    applied: u64,
+    /// Segments that have changed since the card was told.
+    changed: Vec<u32>,
+    record: Vec<u8>,
+}
+
+impl Half {
+    /// A host half with nothing under way. `tables`: if it keeps the table of its node.
+    ///
+    /// # Panics
+    /// If the table has no such shape.
+    pub fn new(procedures: Procedures, parameters: HalfParameters, tables: Option<HalfTables>) -> Self {
+        Self {
+            procedures,
+            parameters,
+            called: Vec::new(),
+            free: Vec::new(),
+            tickets: 0,
+            retries: BTreeMap::new(),
+            to_card: VecDeque::new(),
+            finished: VecDeque::new(),
+            work: HostWork::default(),
+            tables: tables
+                .map(|tables| (tables, Table::new(Layout::new(tables.shape).expect("the shape of a table")))),
+            applied: 0,
+            changed: Vec::new(),
+            record: Vec::new(),
+        }
+    }
+
+    /// Calls a transaction. `None` if as many are under way as may be.
+    pub fn call(&mut self, request: Request) -> Option<u64> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None if self.called.len() < self.parameters.calls => {
+                self.called.push(None);
+                self.called.len() - 1
+            }
+            None => return None,
+        };
+        self.tickets += 1;
+        let ticket = self.tickets;
+        self.called[slot] =
+            Some(Called { ticket, request, execution: Execution::default(), attempts: 0, retry_at: None });
+        self.begin(slot);
+        Some(ticket)
+    }
+
+    /// How many transactions are under way.
+    pub fn under_way(&self) -> usize {
+        self.called.len() - self.free.len()
+    }
+
+    fn begin(&mut self, slot: usize) {
+        let called = self.called[slot].as_mut().expect("it is under way");
+        called.attempts += 1;
+        called.retry_at = None;
+        let request = &called.request;
+        // What is wrong with the request the card finds out, and says so.
+        let _ = called.execution.begin(&request.input, request.accesses.as_slice());
+        let wants = request.accesses.as_slice().iter().enumerate();
+        let wants = wants.map(|(index, &access)| Want { index: index as u8, access });
+        let mut payload = Vec::new();
+        write::begin(&mut payload, request.procedure, &request.input, wants);
+        self.work.started += 1;
+        self.to_card.push_back(ToCard { token: slot as u32, kind: HostKind::Begin as u8, payload });
+    }
+
+    /// Takes a message of the card: `HostEvent::Reply`. `memory` is the host's.
+    ///
+    /// # Errors
+    /// If it is none of this engine.
+    pub fn receive(
+        &mut self,
+        now: Instant,
+        token: u32,
+        kind: u8,
+        payload: &[u8],
+        memory: &mut [u8],
+    ) -> Result<(), Malformed> {
+        match HostMessage::parse(kind, payload)? {
+            HostMessage::Outcome { id, status, reason, answer } => {
+                self.outcome(now, token, id, status, reason, answer)
+            }
+            HostMessage::Run { id, got } => {
+                if let Some(Some(called)) = self.called.get_mut(token as usize) {
+                    for got in got.iter() {
+                        called.execution.fetch(got.index.into(), got.read, got.new, got.value);
+                    }
+                    self.run(token, id);
+                }
+            }
+            HostMessage::Decided { upto } => self.apply(upto, memory),
+            _ => return Err(Malformed::Kind),
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, token: u32, id: TransactionId) {
+        let called = self.called[token as usize].as_mut().expect("the caller has looked");
+        let procedure = self.procedures.get(called.request.procedure).expect("the card has looked");
+        self.work.runs += 1;
+        self.work.labour += procedure.labour();
+        let execution = &mut called.execution;
+        let before = execution.accesses().len();
+        let mut payload = Vec::new();
+        match execution.run(procedure) {
+            Ok(step) => {
+                let added = execution.accesses().iter().enumerate().skip(before);
+                let added = added.map(|(index, &access)| Want { index: index as u8, access });
+                let writes = (0..execution.accesses().len()).filter_map(|index| {
+                    let (key, version) = (execution.accesses()[index].key, crate::Version::ZERO);
+                    match execution.written(index) {
+                        Written::Nothing => None,
+                        Written::Deleted => Some(Put { key, version, value: None }),
+                        Written::Value(value) => Some(Put { key, version, value: Some(value) }),
+                    }
+                });
+                write::ran(&mut payload, id, step, added, writes, execution.answered());
+            }
+            // A step that contradicts the keys: the card finds the same fault.
+            Err(_) => {
+                write::ran(&mut payload, id, Step::More, std::iter::empty(), std::iter::empty(), &[]);
+            }
+        }
+        self.to_card.push_back(ToCard { token, kind: HostKind::Ran as u8, payload });
+    }
+
+    fn outcome(
+        &mut self,
+        now: Instant,
+        token: u32,
+        id: TransactionId,
+        status: Status,
+        reason: u8,
+        answer: &[u8],
+    ) {
+        let slot = token as usize;
+        let Some(Some(called)) = self.called.get_mut(slot) else { return };
+        self.work.ended += 1;
+        let outcome = match status {
+            Status::Ok if reason == 1 => Outcome::Unanswered,
+            Status::Ok => Outcome::Committed { answer: answer.to_vec() },
+            Status::Aborted => Outcome::Aborted { reason, answer: answer.to_vec() },
+            Status::Faulty => Outcome::Faulty(Fault::parse(reason).unwrap_or(Fault::WrongStep)),
+            // Nobody serves for now: there will be a view in which somebody does.
+            Status::Unavailable => return self.retry(now, slot, id),
+            Status::Conflict | Status::Full | Status::More if called.attempts < self.parameters.attempts => {
+                return self.retry(now, slot, id);
+            }
+            Status::Conflict | Status::Full | Status::More => Outcome::Conflict,
+        };
+        let (ticket, attempts) = (called.ticket, called.attempts);
+        self.called[slot] = None;
+        self.free.push(slot);
+        self.finished.push_back(Finished { ticket, id, outcome, attempts });
+    }
+
+    /// Tries again after a while that the attempt's identifier decides.
+    fn retry(&mut self, now: Instant, slot: usize, id: TransactionId) {
+        let called = self.called[slot].as_mut().expect("the caller has looked");
+        let longest =
+            self.parameters.back_off.saturating_mul(1 << (called.attempts - 1).min(6)).as_ps().max(1);
+        let mixed = (id.bits() ^ called.ticket.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        let at = now + Duration::from_ps(1 + mixed % longest);
+        called.retry_at = Some(at);
+        self.retries.insert((at, slot), ());
+    }
+
+    /// Applies the log up to here, and says so.
+    fn apply(&mut self, upto: u64, memory: &mut [u8]) {
+        while self.applied < upto {
+            self.apply_record(memory);
+        }
+        assert_eq!(self.applied, upto, "the log is applied record by record");
+        let mut payload = upto.to_be_bytes().to_vec();
+        self.changed.sort_unstable();
+        self.changed.dedup();
+        if let Some((tables, table)) = &self.tables {
+            let bytes = &memory[tables.table_address as usize..][..table.layout().bytes() as usize];
+            for segment in self.changed.drain(..) {
+                payload.extend_from_slice(&table.report(bytes, segment, tables.precision).encode());
+            }
+        }
+        self.to_card.push_back(ToCard { token: LOG_TOKEN, kind: HostKind::Applied as u8, payload });
+    }
+
+    fn apply_record(&mut self, memory: &mut [u8]) {
+        let Some((tables, table)) = &mut self.tables else { panic!("the card has the tables of this node") };
+        let offset = (self.applied % tables.log_bytes as u64) as usize;
+        let mut bytes = take(&mut self.record);
+        bytes.clear();
+        let ring = &memory[tables.log_address as usize..][..tables.log_bytes];
+        let length = u32::from_be_bytes(ring[offset..offset + 4].try_into().expect("four bytes")) as usize;
+        assert!(
+            length.is_multiple_of(log::ALIGN) && length > 0 && offset + length <= ring.len(),
+            "a record of the log"
+        );
+        bytes.extend_from_slice(&ring[offset..offset + length]);
+        let record = log::parse(&bytes).expect("written by the card");
+        let into = &mut memory[tables.table_address as usize..][..table.layout().bytes() as usize];
+        for put in record.puts.iter().flat_map(|puts| puts.iter()) {
+            let change = write_object(table, into, &put);
+            self.changed.extend(change.segments.into_iter().flat_map(|(first, last)| first..=last));
+            self.work.writes_applied += 1;
+        }
+        self.applied += record.length as u64;
+        self.work.records_applied += 1;
+        self.record = bytes;
+    }
+
+    /// Loads an object, before the node is configured.
+    ///
+    /// # Panics
+    /// If the host half keeps no table, or it has no room.
+    pub fn load(&mut self, memory: &mut [u8], key: Key, value: &[u8]) {
+        let (tables, table) = self.tables.as_mut().expect("the host half keeps the table");
+        let into = &mut memory[tables.table_address as usize..][..table.layout().bytes() as usize];
+        write_object(table, into, &Put { key, version: crate::LOADED, value: Some(value) });
+    }
+
+    /// Where the table has its objects, segment by segment: what the card learns after loading.
+    pub fn reports<'a>(&'a self, memory: &'a [u8]) -> impl Iterator<Item = Report> + 'a {
+        self.tables.iter().flat_map(move |(tables, table)| {
+            let bytes = &memory[tables.table_address as usize..][..table.layout().bytes() as usize];
+            (0..table.layout().segments()).map(move |segment| table.report(bytes, segment, tables.precision))
+        })
+    }
+
+    /// Calls `each` with every object of the table.
+    pub fn for_each(&self, memory: &[u8], each: impl FnMut(Key, crate::Version, &[u8])) {
+        if let Some((tables, table)) = &self.tables {
+            table.for_each(&memory[tables.table_address as usize..][..table.layout().bytes() as usize], each);
+        }
+    }
+
+    /// When [`Half::wake`] has something to do.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.retries.first_key_value().map(|((at, _), ())| *at)
+    }
+
+    /// Does what is due.
+    pub fn wake(&mut self, now: Instant) {
+        while let Some(entry) = self.retries.first_entry()
+            && entry.key().0 <= now
+        {
+            let slot = entry.remove_entry().0.1;
+            self.begin(slot);
+        }
+    }
+
+    /// The next message to the card.
+    pub fn poll_card(&mut self) -> Option<ToCard> {
+        self.to_card.pop_front()
+    }
+
+    /// The next transaction that has ended.
+    pub fn poll_finished(&mut self) -> Option<Finished> {
+        self.finished.pop_front()
+    }
+
+    /// What was done since the last call.
+    pub fn take_work(&mut self) -> HostWork {
+        std::mem::take(&mut self.work)
+    }
+}
+
+/// Leaves in the table what a write says.
+///
+/// # Panics
+/// If the table has no room: it is made for all objects that the node may ever hold.
+fn write_object(table: &mut Table, memory: &mut [u8], put: &Put<'_>) -> Change {
+    match put.value {
+        Some(value) => table.put(memory, put.key, put.version, value).expect("the table has room"),
+        None => table.remove(memory, put.key),
+    }
+}

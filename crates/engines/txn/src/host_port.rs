@@ -1,0 +1,153 @@
+//! Messages between an engine and the host half of its node. Between the two nothing is lost, and all comes in order.
+//!
+//! ```text
+//! Begin     procedure(2) length(2) input  count(1) { as in Execute }
+//! Ran       id(8) step(1) reason(1)  count(1) { as in Execute: the keys that were added }
+//!           count(1) { key(8) version(8) length(2) value: the writes; the version is zero }  length(2) answer
+//! Applied   upto(8)  { 12 bytes each: what has changed in the table (`Report`) }
+//! Outcome   id(8) status(1) reason(1) length(2) answer
+//! Run       id(8)  count(1) { as in Executed: the keys that were fetched since the last Run }
+//! Decided   upto(8)
+//! ```
+
+use weft_waist::Caller;
+
+use crate::message::{Got, List, Malformed, Put, Reader, Status, Want, write_list};
+use crate::procedure::{ANSWER_MAX, INPUT_MAX, ProcedureId, Step};
+use crate::store::Report;
+use crate::transaction::TransactionId;
+
+/// The token with which the log's messages are exchanged.
+pub const LOG_TOKEN: u32 = u32::MAX;
+
+/// Whom the log's messages go to.
+pub(crate) const LOG_CALLER: Caller = Caller::Host(LOG_TOKEN);
+
+/// The kinds of messages from and to the host half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum HostKind {
+    /// To the card: begin a transaction.
+    Begin = 64,
+    /// To the card: what a run has left.
+    Ran = 65,
+    /// To the card: the host has applied so much of the log.
+    Applied = 66,
+    /// To the host: how an attempt ended.
+    Outcome = 80,
+    /// To the host: run the procedure.
+    Run = 81,
+    /// To the host: so much of the log is decided.
+    Decided = 82,
+}
+
+/// What a message says.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the table above says what the fields are")]
+pub enum HostMessage<'a> {
+    Begin { procedure: ProcedureId, input: &'a [u8], wants: List<'a, Want> },
+    Ran { id: TransactionId, step: Step, added: List<'a, Want>, writes: List<'a, Put<'a>>, answer: &'a [u8] },
+    Applied { upto: u64, reports: &'a [u8] },
+    Outcome { id: TransactionId, status: Status, reason: u8, answer: &'a [u8] },
+    Run { id: TransactionId, got: List<'a, Got<'a>> },
+    Decided { upto: u64 },
+}
+
+impl<'a> HostMessage<'a> {
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// If it is malformed.
+    pub fn parse(kind: u8, payload: &'a [u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader(payload);
+        let r = &mut reader;
+        let message = match kind {
+            kind if kind == HostKind::Begin as u8 => {
+                let (procedure, length) = (ProcedureId(r.u16()?), usize::from(r.u16()?));
+                if length > INPUT_MAX {
+                    return Err(Malformed::Field("length"));
+                }
+                Self::Begin { procedure, input: r.bytes(length)?, wants: List::read(r)? }
+            }
+            kind if kind == HostKind::Ran as u8 => {
+                let id = r.id()?;
+                let (step, reason) = (r.u8()?, r.u8()?);
+                let step = match step {
+                    0 => Step::Commit,
+                    1 => Step::More,
+                    2 => Step::Abort(reason),
+                    _ => return Err(Malformed::Field("step")),
+                };
+                Self::Ran { id, step, added: List::read(r)?, writes: List::read(r)?, answer: answer(r)? }
+            }
+            kind if kind == HostKind::Applied as u8 => {
+                let upto = r.u64()?;
+                let whole = r.0.len() / Report::BYTES * Report::BYTES;
+                Self::Applied { upto, reports: r.bytes(whole)? }
+            }
+            kind if kind == HostKind::Outcome as u8 => Self::Outcome {
+                id: r.id()?,
+                status: Status::parse(r.u8()?)?,
+                reason: r.u8()?,
+                answer: answer(r)?,
+            },
+            kind if kind == HostKind::Run as u8 => Self::Run { id: r.id()?, got: List::read(r)? },
+            kind if kind == HostKind::Decided as u8 => Self::Decided { upto: r.u64()? },
+            _ => return Err(Malformed::Kind),
+        };
+        reader.finish()?;
+        Ok(message)
+    }
+}
+
+fn answer<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    let length = usize::from(reader.u16()?);
+    if length > ANSWER_MAX { Err(Malformed::Field("length")) } else { reader.bytes(length) }
+}
+
+fn write_answer(out: &mut Vec<u8>, answer: &[u8]) {
+    out.extend_from_slice(&(answer.len() as u16).to_be_bytes());
+    out.extend_from_slice(answer);
+}
+
+/// Writes messages.
+pub(crate) mod write {
+    use super::*;
+
+    pub fn begin(out: &mut Vec<u8>, procedure: ProcedureId, input: &[u8], wants: impl Iterator<Item = Want>) {
+        out.extend_from_slice(&procedure.0.to_be_bytes());
+        out.extend_from_slice(&(input.len() as u16).to_be_bytes());
+        out.extend_from_slice(input);
+        write_list(out, wants);
+    }
+
+    pub fn ran<'a>(
+        out: &mut Vec<u8>,
+        id: TransactionId,
+        step: Step,
+        added: impl Iterator<Item = Want>,
+        writes: impl Iterator<Item = Put<'a>>,
+        answer: &[u8],
+    ) {
+        out.extend_from_slice(&id.bits().to_be_bytes());
+        out.extend_from_slice(&match step {
+            Step::Commit => [0, 0],
+            Step::More => [1, 0],
+            Step::Abort(reason) => [2, reason],
+        });
+        write_list(out, added);
+        write_list(out, writes);
+        write_answer(out, answer);
+    }
+
+    pub fn outcome(out: &mut Vec<u8>, id: TransactionId, status: Status, reason: u8, answer: &[u8]) {
+        out.extend_from_slice(&id.bits().to_be_bytes());
+        out.extend_from_slice(&[status as u8, reason]);
+        write_answer(out, answer);
+    }
+
+    pub fn run<'a>(out: &mut Vec<u8>, id: TransactionId, got: impl Iterator<Item = Got<'a>>) {
+        out.extend_from_slice(&id.bits().to_be_bytes());
+        write_list(out, got);
+    }
+}

@@ -1,0 +1,229 @@
+//! A node's log: the writes of all shards that it replicates, in the order of their arrival.
+//!
+//! It is a ring in the host's memory, and the same bytes in the card's, at `position mod size`. A record is *durable* when the
+//! host's memory has it and *decided* when the fate of its attempt is known. The host applies the durable, decided prefix, in order;
+//! what it has applied is overwritten. The order of arrival is the order of the versions of each key: a later write of a key locks it after
+//! the earlier one's lock was given back, which was after all replicas had the earlier one's record.
+//!
+//! ```text
+//! record   0 length(4)   4 verdict(1) shard(1) part(1) parts(1)   8 id(8)   16 shards(2)   18 count(1) { key version length value }
+//!          length: of all of it, a multiple of 16. verdict: 2 if it is not to be applied. Behind the last record before the
+//!          end of the ring stands a filler of verdict 2 up to the end.
+//! ```
+
+use std::collections::VecDeque;
+
+use weft_waist::Memory;
+
+use crate::message::{List, Malformed, Place, Put, Reader, Verdict};
+use crate::transaction::TransactionId;
+
+/// Every record begins at a multiple of so many bytes.
+pub const ALIGN: usize = 16;
+const VERDICT: usize = 4;
+
+/// One record in the log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub position: u64,
+    pub length: usize,
+    /// Where it belongs; `None` for a filler.
+    pub place: Option<Place>,
+    pub durable: bool,
+    pub verdict: Verdict,
+    /// The primary's index has its writes pinned.
+    pub pinned: bool,
+}
+
+/// A record as it lies in the ring.
+pub(crate) struct Record<'a> {
+    /// Bytes of the whole record.
+    pub length: usize,
+    /// What it writes; `None` if it is not to be applied.
+    pub puts: Option<List<'a, Put<'a>>>,
+}
+
+/// Writes a record for [`Log::append`].
+pub(crate) fn encode<'a>(out: &mut Vec<u8>, place: &Place, shards: u16, puts: impl Iterator<Item = Put<'a>>) {
+    out.clear();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&[Verdict::Undecided as u8, place.shard as u8, place.part, place.parts]);
+    out.extend_from_slice(&place.id.bits().to_be_bytes());
+    out.extend_from_slice(&shards.to_be_bytes());
+    crate::message::write_list(out, puts);
+    out.resize(out.len().next_multiple_of(ALIGN), 0);
+    let length = out.len() as u32;
+    out[..4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Reads the record at the beginning of `bytes`.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
+    let mut reader = Reader(bytes);
+    let length = reader.u32()? as usize;
+    let verdict = reader.u8()?;
+    if verdict == Verdict::Aborted as u8 {
+        return Ok(Record { length, puts: None });
+    }
+    reader.bytes(3)?;
+    TransactionId::from_bits(reader.u64()?).ok_or(Malformed::Field("identifier"))?;
+    reader.u16()?;
+    Ok(Record { length, puts: Some(List::read(&mut reader)?) })
+}
+
+/// The card's side of the log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    /// Where the ring begins in the card's memory.
+    near: usize,
+    capacity: usize,
+    tail: u64,
+    applied: u64,
+    entries: VecDeque<Entry>,
+    /// So many of the entries are durable and decided, and all before them.
+    ready: usize,
+}
+
+impl Log {
+    pub fn new(near: usize, capacity: usize) -> Self {
+        Self { near, capacity, tail: 0, applied: 0, entries: VecDeque::new(), ready: 0 }
+    }
+
+    /// Where a position lies in the card's memory.
+    pub fn near(&self, position: u64) -> usize {
+        self.near + self.offset(position)
+    }
+
+    /// Where a position lies in the ring.
+    pub fn offset(&self, position: u64) -> usize {
+        (position % self.capacity as u64) as usize
+    }
+
+    pub const fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    /// The end of all that was appended.
+    pub const fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    /// The end of what the host may apply.
+    pub fn decided(&self) -> u64 {
+        match self.ready.checked_sub(1) {
+            None => self.applied,
+            Some(last) => self.entries[last].position + self.entries[last].length as u64,
+        }
+    }
+
+    /// Whether a record of so many bytes fits now.
+    pub fn has_room(&self, length: usize) -> bool {
+        let to_end = self.capacity - self.offset(self.tail);
+        let needed = if length > to_end { to_end + length } else { length };
+        (self.tail - self.applied) as usize + needed <= self.capacity
+    }
+
+    /// Appends a record that has room, with a filler before it if it would not end before the ring does. Calls `write` for each entry, whose bytes
+    /// are to be brought to the host.
+    pub fn append(
+        &mut self,
+        memory: &mut Memory,
+        record: &[u8],
+        place: Place,
+        mut write: impl FnMut(&Entry),
+    ) -> u64 {
+        assert!(self.has_room(record.len()), "the caller has looked");
+        let to_end = self.capacity - self.offset(self.tail);
+        if record.len() > to_end {
+            let mut filler = [0; ALIGN];
+            filler[..4].copy_from_slice(&(to_end as u32).to_be_bytes());
+            filler[VERDICT] = Verdict::Aborted as u8;
+            memory.write(self.near(self.tail), &filler);
+            let entry = Entry {
+                position: self.tail,
+                length: to_end,
+                place: None,
+                durable: false,
+                verdict: Verdict::Aborted,
+                pinned: false,
+            };
+            write(&entry);
+            self.entries.push_back(entry);
+            self.tail += to_end as u64;
+        }
+        let position = self.tail;
+        memory.write(self.near(position), record);
+        let entry = Entry {
+            position,
+            length: record.len(),
+            place: Some(place),
+            durable: false,
+            verdict: Verdict::Undecided,
+            pinned: false,
+        };
+        write(&entry);
+        self.entries.push_back(entry);
+        self.tail += record.len() as u64;
+        position
+    }
+
+    fn find(&mut self, position: u64) -> Option<&mut Entry> {
+        let index = self.entries.binary_search_by_key(&position, |entry| entry.position).ok()?;
+        Some(&mut self.entries[index])
+    }
+
+    /// The host's memory has a record. Where it belongs, if that is still of interest.
+    pub fn make_durable(&mut self, position: u64) -> Option<Place> {
+        let entry = self.find(position).expect("what is not durable stays");
+        entry.durable = true;
+        let place = entry.place;
+        self.advance();
+        place
+    }
+
+    /// Whether the host's memory has a record.
+    pub fn is_durable(&mut self, position: u64) -> bool {
+        self.find(position).is_none_or(|entry| entry.durable)
+    }
+
+    /// The fate of a record's attempt is known. An aborted record must be written to the host once more.
+    pub fn decide(&mut self, memory: &mut Memory, position: u64, committed: bool) {
+        let near = self.near(position);
+        let Some(entry) = self.find(position) else { return };
+        if entry.verdict == Verdict::Undecided {
+            entry.verdict = if committed { Verdict::Committed } else { Verdict::Aborted };
+            if !committed {
+                entry.durable = false;
+                memory.write(near + VERDICT, &[Verdict::Aborted as u8]);
+            }
+        }
+        self.advance();
+    }
+
+    /// The primary's index holds the writes of a record until the host has applied them.
+    pub fn pin(&mut self, position: u64) {
+        self.find(position).expect("it is not decided yet").pinned = true;
+    }
+
+    fn advance(&mut self) {
+        while self
+            .entries
+            .get(self.ready)
+            .is_some_and(|entry| entry.durable && entry.verdict != Verdict::Undecided)
+        {
+            self.ready += 1;
+        }
+    }
+
+    /// The host has applied everything before `upto`. Calls `released` for each entry that is overwritten from now on.
+    pub fn release(&mut self, upto: u64, mut released: impl FnMut(&Entry)) {
+        while self.ready > 0
+            && let Some(entry) = self.entries.front()
+            && entry.position + entry.length as u64 <= upto
+        {
+            released(entry);
+            self.applied = entry.position + entry.length as u64;
+            self.entries.pop_front();
+            self.ready -= 1;
+        }
+    }
+}

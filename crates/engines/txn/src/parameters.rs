@@ -1,0 +1,112 @@
+//! Sizes, times and choices of the engine.
+
+use weft_time::Duration;
+use weft_waist::NODES_MAX;
+
+/// A bug that a test switches on, to see it caught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlantedBug {
+    /// What was read is not validated.
+    SkipValidate,
+    /// Locks are given back before the writes are logged.
+    UnlockBeforeLog,
+    /// A commit leaves the former value in the card's cache.
+    StaleCache,
+    /// A promoted primary serves before its host has applied the log.
+    LostLockOnPromotion,
+    /// The first replica's answer commits.
+    CommitAtFirstLog,
+}
+
+/// Which of Xenic's optimizations are used (figure 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// Procedures run on cards, if they say that they may; else on hosts only (4.2.2).
+    pub ship_to_card: bool,
+    /// Transactions of one shard, or of the own and one more, run at the other's primary (4.2.3).
+    pub multi_hop: bool,
+    /// A primary locks and reads with one request; else with two.
+    pub combined: bool,
+}
+
+impl Default for Variant {
+    fn default() -> Self {
+        Self { ship_to_card: true, multi_hop: true, combined: true }
+    }
+}
+
+/// What an engine is made with. The same at all nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Nodes of the founding ring; each is the first replica of a shard.
+    pub nodes: usize,
+    /// Replicas of each shard, f + 1.
+    pub replicas: usize,
+    /// Attempts that a node has under way, or that not all nodes know to be decided: a power of two.
+    pub window: usize,
+    /// Requests of others that a node has under way.
+    pub operations: usize,
+    /// Bytes of the log, in the card's memory and in the host's: a multiple of [`crate::log::ALIGN`].
+    pub log_bytes: usize,
+    /// Where the log begins in the host's memory.
+    pub log_address: u64,
+    /// The longest message between engines, in bytes.
+    pub message_bytes: usize,
+    /// How long a request waits before it is repeated.
+    pub repeat: Duration,
+    /// How often an engine looks for what is to be repeated.
+    pub tick: Duration,
+    /// Which optimizations are used.
+    pub variant: Variant,
+    /// Whether what is read and written is recorded, for a checker: [`crate::Transactions::take_records`].
+    pub record: bool,
+    /// The bug that is switched on.
+    #[cfg(feature = "planted-bugs")]
+    pub bug: Option<PlantedBug>,
+}
+
+impl Parameters {
+    /// Usual sizes for a cluster.
+    pub const fn new(nodes: usize, replicas: usize) -> Self {
+        Self {
+            nodes,
+            replicas,
+            window: 4096,
+            operations: 4096,
+            log_bytes: 4 << 20,
+            log_address: 0,
+            message_bytes: 1408,
+            repeat: Duration::from_us(100),
+            tick: Duration::from_us(25),
+            variant: Variant { ship_to_card: true, multi_hop: true, combined: true },
+            record: false,
+            #[cfg(feature = "planted-bugs")]
+            bug: None,
+        }
+    }
+
+    /// # Panics
+    /// If a size cannot be.
+    pub(crate) fn check(&self) {
+        assert!((1..=NODES_MAX).contains(&self.nodes), "a cluster has 1 to 16 nodes");
+        assert!((1..=self.nodes).contains(&self.replicas), "a shard has at most one replica a node");
+        assert!(
+            self.window.is_power_of_two() && self.window <= 1 << 16,
+            "a window is a power of two up to 65,536"
+        );
+        assert!(self.operations > 0, "a node serves something");
+        assert!(self.log_bytes.is_multiple_of(crate::log::ALIGN), "records are aligned");
+        assert!(self.message_bytes >= 1280, "a message holds one value and all keys of a transaction");
+        assert!(self.log_bytes >= 4 * self.message_bytes, "the log holds a few records");
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn has(&self, bug: PlantedBug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    pub(crate) const fn has(&self, _: PlantedBug) -> bool {
+        false
+    }
+}

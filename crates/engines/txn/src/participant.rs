@@ -1,0 +1,572 @@
+//! What a node does for the attempts of others, and for its own: as the primary of a shard it locks, reads and validates keys; as a
+//! replica it keeps their writes.
+//!
+//! Requests may come again, late and out of order. Each coordinator has a ring of attempts here, as long as its window; an
+//! attempt has *ended* when its End or its coordinator's watermark says so, and nothing is locked or logged for it any more.
+
+use std::mem::take;
+
+use weft_waist::Io;
+
+use crate::engine::{TAG_LOG, TAG_LOOKUP, Transactions};
+use crate::execution::Execution;
+use crate::key::{Key, Version};
+use crate::log;
+use crate::message::{Got, Header, Kind, List, Place, Put, Seen, Status, Verdict, Want, write, write_list};
+use crate::operation::{Purpose, Sought};
+use crate::parameters::PlantedBug;
+use crate::procedure::{Mode, ProcedureId};
+use crate::shard::{Look, Shards, Sight};
+use crate::transaction::TransactionId;
+
+/// A record of an attempt in this node's log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub place: Place,
+    pub position: u64,
+}
+
+/// What this node holds of an attempt.
+#[derive(Debug)]
+pub(crate) struct Participation {
+    pub id: Option<TransactionId>,
+    pub ended: bool,
+    pub verdict: Verdict,
+    /// Operations under way for it.
+    pub operations: u32,
+    /// What it has locked here, and the versions that writes will have.
+    pub locks: Vec<(Key, Version)>,
+    /// All shards that it writes.
+    pub shards: u16,
+    pub parts: Vec<Part>,
+    /// It was shipped here: its execution, and what came of it.
+    pub execution: Option<Execution>,
+    pub procedure: ProcedureId,
+    pub shipped: Option<(Status, u8)>,
+}
+
+impl Participation {
+    fn empty() -> Self {
+        Self {
+            id: None,
+            ended: true,
+            verdict: Verdict::Undecided,
+            operations: 0,
+            locks: Vec::new(),
+            shards: 0,
+            parts: Vec::new(),
+            execution: None,
+            procedure: ProcedureId(0),
+            shipped: None,
+        }
+    }
+
+    fn begin(&mut self, id: TransactionId) {
+        assert!(self.locks.is_empty() && self.execution.is_none(), "the former attempt has ended");
+        self.id = Some(id);
+        self.ended = false;
+        self.verdict = Verdict::Undecided;
+        self.operations = 0;
+        self.shards = 0;
+        self.parts.clear();
+        self.shipped = None;
+    }
+
+    /// The shards of which all parts are here.
+    pub fn held(&self) -> u16 {
+        let mut held = 0;
+        for part in &self.parts {
+            let of_shard = self.parts.iter().filter(|other| other.place.shard == part.place.shard).count();
+            if of_shard == usize::from(part.place.parts) {
+                held |= 1 << part.place.shard;
+            }
+        }
+        held
+    }
+}
+
+/// The attempts of all coordinators.
+#[derive(Debug)]
+pub(crate) struct Participants {
+    rings: Vec<Vec<Participation>>,
+    decided: Vec<u64>,
+    truncated: Vec<u64>,
+    window: usize,
+}
+
+impl Participants {
+    pub fn new(nodes: usize, window: usize) -> Self {
+        let ring = || (0..window).map(|_| Participation::empty()).collect();
+        Self {
+            rings: (0..nodes).map(|_| ring()).collect(),
+            decided: vec![0; nodes],
+            truncated: vec![0; nodes],
+            window,
+        }
+    }
+
+    pub fn decided(&self, coordinator: usize) -> u64 {
+        self.decided[coordinator]
+    }
+
+    pub fn slot(&mut self, id: TransactionId) -> &mut Participation {
+        let index = id.sequence() as usize & (self.window - 1);
+        &mut self.rings[id.coordinator()][index]
+    }
+
+    /// What is held of an attempt, if it is under way here.
+    pub fn open(&mut self, id: TransactionId) -> Option<&mut Participation> {
+        if id.coordinator() >= self.rings.len() {
+            return None;
+        }
+        let slot = self.slot(id);
+        (slot.id == Some(id) && !slot.ended).then_some(slot)
+    }
+
+    /// The same; an attempt that is new begins. `None` if it has ended, or its place is still taken by one that has not.
+    pub fn enter(&mut self, id: TransactionId) -> Option<&mut Participation> {
+        if id.coordinator() >= self.rings.len() || id.sequence() < self.decided[id.coordinator()] {
+            return None;
+        }
+        let slot = self.slot(id);
+        if slot.id == Some(id) {
+            return (!slot.ended).then_some(slot);
+        }
+        if slot.operations > 0 || slot.id.is_some_and(|other| !slot.ended || other > id) {
+            return None;
+        }
+        slot.begin(id);
+        Some(slot)
+    }
+
+    pub fn holds_locks(&self) -> bool {
+        self.rings.iter().flatten().any(|slot| !slot.locks.is_empty())
+    }
+
+    /// Attempts with records here that not all nodes are known to have decided.
+    pub fn held(&self) -> impl Iterator<Item = (&Participation, TransactionId)> {
+        self.rings.iter().zip(&self.truncated).flat_map(|(ring, truncated)| {
+            ring.iter().filter_map(move |slot| {
+                let id = slot.id?;
+                (!slot.parts.is_empty() && id.sequence() >= *truncated).then_some((slot, id))
+            })
+        })
+    }
+
+    /// Notes what a view change has decided of an attempt.
+    pub fn mark(&mut self, id: TransactionId, verdict: Verdict) {
+        let slot = self.slot(id);
+        if slot.id == Some(id) && slot.verdict == Verdict::Undecided {
+            slot.verdict = verdict;
+        }
+    }
+
+    /// Forgets everything, and gives back executions and locks.
+    pub fn clear(&mut self, executions: &mut Vec<Execution>, shards: &mut Shards) {
+        for slot in self.rings.iter_mut().flatten() {
+            executions.extend(slot.execution.take());
+            if let Some(id) = slot.id {
+                slot.locks.drain(..).for_each(|(key, _)| shards.unlock(key, id));
+            }
+            slot.parts.clear();
+            (slot.id, slot.ended, slot.operations) = (None, true, 0);
+        }
+    }
+}
+
+impl Transactions {
+    /// A peer says which of its attempts are decided: those that have logged here have committed, the others are over.
+    pub(crate) fn on_watermarks(&mut self, from: usize, header: &Header, io: &mut Io<'_>) {
+        let truncated = &mut self.participants.truncated[from];
+        *truncated = header.truncated.max(*truncated);
+        let old = self.participants.decided[from];
+        if header.decided <= old {
+            return;
+        }
+        self.participants.decided[from] = header.decided;
+        let window = self.parameters.window as u64;
+        for sequence in old.max(header.decided.saturating_sub(window))..header.decided {
+            let slot = &self.participants.rings[from][(sequence & (window - 1)) as usize];
+            if !slot.ended
+                && let Some(id) = slot.id.filter(|id| id.sequence() == sequence)
+            {
+                self.end(id, io);
+            }
+        }
+    }
+
+    pub(crate) fn on_end(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        if self.participants.open(id).is_some() {
+            self.end(id, io);
+        } else if self.participants.enter(id).is_some() {
+            // A late request of it must not lock.
+            self.end(id, io);
+        }
+    }
+
+    /// An attempt is decided: committed if it has logged, over otherwise.
+    fn end(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        let slot = self.participants.slot(id);
+        assert!(slot.id == Some(id) && !slot.ended, "an attempt ends once");
+        slot.ended = true;
+        let (parts, locks) = (take(&mut slot.parts), take(&mut slot.locks));
+        self.executions.extend(slot.execution.take());
+        if !parts.is_empty() {
+            slot.verdict = Verdict::Committed;
+        }
+        for part in &parts {
+            if self.is_primary(part.place.shard) && !self.bug(PlantedBug::StaleCache) {
+                self.commit_part(part.position, io);
+            }
+            self.log.decide(io.memory, part.position, true);
+        }
+        for (key, _) in &locks {
+            self.shards.unlock(*key, id);
+        }
+        let slot = self.participants.slot(id);
+        (slot.parts, slot.locks) = (parts, locks);
+        slot.locks.clear();
+    }
+
+    /// Shows the writes of a record to later readers.
+    pub(crate) fn commit_part(&mut self, position: u64, io: &mut Io<'_>) {
+        let mut bytes = take(&mut self.scratch);
+        bytes.clear();
+        let near = self.log.near(position);
+        let length = u32::from_be_bytes(io.memory.read(near, 4).try_into().expect("four bytes"));
+        bytes.extend_from_slice(io.memory.read(near, length as usize));
+        let record = log::parse(&bytes).expect("written by this engine");
+        for put in record.puts.iter().flat_map(List::iter) {
+            self.shards.commit(&put);
+        }
+        self.log.pin(position);
+        self.scratch = bytes;
+    }
+
+    // EXECUTE.
+
+    pub(crate) fn on_execute(&mut self, id: TransactionId, wants: &List<'_, Want>, io: &mut Io<'_>) {
+        let Some(shard) = self.only_shard(wants.iter()) else { return };
+        let Some(slot) = self.participants.enter(id) else {
+            self.counters.stale += 1;
+            return;
+        };
+        if slot.operations > 0 || !slot.parts.is_empty() || slot.execution.is_some() {
+            self.counters.stale += 1;
+            return;
+        }
+        let Some(number) = self.operations.begin(Purpose::Execute, id, shard) else {
+            self.counters.operations_full += 1;
+            return;
+        };
+        if let Err(status) = self.lock(id, number, wants.iter(), false) {
+            self.operations.end(number);
+            self.answer_execute(id, shard, status, io);
+            return;
+        }
+        self.look_up(number, io);
+    }
+
+    /// The shard of all keys, if it is one that this node is the primary of.
+    fn only_shard(&mut self, mut wants: impl Iterator<Item = Want>) -> Option<usize> {
+        let shard = wants.next().map(|want| want.access.key.shard());
+        match shard {
+            Some(shard) if self.is_primary(shard) && wants.all(|want| want.access.key.shard() == shard) => {
+                Some(shard)
+            }
+            _ => {
+                self.counters.stale += 1;
+                None
+            }
+        }
+    }
+
+    /// Locks all keys that are to be locked (`all`: those that are only read too) or none, and makes the rest of the operation.
+    pub(crate) fn lock(
+        &mut self,
+        id: TransactionId,
+        number: usize,
+        wants: impl Iterator<Item = Want> + Clone,
+        all: bool,
+    ) -> Result<(), Status> {
+        if wants.clone().any(|want| self.shards.holder(want.access.key).is_some_and(|holder| holder != id)) {
+            return Err(Status::Conflict);
+        }
+        let held_before = self.participants.slot(id).locks.len();
+        for want in wants {
+            let (key, mode) = (want.access.key, want.access.mode);
+            let mut new = Version::ZERO;
+            if all || mode.locks() {
+                let held = self.participants.slot(id).locks.iter().find(|(held, _)| *held == key).copied();
+                new = match held {
+                    Some((_, new)) => new,
+                    None if self.shards.lock(key, id) => {
+                        let new = self.draw();
+                        self.participants.slot(id).locks.push((key, new));
+                        new
+                    }
+                    None => {
+                        while self.participants.slot(id).locks.len() > held_before {
+                            let (key, _) = self.participants.slot(id).locks.pop().expect("more than before");
+                            self.shards.unlock(key, id);
+                        }
+                        return Err(Status::Full);
+                    }
+                };
+            }
+            let sought = Sought { index: want.index, key, mode, version: Version::ZERO, new, value: None };
+            self.operations.get(number).sought.push(sought);
+        }
+        Ok(())
+    }
+
+    /// Looks up all keys of an operation, and completes it if none is missing.
+    pub(crate) fn look_up(&mut self, number: usize, io: &mut Io<'_>) {
+        let operation = self.operations.get(number);
+        let id = operation.id;
+        for at in 0..operation.sought.len() {
+            let operation = self.operations.get(number);
+            let sought = &operation.sought[at];
+            if !sought.mode.reads() {
+                continue;
+            }
+            self.counters.lookups += 1;
+            io.memory.touch(if self.shards.are_near() { 1 } else { 2 });
+            let start = operation.values.len();
+            match self.shards.look(sought.key, &mut operation.values) {
+                Look::Known(version, length) => {
+                    let value = length.map(|length| start..start + length);
+                    self.found(number, at, version, value);
+                }
+                Look::Miss => match self.shards.seek(sought.key, number, at) {
+                    Some((tag, read)) => {
+                        operation.missing += 1;
+                        self.counters.misses += 1;
+                        io.effects.host_read(TAG_LOOKUP | tag, read.host, read.near, read.length);
+                    }
+                    None => operation.failed = true,
+                },
+            }
+        }
+        self.participants.slot(id).operations += 1;
+        if self.operations.get(number).missing == 0 {
+            self.complete(number, io);
+        } else {
+            self.operations.get(number).atomic = false;
+        }
+    }
+
+    fn found(&mut self, number: usize, at: usize, version: Version, value: Option<std::ops::Range<usize>>) {
+        let operation = self.operations.get(number);
+        let sought = &mut operation.sought[at];
+        if operation.purpose == Purpose::Validate {
+            operation.failed |= sought.version != version;
+        } else {
+            (sought.version, sought.value) = (version, value);
+        }
+    }
+
+    /// Bytes of the host's table are here.
+    pub(crate) fn on_lookup(&mut self, tag: u64, io: &mut Io<'_>) {
+        let (number, at) = self.shards.seeker(tag);
+        let operation = self.operations.get(number);
+        let start = operation.values.len();
+        match self.shards.sought(io.memory, tag, &mut operation.values) {
+            Sight::Read(read) => io.effects.host_read(TAG_LOOKUP | tag, read.host, read.near, read.length),
+            Sight::Known(version, length) => {
+                let value = length.map(|length| start..start + length);
+                self.found(number, at, version, value);
+                let operation = self.operations.get(number);
+                operation.missing -= 1;
+                if operation.missing == 0 {
+                    self.complete(number, io);
+                }
+            }
+        }
+    }
+
+    /// Nothing is missing any more.
+    fn complete(&mut self, number: usize, io: &mut Io<'_>) {
+        let operation = self.operations.get(number);
+        let (id, dead, purpose) = (operation.id, operation.dead, operation.purpose);
+        if !dead {
+            let slot = self.participants.slot(id);
+            assert_eq!(slot.id, Some(id), "a slot waits for its operations");
+            slot.operations -= 1;
+            if !slot.ended {
+                match purpose {
+                    Purpose::Execute => self.complete_execute(number, io),
+                    Purpose::Validate => self.complete_validate(number, io),
+                    Purpose::Ship => self.complete_ship(number, io),
+                }
+            }
+        }
+        self.operations.end(number);
+    }
+
+    fn answer_execute(&mut self, id: TransactionId, shard: usize, status: Status, io: &mut Io<'_>) {
+        let mut out = self.message();
+        write::executed(&mut out, id, shard, status, false);
+        write_list(&mut out, std::iter::empty::<Got<'_>>());
+        self.post_to(io.effects, id.coordinator(), Kind::Executed, out);
+    }
+
+    /// Answers in as many messages as it takes.
+    fn complete_execute(&mut self, number: usize, io: &mut Io<'_>) {
+        let operation = self.operations.get(number);
+        let (id, shard, atomic) = (operation.id, operation.shard, operation.atomic);
+        if operation.failed {
+            return self.answer_execute(id, shard, Status::Full, io);
+        }
+        let sought = take(&mut operation.sought);
+        let values = take(&mut operation.values);
+        let mut rest = &sought[..];
+        while !rest.is_empty() {
+            let mut out = self.message();
+            write::executed(&mut out, id, shard, Status::Ok, atomic);
+            let room = self.parameters.message_bytes - out.len() - 1;
+            let mut bytes = 0;
+            let fits = rest.iter().take_while(|sought| {
+                bytes += Got::bytes(sought.value.as_ref().map_or(0, ExactSizeIterator::len));
+                bytes <= room
+            });
+            let (head, tail) = rest.split_at(fits.count().max(1));
+            let got = head.iter().map(|sought| Got {
+                index: sought.index,
+                read: sought.version,
+                new: sought.new,
+                value: sought.value.clone().map(|range| &values[range]),
+            });
+            write_list(&mut out, got);
+            self.post_to(io.effects, id.coordinator(), Kind::Executed, out);
+            rest = tail;
+        }
+        let operation = self.operations.get(number);
+        (operation.sought, operation.values) = (sought, values);
+        if self.bug(PlantedBug::UnlockBeforeLog) {
+            let locks = take(&mut self.participants.slot(id).locks);
+            locks.iter().for_each(|(key, _)| self.shards.unlock(*key, id));
+        }
+    }
+
+    // VALIDATE.
+
+    pub(crate) fn on_validate(
+        &mut self,
+        id: TransactionId,
+        shard: usize,
+        seen: &List<'_, Seen>,
+        io: &mut Io<'_>,
+    ) {
+        let mine = self.is_primary(shard) && seen.iter().all(|seen| seen.key.shard() == shard);
+        if !mine || self.participants.enter(id).is_none_or(|slot| slot.operations > 0) {
+            self.counters.stale += 1;
+            return;
+        }
+        let Some(number) = self.operations.begin(Purpose::Validate, id, shard) else {
+            self.counters.operations_full += 1;
+            return;
+        };
+        let locked = seen.iter().any(|seen| self.shards.holder(seen.key).is_some_and(|holder| holder != id));
+        let operation = self.operations.get(number);
+        operation.failed = locked;
+        if !locked {
+            operation.sought.extend(seen.iter().map(|seen| Sought {
+                index: 0,
+                key: seen.key,
+                mode: Mode::Read,
+                version: seen.version,
+                new: Version::ZERO,
+                value: None,
+            }));
+        }
+        self.look_up(number, io);
+    }
+
+    fn complete_validate(&mut self, number: usize, io: &mut Io<'_>) {
+        let operation = self.operations.get(number);
+        let (id, shard, mut failed) = (operation.id, operation.shard, operation.failed);
+        if !operation.atomic {
+            // Somebody may have come while a copy was under way.
+            for sought in &self.operations.get(number).sought {
+                failed |= self.shards.holder(sought.key).is_some_and(|holder| holder != id);
+            }
+        }
+        let mut out = self.message();
+        write::validated(&mut out, id, shard, if failed { Status::Conflict } else { Status::Ok });
+        self.post_to(io.effects, id.coordinator(), Kind::Validated, out);
+    }
+
+    // LOG.
+
+    pub(crate) fn on_log(&mut self, place: Place, shards: u16, puts: &List<'_, Put<'_>>, io: &mut Io<'_>) {
+        let node = weft_waist::NodeId::new(self.node).expect("a node");
+        let mine = self.replicas[place.shard].contains(node)
+            && puts.iter().all(|put| put.key.shard() == place.shard);
+        let Some(slot) = self.participants.enter(place.id).filter(|_| mine && shards >> place.shard & 1 == 1)
+        else {
+            self.counters.stale += 1;
+            return;
+        };
+        slot.shards |= shards;
+        let same = |part: &&Part| (part.place.shard, part.place.part) == (place.shard, place.part);
+        if let Some(part) = slot.parts.iter().find(same) {
+            let position = part.position;
+            if self.log.is_durable(position) {
+                self.answer_log(&place, io);
+            }
+            return;
+        }
+        let mut record = take(&mut self.scratch);
+        log::encode(&mut record, &place, shards, puts.iter());
+        if self.log.has_room(record.len()) {
+            let position = self.append(place, &record, io);
+            self.participants.slot(place.id).parts.push(Part { place, position });
+            if self.shards.are_near() {
+                self.answer_log(&place, io);
+            }
+        } else {
+            self.counters.log_full += 1;
+        }
+        self.scratch = record;
+    }
+
+    fn append(&mut self, place: Place, record: &[u8], io: &mut Io<'_>) -> u64 {
+        self.counters.records += 1;
+        let near = self.shards.are_near();
+        let (base, capacity) = (self.log.near(0) as u64, self.parameters.log_bytes as u64);
+        let host = self.parameters.log_address;
+        let mut begin = None;
+        let (effects, memory) = (&mut *io.effects, &mut *io.memory);
+        let position = self.log.append(memory, record, place, |entry| {
+            begin.get_or_insert(entry.position);
+            let offset = entry.position % capacity;
+            // Of a filler the host needs the head only.
+            let length = if entry.place.is_some() { entry.length } else { log::ALIGN } as u32;
+            if !near {
+                effects.host_write(TAG_LOG | entry.position, base + offset, host + offset, length);
+            }
+        });
+        if near {
+            for at in begin.into_iter().filter(|begin| *begin != position).chain([position]) {
+                self.log.make_durable(at);
+            }
+        }
+        position
+    }
+
+    fn answer_log(&mut self, place: &Place, io: &mut Io<'_>) {
+        let mut out = self.message();
+        write::place(&mut out, place);
+        self.post_to(io.effects, place.id.coordinator(), Kind::Logged, out);
+    }
+
+    /// The host's memory has a record.
+    pub(crate) fn on_durable(&mut self, position: u64, io: &mut Io<'_>) {
+        if let Some(place) = self.log.make_durable(position)
+            && self.participants.open(place.id).is_some()
+        {
+            self.answer_log(&place, io);
+        }
+    }
+}

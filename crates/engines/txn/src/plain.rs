@@ -1,0 +1,63 @@
+//! Tables of an engine that runs on the host: objects, locks and versions in one place.
+
+use std::collections::BTreeMap;
+
+use crate::key::{Key, Version};
+use crate::message::Put;
+use crate::transaction::TransactionId;
+
+#[derive(Clone, Debug, Default)]
+struct Object {
+    version: Version,
+    value: Option<Vec<u8>>,
+    lock: Option<TransactionId>,
+}
+
+/// All objects of the shards that a node replicates. A deleted object keeps its version.
+#[derive(Clone, Debug, Default)]
+pub struct Plain {
+    objects: BTreeMap<Key, Object>,
+}
+
+impl Plain {
+    pub(crate) fn holder(&self, key: Key) -> Option<TransactionId> {
+        self.objects.get(&key)?.lock
+    }
+
+    pub(crate) fn lock(&mut self, key: Key, id: TransactionId) {
+        self.objects.entry(key).or_default().lock = Some(id);
+    }
+
+    pub(crate) fn unlock(&mut self, key: Key, id: TransactionId) {
+        if let Some(object) = self.objects.get_mut(&key)
+            && object.lock == Some(id)
+        {
+            object.lock = None;
+        }
+    }
+
+    pub(crate) fn unlock_all(&mut self) {
+        for object in self.objects.values_mut() {
+            object.lock = None;
+        }
+    }
+
+    pub(crate) fn get(&self, key: Key) -> (Version, Option<&[u8]>) {
+        self.objects
+            .get(&key)
+            .map_or((Version::ZERO, None), |object| (object.version, object.value.as_deref()))
+    }
+
+    pub(crate) fn put(&mut self, put: &Put<'_>) {
+        let object = self.objects.entry(put.key).or_default();
+        if object.version < put.version {
+            object.version = put.version;
+            object.value = put.value.map(<[u8]>::to_vec);
+        }
+    }
+
+    /// The objects that are present.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, Version, &[u8])> {
+        self.objects.iter().filter_map(|(key, object)| Some((*key, object.version, object.value.as_deref()?)))
+    }
+}

@@ -1,0 +1,307 @@
+//! From one view to the next: each attempt that was under way takes effect everywhere, or nowhere.
+//!
+//! The full members of the new view tell each other which attempts they hold records of. Who has the reports of all *marks* each
+//! attempt, by the same rule as everybody: committed if somebody knows that it is, or if all survivors among the replicas of
+//! each shard that it writes have its records; aborted otherwise. Then it says that it has *settled*. Nobody acts on a mark before
+//! all full members have settled, so a mark that somebody has acted on is known to all, and a later view change abides by it.
+
+use weft_waist::{EngineState, Io, NodeId, NodeSet, View};
+
+use crate::engine::{TAG_LOG, Transactions};
+use crate::log;
+use crate::message::{Base, HEADER_BYTES, Held, Kind, List, Verdict, write};
+use crate::parameters::PlantedBug;
+use crate::transaction::TransactionId;
+
+/// How far a view change is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// There is no view yet, or this node has no part in it.
+    #[default]
+    Idle,
+    /// Reports are exchanged.
+    Reporting,
+    /// This node has marked; others may not have.
+    Settled,
+    /// All is decided; the host applies the log.
+    Draining,
+    /// Transactions run.
+    Acting,
+}
+
+#[derive(Debug, Default)]
+struct Report {
+    base: Base,
+    parts: u16,
+    got: Vec<bool>,
+    held: Vec<Held>,
+}
+
+impl Report {
+    fn is_complete(&self) -> bool {
+        self.parts > 0 && self.got.iter().all(|&got| got)
+    }
+}
+
+/// The view change that is under way, or the last one.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    phase: Phase,
+    /// The last view in which this node acted.
+    base: Base,
+    reports: Vec<Report>,
+    mine: Vec<Held>,
+    settled: NodeSet,
+    /// The shards that this node was the primary of in that view.
+    led: u16,
+}
+
+impl Recovery {
+    pub fn acts(&self) -> bool {
+        self.phase == Phase::Acting
+    }
+
+    pub fn is_busy(&self) -> bool {
+        matches!(self.phase, Phase::Reporting | Phase::Settled | Phase::Draining)
+    }
+}
+
+impl Transactions {
+    pub(crate) fn change_view(&mut self, view: View, io: &mut Io<'_>) {
+        let node = NodeId::new(self.node).expect("a node");
+        let first = self.state == EngineState::Starting;
+        self.view = view;
+        self.operations.abandon();
+        self.place_shards();
+        if !view.full.contains(node) {
+            self.recovery.phase = Phase::Idle;
+            self.state = if first && view.joining.contains(node) {
+                EngineState::Joining { synced: false }
+            } else {
+                EngineState::Lost
+            };
+            return;
+        }
+        if first {
+            // Only the founders begin with nothing to be told.
+            self.state = if view.epoch.0 == 1 { EngineState::Full } else { EngineState::Lost };
+            if self.state == EngineState::Full {
+                self.begin_acting();
+            }
+            return;
+        }
+        if self.state != EngineState::Full {
+            return;
+        }
+        self.counters.recoveries += 1;
+        self.recovery.phase = Phase::Reporting;
+        self.recovery.settled = NodeSet::EMPTY;
+        let mut mine: Vec<Held> = self
+            .participants
+            .held()
+            .map(|(slot, id)| Held { id, shards: slot.shards, held: slot.held(), verdict: slot.verdict })
+            .collect();
+        self.marked_attempts(|id, verdict| mine.push(Held { id, shards: 0, held: 0, verdict }));
+        self.recovery.reports = (0..self.parameters.nodes).map(|_| Report::default()).collect();
+        let (base, held) = (self.recovery.base, mine.clone());
+        self.recovery.reports[self.node] = Report { base, parts: 1, got: vec![true], held };
+        self.recovery.mine = mine;
+        self.send_report(view.full.without(node), io);
+        self.look_whether_reported(io);
+    }
+
+    fn send_report(&mut self, to: NodeSet, io: &mut Io<'_>) {
+        let mine = std::mem::take(&mut self.recovery.mine);
+        let a_message = ((self.parameters.message_bytes - HEADER_BYTES - 16) / Held::BYTES).min(255);
+        let parts = mine.len().div_ceil(a_message).max(1);
+        let asks = self.recovery.phase == Phase::Reporting;
+        for part in 0..parts {
+            let items = mine.iter().skip(part * a_message).take(a_message).copied();
+            let base = self.recovery.base;
+            let mut out = self.message();
+            write::report(&mut out, asks, &base, part as u16, parts as u16, items);
+            self.post(io.effects, to, Kind::Report, out);
+        }
+        self.recovery.mine = mine;
+    }
+
+    fn send_settled(&mut self, to: NodeSet, io: &mut Io<'_>) {
+        let acts = matches!(self.recovery.phase, Phase::Draining | Phase::Acting);
+        let mut out = self.message();
+        out.push(u8::from(acts));
+        self.post(io.effects, to, Kind::Settled, out);
+    }
+
+    /// Who lacks reports asks for them with its own; who does not act may not know that this node has settled.
+    pub(crate) fn repeat_recovery(&mut self, io: &mut Io<'_>) {
+        let others = self.view.full.without(NodeId::new(self.node).expect("a node"));
+        match self.recovery.phase {
+            Phase::Reporting => self.send_report(others, io),
+            Phase::Settled => {
+                self.send_settled(others, io);
+                self.look_whether_settled(io);
+            }
+            Phase::Idle | Phase::Draining | Phase::Acting => {}
+        }
+    }
+
+    pub(crate) fn on_report(
+        &mut self,
+        from: usize,
+        asks: bool,
+        base: Base,
+        (part, parts): (u16, u16),
+        held: &List<'_, Held>,
+        io: &mut Io<'_>,
+    ) {
+        let peer = NodeId::new(from).expect("a node");
+        if !self.view.full.contains(peer) || from == self.node {
+            return;
+        }
+        match self.recovery.phase {
+            Phase::Idle => {}
+            Phase::Reporting => {
+                let report = &mut self.recovery.reports[from];
+                if report.parts == 0 {
+                    *report = Report { base, parts, got: vec![false; parts.into()], held: Vec::new() };
+                }
+                if report.parts == parts && !std::mem::replace(&mut report.got[usize::from(part)], true) {
+                    report.held.extend(held.iter());
+                }
+                self.look_whether_reported(io);
+            }
+            Phase::Settled | Phase::Draining | Phase::Acting => {
+                // The peer lacks reports.
+                if asks && part == 0 {
+                    self.send_report(NodeSet::EMPTY.with(peer), io);
+                    self.send_settled(NodeSet::EMPTY.with(peer), io);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn on_settled(&mut self, from: usize, acts: bool, io: &mut Io<'_>) {
+        let peer = NodeId::new(from).expect("a node");
+        self.recovery.settled = self.recovery.settled.with(peer);
+        match self.recovery.phase {
+            Phase::Settled => self.look_whether_settled(io),
+            Phase::Draining | Phase::Acting if !acts => self.send_settled(NodeSet::EMPTY.with(peer), io),
+            _ => {}
+        }
+    }
+
+    /// Who would have replicated a shard among these members.
+    fn replicas_among(&self, shard: usize, members: NodeSet) -> NodeSet {
+        (0..self.parameters.replicas)
+            .map(|step| NodeId::new((shard + step) % self.parameters.nodes).expect("a node"))
+            .filter(|&node| members.contains(node))
+            .collect()
+    }
+
+    fn look_whether_reported(&mut self, io: &mut Io<'_>) {
+        let full = self.view.full;
+        if full.iter().any(|node| !self.recovery.reports[node.index()].is_complete()) {
+            return;
+        }
+        let reports = std::mem::take(&mut self.recovery.reports);
+        let base = full
+            .iter()
+            .map(|node| reports[node.index()].base)
+            .max_by_key(|base| base.epoch)
+            .expect("one at least");
+        let mut all: Vec<(Held, usize)> = full
+            .iter()
+            .flat_map(|node| reports[node.index()].held.iter().map(move |held| (*held, node.index())))
+            .collect();
+        all.sort_by_key(|(held, node)| (held.id, *node));
+        let mut committed: Vec<TransactionId> = Vec::new();
+        for group in all.chunk_by(|(one, _), (other, _)| one.id == other.id) {
+            let id = group[0].0.id;
+            let is = |verdict| group.iter().any(|(held, _)| held.verdict == verdict);
+            assert!(!(is(Verdict::Committed) && is(Verdict::Aborted)), "{id} was decided twice");
+            let shards = group.iter().fold(0, |set, (held, _)| set | held.shards);
+            let logged = || {
+                let members = base.full.union(base.joining).intersection(full);
+                id.epoch() == base.epoch
+                    && (0..self.parameters.nodes).filter(|shard| shards >> shard & 1 == 1).all(|shard| {
+                        self.replicas_among(shard, members).iter().all(|replica| {
+                            group
+                                .iter()
+                                .any(|(held, node)| *node == replica.index() && held.held >> shard & 1 == 1)
+                        })
+                    })
+            };
+            let commits = is(Verdict::Committed) || !is(Verdict::Aborted) && shards != 0 && logged();
+            if commits {
+                committed.push(id);
+            }
+            self.participants.mark(id, if commits { Verdict::Committed } else { Verdict::Aborted });
+        }
+        self.mark_attempts(|id| committed.binary_search(&id).is_ok());
+        self.recovery.phase = Phase::Settled;
+        let node = NodeId::new(self.node).expect("a node");
+        self.recovery.settled = self.recovery.settled.with(node);
+        self.send_settled(full.without(node), io);
+        self.look_whether_settled(io);
+    }
+
+    fn look_whether_settled(&mut self, io: &mut Io<'_>) {
+        let full = self.view.full;
+        if self.recovery.settled.intersection(full) != full || self.now >= self.lease_until {
+            return;
+        }
+        let mut records = Vec::new();
+        for (slot, _) in self.participants.held() {
+            let commits = slot.verdict == Verdict::Committed;
+            records
+                .extend(slot.parts.iter().map(|part| (part.position, commits, slot.ended, part.place.shard)));
+        }
+        for (position, commits, ended, shard) in records {
+            if ended || position < self.log.applied() {
+                continue;
+            }
+            if commits && self.recovery.led >> shard & 1 == 1 {
+                self.commit_part(position, io);
+            }
+            let counter = if commits { &mut self.counters.recovered } else { &mut self.counters.rolled_back };
+            *counter += 1;
+            self.log.decide(io.memory, position, commits);
+            if commits {
+                continue;
+            }
+            if self.shards.are_near() {
+                self.log.make_durable(position);
+            } else {
+                let (near, offset) = (self.log.near(position) as u64, self.log.offset(position) as u64);
+                let host = self.parameters.log_address + offset;
+                io.effects.host_write(TAG_LOG | position, near, host, log::ALIGN as u32);
+            }
+        }
+        self.participants.clear(&mut self.executions, &mut self.shards);
+        self.close_attempts(io);
+        self.recovery.phase = Phase::Draining;
+        self.after_release(io);
+    }
+
+    /// Once the host has applied all of the log, its tables say everything.
+    pub(crate) fn after_release(&mut self, io: &mut Io<'_>) {
+        let _ = io;
+        self.reset_log_mark();
+        let drained = self.log.applied() == self.log.tail() || self.bug(PlantedBug::LostLockOnPromotion);
+        if self.recovery.phase == Phase::Draining && drained {
+            self.begin_acting();
+        }
+    }
+
+    fn begin_acting(&mut self) {
+        let led =
+            (0..self.parameters.nodes).fold(0, |set, shard| set | u16::from(self.is_primary(shard)) << shard);
+        // What was not this node's to change is not in its index, and what is no longer must not stay there.
+        self.shards.begin_epoch(self.view.epoch, led != self.recovery.led);
+        self.recovery.led = led;
+        self.number = 0;
+        self.recovery.base =
+            Base { epoch: self.view.epoch, full: self.view.full, joining: self.view.joining };
+        self.recovery.phase = Phase::Acting;
+    }
+}

@@ -1,0 +1,304 @@
+//! Where a node's tables are: near the engine, or in the host's memory behind an index.
+
+use weft_waist::{Epoch, Memory};
+
+use crate::key::{Key, Version};
+use crate::message::Put;
+use crate::parameters::Parameters;
+use crate::plain::Plain;
+use crate::procedure::VALUE_MAX;
+use crate::store::{Cached, Index, IndexParameters, Layout, Lookup, Next, Region, Report, Shape};
+use crate::transaction::TransactionId;
+
+/// Where the tables are, as seen from the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// The engine runs on the host and has them in its memory.
+    Host,
+    /// The engine runs on a card; the table is in the host's memory, and the card has an index of it (Xenic 4.1).
+    Card {
+        /// The table, of all shards that the node replicates.
+        shape: Shape,
+        /// The index.
+        index: IndexParameters,
+        /// Where the table begins in the host's memory: a multiple of 64.
+        table_address: u64,
+    },
+}
+
+/// A copy from the host's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Read {
+    pub host: u64,
+    pub near: u64,
+    pub length: u32,
+}
+
+/// What is known of an object at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Its version, and the length of its value, which was appended; `None` if it is absent.
+    Known(Version, Option<usize>),
+    /// Nothing.
+    Miss,
+}
+
+/// What a copy has told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// As [`Look::Known`].
+    Known(Version, Option<usize>),
+    /// More is to be read.
+    Read(Read),
+}
+
+/// A key that is looked for in the host's memory.
+#[derive(Clone, Copy, Debug)]
+struct Seeker {
+    operation: usize,
+    at: usize,
+    key: Key,
+    lookup: Lookup,
+    length: usize,
+    /// The index expects the answer.
+    expected: bool,
+}
+
+/// The table in the host's memory, as the card sees it.
+#[derive(Debug)]
+struct Far {
+    layout: Layout,
+    address: u64,
+    index: Index<TransactionId>,
+    seekers: Vec<Option<Seeker>>,
+    free: Vec<usize>,
+    /// Where copies arrive in the card's memory, and how far apart.
+    landing: usize,
+    stride: usize,
+}
+
+#[derive(Debug)]
+enum Tables {
+    Near(Plain),
+    Far(Box<Far>),
+}
+
+/// A node's tables.
+#[derive(Debug)]
+pub struct Shards {
+    placement: Placement,
+    tables: Tables,
+    /// Versions of absent objects are not below this one.
+    floor: Version,
+}
+
+/// The longest copy of a lookup.
+fn stride(shape: &Shape) -> usize {
+    let window = shape.displacement.unwrap_or(16) as usize + 2;
+    let slots = window.max(shape.page_slots as usize + 1) * shape.slot_bytes + 64;
+    slots.max(2 * VALUE_MAX).next_multiple_of(64)
+}
+
+impl Shards {
+    pub(crate) fn new(parameters: &Parameters, placement: Placement) -> Self {
+        let tables = match placement {
+            Placement::Host => Tables::Near(Plain::default()),
+            Placement::Card { shape, index, table_address } => {
+                let layout = Layout::new(shape).expect("the shape of a table");
+                Tables::Far(Box::new(Far {
+                    layout,
+                    address: table_address,
+                    index: Index::new(layout, index),
+                    seekers: vec![None; parameters.operations],
+                    free: (0..parameters.operations).rev().collect(),
+                    landing: parameters.log_bytes,
+                    stride: stride(&shape),
+                }))
+            }
+        };
+        Self { placement, tables, floor: Version::ZERO }
+    }
+
+    /// Bytes behind the log in the engine's memory.
+    pub(crate) fn memory_bytes(parameters: &Parameters, placement: &Placement) -> usize {
+        match placement {
+            Placement::Host => 0,
+            Placement::Card { shape, .. } => parameters.operations * stride(shape),
+        }
+    }
+
+    pub(crate) fn placement(&self) -> Placement {
+        self.placement
+    }
+
+    /// Whether the engine itself holds the tables.
+    pub(crate) fn are_near(&self) -> bool {
+        matches!(self.tables, Tables::Near(_))
+    }
+
+    pub(crate) fn load(&mut self, put: &Put<'_>) {
+        match &mut self.tables {
+            Tables::Near(plain) => plain.put(put),
+            Tables::Far(_) => panic!("the host loads its own table"),
+        }
+    }
+
+    pub(crate) fn learn(&mut self, report: &Report) {
+        if let Tables::Far(far) = &mut self.tables {
+            far.index.report(report);
+        }
+    }
+
+    /// All objects that are present, where the engine itself holds them.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, Version, &[u8])> {
+        let near = match &self.tables {
+            Tables::Near(plain) => Some(plain.iter()),
+            Tables::Far(_) => None,
+        };
+        near.into_iter().flatten()
+    }
+
+    pub(crate) fn holder(&self, key: Key) -> Option<TransactionId> {
+        match &self.tables {
+            Tables::Near(plain) => plain.holder(key),
+            Tables::Far(far) => far.index.holder(key),
+        }
+    }
+
+    /// Locks a key that nobody has locked. `false` if there is no room for another lock.
+    pub(crate) fn lock(&mut self, key: Key, id: TransactionId) -> bool {
+        match &mut self.tables {
+            Tables::Near(plain) => {
+                plain.lock(key, id);
+                true
+            }
+            Tables::Far(far) => far.index.lock(key, id).is_ok(),
+        }
+    }
+
+    pub(crate) fn unlock(&mut self, key: Key, id: TransactionId) {
+        match &mut self.tables {
+            Tables::Near(plain) => plain.unlock(key, id),
+            Tables::Far(far) => {
+                far.index.unlock(key, id);
+            }
+        }
+    }
+
+    /// Looks a key up in what is near, and appends its value to `values`.
+    pub(crate) fn look(&mut self, key: Key, values: &mut Vec<u8>) -> Look {
+        match &mut self.tables {
+            Tables::Near(plain) => {
+                let (version, value) = plain.get(key);
+                values.extend_from_slice(value.unwrap_or_default());
+                Look::Known(version, value.map(<[u8]>::len))
+            }
+            Tables::Far(far) => match far.index.lookup(key) {
+                Cached::Value(version, value) => {
+                    values.extend_from_slice(value);
+                    Look::Known(version, Some(value.len()))
+                }
+                Cached::Absent(version) => Look::Known(version.max(self.floor), None),
+                Cached::Unknown => Look::Miss,
+            },
+        }
+    }
+
+    /// Begins to look for a key in the host's memory, for the `at`-th key of an operation: what to read, and the tag with which it comes back. `None`
+    /// if too many are looked for.
+    pub(crate) fn seek(&mut self, key: Key, operation: usize, at: usize) -> Option<(u64, Read)> {
+        let Tables::Far(far) = &mut self.tables else { panic!("what is near is not missed") };
+        let number = far.free.pop()?;
+        let expected = far.index.expect(key);
+        let (lookup, region) = Lookup::new(&far.layout, key, far.index.hint(key));
+        far.seekers[number] = Some(Seeker { operation, at, key, lookup, length: region.length, expected });
+        Some((number as u64, far.read(number, &region)))
+    }
+
+    /// For which operation, and which key of it, a copy is.
+    pub(crate) fn seeker(&self, tag: u64) -> (usize, usize) {
+        let Tables::Far(far) = &self.tables else { panic!("what is near is not missed") };
+        let seeker = far.seekers[tag as usize].as_ref().expect("a copy was asked for");
+        (seeker.operation, seeker.at)
+    }
+
+    /// Takes what a copy has brought, and appends the value to `values` if that was all.
+    pub(crate) fn sought(&mut self, memory: &mut Memory, tag: u64, values: &mut Vec<u8>) -> Sight {
+        let Tables::Far(far) = &mut self.tables else { panic!("what is near is not missed") };
+        let number = tag as usize;
+        let mut seeker = far.seekers[number].expect("a copy was asked for");
+        let bytes = memory.read(far.landing + number * far.stride, seeker.length);
+        let mut value = [0; VALUE_MAX];
+        let object = match seeker.lookup.take(&far.layout, bytes, &mut value) {
+            Next::Read(region) => {
+                seeker.length = region.length;
+                far.seekers[number] = Some(seeker);
+                return Sight::Read(far.read(number, &region));
+            }
+            Next::Found(version, length) => Some((version, &value[..length])),
+            Next::Absent => None,
+        };
+        far.seekers[number] = None;
+        far.free.push(number);
+        let absent = far.index.absent(seeker.key);
+        let cached = if seeker.expected {
+            far.index.fill(seeker.key, object)
+        } else {
+            object.map_or(Cached::Absent(absent), |(version, value)| Cached::Value(version, value))
+        };
+        match cached {
+            Cached::Value(version, value) => {
+                values.extend_from_slice(value);
+                Sight::Known(version, Some(value.len()))
+            }
+            Cached::Absent(version) => Sight::Known(version.max(self.floor), None),
+            Cached::Unknown => unreachable!("it was just told"),
+        }
+    }
+
+    /// The primary commits a write, whose key is locked.
+    pub(crate) fn commit(&mut self, put: &Put<'_>) {
+        match &mut self.tables {
+            Tables::Near(plain) => plain.put(put),
+            Tables::Far(far) => far.index.commit(put.key, put.version, put.value),
+        }
+    }
+
+    /// Applies a write of the log, where the engine itself holds the tables.
+    pub(crate) fn apply(&mut self, put: &Put<'_>) {
+        if let Tables::Near(plain) = &mut self.tables {
+            plain.put(put);
+        }
+    }
+
+    /// The host has applied a write that was committed here.
+    pub(crate) fn unpin(&mut self, key: Key) {
+        if let Tables::Far(far) = &mut self.tables {
+            far.index.unpin(key);
+        }
+    }
+
+    /// A new epoch begins, and nothing is locked. `anew`: the node is the primary of other shards than before.
+    pub(crate) fn begin_epoch(&mut self, epoch: Epoch, anew: bool) {
+        self.floor = Version::new(epoch, 0);
+        match &mut self.tables {
+            Tables::Near(plain) => plain.unlock_all(),
+            Tables::Far(far) if anew => {
+                far.index.clear();
+                far.seekers.iter_mut().flatten().for_each(|seeker| seeker.expected = false);
+            }
+            Tables::Far(_) => {}
+        }
+    }
+}
+
+impl Far {
+    fn read(&self, number: usize, region: &Region) -> Read {
+        assert!(region.length <= self.stride, "a landing holds the longest copy");
+        Read {
+            host: self.address + region.at,
+            near: (self.landing + number * self.stride) as u64,
+            length: region.length as u32,
+        }
+    }
+}

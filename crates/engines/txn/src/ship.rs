@@ -1,0 +1,152 @@
+//! Transactions that run at another node's primary (Xenic 4.2.3): it locks all its keys, those that are only read too, so nothing need be
+//! validated; it runs the procedure and has the writes logged, and the replicas answer to the coordinator.
+
+use std::mem::take;
+
+use weft_waist::Io;
+
+use crate::engine::Transactions;
+use crate::message::{Got, Kind, List, Status, Want, write};
+use crate::operation::Purpose;
+use crate::procedure::{Access, Mode, ProcedureId, Step};
+use crate::transaction::TransactionId;
+
+impl Transactions {
+    pub(crate) fn on_ship(
+        &mut self,
+        id: TransactionId,
+        procedure: ProcedureId,
+        input: &[u8],
+        wants: &List<'_, Want>,
+        local: &List<'_, Got<'_>>,
+        io: &mut Io<'_>,
+    ) {
+        let here = |want: &Want| local.iter().all(|got| got.index != want.index);
+        let shard = wants.iter().find(here).map(|want| want.access.key.shard());
+        let known = wants.len() <= crate::KEYS_MAX && self.procedures.get(procedure).is_some();
+        let Some(shard) = shard.filter(|&shard| known && self.is_primary(shard)) else {
+            self.counters.stale += 1;
+            return;
+        };
+        let ordered = wants.iter().enumerate().all(|(place, want)| usize::from(want.index) == place);
+        let mine = wants.iter().filter(here).all(|want| want.access.key.shard() == shard);
+        if !ordered || !mine || local.iter().any(|got| usize::from(got.index) >= wants.len()) {
+            self.counters.malformed += 1;
+            return;
+        }
+        let Some(slot) = self.participants.enter(id).filter(|slot| slot.operations == 0) else {
+            self.counters.stale += 1;
+            return;
+        };
+        if slot.shipped.is_some() {
+            return self.repeat_ship(id, io);
+        }
+        let Some(number) = self.operations.begin(Purpose::Ship, id, shard) else {
+            self.counters.operations_full += 1;
+            return;
+        };
+        let mut accesses = [Access { key: crate::Key::new(0, 0), mode: Mode::Read }; crate::KEYS_MAX];
+        for (place, want) in accesses.iter_mut().zip(wants.iter()) {
+            *place = want.access;
+        }
+        let mut execution = self.executions.pop().unwrap_or_default();
+        let begun = execution.begin(input, &accesses[..wants.len()]);
+        let locked = match begun {
+            Ok(()) => self.lock(id, number, wants.iter().filter(here), true),
+            Err(_) => Err(Status::Faulty),
+        };
+        if let Err(status) = locked {
+            self.executions.push(execution);
+            self.operations.end(number);
+            let reason = begun.err().map_or(0, |fault| fault as u8);
+            return self.refuse_ship(id, status, reason, io);
+        }
+        for got in local.iter() {
+            execution.fetch(usize::from(got.index), got.read, got.new, got.value);
+        }
+        let slot = self.participants.open(id).expect("entered above");
+        (slot.execution, slot.procedure) = (Some(execution), procedure);
+        self.look_up(number, io);
+    }
+
+    /// Nothing comes of it. That is remembered: if the same request came to more when it is repeated, the coordinator might hear of the
+    /// refusal only, and take for aborted what was logged.
+    fn refuse_ship(&mut self, id: TransactionId, status: Status, reason: u8, io: &mut Io<'_>) {
+        self.participants.open(id).expect("the caller has it").shipped = Some((status, reason));
+        self.answer_ship(id, status, reason, 0, &[], io);
+    }
+
+    fn answer_ship(
+        &mut self,
+        id: TransactionId,
+        status: Status,
+        reason: u8,
+        shards: u16,
+        answer: &[u8],
+        io: &mut Io<'_>,
+    ) {
+        let mut out = self.message();
+        write::shipped(&mut out, id, status, reason, shards, answer);
+        self.post_to(io.effects, id.coordinator(), Kind::Shipped, out);
+    }
+
+    /// All keys are locked and read: the procedure runs.
+    pub(crate) fn complete_ship(&mut self, number: usize, io: &mut Io<'_>) {
+        let operation = self.operations.get(number);
+        let id = operation.id;
+        let slot = self.participants.open(id).expect("it waits for its operation");
+        if operation.failed {
+            self.executions.extend(slot.execution.take());
+            self.unlock_all(id);
+            return self.refuse_ship(id, Status::Full, 0, io);
+        }
+        let mut execution = slot.execution.take().expect("kept since it came");
+        let procedure = slot.procedure;
+        for sought in &operation.sought {
+            let value = sought.value.clone().map(|range| &operation.values[range]);
+            execution.fetch(usize::from(sought.index), sought.version, sought.new, value);
+        }
+        let procedure = self.procedures.get(procedure).expect("looked up when it came");
+        io.effects.labour(procedure.labour());
+        self.counters.runs += 1;
+        let (status, reason) = match execution.run(procedure) {
+            Ok(Step::Commit) if execution.pending().next().is_none() => (Status::Ok, 0),
+            Ok(Step::Commit | Step::More) => (Status::More, 0),
+            Ok(Step::Abort(reason)) => (Status::Aborted, reason),
+            Err(fault) => (Status::Faulty, fault as u8),
+        };
+        if status == Status::Ok {
+            self.record(id, &execution);
+        }
+        let slot = self.participants.open(id).expect("it has not ended meanwhile");
+        (slot.execution, slot.shipped) = (Some(execution), Some((status, reason)));
+        self.repeat_ship(id, io);
+    }
+
+    /// Says what came of a run, and has its writes logged, for the first time or again.
+    fn repeat_ship(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        let slot = self.participants.open(id).expect("the caller has it");
+        let (status, reason) = slot.shipped.expect("the caller has seen it");
+        let Some(execution) = slot.execution.take() else {
+            return self.answer_ship(id, status, reason, 0, &[], io);
+        };
+        let mut shards = 0;
+        if status == Status::Ok {
+            shards =
+                self.send_log(id, &execution, |_| true, io, |engine, place| engine.replicas[place.shard]);
+        }
+        self.answer_ship(id, status, reason, shards, execution.answered(), io);
+        self.participants.open(id).expect("as above").execution = Some(execution);
+        if status != Status::Ok || shards == 0 {
+            // Nothing will be logged: others need not wait for the coordinator.
+            self.unlock_all(id);
+        }
+    }
+
+    /// Gives back what an attempt has locked here.
+    fn unlock_all(&mut self, id: TransactionId) {
+        let slot = self.participants.open(id).expect("the caller has it");
+        let locks = take(&mut slot.locks);
+        locks.iter().for_each(|(key, _)| self.shards.unlock(*key, id));
+    }
+}

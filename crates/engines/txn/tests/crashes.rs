@@ -1,0 +1,82 @@
+//! A node dies before one event after the other of a run, one run each: what was reported stays, nothing happens in part, and the others go on.
+
+mod network;
+
+use network::workload::{ACCOUNTS, BALANCE, SUM, sum_of_all};
+use network::{Faults, Network, Setup};
+use weft_txn::Outcome;
+
+/// Runs with a crash of `victim` before event `event`. `false` if the run ended before it.
+fn crash(seed: u64, setup: Setup, calls: u64, victim: usize, event: u64) -> bool {
+    let mut network = Network::new(seed, setup);
+    network.crash_at = Some((victim, event));
+    network.start(3, calls);
+    let at = || format!("seed {seed}, node {victim} before event {event}");
+    assert!(network.settle(1_000_000), "{}: no end", at());
+    let happened = network.events >= event;
+    let report = network.check();
+    assert!(!report.is_violated(), "{}: {report:#?}", at());
+    let nodes = setup.parameters.nodes;
+    assert_eq!(network.money(), nodes as u64 * ACCOUNTS * BALANCE, "{}", at());
+    // All shards still serve.
+    let reader = (victim + 1) % nodes;
+    network.finished.clear();
+    network.call(reader, sum_of_all(nodes));
+    network.start(0, 0);
+    assert!(network.settle(100_000));
+    let total = nodes as u64 * ACCOUNTS * BALANCE;
+    let answer = Outcome::Committed { answer: total.to_be_bytes().to_vec() };
+    assert_eq!(network.finished, [(reader, answer)], "{}: {SUM:?}", at());
+    happened
+}
+
+fn at_every(step: usize, seed: u64, setup: Setup, calls: u64) {
+    for victim in 0..setup.parameters.nodes {
+        let mut runs = 0;
+        for event in (1 + victim as u64..).step_by(step) {
+            if !crash(seed + event, setup, calls, victim, event) {
+                break;
+            }
+            runs += 1;
+        }
+        assert!(runs > 25, "the crashes are among the transactions");
+    }
+}
+
+#[test]
+fn at_every_seventh_event_with_tables_behind_the_card() {
+    at_every(7, 1, Setup::new(3, 2, Some(64)), 40);
+}
+
+#[test]
+fn at_every_seventh_event_with_tables_near_the_engine() {
+    at_every(7, 10_000, Setup::new(3, 2, None), 40);
+}
+
+#[test]
+fn with_loss_duplication_and_delay() {
+    let mut setup = Setup::new(4, 3, Some(64));
+    setup.faults = Faults { loss: 50, duplication: 50, late: 80 };
+    at_every(17, 20_000, setup, 40);
+}
+
+/// Two nodes die, the second while the first death is still being dealt with.
+#[test]
+fn two_after_each_other() {
+    for seed in 0..60 {
+        let mut setup = Setup::new(4, 3, Some(64));
+        setup.faults = Faults { loss: 30, duplication: 30, late: 50 };
+        let mut network = Network::new(seed, setup);
+        network.start(4, 80);
+        let first = 400 + network.random(1500);
+        assert!(!network.settle(first), "seed {seed}");
+        network.crash(seed as usize % 4);
+        let between = network.random(700);
+        network.settle(between);
+        network.crash((seed as usize / 4 + 1) % 4);
+        assert!(network.settle(1_000_000), "seed {seed}: no end");
+        let report = network.check();
+        assert!(!report.is_violated(), "seed {seed}: {report:#?}");
+        assert_eq!(network.money(), 4 * ACCOUNTS * BALANCE, "seed {seed}");
+    }
+}

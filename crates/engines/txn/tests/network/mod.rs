@@ -1,0 +1,558 @@
+//! A small deterministic network of cards and hosts, with loss, duplication, delay and crashes.
+//!
+//! The host's memory is copied at the beginning or at the end of a copy, as chance has it. Between a card and its host nothing is
+//! lost. All that is read and written goes to the checker.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+pub mod workload;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weft_check::serializable::{self, Access, Fate, History, Options, Transaction};
+use weft_rdma::CompletionStatus;
+use weft_time::{Duration, Instant};
+use weft_txn::host::{Half, HalfParameters, HalfTables};
+use weft_txn::host_port::{HostKind, HostMessage};
+use weft_txn::message::Status;
+use weft_txn::store::{IndexParameters, Precision, Shape};
+use weft_txn::{LOADED, Outcome, Parameters, Placement, Recorded, Request, TransactionId, Transactions};
+use weft_waist::{
+    Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
+};
+
+pub const LOG_BYTES: usize = 1 << 16;
+const TABLE_ADDRESS: u64 = LOG_BYTES as u64;
+
+pub fn node(index: usize) -> NodeId {
+    NodeId::new(index).unwrap()
+}
+
+/// What the network does to what is sent, per mille.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    pub loss: u64,
+    pub duplication: u64,
+    /// Late by up to 30 us.
+    pub late: u64,
+}
+
+/// What a cluster is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    pub parameters: Parameters,
+    /// Tables behind a card, with so many entries of the index; or near the engine.
+    pub entries: Option<u32>,
+    pub faults: Faults,
+}
+
+impl Setup {
+    pub fn new(nodes: usize, replicas: usize, entries: Option<u32>) -> Self {
+        let mut parameters = Parameters::new(nodes, replicas);
+        parameters.window = 256;
+        parameters.operations = 64;
+        parameters.log_bytes = LOG_BYTES;
+        parameters.record = true;
+        Self { parameters, entries, faults: Faults::default() }
+    }
+
+    fn shape(&self) -> Shape {
+        Shape {
+            slots: 128,
+            segment_slots: 4,
+            displacement: Some(8),
+            slot_bytes: 64,
+            pages: 64,
+            page_slots: 4,
+            blocks: 128,
+            value_bytes_max: 1024,
+        }
+    }
+
+    fn placement(&self) -> Placement {
+        self.entries.map_or(Placement::Host, |entries| Placement::Card {
+            shape: self.shape(),
+            index: IndexParameters { precision: Precision::Runs, ahead: 0, entries, value_bytes_max: 1024 },
+            table_address: TABLE_ADDRESS,
+        })
+    }
+
+    fn tables(&self) -> Option<HalfTables> {
+        self.entries.map(|_| HalfTables {
+            shape: self.shape(),
+            table_address: TABLE_ADDRESS,
+            precision: Precision::Runs,
+            log_address: 0,
+            log_bytes: LOG_BYTES,
+        })
+    }
+}
+
+pub struct Node {
+    pub engine: Transactions,
+    memory: Memory,
+    pub half: Half,
+    host: Vec<u8>,
+    timers: BTreeMap<u32, Instant>,
+    /// Nothing overtakes on the bus.
+    up: Instant,
+    down: Instant,
+    /// When attempts began, by token.
+    begun: BTreeMap<u32, Instant>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Datagram { from: usize, to: usize, kind: u8, payload: Vec<u8> },
+    HostRead { node: usize, tag: u64, memory: usize, host: usize, bytes: Option<Vec<u8>>, length: usize },
+    HostWrite { node: usize, tag: u64, memory: usize, host: usize, bytes: Option<Vec<u8>>, length: usize },
+    ToCard { node: usize, token: u32, kind: u8, payload: Vec<u8> },
+    ToHost { node: usize, token: u32, kind: u8, payload: Vec<u8> },
+    Timer { node: usize, tag: u32 },
+    Wake { node: usize },
+    Configure { node: usize, view: (u32, u16, u16) },
+}
+
+pub struct Network {
+    pub setup: Setup,
+    pub now: Instant,
+    rng: Xoshiro256PlusPlus,
+    pub nodes: Vec<Option<Node>>,
+    pub view: View,
+    due: BinaryHeap<Reverse<(Instant, u64, Due)>>,
+    sequence: u64,
+    pub events: u64,
+    /// Print what happens.
+    pub trace: bool,
+    /// Crash this node before this event.
+    pub crash_at: Option<(usize, u64)>,
+    /// Calls that clients will still make, at all nodes.
+    pub calls_left: u64,
+    pub finished: Vec<(usize, Outcome)>,
+    records: BTreeMap<TransactionId, Recorded>,
+    begun: BTreeMap<TransactionId, Instant>,
+    fates: BTreeMap<TransactionId, Fate>,
+    sums: Vec<u64>,
+}
+
+impl Network {
+    pub fn new(seed: u64, setup: Setup) -> Self {
+        let nodes = setup.parameters.nodes;
+        let mut network = Self {
+            setup,
+            now: Instant::ZERO,
+            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+            nodes: Vec::new(),
+            view: View { epoch: Epoch(1), full: NodeSet::first(nodes), joining: NodeSet::EMPTY },
+            due: BinaryHeap::new(),
+            sequence: 0,
+            events: 0,
+            trace: false,
+            crash_at: None,
+            calls_left: 0,
+            finished: Vec::new(),
+            records: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            fates: BTreeMap::new(),
+            sums: Vec::new(),
+        };
+        for index in 0..nodes {
+            let fresh = network.fresh(index, true);
+            network.nodes.push(Some(fresh));
+        }
+        for index in 0..nodes {
+            network.configure(index);
+        }
+        network
+    }
+
+    /// Whether a node of the founding ring replicates a shard.
+    fn replicates(&self, index: usize, shard: usize) -> bool {
+        let nodes = self.setup.parameters.nodes;
+        (index + nodes - shard) % nodes < self.setup.parameters.replicas
+    }
+
+    fn fresh(&self, index: usize, loaded: bool) -> Node {
+        let (parameters, placement, tables) =
+            (self.setup.parameters, self.setup.placement(), self.setup.tables());
+        let mut engine = Transactions::new(parameters, workload::procedures(), placement);
+        let mut half = Half::new(workload::procedures(), HalfParameters::default(), tables);
+        let mut host = vec![0; LOG_BYTES + tables.map_or(0, |tables| tables.table_bytes())];
+        let objects = workload::load(parameters.nodes).filter(|(key, _)| self.replicates(index, key.shard()));
+        for (key, value) in objects.filter(|_| loaded) {
+            match tables {
+                None => engine.load(key, &value),
+                Some(_) => half.load(&mut host, key, &value),
+            }
+        }
+        half.reports(&host).for_each(|report| engine.learn(&report));
+        Node {
+            memory: Memory::new(Transactions::memory_bytes(&parameters, &placement)),
+            engine,
+            half,
+            host,
+            timers: BTreeMap::new(),
+            up: Instant::ZERO,
+            down: Instant::ZERO,
+            begun: BTreeMap::new(),
+        }
+    }
+
+    pub fn random(&mut self, below: u64) -> u64 {
+        self.rng.next_u64() % below
+    }
+
+    fn chance(&mut self, per_mille: u64) -> bool {
+        self.random(1000) < per_mille
+    }
+
+    fn schedule(&mut self, at: Instant, due: Due) {
+        self.sequence += 1;
+        self.due.push(Reverse((at, self.sequence, due)));
+    }
+
+    fn nanoseconds(&mut self, from: u64, to: u64) -> Duration {
+        Duration::from_ns(from + self.random(to - from))
+    }
+
+    pub fn configure(&mut self, index: usize) {
+        let configuration =
+            Configuration { node: node(index), view: self.view, lease_until: Instant::FAR_FUTURE };
+        self.handle(index, Event::Configure(configuration));
+    }
+
+    /// A node dies, and after a while the others go on without it, each when it hears of it.
+    pub fn crash(&mut self, index: usize) {
+        if self.nodes[index].take().is_none() {
+            return;
+        }
+        self.view.epoch.0 += 1;
+        self.view.full = self.view.full.without(node(index));
+        let view = (self.view.epoch.0, self.view.full.bits(), self.view.joining.bits());
+        for other in 0..self.nodes.len() {
+            if self.nodes[other].is_some() {
+                let at = self.now + self.nanoseconds(50_000, 120_000);
+                self.schedule(at, Due::Configure { node: other, view });
+            }
+        }
+    }
+
+    // Engines.
+
+    pub fn handle(&mut self, index: usize, event: Event<'_>) {
+        let Some(node) = self.nodes[index].as_mut() else { return };
+        let mut effects = Effects::default();
+        node.engine.handle(self.now, event, &mut Io { effects: &mut effects, memory: &mut node.memory });
+        for recorded in node.engine.take_records() {
+            let id = recorded.id;
+            if let Some(former) = self.records.insert(id, recorded) {
+                panic!("{id} was recorded twice, first as {former:?}");
+            }
+        }
+        for effect in effects.iter() {
+            match effect {
+                Effect::Send { to, kind, payload } => {
+                    let payload = effects.message(*kind, payload).payload;
+                    for peer in to.iter() {
+                        assert_ne!(peer.index(), index, "no engine sends to itself");
+                        self.datagram(index, peer.index(), *kind, payload);
+                    }
+                }
+                Effect::Reply { kind, payload, to } => {
+                    let Caller::Host(token) = *to else { panic!("only the host calls") };
+                    let payload = effects.message(*kind, payload).payload.to_vec();
+                    let at = self.now + self.nanoseconds(300, 900);
+                    let up = &mut self.nodes[index].as_mut().unwrap().up;
+                    *up = at.max(*up);
+                    let at = *up;
+                    self.schedule(at, Due::ToHost { node: index, token, kind: *kind, payload });
+                }
+                Effect::SetTimer { tag, at } => {
+                    self.nodes[index].as_mut().unwrap().timers.insert(*tag, *at);
+                    self.schedule((*at).max(self.now), Due::Timer { node: index, tag: *tag });
+                }
+                Effect::HostRead { tag, host, memory, length } => {
+                    let (host, memory, length) = (*host as usize, *memory as usize, *length as usize);
+                    let early = self.chance(500);
+                    let bytes =
+                        early.then(|| self.nodes[index].as_ref().unwrap().host[host..host + length].to_vec());
+                    let at = self.now + self.nanoseconds(300, 3_000);
+                    self.schedule(at, Due::HostRead { node: index, tag: *tag, memory, host, bytes, length });
+                }
+                Effect::HostWrite { tag, memory, host, length } => {
+                    let (host, memory, length) = (*host as usize, *memory as usize, *length as usize);
+                    let early = self.chance(500);
+                    let node = self.nodes[index].as_ref().unwrap();
+                    let bytes = early.then(|| node.memory.image()[memory..memory + length].to_vec());
+                    let at = self.now + self.nanoseconds(300, 3_000);
+                    self.schedule(at, Due::HostWrite { node: index, tag: *tag, memory, host, bytes, length });
+                }
+                other => panic!("this engine has no {other:?}"),
+            }
+        }
+    }
+
+    fn datagram(&mut self, from: usize, to: usize, kind: u8, payload: &[u8]) {
+        let faults = self.setup.faults;
+        if self.chance(faults.loss) {
+            return;
+        }
+        let copies = 1 + usize::from(self.chance(faults.duplication));
+        for _ in 0..copies {
+            let mut delay = self.nanoseconds(700, 2_000);
+            if self.chance(faults.late) {
+                delay += self.nanoseconds(0, 30_000);
+            }
+            self.schedule(self.now + delay, Due::Datagram { from, to, kind, payload: payload.to_vec() });
+        }
+    }
+
+    // Hosts.
+
+    fn drain_host(&mut self, index: usize) {
+        loop {
+            let Some(node) = self.nodes[index].as_mut() else { return };
+            if let Some(message) = node.half.poll_card() {
+                if message.kind == HostKind::Begin as u8 {
+                    node.begun.insert(message.token, self.now);
+                }
+                let at = self.now + self.nanoseconds(300, 900);
+                let down = &mut self.nodes[index].as_mut().unwrap().down;
+                *down = at.max(*down);
+                let at = *down;
+                let (token, kind, payload) = (message.token, message.kind, message.payload);
+                self.schedule(at, Due::ToCard { node: index, token, kind, payload });
+            } else if let Some(finished) = node.half.poll_finished() {
+                if let Outcome::Committed { answer } = &finished.outcome
+                    && answer.len() == 8
+                {
+                    self.sums.push(u64::from_be_bytes(answer[..].try_into().unwrap()));
+                }
+                self.finished.push((index, finished.outcome));
+                self.call_next(index);
+            } else {
+                break;
+            }
+        }
+        if let Some(at) = self.nodes[index].as_ref().unwrap().half.next_deadline() {
+            self.schedule(at.max(self.now), Due::Wake { node: index });
+        }
+    }
+
+    fn call_next(&mut self, index: usize) {
+        if self.calls_left == 0 {
+            return;
+        }
+        self.calls_left -= 1;
+        let nodes = self.setup.parameters.nodes;
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.rng.next_u64());
+        let request = workload::random(nodes, index, |below| rng.next_u64() % below);
+        self.call(index, request);
+    }
+
+    pub fn call(&mut self, index: usize, request: Request) {
+        if let Some(node) = self.nodes[index].as_mut() {
+            node.half.call(request).expect("few calls");
+        }
+    }
+
+    /// Each node keeps so many random calls under way, until there were so many in all.
+    pub fn start(&mut self, concurrency: usize, calls: u64) {
+        self.calls_left = calls;
+        for index in 0..self.nodes.len() {
+            for _ in 0..concurrency {
+                self.call_next(index);
+            }
+            self.drain_host(index);
+        }
+    }
+
+    fn told(&mut self, index: usize, token: u32, kind: u8, payload: &[u8]) {
+        if let Ok(HostMessage::Outcome { id, status, .. }) = HostMessage::parse(kind, payload) {
+            if id == TransactionId::none(node(index)) {
+                return;
+            }
+            let node = self.nodes[index].as_ref().unwrap();
+            let fate = match status {
+                Status::Ok => Fate::Committed { ended_ps: self.now.as_ps() },
+                _ => Fate::Aborted,
+            };
+            self.begun.insert(id, node.begun[&token]);
+            let former = self.fates.insert(id, fate);
+            assert!(former.is_none(), "{id} ended twice");
+        }
+    }
+
+    // Running.
+
+    pub fn step(&mut self) -> bool {
+        let Some(Reverse((at, _, due))) = self.due.pop() else { return false };
+        self.now = at;
+        self.events += 1;
+        if self.trace {
+            println!("{} {} {due:?}", self.events, self.now);
+        }
+        if let Some((index, event)) = self.crash_at
+            && self.events == event
+        {
+            self.crash(index);
+        }
+        match due {
+            Due::Datagram { from, to, kind, payload } => {
+                let message = Message { kind, payload: &payload };
+                self.handle(to, Event::Deliver { from: node(from), message, last: true });
+            }
+            Due::HostRead { node: index, tag, memory, host, bytes, length } => {
+                let Some(node) = self.nodes[index].as_mut() else { return true };
+                let bytes = bytes.unwrap_or_else(|| node.host[host..host + length].to_vec());
+                node.memory.image_mut()[memory..memory + length].copy_from_slice(&bytes);
+                self.handle(index, Event::Done { tag, status: CompletionStatus::Success });
+            }
+            Due::HostWrite { node: index, tag, memory, host, bytes, length } => {
+                let Some(node) = self.nodes[index].as_mut() else { return true };
+                let bytes = bytes.unwrap_or_else(|| node.memory.image()[memory..memory + length].to_vec());
+                node.host[host..host + length].copy_from_slice(&bytes);
+                self.handle(index, Event::Done { tag, status: CompletionStatus::Success });
+            }
+            Due::ToCard { node, token, kind, payload } => {
+                let message = Message { kind, payload: &payload };
+                self.handle(node, Event::Call { caller: Caller::Host(token), message, last: true });
+            }
+            Due::ToHost { node: index, token, kind, payload } => {
+                if self.nodes[index].is_none() {
+                    return true;
+                }
+                self.told(index, token, kind, &payload);
+                let now = self.now;
+                let node = self.nodes[index].as_mut().unwrap();
+                node.half.receive(now, token, kind, &payload, &mut node.host).expect("a message of the card");
+                self.drain_host(index);
+            }
+            Due::Timer { node, tag } => {
+                let Some(running) = self.nodes[node].as_mut() else { return true };
+                if running.timers.get(&tag).is_some_and(|at| *at <= self.now) {
+                    running.timers.remove(&tag);
+                    self.handle(node, Event::Timer { tag });
+                }
+            }
+            Due::Wake { node } => {
+                let now = self.now;
+                let Some(running) = self.nodes[node].as_mut() else { return true };
+                if running.half.next_deadline().is_some_and(|at| at <= now) {
+                    running.half.wake(now);
+                    self.drain_host(node);
+                }
+            }
+            Due::Configure { node: index, view: (epoch, full, joining) } => {
+                let view = View {
+                    epoch: Epoch(epoch),
+                    full: NodeSet::from_bits(full),
+                    joining: NodeSet::from_bits(joining),
+                };
+                let configuration =
+                    Configuration { node: node(index), view, lease_until: Instant::FAR_FUTURE };
+                self.handle(index, Event::Configure(configuration));
+            }
+        }
+        true
+    }
+
+    /// Runs until nothing is left to do; `false` if that is not within so many events.
+    pub fn settle(&mut self, events: u64) -> bool {
+        let last = self.events + events;
+        while self.events < last {
+            if !self.step() {
+                return true;
+            }
+        }
+        false
+    }
+
+    pub fn alive(&self) -> impl Iterator<Item = (usize, &Node)> {
+        self.nodes.iter().enumerate().filter_map(|(index, node)| Some((index, node.as_ref()?)))
+    }
+
+    /// All that is present at a node.
+    pub fn objects(&self, index: usize) -> Vec<(weft_txn::Key, weft_txn::Version, Vec<u8>)> {
+        let node = self.nodes[index].as_ref().expect("it lives");
+        let mut objects: Vec<_> =
+            node.engine.shards().iter().map(|(key, version, value)| (key, version, value.to_vec())).collect();
+        node.half.for_each(&node.host, |key, version, value| objects.push((key, version, value.to_vec())));
+        objects
+    }
+
+    /// Checks that nobody waits for anything any more, and the whole history.
+    pub fn check(&self) -> serializable::Report {
+        for (index, node) in self.alive() {
+            assert!(node.engine.is_quiet(), "node {index} still has something under way");
+            assert_eq!(node.half.under_way(), 0, "node {index} has calls that were not answered");
+        }
+        self.history()
+    }
+
+    /// What the checker says of all that happened.
+    pub fn history(&self) -> serializable::Report {
+        let name = |id: TransactionId| serializable::TransactionId {
+            coordinator: id.coordinator() as u16,
+            epoch: id.epoch().0,
+            sequence: id.sequence(),
+        };
+        let accesses = |list: &[(weft_txn::Key, weft_txn::Version, Option<Vec<u8>>)]| -> Vec<Access> {
+            list.iter()
+                .map(|(key, version, value)| match value {
+                    Some(value) => Access::present(key.bits(), version.bits(), value),
+                    None => Access::absent(key.bits(), version.bits()),
+                })
+                .collect()
+        };
+        let mut history = History::default();
+        for (id, recorded) in &self.records {
+            let fate = self.fates.get(id).copied().unwrap_or(Fate::Unknown);
+            let (reads, writes) = (accesses(&recorded.reads), accesses(&recorded.writes));
+            let started_ps = self.begun.get(id).map_or(0, |at| at.as_ps());
+            history.record(&Transaction { id: name(*id), started_ps, fate, reads: &reads, writes: &writes });
+        }
+        let options = Options { initial_version: LOADED.bits(), ..Options::default() };
+        for (index, _) in self.alive() {
+            let (nodes, replicas) = (self.setup.parameters.nodes, self.setup.parameters.replicas);
+            let holds = move |key: u64| {
+                let shard = (key >> 56) as usize;
+                (index + nodes - shard) % nodes < replicas
+            };
+            let state = self
+                .objects(index)
+                .into_iter()
+                .map(|(key, version, value)| Access::present(key.bits(), version.bits(), &value));
+            history.final_state(&format!("node {index}"), holds, state, &options);
+        }
+        serializable::check(history, &options)
+    }
+
+    /// The money in all accounts of shards that somebody still holds.
+    pub fn money(&self) -> u64 {
+        let mut balances = BTreeMap::new();
+        for (index, _) in self.alive() {
+            for (key, version, value) in self.objects(index) {
+                if key.local() < workload::ACCOUNTS {
+                    let balance = u64::from_be_bytes(value[..8].try_into().unwrap());
+                    let former = balances.insert(key, (version, balance));
+                    assert!(
+                        former.is_none_or(|former| former == (version, balance)),
+                        "replicas of {key} differ"
+                    );
+                }
+            }
+        }
+        balances.values().map(|(_, balance)| balance).sum()
+    }
+
+    pub fn counter(&self, name: &str) -> u64 {
+        self.alive()
+            .flat_map(|(_, node)| node.engine.counters())
+            .filter(|(counter, _)| *counter == name)
+            .map(|(_, count)| count)
+            .sum()
+    }
+}

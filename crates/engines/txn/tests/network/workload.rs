@@ -1,0 +1,217 @@
+//! Small transactions of all kinds, over few keys.
+
+use weft_txn::{Accesses, Context, Key, Mode, Procedure, ProcedureId, Procedures, Request, Step};
+
+pub const ACCOUNTS: u64 = 6;
+pub const BALANCE: u64 = 1_000;
+const TOGGLES: u64 = 100;
+const LONG: u64 = 200;
+const POINTERS: u64 = 300;
+const SUMS: u64 = 400;
+
+fn number(value: Option<&[u8]>) -> u64 {
+    value.map_or(0, |value| u64::from_be_bytes(value[..8].try_into().expect("eight bytes")))
+}
+
+/// Moves the input from the first key to the second; refuses if there is too little.
+struct Transfer {
+    on_host: bool,
+}
+
+impl Procedure for Transfer {
+    fn name(&self) -> &'static str {
+        "transfer"
+    }
+    fn run(&self, context: &mut Context<'_>) -> Step {
+        let amount = number(Some(context.input()));
+        let (from, to) = (number(context.value(0)), number(context.value(1)));
+        context.answer(&from.to_be_bytes());
+        if from < amount {
+            return Step::Abort(7);
+        }
+        context.write(0, &(from - amount).to_be_bytes());
+        context.write(1, &(to + amount).to_be_bytes());
+        Step::Commit
+    }
+    fn ship(&self) -> bool {
+        !self.on_host
+    }
+}
+
+/// Answers the sum of all keys.
+struct Sum;
+
+impl Procedure for Sum {
+    fn name(&self) -> &'static str {
+        "sum"
+    }
+    fn run(&self, context: &mut Context<'_>) -> Step {
+        let sum: u64 = (0..context.keys().len()).map(|index| number(context.value(index))).sum();
+        context.answer(&sum.to_be_bytes());
+        Step::Commit
+    }
+}
+
+/// Inserts what is absent and deletes what is there.
+struct Toggle;
+
+impl Procedure for Toggle {
+    fn name(&self) -> &'static str {
+        "toggle"
+    }
+    fn run(&self, context: &mut Context<'_>) -> Step {
+        for index in 0..context.keys().len() {
+            if context.value(index).is_none() {
+                let value = [context.input(), &[index as u8; 8]].concat();
+                context.write(index, &value);
+            } else {
+                context.delete(index);
+            }
+        }
+        Step::Commit
+    }
+}
+
+/// Adds one to the key that the first names, and writes a third blindly.
+struct Chase;
+
+impl Procedure for Chase {
+    fn name(&self) -> &'static str {
+        "chase"
+    }
+    fn run(&self, context: &mut Context<'_>) -> Step {
+        let next = Key::from_bits(number(context.value(0))).expect("a pointer");
+        let index = context.add(next, Mode::Update);
+        if context.round() == 0 {
+            return Step::More;
+        }
+        let count = number(context.value(index)) + 1;
+        context.write(index, &count.to_be_bytes());
+        let blind = context.add(Key::new(next.shard(), SUMS + 7), Mode::Write);
+        context.write(blind, &count.to_be_bytes());
+        Step::Commit
+    }
+}
+
+/// Writes the sum of what it reads to the last key: what write skew breaks.
+struct Sums;
+
+impl Procedure for Sums {
+    fn name(&self) -> &'static str {
+        "sums"
+    }
+    fn run(&self, context: &mut Context<'_>) -> Step {
+        let last = context.keys().len() - 1;
+        let sum: u64 = (0..last).map(|index| number(context.value(index))).sum();
+        let count = number(context.value(last));
+        context.write(last, &(sum.wrapping_add(count)).to_be_bytes());
+        Step::Commit
+    }
+}
+
+/// Writes long values.
+struct Long;
+
+impl Procedure for Long {
+    fn name(&self) -> &'static str {
+        "long"
+    }
+    fn run(&self, context: &mut Context<'_>) -> Step {
+        for index in 0..context.keys().len() {
+            let value = vec![context.input()[index % 8]; 300 + 100 * index];
+            context.write(index, &value);
+        }
+        Step::Commit
+    }
+}
+
+pub fn procedures() -> Procedures {
+    Procedures::new(vec![
+        Box::new(Transfer { on_host: false }),
+        Box::new(Sum),
+        Box::new(Toggle),
+        Box::new(Chase),
+        Box::new(Transfer { on_host: true }),
+        Box::new(Sums),
+        Box::new(Long),
+    ])
+}
+
+pub const SUM: ProcedureId = ProcedureId(1);
+
+pub fn accounts(nodes: usize) -> impl Iterator<Item = Key> {
+    (0..nodes).flat_map(|shard| (0..ACCOUNTS).map(move |local| Key::new(shard, local)))
+}
+
+/// All objects that are there at the beginning.
+pub fn load(nodes: usize) -> impl Iterator<Item = (Key, Vec<u8>)> {
+    let pointers = (0..nodes).map(move |shard| {
+        let to = Key::new((shard + 1) % nodes, SUMS + 5);
+        (Key::new(shard, POINTERS), to.bits().to_be_bytes().to_vec())
+    });
+    accounts(nodes).map(|key| (key, BALANCE.to_be_bytes().to_vec())).chain(pointers)
+}
+
+pub fn sum_of_all(nodes: usize) -> Request {
+    request(SUM, b"", accounts(nodes).map(|key| (key, Mode::Read)))
+}
+
+fn request(procedure: ProcedureId, input: &[u8], keys: impl IntoIterator<Item = (Key, Mode)>) -> Request {
+    let mut accesses = Accesses::default();
+    for (key, mode) in keys {
+        accesses.add(key, mode).expect("few keys");
+    }
+    Request { procedure, input: input.to_vec(), accesses }
+}
+
+/// A transaction of a random kind, called at `node`.
+pub fn random(nodes: usize, node: usize, mut random: impl FnMut(u64) -> u64) -> Request {
+    // Half of the keys are of the node's own shard, so that all ways through the protocol are taken.
+    let shard = |random: &mut dyn FnMut(u64) -> u64| {
+        if random(2) == 0 { node } else { random(nodes as u64) as usize }
+    };
+    let account = |random: &mut dyn FnMut(u64) -> u64| Key::new(shard(random), random(ACCOUNTS));
+    let random = &mut random as &mut dyn FnMut(u64) -> u64;
+    match random(10) {
+        kind @ 0..4 => {
+            let from = account(random);
+            let mut to = account(random);
+            while to == from {
+                to = account(random);
+            }
+            let amount = random(300).to_be_bytes();
+            let procedure = ProcedureId(if kind == 3 { 4 } else { 0 });
+            request(procedure, &amount, [(from, Mode::Update), (to, Mode::Update)])
+        }
+        4 => sum_of_all(nodes),
+        5 => {
+            let count = 1 + random(3);
+            request(SUM, b"", (0..count).map(|_| (account(random), Mode::Read)))
+        }
+        6 => {
+            let count = 1 + random(3);
+            let input = random(u64::MAX).to_be_bytes();
+            request(
+                ProcedureId(2),
+                &input,
+                (0..count).map(|_| (Key::new(shard(random), TOGGLES + random(3)), Mode::Update)),
+            )
+        }
+        7 => request(ProcedureId(3), b"", [(Key::new(shard(random), POINTERS), Mode::Read)]),
+        8 => {
+            let keys = [0, 1, 2].map(|_| (Key::new(shard(random), SUMS + random(3)), Mode::Read));
+            let last = Key::new(shard(random), SUMS + random(3));
+            let others = keys.into_iter().filter(|(key, _)| *key != last);
+            request(ProcedureId(5), b"", others.chain([(last, Mode::Update)]))
+        }
+        _ => {
+            let count = 1 + random(5);
+            let input = random(u64::MAX).to_be_bytes();
+            request(
+                ProcedureId(6),
+                &input,
+                (0..count).map(|index| (Key::new(shard(random), LONG + index), Mode::Write)),
+            )
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Each planted bug is found by the checks of random schedules.
+#![cfg(feature = "planted-bugs")]
+
+mod network;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use network::workload::{ACCOUNTS, BALANCE};
+use network::{Network, Setup};
+use weft_txn::PlantedBug;
+
+/// Whether a run shows that something is wrong. `crash`: with a crash in its middle.
+fn is_caught(seed: u64, bug: Option<PlantedBug>, crash: bool) -> bool {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let mut setup = Setup::new(3, 2, Some(64));
+        setup.parameters.bug = bug;
+        setup.parameters.variant.multi_hop = seed.is_multiple_of(2);
+        let mut network = Network::new(seed, setup);
+        if crash {
+            let event = 3_000 + network.random(3_000);
+            network.crash_at = Some(((seed % 3) as usize, event));
+        }
+        network.start(6, 300);
+        if !network.settle(1_000_000) {
+            return true;
+        }
+        network.check().is_violated() || network.money() != 3 * ACCOUNTS * BALANCE
+    }));
+    outcome.unwrap_or(true)
+}
+
+fn caught(bug: PlantedBug, crash: bool) {
+    let found = (0..40).find(|&seed| is_caught(seed, Some(bug), crash));
+    assert!(found.is_some(), "{bug:?} was not found");
+}
+
+#[test]
+fn nothing_is_found_without_a_bug() {
+    for seed in 0..10 {
+        assert!(!is_caught(seed, None, seed % 2 == 1), "seed {seed}");
+    }
+}
+
+#[test]
+fn skipped_validation() {
+    caught(PlantedBug::SkipValidate, false);
+}
+
+#[test]
+fn locks_given_back_before_the_log() {
+    caught(PlantedBug::UnlockBeforeLog, false);
+}
+
+#[test]
+fn stale_cache_after_a_commit() {
+    caught(PlantedBug::StaleCache, false);
+}
+
+#[test]
+fn promotion_before_the_log_is_applied() {
+    caught(PlantedBug::LostLockOnPromotion, true);
+}
+
+#[test]
+fn commit_at_the_first_answer() {
+    caught(PlantedBug::CommitAtFirstLog, true);
+}

@@ -1,0 +1,56 @@
+//! Random transactions over a random network are strictly serializable, lose nothing and leave nothing behind.
+
+mod network;
+
+use network::workload::{ACCOUNTS, BALANCE};
+use network::{Faults, Network, Setup};
+
+const LOSSY: Faults = Faults { loss: 30, duplication: 30, late: 50 };
+
+fn run(seed: u64, setup: Setup, calls: u64) -> Network {
+    let mut network = Network::new(seed, setup);
+    network.start(4, calls);
+    assert!(network.settle(4_000_000), "seed {seed}: no end");
+    let report = network.check();
+    assert!(!report.is_violated(), "seed {seed}: {report:#?}");
+    assert_eq!(network.money(), setup.parameters.nodes as u64 * ACCOUNTS * BALANCE, "seed {seed}");
+    assert_eq!(network.finished.len() as u64, calls, "seed {seed}");
+    network
+}
+
+#[test]
+fn tables_near_the_engine() {
+    for seed in 0..6 {
+        let network = run(seed, Setup::new(3, 2, None), 400);
+        assert!(network.counter("shipped") > 0 && network.counter("recalled") == 0);
+    }
+}
+
+#[test]
+fn tables_behind_the_card() {
+    for seed in 0..6 {
+        let network = run(seed, Setup::new(3, 2, Some(64)), 400);
+        assert!(network.counter("misses") > 0);
+    }
+}
+
+#[test]
+fn loss_duplication_and_delay() {
+    for seed in 0..10 {
+        let mut setup = Setup::new(4, 3, [None, Some(64), Some(20)][seed as usize % 3]);
+        setup.faults = LOSSY;
+        let network = run(seed, setup, 300);
+        assert!(network.counter("repeats") > 0);
+    }
+}
+
+#[test]
+fn without_shipping() {
+    for seed in 0..4u64 {
+        let mut setup = Setup::new(3, 2, Some(64));
+        setup.parameters.variant.multi_hop = false;
+        setup.parameters.variant.ship_to_card = seed.is_multiple_of(2);
+        setup.faults = LOSSY;
+        assert_eq!(run(seed, setup, 200).counter("shipped"), 0);
+    }
+}
