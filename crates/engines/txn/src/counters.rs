@@ -56,6 +56,8 @@ counters! {
     log_full,
     /// Requests that found no free operation.
     operations_full,
+    /// View changes in which survivors contradicted each other: the node has stopped.
+    contradictions,
     /// View changes that this node has gone through.
     recoveries,
     /// Attempts that a view change committed.

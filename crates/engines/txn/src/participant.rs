@@ -444,8 +444,9 @@ impl Transactions {
         let operation = self.operations.get(number);
         (operation.sought, operation.values) = (sought, values);
         if self.bug(PlantedBug::UnlockBeforeLog) {
-            let locks = take(&mut self.participants.slot(id).locks);
-            locks.iter().for_each(|(key, _)| self.shards.unlock(*key, id));
+            for (key, _) in &self.participants.slot(id).locks.clone() {
+                self.shards.unlock(*key, id);
+            }
         }
     }
 
@@ -503,11 +504,19 @@ impl Transactions {
         let node = weft_waist::NodeId::new(self.node).expect("a node");
         let mine = self.replicas[place.shard].contains(node)
             && puts.iter().all(|put| put.key.shard() == place.shard);
-        let Some(slot) = self.participants.enter(place.id).filter(|_| mine && shards >> place.shard & 1 == 1)
-        else {
+        if !mine || shards >> place.shard & 1 == 0 || self.participants.enter(place.id).is_none() {
             self.counters.stale += 1;
             return;
-        };
+        }
+        // The primary keeps what its own locks were given for, and nothing else.
+        if self.is_primary(place.shard) {
+            let slot = self.participants.slot(place.id);
+            if !puts.iter().all(|put| slot.locks.contains(&(put.key, put.version))) {
+                self.counters.stale += 1;
+                return;
+            }
+        }
+        let slot = self.participants.slot(place.id);
         slot.shards |= shards;
         let same = |part: &&Part| (part.place.shard, part.place.part) == (place.shard, place.part);
         if let Some(part) = slot.parts.iter().find(same) {

@@ -12,7 +12,9 @@ use weft_txn::PlantedBug;
 /// Whether a run shows that something is wrong. `crash`: with a crash in its middle.
 fn is_caught(seed: u64, bug: Option<PlantedBug>, crash: bool) -> bool {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let mut setup = Setup::new(3, 2, Some(64));
+        // Where a card's index would stop at a write without a lock, the history tells it of tables near the engine.
+        let entries = (bug != Some(PlantedBug::UnlockBeforeLog)).then_some(64);
+        let mut setup = Setup::new(3, 2, entries);
         setup.parameters.bug = bug;
         setup.parameters.variant.multi_hop = seed.is_multiple_of(2);
         let mut network = Network::new(seed, setup);

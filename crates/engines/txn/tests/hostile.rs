@@ -1,0 +1,133 @@
+//! Messages are read as they were written, and whatever else comes is refused, never a panic.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use weft_time::Instant;
+use weft_txn::host_port::HostMessage;
+use weft_txn::message::{
+    Body, Got, Header, Held, Kind, List, Place, Put, Reader, Seen, Verdict, Want, write, write_list,
+};
+use weft_txn::{Access, Key, Mode, Parameters, Placement, Procedures, TransactionId, Transactions, Version};
+use weft_waist::{
+    Caller, Configuration, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
+};
+
+fn key() -> impl Strategy<Value = Key> {
+    (0usize..16, 0u64..1 << 56).prop_map(|(shard, local)| Key::new(shard, local))
+}
+
+fn want() -> impl Strategy<Value = Want> {
+    let mode = prop_oneof![Just(Mode::Read), Just(Mode::Update), Just(Mode::Write)];
+    (any::<u8>(), key(), mode).prop_map(|(index, key, mode)| Want { index, access: Access { key, mode } })
+}
+
+fn value() -> impl Strategy<Value = Option<Vec<u8>>> {
+    proptest::option::of(vec(any::<u8>(), 0..300))
+}
+
+fn id() -> impl Strategy<Value = TransactionId> {
+    (0usize..16, 1u32..1 << 24, 0u64..1 << 36).prop_map(|(node, epoch, sequence)| {
+        TransactionId::new(NodeId::new(node).expect("below 16"), Epoch(epoch), sequence)
+    })
+}
+
+fn node(index: usize) -> NodeId {
+    NodeId::new(index).expect("a node")
+}
+
+proptest! {
+    #[test]
+    fn lists_are_read_as_they_were_written(
+        wants in vec(want(), 0..64),
+        values in vec((key(), any::<u64>(), value()), 0..20),
+        ids in vec((id(), any::<u16>(), any::<u16>()), 0..60),
+    ) {
+        let mut out = Vec::new();
+        write_list(&mut out, wants.iter().copied());
+        let mut reader = Reader(&out);
+        prop_assert_eq!(List::<Want>::read(&mut reader).unwrap().iter().collect::<Vec<_>>(), wants);
+        prop_assert!(reader.finish().is_ok());
+
+        let version = Version::from_bits;
+        let puts: Vec<_> = values
+            .iter()
+            .map(|(key, bits, value)| Put { key: *key, version: version(*bits), value: value.as_deref() })
+            .collect();
+        out.clear();
+        write_list(&mut out, puts.iter().copied());
+        prop_assert_eq!(List::<Put<'_>>::read(&mut Reader(&out)).unwrap().iter().collect::<Vec<_>>(), puts);
+        let seen: Vec<_> =
+            values.iter().map(|(key, bits, _)| Seen { key: *key, version: version(*bits) }).collect();
+        out.clear();
+        write_list(&mut out, seen.iter().copied());
+        prop_assert_eq!(List::<Seen>::read(&mut Reader(&out)).unwrap().iter().collect::<Vec<_>>(), seen);
+        let got: Vec<_> = values
+            .iter()
+            .map(|(_, bits, value)| Got { index: 5, read: version(*bits), new: version(!bits), value: value.as_deref() })
+            .collect();
+        out.clear();
+        write_list(&mut out, got.iter().copied());
+        prop_assert_eq!(List::<Got<'_>>::read(&mut Reader(&out)).unwrap().iter().collect::<Vec<_>>(), got);
+        let held: Vec<_> = ids
+            .iter()
+            .map(|(id, shards, held)| Held { id: *id, shards: *shards, held: *held, verdict: Verdict::Committed })
+            .collect();
+        out.clear();
+        write_list(&mut out, held.iter().copied());
+        prop_assert_eq!(List::<Held>::read(&mut Reader(&out)).unwrap().iter().collect::<Vec<_>>(), held);
+    }
+
+    #[test]
+    fn a_header_and_a_place_are_read_as_they_were_written(
+        epoch: u32, decided: u64, behind: u32, id in id(), shard in 0usize..16, part in 0u8..10,
+    ) {
+        let header = Header { epoch: Epoch(epoch), decided, truncated: decided.saturating_sub(behind.into()) };
+        let mut out = Vec::new();
+        header.encode(&mut out);
+        let place = Place { id, shard, part, parts: part + 1 };
+        write::place(&mut out, &place);
+        let mut reader = Reader(&out);
+        prop_assert_eq!(Header::parse(&mut reader).unwrap(), header);
+        let body = Body::parse(Kind::Logged, reader).unwrap();
+        let Body::Logged { place: read } = body else { panic!("another body") };
+        prop_assert_eq!(read, place);
+    }
+
+    #[test]
+    fn any_bytes_are_a_message_or_refused(kind: u8, bytes in vec(any::<u8>(), 0..200)) {
+        if let Ok(kind) = Kind::parse(kind) {
+            let _ = Body::parse(kind, Reader(&bytes));
+        }
+        let _ = HostMessage::parse(kind, &bytes);
+    }
+
+    /// Well-formed or not, what a peer or a client says of attempts that nobody knows does no harm.
+    #[test]
+    fn an_engine_survives_what_a_peer_says(
+        messages in vec((0u8..14, id(), vec(any::<u8>(), 0..80), 0u64..40, any::<bool>()), 1..60),
+    ) {
+        let parameters = Parameters { window: 16, ..Parameters::new(3, 2) };
+        let placement = Placement::Host;
+        let mut engine = Transactions::new(parameters, Procedures::new(Vec::new()), placement);
+        let mut memory = Memory::new(Transactions::memory_bytes(&parameters, &placement));
+        let mut effects = Effects::default();
+        let view = View { epoch: Epoch(1), full: NodeSet::first(3), joining: NodeSet::EMPTY };
+        let lease_until = Instant::FAR_FUTURE;
+        let configuration = Configuration { node: node(0), view, lease_until };
+        engine.handle(Instant::ZERO, Event::Configure(configuration), &mut Io { effects: &mut effects, memory: &mut memory });
+        for (kind, id, bytes, decided, with_id) in messages {
+            let mut payload = Vec::new();
+            Header { epoch: Epoch(1), decided, truncated: 0 }.encode(&mut payload);
+            if with_id {
+                payload.extend_from_slice(&id.bits().to_be_bytes());
+            }
+            payload.extend_from_slice(&bytes);
+            effects.clear();
+            let message = Message { kind, payload: &payload };
+            let mut io = Io { effects: &mut effects, memory: &mut memory };
+            engine.handle(Instant::ZERO, Event::Deliver { from: node(1), message, last: true }, &mut io);
+            let message = Message { kind: 64 + kind, payload: &payload[16..] };
+            engine.handle(Instant::ZERO, Event::Call { caller: Caller::Host(1), message, last: true }, &mut io);
+        }
+    }
+}
