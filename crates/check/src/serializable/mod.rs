@@ -23,7 +23,9 @@
 //! # Absent keys
 //!
 //! A read that finds nothing has a version, too: no write of the key is newer than what was read and not newer than this
-//! version. So a store may tell the version of the latest deletion in some neighbourhood of the key in place of its own.
+//! version. So a store may tell the version of the latest deletion in some neighbourhood of the key in place of its own. If only deletions
+//! without an answer explain that a key is absent, and there are several, the latest is taken to have been: the one case in which
+//! another choice might do where this one does not.
 //!
 //! ```
 //! use weft_check::serializable::{Access, Fate, History, Options, Transaction, TransactionId, check};

@@ -102,9 +102,20 @@ pub enum Violation {
         key: u64,
         /// Up to where the store said that nothing was.
         version: u64,
-        /// Who wrote a value.
-        writer: TransactionId,
+        /// Who wrote a value; none if it was there in the beginning.
+        writer: Option<TransactionId>,
         /// The version of that.
+        written: u64,
+    },
+    /// A read that would have come after the write of the same transaction.
+    OwnWrite {
+        /// Whose.
+        reader: TransactionId,
+        /// The key.
+        key: u64,
+        /// What it read.
+        version: u64,
+        /// What it wrote.
         written: u64,
     },
     /// Two transactions wrote the same version of a key.
@@ -251,9 +262,16 @@ impl fmt::Display for Violation {
                 f,
                 "{reader} read version {version} of key {key:#x} with another value than {writer} had written"
             ),
-            Self::WronglyAbsent { reader, key, version, writer, written } => write!(
+            Self::WronglyAbsent { reader, key, version, writer, written } => {
+                write!(f, "{reader} found no key {key:#x} up to version {version}, although ")?;
+                match writer {
+                    Some(writer) => write!(f, "{writer} had written version {written}"),
+                    None => write!(f, "version {written} had been there in the beginning"),
+                }
+            }
+            Self::OwnWrite { reader, key, version, written } => write!(
                 f,
-                "{reader} found no key {key:#x} up to version {version}, although {writer} had written version {written}"
+                "{reader} read key {key:#x} as of version {version}, which is not before its own write, version {written}"
             ),
             Self::Doubled { key, version, writers: [first, second] } => {
                 write!(f, "{first} and {second} both wrote version {version} of key {key:#x}")

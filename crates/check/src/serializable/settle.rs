@@ -25,6 +25,12 @@ impl OfKey<'_> {
     fn before(&self, version: u64) -> usize {
         self.writes.partition_point(|write| write.version <= version)
     }
+
+    /// The version that the key had in the beginning, if somebody has read it.
+    fn in_the_beginning(&self, options: &Options) -> Option<u64> {
+        let mut reads = self.reads.iter().take_while(|read| read.version <= options.initial_version);
+        reads.find(|read| read.value.is_some()).map(|read| read.version)
+    }
 }
 
 impl Settled {
@@ -146,7 +152,7 @@ pub(super) fn settle(history: History, options: &Options) -> (Settled, Report) {
     (settled, report)
 }
 
-/// One counts, and so do those whose writes it read.
+/// One counts, and so do those whose writes it read: at once, so that a long chain of them takes one round.
 fn count(history: &mut History, undecided: &mut Undecided, index: usize) {
     let mut queue = vec![index];
     while let Some(index) = queue.pop() {
@@ -169,6 +175,7 @@ fn seen(settled: &Settled, undecided: &Undecided, finals: &[FinalState], options
         return seen;
     }
     settled.for_each_key(|of_key| {
+        let in_the_beginning = of_key.in_the_beginning(options);
         for read in of_key.reads {
             let before = of_key.writes[..of_key.before(read.version)].last();
             match (read.value, before) {
@@ -178,6 +185,11 @@ fn seen(settled: &Settled, undecided: &Undecided, finals: &[FinalState], options
                 }
                 (None, Some(write)) if write.value.is_some() => {
                     seen.extend(undecided.deletion(read.key, write.version, read.version));
+                }
+                (None, None) => {
+                    if let Some(version) = in_the_beginning {
+                        seen.extend(undecided.deletion(read.key, version, read.version));
+                    }
                 }
                 _ => {}
             }
@@ -216,6 +228,7 @@ fn examine(
     let mut findings = Findings { shown: options.violations_shown, report };
     settled.for_each_key(|of_key| {
         let OfKey { key, reads, writes } = of_key;
+        let in_the_beginning = of_key.in_the_beginning(options);
         findings.report.keys += 1;
         for pair in writes.windows(2).filter(|pair| pair[0].version == pair[1].version) {
             findings.report.doubled_versions += 1;
@@ -225,13 +238,22 @@ fn examine(
         for read in reads {
             let (reader, version) = (id(read), read.version);
             let wrong = match (read.value, writes[..of_key.before(version)].last()) {
-                (None, None) => None,
+                (_, Some(write)) if write.transaction == read.transaction => {
+                    Some(Violation::OwnWrite { reader, key, version, written: write.version })
+                }
+                (None, None) => in_the_beginning.map(|written| Violation::WronglyAbsent {
+                    reader,
+                    key,
+                    version,
+                    writer: None,
+                    written,
+                }),
                 (None, Some(write)) if write.value.is_none() => None,
                 (None, Some(write)) => Some(Violation::WronglyAbsent {
                     reader,
                     key,
                     version,
-                    writer: id(write),
+                    writer: Some(id(write)),
                     written: write.version,
                 }),
                 (Some(value), Some(write)) if write.version == version => (write.value != Some(value))

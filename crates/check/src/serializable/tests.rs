@@ -143,6 +143,13 @@ fn who_starts_as_another_ends_is_concurrent() {
     Run::default().commit((0, 10), &[], &[(A, 1)]).commit((10, 20), &[(A, 0)], &[]).passes();
 }
 
+#[test]
+fn what_had_not_started_cannot_have_been_read() {
+    let mut run = Run::default();
+    run.commit((0, 10), &[(A, 1)], &[]).add(20, Fate::Unknown, &[], &present(&[(A, 1)]));
+    assert_eq!(run.anomaly(), Anomaly::Stale);
+}
+
 /// The order of real time holds across transactions that have nothing in common.
 #[test]
 fn a_stale_read_behind_others_is_found() {
@@ -182,6 +189,15 @@ fn a_read_of_nothing_is_found() {
     let mut run = Run::default();
     run.commit((0, 10), &[(A, 7)], &[]);
     assert!(matches!(run.violation(), Violation::Unwritten { key: A, version: 7, .. }));
+}
+
+#[test]
+fn a_read_of_the_own_write_is_found() {
+    let mut run = Run::default();
+    run.commit((0, 10), &[(A, 7)], &[(A, 7)]);
+    assert!(matches!(run.violation(), Violation::OwnWrite { key: A, version: 7, written: 7, .. }));
+    run.add(0, Fate::Committed { ended_ps: 10 }, &[Access::absent(A, 8)], &present(&[(A, 7)]));
+    assert!(matches!(run.violation(), Violation::OwnWrite { key: A, version: 8, written: 7, .. }));
 }
 
 #[test]
@@ -242,6 +258,22 @@ fn an_absence_that_cannot_be_is_found() {
         &[],
     );
     assert!(matches!(run.violation(), Violation::WronglyAbsent { key: A, version: 3, written: 1, .. }));
+}
+
+#[test]
+fn what_was_there_in_the_beginning_is_not_absent() {
+    let committed = Fate::Committed { ended_ps: 10 };
+    let mut run = Run::default();
+    run.add(0, committed, &[Access::absent(A, 0)], &[]).commit((0, 10), &[(A, 0)], &[]);
+    assert!(matches!(run.violation(), Violation::WronglyAbsent { key: A, writer: None, .. }));
+    // Unless somebody has deleted it, perhaps without an answer.
+    run.add(0, committed, &[Access::absent(A, 1)], &[]).commit((0, 10), &[(A, 0)], &[]).add(
+        0,
+        Fate::Unknown,
+        &[],
+        &[Access::absent(A, 1)],
+    );
+    assert_eq!(run.passes().unknown_but_seen, 1);
 }
 
 #[test]
