@@ -28,8 +28,9 @@ impl Transactions {
             |_| true,
             io,
             |engine, place| {
-                acknowledgements.push(Acknowledgement { place, waiting: engine.replicas[place.shard] });
-                engine.replicas[place.shard]
+                let waiting = engine.loggers(place.shard);
+                acknowledgements.push(Acknowledgement { place, waiting });
+                waiting
             },
         );
         let attempt = self.the(id);
@@ -38,9 +39,37 @@ impl Transactions {
         attempt.execution = execution;
         attempt.acknowledgements = acknowledgements;
         attempt.stage = Stage::Logging;
-        if attempt.acknowledgements.is_empty() {
-            self.finish(id, Status::Ok, 0, io);
+        self.look_whether_logged(id, io);
+    }
+
+    /// Who logs the writes of a shard before they are committed.
+    fn loggers(&self, shard: usize) -> NodeSet {
+        let primary =
+            self.primaries[shard].and_then(NodeId::new).filter(|_| !self.parameters.variant.log_at_primary);
+        primary.map_or(self.replicas[shard], |primary| self.replicas[shard].without(primary))
+    }
+
+    /// The outcome is told, and then the primaries get the values; the attempt is decided when they have.
+    fn commit_at_primaries(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        self.tell(id, Status::Ok, 0, io);
+        let attempt = self.the(id);
+        attempt.stage = Stage::Committing;
+        // These give their locks back as they commit; the others need END.
+        let execution = take(&mut attempt.execution);
+        attempt.locked &= !written_shards(&execution);
+        let mut acknowledgements = take(&mut attempt.acknowledgements);
+        for known in &mut acknowledgements {
+            known.waiting = self.primaries[known.place.shard].and_then(NodeId::new).into_iter().collect();
         }
+        self.send_log(
+            id,
+            &execution,
+            |_| true,
+            io,
+            |engine, place| engine.primaries[place.shard].and_then(NodeId::new).into_iter().collect(),
+        );
+        let attempt = self.the(id);
+        (attempt.execution, attempt.acknowledgements) = (execution, acknowledgements);
     }
 
     /// Sends the records of an execution, split into messages, to whom `to` says.
@@ -74,7 +103,7 @@ impl Transactions {
         let replicas = self.replicas[place.shard];
         let first = self.bug(PlantedBug::CommitAtFirstLog);
         let Some(attempt) = self.attempt(place.id) else { return };
-        if !matches!(attempt.stage, Stage::Logging | Stage::Shipped { .. }) {
+        if !matches!(attempt.stage, Stage::Logging | Stage::Committing | Stage::Shipped { .. }) {
             return;
         }
         let same =
@@ -84,7 +113,7 @@ impl Transactions {
             Some(known) => {
                 known.waiting = if first { NodeSet::EMPTY } else { known.waiting.without(node) };
             }
-            None if attempt.stage == Stage::Logging => return,
+            None if matches!(attempt.stage, Stage::Logging | Stage::Committing) => return,
             // A replica may answer before the primary that has asked it.
             None => attempt.acknowledgements.push(Acknowledgement { place, waiting: replicas.without(node) }),
         }
@@ -107,7 +136,18 @@ impl Transactions {
                 }
             }
         }
-        self.finish(id, Status::Ok, 0, io);
+        let written = !attempt.acknowledgements.is_empty();
+        let stage = attempt.stage;
+        match stage {
+            Stage::Committing => {
+                self.give_up(id, io);
+                self.advance(io);
+            }
+            Stage::Logging if written && !self.parameters.variant.log_at_primary => {
+                self.commit_at_primaries(id, io)
+            }
+            _ => self.finish(id, Status::Ok, 0, io),
+        }
     }
 
     // Multi-hop.

@@ -29,6 +29,8 @@ pub(crate) enum Stage {
     Validating,
     /// Answers to LOG.
     Logging,
+    /// The primaries, which get the values only now that the outcome has been told.
+    Committing,
     /// The primary of another shard, and answers to its LOGs.
     Shipped { shard: usize },
     /// A view change has decided it; the host is told when all know.
@@ -544,6 +546,13 @@ impl Transactions {
 
     /// An attempt is decided: the host is told, and the primaries.
     pub(crate) fn finish(&mut self, id: TransactionId, status: Status, reason: u8, io: &mut Io<'_>) {
+        self.tell(id, status, reason, io);
+        self.give_up(id, io);
+        self.advance(io);
+    }
+
+    /// Tells the host how an attempt ended.
+    pub(crate) fn tell(&mut self, id: TransactionId, status: Status, reason: u8, io: &mut Io<'_>) {
         match status {
             Status::Ok => self.counters.committed += 1,
             Status::Aborted => self.counters.aborted += 1,
@@ -556,8 +565,6 @@ impl Transactions {
         let (token, answer) = (attempt.token, take(&mut attempt.answer));
         self.reply(token, id, status, reason, &answer, io);
         self.the(id).answer = answer;
-        self.give_up(id, io);
-        self.advance(io);
     }
 
     /// Tells the primaries that an attempt is decided.
@@ -610,7 +617,7 @@ impl Transactions {
                 Stage::Ended | Stage::AtHost | Stage::Marked { .. } => continue,
                 Stage::Executing { .. } => self.send_execute(id, 0, io),
                 Stage::Validating => self.send_validate(id, waiting, io),
-                Stage::Logging => {
+                Stage::Logging | Stage::Committing => {
                     let execution = take(&mut attempt.execution);
                     let known = take(&mut attempt.acknowledgements);
                     let waiting = |place: &Place| {

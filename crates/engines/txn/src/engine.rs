@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::mem::take;
 
-use weft_time::Instant;
+use weft_time::{Duration, Instant};
 use weft_waist::{
     Caller, Configuration, Effects, Engine, EngineState, EngineStatus, Event, Io, Memory, Message, NodeId,
     NodeSet, View,
@@ -84,6 +84,8 @@ impl Transactions {
     pub fn new(parameters: Parameters, procedures: Procedures, placement: Placement) -> Self {
         parameters.check();
         let shards = Shards::new(&parameters, placement);
+        let logs = parameters.variant.log_at_primary || shards.are_near();
+        assert!(logs, "a primary that gets its values with COMMIT has its tables near");
         Self {
             node: 0,
             view: View::default(),
@@ -312,7 +314,8 @@ impl Transactions {
             return;
         }
         if self.shards.are_near() {
-            self.apply_near(io.memory);
+            let labour = self.apply_near(io.memory);
+            io.effects.labour(labour);
             self.after_release(io);
         } else if self.told == self.log.applied() {
             self.told = decided;
@@ -320,7 +323,8 @@ impl Transactions {
         }
     }
 
-    fn apply_near(&mut self, memory: &mut Memory) {
+    fn apply_near(&mut self, memory: &mut Memory) -> Duration {
+        let (apply, mut labour) = (self.parameters.apply, Duration::ZERO);
         let decided = self.log.decided();
         let mut bytes = take(&mut self.scratch);
         let (base, capacity, shards) = (self.log.near(0), self.parameters.log_bytes as u64, &mut self.shards);
@@ -332,11 +336,13 @@ impl Transactions {
                 );
                 let record = crate::log::parse(&bytes).expect("written by this engine");
                 for put in record.puts.iter().flat_map(|puts| puts.iter()) {
+                    labour += apply;
                     shards.apply(&put);
                 }
             }
         });
         self.scratch = bytes;
+        labour
     }
 
     // Time.

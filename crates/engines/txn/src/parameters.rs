@@ -25,14 +25,21 @@ pub struct Variant {
     pub ship_to_card: bool,
     /// Transactions of one shard, or of the own and one more, run at the other's primary (4.2.3).
     pub multi_hop: bool,
-    /// A primary locks and reads with one request; else with two.
-    pub combined: bool,
+    /// A primary logs like any replica, and END has no values. Else, as in the designs that Weft is compared with, backups log, the
+    /// outcome is told, and then the primary gets the values; such an engine does not survive a view change.
+    pub log_at_primary: bool,
 }
 
 impl Default for Variant {
     fn default() -> Self {
-        Self { ship_to_card: true, multi_hop: true, combined: true }
+        Self { ship_to_card: true, multi_hop: true, log_at_primary: true }
     }
+}
+
+impl Variant {
+    /// FaSST (OSDI 2016): messages for everything, values with COMMIT, and each transaction run where it was called. For an engine
+    /// on the host.
+    pub const FASST: Self = Self { ship_to_card: true, multi_hop: false, log_at_primary: false };
 }
 
 /// What an engine is made with. The same at all nodes.
@@ -58,6 +65,8 @@ pub struct Parameters {
     pub tick: Duration,
     /// Which optimizations are used.
     pub variant: Variant,
+    /// Time of a reference core to apply a write to a table that the engine itself holds.
+    pub apply: Duration,
     /// Whether what is read and written is recorded, for a checker: [`crate::Transactions::take_records`].
     pub record: bool,
     /// The bug that is switched on.
@@ -78,7 +87,8 @@ impl Parameters {
             message_bytes: 1408,
             repeat: Duration::from_us(100),
             tick: Duration::from_us(25),
-            variant: Variant { ship_to_card: true, multi_hop: true, combined: true },
+            variant: Variant { ship_to_card: true, multi_hop: true, log_at_primary: true },
+            apply: Duration::ZERO,
             record: false,
             #[cfg(feature = "planted-bugs")]
             bug: None,
@@ -94,6 +104,8 @@ impl Parameters {
             self.window.is_power_of_two() && self.window <= 1 << 16,
             "a window is a power of two up to 65,536"
         );
+        let shipped = self.variant.multi_hop && !self.variant.log_at_primary;
+        assert!(!shipped, "what is shipped is logged at the primary");
         assert!(self.operations > 0, "a node serves something");
         assert!(self.log_bytes.is_multiple_of(crate::log::ALIGN), "records are aligned");
         assert!(self.message_bytes >= 1280, "a message holds one value and all keys of a transaction");

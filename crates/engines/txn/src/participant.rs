@@ -143,6 +143,12 @@ impl Participants {
         self.rings.iter().flatten().any(|slot| !slot.locks.is_empty())
     }
 
+    /// Whether an attempt has ended with this record among its own.
+    fn has_ended_with(&mut self, place: &Place) -> bool {
+        let slot = self.slot(place.id);
+        slot.id == Some(place.id) && slot.ended && slot.parts.iter().any(|part| part.place == *place)
+    }
+
     /// Attempts with records here that not all nodes are known to have decided.
     pub fn held(&self) -> impl Iterator<Item = (&Participation, TransactionId)> {
         self.rings.iter().zip(&self.truncated).flat_map(|(ring, truncated)| {
@@ -505,6 +511,9 @@ impl Transactions {
         let mine = self.replicas[place.shard].contains(node)
             && puts.iter().all(|put| put.key.shard() == place.shard);
         if !mine || shards >> place.shard & 1 == 0 || self.participants.enter(place.id).is_none() {
+            if self.commits_at_once(place.shard) && self.participants.has_ended_with(&place) {
+                self.answer_log(&place, io);
+            }
             self.counters.stale += 1;
             return;
         }
@@ -534,10 +543,21 @@ impl Transactions {
             if self.shards.are_near() {
                 self.answer_log(&place, io);
             }
+            if self.commits_at_once(place.shard) {
+                let slot = self.participants.slot(place.id);
+                if slot.held() >> place.shard & 1 == 1 {
+                    self.end(place.id, io);
+                }
+            }
         } else {
             self.counters.log_full += 1;
         }
         self.scratch = record;
+    }
+
+    /// Whether this node is a primary that gets values when they are committed already.
+    fn commits_at_once(&self, shard: usize) -> bool {
+        !self.parameters.variant.log_at_primary && self.is_primary(shard)
     }
 
     fn append(&mut self, place: Place, record: &[u8], io: &mut Io<'_>) -> u64 {

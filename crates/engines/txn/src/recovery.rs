@@ -90,7 +90,12 @@ impl Transactions {
             }
             return;
         }
+        if !self.parameters.variant.log_at_primary {
+            // What was told may not be logged at the primary.
+            self.state = EngineState::Lost;
+        }
         if self.state != EngineState::Full {
+            self.recovery.phase = Phase::Idle;
             return;
         }
         self.counters.recoveries += 1;

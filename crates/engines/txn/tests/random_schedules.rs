@@ -44,6 +44,17 @@ fn loss_duplication_and_delay() {
     }
 }
 
+/// The designs that Weft is compared with are serializable, too.
+#[test]
+fn values_with_the_commit() {
+    for seed in 0..6 {
+        let mut setup = Setup::new(4, 3, None);
+        setup.parameters.variant = weft_txn::Variant::FASST;
+        setup.faults = LOSSY;
+        assert_eq!(run(seed, setup, 300).counter("shipped"), 0);
+    }
+}
+
 #[test]
 fn without_shipping() {
     for seed in 0..4u64 {
