@@ -58,7 +58,7 @@ impl Serial {
                     Some((version, value)) => (*version, access.mode.reads().then_some(&value[..])),
                     None => (Version::ZERO, None),
                 };
-                execution.fetch(index, version, weft_txn::Version::ZERO, value);
+                execution.fetch(index, version, Version::ZERO, value);
             }
             match run(execution, procedure) {
                 Err(fault) => return Outcome::Faulty(fault),
