@@ -7,6 +7,7 @@ use weft_waist::{Io, NodeId, NodeSet};
 use crate::coordinator::{Acknowledgement, Stage};
 use crate::engine::Transactions;
 use crate::execution::{Execution, Written};
+use crate::log;
 use crate::message::{Got, Kind, Place, Put, Status, Want, write};
 use crate::parameters::PlantedBug;
 use crate::transaction::TransactionId;
@@ -20,9 +21,15 @@ impl Transactions {
             return self.finish(id, Status::Aborted, reason, io);
         }
         let execution = take(&mut self.the(id).execution);
+        let by_write = self.parameters.variant.log_by_write;
+        if by_write && !self.rings_have_room(bytes_of(&execution)) {
+            self.the(id).execution = execution;
+            return self.finish(id, Status::Full, 0, io);
+        }
         self.record(id, &execution);
         let mut acknowledgements = take(&mut self.the(id).acknowledgements);
-        self.send_log(
+        let own = NodeSet::EMPTY.with(NodeId::new(self.node).expect("a node"));
+        let shards = self.send_log(
             id,
             &execution,
             |_| true,
@@ -30,9 +37,12 @@ impl Transactions {
             |engine, place| {
                 let waiting = engine.loggers(place.shard);
                 acknowledgements.push(Acknowledgement { place, waiting });
-                waiting
+                if by_write { waiting.intersection(own) } else { waiting }
             },
         );
+        if by_write {
+            self.write_log(&execution, shards, &acknowledgements, io);
+        }
         let attempt = self.the(id);
         attempt.answer.clear();
         attempt.answer.extend_from_slice(execution.answered());
@@ -40,6 +50,24 @@ impl Transactions {
         attempt.acknowledgements = acknowledgements;
         attempt.stage = Stage::Logging;
         self.look_whether_logged(id, io);
+    }
+
+    /// WRITEs the records of an execution into the rings at the backups.
+    fn write_log(&mut self, execution: &Execution, shards: u16, parts: &[Acknowledgement], io: &mut Io<'_>) {
+        let budget = self.log_budget();
+        let mut record = Vec::new();
+        for &Acknowledgement { place, waiting } in parts {
+            log::encode(&mut record, &place, shards, puts_of(execution, place.shard, place.part, budget));
+            let own = NodeId::new(self.node).expect("a node");
+            for peer in waiting.without(own).iter() {
+                self.write_record(peer.index(), place, &record, io);
+            }
+        }
+    }
+
+    /// The most bytes of writes in a record.
+    const fn log_budget(&self) -> usize {
+        self.parameters.message_bytes - crate::message::HEADER_BYTES - 16
     }
 
     /// Who logs the writes of a shard before they are committed.
@@ -81,7 +109,7 @@ impl Transactions {
         io: &mut Io<'_>,
         mut to: impl FnMut(&mut Self, Place) -> NodeSet,
     ) -> u16 {
-        let budget = self.parameters.message_bytes - crate::message::HEADER_BYTES - 16;
+        let budget = self.log_budget();
         let shards = written_shards(execution);
         for shard in (0..self.parameters.nodes).filter(|shard| shards >> shard & 1 == 1) {
             let parts = split(execution, shard, budget).1;
@@ -219,6 +247,12 @@ impl Transactions {
             _ => self.finish(id, status, reason, io),
         }
     }
+}
+
+/// No fewer bytes than all records of an execution take.
+fn bytes_of(execution: &Execution) -> usize {
+    let puts = (0..execution.accesses().len()).filter_map(|index| put_of(execution, index));
+    puts.map(|put| 64 + Put::bytes(put.value.map_or(0, <[u8]>::len))).sum()
 }
 
 /// The shards that an execution writes.

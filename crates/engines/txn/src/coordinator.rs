@@ -12,7 +12,8 @@ use crate::engine::Transactions;
 use crate::execution::{Execution, Fault};
 use crate::host_port::{self, HostKind};
 use crate::message::{Got, Kind, List, Place, Put, Seen, Status, Verdict, Want, write};
-use crate::parameters::PlantedBug;
+use crate::one_sided::Why;
+use crate::parameters::{PlantedBug, Reads};
 use crate::procedure::{Access, Mode, ProcedureId, Step};
 use crate::transaction::TransactionId;
 
@@ -68,10 +69,14 @@ pub(crate) struct Coordinated {
     /// The procedure has refused, for this reason: what it has read is validated, and nothing is logged.
     pub refused: Option<u8>,
     /// All was read at one moment of one shard.
-    atomic: bool,
+    pub atomic: bool,
     rounds: u32,
     /// Shards where it may hold locks.
     pub locked: u16,
+    /// Where keys that were READ are, at their primaries; 0: nowhere.
+    pub addresses: Vec<u64>,
+    /// READs under way for VALIDATE.
+    pub reading: usize,
     /// Shards that have not answered.
     waiting: u16,
     pub acknowledgements: Vec<Acknowledgement>,
@@ -97,6 +102,8 @@ impl Coordinated {
             atomic: true,
             rounds: 0,
             locked: 0,
+            addresses: Vec::new(),
+            reading: 0,
             waiting: 0,
             acknowledgements: Vec::new(),
             shipped: None,
@@ -327,7 +334,11 @@ impl Transactions {
         if asked == attempt.asked {
             return self.fetched(id, io);
         }
+        self.the(id).addresses.resize(crate::KEYS_MAX, 0);
         self.send_execute(id, asked, io);
+        if self.attempt(id).is_some() {
+            self.read_remotely(id, asked, Why::Execute, io);
+        }
     }
 
     /// Sends EXECUTE for the keys from the `from`-th on that are not fetched.
@@ -339,12 +350,18 @@ impl Transactions {
         };
         let execution = take(&mut attempt.execution);
         let asked = attempt.asked;
+        let by_message = (from..asked).fold(0u64, |set, index| {
+            set | u64::from(!self.is_read_remotely(&execution.accesses()[index])) << index
+        });
         // What is shipped later runs under locks: this node's own keys are locked too when they are only read.
         let wants = |shard: usize| {
             (from..asked).filter(|&index| !execution.fetched(index)).filter_map({
                 let execution = &execution;
                 move |index| {
                     let Access { key, mut mode } = execution.accesses()[index];
+                    if by_message & 1 << index == 0 {
+                        return None;
+                    }
                     if ship.is_some() && mode == Mode::Read {
                         mode = Mode::Update;
                     }
@@ -380,7 +397,7 @@ impl Transactions {
         io: &mut Io<'_>,
     ) {
         let Some(attempt) = self.attempt(id) else { return };
-        let Stage::Executing { ship } = attempt.stage else { return };
+        let Stage::Executing { .. } = attempt.stage else { return };
         if status != Status::Ok {
             // An answer to a repeated request does not count if the first was answered.
             let answered = (0..attempt.asked)
@@ -401,6 +418,13 @@ impl Transactions {
                 attempt.execution.fetch(index, got.read, got.new, got.value);
             }
         }
+        self.look_whether_fetched(id, io);
+    }
+
+    /// Goes on if all keys are there that were asked for.
+    pub(crate) fn look_whether_fetched(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        let attempt = self.the(id);
+        let Stage::Executing { ship } = attempt.stage else { return };
         let accesses = attempt.execution.accesses();
         let missing =
             |index: &usize| ship != Some(accesses[*index].key.shard()) && !attempt.execution.fetched(*index);
@@ -502,11 +526,28 @@ impl Transactions {
         let shards = attempt.shards(|access| access.mode == Mode::Read);
         // A transaction that locks nothing happened when it read, if all was read at one moment.
         let one_moment = attempt.locked == 0 && (reads == 1 || attempt.atomic && shards.count_ones() == 1);
-        attempt.waiting = if one_moment || skip { 0 } else { shards };
         attempt.stage = Stage::Validating;
-        let waiting = attempt.waiting;
+        if one_moment || skip {
+            return self.log_writes(id, io);
+        }
+        let read_remotely = self.parameters.variant.reads != Reads::Messages;
+        let own =
+            (0..self.parameters.nodes).fold(0, |own, shard| own | u16::from(self.is_primary(shard)) << shard);
+        let waiting = if read_remotely { shards & own } else { shards };
+        self.the(id).waiting = waiting;
+        self.the(id).reading = 0;
         self.send_validate(id, waiting, io);
-        if waiting == 0 {
+        let reading = if read_remotely { self.read_remotely(id, 0, Why::Validate, io) } else { 0 };
+        if self.attempt(id).is_some() {
+            self.the(id).reading = reading;
+            self.look_whether_valid(id, io);
+        }
+    }
+
+    /// Goes on if all that was read is valid.
+    pub(crate) fn look_whether_valid(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        let attempt = self.the(id);
+        if attempt.waiting == 0 && attempt.reading == 0 {
             self.log_writes(id, io);
         }
     }
@@ -537,9 +578,7 @@ impl Transactions {
             return self.finish(id, status, 0, io);
         }
         attempt.waiting &= !(1 << shard);
-        if attempt.waiting == 0 {
-            self.log_writes(id, io);
-        }
+        self.look_whether_valid(id, io);
     }
 
     // The end.
@@ -615,6 +654,7 @@ impl Transactions {
             let waiting = attempt.waiting;
             match attempt.stage {
                 Stage::Ended | Stage::AtHost | Stage::Marked { .. } => continue,
+                Stage::Logging if self.parameters.variant.log_by_write => continue,
                 Stage::Executing { .. } => self.send_execute(id, 0, io),
                 Stage::Validating => self.send_validate(id, waiting, io),
                 Stage::Logging | Stage::Committing => {

@@ -40,6 +40,8 @@ counters! {
     lookups,
     /// Keys looked up in the host's memory.
     misses,
+    /// READs and WRITEs posted.
+    verbs,
     /// Records appended to the log.
     records,
     /// Requests that were repeated.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::mem::take;
 
+use weft_rdma::CompletionStatus;
 use weft_time::{Duration, Instant};
 use weft_waist::{
     Caller, Configuration, Effects, Engine, EngineState, EngineStatus, Event, Io, Memory, Message, NodeId,
@@ -14,8 +15,10 @@ use crate::counters::Counters;
 use crate::execution::Execution;
 use crate::host_port::{HostKind, HostMessage, LOG_CALLER};
 use crate::key::{Key, SHARDS_MAX, Version};
+use crate::linked::LinkedShape;
 use crate::log::Log;
 use crate::message::{Body, Header, Kind, Malformed, Put, Reader};
+use crate::one_sided::OneSided;
 use crate::operation::Operations;
 use crate::parameters::{Parameters, PlantedBug};
 use crate::participant::Participants;
@@ -29,6 +32,7 @@ const TIMER_TICK: u32 = 0;
 /// The highest byte of a tag says what it is for.
 pub(crate) const TAG_LOG: u64 = 1 << 56;
 pub(crate) const TAG_LOOKUP: u64 = 2 << 56;
+pub(crate) const TAG_VERB: u64 = 3 << 56;
 pub(crate) const TAG_MASK: u64 = 0x7f << 56;
 
 /// What an attempt has read and would write, for a checker.
@@ -67,6 +71,9 @@ pub struct Transactions {
     /// Executions of transactions that were shipped here.
     pub(crate) executions: Vec<Execution>,
     pub(crate) recovery: Recovery,
+    pub(crate) one_sided: OneSided,
+    /// What a READ has brought.
+    pub(crate) read_bytes: Vec<u8>,
     pub(crate) now: Instant,
     loopback: VecDeque<(Kind, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
@@ -85,6 +92,14 @@ impl Transactions {
         parameters.check();
         let shards = Shards::new(&parameters, placement);
         let logs = parameters.variant.log_at_primary || shards.are_near();
+        let linked = match placement {
+            Placement::Linked { shape, .. } => Some(shape),
+            _ => None,
+        };
+        let verbs = parameters.variant.reads != crate::Reads::Messages || parameters.variant.log_by_write;
+        assert!(linked.is_some() || !verbs, "verbs reach tables in the engine's memory");
+        let no_tables = LinkedShape { buckets: 1, linked: 0, bucket_slots: 1, value_bytes_max: 0 };
+        let one_sided = OneSided::new(&parameters, &linked.unwrap_or(no_tables));
         assert!(logs, "a primary that gets its values with COMMIT has its tables near");
         Self {
             node: 0,
@@ -101,6 +116,8 @@ impl Transactions {
             operations: Operations::new(parameters.operations),
             executions: Vec::new(),
             recovery: Recovery::default(),
+            one_sided,
+            read_bytes: Vec::new(),
             now: Instant::ZERO,
             loopback: VecDeque::new(),
             spare: Vec::new(),
@@ -140,6 +157,21 @@ impl Transactions {
     /// If it does not.
     pub fn load(&mut self, key: Key, value: &[u8]) {
         self.shards.load(&Put { key, version: crate::LOADED, value: Some(value) });
+    }
+
+    /// Loads an object into the engine's memory, before the node is configured, of [`Placement::Linked`].
+    pub fn load_linked(&mut self, memory: &mut Memory, key: Key, value: &[u8]) {
+        self.shards.apply(memory, &Put { key, version: crate::LOADED, value: Some(value) });
+    }
+
+    /// Where peers find an object of this node's own shard, of [`Placement::Linked`].
+    pub fn address_of(&self, memory: &Memory, key: Key) -> Option<u64> {
+        self.shards.linked()?.address(memory, key)
+    }
+
+    /// Remembers where a peer has an object ([`Transactions::address_of`]).
+    pub fn remember(&mut self, key: Key, address: u64) {
+        self.one_sided.remember(key, address);
     }
 
     /// Learns where the host's table has its objects, before the node is configured; later the host half tells it.
@@ -231,7 +263,9 @@ impl Transactions {
             Body::Ship { id, procedure, input, wants, local } => {
                 self.on_ship(id, procedure, input, &wants, &local, io)
             }
-            Body::Marks { heard, asks } => self.on_marks(from, heard, asks, io),
+            Body::Marks { heard, written, applied, asks } => {
+                self.on_marks(from, heard, (written, applied), asks, io);
+            }
             // What follows answers this node's own requests.
             Body::Executed { id, shard, status, atomic, got } => {
                 self.on_executed(id, shard, status, atomic, &got, io)
@@ -246,15 +280,26 @@ impl Transactions {
         Ok(())
     }
 
-    fn on_marks(&mut self, from: usize, heard: u64, asks: bool, io: &mut Io<'_>) {
+    fn on_marks(&mut self, from: usize, heard: u64, rings: (u64, u64), asks: bool, io: &mut Io<'_>) {
         self.window.heard(from, heard);
         self.window.truncate(self.others());
-        if asks {
-            let heard = self.participants.decided(from);
-            let mut out = self.message();
-            crate::message::write::marks(&mut out, heard, false);
-            self.post_to(io.effects, from, Kind::Marks, out);
+        let (written, applied) = rings;
+        if self.parameters.variant.log_by_write {
+            self.one_sided.heard(from, applied);
+            self.apply_ring(from, written, io);
         }
+        if asks {
+            self.send_marks(from, false, io);
+        }
+    }
+
+    fn send_marks(&mut self, to: usize, asks: bool, io: &mut Io<'_>) {
+        let heard = self.participants.decided(to);
+        let written = self.one_sided.decided(to, self.window.decided());
+        let applied = self.one_sided.applied(to);
+        let mut out = self.message();
+        crate::message::write::marks(&mut out, heard, written, applied, asks);
+        self.post_to(io.effects, to, Kind::Marks, out);
     }
 
     /// The other members.
@@ -275,6 +320,9 @@ impl Transactions {
             }
             Ok(HostMessage::Ran { id, step, added, writes, answer }) => {
                 self.on_ran(id, step, &added, &writes, answer, io);
+            }
+            Ok(HostMessage::Wire { peer, wiring }) if peer < self.parameters.nodes => {
+                self.one_sided.wire(peer, wiring);
             }
             Ok(HostMessage::Applied { upto, reports }) => {
                 for report in reports.chunks_exact(Report::BYTES) {
@@ -337,7 +385,7 @@ impl Transactions {
                 let record = crate::log::parse(&bytes).expect("written by this engine");
                 for put in record.puts.iter().flat_map(|puts| puts.iter()) {
                     labour += apply;
-                    shards.apply(&put);
+                    shards.apply(memory, &put);
                 }
             }
         });
@@ -362,10 +410,7 @@ impl Transactions {
             let decided = self.window.decided();
             for peer in self.others().iter() {
                 if self.window.heard_by(peer.index()) < decided {
-                    let heard = self.participants.decided(peer.index());
-                    let mut out = self.message();
-                    crate::message::write::marks(&mut out, heard, true);
-                    self.post_to(io.effects, peer.index(), Kind::Marks, out);
+                    self.send_marks(peer.index(), true, io);
                 }
             }
         }
@@ -412,10 +457,11 @@ impl Transactions {
     }
 
     /// Makes the engine's tag-bearing end of a copy known.
-    fn done(&mut self, tag: u64, io: &mut Io<'_>) {
+    fn done(&mut self, tag: u64, status: CompletionStatus, io: &mut Io<'_>) {
         match tag & TAG_MASK {
             TAG_LOG => self.on_durable(tag & !TAG_MASK, io),
             TAG_LOOKUP => self.on_lookup(tag & !TAG_MASK, io),
+            TAG_VERB => self.on_verb((tag & !TAG_MASK) as usize, status, io),
             _ => unreachable!("no such tag was used"),
         }
     }
@@ -459,7 +505,7 @@ impl Engine for Transactions {
             Event::Deliver { from, message, .. } => {
                 self.deliver(from.index(), message.kind, message.payload, io)
             }
-            Event::Done { tag, .. } => self.done(tag, io),
+            Event::Done { tag, status } => self.done(tag, status, io),
             Event::Timer { tag } if tag == TIMER_TICK => self.tick(io),
             Event::Timer { .. } => {}
         }

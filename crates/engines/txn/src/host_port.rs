@@ -4,15 +4,18 @@
 //! Begin     procedure(2) length(2) input  count(1) { as in Execute }
 //! Ran       id(8) step(1) reason(1)  count(1) { as in Execute: the keys that were added }
 //!           count(1) { key(8) version(8) length(2) value: the writes; the version is zero }  length(2) answer
+//! Wire      peer(1) queue pair(4) local address(8) lkey(4) remote address(8) rkey(4)
 //! Applied   upto(8)  { 12 bytes each: what has changed in the table (`Report`) }
 //! Outcome   id(8) status(1) reason(1) length(2) answer
 //! Run       id(8)  count(1) { as in Executed: the keys that were fetched since the last Run }
 //! Decided   upto(8)
 //! ```
 
+use weft_rdma::QueuePairNumber;
 use weft_waist::Caller;
 
 use crate::message::{Got, List, Malformed, Put, Reader, Status, Want, write_list};
+use crate::one_sided::Wiring;
 use crate::procedure::{ANSWER_MAX, INPUT_MAX, ProcedureId, Step};
 use crate::store::Report;
 use crate::transaction::TransactionId;
@@ -33,6 +36,8 @@ pub enum HostKind {
     Ran = 65,
     /// To the card: the host has applied so much of the log.
     Applied = 66,
+    /// To the card: how a peer's memory is reached with verbs.
+    Wire = 67,
     /// To the host: how an attempt ended.
     Outcome = 80,
     /// To the host: run the procedure.
@@ -48,6 +53,7 @@ pub enum HostMessage<'a> {
     Begin { procedure: ProcedureId, input: &'a [u8], wants: List<'a, Want> },
     Ran { id: TransactionId, step: Step, added: List<'a, Want>, writes: List<'a, Put<'a>>, answer: &'a [u8] },
     Applied { upto: u64, reports: &'a [u8] },
+    Wire { peer: usize, wiring: Wiring },
     Outcome { id: TransactionId, status: Status, reason: u8, answer: &'a [u8] },
     Run { id: TransactionId, got: List<'a, Got<'a>> },
     Decided { upto: u64 },
@@ -85,6 +91,14 @@ impl<'a> HostMessage<'a> {
                 let whole = r.0.len() / Report::BYTES * Report::BYTES;
                 Self::Applied { upto, reports: r.bytes(whole)? }
             }
+            kind if kind == HostKind::Wire as u8 => {
+                let peer = usize::from(r.u8()?);
+                let queue_pair = QueuePairNumber(r.u32()?);
+                let (local_address, lkey) = (r.u64()?, r.u32()?);
+                let (remote_address, rkey) = (r.u64()?, r.u32()?);
+                let wiring = Wiring { queue_pair, local_address, lkey, remote_address, rkey };
+                Self::Wire { peer, wiring }
+            }
             kind if kind == HostKind::Outcome as u8 => Self::Outcome {
                 id: r.id()?,
                 status: Status::parse(r.u8()?)?,
@@ -98,6 +112,17 @@ impl<'a> HostMessage<'a> {
         reader.finish()?;
         Ok(message)
     }
+}
+
+/// The content of a [`HostKind::Wire`].
+pub fn wire(peer: usize, wiring: &Wiring) -> Vec<u8> {
+    let mut out = vec![peer as u8];
+    out.extend_from_slice(&wiring.queue_pair.0.to_be_bytes());
+    out.extend_from_slice(&wiring.local_address.to_be_bytes());
+    out.extend_from_slice(&wiring.lkey.to_be_bytes());
+    out.extend_from_slice(&wiring.remote_address.to_be_bytes());
+    out.extend_from_slice(&wiring.rkey.to_be_bytes());
+    out
 }
 
 fn answer<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {

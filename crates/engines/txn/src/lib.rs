@@ -12,8 +12,10 @@ mod execution;
 pub mod host;
 pub mod host_port;
 mod key;
+mod linked;
 pub mod log;
 pub mod message;
+pub mod one_sided;
 mod operation;
 mod parameters;
 mod participant;
@@ -29,7 +31,8 @@ pub use counters::Counters;
 pub use engine::{Recorded, Transactions};
 pub use execution::{Execution, Fault, Written};
 pub use key::{Key, SHARDS_MAX, Version};
-pub use parameters::{Parameters, PlantedBug, Variant};
+pub use linked::LinkedShape;
+pub use parameters::{Parameters, PlantedBug, Reads, Variant};
 pub use procedure::{
     ANSWER_MAX, Access, Accesses, Context, INPUT_MAX, KEYS_MAX, Mode, Outcome, Procedure, ProcedureId,
     Procedures, Request, Step, VALUE_MAX,

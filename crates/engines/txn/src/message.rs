@@ -10,7 +10,8 @@
 //! Log            id(8) shard(1) part(1) parts(1) shards(2) count(1) { key(8) version(8) length(2) value }
 //! Logged         id(8) shard(1) part(1) parts(1)
 //! End            id(8)
-//! Marks          heard(8) asks(1)
+//! Marks          heard(8) written(8) applied(8) asks(1)
+//!                written: so much of the sender's ring here is decided; applied: so much of the receiver's there is applied (one_sided.rs)
 //! Ship           id(8) procedure(2) length(2) input  count(1) { index(1) mode(1) key(8) }  count(1) { as in Executed }
 //! Shipped        id(8) status(1) reason(1) shards(2) length(2) answer
 //! Report         asks(1) base(4) full(2) joining(2) part(2) parts(2) count(1) { id(8) shards(2) held(2) verdict(1) }
@@ -524,6 +525,8 @@ pub enum Body<'a> {
     },
     Marks {
         heard: u64,
+        written: u64,
+        applied: u64,
         asks: bool,
     },
     Ship {
@@ -591,7 +594,9 @@ impl<'a> Body<'a> {
             Kind::Log => Self::Log { place: place(r)?, shards: r.u16()?, puts: List::read(r)? },
             Kind::Logged => Self::Logged { place: place(r)? },
             Kind::End => Self::End { id: r.id()? },
-            Kind::Marks => Self::Marks { heard: r.u64()?, asks: r.u8()? & 1 == 1 },
+            Kind::Marks => {
+                Self::Marks { heard: r.u64()?, written: r.u64()?, applied: r.u64()?, asks: r.u8()? & 1 == 1 }
+            }
             Kind::Ship => {
                 let (id, procedure, length) = (r.id()?, ProcedureId(r.u16()?), usize::from(r.u16()?));
                 if length > INPUT_MAX {
@@ -668,8 +673,10 @@ pub mod write {
         write_list(out, puts);
     }
 
-    pub fn marks(out: &mut Vec<u8>, heard: u64, asks: bool) {
-        out.extend_from_slice(&heard.to_be_bytes());
+    pub fn marks(out: &mut Vec<u8>, heard: u64, written: u64, applied: u64, asks: bool) {
+        for number in [heard, written, applied] {
+            out.extend_from_slice(&number.to_be_bytes());
+        }
         out.push(u8::from(asks));
     }
 

@@ -28,18 +28,49 @@ pub struct Variant {
     /// A primary logs like any replica, and END has no values. Else, as in the designs that Weft is compared with, backups log, the
     /// outcome is told, and then the primary gets the values; such an engine does not survive a view change.
     pub log_at_primary: bool,
+    /// How keys that are only read are read and validated at other nodes.
+    pub reads: Reads,
+    /// Backups are logged to by WRITEs, else by messages.
+    pub log_by_write: bool,
+}
+
+/// How keys are read that are not locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// By messages.
+    Messages,
+    /// By READs at their addresses, which each coordinator remembers.
+    Cached,
+    /// By READs of one bucket after the other.
+    Traversed,
 }
 
 impl Default for Variant {
     fn default() -> Self {
-        Self { ship_to_card: true, multi_hop: true, log_at_primary: true }
+        Self::XENIC
     }
 }
 
 impl Variant {
+    /// All that Xenic does, with the corrections that ARCHITECTURE.md names.
+    pub const XENIC: Self = Self {
+        ship_to_card: true,
+        multi_hop: true,
+        log_at_primary: true,
+        reads: Reads::Messages,
+        log_by_write: false,
+    };
+
     /// FaSST (OSDI 2016): messages for everything, values with COMMIT, and each transaction run where it was called. For an engine
     /// on the host.
-    pub const FASST: Self = Self { ship_to_card: true, multi_hop: false, log_at_primary: false };
+    pub const FASST: Self = Self { multi_hop: false, log_at_primary: false, ..Self::XENIC };
+
+    /// DrTM+H (OSDI 2018): READs of what is only read, at remembered addresses; messages that lock and commit; WRITEs that log. For
+    /// an engine with [`crate::Placement::Linked`] tables.
+    pub const DRTMH: Self = Self { reads: Reads::Cached, log_by_write: true, ..Self::FASST };
+
+    /// The same, which remembers no addresses.
+    pub const DRTMH_NO_CACHE: Self = Self { reads: Reads::Traversed, ..Self::DRTMH };
 }
 
 /// What an engine is made with. The same at all nodes.
@@ -87,7 +118,7 @@ impl Parameters {
             message_bytes: 1408,
             repeat: Duration::from_us(100),
             tick: Duration::from_us(25),
-            variant: Variant { ship_to_card: true, multi_hop: true, log_at_primary: true },
+            variant: Variant::XENIC,
             apply: Duration::ZERO,
             record: false,
             #[cfg(feature = "planted-bugs")]

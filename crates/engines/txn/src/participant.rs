@@ -6,7 +6,7 @@
 
 use std::mem::take;
 
-use weft_waist::Io;
+use weft_waist::{Io, Memory};
 
 use crate::engine::{TAG_LOG, TAG_LOOKUP, Transactions};
 use crate::execution::Execution;
@@ -168,11 +168,11 @@ impl Participants {
     }
 
     /// Forgets everything, and gives back executions and locks.
-    pub fn clear(&mut self, executions: &mut Vec<Execution>, shards: &mut Shards) {
+    pub fn clear(&mut self, executions: &mut Vec<Execution>, shards: &mut Shards, memory: &mut Memory) {
         for slot in self.rings.iter_mut().flatten() {
             executions.extend(slot.execution.take());
             if let Some(id) = slot.id {
-                slot.locks.drain(..).for_each(|(key, _)| shards.unlock(key, id));
+                slot.locks.drain(..).for_each(|(key, _)| shards.unlock(memory, key, id));
             }
             slot.parts.clear();
             (slot.id, slot.ended, slot.operations) = (None, true, 0);
@@ -227,7 +227,7 @@ impl Transactions {
             self.log.decide(io.memory, part.position, true);
         }
         for (key, _) in &locks {
-            self.shards.unlock(*key, id);
+            self.shards.unlock(io.memory, *key, id);
         }
         let slot = self.participants.slot(id);
         (slot.parts, slot.locks) = (parts, locks);
@@ -243,7 +243,7 @@ impl Transactions {
         bytes.extend_from_slice(io.memory.read(near, length as usize));
         let record = log::parse(&bytes).expect("written by this engine");
         for put in record.puts.iter().flat_map(List::iter) {
-            self.shards.commit(&put);
+            self.shards.commit(io.memory, &put);
         }
         self.log.pin(position);
         self.scratch = bytes;
@@ -265,7 +265,7 @@ impl Transactions {
             self.counters.operations_full += 1;
             return;
         };
-        if let Err(status) = self.lock(id, number, wants.iter(), false) {
+        if let Err(status) = self.lock(id, number, wants.iter(), false, io) {
             self.operations.end(number);
             self.answer_execute(id, shard, status, io);
             return;
@@ -294,8 +294,12 @@ impl Transactions {
         number: usize,
         wants: impl Iterator<Item = Want> + Clone,
         all: bool,
+        io: &mut Io<'_>,
     ) -> Result<(), Status> {
-        if wants.clone().any(|want| self.shards.holder(want.access.key).is_some_and(|holder| holder != id)) {
+        if wants
+            .clone()
+            .any(|want| self.shards.holder(io.memory, want.access.key).is_some_and(|holder| holder != id))
+        {
             return Err(Status::Conflict);
         }
         let held_before = self.participants.slot(id).locks.len();
@@ -306,7 +310,7 @@ impl Transactions {
                 let held = self.participants.slot(id).locks.iter().find(|(held, _)| *held == key).copied();
                 new = match held {
                     Some((_, new)) => new,
-                    None if self.shards.lock(key, id) => {
+                    None if self.shards.lock(io.memory, key, id) => {
                         let new = self.draw();
                         self.participants.slot(id).locks.push((key, new));
                         new
@@ -314,7 +318,7 @@ impl Transactions {
                     None => {
                         while self.participants.slot(id).locks.len() > held_before {
                             let (key, _) = self.participants.slot(id).locks.pop().expect("more than before");
-                            self.shards.unlock(key, id);
+                            self.shards.unlock(io.memory, key, id);
                         }
                         return Err(Status::Full);
                     }
@@ -339,7 +343,7 @@ impl Transactions {
             self.counters.lookups += 1;
             io.memory.touch(if self.shards.are_near() { 1 } else { 2 });
             let start = operation.values.len();
-            match self.shards.look(sought.key, &mut operation.values) {
+            match self.shards.look(io.memory, sought.key, &mut operation.values) {
                 Look::Known(version, length) => {
                     let value = length.map(|length| start..start + length);
                     self.found(number, at, version, value);
@@ -451,7 +455,7 @@ impl Transactions {
         (operation.sought, operation.values) = (sought, values);
         if self.bug(PlantedBug::UnlockBeforeLog) {
             for (key, _) in &self.participants.slot(id).locks.clone() {
-                self.shards.unlock(*key, id);
+                self.shards.unlock(io.memory, *key, id);
             }
         }
     }
@@ -474,7 +478,9 @@ impl Transactions {
             self.counters.operations_full += 1;
             return;
         };
-        let locked = seen.iter().any(|seen| self.shards.holder(seen.key).is_some_and(|holder| holder != id));
+        let locked = seen
+            .iter()
+            .any(|seen| self.shards.holder(io.memory, seen.key).is_some_and(|holder| holder != id));
         let operation = self.operations.get(number);
         operation.failed = locked;
         if !locked {
@@ -496,7 +502,7 @@ impl Transactions {
         if !operation.atomic {
             // Somebody may have come while a copy was under way.
             for sought in &self.operations.get(number).sought {
-                failed |= self.shards.holder(sought.key).is_some_and(|holder| holder != id);
+                failed |= self.shards.holder(io.memory, sought.key).is_some_and(|holder| holder != id);
             }
         }
         let mut out = self.message();

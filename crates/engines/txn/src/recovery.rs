@@ -288,7 +288,7 @@ impl Transactions {
                 io.effects.host_write(TAG_LOG | position, near, host, log::ALIGN as u32);
             }
         }
-        self.participants.clear(&mut self.executions, &mut self.shards);
+        self.participants.clear(&mut self.executions, &mut self.shards, io.memory);
         self.close_attempts(io);
         self.recovery.phase = Phase::Draining;
         self.after_release(io);

@@ -3,6 +3,7 @@
 use weft_waist::{Epoch, Memory};
 
 use crate::key::{Key, Version};
+use crate::linked::{Linked, LinkedShape};
 use crate::message::Put;
 use crate::parameters::Parameters;
 use crate::plain::Plain;
@@ -15,6 +16,13 @@ use crate::transaction::TransactionId;
 pub enum Placement {
     /// The engine runs on the host and has them in its memory.
     Host,
+    /// The same, at addresses at which peers read it with verbs.
+    Linked {
+        /// The node, whose own shard's table comes first.
+        node: usize,
+        /// The table of each shard.
+        shape: LinkedShape,
+    },
     /// The engine runs on a card; the table is in the host's memory, and the card has an index of it (Xenic 4.1).
     Card {
         /// The table, of all shards that the node replicates.
@@ -80,6 +88,7 @@ struct Far {
 #[derive(Debug)]
 enum Tables {
     Near(Plain),
+    Linked(Linked),
     Far(Box<Far>),
 }
 
@@ -103,6 +112,10 @@ impl Shards {
     pub(crate) fn new(parameters: &Parameters, placement: Placement) -> Self {
         let tables = match placement {
             Placement::Host => Tables::Near(Plain::default()),
+            Placement::Linked { node, shape } => {
+                let base = parameters.log_bytes;
+                Tables::Linked(Linked::new(&shape, node, parameters.nodes, parameters.replicas, base))
+            }
             Placement::Card { shape, index, table_address } => {
                 let layout = Layout::new(shape).expect("the shape of a table");
                 Tables::Far(Box::new(Far {
@@ -123,6 +136,9 @@ impl Shards {
     pub(crate) fn memory_bytes(parameters: &Parameters, placement: &Placement) -> usize {
         match placement {
             Placement::Host => 0,
+            Placement::Linked { shape, .. } => {
+                shape.bytes() * parameters.replicas + crate::one_sided::memory_bytes(parameters, shape)
+            }
             Placement::Card { shape, .. } => parameters.operations * stride(shape),
         }
     }
@@ -133,12 +149,13 @@ impl Shards {
 
     /// Whether the engine itself holds the tables.
     pub(crate) fn are_near(&self) -> bool {
-        matches!(self.tables, Tables::Near(_))
+        !matches!(self.tables, Tables::Far(_))
     }
 
     pub(crate) fn load(&mut self, put: &Put<'_>) {
         match &mut self.tables {
             Tables::Near(plain) => plain.put(put),
+            Tables::Linked(_) => panic!("these tables are in the engine's memory"),
             Tables::Far(_) => panic!("the host loads its own table"),
         }
     }
@@ -149,35 +166,53 @@ impl Shards {
         }
     }
 
-    /// All objects that are present, where the engine itself holds them.
+    /// The tables that peers reach with verbs.
+    pub(crate) fn linked(&self) -> Option<&Linked> {
+        match &self.tables {
+            Tables::Linked(linked) => Some(linked),
+            _ => None,
+        }
+    }
+
+    /// Calls `each` with every object in the engine's memory, of [`Placement::Linked`].
+    pub fn for_each(&self, memory: &[u8], each: impl FnMut(Key, Version, &[u8])) {
+        if let Tables::Linked(linked) = &self.tables {
+            linked.for_each(memory, each);
+        }
+    }
+
+    /// All objects that are present, of [`Placement::Host`].
     pub fn iter(&self) -> impl Iterator<Item = (Key, Version, &[u8])> {
         let near = match &self.tables {
             Tables::Near(plain) => Some(plain.iter()),
-            Tables::Far(_) => None,
+            Tables::Linked(_) | Tables::Far(_) => None,
         };
         near.into_iter().flatten()
     }
 
-    pub(crate) fn holder(&self, key: Key) -> Option<TransactionId> {
+    pub(crate) fn holder(&self, memory: &Memory, key: Key) -> Option<TransactionId> {
         match &self.tables {
             Tables::Near(plain) => plain.holder(key),
+            Tables::Linked(linked) => linked.holder(memory, key),
             Tables::Far(far) => far.index.holder(key),
         }
     }
 
     /// Locks a key that nobody has locked. `false` if there is no room for another lock.
-    pub(crate) fn lock(&mut self, key: Key, id: TransactionId) -> bool {
+    pub(crate) fn lock(&mut self, memory: &mut Memory, key: Key, id: TransactionId) -> bool {
         match &mut self.tables {
             Tables::Near(plain) => {
                 plain.lock(key, id);
                 true
             }
+            Tables::Linked(linked) => linked.lock(memory, key, id),
             Tables::Far(far) => far.index.lock(key, id).is_ok(),
         }
     }
 
-    pub(crate) fn unlock(&mut self, key: Key, id: TransactionId) {
+    pub(crate) fn unlock(&mut self, memory: &mut Memory, key: Key, id: TransactionId) {
         match &mut self.tables {
+            Tables::Linked(linked) => linked.unlock(memory, key, id),
             Tables::Near(plain) => plain.unlock(key, id),
             Tables::Far(far) => {
                 far.index.unlock(key, id);
@@ -186,8 +221,12 @@ impl Shards {
     }
 
     /// Looks a key up in what is near, and appends its value to `values`.
-    pub(crate) fn look(&mut self, key: Key, values: &mut Vec<u8>) -> Look {
+    pub(crate) fn look(&mut self, memory: &Memory, key: Key, values: &mut Vec<u8>) -> Look {
         match &mut self.tables {
+            Tables::Linked(linked) => {
+                let (version, length) = linked.get(memory, key, values);
+                Look::Known(version, length)
+            }
             Tables::Near(plain) => {
                 let (version, value) = plain.get(key);
                 values.extend_from_slice(value.unwrap_or_default());
@@ -257,17 +296,20 @@ impl Shards {
     }
 
     /// The primary commits a write, whose key is locked.
-    pub(crate) fn commit(&mut self, put: &Put<'_>) {
+    pub(crate) fn commit(&mut self, memory: &mut Memory, put: &Put<'_>) {
         match &mut self.tables {
+            Tables::Linked(linked) => linked.put(memory, put),
             Tables::Near(plain) => plain.put(put),
             Tables::Far(far) => far.index.commit(put.key, put.version, put.value),
         }
     }
 
     /// Applies a write of the log, where the engine itself holds the tables.
-    pub(crate) fn apply(&mut self, put: &Put<'_>) {
-        if let Tables::Near(plain) = &mut self.tables {
-            plain.put(put);
+    pub(crate) fn apply(&mut self, memory: &mut Memory, put: &Put<'_>) {
+        match &mut self.tables {
+            Tables::Near(plain) => plain.put(put),
+            Tables::Linked(linked) => linked.put(memory, put),
+            Tables::Far(_) => {}
         }
     }
 
@@ -283,6 +325,7 @@ impl Shards {
         self.floor = Version::new(epoch, 0);
         match &mut self.tables {
             Tables::Near(plain) => plain.unlock_all(),
+            Tables::Linked(_) => {}
             Tables::Far(far) if anew => {
                 far.index.clear();
                 far.seekers.iter_mut().flatten().for_each(|seeker| seeker.expected = false);

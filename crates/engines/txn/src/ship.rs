@@ -52,7 +52,7 @@ impl Transactions {
         let mut execution = self.executions.pop().unwrap_or_default();
         let begun = execution.begin(input, &accesses[..wants.len()]);
         let locked = match begun {
-            Ok(()) => self.lock(id, number, wants.iter().filter(here), true),
+            Ok(()) => self.lock(id, number, wants.iter().filter(here), true, io),
             Err(_) => Err(Status::Faulty),
         };
         if let Err(status) = locked {
@@ -97,7 +97,7 @@ impl Transactions {
         let slot = self.participants.open(id).expect("it waits for its operation");
         if operation.failed {
             self.executions.extend(slot.execution.take());
-            self.unlock_all(id);
+            self.unlock_all(id, io);
             return self.refuse_ship(id, Status::Full, 0, io);
         }
         let mut execution = slot.execution.take().expect("kept since it came");
@@ -139,14 +139,14 @@ impl Transactions {
         self.participants.open(id).expect("as above").execution = Some(execution);
         if status != Status::Ok || shards == 0 {
             // Nothing will be logged: others need not wait for the coordinator.
-            self.unlock_all(id);
+            self.unlock_all(id, io);
         }
     }
 
     /// Gives back what an attempt has locked here.
-    fn unlock_all(&mut self, id: TransactionId) {
+    fn unlock_all(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let slot = self.participants.open(id).expect("the caller has it");
         let locks = take(&mut slot.locks);
-        locks.iter().for_each(|(key, _)| self.shards.unlock(*key, id));
+        locks.iter().for_each(|(key, _)| self.shards.unlock(io.memory, *key, id));
     }
 }

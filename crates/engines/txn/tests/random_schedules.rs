@@ -4,6 +4,7 @@ mod network;
 
 use network::workload::{ACCOUNTS, BALANCE};
 use network::{Faults, Network, Setup};
+use weft_txn::Variant;
 
 const LOSSY: Faults = Faults { loss: 30, duplication: 30, late: 50 };
 
@@ -49,9 +50,25 @@ fn loss_duplication_and_delay() {
 fn values_with_the_commit() {
     for seed in 0..6 {
         let mut setup = Setup::new(4, 3, None);
-        setup.parameters.variant = weft_txn::Variant::FASST;
+        setup.parameters.variant = Variant::FASST;
         setup.faults = LOSSY;
         assert_eq!(run(seed, setup, 300).counter("shipped"), 0);
+    }
+}
+
+#[test]
+fn reads_and_logs_by_verbs() {
+    for seed in 0..12 {
+        let mut setup = Setup::new(4, 3, None);
+        setup.linked = true;
+        setup.parameters.variant =
+            [Variant::DRTMH, Variant::DRTMH_NO_CACHE, Variant::FASST][seed as usize % 3];
+        if seed >= 6 {
+            setup.faults = LOSSY;
+        }
+        let network = run(seed, setup, 400);
+        let by_message = setup.parameters.variant == Variant::FASST;
+        assert_eq!(network.counter("verbs") == 0, by_message);
     }
 }
 

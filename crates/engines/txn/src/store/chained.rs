@@ -215,6 +215,20 @@ impl Chained {
         was_there
     }
 
+    /// Calls `each` with every object that is there: its key, version and value.
+    pub fn for_each(&self, memory: &[u8], mut each: impl FnMut(Key, Version, &[u8])) {
+        for number in 0..u64::from(self.buckets + self.next_linked) {
+            let bucket = self.numbered(number);
+            let bytes = &memory[bucket.at as usize..][..bucket.length];
+            for at in self.elements() {
+                let element = Element::parse(&bytes[at..at + self.element_bytes()]);
+                if let (Some(key), Some(value)) = (Key::from_bits(element.key), element.value) {
+                    each(key, element.version, value);
+                }
+            }
+        }
+    }
+
     fn numbered(&self, number: u64) -> Bucket {
         Bucket { at: number * self.bucket_bytes() as u64, length: self.bucket_bytes() }
     }

@@ -12,13 +12,16 @@ use std::collections::{BTreeMap, BinaryHeap};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_check::serializable::{self, Access, Fate, History, Options, Transaction};
-use weft_rdma::CompletionStatus;
+use weft_rdma::{CompletionStatus, Operation, QueuePairNumber};
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters, HalfTables};
 use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::message::Status;
+use weft_txn::one_sided::Wiring;
 use weft_txn::store::{IndexParameters, Precision, Shape};
-use weft_txn::{LOADED, Outcome, Parameters, Placement, Recorded, Request, TransactionId, Transactions};
+use weft_txn::{
+    LOADED, LinkedShape, Outcome, Parameters, Placement, Recorded, Request, TransactionId, Transactions,
+};
 use weft_waist::{
     Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
 };
@@ -46,6 +49,8 @@ pub struct Setup {
     /// Tables behind a card, with so many entries of the index; or near the engine.
     pub entries: Option<u32>,
     pub faults: Faults,
+    /// Tables near the engine where peers reach them with verbs.
+    pub linked: bool,
 }
 
 impl Setup {
@@ -55,7 +60,7 @@ impl Setup {
         parameters.operations = 64;
         parameters.log_bytes = LOG_BYTES;
         parameters.record = true;
-        Self { parameters, entries, faults: Faults::default() }
+        Self { parameters, entries, faults: Faults::default(), linked: false }
     }
 
     fn shape(&self) -> Shape {
@@ -71,7 +76,11 @@ impl Setup {
         }
     }
 
-    fn placement(&self) -> Placement {
+    fn placement(&self, node: usize) -> Placement {
+        if self.linked {
+            let shape = LinkedShape { buckets: 8, linked: 16, bucket_slots: 2, value_bytes_max: 1024 };
+            return Placement::Linked { node, shape };
+        }
         self.entries.map_or(Placement::Host, |entries| Placement::Card {
             shape: self.shape(),
             index: IndexParameters { precision: Precision::Runs, ahead: 0, entries, value_bytes_max: 1024 },
@@ -105,14 +114,67 @@ pub struct Node {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
-    Datagram { from: usize, to: usize, kind: u8, payload: Vec<u8> },
-    HostRead { node: usize, tag: u64, memory: usize, host: usize, bytes: Option<Vec<u8>>, length: usize },
-    HostWrite { node: usize, tag: u64, memory: usize, host: usize, bytes: Option<Vec<u8>>, length: usize },
-    ToCard { node: usize, token: u32, kind: u8, payload: Vec<u8> },
-    ToHost { node: usize, token: u32, kind: u8, payload: Vec<u8> },
-    Timer { node: usize, tag: u32 },
-    Wake { node: usize },
-    Configure { node: usize, view: (u32, u16, u16) },
+    Datagram {
+        from: usize,
+        to: usize,
+        kind: u8,
+        payload: Vec<u8>,
+    },
+    HostRead {
+        node: usize,
+        tag: u64,
+        memory: usize,
+        host: usize,
+        bytes: Option<Vec<u8>>,
+        length: usize,
+    },
+    HostWrite {
+        node: usize,
+        tag: u64,
+        memory: usize,
+        host: usize,
+        bytes: Option<Vec<u8>>,
+        length: usize,
+    },
+    ToCard {
+        node: usize,
+        token: u32,
+        kind: u8,
+        payload: Vec<u8>,
+    },
+    ToHost {
+        node: usize,
+        token: u32,
+        kind: u8,
+        payload: Vec<u8>,
+    },
+    Timer {
+        node: usize,
+        tag: u32,
+    },
+    Wake {
+        node: usize,
+    },
+    Verb {
+        node: usize,
+        peer: usize,
+        tag: u64,
+        near: usize,
+        far: usize,
+        length: usize,
+        is_read: bool,
+        bytes: Option<Vec<u8>>,
+    },
+    VerbEnd {
+        node: usize,
+        tag: u64,
+        near: usize,
+        bytes: Vec<u8>,
+    },
+    Configure {
+        node: usize,
+        view: (u32, u16, u16),
+    },
 }
 
 pub struct Network {
@@ -163,6 +225,9 @@ impl Network {
             network.nodes.push(Some(fresh));
         }
         for index in 0..nodes {
+            if setup.linked {
+                network.wire(index);
+            }
             network.configure(index);
         }
         network
@@ -176,20 +241,22 @@ impl Network {
 
     fn fresh(&self, index: usize, loaded: bool) -> Node {
         let (parameters, placement, tables) =
-            (self.setup.parameters, self.setup.placement(), self.setup.tables());
+            (self.setup.parameters, self.setup.placement(index), self.setup.tables());
         let mut engine = Transactions::new(parameters, workload::procedures(), placement);
+        let mut memory = Memory::new(Transactions::memory_bytes(&parameters, &placement));
         let mut half = Half::new(workload::procedures(), HalfParameters::default(), tables);
         let mut host = vec![0; LOG_BYTES + tables.map_or(0, |tables| tables.table_bytes())];
         let objects = workload::load(parameters.nodes).filter(|(key, _)| self.replicates(index, key.shard()));
         for (key, value) in objects.filter(|_| loaded) {
             match tables {
+                None if self.setup.linked => engine.load_linked(&mut memory, key, &value),
                 None => engine.load(key, &value),
                 Some(_) => half.load(&mut host, key, &value),
             }
         }
         half.reports(&host).for_each(|report| engine.learn(&report));
         Node {
-            memory: Memory::new(Transactions::memory_bytes(&parameters, &placement)),
+            memory,
             engine,
             half,
             host,
@@ -197,6 +264,18 @@ impl Network {
             up: Instant::ZERO,
             down: Instant::ZERO,
             begun: BTreeMap::new(),
+        }
+    }
+
+    /// Tells an engine how it reaches its peers' memories.
+    fn wire(&mut self, index: usize) {
+        for peer in (0..self.setup.parameters.nodes).filter(|peer| *peer != index) {
+            let queue_pair = QueuePairNumber(peer as u32);
+            let wiring =
+                Wiring { queue_pair, local_address: 1 << 20, lkey: 1, remote_address: 1 << 24, rkey: 2 };
+            let payload = weft_txn::host_port::wire(peer, &wiring);
+            let message = Message { kind: HostKind::Wire as u8, payload: &payload };
+            self.handle(index, Event::Call { caller: Caller::Host(0), message, last: true });
         }
     }
 
@@ -288,6 +367,26 @@ impl Network {
                     let bytes = early.then(|| node.memory.image()[memory..memory + length].to_vec());
                     let at = self.now + self.nanoseconds(300, 3_000);
                     self.schedule(at, Due::HostWrite { node: index, tag: *tag, memory, host, bytes, length });
+                }
+                Effect::Post { queue_pair, request } => {
+                    let (peer, tag) = (queue_pair.0 as usize, request.id);
+                    let near = (request.local.address - (1 << 20)) as usize;
+                    let length = request.local.length as usize;
+                    let at = self.now + self.nanoseconds(700, 2_500);
+                    let (far, is_read) = match request.operation {
+                        Operation::Read { remote } => (remote.address, true),
+                        Operation::Write { remote, immediate: None } => (remote.address, false),
+                        other => panic!("this engine posts no {other:?}"),
+                    };
+                    let far = (far - (1 << 24)) as usize;
+                    // A lost packet is made again from memory.
+                    let early = !is_read && self.chance(500);
+                    let memory = &self.nodes[index].as_ref().unwrap().memory;
+                    let bytes = early.then(|| memory.image()[near..near + length].to_vec());
+                    self.schedule(
+                        at,
+                        Due::Verb { node: index, peer, tag, near, far, length, is_read, bytes },
+                    );
                 }
                 other => panic!("this engine has no {other:?}"),
             }
@@ -430,6 +529,27 @@ impl Network {
                 node.half.receive(now, token, kind, &payload, &mut node.host).expect("a message of the card");
                 self.drain_host(index);
             }
+            Due::Verb { node: index, peer, tag, near, far, length, is_read, bytes } => {
+                let image = |network: &Self, node: usize, at: usize| {
+                    network.nodes[node].as_ref().expect("no node dies here").memory.image()[at..at + length]
+                        .to_vec()
+                };
+                let bytes = if is_read {
+                    image(self, peer, far)
+                } else {
+                    let bytes = bytes.unwrap_or_else(|| image(self, index, near));
+                    let memory = &mut self.nodes[peer].as_mut().expect("as above").memory;
+                    memory.image_mut()[far..far + length].copy_from_slice(&bytes);
+                    Vec::new()
+                };
+                let at = self.now + self.nanoseconds(700, 2_500);
+                self.schedule(at, Due::VerbEnd { node: index, tag, near, bytes });
+            }
+            Due::VerbEnd { node: index, tag, near, bytes } => {
+                let memory = &mut self.nodes[index].as_mut().expect("no node dies here").memory;
+                memory.image_mut()[near..near + bytes.len()].copy_from_slice(&bytes);
+                self.handle(index, Event::Done { tag, status: CompletionStatus::Success });
+            }
             Due::Timer { node, tag } => {
                 let Some(running) = self.nodes[node].as_mut() else { return true };
                 if running.timers.get(&tag).is_some_and(|at| *at <= self.now) {
@@ -479,6 +599,9 @@ impl Network {
         let node = self.nodes[index].as_ref().expect("it lives");
         let mut objects: Vec<_> =
             node.engine.shards().iter().map(|(key, version, value)| (key, version, value.to_vec())).collect();
+        node.engine.shards().for_each(node.memory.image(), |key, version, value| {
+            objects.push((key, version, value.to_vec()))
+        });
         node.half.for_each(&node.host, |key, version, value| objects.push((key, version, value.to_vec())));
         objects
     }

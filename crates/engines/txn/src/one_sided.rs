@@ -1,0 +1,409 @@
+//! What designs without engines on cards do with verbs (DrTM+H, OSDI 2018): a coordinator READs objects and their versions at their
+//! primaries, and WRITEs its log into the memory of backups, whose processors have nothing to do with either.
+//!
+//! An object is READ at its address if that is known, which DrTM+H caches at each coordinator; else bucket after bucket (Xenic's
+//! DrTM+H-NC). Each coordinator has a ring in the memory of each backup; it says with its watermark how much of it is decided,
+//! and the backup applies that much, each write unless a later one is there, since rings have no order among each other.
+//!
+//! ```text
+//! memory, behind the tables   landings of READs, one for each operation
+//!                             a ring for each coordinator: its records here
+//!                             a ring for each backup: this node's records, which the WRITEs take from here
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::mem::take;
+
+use weft_rdma::{CompletionStatus, LocalBuffer, Operation, QueuePairNumber, RemoteAddress, WorkRequest};
+use weft_time::Duration;
+use weft_waist::{Effects, Io, Memory};
+
+use crate::coordinator::Stage;
+use crate::engine::{TAG_VERB, Transactions};
+use crate::key::{Key, Version};
+use crate::linked::LinkedShape;
+use crate::log;
+use crate::message::{Place, Status, Verdict};
+use crate::parameters::{Parameters, Reads};
+use crate::procedure::{Access, Mode};
+use crate::store::Element;
+use crate::transaction::TransactionId;
+
+/// Bytes of a coordinator's ring at a backup.
+const RING_BYTES: usize = 1 << 18;
+/// Bytes of an element before its value.
+const HEAD_BYTES: usize = 32;
+
+/// How a peer's memory is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wiring {
+    /// The local queue pair towards the peer.
+    pub queue_pair: QueuePairNumber,
+    /// The address of byte 0 of this node's engine memory, as verbs see it.
+    pub local_address: u64,
+    /// The key of a region over that memory.
+    pub lkey: u32,
+    /// The address of byte 0 of the peer's engine memory.
+    pub remote_address: u64,
+    /// The key of a region over that memory which peers may read and write.
+    pub rkey: u32,
+}
+
+fn landing_bytes(shape: &LinkedShape) -> usize {
+    let element = HEAD_BYTES + shape.value_bytes_max.next_multiple_of(8);
+    (8 + shape.bucket_slots as usize * element).next_multiple_of(64)
+}
+
+pub(crate) fn memory_bytes(parameters: &Parameters, shape: &LinkedShape) -> usize {
+    parameters.operations * landing_bytes(shape) + 2 * parameters.nodes * RING_BYTES
+}
+
+/// Why something is READ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    Execute,
+    Validate,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    id: TransactionId,
+    index: usize,
+    key: Key,
+    why: Why,
+    primary: usize,
+    /// Where at the primary, and whether that is a bucket.
+    at: u64,
+    is_bucket: bool,
+    length: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Posted {
+    Read(Reading),
+    Log { place: Place, peer: usize },
+    Filler,
+}
+
+/// This node's records at one backup.
+#[derive(Debug, Default)]
+struct Ring {
+    tail: u64,
+    /// So much of it has been applied.
+    applied: u64,
+    /// So much of it is decided.
+    decided: u64,
+    /// The end of each record that is not decided, and its attempt's sequence.
+    records: VecDeque<(u64, u64)>,
+}
+
+/// A node's verbs.
+#[derive(Debug)]
+pub(crate) struct OneSided {
+    wirings: Vec<Option<Wiring>>,
+    posted: Vec<Option<Posted>>,
+    free: Vec<usize>,
+    addresses: BTreeMap<Key, u64>,
+    landings: usize,
+    stride: usize,
+    rings: Vec<Ring>,
+    /// How much of each coordinator's ring is applied here.
+    applied: Vec<u64>,
+    /// Where the rings begin: of coordinators, and of this node.
+    theirs: usize,
+    mine: usize,
+}
+
+impl OneSided {
+    pub fn new(parameters: &Parameters, shape: &LinkedShape) -> Self {
+        let landings = parameters.log_bytes + parameters.replicas * shape.bytes();
+        let theirs = landings + parameters.operations * landing_bytes(shape);
+        Self {
+            wirings: vec![None; parameters.nodes],
+            posted: Vec::new(),
+            free: Vec::new(),
+            addresses: BTreeMap::new(),
+            landings,
+            stride: landing_bytes(shape),
+            rings: (0..parameters.nodes).map(|_| Ring::default()).collect(),
+            applied: vec![0; parameters.nodes],
+            theirs,
+            mine: theirs + parameters.nodes * RING_BYTES,
+        }
+    }
+
+    pub fn wire(&mut self, peer: usize, wiring: Wiring) {
+        self.wirings[peer] = Some(wiring);
+    }
+
+    pub fn remember(&mut self, key: Key, address: u64) {
+        self.addresses.insert(key, address);
+    }
+
+    fn slot(&mut self, what: Posted) -> usize {
+        let number = self.free.pop().unwrap_or(self.posted.len());
+        if number == self.posted.len() {
+            self.posted.push(None);
+        }
+        self.posted[number] = Some(what);
+        number
+    }
+
+    fn read(&mut self, reading: Reading, effects: &mut Effects) {
+        let number = self.slot(Posted::Read(reading));
+        let near = (self.landings + number * self.stride) as u64;
+        let wiring = self.wirings[reading.primary].expect("peers are wired before they are asked");
+        let remote = RemoteAddress { address: wiring.remote_address + reading.at, rkey: wiring.rkey };
+        let address = wiring.local_address + near;
+        let local = LocalBuffer { address, length: reading.length as u32, lkey: wiring.lkey };
+        let request = WorkRequest::new(TAG_VERB | number as u64, Operation::Read { remote }, local);
+        effects.post(wiring.queue_pair, request);
+    }
+
+    /// Whether another READ has a landing.
+    fn has_landing(&self, landings: usize) -> bool {
+        !self.free.is_empty() || self.posted.len() < landings
+    }
+
+    /// WRITEs bytes to a position of this node's ring at a backup.
+    fn write(
+        &mut self,
+        (node, peer): (usize, usize),
+        position: u64,
+        bytes: &[u8],
+        what: Posted,
+        (memory, effects): (&mut Memory, &mut Effects),
+    ) {
+        let number = self.slot(what);
+        let offset = (position % RING_BYTES as u64) as usize;
+        let (near, far) = (self.mine + peer * RING_BYTES + offset, self.theirs + node * RING_BYTES + offset);
+        memory.image_mut()[near..near + bytes.len()].copy_from_slice(bytes);
+        let wiring = self.wirings[peer].expect("peers are wired before they are asked");
+        let remote = RemoteAddress { address: wiring.remote_address + far as u64, rkey: wiring.rkey };
+        let address = wiring.local_address + near as u64;
+        let local = LocalBuffer { address, length: bytes.len() as u32, lkey: wiring.lkey };
+        let request =
+            WorkRequest::new(TAG_VERB | number as u64, Operation::Write { remote, immediate: None }, local);
+        effects.post(wiring.queue_pair, request);
+    }
+
+    /// Whether records of so many bytes in all fit into the ring at a backup, wherever it ends.
+    pub fn has_room(&self, peer: usize, bytes: usize) -> bool {
+        let ring = &self.rings[peer];
+        (ring.tail - ring.applied) as usize + 2 * bytes <= RING_BYTES
+    }
+
+    /// How much of this node's ring at a peer is decided, if all attempts below `base` are.
+    pub fn decided(&mut self, peer: usize, base: u64) -> u64 {
+        let ring = &mut self.rings[peer];
+        while let Some((end, _)) = ring.records.pop_front_if(|(_, sequence)| *sequence < base) {
+            ring.decided = end;
+        }
+        ring.decided
+    }
+
+    /// A peer has applied so much of this node's ring.
+    pub fn heard(&mut self, peer: usize, applied: u64) {
+        let ring = &mut self.rings[peer];
+        ring.applied = ring.applied.max(applied.min(ring.decided));
+    }
+
+    /// How much of a peer's ring is applied here.
+    pub fn applied(&self, peer: usize) -> u64 {
+        self.applied[peer]
+    }
+}
+
+impl Transactions {
+    /// Whether a key is READ at its primary.
+    pub(crate) fn is_read_remotely(&self, access: &Access) -> bool {
+        self.parameters.variant.reads != Reads::Messages
+            && access.mode == Mode::Read
+            && !self.is_primary(access.key.shard())
+    }
+
+    /// READs the keys of an attempt from the `from`-th on that are READ: for VALIDATE, again, only what is before them.
+    pub(crate) fn read_remotely(
+        &mut self,
+        id: TransactionId,
+        from: usize,
+        why: Why,
+        io: &mut Io<'_>,
+    ) -> usize {
+        let count = self.the(id).execution.accesses().len();
+        let mut reads = 0;
+        for index in from..count {
+            let access = self.the(id).execution.accesses()[index];
+            if !self.is_read_remotely(&access) {
+                continue;
+            }
+            let key = access.key;
+            let Some(primary) = self.primaries[key.shard()] else { continue };
+            if !self.one_sided.has_landing(self.parameters.operations) {
+                self.finish(id, Status::Full, 0, io);
+                return 0;
+            }
+            reads += 1;
+            let linked = self.shards.linked().expect("who READs has such tables itself");
+            let known = match why {
+                Why::Validate => Some(self.window.at(id.sequence()).addresses[index]).filter(|at| *at != 0),
+                Why::Execute => self.one_sided.addresses.get(&key).copied(),
+            };
+            let (at, length, is_bucket) = match (known, why) {
+                (Some(at), Why::Validate) => (at, HEAD_BYTES, false),
+                (Some(at), Why::Execute) => (at, linked.element_bytes(), false),
+                (None, _) => (linked.remote_bucket(key).at, linked.bucket_bytes(), true),
+            };
+            let reading = Reading { id, index, key, why, primary, at, is_bucket, length };
+            self.counters.verbs += 1;
+            self.one_sided.read(reading, io.effects);
+        }
+        reads
+    }
+
+    /// A verb has ended.
+    pub(crate) fn on_verb(&mut self, number: usize, status: CompletionStatus, io: &mut Io<'_>) {
+        let posted = self.one_sided.posted[number].take().expect("it was posted");
+        self.one_sided.free.push(number);
+        match posted {
+            Posted::Filler => {}
+            Posted::Log { place, peer } if status == CompletionStatus::Success => {
+                self.on_logged(peer, place, io)
+            }
+            // A backup that cannot be written to is out of reach; this design has no view change.
+            Posted::Log { .. } => {}
+            Posted::Read(reading) if status == CompletionStatus::Success => self.on_read(number, reading, io),
+            Posted::Read(reading) => {
+                if self.attempt(reading.id).is_some() {
+                    self.finish(reading.id, Status::Unavailable, 0, io);
+                }
+            }
+        }
+    }
+
+    fn on_read(&mut self, number: usize, mut reading: Reading, io: &mut Io<'_>) {
+        let near = self.one_sided.landings + number * self.one_sided.stride;
+        let mut bytes = take(&mut self.read_bytes);
+        bytes.clear();
+        bytes.extend_from_slice(&io.memory.image()[near..near + reading.length]);
+        let linked = self.shards.linked().expect("who READs has such tables itself");
+        let position = if reading.is_bucket { linked.position(&bytes, reading.key) } else { Some(0) };
+        match position {
+            Some(position) => {
+                let end = (position + linked.element_bytes()).min(bytes.len());
+                let element = Element::parse(&bytes[position..end]);
+                let address = reading.at + position as u64;
+                if element.key == reading.key.bits() {
+                    if reading.is_bucket && self.parameters.variant.reads == Reads::Cached {
+                        self.one_sided.remember(reading.key, address);
+                    }
+                    self.object_read(&reading, address, element.lock, element.version, element.value, io);
+                } else {
+                    // What was remembered is not there any more.
+                    self.one_sided.addresses.remove(&reading.key);
+                    let bucket = self.shards.linked().expect("as above").remote_bucket(reading.key);
+                    (reading.at, reading.length, reading.is_bucket) = (bucket.at, bucket.length, true);
+                    self.counters.verbs += 1;
+                    self.one_sided.read(reading, io.effects);
+                }
+            }
+            None => match linked.remote_next(&bytes) {
+                Some(bucket) => {
+                    (reading.at, reading.length) = (bucket.at, bucket.length);
+                    self.counters.verbs += 1;
+                    self.one_sided.read(reading, io.effects);
+                }
+                None => self.object_read(&reading, 0, 0, Version::ZERO, None, io),
+            },
+        }
+        self.read_bytes = bytes;
+    }
+
+    fn object_read(
+        &mut self,
+        reading: &Reading,
+        address: u64,
+        lock: u64,
+        version: Version,
+        value: Option<&[u8]>,
+        io: &mut Io<'_>,
+    ) {
+        let id = reading.id;
+        let locked = lock != 0 && lock != id.bits();
+        let Some(attempt) = self.attempt(id) else { return };
+        match (reading.why, attempt.stage) {
+            (Why::Execute, Stage::Executing { .. }) if !attempt.execution.fetched(reading.index) => {
+                if locked {
+                    return self.finish(id, Status::Conflict, 0, io);
+                }
+                attempt.atomic = false;
+                attempt.addresses[reading.index] = address;
+                attempt.execution.fetch(reading.index, version, Version::ZERO, value);
+                self.look_whether_fetched(id, io);
+            }
+            (Why::Validate, Stage::Validating) => {
+                if locked || attempt.execution.read_version(reading.index) != version {
+                    return self.finish(id, Status::Conflict, 0, io);
+                }
+                attempt.reading -= 1;
+                self.look_whether_valid(id, io);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the records of an attempt of so many bytes fit into the rings at all backups.
+    pub(crate) fn rings_have_room(&self, bytes: usize) -> bool {
+        self.others().iter().all(|peer| self.one_sided.has_room(peer.index(), bytes))
+    }
+
+    /// WRITEs a record into this node's ring at a backup.
+    pub(crate) fn write_record(&mut self, peer: usize, place: Place, record: &[u8], io: &mut Io<'_>) {
+        self.counters.verbs += 1;
+        let ring = &mut self.one_sided.rings[peer];
+        let to_end = RING_BYTES - (ring.tail % RING_BYTES as u64) as usize;
+        let filler = (record.len() > to_end).then_some(ring.tail);
+        if filler.is_some() {
+            ring.tail += to_end as u64;
+        }
+        let position = ring.tail;
+        ring.tail += record.len() as u64;
+        ring.records.push_back((ring.tail, place.id.sequence()));
+        let (node, target) = (self.node, (&mut *io.memory, &mut *io.effects));
+        if let Some(at) = filler {
+            let mut head = [0; log::ALIGN];
+            head[..4].copy_from_slice(&(to_end as u32).to_be_bytes());
+            head[4] = Verdict::Aborted as u8;
+            self.one_sided.write((node, peer), at, &head, Posted::Filler, (&mut *target.0, &mut *target.1));
+        }
+        self.one_sided.write((node, peer), position, record, Posted::Log { place, peer }, target);
+    }
+
+    /// A coordinator says how much of its ring here is decided: that much is applied.
+    pub(crate) fn apply_ring(&mut self, from: usize, decided: u64, io: &mut Io<'_>) {
+        let mut bytes = take(&mut self.scratch);
+        let mut labour = Duration::ZERO;
+        while self.one_sided.applied[from] < decided {
+            let offset = (self.one_sided.applied[from] % RING_BYTES as u64) as usize;
+            let ring = self.one_sided.theirs + from * RING_BYTES;
+            bytes.clear();
+            bytes.extend_from_slice(&io.memory.image()[ring + offset..ring + RING_BYTES]);
+            let Ok(record) = log::parse(&bytes) else {
+                self.counters.malformed += 1;
+                break;
+            };
+            let length = record.length;
+            if length == 0 || offset + length > RING_BYTES {
+                self.counters.malformed += 1;
+                break;
+            }
+            for put in record.puts.iter().flat_map(|puts| puts.iter()) {
+                self.shards.apply(io.memory, &put);
+                labour += self.parameters.apply;
+            }
+            self.one_sided.applied[from] += length as u64;
+        }
+        self.scratch = bytes;
+        io.effects.labour(labour);
+    }
+}
