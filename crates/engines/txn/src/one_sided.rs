@@ -196,8 +196,9 @@ impl OneSided {
     /// How much of this node's ring at a peer is decided, if all attempts below `base` are.
     pub fn decided(&mut self, peer: usize, base: u64) -> u64 {
         let ring = &mut self.rings[peer];
-        while let Some((end, _)) = ring.records.pop_front_if(|(_, sequence)| *sequence < base) {
-            ring.decided = end;
+        while let Some((end, _)) = ring.records.front().filter(|(_, sequence)| *sequence < base) {
+            ring.decided = *end;
+            ring.records.pop_front();
         }
         ring.decided
     }
