@@ -461,7 +461,7 @@ impl Transactions {
         match tag & TAG_MASK {
             TAG_LOG => self.on_durable(tag & !TAG_MASK, io),
             TAG_LOOKUP => self.on_lookup(tag & !TAG_MASK, io),
-            TAG_VERB => self.on_verb((tag & !TAG_MASK) as usize, status, io),
+            TAG_VERB => self.on_verb(tag & !TAG_MASK, status, io),
             _ => unreachable!("no such tag was used"),
         }
     }

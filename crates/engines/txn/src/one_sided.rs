@@ -66,7 +66,7 @@ pub(crate) enum Why {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Reading {
+pub(crate) struct Reading {
     id: TransactionId,
     index: usize,
     key: Key,
@@ -80,10 +80,12 @@ struct Reading {
 
 #[derive(Clone, Copy, Debug)]
 enum Posted {
-    Read(Reading),
     Log { place: Place, peer: usize },
     Filler,
 }
+
+/// Above the number of a WRITE to a log; the others number landings.
+const TAG_LOG_WRITE: u64 = 1 << 40;
 
 /// This node's records at one backup.
 #[derive(Debug, Default)]
@@ -102,6 +104,9 @@ struct Ring {
 pub(crate) struct OneSided {
     wirings: Vec<Option<Wiring>>,
     posted: Vec<Option<Posted>>,
+    free_posted: Vec<usize>,
+    /// What each landing is for.
+    readings: Vec<Option<Reading>>,
     free: Vec<usize>,
     addresses: BTreeMap<Key, u64>,
     landings: usize,
@@ -121,7 +126,9 @@ impl OneSided {
         Self {
             wirings: vec![None; parameters.nodes],
             posted: Vec::new(),
-            free: Vec::new(),
+            free_posted: Vec::new(),
+            readings: vec![None; parameters.operations],
+            free: (0..parameters.operations).rev().collect(),
             addresses: BTreeMap::new(),
             landings,
             stride: landing_bytes(shape),
@@ -140,29 +147,44 @@ impl OneSided {
         self.addresses.insert(key, address);
     }
 
-    fn slot(&mut self, what: Posted) -> usize {
-        let number = self.free.pop().unwrap_or(self.posted.len());
-        if number == self.posted.len() {
-            self.posted.push(None);
-        }
-        self.posted[number] = Some(what);
-        number
+    /// Posts a READ into a landing, which it keeps.
+    pub fn read(&mut self, number: usize, reading: Reading, effects: &mut Effects) {
+        self.readings[number] = Some(reading);
+        let (primary, at, length) = (reading.primary, reading.at, reading.length);
+        self.post(number as u64, (primary, at), (self.landing(number), length), effects, |remote| {
+            Operation::Read { remote }
+        });
     }
 
-    fn read(&mut self, reading: Reading, effects: &mut Effects) {
-        let number = self.slot(Posted::Read(reading));
-        let near = (self.landings + number * self.stride) as u64;
-        let wiring = self.wirings[reading.primary].expect("peers are wired before they are asked");
-        let remote = RemoteAddress { address: wiring.remote_address + reading.at, rkey: wiring.rkey };
-        let address = wiring.local_address + near;
-        let local = LocalBuffer { address, length: reading.length as u32, lkey: wiring.lkey };
-        let request = WorkRequest::new(TAG_VERB | number as u64, Operation::Read { remote }, local);
-        effects.post(wiring.queue_pair, request);
+    /// Where a landing begins in this node's memory.
+    pub fn landing(&self, number: usize) -> usize {
+        self.landings + number * self.stride
     }
 
-    /// Whether another READ has a landing.
-    fn has_landing(&self, landings: usize) -> bool {
-        !self.free.is_empty() || self.posted.len() < landings
+    /// Posts a request at a peer, between its memory and this node's.
+    pub fn post(
+        &mut self,
+        number: u64,
+        (peer, far): (usize, u64),
+        (near, length): (usize, usize),
+        effects: &mut Effects,
+        operation: impl Fn(RemoteAddress) -> Operation,
+    ) {
+        let wiring = self.wirings[peer].expect("peers are wired before they are asked");
+        let remote = RemoteAddress { address: wiring.remote_address + far, rkey: wiring.rkey };
+        let address = wiring.local_address + near as u64;
+        let local = LocalBuffer { address, length: length as u32, lkey: wiring.lkey };
+        effects.post(wiring.queue_pair, WorkRequest::new(TAG_VERB | number, operation(remote), local));
+    }
+
+    /// A landing for what is to be read, if one is free.
+    pub fn take_landing(&mut self) -> Option<usize> {
+        self.free.pop()
+    }
+
+    pub fn give_back(&mut self, number: usize) {
+        self.readings[number] = None;
+        self.free.push(number);
     }
 
     /// WRITEs bytes to a position of this node's ring at a backup.
@@ -174,17 +196,19 @@ impl OneSided {
         what: Posted,
         (memory, effects): (&mut Memory, &mut Effects),
     ) {
-        let number = self.slot(what);
+        let number = self.free_posted.pop().unwrap_or(self.posted.len());
+        if number == self.posted.len() {
+            self.posted.push(None);
+        }
+        self.posted[number] = Some(what);
         let offset = (position % RING_BYTES as u64) as usize;
         let (near, far) = (self.mine + peer * RING_BYTES + offset, self.theirs + node * RING_BYTES + offset);
         memory.image_mut()[near..near + bytes.len()].copy_from_slice(bytes);
-        let wiring = self.wirings[peer].expect("peers are wired before they are asked");
-        let remote = RemoteAddress { address: wiring.remote_address + far as u64, rkey: wiring.rkey };
-        let address = wiring.local_address + near as u64;
-        let local = LocalBuffer { address, length: bytes.len() as u32, lkey: wiring.lkey };
-        let request =
-            WorkRequest::new(TAG_VERB | number as u64, Operation::Write { remote, immediate: None }, local);
-        effects.post(wiring.queue_pair, request);
+        let number = TAG_LOG_WRITE | number as u64;
+        self.post(number, (peer, far as u64), (near, bytes.len()), effects, |remote| Operation::Write {
+            remote,
+            immediate: None,
+        });
     }
 
     /// Whether records of so many bytes in all fit into the ring at a backup, wherever it ends.
@@ -240,10 +264,10 @@ impl Transactions {
             }
             let key = access.key;
             let Some(primary) = self.primaries[key.shard()] else { continue };
-            if !self.one_sided.has_landing(self.parameters.operations) {
+            let Some(number) = self.one_sided.take_landing() else {
                 self.finish(id, Status::Full, 0, io);
                 return 0;
-            }
+            };
             reads += 1;
             let linked = self.shards.linked().expect("who READs has such tables itself");
             let known = match why {
@@ -257,33 +281,40 @@ impl Transactions {
             };
             let reading = Reading { id, index, key, why, primary, at, is_bucket, length };
             self.counters.verbs += 1;
-            self.one_sided.read(reading, io.effects);
+            self.one_sided.read(number, reading, io.effects);
         }
         reads
     }
 
     /// A verb has ended.
-    pub(crate) fn on_verb(&mut self, number: usize, status: CompletionStatus, io: &mut Io<'_>) {
-        let posted = self.one_sided.posted[number].take().expect("it was posted");
-        self.one_sided.free.push(number);
-        match posted {
-            Posted::Filler => {}
-            Posted::Log { place, peer } if status == CompletionStatus::Success => {
-                self.on_logged(peer, place, io)
-            }
+    pub(crate) fn on_verb(&mut self, tag: u64, status: CompletionStatus, io: &mut Io<'_>) {
+        let success = status == CompletionStatus::Success;
+        if tag & TAG_LOG_WRITE != 0 {
+            let number = (tag & !TAG_LOG_WRITE) as usize;
+            let posted = self.one_sided.posted[number].take().expect("it was posted");
+            self.one_sided.free_posted.push(number);
             // A backup that cannot be written to is out of reach; this design has no view change.
-            Posted::Log { .. } => {}
-            Posted::Read(reading) if status == CompletionStatus::Success => self.on_read(number, reading, io),
-            Posted::Read(reading) => {
-                if self.attempt(reading.id).is_some() {
-                    self.finish(reading.id, Status::Unavailable, 0, io);
-                }
+            if let Posted::Log { place, peer } = posted
+                && success
+            {
+                self.on_logged(peer, place, io);
+            }
+            return;
+        }
+        let number = tag as usize;
+        let reading = self.one_sided.readings[number].expect("it was posted");
+        if success {
+            self.on_read(number, reading, io);
+        } else {
+            self.one_sided.give_back(number);
+            if self.attempt(reading.id).is_some() {
+                self.finish(reading.id, Status::Unavailable, 0, io);
             }
         }
     }
 
     fn on_read(&mut self, number: usize, mut reading: Reading, io: &mut Io<'_>) {
-        let near = self.one_sided.landings + number * self.one_sided.stride;
+        let near = self.one_sided.landing(number);
         let mut bytes = take(&mut self.read_bytes);
         bytes.clear();
         bytes.extend_from_slice(&io.memory.image()[near..near + reading.length]);
@@ -298,6 +329,7 @@ impl Transactions {
                     if reading.is_bucket && self.parameters.variant.reads == Reads::Cached {
                         self.one_sided.remember(reading.key, address);
                     }
+                    self.one_sided.give_back(number);
                     self.object_read(&reading, address, element.lock, element.version, element.value, io);
                 } else {
                     // What was remembered is not there any more.
@@ -305,16 +337,19 @@ impl Transactions {
                     let bucket = self.shards.linked().expect("as above").remote_bucket(reading.key);
                     (reading.at, reading.length, reading.is_bucket) = (bucket.at, bucket.length, true);
                     self.counters.verbs += 1;
-                    self.one_sided.read(reading, io.effects);
+                    self.one_sided.read(number, reading, io.effects);
                 }
             }
             None => match linked.remote_next(&bytes) {
                 Some(bucket) => {
                     (reading.at, reading.length) = (bucket.at, bucket.length);
                     self.counters.verbs += 1;
-                    self.one_sided.read(reading, io.effects);
+                    self.one_sided.read(number, reading, io.effects);
                 }
-                None => self.object_read(&reading, 0, 0, Version::ZERO, None, io),
+                None => {
+                    self.one_sided.give_back(number);
+                    self.object_read(&reading, 0, 0, Version::ZERO, None, io);
+                }
             },
         }
         self.read_bytes = bytes;
