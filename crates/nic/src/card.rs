@@ -336,6 +336,10 @@ impl<E: Engine> Card<E> {
             self.work.memory.reads += accesses.reads;
             self.work.memory.writes += accesses.writes;
             self.work.memory.bytes += accesses.bytes;
+            let accesses = memory.take_host_accesses();
+            self.work.host_state.reads += accesses.reads;
+            self.work.host_state.writes += accesses.writes;
+            self.work.host_state.bytes += accesses.bytes;
         }
         let written = std::mem::take(&mut self.memory.written);
         self.work.verbs.writes += written.writes;

@@ -150,6 +150,8 @@ pub struct Work {
     pub labour: Duration,
     /// The most of it that one event has cost.
     pub labour_longest: Duration,
+    /// Accesses of engines to what they keep in the host's memory.
+    pub host_state: Accesses,
     /// Accesses of verbs to HBM: responses wait for them, and nothing else does.
     pub verbs: Accesses,
     /// What verbs have read from the host's memory.

@@ -124,6 +124,8 @@ pub struct CostProfile {
     pub wire_bus: Option<BusCost>,
     /// The bus between the NIC and the host that commands it.
     pub host_bus: Option<BusCost>,
+    /// The host's memory, for engines that keep a part of their state there.
+    pub host_memory: Option<MemoryCost>,
     /// What copies between the host's memory and the engines', if engines may ask for it.
     pub dma: Option<DmaCost>,
 }
@@ -261,6 +263,14 @@ const HBM: MemoryCost = MemoryCost {
     channels: Figure::count("memory channels", 4, "estimate; the card has 32"),
 };
 
+/// The host's memory, as a card reaches it across the bus.
+const HOST_MEMORY: MemoryCost = MemoryCost {
+    read: Figure::time("host memory, read", 560_000, NIC_KV_5_2),
+    write: Figure::time("host memory, write", 288_000, NIC_KV_5_2),
+    byte: Figure::time("host memory, byte", 64, "PCIe 3.0, 16 lanes, rounded up"),
+    channels: Figure::count("host memory, buses", 1, "a card is in one slot"),
+};
+
 /// Memory behind a cache hierarchy.
 const DRAM: MemoryCost = MemoryCost {
     read: Figure::time("memory read", 100_000, "estimate: a DRAM access that misses the caches"),
@@ -292,6 +302,7 @@ impl CostProfile {
         memory: HBM,
         wire_bus: None,
         host_bus: Some(QDMA),
+        host_memory: Some(HOST_MEMORY),
         dma: None,
     };
 
@@ -334,6 +345,7 @@ impl CostProfile {
             ],
             rate: PCIE_GEN3_X8,
         }),
+        host_memory: None,
         dma: Some(DmaCost {
             queues: Figure::count("DMA queues", 8, XENIC_DMA),
             vector: Figure::count("DMA, copies in a vector", 15, XENIC_DMA),
@@ -362,6 +374,7 @@ impl CostProfile {
         memory: DRAM,
         wire_bus: Some(QDMA),
         host_bus: None,
+        host_memory: None,
         dma: None,
     };
 
@@ -390,6 +403,7 @@ impl CostProfile {
             )],
             rate: PCIE_GEN3_X16,
         }),
+        host_memory: None,
         dma: None,
     };
 
@@ -426,6 +440,7 @@ impl CostProfile {
         memory: HBM,
         wire_bus: None,
         host_bus: Some(QDMA),
+        host_memory: None,
         dma: None,
     };
 
@@ -476,6 +491,9 @@ impl CostProfile {
                 add(part, bus.to_card);
                 add(part, &[bus.rate]);
             }
+        }
+        if let Some(MemoryCost { read, write, byte, channels }) = self.host_memory {
+            add("host memory", &[read, write, byte, channels]);
         }
         if let Some(DmaCost { queues, vector, submission, read, write, operation }) = self.dma {
             add("host memory", &[queues, vector, submission, read, write, operation]);

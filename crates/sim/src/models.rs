@@ -166,6 +166,8 @@ pub struct ProcessorModel {
     /// What a vector of copies takes of a core.
     dma_submission: Duration,
     memory: MemoryModel,
+    /// The host's memory, across the bus.
+    host_memory: Option<MemoryModel>,
 }
 
 impl ProcessorModel {
@@ -175,6 +177,18 @@ impl ProcessorModel {
             execution: profile.execution,
             dma_submission: profile.dma.map_or(Duration::ZERO, |dma| dma.submission.duration()),
             memory: MemoryModel::new(profile.memory),
+            host_memory: profile.host_memory.map(MemoryModel::new),
+        }
+    }
+
+    /// Charges the accesses of engines to the host's memory. Returns when the last is done.
+    fn access_host(&mut self, at: Instant, work: &Work) -> Instant {
+        match &mut self.host_memory {
+            Some(memory) => memory.access(at, &work.host_state, work.messages),
+            None => {
+                assert_eq!(work.host_state, weft_waist::Accesses::default(), "nobody knows what they cost");
+                at
+            }
         }
     }
 
@@ -192,7 +206,7 @@ impl ProcessorModel {
                 // Requests to memory queue up for about one latency; then the pipeline stalls.
                 let backlog = self.memory.free_at.saturating_since(through);
                 let stall = backlog.as_ps().saturating_sub(self.memory.cost.read.value);
-                let done = through.max(accessed);
+                let done = through.max(accessed).max(self.access_host(at, work));
                 Charge { done, verbs_done: done.max(stored), free: through + Duration::from_ps(stall) }
             }
             Execution::Cores { threads, frame_receive, message, frame_send, labour_percent } => {
@@ -336,6 +350,16 @@ mod tests {
         let mut processor = ProcessorModel::new(&CostProfile::GATEWARE);
         let batch = Batch { bytes_received: 4_096, bytes_sent: 4_096, ..Batch::default() };
         assert_eq!(processor.charge(at(3), &batch), charge(at(3), at(3)));
+    }
+
+    #[test]
+    fn what_lies_on_the_host_is_a_bus_away() {
+        let mut batch = Batch::default();
+        batch.work.messages = 1;
+        batch.work.host_state = Accesses { reads: 2, writes: 1, bytes: 192 };
+        let charged = ProcessorModel::new(&CostProfile::FPGA_APPLICATION).charge(at(0), &batch);
+        // Two reads one after the other, and a write; the pipeline goes on meanwhile.
+        assert_eq!((charged.done, charged.free), (at(2 * 560 + 288), at(16)));
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct Memory {
     /// What lies behind a memory controller. Nothing: all of it.
     off_chip: Option<Range<usize>>,
     accesses: Accesses,
+    /// Accesses to the host's memory.
+    host: Accesses,
 }
 
 /// How often and how much an engine accessed its memory.
@@ -52,7 +54,12 @@ pub struct Accesses {
 impl Memory {
     /// `bytes` bytes of zero.
     pub fn new(bytes: usize) -> Self {
-        Self { bytes: vec![0; bytes], off_chip: None, accesses: Accesses::default() }
+        Self {
+            bytes: vec![0; bytes],
+            off_chip: None,
+            accesses: Accesses::default(),
+            host: Accesses::default(),
+        }
     }
 
     /// `bytes` bytes of zero, on chip but for that range.
@@ -120,6 +127,19 @@ impl Memory {
     /// The accesses since the last call.
     pub fn take_accesses(&mut self) -> Accesses {
         std::mem::take(&mut self.accesses)
+    }
+
+    /// Counts accesses to what the engine keeps in the host's memory instead of on the card: the world charges the way across the
+    /// bus. Its bytes are the engine's own business.
+    pub fn count_host(&mut self, accesses: Accesses) {
+        self.host.reads += accesses.reads;
+        self.host.writes += accesses.writes;
+        self.host.bytes += accesses.bytes;
+    }
+
+    /// Those accesses since the last call.
+    pub fn take_host_accesses(&mut self) -> Accesses {
+        std::mem::take(&mut self.host)
     }
 }
 
