@@ -16,10 +16,12 @@
 mod calls;
 mod counters;
 mod delivery;
+mod fold;
 mod layout;
 mod leader;
 pub mod message;
 mod parameters;
+mod placement;
 mod recovery;
 mod state;
 mod stream;
@@ -36,12 +38,15 @@ use weft_waist::{
 };
 
 pub use counters::Counters;
+pub use fold::FOLD_MAX;
 pub use message::{Answer, Ask, Call, Status};
 pub use parameters::{
     CommitRule, PlantedBug, ReplicaParameters, ReplicaParametersError, SCANNED_MAX, Summaries, WINDOW_MAX,
 };
+pub use placement::OnHost;
 pub use witness::{Counts, Unwatched, Witness};
 
+use fold::Fold;
 use layout::{Header, Layout};
 use leader::Queue;
 use message::{CALL_ENTRY, CALL_SUMMARY, DATA, Datagram, Lives};
@@ -99,6 +104,7 @@ pub struct Replica<W = Unwatched> {
     links: Vec<Link<Posted>>,
     peers: Vec<Peer>,
     stream: Stream,
+    fold: Fold,
     queues: Vec<Queue>,
     join: Join,
     /// What the header says has changed.
@@ -143,6 +149,7 @@ impl<W: Witness> Replica<W> {
             links: (0..parameters.nodes).map(|_| Link::new(stream::POSTS_MAX)).collect(),
             peers: vec![Peer::default(); parameters.nodes],
             stream: Stream::new(&parameters),
+            fold: Fold::new(),
             queues: (0..count).map(|_| Queue::new(parameters.nodes)).collect(),
             join: Join::default(),
             unpublished: false,
@@ -308,6 +315,7 @@ impl<W: Witness> Replica<W> {
             // Others rely on what this replica says to have, even if nobody looks at the object.
             self.scan(io);
         }
+        self.send_folded(now, io);
         for group in 0..groups {
             self.with_group(group, now, io, Group::tick);
             self.ask_leader(group, now, io);
@@ -504,6 +512,7 @@ impl<W: Witness + Clone> Engine for Replica<W> {
         }
         self.settle(now, io);
         self.publish(io.memory);
+        io.memory.count_host(self.state.placement.take());
         self.tell(now, io);
     }
 

@@ -21,7 +21,7 @@ impl<W: Witness> Replica<W> {
             Some(Call::Status) if payload.is_empty() || payload.len() == 8 => {
                 let sequence = if payload.is_empty() { 0 } else { weft_smr::slot::word(payload, 0) };
                 let asked: usize = self.state.groups.iter().map(|group| group.asked.len()).sum();
-                let value = (self.stream.waiting() + asked) as i64;
+                let value = (self.waiting() + asked) as i64;
                 self.reply(caller, sequence, Status::Done, value, now, io);
             }
             Some(Call::Wire) => {
@@ -30,6 +30,11 @@ impl<W: Witness> Replica<W> {
             }
             _ => self.state.answer(caller, 0, Status::BadRequest),
         }
+    }
+
+    /// Own updates without conflicts that are not answered.
+    fn waiting(&self) -> usize {
+        self.stream.waiting() + self.fold.waiting()
     }
 
     fn wire(&mut self, payload: &[u8]) -> bool {
@@ -65,6 +70,7 @@ impl<W: Witness> Replica<W> {
         }
         self.access(io);
         self.state.counters.queries += 1;
+        self.state.placement.query(query, &ask.arguments);
         let value = self.state.object.query(query, &ask.arguments);
         self.reply(caller, ask.sequence, Status::Done, value, now, io);
     }
@@ -108,7 +114,7 @@ impl<W: Witness> Replica<W> {
             self.forward(group, number, now, io);
             return;
         }
-        if self.stream.waiting() >= self.parameters.window || !self.has_room(path, now, io) {
+        if self.waiting() >= self.parameters.window || !self.has_room(path, now, io) {
             return self.state.answer(caller, sequence, Status::Busy);
         }
         self.access(io);
@@ -117,6 +123,7 @@ impl<W: Witness> Replica<W> {
         if !state.kind.owns(method, &arguments, state.node, self.parameters.nodes) {
             return state.answer(caller, sequence, Status::BadRequest);
         }
+        state.placement.check(method, &arguments);
         if !state.object.permissible(method, &arguments) {
             return state.answer(caller, sequence, Status::Refused);
         }

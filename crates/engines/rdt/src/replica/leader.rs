@@ -160,6 +160,9 @@ impl<W: Witness> Replica<W> {
             self.state.groups[group].lead.begun = true;
         }
         if self.state.groups[group].lead.established {
+            if !self.queues[group].calls.is_empty() {
+                self.send_folded(now, io);
+            }
             self.check(group);
             self.propose_checked(group, now, io);
         }
@@ -181,6 +184,7 @@ impl<W: Witness> Replica<W> {
             let mut arguments = forward.arguments;
             let depends = state.vector(method);
             let term = state.groups[group].term;
+            state.placement.check(method, &arguments);
             let ahead = &mut state.groups[group].lead.ahead;
             ahead.prepare(state.node, method, &mut arguments);
             let is_permissible = ahead.permissible(method, &arguments);

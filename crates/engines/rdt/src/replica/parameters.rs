@@ -6,8 +6,10 @@ use weft_smr::message::PULSE;
 use weft_smr::{Delivery, NODES_MAX, PulseParameters};
 use weft_time::Duration;
 
+use super::fold::FOLD_MAX;
 use super::layout::Layout;
 use super::message::DATA;
+use super::placement::OnHost;
 use super::state::Ordered;
 use super::stream::POSTS_MAX;
 use crate::object::Type;
@@ -53,6 +55,11 @@ pub struct ReplicaParameters {
     /// Reducible methods that are summarized. The others go through the ring, as do those of a type with more than
     /// [`SCANNED_MAX`] summaries unless they come by RPC.
     pub reduce: MethodSet,
+    /// Own summarized calls that are folded before they are sent, 1 to 64. They are sent at the next heartbeat at the latest, and before anything
+    /// that may depend on them. Under [`CommitRule::Majority`] they are answered only after that.
+    pub fold: usize,
+    /// Elements that lie in the host's memory; nothing: all are on the card.
+    pub on_host: Option<OnHost>,
     /// When a call without conflicts is answered.
     pub commit: CommitRule,
     /// Own updates without conflicts that may be unanswered, 1 to 256.
@@ -83,6 +90,8 @@ impl ReplicaParameters {
             nodes,
             summaries: Summaries::Rpc,
             entries: Delivery::WriteThrough,
+            fold: 1,
+            on_host: None,
             commit: CommitRule::Majority,
             window: 16,
             ring: 256,
@@ -108,6 +117,8 @@ impl ReplicaParameters {
             self.ring.is_power_of_two() && self.ring >= 2 * self.window as u64 && self.ring <= 1 << 20,
             "ring must be a power of two, from twice the window to 2^20",
         )?;
+        require((1..=FOLD_MAX).contains(&self.fold), "fold must be 1 to 64")?;
+        require(self.ring >= 2 * self.fold as u64, "ring must be at least twice the fold")?;
         require(self.kind.group_count() <= weft_smr::GROUPS_MAX, "a type has at most six groups")
     }
 

@@ -10,6 +10,7 @@ use super::counters::Counters;
 use super::layout::{Entry, Layout, SUMMARY_BYTES, Summary, put};
 use super::message::{Lives, Status, arguments, half, put_arguments};
 use super::parameters::{Path, PlantedBug, ReplicaParameters};
+use super::placement::Placement;
 use super::witness::{Counts, Witness};
 use crate::object::{Arguments, Object, Type};
 
@@ -238,6 +239,7 @@ pub(crate) struct State<W> {
     pub kind: Arc<Type>,
     pub paths: Vec<Path>,
     pub requires: Vec<Requires>,
+    pub placement: Placement,
     pub nodes: usize,
     pub node: usize,
     pub incarnation: u32,
@@ -276,6 +278,7 @@ impl<W: Witness> State<W> {
         Self {
             paths: (0..kind.method_count()).map(|method| parameters.path(method)).collect(),
             requires,
+            placement: Placement::new(parameters),
             nodes: parameters.nodes,
             node: 0,
             incarnation: 0,
@@ -340,6 +343,7 @@ impl<W: Witness> State<W> {
 
     /// An own call without conflicts takes effect.
     pub fn apply_own(&mut self, sequence: u32, method: usize, arguments: &Arguments) {
+        self.placement.apply_checked(method, arguments);
         self.take_effect(method, arguments, None);
         self.witness.applied(self.node, self.incarnation, sequence, method, arguments, &self.object);
     }
@@ -350,6 +354,7 @@ impl<W: Witness> State<W> {
         let method = usize::from(summary.method);
         let slot = summary.slot as usize;
         let old = std::mem::replace(&mut self.absorbed[place], *summary);
+        self.placement.absorb(method, slot);
         self.object.absorb(method, slot, &old.words, &summary.words);
         for group in &mut self.groups {
             if group.lead.leading {
@@ -384,6 +389,7 @@ impl<W: Witness> State<W> {
             return true;
         }
         self.counters.delivered += 1;
+        self.placement.apply(method, &entry.arguments);
         self.take_effect(method, &entry.arguments, None);
         let Entry { incarnation, sequence, ref arguments, .. } = *entry;
         self.witness.applied(origin, incarnation, sequence, method, arguments, &self.object);
@@ -567,6 +573,7 @@ impl<W: Witness> StateMachine for Machine<'_, W> {
             }
             group.effective += 1;
             state.counters.ordered += 1;
+            state.placement.apply(method, &ordered.arguments);
             // What this node has proposed in this leadership is in its copy already.
             state.take_effect(method, &ordered.arguments, ticket.map(|_| *number));
             let Ordered { incarnation, sequence, ref arguments, .. } = ordered;

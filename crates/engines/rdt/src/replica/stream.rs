@@ -15,7 +15,7 @@ use super::parameters::{Path, PlantedBug, ReplicaParameters, Summaries};
 use super::state::Vector;
 use super::witness::Witness;
 use super::{Replica, Waiting, node};
-use crate::object::{Arguments, Slot};
+use crate::object::Arguments;
 
 /// The most work requests that are outstanding on a data connection.
 pub(crate) const POSTS_MAX: usize = 64;
@@ -117,6 +117,11 @@ impl Stream {
         self.held.is_empty()
     }
 
+    /// The caller waits until a majority has the first so many calls.
+    pub fn wait(&mut self, kind: usize, number: u64, caller: Caller, sequence: u32) {
+        self.waiting[kind].push_back((number, caller, sequence));
+    }
+
     /// Updates that are not answered.
     pub fn waiting(&self) -> usize {
         // Under the local rule nothing waits for an answer, but entries may wait to be sent.
@@ -134,7 +139,9 @@ impl<W: Witness> Replica<W> {
     /// could still be sent what would be written over.
     pub(super) fn has_room(&mut self, path: Path, now: Instant, io: &mut Io<'_>) -> bool {
         let (me, ring) = (self.me(), self.parameters.ring);
-        let own = self.own();
+        let mut own = self.own();
+        // What is folded has no numbers yet, and will take as many places.
+        own[SUMMARIES] += self.fold.calls();
         let kind = if path == Path::Summary { SUMMARIES } else { ENTRIES };
         // Nothing that is undecided is written over, or nobody could bring it to those that come back.
         let mut has_room = own[kind] - self.stream.committed[kind].min(own[kind]) < ring
@@ -163,49 +170,6 @@ impl<W: Witness> Replica<W> {
         has_room
     }
 
-    /// An own call takes effect, and joins those that its method has made before.
-    pub(super) fn summarize(
-        &mut self,
-        method: usize,
-        arguments: &Arguments,
-        sequence: u32,
-        waits: Option<Caller>,
-        io: &mut Io<'_>,
-    ) {
-        let me = self.me();
-        let state = &mut self.state;
-        state.apply_own(sequence, method, arguments);
-        let slot = state.kind.slot(method, arguments);
-        let place = self.layout.place(method, slot);
-        let kept = &mut state.absorbed[me * self.layout.slots + place];
-        let mut words = kept.words;
-        if self.parameters.planted(PlantedBug::DeltaSummary) {
-            words = Slot::default();
-        }
-        state.kind.fold(method, arguments, &mut words);
-        state.summaries[me] += 1;
-        state.written[me] = state.incarnation;
-        let count = state.summaries[me];
-        *kept = Summary {
-            count,
-            complete: count,
-            origin: me as u8,
-            method: method as u8,
-            slot: slot as u32,
-            words,
-            incarnation: state.incarnation,
-        };
-        let sent = *kept;
-        let at = self.layout.summary(me, place);
-        state.counters.summarized += 1;
-        io.memory.write(at, &sent.encode());
-        // What is sent must not change before it has arrived, even if the next call belongs to the same slot.
-        io.memory.write(self.layout.outgoing(count), &sent.encode());
-        if let Some(caller) = waits {
-            self.stream.waiting[SUMMARIES].push_back((count, caller, sequence));
-        }
-    }
-
     /// An own call takes effect, and is put into the ring.
     pub(super) fn enqueue(
         &mut self,
@@ -216,6 +180,9 @@ impl<W: Witness> Replica<W> {
         io: &mut Io<'_>,
     ) {
         let me = self.me();
+        if self.state.requires[method].summaries {
+            self.close_fold(io);
+        }
         let depends = self.state.vector(method);
         let state = &mut self.state;
         state.apply_own(sequence, method, arguments);

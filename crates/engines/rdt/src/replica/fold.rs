@@ -1,0 +1,139 @@
+//! Own summarized calls: they take effect at once, and so many of them are folded before they are sent.
+//!
+//! What is folded is not in this node's stream yet: nothing may depend on it, and no snapshot may have it in it, before the fold is
+//! closed. Then it gets its numbers, those of a summary one after the other, so that the first so many calls of the stream are
+//! in each prefix of what is sent.
+
+use weft_time::Instant;
+use weft_waist::{Caller, Io};
+
+use super::Replica;
+use super::layout::Summary;
+use super::parameters::PlantedBug;
+use super::stream::SUMMARIES;
+use super::witness::Witness;
+use crate::object::{Arguments, Slot};
+
+/// The most own calls that are folded before they are sent.
+pub const FOLD_MAX: usize = 64;
+
+/// Own calls that have taken effect here and are not sent yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Fold {
+    /// Summaries that they change, in the order of their first calls.
+    summaries: Vec<Folded>,
+    /// Who waits for an answer, by the place of the summary in that list.
+    waiting: Vec<(usize, Caller, u32)>,
+    calls: usize,
+}
+
+/// A summary with calls that are not sent yet.
+#[derive(Clone, Copy, Debug)]
+struct Folded {
+    place: usize,
+    method: usize,
+    slot: usize,
+    words: Slot,
+    calls: u64,
+}
+
+impl Fold {
+    pub fn new() -> Self {
+        let room = FOLD_MAX;
+        Self { summaries: Vec::with_capacity(room), waiting: Vec::with_capacity(room), calls: 0 }
+    }
+
+    /// Updates that are not answered.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Calls that have no numbers yet.
+    pub fn calls(&self) -> u64 {
+        self.calls as u64
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.calls == 0
+    }
+}
+
+impl<W: Witness> Replica<W> {
+    /// An own call takes effect, and joins those that its method has made before.
+    pub(super) fn summarize(
+        &mut self,
+        method: usize,
+        arguments: &Arguments,
+        sequence: u32,
+        waits: Option<Caller>,
+        io: &mut Io<'_>,
+    ) {
+        let me = self.me();
+        let state = &mut self.state;
+        state.apply_own(sequence, method, arguments);
+        state.counters.summarized += 1;
+        let slot = state.kind.slot(method, arguments);
+        let place = self.layout.place(method, slot);
+        let known = self.fold.summaries.iter().position(|folded| folded.place == place);
+        let index = known.unwrap_or_else(|| {
+            let words = state.absorbed[me * self.layout.slots + place].words;
+            self.fold.summaries.push(Folded { place, method, slot, words, calls: 0 });
+            self.fold.summaries.len() - 1
+        });
+        let folded = &mut self.fold.summaries[index];
+        if self.parameters.planted(PlantedBug::DeltaSummary) {
+            folded.words = Slot::default();
+        }
+        state.kind.fold(method, arguments, &mut folded.words);
+        folded.calls += 1;
+        self.fold.calls += 1;
+        self.fold.waiting.extend(waits.map(|caller| (index, caller, sequence)));
+        if self.fold.calls >= self.parameters.fold {
+            self.close_fold(io);
+        }
+    }
+
+    /// What was folded may be sent.
+    pub(super) fn close_fold(&mut self, io: &mut Io<'_>) {
+        let me = self.me();
+        for index in 0..self.fold.summaries.len() {
+            let Folded { place, method, slot, words, calls } = self.fold.summaries[index];
+            let state = &mut self.state;
+            state.summaries[me] += calls;
+            state.written[me] = state.incarnation;
+            let count = state.summaries[me];
+            let sent = Summary {
+                count,
+                complete: count,
+                origin: me as u8,
+                method: method as u8,
+                slot: slot as u32,
+                words,
+                incarnation: state.incarnation,
+            };
+            state.absorbed[me * self.layout.slots + place] = sent;
+            io.memory.write(self.layout.summary(me, place), &sent.encode());
+            // What is sent must not change before it has arrived, even if the next call belongs to the same slot.
+            io.memory.write(self.layout.outgoing(count), &sent.encode());
+            // Those that it stands for are not sent.
+            for number in count + 1 - calls..count {
+                io.memory.image_mut()[self.layout.outgoing(number)..][..8].fill(0);
+            }
+            for &(_, caller, sequence) in self.fold.waiting.iter().filter(|(of, ..)| *of == index) {
+                self.stream.wait(SUMMARIES, count, caller, sequence);
+            }
+            self.state.moved = true;
+        }
+        self.fold.summaries.clear();
+        self.fold.waiting.clear();
+        self.fold.calls = 0;
+    }
+
+    /// What was folded is sent: something may depend on it now, or it has waited for long.
+    pub(super) fn send_folded(&mut self, now: Instant, io: &mut Io<'_>) {
+        if !self.fold.is_empty() {
+            self.close_fold(io);
+            self.send_all(now, io);
+        }
+    }
+}
