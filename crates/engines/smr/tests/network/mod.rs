@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub mod cluster;
+pub mod overheard;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
