@@ -4,6 +4,7 @@ use super::WOVEN;
 use super::latency::{grid_line, label_at};
 use super::markup::{Markup, coordinate};
 use super::scale::{Scale, linear_ticks, logarithmic_ticks};
+use super::timeline::short;
 use crate::table::with_prefix;
 
 const WIDTH: f64 = 980.0;
@@ -123,13 +124,13 @@ pub(super) fn chart(figure: &Figure) -> Option<Markup> {
             &mut svg,
             (LEFT - 8.0, at + 4.0),
             "end",
-            &format!("{} {}", with_prefix(tick), figure.y.label),
+            &format!("{} {}", short(&with_prefix(tick)), figure.y.label),
         );
     }
     for &tick in &x.ticks {
         let at = x.at(tick);
         grid_line(&mut svg, (at, at), (TOP, HEIGHT - BOTTOM));
-        label_at(&mut svg, (at, HEIGHT - BOTTOM + 18.0), "middle", &with_prefix(tick));
+        label_at(&mut svg, (at, HEIGHT - BOTTOM + 18.0), "middle", &short(&with_prefix(tick)));
     }
     label_at(&mut svg, ((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 6.0), "middle", &figure.x.label);
     let mut names = Vec::new();

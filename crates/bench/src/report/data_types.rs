@@ -234,8 +234,8 @@ fn pair_of_charts(page: &mut Markup, over: &str, axis: &str, samples: &[Sample])
     let figures = [
         (
             "Mean response time",
-            "ns",
-            lines(|sample| sample.response_ns, |ns| time_with_unit(ns.round() as u64)),
+            "µs",
+            lines(|sample| sample.response_ns / 1e3, |us| time_with_unit((us * 1e3).round() as u64)),
         ),
         (
             "Throughput",
@@ -264,9 +264,19 @@ fn measured_section(page: &mut Markup, name: &str, all: &[&Measured]) {
     let nodes = distinct(all.iter().map(|one| one.nodes));
     let updates = distinct(all.iter().map(|one| one.updates_percent));
     begin(page, name, checked.unwrap_or("holds"), &format!("{} measurements", all.len()));
-    let line = |one: &Measured| {
+    let whole = |one: &Measured| {
         let Measured { system, configuration, commit, .. } = one;
         format!("{system}, {configuration}, {commit}")
+    };
+    // What does not vary needs no name.
+    let several_commits = all.iter().any(|other| other.commit != all[0].commit);
+    let line = |one: &Measured| {
+        let differs =
+            |other: &&Measured| other.system == one.system && other.configuration != one.configuration;
+        let mut parts = vec![one.system.as_str()];
+        parts.extend(all.iter().any(differs).then_some(one.configuration.as_str()));
+        parts.extend(several_commits.then_some(one.commit.as_str()));
+        parts.join(", ")
     };
     let sample = |one: &Measured, line: String, x: u64| Sample {
         line,
@@ -287,6 +297,7 @@ fn measured_section(page: &mut Markup, name: &str, all: &[&Measured]) {
         let samples: Vec<_> = of.map(|one| sample(one, line(one), one.nodes)).collect();
         pair_of_charts(page, &format!("nodes, at {most} % updates"), "nodes", &samples);
     }
+    page.raw("<h3>Results</h3>");
     headings(
         page,
         &[
@@ -298,10 +309,12 @@ fn measured_section(page: &mut Markup, name: &str, all: &[&Measured]) {
             ("checked", ""),
         ],
     );
-    for one in all {
+    let mut rows = all.to_vec();
+    rows.sort_by_key(|one| (whole(one), one.updates_percent, one.nodes));
+    for one in rows {
         let class = if one.checked == "holds" { "good" } else { "bad" };
         let row = [
-            line(one),
+            whole(one),
             one.nodes.to_string(),
             one.updates_percent.to_string(),
             three_digits(one.response.mean_ns),
