@@ -72,6 +72,9 @@ expect 'choose --crash replica' "$weft" bench rdt-crash --crash leader --type g-
 expect 'nobody is called `node`' "$weft" bench rdt-crash --crash node
 expect 'choose 3 to 8 nodes' "$weft" bench rdt-crash --nodes 2
 expect 'separated by commas' "$weft" bench rdt-crash --updates 15,120
+expect 'account has no keys' "$weft" bench rdt-hybrid --types account
+expect 'a smaller --card-keys' "$weft" bench rdt-hybrid --keys 10 --card-keys 10
+expect 'give 1 to 64 updates' "$weft" bench rdt-hybrid --summarize 0
 expect 'there is no data type `bank`' "$weft" sim rdt --type bank
 expect '3 to 8 nodes' "$weft" sim rdt --nodes 1
 expect 'the range is empty' "$weft" sim rdt --seeds 9..1

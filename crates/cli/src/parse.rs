@@ -5,10 +5,12 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use weft_bench::rdma::NicModel;
+use weft_bench::rdt::TypeName;
 use weft_bench::result::World;
 use weft_bench::rounds::{GATES_MEMBERS_MAX, GATES_PROPOSAL_BYTES_MAX, GATES_WINDOW};
 use weft_bench::workload::{MIN_VALUE_BYTES, Workload};
 use weft_kv::ReadPolicy;
+use weft_rdt::replica::FOLD_MAX;
 use weft_rounds::{MEMBERS_MAX, Quorums};
 use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::Duration;
@@ -116,6 +118,24 @@ pub(crate) fn replicas(text: &str) -> Result<usize, String> {
 pub(crate) fn skew(text: &str) -> Result<f64, String> {
     let skew = text.parse().ok().filter(|skew| (0.0..=2.0).contains(skew));
     skew.ok_or_else(|| "choose a skew from 0 to 2".into())
+}
+
+/// A data type with keys.
+pub(crate) fn keyed_type(text: &str) -> Result<TypeName, String> {
+    let name: TypeName = text.parse()?;
+    if name.class() == "keyed" {
+        Ok(name)
+    } else {
+        Err(format!("{name} has no keys; choose ycsb or smallbank"))
+    }
+}
+
+/// Updates that are folded.
+pub(crate) fn fold(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(calls) if (1..=FOLD_MAX).contains(&calls) => Ok(calls),
+        _ => Err(format!("give 1 to {FOLD_MAX} updates")),
+    }
 }
 
 /// Nanoseconds that are whole clock cycles.

@@ -184,6 +184,7 @@ impl Run {
             heartbeat: (configuration == Configuration::Write).then_some(SLOW_HEARTBEAT),
             quota: vec![u64::MAX; nodes],
             redistribute: false,
+            split: None,
             seed,
             plan: FaultPlan::random(seed, &shape),
             #[cfg(feature = "planted-bugs")]

@@ -21,6 +21,7 @@ use weft_wire::ethernet::MacAddress;
 
 use super::books::{Books, Probe, Shared};
 use super::host::{ClientHost, Pace, SLOT};
+use super::hybrid::Split;
 use super::reference::Subject;
 use super::system::{Commit, Configuration, System};
 use super::workload::Workload;
@@ -58,6 +59,8 @@ pub(super) struct ClusterParameters {
     pub(super) quota: Vec<u64>,
     /// Whether what a node that crashes has not done is done by the others.
     pub(super) redistribute: bool,
+    /// Which keys lie in the host's memory, and what is folded.
+    pub(super) split: Option<Split>,
     pub(super) seed: u64,
     pub(super) plan: FaultPlan,
     /// A bug to run with.
@@ -69,6 +72,10 @@ impl ClusterParameters {
     /// The engines' parameters.
     pub(super) fn replica(&self, subject: &Subject) -> ReplicaParameters {
         let mut parameters = ReplicaParameters::new(subject.kind().clone(), self.nodes);
+        if let Some(split) = self.split {
+            parameters.fold = split.fold;
+            parameters.on_host = split.on_host(subject);
+        }
         let (summaries, delivery) = match self.configuration {
             Configuration::Write => (Summaries::Unbuffered, Delivery::Polling),
             Configuration::Buffered => (Summaries::Buffered, Delivery::Polling),
@@ -170,7 +177,9 @@ impl Cluster {
         let methods = 0..subject.kind().method_count();
         let summaries = methods.filter(|&method| engine.is_summarized(method)).collect();
         let faultless = parameters.plan.faults.is_empty();
-        let subject = subject.with_summaries(summaries, faultless);
+        // What is folded reaches others in another order than that in which it was called.
+        let is_exact = faultless && parameters.split.is_none_or(|split| split.fold == 1);
+        let subject = subject.with_summaries(summaries, is_exact);
         let comes_back =
             parameters.plan.faults.iter().any(|fault| matches!(fault, weft_sim::Fault::Restart { .. }));
         let keep = comes_back || !(faultless || parameters.redistribute);

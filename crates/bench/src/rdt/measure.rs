@@ -8,6 +8,7 @@ use weft_time::{Duration, Instant};
 
 use super::cluster::{Cluster, ClusterParameters};
 use super::host::Pace;
+use super::hybrid::Split;
 use super::system::{Commit, Configuration, System};
 use super::workload::{Sizes, TypeName, Workload};
 use crate::histogram::{Latencies, Summary};
@@ -136,6 +137,7 @@ impl RdtBench {
             heartbeat: Some(HEARTBEAT),
             quota: (0..nodes).map(share).collect(),
             redistribute: false,
+            split: None,
             seed: self.seed,
             plan: FaultPlan::default(),
             #[cfg(feature = "planted-bugs")]
@@ -144,8 +146,18 @@ impl RdtBench {
     }
 
     /// Runs it; `progress` is told how many operations are answered.
-    pub(super) fn measure(&self, mut progress: impl FnMut(u64)) -> Measured {
-        let mut cluster = Cluster::new(&self.parameters()).expect("an empty plan fits");
+    pub(super) fn measure(&self, progress: impl FnMut(u64)) -> Measured {
+        self.measure_split(None, progress)
+    }
+
+    /// The same with a part of the keys in the host's memory.
+    pub(super) fn measure_split(&self, split: Option<Split>, mut progress: impl FnMut(u64)) -> Measured {
+        let mut parameters = self.parameters();
+        if let Some(split) = split {
+            parameters.workload = parameters.workload.with_popularity(split.popularity(self.keys, self.skew));
+        }
+        parameters.split = split;
+        let mut cluster = Cluster::new(&parameters).expect("an empty plan fits");
         cluster.books.borrow_mut().begins_at = Instant::ZERO + cluster.connecting();
         let (mut answered, mut answered_at) = (0, Instant::ZERO);
         while !cluster.books.borrow().all_done() {

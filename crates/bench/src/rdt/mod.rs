@@ -5,6 +5,7 @@ mod campaign;
 mod cluster;
 mod crash;
 mod host;
+mod hybrid;
 mod measure;
 mod popularity;
 mod reference;
@@ -16,6 +17,7 @@ pub use campaign::{Campaign, CampaignResult, CampaignViolation, DELIVERED_WITHIN
 pub use crash::{
     CrashBench, CrashReport, CrashResult, FailOvers, Mark, Outcome, Timeline, Victim, has_leader,
 };
+pub use hybrid::{HybridBench, HybridPoint, HybridReport};
 pub use measure::{Measured, MethodResult, RdtBench, ReplicaResult};
 pub use popularity::Popularity;
 pub use reference::Subject;

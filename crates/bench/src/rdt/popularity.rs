@@ -13,6 +13,8 @@ pub struct Popularity {
     elements: u64,
     /// Of each column: up to which part of it the element itself is drawn, and who is drawn beyond. Nothing if all are alike.
     columns: Option<Arc<[(f64, u32)]>>,
+    /// Instead of these: two parts, and per cent of the draws that go to the first.
+    parts: Option<Arc<(u8, Self, Self)>>,
 }
 
 impl Popularity {
@@ -24,7 +26,18 @@ impl Popularity {
         assert!((1..1 << 32).contains(&(elements as u64)), "{elements} elements");
         assert!((0.0..=4.0).contains(&skew), "skew {skew}");
         let columns = (skew > 0.0).then(|| Self::columns(elements, skew));
-        Self { elements: elements as u64, columns }
+        Self { elements: elements as u64, columns, parts: None }
+    }
+
+    /// `elements` of them in two parts: so many per cent of the draws go to the first `first`, the others to the rest, in each part
+    /// with this skew.
+    ///
+    /// # Panics
+    /// If a number is out of range, or a part has no elements.
+    pub fn in_parts(elements: usize, first: usize, percent: u8, skew: f64) -> Self {
+        assert!(percent <= 100 && first < elements, "{percent} % to {first} of {elements}");
+        let parts = (percent, Self::new(first, skew), Self::new(elements - first, skew));
+        Self { elements: elements as u64, columns: None, parts: Some(Arc::new(parts)) }
     }
 
     fn columns(elements: usize, skew: f64) -> Arc<[(f64, u32)]> {
@@ -53,6 +66,10 @@ impl Popularity {
 
     /// One of them.
     pub(crate) fn draw(&self, random: &mut Random) -> u64 {
+        if let Some((percent, first, rest)) = self.parts.as_deref() {
+            let is_first = random.below(100) < u64::from(*percent);
+            return if is_first { first.draw(random) } else { first.elements + rest.draw(random) };
+        }
         let column = random.below(self.elements);
         match &self.columns {
             None => column,
@@ -84,6 +101,23 @@ mod tests {
                 // Five standard deviations of a binomial.
                 assert!((count as f64 - expected).abs() < 5.0 * expected.sqrt() + 5.0, "{skew}: {rank}");
             }
+        }
+    }
+
+    #[test]
+    fn each_part_has_its_share_and_its_own_zipf() {
+        let popularity = Popularity::in_parts(1_000, 100, 30, 1.0);
+        let mut random = Random::new(1, 0);
+        let mut seen = vec![0u32; 1_000];
+        for _ in 0..100_000 {
+            seen[popularity.draw(&mut random) as usize] += 1;
+        }
+        let first: u32 = seen[..100].iter().sum();
+        assert!(first.abs_diff(30_000) < 700, "{first}");
+        assert!(seen[0] > 3 * seen[9] && seen[100] > 3 * seen[109], "{:?}", &seen[..10]);
+        for (percent, range) in [(0, 100..1_000), (100, 0..100)] {
+            let popularity = Popularity::in_parts(1_000, 100, percent, 0.0);
+            assert!((0..1_000).all(|_| range.contains(&popularity.draw(&mut random))));
         }
     }
 

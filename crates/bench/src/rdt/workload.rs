@@ -135,6 +135,12 @@ impl Workload {
         Self { name, nodes, updates, sizes, keys: Popularity::new(sizes.keys, skew), seed }
     }
 
+    /// The same with keys of another popularity.
+    #[must_use]
+    pub fn with_popularity(self, keys: Popularity) -> Self {
+        Self { keys, ..self }
+    }
+
     /// The data type.
     pub const fn name(&self) -> TypeName {
         self.name

@@ -6,6 +6,7 @@ pub(crate) mod node_nic;
 mod rdma;
 mod rdt;
 mod rdt_crash;
+mod rdt_hybrid;
 mod rounds;
 mod smr;
 
@@ -26,6 +27,8 @@ pub(crate) enum Bench {
     Rdt(rdt::RdtArguments),
     /// The crash of one replica of a data type: what it costs, and how another one leads
     RdtCrash(rdt_crash::RdtCrashArguments),
+    /// Records or accounts on the card and in the host's memory, over the share of accesses, skew and folded updates
+    RdtHybrid(rdt_hybrid::RdtHybridArguments),
     /// Synchronous rounds and their consensus: the lowest stable period, and what is decided
     Rounds(rounds::RoundsArguments),
     /// Appends to the replicated log of one-sided writes (Mu), and how soon another node leads
@@ -41,6 +44,7 @@ impl Bench {
             Self::Rdma(arguments) => arguments.run(),
             Self::Rdt(arguments) => arguments.run(),
             Self::RdtCrash(arguments) => arguments.run(),
+            Self::RdtHybrid(arguments) => arguments.run(),
             Self::Rounds(arguments) => arguments.run(),
             Self::Smr(arguments) => arguments.run(),
         }

@@ -1,0 +1,411 @@
+//! Hybrid mode (SafarDB section 5.4): a part of the records or accounts lies on the card, the others in the host's memory behind the
+//! bus, and one replication interface serves both.
+//!
+//! Elements below a bound lie on the card. Which share of the accesses goes to them is given; within each part, keys are drawn by
+//! Zipf's law. A call or a query waits for the reads of the host's memory that it needs, and so does a replica that takes
+//! the effect in; what it writes there is charged too. Updates that combine may be folded before they are sent.
+
+use serde::Serialize;
+use weft_rdt::definition::ParameterKind;
+use weft_rdt::replica::OnHost;
+use weft_sim::{CostProfile, NetworkProfile};
+
+use super::measure::RdtBench;
+use super::popularity::Popularity;
+use super::reference::Subject;
+use super::system::{Commit, Configuration, System};
+use super::workload::TypeName;
+use crate::histogram::Summary;
+use crate::table::{Column, Table, grouped, three_digits};
+
+/// Where keys lie, and how many updates are sent together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Split {
+    /// Keys on the card: those with the lowest numbers.
+    pub card_keys: usize,
+    /// Per cent of the accesses that go to them.
+    pub on_card: u8,
+    /// Calls that are folded before they are sent.
+    pub fold: usize,
+}
+
+impl Split {
+    /// Of so many keys.
+    pub(super) fn popularity(self, keys: usize, skew: f64) -> Popularity {
+        Popularity::in_parts(keys, self.card_keys, self.on_card, skew)
+    }
+
+    /// Which elements of the type lie in the host's memory: keys are what its queries ask for.
+    pub(super) fn on_host(self, subject: &Subject) -> Option<OnHost> {
+        let parameters = subject.kind().definition().queries.iter().flat_map(|query| &query.parameters);
+        let mut sorts = parameters.filter_map(|parameter| match parameter.kind {
+            ParameterKind::Element(sort) => Some(sort),
+            _ => None,
+        });
+        sorts.next().map(|sort| OnHost { sort, from: self.card_keys })
+    }
+}
+
+/// Which points to measure: all combinations.
+#[derive(Clone, Debug)]
+pub struct HybridBench {
+    /// Types with keys.
+    pub names: Vec<TypeName>,
+    /// Per cent of the accesses that go to keys on the card.
+    pub on_card: Vec<u8>,
+    /// Per cent of the operations that call a method.
+    pub updates: Vec<u8>,
+    /// Skew of the popularity of the keys of each part, 0 to 2.
+    pub skews: Vec<f64>,
+    /// Calls that are folded before they are sent, of those that combine.
+    pub summarize: Vec<usize>,
+    /// When calls without conflicts are answered.
+    pub commit: Commit,
+    /// Replicas, each with a client.
+    pub nodes: usize,
+    /// Operations of all clients together, at each point.
+    pub operations: u64,
+    /// Records or accounts, and how many of them lie on the card.
+    pub keys: usize,
+    /// See `keys`.
+    pub card_keys: usize,
+    /// What lies between the cards.
+    pub network: NetworkProfile,
+    /// Decides operations and delays.
+    pub seed: u64,
+}
+
+/// One point.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HybridPoint {
+    /// The data type.
+    #[serde(rename = "type")]
+    pub name: &'static str,
+    /// Per cent of the operations that call a method.
+    pub updates_percent: u8,
+    /// Per cent of the accesses that go to keys on the card.
+    pub on_card_percent: u8,
+    /// Skew of the popularity of keys.
+    pub skew: f64,
+    /// Calls that are folded before they are sent.
+    pub summarize: usize,
+    /// From question to answer, of all operations.
+    pub response: Summary,
+    /// Of queries.
+    pub queries: Summary,
+    /// Of calls.
+    pub updates: Summary,
+    /// All operations per time of the replica that takes longest.
+    pub operations_per_us: f64,
+    /// Calls that were not permissible, per cent of all.
+    pub refused_percent: f64,
+    /// Steps of replicas that were checked.
+    pub steps: u64,
+    /// `holds`, or `violation`.
+    pub checked: &'static str,
+    /// What is wrong, in words.
+    pub wrong: Vec<String>,
+    /// A hash of everything that happened.
+    pub log_hash: String,
+}
+
+/// All points.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HybridReport {
+    /// `rdt-hybrid`: what this is.
+    pub result: &'static str,
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// What the times rest on.
+    pub basis: String,
+    /// Replicas, each with a client.
+    pub nodes: usize,
+    /// Operations of all clients together, at each point.
+    pub operations: u64,
+    /// When calls without conflicts are answered.
+    pub commit: Commit,
+    /// Records or accounts.
+    pub keys: usize,
+    /// Of these, on the card.
+    pub card_keys: usize,
+    /// What lies between the cards.
+    pub network: &'static str,
+    /// Decides operations and delays.
+    pub seed: u64,
+    /// Each point.
+    pub points: Vec<HybridPoint>,
+    /// `holds`, or `violation`.
+    pub checked: &'static str,
+    /// Seconds that the simulation took.
+    pub wall_s: f64,
+    /// The command that repeats it.
+    pub replay: String,
+}
+
+impl HybridBench {
+    /// How many points these are.
+    pub fn count(&self) -> u64 {
+        let Self { names, on_card, updates, skews, summarize, .. } = self;
+        [names.len(), on_card.len(), updates.len(), skews.len(), summarize.len()]
+            .into_iter()
+            .map(|length| length as u64)
+            .product()
+    }
+
+    /// Measures all; `progress` is told how many points are done.
+    pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> HybridReport {
+        let begin = std::time::Instant::now();
+        let mut points = Vec::new();
+        for &name in &self.names {
+            for &skew in &self.skews {
+                for &fold in &self.summarize {
+                    for &updates in &self.updates {
+                        for &on_card in &self.on_card {
+                            let split = Split { card_keys: self.card_keys, on_card, fold };
+                            points.push(self.point(name, updates, skew, split));
+                            progress(points.len() as u64);
+                        }
+                    }
+                }
+            }
+        }
+        let profile = &CostProfile::FPGA_APPLICATION;
+        HybridReport {
+            result: "rdt-hybrid",
+            world: "sim",
+            basis: format!("cost profile `{}`: {}", profile.name, profile.basis),
+            nodes: self.nodes,
+            operations: self.operations,
+            commit: self.commit,
+            keys: self.keys,
+            card_keys: self.card_keys,
+            network: self.network.name,
+            seed: self.seed,
+            checked: if points.iter().all(|point| point.checked == "holds") { "holds" } else { "violation" },
+            points,
+            wall_s: begin.elapsed().as_secs_f64(),
+            replay,
+        }
+    }
+
+    fn point(&self, name: TypeName, updates: u8, skew: f64, split: Split) -> HybridPoint {
+        let bench = RdtBench {
+            name,
+            system: System::Weft,
+            configuration: Configuration::Rpc,
+            commit: self.commit,
+            nodes: self.nodes,
+            updates,
+            operations: self.operations,
+            outstanding: 1,
+            keys: self.keys,
+            skew,
+            network: self.network,
+            seed: self.seed,
+        };
+        let measured = bench.measure_split(Some(split), |_| {});
+        let found = measured.check.violations.iter().map(ToString::to_string);
+        HybridPoint {
+            name: name.name(),
+            updates_percent: updates,
+            on_card_percent: split.on_card,
+            skew,
+            summarize: split.fold,
+            response: measured.response,
+            queries: measured.queries,
+            updates: measured.updates,
+            operations_per_us: measured.operations_per_us,
+            refused_percent: measured.refused_percent,
+            steps: measured.check.steps,
+            checked: if measured.holds() { "holds" } else { "violation" },
+            wrong: found.chain(measured.wrong.iter().cloned()).collect(),
+            log_hash: measured.log_hash,
+        }
+    }
+}
+
+impl HybridReport {
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+
+    /// What people read.
+    pub fn to_text(&self) -> String {
+        let mut table = Table::new([
+            Column::words("type"),
+            Column::numbers("skew", ""),
+            Column::numbers("folded", ""),
+            Column::numbers("updates", "%"),
+            Column::numbers("on card", "%"),
+            Column::numbers("response", "ns"),
+            Column::numbers("queries", "ns"),
+            Column::numbers("updates", "ns"),
+            Column::numbers("throughput", "op/µs"),
+            Column::numbers("refused", "%"),
+            Column::words("checked"),
+        ]);
+        for point in &self.points {
+            table.row([
+                point.name.to_owned(),
+                point.skew.to_string(),
+                point.summarize.to_string(),
+                point.updates_percent.to_string(),
+                point.on_card_percent.to_string(),
+                three_digits(point.response.mean_ns),
+                three_digits(point.queries.mean_ns),
+                three_digits(point.updates.mean_ns),
+                three_digits(point.operations_per_us),
+                three_digits(point.refused_percent),
+                point.checked.to_owned(),
+            ]);
+        }
+        let steps: u64 = self.points.iter().map(|point| point.steps).sum();
+        let mut text = format!(
+            "{table}\n  runs        {} nodes, {} operations each, commit {}, network {}\n  keys        {}, of which {} on the \
+             card\n  checked     {}: {} steps of replicas\n  took        {} s\n  card        {}\n  repeat      {}\n",
+            self.nodes,
+            grouped(self.operations),
+            self.commit,
+            self.network,
+            grouped(self.keys as u64),
+            grouped(self.card_keys as u64),
+            self.checked,
+            grouped(steps),
+            three_digits(self.wall_s),
+            self.basis,
+            self.replay
+        );
+        for point in &self.points {
+            for wrong in &point.wrong {
+                text += &format!("\n  wrong: {}, {} % on card: {wrong}", point.name, point.on_card_percent);
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_sim::{Fault, FaultPlan};
+    use weft_time::{Duration, Instant};
+
+    use super::super::cluster::Cluster;
+    use super::*;
+
+    fn bench() -> HybridBench {
+        HybridBench {
+            names: vec!["ycsb".parse().unwrap(), "smallbank".parse().unwrap()],
+            on_card: vec![0, 50, 100],
+            updates: vec![20],
+            skews: vec![0.0],
+            summarize: vec![1],
+            commit: Commit::Majority,
+            nodes: 3,
+            operations: 3_000,
+            keys: 256,
+            card_keys: 32,
+            network: NetworkProfile::SWITCH,
+            seed: 7,
+        }
+    }
+
+    #[test]
+    fn more_on_the_card_is_faster_and_all_rules_hold() {
+        let bench = bench();
+        let report = bench.run(String::new(), |_| {});
+        assert_eq!(
+            (report.checked, report.points.len() as u64),
+            ("holds", bench.count()),
+            "{}",
+            report.to_text()
+        );
+        for points in report.points.chunks(3) {
+            let means: Vec<f64> = points.iter().map(|point| point.queries.mean_ns).collect();
+            // A query of a key on the host waits for the bus, and for nothing else.
+            assert!(means[0] > means[2] + 500.0 && means[0] < means[2] + 700.0, "{means:?}");
+            assert!(means[1] > means[2] && means[1] < means[0], "{means:?}");
+            assert!(points[0].updates.mean_ns > points[2].updates.mean_ns, "{points:?}");
+        }
+        // With everything on the card it is as if there were no host.
+        let plain = RdtBench {
+            name: bench.names[0],
+            system: System::Weft,
+            configuration: Configuration::Rpc,
+            commit: bench.commit,
+            nodes: 3,
+            updates: 20,
+            operations: 3_000,
+            outstanding: 1,
+            keys: 32,
+            skew: 0.0,
+            network: bench.network,
+            seed: 7,
+        };
+        let plain = plain.measure_split(None, |_| {});
+        assert!((plain.queries.mean_ns - report.points[2].queries.mean_ns).abs() < 2.0);
+    }
+
+    #[test]
+    fn folding_saves_what_it_delays() {
+        let points = |names: &[&str], commit| {
+            let names = names.iter().map(|name| name.parse().unwrap()).collect();
+            let bench = HybridBench {
+                names,
+                commit,
+                on_card: vec![40],
+                updates: vec![50],
+                summarize: vec![1, 5],
+                skews: vec![0.0, 1.2],
+                ..bench()
+            };
+            let report = bench.run(String::new(), |_| {});
+            assert_eq!(report.checked, "holds", "{}", report.to_text());
+            report.points
+        };
+        let local = points(&["ycsb"], Commit::Local);
+        assert!(local[1].response.mean_ns < local[0].response.mean_ns, "{local:?}");
+        // Who asks for a majority waits until the fold is closed.
+        let majority = points(&["ycsb", "smallbank"], Commit::Majority);
+        assert!(majority[1].response.mean_ns > majority[0].response.mean_ns, "{majority:?}");
+    }
+
+    /// A replica that crashes while some have got a part of what it had folded: all that survive end with the same.
+    #[test]
+    fn a_crash_leaves_no_half_of_a_fold() {
+        for seed in 1..=6 {
+            let bench = RdtBench {
+                name: "ycsb".parse().unwrap(),
+                system: System::Weft,
+                configuration: Configuration::Rpc,
+                commit: Commit::Majority,
+                nodes: 3,
+                updates: 60,
+                operations: 2_000,
+                outstanding: 6,
+                keys: 64,
+                skew: 0.0,
+                network: NetworkProfile::DETPU,
+                seed,
+            };
+            let mut parameters = bench.parameters();
+            parameters.split = Some(Split { card_keys: 8, on_card: 50, fold: 4 });
+            (parameters.redistribute, parameters.heartbeat) = (true, None);
+            let crash = Fault::Crash { at_us: 300 + 7 * seed, machine: "node2".to_owned() };
+            parameters.plan = FaultPlan { faults: vec![crash] };
+            let mut cluster = Cluster::new(&parameters).unwrap();
+            cluster.books.borrow_mut().begins_at = Instant::ZERO + cluster.connecting();
+            while !cluster.books.borrow().all_done()
+                && cluster.world.now() < Instant::ZERO + Duration::from_ms(50)
+            {
+                cluster.run_for(Duration::from_us(20));
+                cluster.nudge();
+            }
+            let measured = bench.conclude(&mut cluster, Some(2));
+            assert!(measured.holds(), "seed {seed}: {:?} {:?}", measured.check, measured.wrong);
+            assert!(measured.response.operations > 1_900, "seed {seed}: {:?}", measured.response);
+        }
+    }
+}

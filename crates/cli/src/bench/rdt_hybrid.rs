@@ -1,0 +1,201 @@
+//! `weft bench rdt-hybrid`: records or accounts on the card and in the host's memory.
+
+use clap::Args;
+use weft_bench::progress::Progress;
+use weft_bench::rdt::{Commit, HybridBench, TypeName};
+use weft_sim::NetworkProfile;
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Json};
+use crate::parse;
+use crate::replay::CommandLine;
+
+const TYPES: &str = "ycsb,smallbank";
+const ON_CARD: &str = "0,20,40,60,80,100";
+const UPDATES: &str = "0,5,50";
+const SKEWS: &str = "0";
+const SUMMARIZE: &str = "1";
+const NODES: usize = 4;
+const OPERATIONS: u64 = 20_000;
+const KEYS: usize = 100_000;
+const CARD_KEYS: usize = 10_000;
+const SEED: u64 = 7;
+const NETWORK: &str = "switch";
+
+/// What is measured how.
+const DEFINITIONS: &str = "\
+Every combination of the lists is a run. Keys below --card-keys lie on the card, the others in the host's memory: a query of one waits for a \
+read across PCIe, a call for a read and a write of each account or record that it names, and so does every replica where it takes effect. \
+The given share of accesses goes to keys on the card; within each part keys are drawn by Zipf's law. --summarize folds so many updates that \
+combine before they are sent; they are sent at the next heartbeat at the latest, and before anything that depends on them. Conflicting calls are \
+never folded. All runs are checked like those of `weft bench rdt`; where updates are folded, states are compared at the end and not at \
+every step.";
+
+/// What to measure and where the result goes.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct RdtHybridArguments {
+    #[command(flatten)]
+    options: RdtHybridOptions,
+    /// Write the result as one JSON object (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Json>,
+}
+
+/// What decides the result.
+#[derive(Clone, Debug, PartialEq, Args)]
+struct RdtHybridOptions {
+    /// Which types with keys: ycsb, smallbank
+    #[arg(long = "types", value_name = "LIST", default_value = TYPES, value_delimiter = ',', value_parser = parse::keyed_type)]
+    names: Vec<TypeName>,
+    /// Per cent of the accesses that go to keys on the card
+    #[arg(long, value_name = "LIST", default_value = ON_CARD, value_parser = parse::percentages)]
+    on_card: parse::Percentages,
+    /// Per cent of the operations that call a method
+    #[arg(long, value_name = "LIST", default_value = UPDATES, value_parser = parse::percentages)]
+    updates: parse::Percentages,
+    /// Skew of the popularity of keys (Zipf), 0 to 2
+    #[arg(long, value_name = "LIST", default_value = SKEWS, value_delimiter = ',', value_parser = parse::skew)]
+    skews: Vec<f64>,
+    /// Updates that are folded before they are sent, 1 to 64
+    #[arg(long, value_name = "LIST", default_value = SUMMARIZE, value_delimiter = ',', value_parser = parse::fold)]
+    summarize: Vec<usize>,
+    /// When a call without conflicts is answered: majority or local
+    #[arg(long, value_name = "RULE", default_value_t)]
+    commit: Commit,
+    /// Replicas, 2 to 8
+    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::members)]
+    nodes: usize,
+    /// Operations of all clients together, in each run
+    #[arg(long, value_name = "N", default_value_t = OPERATIONS, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    ops: u64,
+    /// Records or accounts
+    #[arg(long, value_name = "N", default_value_t = KEYS, value_parser = parse::positive)]
+    keys: usize,
+    /// Of these, on the card
+    #[arg(long, value_name = "N", default_value_t = CARD_KEYS, value_parser = parse::positive)]
+    card_keys: usize,
+    /// What lies between the cards: detpu, switch or zero
+    #[arg(long, value_name = "NAME", default_value = NETWORK, value_parser = parse::network)]
+    network: String,
+    /// Decides operations and delays
+    #[arg(long, value_name = "N", default_value_t = SEED)]
+    seed: u64,
+}
+
+impl RdtHybridArguments {
+    /// Measures and delivers what came of it.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let Self { options, json } = self;
+        output::check_json(json.as_ref())?;
+        let bench = options.bench()?;
+        let mut progress = Progress::new("runs", bench.count());
+        let report = bench.run(options.command().to_string(), |done| progress.set(done));
+        drop(progress);
+        output::deliver(json.as_ref(), || report.to_json(), &report.to_text())?;
+        Ok(if report.checked == "holds" { Verdict::Good } else { Verdict::Violated })
+    }
+}
+
+/// A list as it was given.
+fn list<T: ToString>(all: &[T]) -> String {
+    all.iter().map(T::to_string).collect::<Vec<_>>().join(",")
+}
+
+impl RdtHybridOptions {
+    fn bench(&self) -> Result<HybridBench, Failure> {
+        if self.card_keys >= self.keys {
+            return Err(Failure::new(format!(
+                "of {} keys {} cannot lie on the card and some on the host; choose a smaller --card-keys",
+                self.keys, self.card_keys
+            )));
+        }
+        Ok(HybridBench {
+            names: self.names.clone(),
+            on_card: self.on_card.0.clone(),
+            updates: self.updates.0.clone(),
+            skews: self.skews.clone(),
+            summarize: self.summarize.clone(),
+            commit: self.commit,
+            nodes: self.nodes,
+            operations: self.ops,
+            keys: self.keys,
+            card_keys: self.card_keys,
+            network: NetworkProfile::named(&self.network).expect("its name was checked"),
+            seed: self.seed,
+        })
+    }
+
+    /// The command that repeats the measurement.
+    fn command(&self) -> CommandLine {
+        let Self {
+            names,
+            on_card,
+            updates,
+            skews,
+            summarize,
+            commit,
+            nodes,
+            ops,
+            keys,
+            card_keys,
+            network,
+            seed,
+        } = self;
+        CommandLine::new("weft bench rdt-hybrid")
+            .unless(TYPES, "--types", list(names).as_str())
+            .unless(ON_CARD, "--on-card", on_card.to_string().as_str())
+            .unless(UPDATES, "--updates", updates.to_string().as_str())
+            .unless(SKEWS, "--skews", list(skews).as_str())
+            .unless(SUMMARIZE, "--summarize", list(summarize).as_str())
+            .unless(Commit::Majority, "--commit", *commit)
+            .unless(NODES, "--nodes", *nodes)
+            .unless(OPERATIONS, "--ops", *ops)
+            .unless(KEYS, "--keys", *keys)
+            .unless(CARD_KEYS, "--card-keys", *card_keys)
+            .unless(NETWORK, "--network", network.as_str())
+            .option("--seed", seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct RdtHybrid {
+        #[command(flatten)]
+        arguments: RdtHybridArguments,
+    }
+
+    fn parse(line: &str) -> Result<RdtHybridOptions, clap::Error> {
+        RdtHybrid::try_parse_from(line.split(' ')).map(|parsed| parsed.arguments.options)
+    }
+
+    #[test]
+    fn the_command_that_repeats_it_says_all_of_it() {
+        for line in [
+            "rdt-hybrid --seed 7",
+            "rdt-hybrid --types smallbank --on-card 10,90 --updates 50 --skews 0,1.2 --summarize 1,5 --commit local --nodes 3 --ops 1000 --keys 500 --card-keys 50 --network detpu --seed 9",
+        ] {
+            assert_eq!(parse(line).unwrap().command().to_string(), format!("weft bench {line}"));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        for line in [
+            "rdt-hybrid --types account",
+            "rdt-hybrid --on-card 101",
+            "rdt-hybrid --skews 3",
+            "rdt-hybrid --summarize 0",
+            "rdt-hybrid --summarize 65",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        let error = parse("rdt-hybrid --keys 10 --card-keys 10").unwrap().bench().unwrap_err();
+        assert!(error.to_string().contains("--card-keys"));
+    }
+}
