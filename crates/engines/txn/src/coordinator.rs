@@ -327,13 +327,13 @@ impl Transactions {
     /// Asks for the keys that are not asked for yet, each at its primary.
     fn request(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let attempt = self.the(id);
-        attempt.rounds += 1;
         let asked = attempt.asked;
         attempt.asked = attempt.execution.accesses().len();
-        attempt.atomic &= attempt.rounds == 1;
         if asked == attempt.asked {
             return self.fetched(id, io);
         }
+        attempt.rounds += 1;
+        attempt.atomic &= attempt.rounds == 1;
         self.the(id).addresses.resize(crate::KEYS_MAX, 0);
         self.send_execute(id, asked, io);
         if self.attempt(id).is_some() {
@@ -429,6 +429,8 @@ impl Transactions {
         let missing =
             |index: &usize| ship != Some(accesses[*index].key.shard()) && !attempt.execution.fetched(*index);
         if (0..attempt.asked).any(|index| missing(&index)) {
+            // What comes later may be the answer to a repeated request, from another moment.
+            attempt.atomic = false;
             return;
         }
         match ship {

@@ -84,3 +84,13 @@ fn without_shipping() {
         assert_eq!(run(seed, setup, 200).counter("shipped"), 0);
     }
 }
+
+/// What is read at one moment needs no validation; but an answer in two messages may be completed by the answer to a repeated request.
+#[test]
+fn answers_in_parts_are_not_of_one_moment() {
+    for seed in 0..40 {
+        let mut setup = Setup::new(2, 2, None);
+        setup.faults = Faults { loss: 150, duplication: 150, late: 100 };
+        run(seed, setup, 300);
+    }
+}

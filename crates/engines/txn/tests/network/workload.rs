@@ -46,7 +46,8 @@ impl Procedure for Sum {
         "sum"
     }
     fn run(&self, context: &mut Context<'_>) -> Step {
-        let sum: u64 = (0..context.keys().len()).map(|index| number(context.value(index))).sum();
+        let values = (0..context.keys().len()).map(|index| number(context.value(index)));
+        let sum = values.fold(0u64, u64::wrapping_add);
         context.answer(&sum.to_be_bytes());
         Step::Commit
     }
@@ -85,7 +86,7 @@ impl Procedure for Chase {
         if context.round() == 0 {
             return Step::More;
         }
-        let count = number(context.value(index)) + 1;
+        let count = number(context.value(index)).wrapping_add(1);
         context.write(index, &count.to_be_bytes());
         let blind = context.add(Key::new(next.shard(), SUMS + 7), Mode::Write);
         context.write(blind, &count.to_be_bytes());
@@ -102,7 +103,7 @@ impl Procedure for Sums {
     }
     fn run(&self, context: &mut Context<'_>) -> Step {
         let last = context.keys().len() - 1;
-        let sum: u64 = (0..last).map(|index| number(context.value(index))).sum();
+        let sum = (0..last).map(|index| number(context.value(index))).fold(0u64, u64::wrapping_add);
         let count = number(context.value(last));
         context.write(last, &(sum.wrapping_add(count)).to_be_bytes());
         Step::Commit
@@ -184,6 +185,11 @@ pub fn random(nodes: usize, node: usize, mut random: impl FnMut(u64) -> u64) -> 
             request(procedure, &amount, [(from, Mode::Update), (to, Mode::Update)])
         }
         4 => sum_of_all(nodes),
+        5 if random(2) == 0 => {
+            // All long values of a shard: more than a message holds.
+            let shard = shard(random);
+            request(SUM, b"", (0..5).map(|index| (Key::new(shard, LONG + index), Mode::Read)))
+        }
         5 => {
             let count = 1 + random(3);
             request(SUM, b"", (0..count).map(|_| (account(random), Mode::Read)))
