@@ -75,6 +75,11 @@ expect 'separated by commas' "$weft" bench rdt-crash --updates 15,120
 expect 'account has no keys' "$weft" bench rdt-hybrid --types account
 expect 'a smaller --card-keys' "$weft" bench rdt-hybrid --keys 10 --card-keys 10
 expect 'give 1 to 64 updates' "$weft" bench rdt-hybrid --summarize 0
+expect 'there is no workload `bank`' "$weft" bench txn --workload bank
+expect 'cannot hold 3 replicas' "$weft" bench txn --workload retwis --nodes 2
+expect 'ascending numbers' "$weft" bench txn --workload retwis --outstanding 8,4
+expect 'size of 2 to 2400000' "$weft" bench txn --workload smallbank --size 1
+expect 'no multi-hop to leave out' "$weft" bench txn --workload smallbank --system fasst --without multi-hop
 expect 'there is no data type `bank`' "$weft" sim rdt --type bank
 expect '3 to 8 nodes' "$weft" sim rdt --nodes 1
 expect 'the range is empty' "$weft" sim rdt --seeds 9..1

@@ -9,6 +9,7 @@ mod rdt_crash;
 mod rdt_hybrid;
 mod rounds;
 mod smr;
+mod txn;
 
 use clap::Subcommand;
 
@@ -33,6 +34,8 @@ pub(crate) enum Bench {
     Rounds(rounds::RoundsArguments),
     /// Appends to the replicated log of one-sided writes (Mu), and how soon another node leads
     Smr(smr::SmrArguments),
+    /// Distributed transactions, with engines on SmartNICs or on hosts, checked for strict serializability
+    Txn(txn::TxnArguments),
 }
 
 impl Bench {
@@ -47,6 +50,7 @@ impl Bench {
             Self::RdtHybrid(arguments) => arguments.run(),
             Self::Rounds(arguments) => arguments.run(),
             Self::Smr(arguments) => arguments.run(),
+            Self::Txn(arguments) => arguments.run(),
         }
     }
 }

@@ -1,0 +1,215 @@
+//! What may be chosen for a measurement.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use super::workloads::retwis::{self, Retwis};
+use super::workloads::smallbank::{self, Smallbank};
+use super::workloads::tpcc::{Scale, Tpcc};
+use super::workloads::{LANES_MAX, Workload};
+
+/// Items of TPC-C, and customers of a district: a tenth of the specification's, which would need 60 MB for each warehouse at each replica.
+const ITEMS: u32 = 10_000;
+const CUSTOMERS: u32 = 300;
+
+/// The workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum WorkloadName {
+    /// Short transactions on bank accounts.
+    Smallbank,
+    /// A small Twitter.
+    Retwis,
+    /// New-order of TPC-C alone, with items from anywhere.
+    TpccNewOrder,
+    /// The five transactions of TPC-C.
+    Tpcc,
+}
+
+impl WorkloadName {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Smallbank, Self::Retwis, Self::TpccNewOrder, Self::Tpcc];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Smallbank => "smallbank",
+            Self::Retwis => "retwis",
+            Self::TpccNewOrder => "tpcc-new-order",
+            Self::Tpcc => "tpcc",
+        }
+    }
+
+    /// How much of it each server has unless something else is asked for: accounts, keys or warehouses.
+    pub const fn default_size(self) -> u64 {
+        match self {
+            Self::Smallbank => 240_000,
+            Self::Retwis => 100_000,
+            Self::TpccNewOrder | Self::Tpcc => 4,
+        }
+    }
+
+    /// The most.
+    const fn size_max(self) -> u64 {
+        match self {
+            Self::Smallbank => smallbank::ACCOUNTS,
+            Self::Retwis => retwis::KEYS,
+            Self::TpccNewOrder | Self::Tpcc => 72,
+        }
+    }
+}
+
+impl fmt::Display for WorkloadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for WorkloadName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|known| known.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("there is no workload `{text}`; choose {names}")
+        })
+    }
+}
+
+/// A workload at some size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkloadChoice {
+    name: WorkloadName,
+    size: u64,
+}
+
+impl WorkloadChoice {
+    /// `size` accounts, keys or warehouses for each server.
+    ///
+    /// # Errors
+    /// It is nothing, or more than in Xenic's evaluation.
+    pub fn new(name: WorkloadName, size: u64) -> Result<Self, String> {
+        let (least, most) = (if name == WorkloadName::Smallbank { 2 } else { 1 }, name.size_max());
+        let least = if name == WorkloadName::Retwis { 10 } else { least };
+        if (least..=most).contains(&size) {
+            Ok(Self { name, size })
+        } else {
+            Err(format!("{name} takes a size of {least} to {most} for each server"))
+        }
+    }
+
+    /// Its name.
+    pub const fn name(&self) -> &'static str {
+        self.name.name()
+    }
+
+    /// How much of it there is, for people.
+    pub fn scale(&self) -> String {
+        let size = self.size;
+        match self.name {
+            WorkloadName::Smallbank => format!("{size} accounts a server"),
+            WorkloadName::Retwis => format!("{size} keys a server"),
+            WorkloadName::TpccNewOrder | WorkloadName::Tpcc => {
+                format!("{size} warehouses a server, {ITEMS} items, {CUSTOMERS} customers a district")
+            }
+        }
+    }
+
+    /// Objects that a server stores more after so many transactions of all clients, at most.
+    pub(super) fn inserts(&self, transactions: u64) -> u64 {
+        match self.name {
+            WorkloadName::Smallbank | WorkloadName::Retwis => 0,
+            // An order, its mark and up to 15 lines, at half of the servers or fewer.
+            WorkloadName::TpccNewOrder | WorkloadName::Tpcc => transactions * 9,
+        }
+    }
+
+    /// Threads that Xenic's hosts needed for it (section 5.6, table 3).
+    pub(super) fn host_threads(&self) -> u32 {
+        match self.name {
+            WorkloadName::Smallbank | WorkloadName::Retwis => 5,
+            WorkloadName::TpccNewOrder | WorkloadName::Tpcc => 18,
+        }
+    }
+
+    /// The kind whose transactions alone are the throughput, if not all are: TPC-C counts new orders.
+    pub fn counted(&self) -> Option<&'static str> {
+        (self.name == WorkloadName::Tpcc).then_some("new-order")
+    }
+
+    /// The workload, for `nodes` servers.
+    pub fn make(&self, nodes: usize) -> Box<dyn Workload> {
+        let scale = Scale {
+            shards: nodes,
+            warehouses: u16::try_from(self.size).unwrap_or(u16::MAX),
+            items: ITEMS,
+            customers: CUSTOMERS,
+        };
+        match self.name {
+            WorkloadName::Smallbank => Box::new(Smallbank::new(nodes, self.size)),
+            WorkloadName::Retwis => Box::new(Retwis::new(nodes, self.size)),
+            WorkloadName::TpccNewOrder => Box::new(Tpcc::new_order_only(scale)),
+            WorkloadName::Tpcc => Box::new(Tpcc::new(scale)),
+        }
+    }
+}
+
+/// A part of the design that a measurement may leave out, to see what it is good for (Xenic section 5.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Without {
+    /// Transactions of one shard, or the own and another, run at the other's primary.
+    MultiHop,
+    /// Procedures run on cards.
+    CardExecution,
+    /// Messages share frames, and packets between card and host.
+    Aggregation,
+    /// Copies between card and host are handed over in vectors.
+    DmaVectors,
+}
+
+impl Without {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::MultiHop, Self::CardExecution, Self::Aggregation, Self::DmaVectors];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MultiHop => "multi-hop",
+            Self::CardExecution => "card-execution",
+            Self::Aggregation => "aggregation",
+            Self::DmaVectors => "dma-vectors",
+        }
+    }
+}
+
+impl fmt::Display for Without {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Without {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|known| known.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("there is no part `{text}` to leave out; choose {names}")
+        })
+    }
+}
+
+/// Transactions that each server may have under way.
+///
+/// # Errors
+/// There are none, or more than clients, or they do not ascend.
+pub fn check_loads(loads: &[usize]) -> Result<(), String> {
+    let ascending = loads.windows(2).all(|pair| pair[0] < pair[1]);
+    let most = LANES_MAX as usize;
+    if !loads.is_empty() && ascending && loads.iter().all(|load| (1..=most).contains(load)) {
+        Ok(())
+    } else {
+        Err(format!("transactions under way at each server are ascending numbers from 1 to {most}"))
+    }
+}

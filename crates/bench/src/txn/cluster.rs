@@ -1,0 +1,310 @@
+//! A cluster of servers with their clients, on a simulated network.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use weft_nic::{CardConfig, NoEngine, SoftNic, SoftNicConfig};
+use weft_sim::{
+    CostProfile, EngineOnHost, HostConfig, HostThreads, LinkConfig, Machine, MachineId, NicMachine,
+    NoCrashes, PortConfig, SwitchConfig, Usage, World,
+};
+use weft_time::{Duration, Instant};
+use weft_txn::{Key, Transactions, Version};
+use weft_waist::{Memory, NODES_MAX};
+use weft_wire::datagram;
+use weft_wire::ethernet::MacAddress;
+
+use super::books::Shared;
+use super::host::NodeHost;
+use super::system::System;
+
+/// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
+const DATAGRAM_BYTES: usize = 1_472;
+
+/// The engine's slot in every card.
+pub(super) const SLOT: u8 = 0;
+
+/// What the machines of a cluster are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Machinery {
+    pub(super) nodes: usize,
+    pub(super) system: System,
+    /// What the NIC costs.
+    pub(super) profile: CostProfile,
+    /// Threads of the program on each host.
+    pub(super) threads: u32,
+    /// Whether messages share frames and packets.
+    pub(super) aggregates: bool,
+    pub(super) link_bits_per_s: u64,
+    pub(super) seed: u64,
+}
+
+/// A server, wherever its engine is.
+pub(super) enum Node {
+    Card(Box<NicMachine<SoftNic<Transactions>, HostThreads<NodeHost>>>),
+    Host(Box<NicMachine<SoftNic<NoEngine>, EngineOnHost<Transactions, NodeHost>>>),
+}
+
+impl Node {
+    fn inner(&self) -> &dyn Machine {
+        match self {
+            Self::Card(machine) => &**machine,
+            Self::Host(machine) => &**machine,
+        }
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Machine {
+        match self {
+            Self::Card(machine) => &mut **machine,
+            Self::Host(machine) => &mut **machine,
+        }
+    }
+
+    pub(super) fn engine(&self) -> &Transactions {
+        match self {
+            Self::Card(machine) => machine.nic().card().engine(SLOT).0,
+            Self::Host(machine) => machine.host().engine(),
+        }
+    }
+
+    /// The engine, to take out what it has recorded.
+    pub(super) fn engine_mut(&mut self) -> &mut Transactions {
+        match self {
+            Self::Card(machine) => machine.parts_mut().0.card_mut().engine_mut(SLOT),
+            Self::Host(machine) => machine.parts_mut().1.engine_mut(),
+        }
+    }
+
+    /// Calls `each` with every object of the server's tables.
+    pub(super) fn for_each_object(&self, mut each: impl FnMut(Key, Version, &[u8])) {
+        match self {
+            Self::Card(machine) => {
+                let memory = machine.nic().card().image(weft_rdma::Target::Host);
+                machine.host().program().half().for_each(memory, each);
+            }
+            Self::Host(machine) => {
+                let objects = machine.host().engine().shards().iter();
+                objects.for_each(|(key, version, value)| each(key, version, value));
+            }
+        }
+    }
+
+    pub(super) fn host(&self) -> &NodeHost {
+        match self {
+            Self::Card(machine) => machine.host().program(),
+            Self::Host(machine) => machine.host().application(),
+        }
+    }
+
+    fn usage(&self) -> &Usage {
+        match self {
+            Self::Card(machine) => machine.usage(),
+            Self::Host(machine) => machine.usage(),
+        }
+    }
+
+    fn host_busy(&self) -> Duration {
+        match self {
+            Self::Card(machine) => machine.host().busy(),
+            Self::Host(machine) => machine.host().busy(),
+        }
+    }
+
+    fn receive_drops(&self) -> u64 {
+        match self {
+            Self::Card(machine) => machine.receive_drops(),
+            Self::Host(machine) => machine.receive_drops(),
+        }
+    }
+}
+
+impl Machine for Node {
+    fn receive(&mut self, now: Instant, frame: &[u8]) {
+        self.inner_mut().receive(now, frame);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.inner().next_deadline()
+    }
+
+    fn wake(&mut self, now: Instant) {
+        self.inner_mut().wake(now);
+    }
+
+    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
+        self.inner_mut().poll_frame(frame)
+    }
+}
+
+/// What all servers together have used so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) frames: u64,
+    pub(super) bytes: u64,
+    pub(super) nic_busy: Duration,
+    pub(super) host_busy: Duration,
+    pub(super) messages: u64,
+    pub(super) host_packets: u64,
+    pub(super) dma_copies: u64,
+    pub(super) dma_vectors: u64,
+    pub(super) dma_bytes: u64,
+    /// Frames that found a buffer full.
+    pub(super) drops: u64,
+}
+
+impl Totals {
+    /// What came after `earlier`.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            frames: self.frames - earlier.frames,
+            bytes: self.bytes - earlier.bytes,
+            nic_busy: self.nic_busy - earlier.nic_busy,
+            host_busy: self.host_busy - earlier.host_busy,
+            messages: self.messages - earlier.messages,
+            host_packets: self.host_packets - earlier.host_packets,
+            dma_copies: self.dma_copies - earlier.dma_copies,
+            dma_vectors: self.dma_vectors - earlier.dma_vectors,
+            dma_bytes: self.dma_bytes - earlier.dma_bytes,
+            drops: self.drops - earlier.drops,
+        }
+    }
+}
+
+/// A cluster in a simulated world.
+pub(super) struct Cluster {
+    pub(super) world: World<Node>,
+    pub(super) books: Shared,
+    nodes: usize,
+}
+
+impl Cluster {
+    /// A cluster at time zero of servers that `build` makes: an engine with its near memory, the program of its host, and that host's
+    /// memory.
+    pub(super) fn new(
+        machinery: &Machinery,
+        books: Shared,
+        mut build: impl FnMut(usize) -> (Transactions, Memory, NodeHost, Vec<u8>),
+    ) -> Self {
+        let mut world = World::new(machinery.seed, SwitchConfig::default());
+        for node in 0..machinery.nodes {
+            let link = LinkConfig { bits_per_s: machinery.link_bits_per_s, ..LinkConfig::default() };
+            let port = PortConfig {
+                to_switch: link,
+                from_switch: link,
+                ..PortConfig::new(format!("node{node}"), hardware(node).0)
+            };
+            let (engine, memory, host, host_memory) = build(node);
+            world.add_machine(port, machinery.node(node, engine, memory, host, host_memory));
+        }
+        Self { world, books, nodes: machinery.nodes }
+    }
+
+    /// Lets time pass.
+    pub(super) fn run_for(&mut self, time: Duration) {
+        let until = self.world.now() + time;
+        self.world.run_until(until, &mut NoCrashes);
+    }
+
+    pub(super) fn node(&self, node: usize) -> &Node {
+        self.world.machine(MachineId::new(node)).expect("nobody crashes")
+    }
+
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Node> {
+        (0..self.nodes).map(|node| self.node(node))
+    }
+
+    /// Tells all hosts that the books say something new about the load.
+    pub(super) fn nudge(&mut self) {
+        for node in 0..self.nodes {
+            self.world.with_machine(MachineId::new(node), |node, now| match node {
+                Node::Card(machine) => machine.with_host(now, |threads, commands| {
+                    threads.with_program(now, commands, |host, commands| host.nudge(now, commands));
+                }),
+                Node::Host(machine) => machine.with_host(now, |process, commands| {
+                    process.with_application(now, commands, |host, commands| host.nudge(now, commands));
+                }),
+            });
+        }
+    }
+
+    /// What all servers together have used so far.
+    pub(super) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for (index, node) in self.nodes().enumerate() {
+            let (to_switch, from_switch) = self.world.link_counters(MachineId::new(index));
+            let usage = node.usage();
+            totals.frames += to_switch.frames;
+            totals.bytes += to_switch.bytes;
+            totals.nic_busy += usage.busy;
+            totals.host_busy += node.host_busy();
+            totals.messages += usage.messages;
+            totals.host_packets += usage.host_packets;
+            totals.dma_copies += usage.dma_reads + usage.dma_writes;
+            totals.dma_vectors += usage.dma_vectors;
+            totals.dma_bytes += usage.dma_bytes;
+            totals.drops += from_switch.queue_drops + node.receive_drops();
+        }
+        totals
+    }
+}
+
+impl Machinery {
+    fn peers(&self) -> [Option<SocketAddrV4>; NODES_MAX] {
+        std::array::from_fn(|node| {
+            (node < self.nodes).then(|| SocketAddrV4::new(address(node), datagram::UDP_PORT))
+        })
+    }
+
+    fn node(
+        &self,
+        node: usize,
+        engine: Transactions,
+        memory: Memory,
+        host: NodeHost,
+        host_memory: Vec<u8>,
+    ) -> Node {
+        let card = CardConfig {
+            peers: self.peers(),
+            datagram_bytes: DATAGRAM_BYTES,
+            transport: weft_rdma::Config { max_queue_pairs: 1, max_regions: 1, ..Default::default() },
+            region_bytes: 0,
+        };
+        let config = SoftNicConfig { hardware: hardware(node), address: address(node), card };
+        let others = (0..self.nodes).filter(|other| *other != node);
+        match self.system {
+            System::Weft => {
+                let mut nic = SoftNic::new(config, vec![(engine, memory)]);
+                *nic.card_mut().region_memory().bytes_mut(weft_rdma::Target::Host) = host_memory;
+                nic.card_mut().set_aggregation(self.aggregates);
+                others.for_each(|other| nic.add_neighbour(address(other), hardware(other)));
+                let host = HostThreads::new(host, self.threads);
+                let mut machine = NicMachine::new(nic, host, &self.profile);
+                machine.set_aggregation(self.aggregates);
+                Node::Card(Box::new(machine))
+            }
+            System::Fasst => {
+                let mut nic: SoftNic<NoEngine> = SoftNic::new(config, Vec::new());
+                *nic.card_mut().region_memory().bytes_mut(weft_rdma::Target::Host) = memory.image().to_vec();
+                let config = HostConfig {
+                    hardware: hardware(node),
+                    address: address(node),
+                    peers: self.peers(),
+                    datagram_bytes: DATAGRAM_BYTES,
+                };
+                let mut process = EngineOnHost::new(engine, host, config).with_threads(self.threads);
+                for other in others {
+                    nic.add_neighbour(address(other), hardware(other));
+                    process.add_neighbour(address(other), hardware(other));
+                }
+                Node::Host(Box::new(NicMachine::new(nic, process, &self.profile)))
+            }
+        }
+    }
+}
+
+fn hardware(node: usize) -> MacAddress {
+    MacAddress([2, 0, 0, 0, 0, node as u8])
+}
+
+fn address(node: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, 1 + node as u8)
+}

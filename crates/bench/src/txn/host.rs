@@ -1,0 +1,227 @@
+//! The program of a server's host: the host half of the transactions, and the clients.
+
+use std::collections::{HashMap, VecDeque};
+
+use weft_nic::{HostCommand, HostEvent};
+use weft_sim::{Commands, HOST_TRANSACTION, Host, Labour};
+use weft_time::Instant;
+use weft_txn::Outcome;
+use weft_txn::host::{Finished, Half};
+use weft_waist::{Configuration, EngineState, Epoch, NodeId, NodeSet, View};
+
+use super::books::{CONFLICT_PAUSE, Ended, Shared};
+use super::cluster::SLOT;
+use super::workloads::{Call, Client};
+
+/// One client: it has one transaction under way at a time.
+struct Lane {
+    client: Box<dyn Client>,
+    /// What it calls, or would call if there were a place for it.
+    call: Call,
+    /// The ticket of the call, while it is under way.
+    ticket: Option<u64>,
+    /// When the call began.
+    called: Instant,
+    /// When the transaction began that the call is a part of.
+    began: Instant,
+    /// Waits after a conflict.
+    pauses: bool,
+}
+
+/// The program of one server's host.
+pub(super) struct NodeHost {
+    node: usize,
+    nodes: usize,
+    half: Half,
+    lanes: Vec<Lane>,
+    /// The lane of each ticket. Nothing depends on the order of its entries.
+    tickets: HashMap<u64, usize>,
+    /// Lanes that pause, and until when.
+    pausing: VecDeque<(Instant, usize)>,
+    books: Shared,
+    is_configured: bool,
+    is_full: bool,
+    /// Whether the work of the program is charged; else that is done where the engine is.
+    applies: bool,
+    labour: Labour,
+}
+
+impl NodeHost {
+    /// The program of `node`, with all clients that it may ever have. `applies`: it applies the log, too.
+    pub(super) fn new(
+        node: usize,
+        nodes: usize,
+        half: Half,
+        clients: impl Iterator<Item = Box<dyn Client>>,
+        applies: bool,
+        books: Shared,
+    ) -> Self {
+        let lane = |mut client: Box<dyn Client>| {
+            let call = client.next(None);
+            Lane { client, call, ticket: None, called: Instant::ZERO, began: Instant::ZERO, pauses: false }
+        };
+        Self {
+            node,
+            nodes,
+            half,
+            lanes: clients.map(lane).collect(),
+            tickets: HashMap::new(),
+            pausing: VecDeque::new(),
+            books,
+            is_configured: false,
+            is_full: false,
+            applies,
+            labour: Labour::default(),
+        }
+    }
+
+    /// The host half.
+    pub(super) const fn half(&self) -> &Half {
+        &self.half
+    }
+
+    /// Whether no call of a client is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.half.under_way() == 0 && self.pausing.is_empty()
+    }
+
+    /// Whether the node takes part.
+    pub(super) const fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Looks again at what the books say about the load.
+    pub(super) fn nudge(&mut self, now: Instant, commands: &mut Commands) {
+        if self.is_full {
+            let lanes = self.books.borrow().lanes.min(self.lanes.len());
+            for lane in 0..lanes {
+                if self.lanes[lane].ticket.is_none() && !self.lanes[lane].pauses {
+                    self.call(now, lane);
+                }
+            }
+        }
+        self.pass_on(commands);
+    }
+
+    /// Calls what the client of a lane wants.
+    fn call(&mut self, now: Instant, index: usize) {
+        let lane = &mut self.lanes[index];
+        if lane.call.begins {
+            lane.began = now;
+        }
+        lane.called = now;
+        lane.pauses = false;
+        let ticket = self.half.call(lane.call.request.clone()).expect("there is a place for each client");
+        lane.ticket = Some(ticket);
+        self.tickets.insert(ticket, index);
+        self.books.borrow_mut().open += 1;
+    }
+
+    /// Takes what has ended, and lets its client go on.
+    fn finish(&mut self, now: Instant, finished: &Finished) {
+        let index = self.tickets.remove(&finished.ticket).expect("a lane has called this");
+        let lane = &mut self.lanes[index];
+        assert_eq!(lane.ticket.take(), Some(finished.ticket), "a lane calls one thing at a time");
+        let (kind, began) = (lane.call.kind, lane.began);
+        let mut books = self.books.borrow_mut();
+        books.answered(Ended {
+            id: finished.id,
+            called: lane.called,
+            now,
+            request: &lane.call.request,
+            outcome: &finished.outcome,
+            attempts: finished.attempts,
+        });
+        lane.call = lane.client.next(Some(&finished.outcome));
+        if lane.call.begins {
+            books.ended(kind, began, now, &finished.outcome);
+            if index >= books.lanes {
+                return;
+            }
+        }
+        drop(books);
+        if finished.outcome == Outcome::Conflict {
+            self.lanes[index].pauses = true;
+            self.pausing.push_back((now + CONFLICT_PAUSE, index));
+        } else {
+            self.call(now, index);
+        }
+    }
+
+    /// Lets the clients know what has ended, gives the card what it is told, and adds up what all this has cost.
+    fn settle(&mut self, now: Instant, commands: &mut Commands) {
+        while let Some(finished) = self.half.poll_finished() {
+            self.finish(now, &finished);
+        }
+        self.pass_on(commands);
+    }
+
+    fn pass_on(&mut self, commands: &mut Commands) {
+        while let Some(message) = self.half.poll_card() {
+            let (token, kind) = (message.token, message.kind);
+            commands.submit(HostCommand::Call { engine: SLOT, token, kind, payload: &message.payload });
+        }
+        let work = self.half.take_work();
+        // Each of these is a piece of its own: threads share them.
+        if self.applies {
+            for (pieces, figure) in [
+                (work.started, &HOST_TRANSACTION.start),
+                (work.ended, &HOST_TRANSACTION.end),
+                (work.writes_applied, &HOST_TRANSACTION.apply),
+            ] {
+                self.labour.add_pieces(pieces, figure.duration());
+            }
+        }
+        if work.runs > 0 {
+            self.labour.add_pieces(work.runs, work.labour / work.runs);
+        }
+    }
+}
+
+impl Host for NodeHost {
+    fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
+        match event {
+            HostEvent::Reply { token, kind, payload } => {
+                let memory = commands.host_memory();
+                if let Err(error) = self.half.receive(now, token, kind, &payload, memory) {
+                    self.books.borrow_mut().wrong.push(format!("the card's message is malformed: {error}"));
+                }
+                self.settle(now, commands);
+            }
+            HostEvent::Status { status, .. } => {
+                self.is_full = status.state == EngineState::Full;
+                self.nudge(now, commands);
+            }
+            HostEvent::Frame(_) | HostEvent::Completion(_) => {}
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        if !self.is_configured {
+            return Some(Instant::ZERO);
+        }
+        let again = self.pausing.front().map(|(at, _)| *at);
+        [self.half.next_deadline(), again].into_iter().flatten().min()
+    }
+
+    fn wake(&mut self, now: Instant, commands: &mut Commands) {
+        if !self.is_configured {
+            self.is_configured = true;
+            let node = NodeId::new(self.node).expect("a cluster has at most 16 nodes");
+            let view = View { epoch: Epoch(1), full: NodeSet::first(self.nodes), joining: NodeSet::EMPTY };
+            let lease_until = Instant::FAR_FUTURE;
+            commands.submit(HostCommand::Configure(Configuration { node, view, lease_until }));
+        }
+        self.half.wake(now);
+        while self.pausing.front().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, index)) = self.pausing.pop_front()
+        {
+            self.call(now, index);
+        }
+        self.settle(now, commands);
+    }
+
+    fn take_labour(&mut self) -> Labour {
+        std::mem::take(&mut self.labour)
+    }
+}

@@ -1,0 +1,522 @@
+//! A measurement: closed loops of more and more clients, and what their transactions take.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use serde::Serialize;
+use weft_check::serializable::Report;
+use weft_sim::{CostProfile, HOST_TRANSACTION};
+use weft_time::{Duration, Instant};
+use weft_txn::host::{Half, HalfParameters};
+use weft_txn::{Parameters, Placement, Transactions, Variant};
+use weft_waist::Memory;
+
+use super::books::Books;
+use super::checker::Checker;
+use super::choice::{Without, WorkloadChoice};
+use super::cluster::{Cluster, Machinery, Node, Totals};
+use super::host::NodeHost;
+use super::system::System;
+use super::tables::Contents;
+use crate::histogram::Summary;
+
+/// A run is watched in slices of so long.
+const SLICE: Duration = Duration::from_us(5);
+/// Of the transactions at each load, the first so many per cent do not count.
+const WARM_UP_PERCENT: u64 = 20;
+/// A run in which nothing ends for so long is stuck.
+const STUCK_AFTER: Duration = Duration::from_ms(50);
+/// Hardware threads of a host (Xenic section 5).
+const HOST_THREADS: u32 = 32;
+/// What clients have begun ends within this time, and is applied everywhere.
+const DRAIN: Duration = Duration::from_ms(50);
+
+/// Transactions of one kind at one load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KindResult {
+    /// What clients call it.
+    pub kind: &'static str,
+    /// Those that committed.
+    pub committed: u64,
+    /// Those that their procedure gave up.
+    pub aborted: u64,
+    /// From the first call to the last answer, of those that committed.
+    pub latency: Summary,
+}
+
+/// What was measured at one load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// Transactions under way at each server.
+    pub outstanding: usize,
+    /// Committed transactions a second at each server, on average; of a workload that counts one kind only, those.
+    pub throughput_per_server: f64,
+    /// From the first call to the last answer, of all that committed.
+    pub latency: Summary,
+    /// By kind.
+    pub kinds: Vec<KindResult>,
+    /// Calls that gave way to others as often as their host tried, per cent of all.
+    pub conflicts_percent: f64,
+    /// Attempts that gave way to others, per cent of all.
+    pub attempts_lost_percent: f64,
+    /// Bytes of frames that a server sends for each committed transaction of one server.
+    pub bytes_per_transaction: f64,
+    /// Frames, likewise.
+    pub frames_per_transaction: f64,
+    /// Messages and ends of copies that engines handle, likewise.
+    pub messages_per_transaction: f64,
+    /// Copies between card and host, likewise.
+    pub dma_per_transaction: f64,
+    /// Copies that were handed over together, on average.
+    pub dma_vector: f64,
+    /// How busy the link of a server is, per cent of each direction.
+    pub link_percent: f64,
+    /// How busy the cores of the NIC are, per cent.
+    pub nic_percent: f64,
+    /// How busy the threads of the host are, per cent.
+    pub host_percent: f64,
+    /// Frames that found a buffer of the switch or a card full.
+    pub drops: u64,
+    /// Virtual time of the measurement.
+    pub virtual_ns: u64,
+}
+
+/// What was measured, without what it was asked with.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// At each load.
+    pub points: Vec<Point>,
+    /// The highest throughput of all.
+    pub peak_throughput_per_server: f64,
+    /// Half of the transactions took at most this at the lowest load.
+    pub median_latency_low_load_ns: u64,
+    /// Transactions that have ended, with those that did not count.
+    pub transactions: u64,
+    /// What the check of the whole run for strict serializability says, if it was checked.
+    pub check: Option<Report>,
+    /// What else is wrong with it.
+    pub wrong: Vec<String>,
+    /// A hash of everything that happened.
+    pub log_hash: String,
+}
+
+impl Measured {
+    /// Whether all rules hold.
+    pub fn holds(&self) -> bool {
+        self.wrong.is_empty() && self.check.as_ref().is_none_or(|report| !report.is_violated())
+    }
+}
+
+/// How many transactions are measured at each of `loads`, so that all together are `transactions`: more at higher loads, where more are under
+/// way at a time.
+fn shares(transactions: u64, loads: &[usize]) -> Vec<u64> {
+    let weight = |load: &usize| u64::from(load.ilog2()) + 1;
+    let all: u64 = loads.iter().map(weight).sum();
+    loads.iter().map(|load| (transactions * weight(load) / all).max(1)).collect()
+}
+
+/// What turns totals into shares.
+#[derive(Clone, Copy, Debug)]
+struct Rates {
+    nodes: u64,
+    link_bits_per_s: u64,
+}
+
+impl Rates {
+    fn new(machinery: &Machinery) -> Self {
+        Self { nodes: machinery.nodes as u64, link_bits_per_s: machinery.link_bits_per_s }
+    }
+
+    /// `busy` of all servers, per cent of `time`.
+    fn percent(&self, busy: Duration, time: Duration) -> f64 {
+        100.0 * busy.as_secs_f64() / (time.as_secs_f64() * self.nodes as f64)
+    }
+
+    /// How busy links are with these frames, per cent. Preamble, check sequence and gap go along with each.
+    fn link_percent(&self, totals: &Totals, time: Duration) -> f64 {
+        let bits = 8.0 * (totals.bytes + 24 * totals.frames) as f64;
+        100.0 * bits / (self.link_bits_per_s as f64 * time.as_secs_f64() * self.nodes as f64)
+    }
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct TxnBench {
+    /// What is run.
+    pub workload: WorkloadChoice,
+    /// Where engines run.
+    pub system: System,
+    /// Servers, each with a shard and clients.
+    pub nodes: usize,
+    /// Replicas of each shard.
+    pub replication: usize,
+    /// Transactions of all clients together, at all loads.
+    pub transactions: u64,
+    /// Transactions that each server has under way, one load after the other, ascending.
+    pub outstanding: Vec<usize>,
+    /// Threads of the program on each host; nothing: what the system was measured with, or all.
+    pub host_threads: Option<u32>,
+    /// Rate of each server's link.
+    pub link_bits_per_s: u64,
+    /// What is left out.
+    pub without: Vec<Without>,
+    /// Whether the whole run is checked for strict serializability.
+    pub checks: bool,
+    /// Decides transactions and order.
+    pub seed: u64,
+}
+
+impl TxnBench {
+    /// What the NIC costs.
+    pub(super) fn profile(&self) -> CostProfile {
+        let mut profile = match self.system {
+            System::Weft => CostProfile::CORES,
+            System::Fasst => CostProfile::RDMA_CARD_PARALLEL,
+        };
+        if let (true, Some(dma)) = (self.is_without(Without::DmaVectors), &mut profile.dma) {
+            dma.vector.value = 1;
+        }
+        profile
+    }
+
+    /// Threads of the program on each host.
+    pub(super) fn threads(&self) -> u32 {
+        self.host_threads.unwrap_or(match self.system {
+            System::Weft => self.workload.host_threads(),
+            System::Fasst => HOST_THREADS,
+        })
+    }
+
+    fn is_without(&self, part: Without) -> bool {
+        self.without.contains(&part)
+    }
+
+    fn machinery(&self) -> Machinery {
+        Machinery {
+            nodes: self.nodes,
+            system: self.system,
+            profile: self.profile(),
+            threads: self.threads(),
+            aggregates: !self.is_without(Without::Aggregation),
+            link_bits_per_s: self.link_bits_per_s,
+            seed: self.seed,
+        }
+    }
+
+    fn parameters(&self) -> Parameters {
+        let mut parameters = Parameters::new(self.nodes, self.replication);
+        parameters.record = self.checks;
+        parameters.variant = match self.system {
+            System::Weft => Variant {
+                multi_hop: !self.is_without(Without::MultiHop),
+                ship_to_card: !self.is_without(Without::CardExecution),
+                ..Variant::default()
+            },
+            System::Fasst => Variant::FASST,
+        };
+        parameters.apply = HOST_TRANSACTION.apply.duration();
+        parameters
+    }
+
+    fn cluster(&self) -> Cluster {
+        let workload = self.workload.make(self.nodes);
+        let books = Books::new(workload.kinds().len(), workload.audit(), self.checks);
+        let books = Rc::new(RefCell::new(books));
+        let lanes = *self.outstanding.last().expect("there is a load");
+        let (parameters, procedures) = (self.parameters(), workload.procedures());
+        let contents = Contents::count(&*workload, self.nodes, self.replication);
+        let contents = contents.with_room(self.workload.inserts(self.transactions));
+        let (placement, tables) = match self.system {
+            System::Weft => {
+                let (placement, tables) = contents.on_card(&parameters);
+                (placement, Some(tables))
+            }
+            System::Fasst => (Placement::Host, None),
+        };
+        Cluster::new(&self.machinery(), Rc::clone(&books), |node| {
+            let mut engine = Transactions::new(parameters, procedures.clone(), placement);
+            let memory = Memory::new(Transactions::memory_bytes(&parameters, &placement));
+            let calls = HalfParameters { calls: lanes, ..HalfParameters::default() };
+            let mut half = Half::new(procedures.clone(), calls, tables);
+            let mut host_memory = Vec::new();
+            if let Some(tables) = &tables {
+                host_memory.resize(tables.table_address as usize + tables.table_bytes(), 0);
+            }
+            for step in 0..self.replication {
+                let shard = (node + self.nodes - step) % self.nodes;
+                workload.load(shard, &mut |key, value| match tables {
+                    Some(_) => half.load(&mut host_memory, key, value),
+                    None => engine.load(key, value),
+                });
+            }
+            half.reports(&host_memory).for_each(|report| engine.learn(&report));
+            let applies = self.system == System::Weft;
+            let books = Rc::clone(&books);
+            let clients = (0..lanes).map(|lane| workload.client(node, lane as u32, self.seed));
+            let host = NodeHost::new(node, self.nodes, half, clients, applies, books);
+            (engine, memory, host, host_memory)
+        })
+    }
+
+    /// Runs it; `progress` is told how many transactions have ended.
+    pub(super) fn measure(&self, mut progress: impl FnMut(u64)) -> Measured {
+        let mut run = Run::new(self, self.cluster());
+        run.found();
+        let mut points = Vec::new();
+        for (&load, share) in self.outstanding.iter().zip(shares(self.transactions, &self.outstanding)) {
+            if run.is_stuck {
+                break;
+            }
+            points.extend(run.point(load, share, &mut progress));
+        }
+        run.end(points)
+    }
+}
+
+/// A measurement under way.
+struct Run<'a> {
+    bench: &'a TxnBench,
+    kinds: &'static [&'static str],
+    cluster: Cluster,
+    rates: Rates,
+    checker: Checker,
+    /// When something has ended last, and what had then.
+    moved: (Instant, u64),
+    is_stuck: bool,
+}
+
+impl<'a> Run<'a> {
+    fn new(bench: &'a TxnBench, cluster: Cluster) -> Self {
+        Self {
+            bench,
+            kinds: bench.workload.make(bench.nodes).kinds(),
+            cluster,
+            rates: Rates::new(&bench.machinery()),
+            checker: Checker::new(),
+            moved: (Instant::ZERO, 0),
+            is_stuck: false,
+        }
+    }
+
+    /// Lets time pass until `is_over`, or nothing moves any more.
+    fn run_until(&mut self, mut is_over: impl FnMut(&Cluster) -> bool) {
+        self.moved.0 = self.cluster.world.now();
+        while !is_over(&self.cluster) && !self.is_stuck {
+            self.cluster.run_for(SLICE);
+            if self.bench.checks {
+                self.checker.take(&mut self.cluster);
+            }
+            let (now, ended) = (self.cluster.world.now(), self.cluster.books.borrow().ended);
+            if ended > self.moved.1 {
+                self.moved = (now, ended);
+            }
+            if now - self.moved.0 > STUCK_AFTER {
+                self.is_stuck = true;
+                let open = self.cluster.books.borrow().open;
+                let said = format!("nothing has ended for {STUCK_AFTER}: {open} calls are under way");
+                self.cluster.books.borrow_mut().wrong.push(said);
+            }
+        }
+    }
+
+    /// Waits until all nodes take part.
+    fn found(&mut self) {
+        self.run_until(|cluster| cluster.nodes().all(|node| node.host().is_full()));
+    }
+
+    /// Measures `share` transactions with `load` of them under way at each server.
+    fn point(&mut self, load: usize, share: u64, progress: &mut impl FnMut(u64)) -> Option<Point> {
+        self.cluster.books.borrow_mut().lanes = load;
+        self.cluster.nudge();
+        let before = self.cluster.books.borrow().ended;
+        let warm_up = before + share * WARM_UP_PERCENT / 100;
+        self.run_until(|cluster| cluster.books.borrow().ended >= warm_up);
+        self.cluster.books.borrow_mut().begin_window();
+        let (begin, earlier) = (self.cluster.world.now(), self.cluster.totals());
+        self.run_until(|cluster| {
+            let ended = cluster.books.borrow().ended;
+            progress(ended);
+            ended >= before + share
+        });
+        let time = self.cluster.world.now() - begin;
+        let used = self.cluster.totals().since(&earlier);
+        let books = self.cluster.books.borrow();
+        let committed = books.committed();
+        if committed == 0 {
+            return None;
+        }
+        let counted = match self.bench.workload.counted() {
+            None => committed,
+            Some(name) => {
+                let kind = self.kinds.iter().position(|kind| *kind == name).expect("the workload has it");
+                books.kinds[kind].committed
+            }
+        };
+        let each = |count: u64| count as f64 / committed as f64;
+        let kinds = self.kinds.iter().zip(&books.kinds).map(|(kind, books)| KindResult {
+            kind,
+            committed: books.committed,
+            aborted: books.aborted,
+            latency: books.latencies.summary(),
+        });
+        Some(Point {
+            outstanding: load,
+            throughput_per_server: counted as f64 / time.as_secs_f64() / self.bench.nodes as f64,
+            latency: books.latencies().summary(),
+            kinds: kinds.collect(),
+            conflicts_percent: 100.0 * books.conflicts as f64 / books.calls.max(1) as f64,
+            attempts_lost_percent: 100.0
+                * (1.0 - (books.calls - books.conflicts) as f64 / books.attempts.max(1) as f64),
+            bytes_per_transaction: each(used.bytes),
+            frames_per_transaction: each(used.frames),
+            messages_per_transaction: each(used.messages),
+            dma_per_transaction: each(used.dma_copies),
+            dma_vector: used.dma_copies as f64 / used.dma_vectors.max(1) as f64,
+            link_percent: self.rates.link_percent(&used, time),
+            nic_percent: self.rates.percent(used.nic_busy, time),
+            host_percent: self.rates.percent(used.host_busy, time),
+            drops: used.drops,
+            virtual_ns: time.as_ns(),
+        })
+    }
+
+    /// Lets everything end, and looks at what is there.
+    fn end(mut self, points: Vec<Point>) -> Measured {
+        self.cluster.books.borrow_mut().lanes = 0;
+        if !self.is_stuck {
+            let until = self.cluster.world.now() + DRAIN;
+            self.run_until(|cluster| {
+                let quiet = |node: &Node| node.host().is_idle() && node.engine().is_quiet();
+                cluster.nodes().all(quiet) || cluster.world.now() >= until
+            });
+        }
+        let quiet = self.cluster.nodes().all(|node| node.host().is_idle() && node.engine().is_quiet());
+        let books = Rc::clone(&self.cluster.books);
+        let mut books = books.borrow_mut();
+        if !quiet && !self.is_stuck {
+            books.wrong.push(format!("not everything has ended {DRAIN} after the last call"));
+        }
+        for (index, node) in self.cluster.nodes().enumerate() {
+            node.for_each_object(|key, _, value| {
+                if key.shard() == index {
+                    books.object(key, value);
+                }
+            });
+        }
+        let wrong = books.findings();
+        let transactions = books.ended;
+        drop(books);
+        let check = self.bench.checks.then(|| {
+            self.checker.take(&mut self.cluster);
+            self.checker.check(&self.cluster, self.bench.replication)
+        });
+        let peak = points.iter().map(|point| point.throughput_per_server).fold(0.0, f64::max);
+        Measured {
+            peak_throughput_per_server: peak,
+            median_latency_low_load_ns: points.first().map_or(0, |point| point.latency.p50_ns),
+            points,
+            transactions,
+            check,
+            wrong,
+            log_hash: self.cluster.world.log_hash().to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::txn::WorkloadName;
+
+    fn bench(name: WorkloadName, size: u64) -> TxnBench {
+        TxnBench {
+            workload: WorkloadChoice::new(name, size).unwrap(),
+            system: System::Weft,
+            nodes: 3,
+            replication: 2,
+            transactions: 600,
+            outstanding: vec![1, 8],
+            host_threads: None,
+            link_bits_per_s: 100_000_000_000,
+            without: Vec::new(),
+            checks: true,
+            seed: 7,
+        }
+    }
+
+    fn measured(bench: &TxnBench) -> Measured {
+        let measured = bench.measure(|_| {});
+        assert!(measured.holds(), "{bench:?}: {:?} {:?}", measured.check, measured.wrong);
+        assert!(measured.transactions >= bench.transactions, "{bench:?}");
+        assert_eq!(measured.points.len(), bench.outstanding.len());
+        measured
+    }
+
+    #[test]
+    fn every_workload_holds_on_either_system() {
+        for (name, size) in [
+            (WorkloadName::Smallbank, 200),
+            (WorkloadName::Retwis, 200),
+            (WorkloadName::TpccNewOrder, 1),
+            (WorkloadName::Tpcc, 1),
+        ] {
+            for system in System::ALL {
+                measured(&TxnBench { system, ..bench(name, size) });
+            }
+        }
+    }
+
+    #[test]
+    fn more_clients_do_more_until_something_is_busy() {
+        let all = measured(&TxnBench {
+            transactions: 6_000,
+            outstanding: vec![1, 64],
+            ..bench(WorkloadName::Smallbank, 20_000)
+        });
+        let [idle, busy] = &all.points[..] else { panic!("two loads") };
+        assert!(busy.throughput_per_server > 10.0 * idle.throughput_per_server, "{idle:?} {busy:?}");
+        assert!(busy.latency.p50_ns > idle.latency.p50_ns);
+        assert!(busy.nic_percent > 50.0 && busy.nic_percent <= 101.0, "{busy:?}");
+        assert!(idle.nic_percent < 20.0, "{idle:?}");
+        assert_eq!(all.peak_throughput_per_server, busy.throughput_per_server);
+        assert_eq!(all.median_latency_low_load_ns, idle.latency.p50_ns);
+        assert_eq!(busy.drops, 0);
+    }
+
+    #[test]
+    fn each_part_that_is_left_out_costs_something() {
+        let smallbank = TxnBench {
+            transactions: 12_000,
+            outstanding: vec![1, 256],
+            ..bench(WorkloadName::Smallbank, 20_000)
+        };
+        let of = |without: &[Without]| {
+            let less = measured(&TxnBench { without: without.to_vec(), ..smallbank.clone() });
+            (less.median_latency_low_load_ns, less.peak_throughput_per_server)
+        };
+        // One after the other, as some only matter where others are missing.
+        let mut before = of(&[]);
+        for parts in 1..=Without::ALL.len() {
+            let after = of(&Without::ALL[..parts]);
+            let part = Without::ALL[parts - 1];
+            assert!(
+                after.0 > before.0 || after.1 < before.1,
+                "without {part}: {after:?}, with it {before:?}"
+            );
+            before = after;
+        }
+    }
+
+    #[test]
+    fn a_seed_decides_everything() {
+        let hash = |seed| measured(&TxnBench { seed, ..bench(WorkloadName::Smallbank, 200) }).log_hash;
+        assert_eq!(hash(7), hash(7));
+        assert_ne!(hash(7), hash(8));
+    }
+
+    #[test]
+    fn loads_share_the_transactions() {
+        assert_eq!(shares(1_600, &[1, 8, 64]), [133, 533, 933]);
+        assert_eq!(shares(2, &[1, 1_024]), [1, 1]);
+    }
+}

@@ -1,0 +1,165 @@
+//! What a measurement of transactions says, to programs and to people.
+
+use serde::Serialize;
+
+use super::measure::{Measured, TxnBench};
+use super::system::System;
+use crate::table::{Column, Table, grouped, microseconds, three_digits, time_with_unit, with_prefix};
+
+/// A measurement.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TxnResult {
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// What was run.
+    pub workload: &'static str,
+    /// How much of it there is.
+    pub scale: String,
+    /// Where engines run.
+    pub system: System,
+    /// What the times rest on.
+    pub basis: String,
+    /// Servers, each with a shard and clients.
+    pub nodes: usize,
+    /// Replicas of each shard.
+    pub replication: usize,
+    /// Threads of the program on each host.
+    pub host_threads: u32,
+    /// Rate of each server's link.
+    pub link_bits_per_s: u64,
+    /// What is left out of the design, to see what it is good for.
+    pub without: Vec<&'static str>,
+    /// Decides transactions and order.
+    pub seed: u64,
+    /// What was measured.
+    #[serde(flatten)]
+    pub measured: Measured,
+    /// `holds`, `violation`, or `not checked` for strict serializability.
+    pub checked: &'static str,
+    /// Seconds that loading, simulation and check took.
+    pub wall_s: f64,
+    /// The command that repeats it.
+    pub replay: String,
+}
+
+impl TxnBench {
+    /// Measures; `progress` is told how many transactions have ended.
+    pub fn run(&self, replay: String, progress: impl FnMut(u64)) -> TxnResult {
+        let begin = std::time::Instant::now();
+        let measured = self.measure(progress);
+        let profile = self.profile();
+        TxnResult {
+            world: "sim",
+            workload: self.workload.name(),
+            scale: self.workload.scale(),
+            system: self.system,
+            basis: format!("cost profile `{}`: {}", profile.name, profile.basis),
+            nodes: self.nodes,
+            replication: self.replication,
+            host_threads: self.threads(),
+            link_bits_per_s: self.link_bits_per_s,
+            without: self.without.iter().map(|part| part.name()).collect(),
+            seed: self.seed,
+            checked: match (measured.holds(), &measured.check) {
+                (false, _) => "violation",
+                (true, Some(_)) => "holds",
+                (true, None) => "not checked",
+            },
+            measured,
+            wall_s: begin.elapsed().as_secs_f64(),
+            replay,
+        }
+    }
+}
+
+impl TxnResult {
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+
+    /// What people read.
+    pub fn to_text(&self) -> String {
+        let measured = &self.measured;
+        let mut table = Table::new([
+            Column::numbers("open", ""),
+            Column::numbers("throughput", "tx/s/server"),
+            Column::numbers("p50", "µs"),
+            Column::numbers("p99", "µs"),
+            Column::numbers("gave way", "%"),
+            Column::numbers("bytes", "/tx"),
+            Column::numbers("frames", "/tx"),
+            Column::numbers("messages", "/tx"),
+            Column::numbers("DMA", "/tx"),
+            Column::numbers("vector", ""),
+            Column::numbers("link", "%"),
+            Column::numbers("NIC", "%"),
+            Column::numbers("host", "%"),
+        ]);
+        for point in &measured.points {
+            table.row([
+                grouped(point.outstanding as u64),
+                with_prefix(point.throughput_per_server),
+                microseconds(point.latency.p50_ns),
+                microseconds(point.latency.p99_ns),
+                three_digits(point.attempts_lost_percent),
+                three_digits(point.bytes_per_transaction),
+                three_digits(point.frames_per_transaction),
+                three_digits(point.messages_per_transaction),
+                three_digits(point.dma_per_transaction),
+                three_digits(point.dma_vector),
+                three_digits(point.link_percent),
+                three_digits(point.nic_percent),
+                three_digits(point.host_percent),
+            ]);
+        }
+        let mut kinds = Table::new([
+            Column::words("at the highest load"),
+            Column::numbers("committed", ""),
+            Column::numbers("given up", ""),
+            Column::numbers("p50", "µs"),
+            Column::numbers("p99", "µs"),
+        ]);
+        for kind in measured.points.last().iter().flat_map(|point| &point.kinds) {
+            kinds.row([
+                kind.kind.to_string(),
+                grouped(kind.committed),
+                grouped(kind.aborted),
+                microseconds(kind.latency.p50_ns),
+                microseconds(kind.latency.p99_ns),
+            ]);
+        }
+        let virtual_ns = measured.points.iter().map(|point| point.virtual_ns).sum();
+        let without = if self.without.is_empty() { "nothing".into() } else { self.without.join(", ") };
+        let checked = match &measured.check {
+            Some(report) => format!("{}: {} transactions", self.checked, grouped(report.transactions)),
+            None => self.checked.to_string(),
+        };
+        let mut text = format!(
+            "{table}\n{kinds}\n  workload    {}: {}, {} servers, {} replicas\n  system      {}, {} host threads, link {}b/s, without {without}\n  \
+             peak        {} tx/s per server; median {} µs at the lowest load\n  checked     {checked}\n  took        {} virtual, {} s\n  \
+             card        {}\n  log hash    {}\n  repeat      {}\n",
+            self.workload,
+            self.scale,
+            self.nodes,
+            self.replication,
+            self.system,
+            self.host_threads,
+            with_prefix(self.link_bits_per_s as f64),
+            with_prefix(measured.peak_throughput_per_server),
+            microseconds(measured.median_latency_low_load_ns),
+            time_with_unit(virtual_ns),
+            three_digits(self.wall_s),
+            self.basis,
+            measured.log_hash,
+            self.replay
+        );
+        let violations = measured.check.iter().flat_map(|report| &report.violations);
+        for wrong in violations.map(ToString::to_string).chain(measured.wrong.clone()) {
+            text += &format!("\n  wrong: {wrong}");
+        }
+        text
+    }
+}

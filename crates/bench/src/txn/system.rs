@@ -1,0 +1,48 @@
+//! Whose transactions are measured, and with which of its parts.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+/// Where engines run, and how they reach each other's objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum System {
+    /// On the cores of a SmartNIC, beside the host that has the tables (Xenic's place).
+    #[default]
+    Weft,
+    /// In a process of the host, by messages for everything, beside an RDMA card (FaSST; Kalia, Kaminsky and Andersen, OSDI 2016): the same
+    /// engine, which commits as FaSST does.
+    Fasst,
+}
+
+impl System {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Weft, Self::Fasst];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Weft => "weft",
+            Self::Fasst => "fasst",
+        }
+    }
+}
+
+impl fmt::Display for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for System {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|known| known.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("there is no system `{text}`; choose {names}")
+        })
+    }
+}

@@ -1,0 +1,122 @@
+//! The tables of a server: how large they must be, and what is in them in the beginning.
+
+use weft_txn::Placement;
+use weft_txn::host::HalfTables;
+use weft_txn::store::{IndexParameters, Precision, Shape};
+use weft_txn::{Parameters, VALUE_MAX};
+
+use super::workloads::Workload;
+
+/// Objects for each hundred slots (Xenic table 2).
+const OCCUPANCY_PERCENT: u64 = 90;
+/// The displacement limit D_m, of those in Xenic's table 2.
+const DISPLACEMENT: u32 = 16;
+/// Homes of a segment.
+const SEGMENT: u32 = 4;
+/// Records of an overflow page.
+const PAGE: u32 = 2;
+/// Slots, and the values that they hold: what [`weft_txn::store::Shape`] says.
+const SLOTS: [(usize, usize); 6] = [(32, 8), (64, 40), (128, 102), (192, 164), (256, 226), (320, 256)];
+/// Of its objects, so many per cent stand in the card's index at most: a SmartNIC's memory is the smaller one.
+const CACHED_PERCENT: u64 = 25;
+
+/// What a server's tables hold, counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Contents {
+    /// Objects of all shards that the server replicates.
+    objects: u64,
+    /// Those of its own shard.
+    own: u64,
+    /// Values by length: how many need a slot of each size, and how many are longer.
+    by_slot: [u64; SLOTS.len() + 1],
+    longest: usize,
+}
+
+impl Contents {
+    /// Counts what each server has in the beginning, at most, and what may be added: `inserts` more of every 100.
+    pub(super) fn count(workload: &dyn Workload, nodes: usize, replicas: usize) -> Self {
+        let mut most = Self::default();
+        let shards: Vec<Self> = (0..nodes)
+            .map(|shard| {
+                let mut contents = Self::default();
+                workload.load(shard, &mut |_, value| contents.add(value.len()));
+                contents
+            })
+            .collect();
+        for node in 0..nodes {
+            let mut sum = Self { own: shards[node].objects, ..Self::default() };
+            for step in 0..replicas {
+                let shard = &shards[(node + nodes - step) % nodes];
+                sum.objects += shard.objects;
+                sum.by_slot.iter_mut().zip(&shard.by_slot).for_each(|(sum, of)| *sum += of);
+                sum.longest = sum.longest.max(shard.longest);
+            }
+            if sum.objects >= most.objects {
+                most = sum;
+            }
+        }
+        most
+    }
+
+    fn add(&mut self, length: usize) {
+        self.objects += 1;
+        self.longest = self.longest.max(length);
+        let place = SLOTS.iter().position(|(_, value)| length <= *value).unwrap_or(SLOTS.len());
+        self.by_slot[place] += 1;
+    }
+
+    /// Room for `inserted` more objects like those that are there.
+    pub(super) fn with_room(mut self, inserted: u64) -> Self {
+        let all = self.objects.max(1);
+        for count in &mut self.by_slot {
+            *count += (*count * inserted).div_ceil(all);
+        }
+        self.objects = self.by_slot.iter().sum();
+        self
+    }
+
+    /// The table: slots that hold nine in ten of the values, blocks for the others.
+    fn shape(&self) -> Shape {
+        let mut held = 0;
+        let place = self.by_slot.iter().position(|count| {
+            held += count;
+            held * 10 >= self.objects * 9
+        });
+        let place = place.unwrap_or(0).min(SLOTS.len() - 1);
+        let longer: u64 = self.by_slot[place + 1..].iter().sum();
+        let slots = (self.objects * 100 / OCCUPANCY_PERCENT + 64).next_multiple_of(SEGMENT.into());
+        let slots = u32::try_from(slots).expect("a table has fewer than 2^32 slots");
+        Shape {
+            slots,
+            segment_slots: SEGMENT,
+            displacement: Some(DISPLACEMENT),
+            slot_bytes: SLOTS[place].0,
+            pages: slots / 16 + 16,
+            page_slots: PAGE,
+            blocks: u32::try_from(longer + longer / 16 + 16).expect("a table has fewer than 2^32 blocks"),
+            value_bytes_max: self.longest.clamp(8, VALUE_MAX),
+        }
+    }
+
+    /// Where an engine on a card finds the tables, and what the program of its host keeps.
+    pub(super) fn on_card(&self, parameters: &Parameters) -> (Placement, HalfTables) {
+        let shape = self.shape();
+        let table_address = (parameters.log_address + parameters.log_bytes as u64).next_multiple_of(64);
+        let precision = Precision::Runs;
+        let entries = (self.own * CACHED_PERCENT / 100).max(1 << 12);
+        let index = IndexParameters {
+            precision,
+            ahead: 0,
+            entries: u32::try_from(entries).expect("an index has fewer than 2^32 entries"),
+            value_bytes_max: shape.value_bytes_max,
+        };
+        let tables = HalfTables {
+            shape,
+            table_address,
+            precision,
+            log_address: parameters.log_address,
+            log_bytes: parameters.log_bytes,
+        };
+        (Placement::Card { shape, index, table_address }, tables)
+    }
+}
