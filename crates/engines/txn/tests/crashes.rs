@@ -2,7 +2,7 @@
 
 mod network;
 
-use network::workload::{ACCOUNTS, BALANCE, SUM, sum_of_all};
+use network::workload::{ACCOUNTS, BALANCE, SUM, sum_of_all, sum_of_shard};
 use network::{Faults, Network, Setup};
 use weft_txn::Outcome;
 
@@ -58,6 +58,31 @@ fn with_loss_duplication_and_delay() {
     let mut setup = Setup::new(4, 3, Some(64));
     setup.faults = Faults { loss: 50, duplication: 50, late: 80 };
     at_every(17, 20_000, setup, 40);
+}
+
+/// A node that is cut off tells nobody anything once its lease is over, though it does not know that others go on.
+#[test]
+fn a_node_that_is_cut_off() {
+    for seed in 0..60 {
+        let entries = [Some(64), None][seed as usize % 2];
+        let mut network = Network::new(seed, Setup::new(3, 2, entries));
+        network.start(4, 300);
+        let before = 300 + network.random(2_000);
+        assert!(!network.settle(before), "seed {seed}");
+        let cut_off = seed as usize % 3;
+        network.isolate(cut_off);
+        // It asks itself for what is its own, which takes no message.
+        for _ in 0..200 {
+            network.settle(60);
+            network.call_now(cut_off, sum_of_shard(cut_off));
+        }
+        network.settle(20_000);
+        network.nodes[cut_off] = None;
+        assert!(network.settle(1_000_000), "seed {seed}: no end");
+        let report = network.check();
+        assert!(!report.is_violated(), "seed {seed}: {report:#?}");
+        assert_eq!(network.money(), 3 * ACCOUNTS * BALANCE, "seed {seed}");
+    }
 }
 
 /// Two nodes die, the second while the first death is still being dealt with.

@@ -190,6 +190,8 @@ pub struct Network {
     pub trace: bool,
     /// Crash this node before this event.
     pub crash_at: Option<(usize, u64)>,
+    /// Nothing reaches this node, and nothing comes from it.
+    cut_off: Option<usize>,
     /// Calls that clients will still make, at all nodes.
     pub calls_left: u64,
     pub finished: Vec<(usize, Outcome)>,
@@ -213,6 +215,7 @@ impl Network {
             events: 0,
             trace: false,
             crash_at: None,
+            cut_off: None,
             calls_left: 0,
             finished: Vec::new(),
             records: BTreeMap::new(),
@@ -304,14 +307,26 @@ impl Network {
 
     /// A node dies, and after a while the others go on without it, each when it hears of it.
     pub fn crash(&mut self, index: usize) {
-        if self.nodes[index].take().is_none() {
-            return;
+        if self.nodes[index].take().is_some() {
+            self.remove(index);
         }
+    }
+
+    /// A node is cut off, with its lease nearly over; the others go on without it. It goes on, too, as long as it may.
+    pub fn isolate(&mut self, index: usize) {
+        self.cut_off = Some(index);
+        let lease_until = self.now + self.nanoseconds(5_000, 45_000);
+        let configuration = Configuration { node: node(index), view: self.view, lease_until };
+        self.handle(index, Event::Configure(configuration));
+        self.remove(index);
+    }
+
+    fn remove(&mut self, index: usize) {
         self.view.epoch.0 += 1;
         self.view.full = self.view.full.without(node(index));
         let view = (self.view.epoch.0, self.view.full.bits(), self.view.joining.bits());
         for other in 0..self.nodes.len() {
-            if self.nodes[other].is_some() {
+            if self.nodes[other].is_some() && self.cut_off != Some(other) {
                 let at = self.now + self.nanoseconds(50_000, 120_000);
                 self.schedule(at, Due::Configure { node: other, view });
             }
@@ -395,7 +410,7 @@ impl Network {
 
     fn datagram(&mut self, from: usize, to: usize, kind: u8, payload: &[u8]) {
         let faults = self.setup.faults;
-        if self.chance(faults.loss) {
+        if self.cut_off.is_some_and(|node| node == from || node == to) || self.chance(faults.loss) {
             return;
         }
         let copies = 1 + usize::from(self.chance(faults.duplication));
@@ -455,6 +470,12 @@ impl Network {
         if let Some(node) = self.nodes[index].as_mut() {
             node.half.call(request).expect("few calls");
         }
+    }
+
+    /// The same, in the middle of a run.
+    pub fn call_now(&mut self, index: usize, request: Request) {
+        self.call(index, request);
+        self.drain_host(index);
     }
 
     /// Each node keeps so many random calls under way, until there were so many in all.

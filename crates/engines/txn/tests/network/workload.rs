@@ -157,6 +157,11 @@ pub fn sum_of_all(nodes: usize) -> Request {
     request(SUM, b"", accounts(nodes).map(|key| (key, Mode::Read)))
 }
 
+/// Reads all accounts of a shard.
+pub fn sum_of_shard(shard: usize) -> Request {
+    request(SUM, b"", (0..ACCOUNTS).map(|local| (Key::new(shard, local), Mode::Read)))
+}
+
 fn request(procedure: ProcedureId, input: &[u8], keys: impl IntoIterator<Item = (Key, Mode)>) -> Request {
     let mut accesses = Accesses::default();
     for (key, mode) in keys {
