@@ -293,6 +293,10 @@ impl<W: Witness> Replica<W> {
         let misses = self.join.misses;
         self.join.begin_again();
         self.join.misses = misses;
+        for peer in self.join.told_by.iter() {
+            // It has gone on since: from what was read before it would seem that nothing is lacking.
+            self.peers[peer.index()].header = None;
+        }
     }
 
     /// The object becomes what another one was, and then again what is in this memory beyond that: if that is no less than what
