@@ -356,6 +356,36 @@ impl Cluster {
         }
     }
 
+    /// The client of a node makes a call of the test's choice.
+    pub fn invoke(&mut self, index: usize, method: &str, arguments: Arguments) {
+        let method = self.parameters.kind.definition().method(method).expect("the type has it");
+        let sequence = self.clients[index].next;
+        self.clients[index].next += 1;
+        let now = self.network.now;
+        self.clients[index].outstanding.insert(sequence, now);
+        let ask = Ask { sequence: sequence.into(), method: method as u8, arguments };
+        self.call(index, sequence, Call::Invoke, &ask.encode());
+        self.take_replies();
+    }
+
+    /// Cuts the links from one node to others, or restores them.
+    pub fn cut(&mut self, from: usize, to: &[usize], is_cut: bool) {
+        for &to in to {
+            self.network.cut.insert((from, to), is_cut);
+        }
+    }
+
+    /// Runs until something is so.
+    pub fn until(&mut self, condition: impl Fn(&Self) -> bool) {
+        for _ in 0..5_000 {
+            if condition(self) {
+                return;
+            }
+            self.run(Duration::from_us(1));
+        }
+        panic!("it does not come to that: {}", self.describe());
+    }
+
     fn take_replies(&mut self) {
         while let Some((index, to, _, payload)) = self.network.replies.pop_front() {
             let answer = Answer::parse(&payload).unwrap();
@@ -472,9 +502,14 @@ impl Cluster {
         if self.forgetful.is_empty() {
             let victim = self.network.random(self.nodes() as u64) as usize;
             self.ask_all();
-            self.crash(victim);
-            self.gone.insert(victim);
+            self.bury(victim);
         }
+    }
+
+    /// A node dies for ever.
+    pub fn bury(&mut self, victim: usize) {
+        self.crash(victim);
+        self.gone.insert(victim);
     }
 
     /// All faults end. Everyone is full again, everything that was asked is answered, all are in the same state, and nothing that
@@ -482,6 +517,7 @@ impl Cluster {
     pub fn heal(&mut self) {
         self.undo(Instant::FAR_FUTURE);
         self.network.faults = Faults::default();
+        self.asking = true;
         self.run(Duration::from_ms(4));
         let before = self.answered.len();
         self.run(Duration::from_ms(1));

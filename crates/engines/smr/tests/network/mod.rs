@@ -213,6 +213,8 @@ pub struct Network<E> {
     /// When a node died last.
     died_at: Vec<Instant>,
     pub cut: BTreeMap<(usize, usize), bool>,
+    /// Datagrams that are lost, by sender, receiver, kind and content.
+    pub loses: fn(usize, usize, u8, &[u8]) -> bool,
     due: BinaryHeap<Reverse<(Instant, u64, Due)>>,
     sequence: u64,
     lives: u64,
@@ -234,6 +236,7 @@ impl<E: Engine> Network<E> {
             nodes: (0..nodes).map(|_| None).collect(),
             died_at: vec![Instant::ZERO; nodes],
             cut: BTreeMap::new(),
+            loses: |_, _, _, _| false,
             due: BinaryHeap::new(),
             sequence: 0,
             lives: 0,
@@ -349,7 +352,7 @@ impl<E: Engine> Network<E> {
             let control = weft_smr::message::Control::parse(kind, payload);
             story.push(format!("{:>9} {from} -> {to}: {control:?}", self.now.as_ns()));
         }
-        if self.is_cut(from, to) || self.chance(self.faults.loss) {
+        if self.is_cut(from, to) || (self.loses)(from, to, kind, payload) || self.chance(self.faults.loss) {
             return;
         }
         let packet = Due::Datagram { from, to, kind, payload: payload.to_vec() };
