@@ -109,6 +109,8 @@ pub struct Replica<W = Unwatched> {
     join: Join,
     /// What the header says has changed.
     unpublished: bool,
+    /// The origin whose summaries were read last because of the time.
+    scanned: usize,
 }
 
 impl Replica {
@@ -153,6 +155,7 @@ impl<W: Witness> Replica<W> {
             queues: (0..count).map(|_| Queue::new(parameters.nodes)).collect(),
             join: Join::default(),
             unpublished: false,
+            scanned: 0,
             layout,
             parameters,
         }
@@ -312,8 +315,13 @@ impl<W: Witness> Replica<W> {
             self.view(now, io);
         }
         if self.parameters.summaries == Summaries::Unbuffered {
-            // Others rely on what this replica says to have, even if nobody looks at the object.
-            self.scan(io);
+            // Others rely on what this replica says to have, even if nobody looks at the object. One origin at a time: to read the
+            // summaries of all may take longer than a period.
+            self.scanned = (self.scanned + 1) % self.parameters.nodes;
+            if self.scanned != self.me() && self.layout.slots > 0 {
+                self.scan_of(self.scanned, io);
+                self.state.tell_absorbed(self.scanned);
+            }
         }
         self.send_folded(now, io);
         for group in 0..groups {
