@@ -103,7 +103,7 @@ impl StateMachine for Applied {
         unreachable!("the log is long enough")
     }
 
-    fn restore(&mut self, _: u64, _: &[u8], _: &mut Effects) {
+    fn restore(&mut self, _: u64, _: &[u8], _: &mut Effects) -> bool {
         unreachable!("the log is long enough")
     }
 }

@@ -44,6 +44,8 @@ counters! {
     holes,
     /// Entries applied.
     applied,
+    /// What peers have said or written of a log that cannot be, and entries that make no sense to the embedder.
+    malformed,
     /// Connections that have failed.
     failures,
     /// Followers brought up to date by slots of the log.

@@ -492,31 +492,38 @@ impl Group {
     fn learn(&mut self, ports: &mut Ports<'_>) {
         let next = self.layout.gap(ports.memory).to;
         let bytes = self.layout.get(ports.memory, layout::COPY_BYTES).checked_sub(1);
+        let fits = next <= layout::NUMBER_MAX
+            && bytes.is_none_or(|bytes| bytes <= self.layout.snapshot_bytes as u64);
+        self.counters.malformed += u64::from(!fits);
         if let Some(bytes) = bytes
             && next > self.applied
+            && fits
         {
-            assert!(
-                bytes <= self.layout.snapshot_bytes as u64,
-                "a leader sends no more than there is room for"
-            );
             let area = self.layout.snapshot_area();
             let copy = &ports.memory.image()[area..area + bytes as usize];
-            ports.machine.restore(next, copy, ports.effects);
-            self.counters.snapshots_taken += 1;
-            self.applied = next;
-            self.decided = self.decided.max(next);
-            self.layout.set(ports.memory, layout::APPLIED, next);
+            if ports.machine.restore(next, copy, ports.effects) {
+                self.counters.snapshots_taken += 1;
+                self.applied = next;
+                self.decided = self.decided.max(next);
+                self.layout.set(ports.memory, layout::APPLIED, next);
+            }
         }
-        self.decided = self.decided.max(self.layout.get(ports.memory, layout::DECIDED));
+        let decided = self.layout.get(ports.memory, layout::DECIDED);
+        self.learn_decided(decided);
         self.seen = self.seen.max(self.applied);
         while let Some(slot) = self.read(self.seen, ports.memory) {
             let decided = slot.decided;
             self.seen += 1;
-            self.decided = self.decided.max(decided);
+            self.learn_decided(decided);
             if self.parameters.planted(PlantedBug::ApplyUndecided) {
                 self.decided = self.decided.max(self.seen);
             }
         }
+    }
+
+    /// So many entries are decided. More than the ring has room for cannot be here, whatever is said.
+    fn learn_decided(&mut self, decided: u64) {
+        self.decided = self.decided.max(decided.min(self.applied + self.parameters.slots));
     }
 
     /// The slot of an entry, if it is whole. A follower that polls goes to memory for it.

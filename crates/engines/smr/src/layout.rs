@@ -169,6 +169,9 @@ impl Layout {
     }
 }
 
+/// No log has as many entries, and no proposal is as high, before all clocks stop: what says more is nonsense.
+pub(crate) const NUMBER_MAX: u64 = 1 << 60;
+
 /// How far a log is zeroed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Zeroed {

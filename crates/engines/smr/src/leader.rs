@@ -3,7 +3,7 @@
 use weft_waist::NodeSet;
 
 use crate::group::{CALL_LOG, Group, Refusal, Role, node};
-use crate::layout::{self, GAP_BYTES, Gap, Zeroed, put};
+use crate::layout::{self, GAP_BYTES, Gap, NUMBER_MAX, Zeroed, put};
 use crate::link::{State, Transfer, tag};
 use crate::machine::Ports;
 use crate::parameters::{Delivery, PlantedBug, SLOT_BYTES_MAX};
@@ -174,13 +174,21 @@ impl Group {
         let word = |field| crate::slot::word(lines, field);
         let gap = Gap::parse(lines);
         let incarnation = word(layout::INCARNATION) as u32;
+        let numbers =
+            [word(layout::PROPOSAL), word(layout::DECIDED), word(layout::APPLIED), gap.to, gap.forgotten];
+        let zeroed = Zeroed::parse(word(layout::ZEROED));
+        if numbers.iter().any(|number| *number > NUMBER_MAX) || zeroed.below > NUMBER_MAX {
+            self.counters.malformed += 1;
+            self.lose(peer, ports);
+            return;
+        }
         self.followers[peer] = Follower {
             stage: Stage::Known,
             incarnation,
             member: word(layout::MEMBER) == u64::from(incarnation),
             proposal: word(layout::PROPOSAL),
             decided: word(layout::DECIDED).max(word(layout::APPLIED)).max(gap.to),
-            zeroed: Zeroed::parse(word(layout::ZEROED)),
+            zeroed,
             applied: word(layout::APPLIED),
             gap,
             ..self.followers[peer]
@@ -205,12 +213,12 @@ impl Group {
             return;
         }
         let members = || confirmed.iter().map(|peer| &self.followers[peer.index()]);
-        let zeroed = members().map(|member| member.zeroed.below).max().unwrap_or(0);
+        let zeroed = members().map(|member| member.zeroed.below).max().unwrap_or(0).max(self.zeroed(ports));
         if zeroed > self.applied {
             self.stand_behind(zeroed, ports);
             return;
         }
-        let own = self.layout.get(ports.memory, layout::PROPOSAL).max(self.proposal);
+        let own = self.layout.get(ports.memory, layout::PROPOSAL).min(NUMBER_MAX).max(self.proposal);
         let highest = members().map(|member| member.proposal).max().unwrap_or(0).max(own);
         // Of no other replica: the lower three bits say whose it is.
         self.proposal = (highest >> 3).wrapping_add(1) << 3 | self.node as u64;
@@ -439,7 +447,12 @@ impl Group {
             }
             return;
         }
-        assert!(follower.decided <= self.tail, "who leads has all that is decided");
+        if follower.decided > self.tail {
+            // Who leads has all that is decided: it says what cannot be.
+            self.counters.malformed += 1;
+            self.lose(peer, ports);
+            return;
+        }
         // A log that was given a copy of the state may lack entries that are not recycled yet.
         let is_here = |index| self.layout.entry(ports.memory, index).is_some();
         let begins = self.zeroed(ports).max(self.layout.gap(ports.memory).to);
@@ -470,7 +483,7 @@ impl Group {
         };
         let follower = &mut self.followers[peer];
         (follower.stage, follower.gap) = (Stage::Snapshot, gap);
-        (follower.decided, follower.applied) = (self.applied, self.applied);
+        follower.decided = self.applied;
         let (area, room) = (self.layout.snapshot_area(), self.layout.snapshot_bytes);
         self.layout.set(ports.memory, layout::COPY_BYTES, 0);
         let bytes = ports.machine.snapshot(self.applied, &mut ports.memory.image_mut()[area..area + room]);

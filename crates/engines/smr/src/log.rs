@@ -537,7 +537,7 @@ impl Engine for Log {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.group.counters().list();
-        all.push(("dropped_malformed", self.dropped_malformed));
+        all.push(("dropped_malformed", self.dropped_malformed + self.state.malformed));
         all.push(("configurations_ignored", self.configurations_ignored));
         all
     }
@@ -553,6 +553,8 @@ struct State {
     tickets: u64,
     waiting: VecDeque<(u64, Caller)>,
     answers: VecDeque<(Caller, Status, u64)>,
+    /// Entries that are no appends.
+    malformed: u64,
 }
 
 /// The latest entries of a client, by number modulo the window: number and index.
@@ -572,6 +574,7 @@ impl State {
             tickets: 0,
             waiting: VecDeque::new(),
             answers: VecDeque::new(),
+            malformed: 0,
         }
     }
 
@@ -619,7 +622,14 @@ impl State {
 
 impl StateMachine for State {
     fn apply(&mut self, index: u64, entry: &[u8], ticket: Option<u64>, effects: &mut Effects) -> bool {
-        let append = Append::parse(entry).expect("only whole appends are proposed");
+        let Ok(append) = Append::parse(entry) else {
+            self.malformed += 1;
+            if let Some(ticket) = ticket {
+                let caller = self.take_waiting(ticket);
+                self.answers.push_back((caller, Status::Abandoned, 0));
+            }
+            return true;
+        };
         let outcome = self.remember(&append, index);
         if outcome.is_ok()
             && let Some(subscriber) = self.subscriber
@@ -656,7 +666,7 @@ impl StateMachine for State {
         self.sessions.len() * SESSION_BYTES
     }
 
-    fn restore(&mut self, next: u64, from: &[u8], effects: &mut Effects) {
+    fn restore(&mut self, next: u64, from: &[u8], effects: &mut Effects) -> bool {
         self.sessions.clear();
         for bytes in from.chunks_exact(SESSION_BYTES).take(self.capacity) {
             let mut entries = [None; SESSION_WINDOW as usize];
@@ -669,5 +679,6 @@ impl StateMachine for State {
         if let Some(subscriber) = self.subscriber {
             effects.reply(subscriber, Call::Restored as u8, &[&next.to_be_bytes()]);
         }
+        true
     }
 }

@@ -27,6 +27,7 @@ pub trait StateMachine {
     /// Writes all state, as it is before entry `next`, and returns how many bytes it takes.
     fn snapshot(&mut self, next: u64, into: &mut [u8]) -> usize;
 
-    /// The state is replaced by what another replica had before entry `next`.
-    fn restore(&mut self, next: u64, from: &[u8], effects: &mut Effects);
+    /// The state is replaced by what another replica had before entry `next`. Says whether it is; if not (the bytes do not say all
+    /// that is needed) it is told again at the next poll, and until then has applied nothing more: others keep what it lacks.
+    fn restore(&mut self, next: u64, from: &[u8], effects: &mut Effects) -> bool;
 }

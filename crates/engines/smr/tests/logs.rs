@@ -46,7 +46,7 @@ fn what_is_decided_stands_in_the_log_after_every_event() {
         let mut cluster = Cluster::new(seed, small(NODES, Delivery::WriteThrough));
         cluster.network.faults = Faults { loss: 30, duplication: 50, late: 30 };
         cluster.inspect = what_is_decided_is_there;
-        let crash = if seed % 2 == 0 { 0 } else { 60 };
+        let crash = if seed.is_multiple_of(2) { 0 } else { 60 };
         cluster.run_with(Mischief { crash, cut: 80, stick: 60 }, Duration::from_ms(3));
         cluster.heal();
         assert!(cluster.counters()["recycled"] > 0);

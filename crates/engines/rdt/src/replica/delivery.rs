@@ -4,13 +4,13 @@ use weft_smr::Delivery;
 use weft_waist::{Io, Memory};
 
 use super::Replica;
-use super::layout::{Entry, SUMMARY_BYTES, Summary};
+use super::layout::{COUNT_MAX, Entry, SUMMARY_BYTES, Summary};
 use super::parameters::Path;
 use super::witness::Witness;
 
 impl<W: Witness> Replica<W> {
     /// Where a summary belongs among those of its origin, if it is one of another node and of this type.
-    fn place_of(&self, summary: &Summary) -> Option<usize> {
+    pub(super) fn place_of(&self, summary: &Summary) -> Option<usize> {
         let (origin, method) = (usize::from(summary.origin), usize::from(summary.method));
         let known = origin < self.parameters.nodes && self.state.paths.get(method) == Some(&Path::Summary);
         let shape = if known { self.state.kind.summary(method) } else { None };
@@ -31,7 +31,8 @@ impl<W: Witness> Replica<W> {
         }
         // What shrinks or leaves its range is no later summary of that slot, whoever wrote it.
         let (method, slot) = (usize::from(summary.method), summary.slot as usize);
-        if self.state.kind.extends(method, slot, &here.words, &summary.words) {
+        let is_plausible = summary.complete <= summary.count && summary.count <= COUNT_MAX;
+        if is_plausible && self.state.kind.extends(method, slot, &here.words, &summary.words) {
             self.state.absorb(summary, place);
         } else {
             self.state.counters.malformed += 1;
@@ -136,6 +137,8 @@ mod tests {
             Summary { count: 2, method: 1, ..summary },
             Summary { count: 2, slot: 1, ..summary },
             Summary { count: 2, origin: 3, ..summary },
+            Summary { count: 2, complete: 3, ..summary },
+            Summary { count: 1 << 32, ..summary },
         ];
         for (refused, summary) in (1..).zip(wrong) {
             replica.summary_came(&summary.encode());

@@ -37,6 +37,8 @@ use crate::object::{Arguments, Slot};
 
 pub(crate) const HEADER_BYTES: usize = 320;
 pub(crate) const SUMMARY_BYTES: usize = 64;
+/// The most calls of one kind that an origin makes: dependencies have no room for more.
+pub(crate) const COUNT_MAX: u64 = u32::MAX as u64;
 /// What is copied from a peer at a time.
 pub(crate) const STAGE_BYTES: usize = 4_096;
 /// Before the state in a snapshot.
@@ -59,6 +61,8 @@ pub(crate) struct Layout {
     staging: usize,
     pub snapshot: usize,
     pub snapshot_bytes: usize,
+    /// Of these, what a replica saves.
+    pub state_bytes: usize,
     pub groups: usize,
     pub bytes: usize,
     pub has_vectors: bool,
@@ -102,6 +106,7 @@ impl Layout {
             staging,
             snapshot,
             snapshot_bytes,
+            state_bytes,
             groups,
             bytes,
             has_vectors,
@@ -188,6 +193,14 @@ impl Header {
             entries: std::array::from_fn(|node| word(bytes, 144 + 8 * node)),
             received: std::array::from_fn(|node| word(bytes, 208 + 8 * node)),
         }
+    }
+}
+
+impl Header {
+    /// Whether it says what can be: nobody has as many calls as this before it is restarted.
+    pub fn is_plausible(&self) -> bool {
+        let counts = self.summaries.iter().chain(&self.entries).chain(&self.received);
+        counts.into_iter().all(|count| *count <= COUNT_MAX)
     }
 }
 

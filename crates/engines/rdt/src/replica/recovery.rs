@@ -219,7 +219,8 @@ impl<W: Witness> Replica<W> {
         io: &mut Io<'_>,
     ) {
         let is_awaited = self.join.step == Step::Asked { donor: from } && attempt == self.join.attempt;
-        let fits = (SNAPSHOT_HEAD..=self.layout.snapshot_bytes).contains(&(bytes as usize));
+        let fits = bytes == (SNAPSHOT_HEAD + self.layout.state_bytes) as u64;
+        self.state.counters.malformed += u64::from(!fits);
         if is_awaited && fits {
             (self.join.step, self.join.since) = (Step::Reading { donor: from, bytes: bytes as usize }, now);
             self.read_part(from, 0, bytes as usize, io);
@@ -253,6 +254,11 @@ impl<W: Witness> Replica<W> {
         let (area, head) = (self.layout.snapshot, self.layout.staging(peer));
         let image = io.memory.image();
         if donor != peer || image[area..area + SNAPSHOT_HEAD] != image[head..head + SNAPSHOT_HEAD] {
+            self.join.begin_again();
+            return;
+        }
+        if !self.state.is_plausible(&image[area + SNAPSHOT_HEAD..area + bytes]) {
+            self.state.counters.malformed += 1;
             self.join.begin_again();
             return;
         }

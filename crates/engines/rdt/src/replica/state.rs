@@ -7,7 +7,7 @@ use weft_smr::{GROUPS_MAX, NODES_MAX, StateMachine, slot::word};
 use weft_waist::{Caller, Effects};
 
 use super::counters::Counters;
-use super::layout::{Entry, Layout, SUMMARY_BYTES, Summary, put};
+use super::layout::{COUNT_MAX, Entry, Layout, SUMMARY_BYTES, Summary, put};
 use super::message::{Lives, Status, arguments, half, put_arguments};
 use super::parameters::{Path, PlantedBug, ReplicaParameters};
 use super::placement::Placement;
@@ -467,6 +467,13 @@ impl<W: Witness> State<W> {
         (groups, std::array::from_fn(entry))
     }
 
+    /// Whether the counts in what another replica has saved are such as can be.
+    pub fn is_plausible(&self, from: &[u8]) -> bool {
+        let (groups, entries) = self.saved(from);
+        let summaries = (0..self.nodes).map(|node| word(from, 24 * node));
+        groups.into_iter().chain(entries).chain(summaries).all(|count| count <= COUNT_MAX)
+    }
+
     /// The state becomes what another replica has saved.
     pub fn restore(&mut self, from: &[u8]) {
         let mut at = 0;
@@ -596,11 +603,13 @@ impl<W: Witness> StateMachine for Machine<'_, W> {
         0
     }
 
-    fn restore(&mut self, next: u64, _: &[u8], _: &mut Effects) {
+    fn restore(&mut self, next: u64, _: &[u8], _: &mut Effects) -> bool {
         let group = &mut self.state.groups[self.group];
         group.needs = next;
-        if group.included < next && !self.state.joining {
+        let has_it = group.included >= next;
+        if !has_it && !self.state.joining {
             self.state.is_behind = true;
         }
+        has_it
     }
 }

@@ -283,7 +283,7 @@ impl<W: Witness> Replica<W> {
             let Some(summary) = Summary::parse(image).filter(|summary| summary.count == count) else {
                 continue;
             };
-            let place = self.layout.place(summary.method.into(), summary.slot as usize);
+            let Some(place) = self.place_of(&summary) else { continue };
             let to = self.layout.summary(me, place);
             let call = may_call(self.parameters.summaries == Summaries::Rpc, CALL_SUMMARY);
             let transfer = Transfer::Write { from, to, bytes: SUMMARY_BYTES, call };
@@ -508,6 +508,11 @@ impl<W: Witness> Replica<W> {
         self.peers[peer].reading = false;
         self.peers[peer].read_at = now;
         let header = Header::read(io.memory, self.layout.inbox(peer));
+        if !header.is_plausible() {
+            self.state.counters.malformed += 1;
+            self.peers[peer].header = None;
+            return None;
+        }
         if self.learn(&header.lives, now, io) {
             return None;
         }
@@ -536,6 +541,11 @@ impl<W: Witness> Replica<W> {
             && self.stream.found_at[peer] != header.incarnation
             && (header.written[me] != 0 && header.written[me] != self.stream.former
                 || (0..2).any(|kind| has[kind] > self.stream.begun_behind[kind]));
+        if !of_former_life && (0..2).any(|kind| has[kind] > own[kind]) {
+            // It says to have what this node has not made.
+            self.state.counters.malformed += 1;
+            return;
+        }
         let behind = (0..2).any(|kind| own[kind] - has[kind].min(own[kind]) > self.parameters.ring)
             || !self.has_entries(has[ENTRIES] + 1, io.memory);
         if lost || behind {

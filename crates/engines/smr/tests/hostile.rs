@@ -1,0 +1,103 @@
+//! A peer may say and write anything: nobody stops for it, and what is no message changes nothing and is counted.
+
+mod network;
+
+use network::cluster::{Cluster, small};
+use network::node;
+use weft_smr::log::Log;
+use weft_smr::slot::{Kind, Slot};
+use weft_smr::{Delivery, Pulse, Role};
+use weft_time::Duration;
+use weft_waist::{Engine, Event, Message};
+
+const NODES: usize = 3;
+
+fn dropped(log: &Log) -> u64 {
+    log.counters().iter().filter(|(name, _)| *name == "dropped_malformed").map(|(_, count)| count).sum()
+}
+
+#[test]
+fn what_is_no_message_changes_nothing() {
+    let mut cluster = Cluster::new(1, small(NODES, Delivery::WriteThrough));
+    cluster.run(Duration::from_us(200));
+    let mut sent = 0;
+    for round in 0..2_000 {
+        let kind = cluster.network.random(256) as u8;
+        let length = [0, 1, 15, 16, 17, 23, 25, 64][round % 8];
+        if (kind, length) == (2, 16) {
+            continue;
+        }
+        let payload: Vec<u8> = (0..length).map(|_| cluster.network.random(256) as u8).collect();
+        let target = &mut cluster.network.nodes[round % NODES].as_mut().unwrap();
+        let before =
+            (target.memory.image().to_vec(), format!("{:?}", target.engine.group()), dropped(&target.engine));
+        let message = Message { kind, payload: &payload };
+        let from = node((round + 1) % NODES);
+        cluster.network.handle(round % NODES, Event::Deliver { from, message, last: true });
+        let target = &cluster.network.nodes[round % NODES].as_ref().unwrap();
+        assert!(before.0 == target.memory.image(), "kind {kind}, {length} bytes");
+        assert_eq!(before.1, format!("{:?}", target.engine.group()), "kind {kind}, {length} bytes");
+        assert_eq!(before.2 + 1, dropped(&target.engine), "kind {kind}, {length} bytes");
+        sent += 1;
+    }
+    assert!(sent > 1_500);
+    cluster.heal();
+}
+
+/// Numbers at the edges of what a word holds.
+fn strange(cluster: &mut Cluster) -> u64 {
+    let random = cluster.network.random(u64::MAX);
+    [0, 1, 2, random % 64, random, 1 << 32, 1 << 60, 1 << 61, 1 << 63, u64::MAX - 1, u64::MAX]
+        [random as usize % 11]
+}
+
+/// Peers write what they like over the lines, the slots and what was READ from others, and send well-formed messages with strange
+/// numbers. The replicas need not work any more, but none panics.
+#[test]
+fn strange_words_stop_nobody() {
+    for seed in 0..60 {
+        let parameters = small(NODES, [Delivery::WriteThrough, Delivery::Polling][seed as usize % 2]);
+        let base = Pulse::memory_bytes(&parameters.pulse);
+        let mut cluster = Cluster::new(seed, parameters);
+        cluster.checks = false;
+        cluster.run(Duration::from_us(100 + 10 * seed));
+        for _ in 0..150 {
+            let index = cluster.network.random(NODES as u64) as usize;
+            let word = strange(&mut cluster).to_be_bytes();
+            let other = strange(&mut cluster);
+            let length = cluster.network.nodes[index].as_ref().unwrap().memory.image().len() as u64;
+            let at = match cluster.network.random(3) {
+                0 => base + 8 * cluster.network.random(16) as usize,
+                1 => 8 * cluster.network.random(length / 8) as usize,
+                _ => base + 128 + 192 * cluster.network.random(16) as usize,
+            };
+            // Who leads, or tries to, lets nobody write.
+            let target = cluster.network.nodes[index].as_mut().unwrap();
+            if target.engine.group().role() != Role::Follower {
+                cluster.run(Duration::from_us(5));
+                continue;
+            }
+            let memory = target.memory.image_mut();
+            if at >= base + 128 && at < base + 128 + 16 * 192 && (at - base - 128).is_multiple_of(192) {
+                let entry = other.to_be_bytes();
+                let index = u64::from_be_bytes(word) % (1 << 62);
+                let slot = Slot { index, proposal: other, decided: other, kind: Kind::Call, entry: &entry };
+                slot.write(&mut memory[at..at + 192]);
+            } else {
+                memory[at..at + 8].copy_from_slice(&word);
+            }
+            let mut payload = [0; 24];
+            payload[4..8].copy_from_slice(&[0, 1, 2, 3]);
+            payload[8..16].copy_from_slice(&other.to_be_bytes());
+            payload[16..].copy_from_slice(&word);
+            payload[0] = if seed.is_multiple_of(2) { 0 } else { 255 };
+            let (kind, bytes) = if other.is_multiple_of(2) { (1, 24) } else { (2, 16) };
+            let message = Message { kind, payload: &payload[..bytes] };
+            cluster
+                .network
+                .handle(index, Event::Deliver { from: node((index + 1) % NODES), message, last: true });
+            cluster.run(Duration::from_us(10));
+        }
+        cluster.run(Duration::from_ms(1));
+    }
+}
