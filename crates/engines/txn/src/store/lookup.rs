@@ -19,8 +19,11 @@ use super::report::{Hint, Overflow};
 use super::table::block_of;
 use crate::key::{Key, Version};
 
+/// Slots that are read beyond those in which the object should be, to find it a little farther, or a higher home.
+const PIECE: u32 = 4;
+
 /// Slots that are read first where displacement has no limit and nothing is known.
-const PIECE: u32 = 16;
+const UNLIMITED: u32 = 16;
 
 /// Bytes to read, in the memory of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +92,7 @@ impl Lookup {
             // No objects of this home: its two neighbours prove it.
             Some((begin, end)) if begin == end => (begin.saturating_sub(1), end + 1),
             Some(reach) => reach,
-            None => (0, layout.shape().displacement.unwrap_or(PIECE)),
+            None => (0, layout.shape().displacement.unwrap_or(UNLIMITED)),
         };
         // What a report says is bounded by the window, whatever it says.
         let begin = (home + begin).min(window - 1);
@@ -185,26 +188,30 @@ impl Lookup {
         match (lower, higher) {
             (true, true) if again => Next::Absent,
             (true, true) => self.beyond_slots(layout),
+            // As far as is known it is not among the other slots, so it is in the overflow. If not, all slots are read in the end.
+            _ if !again && matches!(self.overflow, Overflow::Page { .. }) => self.beyond_slots(layout),
             // A second, adjacent read.
             (true, false) => {
                 let end = self.piece_end(layout, slots.end);
                 self.go(layout, Step::Slots { begin: slots.end, end, lower, seam, again })
             }
+            // From one slot before where the object should be, and if that does not tell, from the home.
             (false, _) => {
-                let (begin, end) = (self.home, self.piece_end(layout, slots.end));
-                self.go(layout, Step::Slots { begin, end, lower: true, seam: None, again })
+                let begin = if slots.start == self.begin { self.begin - 1 } else { self.home };
+                self.wider(layout, begin, slots.end, again)
             }
         }
     }
 
-    /// Where a read ends that begins at `from` or before.
-    fn piece_end(&self, layout: &Layout, from: u32) -> u32 {
-        let window = layout.window_end(self.home);
-        if layout.shape().displacement.is_some() {
-            return window;
-        }
-        // Twice as many each time.
-        window.min(from + PIECE.max(from - self.home))
+    /// Where a read ends that goes beyond `end`: a few slots later, and each time twice as many.
+    fn piece_end(&self, layout: &Layout, end: u32) -> u32 {
+        layout.window_end(self.home).min(end + PIECE.max(end - self.home))
+    }
+
+    /// Reads from `begin` to beyond `end`.
+    fn wider(&mut self, layout: &Layout, begin: u32, end: u32, again: bool) -> Next {
+        let end = self.piece_end(layout, end);
+        self.go(layout, Step::Slots { begin, end, lower: begin == self.home, seam: None, again })
     }
 
     /// It is not among the slots.
@@ -222,8 +229,7 @@ impl Lookup {
 
     /// It is not in the overflow either, unless it came from there since the slots were read.
     fn slots_again(&mut self, layout: &Layout) -> Next {
-        let (begin, end) = (self.home, self.piece_end(layout, self.home));
-        self.go(layout, Step::Slots { begin, end, lower: true, seam: None, again: true })
+        self.wider(layout, self.home.max(self.begin.saturating_sub(1)), self.end, true)
     }
 
     fn page(&mut self, layout: &Layout, bytes: &[u8], value: &mut [u8]) -> Next {

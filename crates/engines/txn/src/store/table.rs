@@ -8,7 +8,8 @@
 //! **What overflows.** An object for which no slot is free within `probe` slots from its home, or whose insertion would displace any
 //! object to the limit. Xenic limits displacement "to limit the cost of insertion"; but at an occupancy of 90 % the next free
 //! slot is 50 slots away on average (Knuth, volume 3, section 6.4: (1 + 1 / 0.1^2) / 2), however little each of the objects
-//! between is displaced. So the distance is limited, too. That reproduces the paper's roundtrips: see docs/benchmarks.md.
+//! between is displaced. So the distance is limited, too. Limited to D_m it gives the paper's
+//! figures; see docs/benchmarks.md.
 
 use thiserror::Error;
 
@@ -83,6 +84,12 @@ impl Table {
             objects: 0,
             overflowed: 0,
         }
+    }
+
+    /// The same, but an insertion looks for a free slot within so many slots from its home. Without it: 1.5 D_m.
+    #[must_use]
+    pub fn with_probe(self, slots: u32) -> Self {
+        Self { probe: slots, ..self }
     }
 
     /// Where everything is.
