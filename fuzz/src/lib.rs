@@ -12,6 +12,7 @@ mod input;
 mod membership;
 mod responder;
 mod rounds;
+mod store;
 
 /// A name and the function that must survive all bytes.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +24,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     Target { name: "frame", run: frames::frame },
     Target { name: "packet", run: frames::packet },
     Target { name: "datagram", run: frames::datagram },
@@ -32,6 +33,7 @@ pub const TARGETS: [Target; 13] = [
     Target { name: "kv-message", run: card::kv_message },
     Target { name: "rounds-message", run: rounds::message },
     Target { name: "rounds", run: rounds::node },
+    Target { name: "store", run: store::store },
     Target { name: "membership", run: membership::membership },
     Target { name: "history", run: files::history },
     Target { name: "fault-plan", run: files::fault_plan },
