@@ -87,6 +87,9 @@ expect '2 to 8 nodes' "$weft" sim smr --nodes 9
 expect 'is not a seed' "$weft" sim smr --seeds x
 expect 'unknown kind of fault' "$weft" sim smr --faults omission
 expect '2 to 8 nodes' "$weft" bench smr --nodes 9
+expect 'is not in 10..=95' "$weft" bench store --occupancy 99
+expect 'is not in 1000..' "$weft" bench store --keys 10
+expect 'there is no folder' "$weft" bench store --keys 1000 --json nowhere/result.json
 expect 'unexpected argument' "$weft" check smr --nodes 3
 expect 'records' "$weft" bench kv --records 0
 expect '2 to 8 nodes' "$weft" bench rounds --nodes 9

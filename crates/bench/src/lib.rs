@@ -15,6 +15,7 @@ pub mod report;
 pub mod result;
 pub mod rounds;
 pub mod smr;
+pub mod store;
 pub mod table;
 pub mod txn;
 pub mod workload;

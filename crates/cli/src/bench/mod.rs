@@ -9,6 +9,7 @@ mod rdt_crash;
 mod rdt_hybrid;
 mod rounds;
 mod smr;
+mod store;
 mod txn;
 
 use clap::Subcommand;
@@ -34,6 +35,8 @@ pub(crate) enum Bench {
     Rounds(rounds::RoundsArguments),
     /// Appends to the replicated log of one-sided writes (Mu), and how soon another node leads
     Smr(smr::SmrArguments),
+    /// What a lookup reads over the bus: the table of the transactions' objects and its index on the card, beside others
+    Store(store::StoreArguments),
     /// Distributed transactions, with engines on SmartNICs or on hosts, checked for strict serializability
     Txn(txn::TxnArguments),
 }
@@ -50,6 +53,7 @@ impl Bench {
             Self::RdtHybrid(arguments) => arguments.run(),
             Self::Rounds(arguments) => arguments.run(),
             Self::Smr(arguments) => arguments.run(),
+            Self::Store(arguments) => arguments.run(),
             Self::Txn(arguments) => arguments.run(),
         }
     }

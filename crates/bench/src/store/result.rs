@@ -1,0 +1,130 @@
+//! What was measured, for people and as JSON.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::table::{Column, Table};
+
+/// Means over lookups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Figures {
+    /// Slots, elements or records of a page, in use or not, that were read.
+    pub objects_per_lookup: f64,
+    /// Reads, one after the other.
+    pub roundtrips_per_lookup: f64,
+}
+
+/// One table with one index.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Row {
+    /// Which table.
+    pub structure: String,
+    /// D_m, of a Robin Hood table; null: none.
+    pub displacement_limit: Option<u32>,
+    /// What the card knows of a segment, if it keeps an index.
+    pub index: Option<String>,
+    /// Slots of a segment.
+    pub segment_slots: Option<u32>,
+    /// Bytes of the index's entry for a segment that say where its objects are.
+    pub index_bytes_per_segment: Option<usize>,
+    /// The same for each slot.
+    pub index_bytes_per_slot: Option<f64>,
+    /// The part of the objects that stands in overflow pages or linked buckets.
+    pub overflow_fraction: f64,
+    /// With a table that rests, and all reports taken.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// The same, of keys that were never inserted.
+    pub absent: Option<Figures>,
+    /// While objects are replaced, and reports come late.
+    pub while_replacing: Option<Figures>,
+    /// Segments that the host reports for each insertion while the table is filled.
+    pub reports_per_insertion: Option<f64>,
+    /// What Xenic's table 2 says.
+    pub paper: Option<Figures>,
+}
+
+/// All tables.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StoreResult {
+    /// Objects in each table.
+    pub keys: u64,
+    /// Objects for each hundred slots.
+    pub occupancy_percent: u32,
+    /// How far an insertion looked for a free slot, in hundredths of the displacement limit.
+    pub reach_percent: u32,
+    /// Lookups in each table at rest.
+    pub lookups: u64,
+    /// Objects that were then replaced.
+    pub replacements: u64,
+    /// Replacements after which reports reached the card.
+    pub lag_replacements: usize,
+    /// What decided keys and lookups.
+    pub seed: u64,
+    /// In the order of the paper's table.
+    pub rows: Vec<Row>,
+}
+
+impl StoreResult {
+    /// One JSON object.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a result can be written");
+        text.push('\n');
+        text
+    }
+
+    /// A table for people.
+    pub fn to_text(&self) -> String {
+        let mut table = Table::new([
+            Column::words("table"),
+            Column::words("index"),
+            Column::numbers("slots", "per segment"),
+            Column::numbers("index", "B/slot"),
+            Column::numbers("overflow", "%"),
+            Column::numbers("objects", "read"),
+            Column::numbers("roundtrips", ""),
+            Column::numbers("paper", ""),
+            Column::numbers("absent", ""),
+            Column::numbers("while replacing", ""),
+        ]);
+        for row in &self.rows {
+            let structure = match (&row.index, row.displacement_limit) {
+                (None, _) => row.structure.clone(),
+                (Some(_), Some(limit)) => format!("{}, D_m = {limit}", row.structure),
+                (Some(_), None) => format!("{}, no limit", row.structure),
+            };
+            let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+            let pair = |figures: Option<Figures>, digits| {
+                or_dash(figures.map(|Figures { objects_per_lookup, roundtrips_per_lookup }| {
+                    format!("{objects_per_lookup:.2} / {roundtrips_per_lookup:.digits$}")
+                }))
+            };
+            table.row([
+                structure,
+                or_dash(row.index.clone()),
+                or_dash(row.segment_slots.map(|slots| slots.to_string())),
+                or_dash(row.index_bytes_per_slot.map(|bytes| format!("{bytes:.3}"))),
+                format!("{:.2}", 100.0 * row.overflow_fraction),
+                format!("{:.2}", row.figures.objects_per_lookup),
+                format!("{:.4}", row.figures.roundtrips_per_lookup),
+                pair(row.paper, 2),
+                pair(row.absent, 2),
+                pair(row.while_replacing, 4),
+            ]);
+        }
+        let mut text = table.to_string();
+        let grouped = crate::table::grouped;
+        writeln!(
+            text,
+            "\n  tables      {} objects, {} for each 100 slots; {} lookups in each\n  replacing   {} objects, the oldest first; reports reach the card {} replacements late",
+            grouped(self.keys),
+            self.occupancy_percent,
+            grouped(self.lookups),
+            grouped(self.replacements),
+            self.lag_replacements,
+        )
+        .expect("a string takes all");
+        text
+    }
+}

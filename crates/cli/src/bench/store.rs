@@ -1,0 +1,126 @@
+//! `weft bench store`: what a lookup reads over the bus.
+
+use clap::Args;
+use weft_bench::progress::Progress;
+use weft_bench::store::StoreBench;
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Json};
+use crate::replay::CommandLine;
+
+const KEYS: u64 = 8_000_000;
+const OCCUPANCY: u32 = 90;
+const REACH: u32 = 150;
+const LOOKUPS: u64 = 2_000_000;
+const LAG: u64 = 32;
+const SEED: u64 = 1;
+
+/// What the figures mean.
+const DEFINITIONS: &str = "\
+The objects are in the host's memory; a lookup on the card reads them by DMA, and has none of them cached. Objects read: slots, in use or not. \
+Roundtrips: reads, one after the other. Index `highest`: the highest displacement in a segment, as the host reports it (Xenic's d_i); \
+`highest + 1`: one object more is read, as in Xenic (k = 1); `runs`: where the objects of each home are. While replacing: one deletion, \
+one insertion and one lookup each, and what the host reports reaches the card late. The paper: Xenic, table 2.";
+
+/// What to measure.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct StoreArguments {
+    #[command(flatten)]
+    options: StoreOptions,
+    /// Write the result as one JSON object (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Json>,
+}
+
+/// What decides the result.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+struct StoreOptions {
+    /// Objects in each table
+    #[arg(long, value_name = "N", default_value_t = KEYS, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
+    keys: u64,
+    /// Objects for each hundred slots
+    #[arg(long, value_name = "PERCENT", default_value_t = OCCUPANCY, value_parser = clap::value_parser!(u32).range(10..=95))]
+    occupancy: u32,
+    /// How far an insertion looks for a free slot, in hundredths of the displacement limit
+    #[arg(long, value_name = "PERCENT", default_value_t = REACH, value_parser = clap::value_parser!(u32).range(50..=100_000))]
+    reach: u32,
+    /// Lookups of each table
+    #[arg(long, value_name = "N", default_value_t = LOOKUPS, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    lookups: u64,
+    /// Objects that are then replaced [default: a sixteenth of them]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    replacements: Option<u64>,
+    /// Replacements after which the host's reports reach the card
+    #[arg(long, value_name = "N", default_value_t = LAG, value_parser = clap::value_parser!(u64).range(0..=500))]
+    lag: u64,
+    /// Decides keys and lookups
+    #[arg(long, value_name = "N", default_value_t = SEED, value_parser = clap::value_parser!(u64).range(0..=65_535))]
+    seed: u64,
+}
+
+impl StoreArguments {
+    /// Measures and delivers what came of it.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let Self { options, json } = self;
+        output::check_json(json.as_ref())?;
+        let bench = options.bench();
+        let mut progress = Progress::new("objects", bench.steps());
+        let result = bench.run(|done| progress.set(done));
+        drop(progress);
+        let text = format!("{}  repeat      {}\n", result.to_text(), options.command());
+        output::deliver(json.as_ref(), || result.to_json(), &text)?;
+        Ok(Verdict::Good)
+    }
+}
+
+impl StoreOptions {
+    fn bench(&self) -> StoreBench {
+        StoreBench {
+            keys: self.keys,
+            occupancy_percent: self.occupancy,
+            reach_percent: self.reach,
+            lookups: self.lookups,
+            replacements: self.replacements.unwrap_or(self.keys / 16),
+            lag: self.lag as usize,
+            seed: self.seed,
+        }
+    }
+
+    /// The command that repeats the measurement.
+    fn command(&self) -> CommandLine {
+        let Self { keys, occupancy, reach, lookups, replacements, lag, seed } = self;
+        CommandLine::new("weft bench store")
+            .option("--keys", keys)
+            .option("--occupancy", occupancy)
+            .unless(REACH, "--reach", *reach)
+            .unless(LOOKUPS, "--lookups", *lookups)
+            .given("--replacements", *replacements)
+            .unless(LAG, "--lag", *lag)
+            .option("--seed", seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Store {
+        #[command(flatten)]
+        arguments: StoreArguments,
+    }
+
+    #[test]
+    fn the_command_that_repeats_it_says_all_of_it() {
+        for line in [
+            "store --keys 8000000 --occupancy 90 --seed 1",
+            "store --keys 1000 --occupancy 70 --reach 100 --lookups 5 --replacements 9 --lag 0 --seed 3",
+        ] {
+            let options = Store::try_parse_from(line.split(' ')).unwrap().arguments.options;
+            assert_eq!(options.command().to_string(), format!("weft bench {line}"));
+        }
+    }
+}
