@@ -86,18 +86,32 @@ impl Transactions {
         let execution = take(&mut attempt.execution);
         attempt.locked &= !written_shards(&execution);
         let mut acknowledgements = take(&mut attempt.acknowledgements);
+        let asked_by_message = attempt.by_message;
+        let by_message = |engine: &Self, shard: usize| {
+            let locked_so = engine.parameters.variant.lock_by_atomic;
+            !locked_so || engine.is_primary(shard) || asked_by_message >> shard & 1 == 1
+        };
         for known in &mut acknowledgements {
-            known.waiting = self.primaries[known.place.shard].and_then(NodeId::new).into_iter().collect();
+            let shard = known.place.shard;
+            let primary = self.primaries[shard].filter(|_| by_message(self, shard));
+            known.waiting = primary.and_then(NodeId::new).into_iter().collect();
         }
         self.send_log(
             id,
             &execution,
             |_| true,
             io,
-            |engine, place| engine.primaries[place.shard].and_then(NodeId::new).into_iter().collect(),
+            |engine, place| {
+                let primary = engine.primaries[place.shard].filter(|_| by_message(engine, place.shard));
+                primary.and_then(NodeId::new).into_iter().collect()
+            },
         );
         let attempt = self.the(id);
         (attempt.execution, attempt.acknowledgements) = (execution, acknowledgements);
+        attempt.reading = 0;
+        let writes = self.commit_by_writes(id, io);
+        self.the(id).reading = writes;
+        self.look_whether_logged(id, io);
     }
 
     /// Sends the records of an execution, split into messages, to whom `to` says.
@@ -148,9 +162,10 @@ impl Transactions {
         self.look_whether_logged(place.id, io);
     }
 
-    fn look_whether_logged(&mut self, id: TransactionId, io: &mut Io<'_>) {
+    pub(crate) fn look_whether_logged(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let attempt = self.the(id);
-        if attempt.acknowledgements.iter().any(|known| !known.waiting.is_empty()) {
+        let writes = attempt.stage == Stage::Committing && attempt.reading > 0;
+        if writes || attempt.acknowledgements.iter().any(|known| !known.waiting.is_empty()) {
             return;
         }
         if let Stage::Shipped { .. } = attempt.stage {
@@ -176,6 +191,26 @@ impl Transactions {
             }
             _ => self.finish(id, Status::Ok, 0, io),
         }
+    }
+
+    // Anew.
+
+    /// Begins anew, and asks for some shards by message.
+    pub(crate) fn begin_by_message(&mut self, id: TransactionId, shards: u16, io: &mut Io<'_>) {
+        let by_message = self.the(id).by_message | shards;
+        self.begin_anew(id, by_message, io);
+    }
+
+    /// Another attempt takes the place of one that was not told of, here and without being shipped.
+    fn begin_anew(&mut self, id: TransactionId, by_message: u16, io: &mut Io<'_>) {
+        let attempt = self.the(id);
+        let execution = take(&mut attempt.execution);
+        let (token, procedure, named) = (attempt.token, attempt.procedure, attempt.named);
+        self.give_up(id, io);
+        let accesses = &execution.accesses()[..named];
+        self.start(token, procedure, execution.input(), accesses, (false, by_message), io);
+        self.the(id).execution = execution;
+        self.advance(io);
     }
 
     // Multi-hop.
@@ -236,13 +271,7 @@ impl Transactions {
             }
             Status::More => {
                 self.counters.recalled += 1;
-                let attempt = self.the(id);
-                let execution = take(&mut attempt.execution);
-                let (token, procedure, named) = (attempt.token, attempt.procedure, attempt.named);
-                self.give_up(id, io);
-                let accesses = &execution.accesses()[..named];
-                self.start(token, procedure, execution.input(), accesses, false, io);
-                self.advance(io);
+                self.begin_anew(id, 0, io);
             }
             _ => self.finish(id, status, reason, io),
         }

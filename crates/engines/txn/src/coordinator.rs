@@ -8,6 +8,7 @@ use std::mem::take;
 use weft_time::Instant;
 use weft_waist::{Caller, Io, NodeId, NodeSet};
 
+use crate::atomics::HeldLock;
 use crate::engine::Transactions;
 use crate::execution::{Execution, Fault};
 use crate::host_port::{self, HostKind};
@@ -77,6 +78,10 @@ pub(crate) struct Coordinated {
     pub addresses: Vec<u64>,
     /// READs under way for VALIDATE.
     pub reading: usize,
+    /// Locks taken by ATOMICs.
+    pub held: Vec<HeldLock>,
+    /// Shards that are asked by message though others are not.
+    pub by_message: u16,
     /// Shards that have not answered.
     waiting: u16,
     pub acknowledgements: Vec<Acknowledgement>,
@@ -104,6 +109,8 @@ impl Coordinated {
             locked: 0,
             addresses: Vec::new(),
             reading: 0,
+            held: Vec::new(),
+            by_message: 0,
             waiting: 0,
             acknowledgements: Vec::new(),
             shipped: None,
@@ -253,7 +260,7 @@ impl Transactions {
         if self.procedures.get(procedure).is_none() {
             return refuse(self, Fault::NoSuchProcedure, io);
         }
-        self.start(token, procedure, input, &accesses[..count], true, io);
+        self.start(token, procedure, input, &accesses[..count], (true, 0), io);
     }
 
     /// Begins an attempt: at another primary if that is shorter (Xenic 4.2.3) and `may_ship`, and here otherwise.
@@ -263,7 +270,7 @@ impl Transactions {
         procedure: ProcedureId,
         input: &[u8],
         accesses: &[Access],
-        may_ship: bool,
+        (may_ship, by_message): (bool, u16),
         io: &mut Io<'_>,
     ) {
         let id =
@@ -277,6 +284,8 @@ impl Transactions {
         (attempt.asked, attempt.told, attempt.rounds) = (0, 0, 0);
         (attempt.ready, attempt.refused, attempt.atomic) = (false, None, true);
         (attempt.locked, attempt.waiting, attempt.shipped) = (0, 0, None);
+        (attempt.by_message, attempt.reading) = (by_message, 0);
+        assert!(attempt.held.is_empty(), "the former attempt has given its locks back");
         attempt.acknowledgements.clear();
         attempt.answer.clear();
         attempt.repeat_at = repeat_at;
@@ -339,6 +348,9 @@ impl Transactions {
         if self.attempt(id).is_some() {
             self.read_remotely(id, asked, Why::Execute, io);
         }
+        if self.attempt(id).is_some() {
+            self.lock_by_atomics(id, asked, io);
+        }
     }
 
     /// Sends EXECUTE for the keys from the `from`-th on that are not fetched.
@@ -349,9 +361,12 @@ impl Transactions {
             _ => None,
         };
         let execution = take(&mut attempt.execution);
-        let asked = attempt.asked;
+        let (asked, by_message) = (attempt.asked, attempt.by_message);
+        let all_locked = self.parameters.variant.lock_by_atomic;
         let by_message = (from..asked).fold(0u64, |set, index| {
-            set | u64::from(!self.is_read_remotely(&execution.accesses()[index])) << index
+            let access = &execution.accesses()[index];
+            let by_verbs = self.is_read_remotely(access) || self.is_locked_by_atomic(access, by_message);
+            set | u64::from(!by_verbs) << index
         });
         // What is shipped later runs under locks: this node's own keys are locked too when they are only read.
         let wants = |shard: usize| {
@@ -362,7 +377,7 @@ impl Transactions {
                     if by_message & 1 << index == 0 {
                         return None;
                     }
-                    if ship.is_some() && mode == Mode::Read {
+                    if (ship.is_some() || all_locked) && mode == Mode::Read {
                         mode = Mode::Update;
                     }
                     (key.shard() == shard)
@@ -529,7 +544,7 @@ impl Transactions {
         // A transaction that locks nothing happened when it read, if all was read at one moment.
         let one_moment = attempt.locked == 0 && (reads == 1 || attempt.atomic && shards.count_ones() == 1);
         attempt.stage = Stage::Validating;
-        if one_moment || skip {
+        if one_moment || skip || self.parameters.variant.lock_by_atomic {
             return self.log_writes(id, io);
         }
         let read_remotely = self.parameters.variant.reads != Reads::Messages;
@@ -610,6 +625,7 @@ impl Transactions {
 
     /// Tells the primaries that an attempt is decided.
     pub(crate) fn give_up(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        self.give_locks_back(id, io);
         let attempt = self.the(id);
         attempt.stage = Stage::Ended;
         let locked = attempt.locked | attempt.shipped.unwrap_or(0);

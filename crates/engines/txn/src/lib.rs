@@ -4,6 +4,7 @@
 //! each shard has a primary, which holds the locks, and backups. The origin is Xenic (Schuh et al., SOSP 2021);
 //! ARCHITECTURE.md, "Transactions", says where this design differs and why.
 
+mod atomics;
 mod commit;
 mod coordinator;
 mod counters;

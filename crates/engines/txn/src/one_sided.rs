@@ -63,19 +63,27 @@ pub(crate) fn memory_bytes(parameters: &Parameters, shape: &LinkedShape) -> usiz
 pub(crate) enum Why {
     Execute,
     Validate,
+    /// To find where an object is that is to be locked.
+    Find,
+    /// The ATOMIC that locks.
+    Lock,
+    /// The object that is locked.
+    Locked,
+    /// The WRITE that gives the lock back.
+    Release,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
-    id: TransactionId,
-    index: usize,
-    key: Key,
-    why: Why,
-    primary: usize,
+    pub id: TransactionId,
+    pub index: usize,
+    pub key: Key,
+    pub why: Why,
+    pub primary: usize,
     /// Where at the primary, and whether that is a bucket.
-    at: u64,
-    is_bucket: bool,
-    length: usize,
+    pub at: u64,
+    pub is_bucket: bool,
+    pub length: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -154,6 +162,19 @@ impl OneSided {
         self.post(number as u64, (primary, at), (self.landing(number), length), effects, |remote| {
             Operation::Read { remote }
         });
+    }
+
+    /// Notes what a landing is for.
+    pub fn expect(&mut self, number: usize, reading: Reading) {
+        self.readings[number] = Some(reading);
+    }
+
+    pub fn address(&self, key: Key) -> Option<u64> {
+        self.addresses.get(&key).copied()
+    }
+
+    pub fn forget(&mut self, key: Key) {
+        self.addresses.remove(&key);
     }
 
     /// Where a landing begins in this node's memory.
@@ -243,6 +264,7 @@ impl Transactions {
     /// Whether a key is READ at its primary.
     pub(crate) fn is_read_remotely(&self, access: &Access) -> bool {
         self.parameters.variant.reads != Reads::Messages
+            && !self.parameters.variant.lock_by_atomic
             && access.mode == Mode::Read
             && !self.is_primary(access.key.shard())
     }
@@ -272,11 +294,11 @@ impl Transactions {
             let linked = self.shards.linked().expect("who READs has such tables itself");
             let known = match why {
                 Why::Validate => Some(self.window.at(id.sequence()).addresses[index]).filter(|at| *at != 0),
-                Why::Execute => self.one_sided.addresses.get(&key).copied(),
+                _ => self.one_sided.addresses.get(&key).copied(),
             };
             let (at, length, is_bucket) = match (known, why) {
                 (Some(at), Why::Validate) => (at, HEAD_BYTES, false),
-                (Some(at), Why::Execute) => (at, linked.element_bytes(), false),
+                (Some(at), _) => (at, linked.element_bytes(), false),
                 (None, _) => (linked.remote_bucket(key).at, linked.bucket_bytes(), true),
             };
             let reading = Reading { id, index, key, why, primary, at, is_bucket, length };
@@ -304,7 +326,11 @@ impl Transactions {
         let number = tag as usize;
         let reading = self.one_sided.readings[number].expect("it was posted");
         if success {
-            self.on_read(number, reading, io);
+            match reading.why {
+                Why::Lock => self.on_swapped(number, reading, io),
+                Why::Release => self.on_released(number, reading, io),
+                _ => self.on_read(number, reading, io),
+            }
         } else {
             self.one_sided.give_back(number);
             if self.attempt(reading.id).is_some() {
@@ -329,8 +355,20 @@ impl Transactions {
                     if reading.is_bucket && self.parameters.variant.reads == Reads::Cached {
                         self.one_sided.remember(reading.key, address);
                     }
-                    self.one_sided.give_back(number);
-                    self.object_read(&reading, address, element.lock, element.version, element.value, io);
+                    match reading.why {
+                        Why::Find => self.on_found(number, reading, Some(address), io),
+                        Why::Locked => {
+                            let object = Some((element.version, element.value));
+                            self.on_locked_read(number, reading, object, io);
+                        }
+                        _ => {
+                            self.one_sided.give_back(number);
+                            let Element { lock, version, value, .. } = element;
+                            self.object_read(&reading, address, lock, version, value, io);
+                        }
+                    }
+                } else if reading.why == Why::Locked {
+                    self.on_locked_read(number, reading, None, io);
                 } else {
                     // What was remembered is not there any more.
                     self.one_sided.addresses.remove(&reading.key);
@@ -346,6 +384,7 @@ impl Transactions {
                     self.counters.verbs += 1;
                     self.one_sided.read(number, reading, io.effects);
                 }
+                None if reading.why == Why::Find => self.on_found(number, reading, None, io),
                 None => {
                     self.one_sided.give_back(number);
                     self.object_read(&reading, 0, 0, Version::ZERO, None, io);

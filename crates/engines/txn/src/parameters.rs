@@ -32,6 +32,8 @@ pub struct Variant {
     pub reads: Reads,
     /// Backups are logged to by WRITEs, else by messages.
     pub log_by_write: bool,
+    /// Keys at other nodes are locked by ATOMICs, also those that are only read, and committed by WRITEs.
+    pub lock_by_atomic: bool,
 }
 
 /// How keys are read that are not locked.
@@ -59,6 +61,7 @@ impl Variant {
         log_at_primary: true,
         reads: Reads::Messages,
         log_by_write: false,
+        lock_by_atomic: false,
     };
 
     /// FaSST (OSDI 2016): messages for everything, values with COMMIT, and each transaction run where it was called. For an engine
@@ -71,6 +74,9 @@ impl Variant {
 
     /// The same, which remembers no addresses.
     pub const DRTMH_NO_CACHE: Self = Self { reads: Reads::Traversed, ..Self::DRTMH };
+
+    /// DrTM+R (EuroSys 2016): all keys are locked by ATOMICs and READ, and nothing is validated; WRITEs log and commit.
+    pub const DRTMR: Self = Self { lock_by_atomic: true, ..Self::DRTMH };
 }
 
 /// What an engine is made with. The same at all nodes.

@@ -311,7 +311,15 @@ impl Transactions {
                 new = match held {
                     Some((_, new)) => new,
                     None if self.shards.lock(io.memory, key, id) => {
-                        let new = self.draw();
+                        let mut new = self.draw();
+                        if self.parameters.variant.lock_by_atomic {
+                            // Others write without a number of this node's.
+                            let mut value = take(&mut self.read_bytes);
+                            if let Look::Known(version, _) = self.shards.look(io.memory, key, &mut value) {
+                                new = new.max(Version::from_bits(version.bits() + 1));
+                            }
+                            self.read_bytes = value;
+                        }
                         self.participants.slot(id).locks.push((key, new));
                         new
                     }

@@ -181,6 +181,15 @@ impl Shards {
         }
     }
 
+    /// Whether an object in the engine's memory is locked, of [`Placement::Linked`].
+    pub fn holds_locks(&self, memory: &Memory) -> bool {
+        let mut locked = false;
+        if let Tables::Linked(linked) = &self.tables {
+            linked.for_each(memory.image(), |key, _, _| locked |= linked.holder(memory, key).is_some());
+        }
+        locked
+    }
+
     /// All objects that are present, of [`Placement::Host`].
     pub fn iter(&self) -> impl Iterator<Item = (Key, Version, &[u8])> {
         let near = match &self.tables {

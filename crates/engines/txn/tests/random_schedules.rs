@@ -58,12 +58,12 @@ fn values_with_the_commit() {
 
 #[test]
 fn reads_and_logs_by_verbs() {
-    for seed in 0..12 {
+    let variants = [Variant::DRTMH, Variant::DRTMH_NO_CACHE, Variant::DRTMR, Variant::FASST];
+    for seed in 0..16 {
         let mut setup = Setup::new(4, 3, None);
         setup.linked = true;
-        setup.parameters.variant =
-            [Variant::DRTMH, Variant::DRTMH_NO_CACHE, Variant::FASST][seed as usize % 3];
-        if seed >= 6 {
+        setup.parameters.variant = variants[seed as usize % 4];
+        if seed >= 8 {
             setup.faults = LOSSY;
             // Fewer landings than writes under way: a READ must not come down outside.
             setup.parameters.operations = 12;

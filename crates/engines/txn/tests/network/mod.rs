@@ -163,6 +163,7 @@ enum Due {
         far: usize,
         length: usize,
         is_read: bool,
+        swap: Option<(u64, u64)>,
         bytes: Option<Vec<u8>>,
     },
     VerbEnd {
@@ -388,7 +389,12 @@ impl Network {
                     let near = (request.local.address - (1 << 20)) as usize;
                     let length = request.local.length as usize;
                     let at = self.now + self.nanoseconds(700, 2_500);
+                    let mut swap = None;
                     let (far, is_read) = match request.operation {
+                        Operation::CompareSwap { remote, compare, swap: new } => {
+                            swap = Some((compare, new));
+                            (remote.address, true)
+                        }
                         Operation::Read { remote } => (remote.address, true),
                         Operation::Write { remote, immediate: None } => (remote.address, false),
                         other => panic!("this engine posts no {other:?}"),
@@ -400,7 +406,7 @@ impl Network {
                     let bytes = early.then(|| memory.image()[near..near + length].to_vec());
                     self.schedule(
                         at,
-                        Due::Verb { node: index, peer, tag, near, far, length, is_read, bytes },
+                        Due::Verb { node: index, peer, tag, near, far, length, is_read, swap, bytes },
                     );
                 }
                 other => panic!("this engine has no {other:?}"),
@@ -550,13 +556,20 @@ impl Network {
                 node.half.receive(now, token, kind, &payload, &mut node.host).expect("a message of the card");
                 self.drain_host(index);
             }
-            Due::Verb { node: index, peer, tag, near, far, length, is_read, bytes } => {
+            Due::Verb { node: index, peer, tag, near, far, length, is_read, swap, bytes } => {
                 let image = |network: &Self, node: usize, at: usize| {
                     network.nodes[node].as_ref().expect("no node dies here").memory.image()[at..at + length]
                         .to_vec()
                 };
                 let bytes = if is_read {
-                    image(self, peer, far)
+                    let old = image(self, peer, far);
+                    if let Some((compare, new)) = swap
+                        && old[..] == compare.to_le_bytes()
+                    {
+                        let memory = &mut self.nodes[peer].as_mut().expect("as above").memory;
+                        memory.image_mut()[far..far + 8].copy_from_slice(&new.to_le_bytes());
+                    }
+                    old
                 } else {
                     let bytes = bytes.unwrap_or_else(|| image(self, index, near));
                     let memory = &mut self.nodes[peer].as_mut().expect("as above").memory;
@@ -631,6 +644,7 @@ impl Network {
     pub fn check(&self) -> serializable::Report {
         for (index, node) in self.alive() {
             assert!(node.engine.is_quiet(), "node {index} still has something under way");
+            assert!(!node.engine.shards().holds_locks(&node.memory), "node {index} has locks left");
             assert_eq!(node.half.under_way(), 0, "node {index} has calls that were not answered");
         }
         self.history()
