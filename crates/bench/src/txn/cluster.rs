@@ -2,12 +2,16 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use weft_nic::{CardConfig, NoEngine, SoftNic, SoftNicConfig};
+use weft_nic::{CardConfig, NoEngine, Peering, RdmaDriver, SoftNic, SoftNicConfig};
+use weft_rdma::{
+    AccessFlags, PathMtu, ProtectionDomain, QueuePairAttributes, QueuePairNumber, Region, Target,
+};
 use weft_sim::{
     CostProfile, EngineOnHost, HostConfig, HostThreads, LinkConfig, Machine, MachineId, NicMachine,
     NoCrashes, PortConfig, SwitchConfig, Usage, World,
 };
 use weft_time::{Duration, Instant};
+use weft_txn::one_sided::Wiring;
 use weft_txn::{Key, Transactions, Version};
 use weft_waist::{Memory, NODES_MAX};
 use weft_wire::datagram;
@@ -19,6 +23,10 @@ use super::system::System;
 
 /// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
 const DATAGRAM_BYTES: usize = 1_472;
+
+/// READs that a server may have under way at another, and requests that it may have posted for it.
+const READS: u8 = 255;
+const POSTS: u32 = 8_192;
 
 /// The engine's slot in every card.
 pub(super) const SLOT: u8 = 0;
@@ -36,6 +44,17 @@ pub(super) struct Machinery {
     pub(super) aggregates: bool,
     pub(super) link_bits_per_s: u64,
     pub(super) seed: u64,
+}
+
+/// What a server is made of.
+pub(super) struct Server {
+    pub(super) engine: Transactions,
+    /// Near the engine.
+    pub(super) memory: Memory,
+    /// The program of its host.
+    pub(super) host: NodeHost,
+    /// Of the host beside a card that has the engine.
+    pub(super) host_memory: Vec<u8>,
 }
 
 /// A server, wherever its engine is.
@@ -78,12 +97,13 @@ impl Node {
     pub(super) fn for_each_object(&self, mut each: impl FnMut(Key, Version, &[u8])) {
         match self {
             Self::Card(machine) => {
-                let memory = machine.nic().card().image(weft_rdma::Target::Host);
+                let memory = machine.nic().card().image(Target::Host);
                 machine.host().program().half().for_each(memory, each);
             }
             Self::Host(machine) => {
-                let objects = machine.host().engine().shards().iter();
-                objects.for_each(|(key, version, value)| each(key, version, value));
+                let shards = machine.host().engine().shards();
+                shards.iter().for_each(|(key, version, value)| each(key, version, value));
+                shards.for_each(machine.nic().card().image(Target::Host), each);
             }
         }
     }
@@ -177,23 +197,17 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster at time zero of servers that `build` makes: an engine with its near memory, the program of its host, and that host's
-    /// memory.
-    pub(super) fn new(
-        machinery: &Machinery,
-        books: Shared,
-        mut build: impl FnMut(usize) -> (Transactions, Memory, NodeHost, Vec<u8>),
-    ) -> Self {
+    /// A cluster of these servers at time zero.
+    pub(super) fn new(machinery: &Machinery, books: Shared, servers: impl Iterator<Item = Server>) -> Self {
         let mut world = World::new(machinery.seed, SwitchConfig::default());
-        for node in 0..machinery.nodes {
+        for (node, server) in servers.enumerate() {
             let link = LinkConfig { bits_per_s: machinery.link_bits_per_s, ..LinkConfig::default() };
             let port = PortConfig {
                 to_switch: link,
                 from_switch: link,
                 ..PortConfig::new(format!("node{node}"), hardware(node).0)
             };
-            let (engine, memory, host, host_memory) = build(node);
-            world.add_machine(port, machinery.node(node, engine, memory, host, host_memory));
+            world.add_machine(port, machinery.node(node, server));
         }
         Self { world, books, nodes: machinery.nodes }
     }
@@ -254,18 +268,27 @@ impl Machinery {
         })
     }
 
-    fn node(
-        &self,
-        node: usize,
-        engine: Transactions,
-        memory: Memory,
-        host: NodeHost,
-        host_memory: Vec<u8>,
-    ) -> Node {
+    /// One queue pair for each other server, in order.
+    fn transport(&self) -> weft_rdma::Config {
+        weft_rdma::Config {
+            max_queue_pairs: self.nodes.max(1),
+            // The card has one of its own.
+            max_regions: 2,
+            // One queue pair stands for as many as the threads of a server would have.
+            max_rd_atomic: READS,
+            max_queue_depth: POSTS,
+            window_packets: POSTS,
+            completion_queue_depth: POSTS as usize * self.nodes,
+            ..Default::default()
+        }
+    }
+
+    fn node(&self, node: usize, server: Server) -> Node {
+        let Server { engine, memory, mut host, host_memory } = server;
         let card = CardConfig {
             peers: self.peers(),
             datagram_bytes: DATAGRAM_BYTES,
-            transport: weft_rdma::Config { max_queue_pairs: 1, max_regions: 1, ..Default::default() },
+            transport: self.transport(),
             region_bytes: 0,
         };
         let config = SoftNicConfig { hardware: hardware(node), address: address(node), card };
@@ -273,7 +296,7 @@ impl Machinery {
         match self.system {
             System::Weft => {
                 let mut nic = SoftNic::new(config, vec![(engine, memory)]);
-                *nic.card_mut().region_memory().bytes_mut(weft_rdma::Target::Host) = host_memory;
+                *nic.card_mut().region_memory().bytes_mut(Target::Host) = host_memory;
                 nic.card_mut().set_aggregation(self.aggregates);
                 others.for_each(|other| nic.add_neighbour(address(other), hardware(other)));
                 let host = HostThreads::new(host, self.threads);
@@ -281,23 +304,77 @@ impl Machinery {
                 machine.set_aggregation(self.aggregates);
                 Node::Card(Box::new(machine))
             }
-            System::Fasst => {
+            System::Fasst | System::DrtmH | System::DrtmHNoCache => {
                 let mut nic: SoftNic<NoEngine> = SoftNic::new(config, Vec::new());
-                *nic.card_mut().region_memory().bytes_mut(weft_rdma::Target::Host) = memory.image().to_vec();
+                *nic.card_mut().region_memory().bytes_mut(Target::Host) = memory.image().to_vec();
                 let config = HostConfig {
                     hardware: hardware(node),
                     address: address(node),
                     peers: self.peers(),
                     datagram_bytes: DATAGRAM_BYTES,
                 };
+                let peerings = if self.system.is_one_sided() {
+                    self.connect(node, &mut nic, memory.image().len(), &mut host)
+                } else {
+                    Vec::new()
+                };
                 let mut process = EngineOnHost::new(engine, host, config).with_threads(self.threads);
                 for other in others {
                     nic.add_neighbour(address(other), hardware(other));
                     process.add_neighbour(address(other), hardware(other));
                 }
+                for (queue_pair, peering) in peerings {
+                    process.assign(queue_pair, peering);
+                }
                 Node::Host(Box::new(NicMachine::new(nic, process, &self.profile)))
             }
         }
+    }
+
+    /// Connects a server's card with the others, and tells the program of its host what verbs must name. All cards are set up alike: the
+    /// numbers and keys of one are those of every other.
+    fn connect(
+        &self,
+        node: usize,
+        nic: &mut SoftNic<NoEngine>,
+        memory_bytes: usize,
+        host: &mut NodeHost,
+    ) -> Vec<(QueuePairNumber, Peering)> {
+        let others = (0..self.nodes).filter(|other| *other != node);
+        let attributes = QueuePairAttributes { max_send_wr: POSTS, max_recv_wr: 1, ..Default::default() };
+        let numbers: Vec<QueuePairNumber> =
+            others.clone().map(|_| nic.create_queue_pair(attributes).expect("there is room")).collect();
+        let region = Region {
+            domain: ProtectionDomain(0),
+            address: 0,
+            length: memory_bytes as u64,
+            access: AccessFlags::ALL,
+            target: Target::Host,
+            write_through: false,
+            rpc: None,
+        };
+        let keys = nic.register_region(region).expect("there is room");
+        let peering = |other: usize| Peering {
+            destination: address(other),
+            // The other's queue pair for this node.
+            destination_qp_num: numbers[if node < other { node } else { node - 1 }],
+            path_mtu: PathMtu::Bytes1024,
+            timeout: 12,
+            retry_cnt: 7,
+            max_rd_atomic: READS,
+        };
+        let mut peerings = Vec::new();
+        for (other, &queue_pair) in others.zip(&numbers) {
+            let peering = peering(other);
+            nic.connect(queue_pair, AccessFlags::ALL, peering.ready_to_receive(0), peering.ready_to_send(0))
+                .expect("the queue pair is new");
+            let (local_address, remote_address) = (0, 0);
+            let wiring =
+                Wiring { queue_pair, local_address, lkey: keys.lkey, remote_address, rkey: keys.rkey };
+            host.wire(weft_txn::host_port::wire(other, &wiring));
+            peerings.push((queue_pair, peering));
+        }
+        peerings
     }
 }
 

@@ -7,6 +7,7 @@ use weft_sim::{Commands, HOST_TRANSACTION, Host, Labour};
 use weft_time::Instant;
 use weft_txn::Outcome;
 use weft_txn::host::{Finished, Half};
+use weft_txn::host_port::HostKind;
 use weft_waist::{Configuration, EngineState, Epoch, NodeId, NodeSet, View};
 
 use super::books::{CONFLICT_PAUSE, Ended, Shared};
@@ -39,6 +40,8 @@ pub(super) struct NodeHost {
     /// Lanes that pause, and until when.
     pausing: VecDeque<(Instant, usize)>,
     books: Shared,
+    /// What the engine is told of its queue pairs, before it is configured.
+    wires: Vec<Vec<u8>>,
     is_configured: bool,
     is_full: bool,
     /// Whether the work of the program is charged; else that is done where the engine is.
@@ -68,11 +71,17 @@ impl NodeHost {
             tickets: HashMap::new(),
             pausing: VecDeque::new(),
             books,
+            wires: Vec::new(),
             is_configured: false,
             is_full: false,
             applies,
             labour: Labour::default(),
         }
+    }
+
+    /// Has the engine told of its queue pairs.
+    pub(super) fn wire(&mut self, wire: Vec<u8>) {
+        self.wires.push(wire);
     }
 
     /// The host half.
@@ -207,6 +216,10 @@ impl Host for NodeHost {
     fn wake(&mut self, now: Instant, commands: &mut Commands) {
         if !self.is_configured {
             self.is_configured = true;
+            for wire in self.wires.drain(..) {
+                let kind = HostKind::Wire as u8;
+                commands.submit(HostCommand::Call { engine: SLOT, token: 0, kind, payload: &wire });
+            }
             let node = NodeId::new(self.node).expect("a cluster has at most 16 nodes");
             let view = View { epoch: Epoch(1), full: NodeSet::first(self.nodes), joining: NodeSet::EMPTY };
             let lease_until = Instant::FAR_FUTURE;

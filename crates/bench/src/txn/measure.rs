@@ -14,10 +14,11 @@ use weft_waist::Memory;
 use super::books::Books;
 use super::checker::Checker;
 use super::choice::{Without, WorkloadChoice};
-use super::cluster::{Cluster, Machinery, Node, Totals};
+use super::cluster::{Cluster, Machinery, Node, Server, Totals};
 use super::host::NodeHost;
 use super::system::System;
 use super::tables::Contents;
+use super::workloads::Workload;
 use crate::histogram::Summary;
 
 /// A run is watched in slices of so long.
@@ -26,6 +27,8 @@ const SLICE: Duration = Duration::from_us(5);
 const WARM_UP_PERCENT: u64 = 20;
 /// A run in which nothing ends for so long is stuck.
 const STUCK_AFTER: Duration = Duration::from_ms(50);
+/// And what nobody waits for has arrived within this time after that.
+const SETTLE: Duration = Duration::from_us(500);
 /// Hardware threads of a host (Xenic section 5).
 const HOST_THREADS: u32 = 32;
 /// What clients have begun ends within this time, and is applied everywhere.
@@ -171,7 +174,7 @@ impl TxnBench {
     pub(super) fn profile(&self) -> CostProfile {
         let mut profile = match self.system {
             System::Weft => CostProfile::CORES,
-            System::Fasst => CostProfile::RDMA_CARD_PARALLEL,
+            System::Fasst | System::DrtmH | System::DrtmHNoCache => CostProfile::RDMA_CARD_PARALLEL,
         };
         if let (true, Some(dma)) = (self.is_without(Without::DmaVectors), &mut profile.dma) {
             dma.vector.value = 1;
@@ -183,7 +186,7 @@ impl TxnBench {
     pub(super) fn threads(&self) -> u32 {
         self.host_threads.unwrap_or(match self.system {
             System::Weft => self.workload.host_threads(),
-            System::Fasst => HOST_THREADS,
+            System::Fasst | System::DrtmH | System::DrtmHNoCache => HOST_THREADS,
         })
     }
 
@@ -213,6 +216,8 @@ impl TxnBench {
                 ..Variant::default()
             },
             System::Fasst => Variant::FASST,
+            System::DrtmH => Variant::DRTMH,
+            System::DrtmHNoCache => Variant::DRTMH_NO_CACHE,
         };
         parameters.apply = HOST_TRANSACTION.apply.duration();
         parameters
@@ -226,16 +231,18 @@ impl TxnBench {
         let (parameters, procedures) = (self.parameters(), workload.procedures());
         let contents = Contents::count(&*workload, self.nodes, self.replication);
         let contents = contents.with_room(self.workload.inserts(self.transactions));
-        let (placement, tables) = match self.system {
-            System::Weft => {
-                let (placement, tables) = contents.on_card(&parameters);
-                (placement, Some(tables))
-            }
-            System::Fasst => (Placement::Host, None),
+        let (on_card, tables) = contents.on_card(&parameters);
+        let linked = contents.linked(self.replication);
+        let placement = |node| match self.system {
+            System::Weft => on_card,
+            System::Fasst => Placement::Host,
+            System::DrtmH | System::DrtmHNoCache => Placement::Linked { node, shape: linked },
         };
-        Cluster::new(&self.machinery(), Rc::clone(&books), |node| {
+        let tables = (self.system == System::Weft).then_some(tables);
+        let server = |node| {
+            let placement = placement(node);
             let mut engine = Transactions::new(parameters, procedures.clone(), placement);
-            let memory = Memory::new(Transactions::memory_bytes(&parameters, &placement));
+            let mut memory = Memory::new(Transactions::memory_bytes(&parameters, &placement));
             let calls = HalfParameters { calls: lanes, ..HalfParameters::default() };
             let mut half = Half::new(procedures.clone(), calls, tables);
             let mut host_memory = Vec::new();
@@ -244,18 +251,38 @@ impl TxnBench {
             }
             for step in 0..self.replication {
                 let shard = (node + self.nodes - step) % self.nodes;
-                workload.load(shard, &mut |key, value| match tables {
-                    Some(_) => half.load(&mut host_memory, key, value),
-                    None => engine.load(key, value),
+                workload.load(shard, &mut |key, value| match self.system {
+                    System::Weft => half.load(&mut host_memory, key, value),
+                    System::Fasst => engine.load(key, value),
+                    System::DrtmH | System::DrtmHNoCache => engine.load_linked(&mut memory, key, value),
                 });
             }
             half.reports(&host_memory).for_each(|report| engine.learn(&report));
-            let applies = self.system == System::Weft;
-            let books = Rc::clone(&books);
+            memory.take_accesses();
             let clients = (0..lanes).map(|lane| workload.client(node, lane as u32, self.seed));
-            let host = NodeHost::new(node, self.nodes, half, clients, applies, books);
-            (engine, memory, host, host_memory)
-        })
+            let applies = self.system == System::Weft;
+            let host = NodeHost::new(node, self.nodes, half, clients, applies, Rc::clone(&books));
+            Server { engine, memory, host, host_memory }
+        };
+        let mut servers: Vec<Server> = (0..self.nodes).map(server).collect();
+        if self.system == System::DrtmH {
+            self.remember(&*workload, &mut servers);
+        }
+        Cluster::new(&self.machinery(), books, servers.into_iter())
+    }
+
+    /// Has every coordinator remember where all objects are, as DrTM+H does after a while.
+    fn remember(&self, workload: &dyn Workload, servers: &mut [Server]) {
+        for primary in 0..self.nodes {
+            let mut addresses = Vec::new();
+            let Server { engine, memory, .. } = &servers[primary];
+            workload.load(primary, &mut |key, _| {
+                addresses.push((key, engine.address_of(memory, key).expect("it was loaded")));
+            });
+            for other in (0..self.nodes).filter(|other| *other != primary) {
+                addresses.iter().for_each(|(key, address)| servers[other].engine.remember(*key, *address));
+            }
+        }
     }
 
     /// Runs it; `progress` is told how many transactions have ended.
@@ -389,6 +416,8 @@ impl<'a> Run<'a> {
                 let quiet = |node: &Node| node.host().is_idle() && node.engine().is_quiet();
                 cluster.nodes().all(quiet) || cluster.world.now() >= until
             });
+            // What has been sent arrives: a commit that nobody waits for.
+            self.cluster.run_for(SETTLE);
         }
         let quiet = self.cluster.nodes().all(|node| node.host().is_idle() && node.engine().is_quiet());
         let books = Rc::clone(&self.cluster.books);
@@ -453,16 +482,18 @@ mod tests {
     }
 
     #[test]
-    fn every_workload_holds_on_either_system() {
-        for (name, size) in [
-            (WorkloadName::Smallbank, 200),
-            (WorkloadName::Retwis, 200),
-            (WorkloadName::TpccNewOrder, 1),
-            (WorkloadName::Tpcc, 1),
+    fn every_workload_holds_on_every_system() {
+        for system in System::ALL {
+            measured(&TxnBench { system, ..bench(WorkloadName::Smallbank, 200) });
+            measured(&TxnBench { system, ..bench(WorkloadName::Retwis, 200) });
+        }
+        for (name, system) in [
+            (WorkloadName::TpccNewOrder, System::Weft),
+            (WorkloadName::Tpcc, System::Weft),
+            (WorkloadName::Tpcc, System::DrtmH),
         ] {
-            for system in System::ALL {
-                measured(&TxnBench { system, ..bench(name, size) });
-            }
+            let outstanding = vec![1, 2];
+            measured(&TxnBench { system, transactions: 150, outstanding, ..bench(name, 1) });
         }
     }
 

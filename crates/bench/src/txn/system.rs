@@ -15,17 +15,31 @@ pub enum System {
     /// In a process of the host, by messages for everything, beside an RDMA card (FaSST; Kalia, Kaminsky and Andersen, OSDI 2016): the same
     /// engine, which commits as FaSST does.
     Fasst,
+    /// The same, but what is only read is READ at addresses that coordinators remember, and backups' logs are WRITTEN (DrTM+H; Wei and others,
+    /// OSDI 2018).
+    #[serde(rename = "drtm-h")]
+    DrtmH,
+    /// The same without remembered addresses: objects are looked for bucket by bucket (Xenic section 5.1).
+    #[serde(rename = "drtm-h-nc")]
+    DrtmHNoCache,
 }
 
 impl System {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Weft, Self::Fasst];
+    pub const ALL: [Self; 4] = [Self::Weft, Self::Fasst, Self::DrtmH, Self::DrtmHNoCache];
+
+    /// Whether engines have verbs that reach each other's memory.
+    pub(super) const fn is_one_sided(self) -> bool {
+        matches!(self, Self::DrtmH | Self::DrtmHNoCache)
+    }
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Weft => "weft",
             Self::Fasst => "fasst",
+            Self::DrtmH => "drtm-h",
+            Self::DrtmHNoCache => "drtm-h-nc",
         }
     }
 }

@@ -3,7 +3,7 @@
 use weft_txn::Placement;
 use weft_txn::host::HalfTables;
 use weft_txn::store::{IndexParameters, Precision, Shape};
-use weft_txn::{Parameters, VALUE_MAX};
+use weft_txn::{LinkedShape, Parameters, VALUE_MAX};
 
 use super::workloads::Workload;
 
@@ -15,6 +15,8 @@ const DISPLACEMENT: u32 = 16;
 const SEGMENT: u32 = 4;
 /// Records of an overflow page.
 const PAGE: u32 = 2;
+/// Objects of a bucket of DrTM+H, the middle one of those in Xenic's table 2.
+const BUCKET: u32 = 8;
 /// Slots, and the values that they hold: what [`weft_txn::store::Shape`] says.
 const SLOTS: [(usize, usize); 6] = [(32, 8), (64, 40), (128, 102), (192, 164), (256, 226), (320, 256)];
 /// Of its objects, so many per cent stand in the card's index at most: a SmartNIC's memory is the smaller one.
@@ -94,6 +96,20 @@ impl Contents {
             pages: slots / 16 + 16,
             page_slots: PAGE,
             blocks: u32::try_from(longer + longer / 16 + 16).expect("a table has fewer than 2^32 blocks"),
+            value_bytes_max: self.longest.clamp(8, VALUE_MAX),
+        }
+    }
+
+    /// The table of one shard in the memory of an engine that verbs reach: buckets of the size B that Xenic compares with, as full as its own
+    /// table.
+    pub(super) fn linked(&self, replicas: usize) -> LinkedShape {
+        let shard = self.own.max(self.objects.div_ceil(replicas as u64));
+        let buckets = (shard * 100 / OCCUPANCY_PERCENT).div_ceil(BUCKET.into()) + 8;
+        let buckets = u32::try_from(buckets).expect("a table has fewer than 2^32 buckets");
+        LinkedShape {
+            buckets,
+            linked: buckets / 2 + 8,
+            bucket_slots: BUCKET,
             value_bytes_max: self.longest.clamp(8, VALUE_MAX),
         }
     }

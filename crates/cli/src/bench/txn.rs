@@ -22,8 +22,9 @@ Each server is the primary of one shard and a backup of others, and has so many 
 load after the other. Throughput is committed transactions a second, per server; of tpcc, new orders. Latency is from a \
 client's first call to the last answer, with all attempts that gave way. What a transaction uses (bytes, frames, messages, copies by DMA) is what \
 all servers use, per committed transaction. The first fifth of the transactions at each load does not count. \
-`weft` has the engine on the 16 cores of a SmartNIC, `fasst` has it in a process of the host, where it commits as FaSST does, beside an RDMA card \
-whose rate is never the limit. All times are virtual; docs/costs.md says what they rest on. The whole run is checked for strict serializability, \
+`weft` has the engine on the 16 cores of a SmartNIC. The others have it in a process of the host beside an RDMA card \
+whose rate is never the limit: `fasst` by messages alone, `drtm-h` with READs at remembered addresses and logs that are WRITTEN, `drtm-h-nc` without \
+the addresses; they commit as their papers say, and survive no failure. All times are virtual; docs/costs.md says what they rest on. The whole run is checked for strict serializability, \
 and what is in the tables in the end against the workload's own invariants.";
 
 /// What to measure and where the result goes.
@@ -46,7 +47,7 @@ struct TxnOptions {
     /// Accounts, keys or warehouses of each server [default: 240000, 100000 or 4; Xenic's evaluation has 2400000, 1000000 or 72]
     #[arg(long, value_name = "N")]
     size: Option<u64>,
-    /// Where engines run: weft (on the cores of a SmartNIC) or fasst (in a process of the host, by messages alone)
+    /// Whose design: weft (on the cores of a SmartNIC), or fasst, drtm-h or drtm-h-nc (in a process of the host beside an RDMA card)
     #[arg(long, value_name = "NAME", default_value_t)]
     system: System,
     /// Servers, 1 to 16
@@ -61,7 +62,7 @@ struct TxnOptions {
     /// Transactions under way at each server, one load after the other, ascending
     #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING)]
     outstanding: String,
-    /// Threads of the program on each host [default: 5 of weft, 18 of it with TPC-C, 32 of fasst]
+    /// Threads of the program on each host [default: 5 of weft, 18 of it with TPC-C, 32 of the others]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     host_threads: Option<u32>,
     /// Rate of each server's link in Gb/s
@@ -182,7 +183,7 @@ mod tests {
         for line in [
             "txn",
             "txn --workload bank",
-            "txn --workload retwis --system drtm",
+            "txn --workload retwis --system farm",
             "txn --workload retwis --nodes 17",
             "txn --workload retwis --without thinking",
         ] {
