@@ -8,7 +8,6 @@ use std::mem::take;
 use weft_rdma::Operation;
 use weft_waist::Io;
 
-use crate::coordinator::Stage;
 use crate::engine::Transactions;
 use crate::execution::Written;
 use crate::key::Version;
@@ -17,6 +16,7 @@ use crate::one_sided::{Reading, Why};
 use crate::procedure::Access;
 use crate::store::Chained;
 use crate::transaction::TransactionId;
+use crate::window::Stage;
 
 /// In the length of an element: the object is there.
 const PRESENT: u64 = 1 << 63;

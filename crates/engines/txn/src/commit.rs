@@ -4,13 +4,13 @@ use std::mem::take;
 
 use weft_waist::{Io, NodeId, NodeSet};
 
-use crate::coordinator::{Acknowledgement, Stage};
 use crate::engine::Transactions;
 use crate::execution::{Execution, Written};
 use crate::log;
 use crate::message::{Got, Kind, Place, Put, Status, Want, write};
 use crate::parameters::PlantedBug;
 use crate::transaction::TransactionId;
+use crate::window::{Acknowledgement, Stage};
 
 impl Transactions {
     pub(crate) fn log_writes(&mut self, id: TransactionId, io: &mut Io<'_>) {

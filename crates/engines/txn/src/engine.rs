@@ -10,7 +10,6 @@ use weft_waist::{
     NodeSet, View,
 };
 
-use crate::coordinator::Window;
 use crate::counters::Counters;
 use crate::execution::Execution;
 use crate::host_port::{HostKind, HostMessage, LOG_CALLER};
@@ -27,6 +26,7 @@ use crate::recovery::Recovery;
 use crate::shard::{Placement, Shards};
 use crate::store::Report;
 use crate::transaction::TransactionId;
+use crate::window::Window;
 
 const TIMER_TICK: u32 = 0;
 /// The highest byte of a tag says what it is for.

@@ -27,6 +27,7 @@ mod shard;
 mod ship;
 pub mod store;
 mod transaction;
+mod window;
 
 pub use counters::Counters;
 pub use engine::{Recorded, Transactions};

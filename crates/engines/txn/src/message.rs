@@ -20,6 +20,8 @@
 //!
 //! A length of 65,535 stands for an absent (deleted) value, 65,534 for one that was not read.
 
+pub mod write;
+
 use std::marker::PhantomData;
 
 use weft_waist::{Epoch, NodeSet};
@@ -632,99 +634,5 @@ impl<'a> Body<'a> {
         };
         reader.finish()?;
         Ok(body)
-    }
-}
-
-/// Writes the bodies of messages behind their header.
-pub mod write {
-    #![allow(missing_docs, reason = "the table of messages says what the fields are")]
-    use super::*;
-
-    pub fn execute(out: &mut Vec<u8>, id: TransactionId, wants: impl Iterator<Item = Want>) {
-        out.extend_from_slice(&id.bits().to_be_bytes());
-        write_list(out, wants);
-    }
-
-    /// The count of items follows, and then the items: [`write_list`].
-    pub fn executed(out: &mut Vec<u8>, id: TransactionId, shard: usize, status: Status, atomic: bool) {
-        out.extend_from_slice(&id.bits().to_be_bytes());
-        out.extend_from_slice(&[shard as u8, status as u8, u8::from(atomic)]);
-    }
-
-    pub fn validate(out: &mut Vec<u8>, id: TransactionId, shard: usize, seen: impl Iterator<Item = Seen>) {
-        out.extend_from_slice(&id.bits().to_be_bytes());
-        out.push(shard as u8);
-        write_list(out, seen);
-    }
-
-    pub fn validated(out: &mut Vec<u8>, id: TransactionId, shard: usize, status: Status) {
-        out.extend_from_slice(&id.bits().to_be_bytes());
-        out.extend_from_slice(&[shard as u8, status as u8]);
-    }
-
-    pub fn place(out: &mut Vec<u8>, place: &Place) {
-        out.extend_from_slice(&place.id.bits().to_be_bytes());
-        out.extend_from_slice(&[place.shard as u8, place.part, place.parts]);
-    }
-
-    pub fn log<'a>(out: &mut Vec<u8>, at: &Place, shards: u16, puts: impl Iterator<Item = Put<'a>>) {
-        place(out, at);
-        out.extend_from_slice(&shards.to_be_bytes());
-        write_list(out, puts);
-    }
-
-    pub fn marks(out: &mut Vec<u8>, heard: u64, written: u64, applied: u64, asks: bool) {
-        for number in [heard, written, applied] {
-            out.extend_from_slice(&number.to_be_bytes());
-        }
-        out.push(u8::from(asks));
-    }
-
-    pub fn ship<'a>(
-        out: &mut Vec<u8>,
-        id: TransactionId,
-        procedure: ProcedureId,
-        input: &[u8],
-        wants: impl Iterator<Item = Want>,
-        local: impl Iterator<Item = Got<'a>>,
-    ) {
-        out.extend_from_slice(&id.bits().to_be_bytes());
-        out.extend_from_slice(&procedure.0.to_be_bytes());
-        out.extend_from_slice(&(input.len() as u16).to_be_bytes());
-        out.extend_from_slice(input);
-        write_list(out, wants);
-        write_list(out, local);
-    }
-
-    pub fn shipped(
-        out: &mut Vec<u8>,
-        id: TransactionId,
-        status: Status,
-        reason: u8,
-        shards: u16,
-        answer: &[u8],
-    ) {
-        out.extend_from_slice(&id.bits().to_be_bytes());
-        out.extend_from_slice(&[status as u8, reason]);
-        out.extend_from_slice(&shards.to_be_bytes());
-        out.extend_from_slice(&(answer.len() as u16).to_be_bytes());
-        out.extend_from_slice(answer);
-    }
-
-    pub fn report(
-        out: &mut Vec<u8>,
-        asks: bool,
-        base: &Base,
-        part: u16,
-        parts: u16,
-        held: impl Iterator<Item = Held>,
-    ) {
-        out.push(u8::from(asks));
-        out.extend_from_slice(&base.epoch.0.to_be_bytes());
-        out.extend_from_slice(&base.full.bits().to_be_bytes());
-        out.extend_from_slice(&base.joining.bits().to_be_bytes());
-        out.extend_from_slice(&part.to_be_bytes());
-        out.extend_from_slice(&parts.to_be_bytes());
-        write_list(out, held);
     }
 }

@@ -18,7 +18,6 @@ use weft_rdma::{CompletionStatus, LocalBuffer, Operation, QueuePairNumber, Remot
 use weft_time::Duration;
 use weft_waist::{Effects, Io, Memory};
 
-use crate::coordinator::Stage;
 use crate::engine::{TAG_VERB, Transactions};
 use crate::key::{Key, Version};
 use crate::linked::LinkedShape;
@@ -28,6 +27,7 @@ use crate::parameters::{Parameters, Reads};
 use crate::procedure::{Access, Mode};
 use crate::store::Element;
 use crate::transaction::TransactionId;
+use crate::window::Stage;
 
 /// Bytes of a coordinator's ring at a backup.
 const RING_BYTES: usize = 1 << 18;

@@ -1,0 +1,189 @@
+//! The attempts of a node as their coordinator: what each waits for, and the window that holds them.
+
+use weft_time::Instant;
+use weft_waist::NodeSet;
+
+use crate::atomics::HeldLock;
+use crate::execution::Execution;
+use crate::message::{Place, Verdict};
+use crate::procedure::{Access, ProcedureId};
+use crate::transaction::TransactionId;
+
+/// What an attempt waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nothing: it is decided.
+    Ended,
+    /// Answers to EXECUTE. `ship`: the rest then goes to the primary of this shard.
+    Executing { ship: Option<usize> },
+    /// The host runs the procedure.
+    AtHost,
+    /// Answers to VALIDATE.
+    Validating,
+    /// Answers to LOG.
+    Logging,
+    /// The primaries, which get the values only now that the outcome has been told.
+    Committing,
+    /// The primary of another shard, and answers to its LOGs.
+    Shipped { shard: usize },
+    /// A view change has decided it; the host is told when all know.
+    Marked {
+        /// What it has decided.
+        verdict: Verdict,
+        /// The answer is known.
+        answered: bool,
+    },
+}
+
+/// A part of the writes that not all replicas have answered for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acknowledgement {
+    pub place: Place,
+    pub waiting: NodeSet,
+}
+
+/// An attempt of this node.
+#[derive(Debug)]
+pub(crate) struct Coordinated {
+    pub id: Option<TransactionId>,
+    pub stage: Stage,
+    pub token: u32,
+    pub procedure: ProcedureId,
+    pub execution: Execution,
+    /// Keys of the request itself; the rest was added.
+    pub named: usize,
+    /// So many keys are asked for; those behind them not yet.
+    pub asked: usize,
+    /// Keys that the host half was told.
+    pub told: usize,
+    /// The procedure has run to its end: what is still to be locked needs no further run.
+    pub ready: bool,
+    /// The procedure has refused, for this reason: what it has read is validated, and nothing is logged.
+    pub refused: Option<u8>,
+    /// All was read at one moment of one shard.
+    pub atomic: bool,
+    pub rounds: u32,
+    /// Shards where it may hold locks.
+    pub locked: u16,
+    /// Where keys that were READ are, at their primaries; 0: nowhere.
+    pub addresses: Vec<u64>,
+    /// READs under way for VALIDATE.
+    pub reading: usize,
+    /// Locks taken by ATOMICs.
+    pub held: Vec<HeldLock>,
+    /// Shards that are asked by message though others are not.
+    pub by_message: u16,
+    /// Shards that have not answered.
+    pub waiting: u16,
+    pub acknowledgements: Vec<Acknowledgement>,
+    /// What the remote primary said: the shards that it logs.
+    pub shipped: Option<u16>,
+    pub answer: Vec<u8>,
+    pub repeat_at: Instant,
+}
+
+impl Coordinated {
+    fn new() -> Self {
+        Self {
+            id: None,
+            stage: Stage::Ended,
+            token: 0,
+            procedure: ProcedureId(0),
+            execution: Execution::default(),
+            named: 0,
+            asked: 0,
+            told: 0,
+            ready: false,
+            refused: None,
+            atomic: true,
+            rounds: 0,
+            locked: 0,
+            addresses: Vec::new(),
+            reading: 0,
+            held: Vec::new(),
+            by_message: 0,
+            waiting: 0,
+            acknowledgements: Vec::new(),
+            shipped: None,
+            answer: Vec::new(),
+            repeat_at: Instant::ZERO,
+        }
+    }
+
+    pub fn shards(&self, only: impl Fn(&Access) -> bool) -> u16 {
+        self.execution
+            .accesses()
+            .iter()
+            .filter(|access| only(access))
+            .fold(0, |set, access| set | 1 << access.key.shard())
+    }
+}
+
+/// The attempts of this node that are under way, or that not all nodes know to be decided.
+#[derive(Debug)]
+pub(crate) struct Window {
+    slots: Vec<Coordinated>,
+    /// All before this one are decided.
+    pub base: u64,
+    pub next: u64,
+    /// All before this one are known to be decided, by all nodes.
+    pub truncated: u64,
+    heard: [u64; weft_waist::NODES_MAX],
+}
+
+impl Window {
+    pub fn new(window: usize) -> Self {
+        let slots = (0..window).map(|_| Coordinated::new()).collect();
+        Self { slots, base: 0, next: 0, truncated: 0, heard: [0; weft_waist::NODES_MAX] }
+    }
+
+    pub const fn decided(&self) -> u64 {
+        self.base
+    }
+
+    pub const fn truncated(&self) -> u64 {
+        self.truncated
+    }
+
+    pub const fn is_idle(&self) -> bool {
+        self.base == self.next
+    }
+
+    pub const fn heard_by(&self, peer: usize) -> u64 {
+        self.heard[peer]
+    }
+
+    pub fn heard(&mut self, peer: usize, heard: u64) {
+        self.heard[peer] = self.heard[peer].max(heard.min(self.base));
+    }
+
+    pub fn wants_to_be_heard(&self, others: NodeSet) -> bool {
+        others.iter().any(|peer| self.heard[peer.index()] < self.base)
+    }
+
+    pub fn truncate(&mut self, others: NodeSet) {
+        let all = others.iter().map(|peer| self.heard[peer.index()]).min().unwrap_or(self.base);
+        self.truncated = self.truncated.max(all);
+    }
+
+    fn index(&self, sequence: u64) -> usize {
+        sequence as usize & (self.slots.len() - 1)
+    }
+
+    pub fn at(&mut self, sequence: u64) -> &mut Coordinated {
+        let index = self.index(sequence);
+        &mut self.slots[index]
+    }
+
+    /// The attempts that are not decided.
+    pub const fn open(&self) -> std::ops::Range<u64> {
+        self.base..self.next
+    }
+
+    /// A view has ended, and everything with it.
+    pub fn restart(&mut self) {
+        self.base = self.next;
+        self.truncated = self.next;
+        self.heard = [self.next; weft_waist::NODES_MAX];
+    }
+}
