@@ -4,7 +4,7 @@ mod cluster;
 
 use cluster::network::Faults;
 use cluster::{Cluster, Mischief, small};
-use weft_rdt::replica::{ReplicaParameters, Summaries};
+use weft_rdt::replica::{CommitRule, ReplicaParameters, Summaries};
 use weft_rdt::{MethodSet, types};
 use weft_smr::Delivery;
 use weft_time::Duration;
@@ -97,4 +97,25 @@ fn many_more_runs() {
     let range = std::env::var("SEEDS").unwrap_or_else(|_| "1000..3000".into());
     let (from, to) = range.split_once("..").expect("SEEDS=from..to");
     println!("{:?}", runs(from.parse().unwrap()..to.parse().unwrap()));
+}
+
+/// By commit rule `local` an answer says that the call has taken effect at its own replica. If that crashes before others have it, it is
+/// gone; nothing else is, and conflicting calls never are ([`Cluster::heal`] looks at each answer). What is left is one state, with its
+/// invariant.
+#[test]
+fn by_the_local_rule_only_the_calls_of_a_crashed_replica_are_lost() {
+    let mut lost = [0; 2];
+    for (which, commit) in [CommitRule::Local, CommitRule::Majority].into_iter().enumerate() {
+        for (seed, name) in types::NAMES.into_iter().enumerate() {
+            println!("{commit:?} {name}");
+            let parameters = ReplicaParameters { commit, ..small(name, 3 + seed % 3) };
+            let mut cluster = Cluster::new(seed as u64, parameters);
+            cluster.network.faults = Faults { loss: 30, duplication: 30, late: 30 };
+            cluster.run_with(Mischief { crash: 80, cut: 20, stick: 20 }, Duration::from_ms(3));
+            cluster.bury_one();
+            cluster.heal();
+            lost[which] += cluster.lost_answers;
+        }
+    }
+    assert!(lost[0] > 0 && lost[1] == 0, "{lost:?}");
 }

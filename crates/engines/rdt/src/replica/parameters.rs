@@ -1,5 +1,6 @@
 //! The sizes, intervals and configurations of a replica.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use weft_smr::message::PULSE;
@@ -31,7 +32,8 @@ pub enum Summaries {
 pub enum CommitRule {
     /// When a majority of the replicas, its own included, has it in memory.
     Majority,
-    /// When it has taken effect at its own replica: it is lost if that one crashes now.
+    /// When it has taken effect at its own replica: it is lost if that one crashes before another has it. No more calls than a ring
+    /// has room for are ahead of what a majority has: further ones wait.
     Local,
 }
 
@@ -125,6 +127,13 @@ impl ReplicaParameters {
     /// Bytes of memory that the engine takes.
     pub fn memory_bytes(&self) -> usize {
         Layout::new(self).bytes
+    }
+
+    /// Where in that memory the copies of the state stand that nodes give to those that come back. Nothing else is as large, and
+    /// nothing is touched as rarely.
+    pub fn snapshot_area(&self) -> Range<usize> {
+        let layout = Layout::new(self);
+        layout.snapshot..layout.snapshot + layout.snapshot_bytes
     }
 
     /// What queue pairs are for: for each, one for the requests of each node to each other one.

@@ -143,9 +143,9 @@ impl<W: Witness> Replica<W> {
         // What is folded has no numbers yet, and will take as many places.
         own[SUMMARIES] += self.fold.calls();
         let kind = if path == Path::Summary { SUMMARIES } else { ENTRIES };
-        // Nothing that is undecided is written over, or nobody could bring it to those that come back.
-        let mut has_room = own[kind] - self.stream.committed[kind].min(own[kind]) < ring
-            || self.parameters.commit == super::CommitRule::Local;
+        // Nothing that is undecided is written over, or nobody could bring it to those that come back. By the local rule, too: else nodes
+        // that are apart would each go so far ahead that all lack something, and none is left to take it from.
+        let mut has_room = own[kind] - self.stream.committed[kind].min(own[kind]) < ring;
         for peer in self.others() {
             let state = &self.peers[peer];
             if state.stage != Stage::InStep && !(self.is_alive(peer) && state.acquainted) {
