@@ -67,9 +67,14 @@ expect 'there is no data type `bank`' "$weft" bench rdt --type bank
 expect 'the following required arguments' "$weft" bench rdt
 expect '2 to 8 nodes' "$weft" bench rdt --type account --nodes 9
 expect 'is not in 0..=100' "$weft" bench rdt --type account --updates 101
+expect '2 to 8 nodes' "$weft" bench rdt --type account --nodes 8..3
+expect 'there is no workload `d`' "$weft" bench rdt --type ycsb --workload d
+expect 'choose --type ycsb' "$weft" bench rdt --type account --workload a
+expect 'one log' "$weft" bench rdt --type ycsb --system waverunner --commit local
 expect 'calls no engine' "$weft" bench rdt --type account --system hamband --configuration rpc
 expect 'choose --crash replica' "$weft" bench rdt-crash --crash leader --type g-set
 expect 'nobody is called `node`' "$weft" bench rdt-crash --crash node
+expect 'nobody is crashed' "$weft" bench rdt-crash --systems waverunner
 expect 'choose 3 to 8 nodes' "$weft" bench rdt-crash --nodes 2
 expect 'separated by commas' "$weft" bench rdt-crash --updates 15,120
 expect 'account has no keys' "$weft" bench rdt-hybrid --types account

@@ -34,6 +34,8 @@ const XENIC_DMA_RATE: &str = "Xenic section 3.5: 8.7 Mops/s; of one queue, since
 const XENIC_BURST: &str = "Xenic section 3.3: the burst of the host's packet library";
 const XENIC_VERBS: &str =
     "Xenic section 3.4: a CX5 does 15.0 Mops/s of WRITEs of 16 to 256 B with doorbell batching";
+const SAFARDB_C_1: &str =
+    "SafarDB table C.1: 309 ns from one card into the block RAM of the other, with the network";
 const HAMBAND_CALL: &str = "Hamband's published results (fhoushmand/Hamband, infiniband/results): counter without updates, 3 to 8 nodes, \
                             67 to 70 ns for each operation";
 const HAMBAND_UPDATE: &str =
@@ -308,6 +310,19 @@ impl CostProfile {
 
     /// An FPGA with the application on it too: what it calls an engine for crosses no bus.
     pub const FPGA_APPLICATION: Self = Self { name: "fpga-application", host_bus: None, ..Self::FPGA };
+
+    /// The same card and application with the passages that SafarDB has measured on its cards: one way into the other card's block RAM,
+    /// whose time contains the network. So it goes with a network of no distance. What does not pass a network costs what it does in
+    /// `fpga`.
+    pub const FPGA_SAFARDB: Self = Self {
+        name: "fpga-safardb",
+        receive: &[Figure::time("passage, receive, with half of the network", 155_000, SAFARDB_C_1)],
+        transmit: &[Figure::time("passage, transmit, with half of the network", 154_000, SAFARDB_C_1)],
+        ..Self::FPGA_APPLICATION
+    };
+
+    /// That card with the application on its host.
+    pub const FPGA_SAFARDB_HOST: Self = Self { host_bus: Some(QDMA), ..Self::FPGA_SAFARDB };
 
     /// The cores of a SmartNIC on the path.
     pub const CORES: Self = Self {
@@ -649,6 +664,12 @@ mod tests {
         // What is left of the measured 1.8 and 2.0 us is two ways through a network: of 82 and of 182 ns.
         assert!((50..200).contains(&((1_800 - fetched.as_ns()) / 2)));
         assert!((50..200).contains(&((2_000 - fetched.as_ns()) / 2)));
+    }
+
+    #[test]
+    fn the_passage_between_safardbs_cards_is_theirs() {
+        let profile = CostProfile::FPGA_SAFARDB;
+        assert_eq!((total(profile.transmit) + total(profile.receive)).as_ns(), 309);
     }
 
     #[test]

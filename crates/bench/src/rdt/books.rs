@@ -21,7 +21,7 @@ pub(super) struct Books {
     /// By node and incarnation.
     clients: BTreeMap<(usize, u32), Client>,
     last_incarnation: u32,
-    /// Measurements do not begin before this time: until then connections are made.
+    /// Nothing is loaded or measured before this time: until then connections are made.
     pub(super) begins_at: Instant,
     /// Things that must not be and that the check does not know of.
     pub(super) wrong: Vec<String>,
@@ -52,6 +52,32 @@ pub(super) struct NodeBooks {
 }
 
 impl NodeBooks {
+    /// Those of a node with so many operations to do, of a type with so many methods.
+    pub(super) fn new(quota: u64, methods: usize) -> Self {
+        Self {
+            quota,
+            is_loaded: false,
+            is_done: false,
+            is_full: false,
+            began: Instant::ZERO,
+            ended: Instant::ZERO,
+            queries: Latencies::new(),
+            updates: vec![Latencies::new(); methods],
+            refused: 0,
+            busy: 0,
+            answered: 0,
+            lives: 0,
+        }
+    }
+
+    /// An operation has taken so long.
+    pub(super) fn record(&mut self, operation: &Operation, took: Duration) {
+        match operation {
+            Operation::Query(_) => self.queries.record(took),
+            Operation::Update(Call { method, .. }) => self.updates[*method as usize].record(took),
+        }
+    }
+
     /// Updates that its client was answered.
     pub(super) fn updates_answered(&self) -> u64 {
         self.updates.iter().map(Latencies::operations).sum()
@@ -65,20 +91,7 @@ impl Books {
     /// Books of a run in which every node has `quota` operations. If replicas come back (`keep`), nothing is forgotten.
     pub(super) fn new(subject: &Subject, nodes: usize, quota: &[u64], keep: bool) -> Shared {
         let kind = subject.kind();
-        let node = |quota: &u64| NodeBooks {
-            quota: *quota,
-            is_loaded: false,
-            is_done: false,
-            is_full: false,
-            began: Instant::ZERO,
-            ended: Instant::ZERO,
-            queries: Latencies::new(),
-            updates: vec![Latencies::new(); kind.method_count()],
-            refused: 0,
-            busy: 0,
-            answered: 0,
-            lives: 0,
-        };
+        let node = |quota: &u64| NodeBooks::new(*quota, kind.method_count());
         Rc::new(RefCell::new(Self {
             check: Replicated::new(subject.clone(), nodes, kind.group_count(), keep),
             nodes: quota.iter().map(node).collect(),
@@ -123,15 +136,6 @@ impl Books {
         match *operation {
             Operation::Query(query) => self.check.asked(client, query),
             Operation::Update(update) => self.check.invoked(client, update),
-        }
-    }
-
-    /// An operation has taken so long.
-    pub(super) fn record(&mut self, node: usize, operation: &Operation, took: Duration) {
-        let books = &mut self.nodes[node];
-        match operation {
-            Operation::Query(_) => books.queries.record(took),
-            Operation::Update(Call { method, .. }) => books.updates[*method as usize].record(took),
         }
     }
 }

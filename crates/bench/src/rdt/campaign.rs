@@ -8,7 +8,7 @@ use weft_time::{Duration, Instant};
 
 use super::cluster::{Cluster, ClusterParameters};
 use super::host::Pace;
-use super::system::{Commit, Configuration, System};
+use super::system::{Card, Commit, Configuration, System};
 use super::workload::{Sizes, TypeName, Workload};
 
 /// Faults begin when the cluster has been running for a while,
@@ -177,6 +177,7 @@ impl Run {
             system: System::Weft,
             configuration,
             commit: Commit::Majority,
+            card: Card::Fpga,
             network: NetworkProfile::DETPU,
             drift_ppm: Some(DRIFT_PPM),
             workload: Workload::new(name, nodes, UPDATES, Sizes::SMALL, 0.5, seed),

@@ -6,11 +6,11 @@ use weft_nic::{CardConfig, NoEngine, Peering, RdmaDriver, SoftNic, SoftNicConfig
 use weft_rdma::{
     AccessFlags, PathMtu, ProtectionDomain, QueuePairAttributes, QueuePairNumber, Region, RegionKeys, Target,
 };
-use weft_rdt::Object;
 use weft_rdt::replica::{CommitRule, Replica, ReplicaParameters, Summaries};
+use weft_rdt::{MethodSet, Object};
 use weft_sim::{
-    Commands, CostProfile, Director, EngineOnHost, FaultPlan, HOST_PROCESS, HostConfig, LocalClock, Machine,
-    MachineId, Machines, NetworkProfile, NicMachine, PlanError, Stream, World,
+    Commands, CostProfile, Director, EngineOnHost, FaultPlan, HAMBAND_PROCESS, HOST_PROCESS, HostConfig,
+    LocalClock, Machine, MachineId, Machines, NetworkProfile, NicMachine, PlanError, Stream, World,
 };
 use weft_smr::log::Wire;
 use weft_smr::{Delivery, Wiring};
@@ -23,7 +23,7 @@ use super::books::{Books, Probe, Shared};
 use super::host::{ClientHost, Pace, SLOT};
 use super::hybrid::Split;
 use super::reference::Subject;
-use super::system::{Commit, Configuration, System};
+use super::system::{Card, Commit, Configuration, System};
 use super::workload::Workload;
 
 /// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
@@ -35,8 +35,9 @@ const HOST_RETRY: Duration = Duration::from_ms(100);
 const HOST_ASK_AGAIN: Duration = Duration::from_us(500);
 /// From one heartbeat of a process to the next.
 const HOST_PULSE: Duration = Duration::from_us(50);
-/// How often a process looks at what has been written into its memory, when it has nothing else to do.
-const HOST_POLL: Duration = Duration::from_us(1);
+/// How often a process looks at what has been written into its memory: the core that does looks always, and one look at all of eight
+/// nodes takes about so long.
+const HOST_POLL: Duration = Duration::from_ns(250);
 
 /// The engine of every node.
 pub(super) type NodeEngine = Replica<Probe>;
@@ -48,6 +49,8 @@ pub(super) struct ClusterParameters {
     pub(super) system: System,
     pub(super) configuration: Configuration,
     pub(super) commit: Commit,
+    /// Whose passages the FPGA cards have.
+    pub(super) card: Card,
     pub(super) network: NetworkProfile,
     /// Clocks begin anywhere, and gain or lose up to this, in millionths. Nothing: all are the world's.
     pub(super) drift_ppm: Option<u32>,
@@ -68,7 +71,36 @@ pub(super) struct ClusterParameters {
     pub(super) planted_bug: Option<weft_rdt::replica::PlantedBug>,
 }
 
+/// What the on-chip memory of a card holds for an engine beside the object. An Alveo U280 has 2,016 blocks of 36 Kb and 960 of 288 Kb
+/// (SafarDB, appendix C.6), 42 MiB; the rest is left to the transport and to the object.
+const ON_CHIP_BYTES: usize = 16 << 20;
+
 impl ClusterParameters {
+    /// Whether engines are processes beside an RDMA card.
+    fn is_on_host(&self) -> bool {
+        self.system == System::Hamband
+    }
+
+    /// Whether the memory of an engine is on its card's chip: in configuration `rpc`, whose point it is to spare accesses to memory. In
+    /// the others it is in HBM.
+    fn keeps_on_chip(&self) -> bool {
+        !self.is_on_host() && self.configuration == Configuration::Rpc
+    }
+
+    /// Whether a chip holds it. Of a split object it has a part only, as much as fits.
+    fn fits_on_chip(&self, engine: &ReplicaParameters) -> bool {
+        self.split.is_some() || engine.memory_bytes() - engine.snapshot_area().len() <= ON_CHIP_BYTES
+    }
+
+    /// The memory of an engine on a card.
+    fn memory(&self, engine: &ReplicaParameters) -> Memory {
+        let bytes = engine.memory_bytes();
+        match self.keeps_on_chip() && self.fits_on_chip(engine) {
+            true => Memory::on_chip_except(bytes, engine.snapshot_area()),
+            false => Memory::new(bytes),
+        }
+    }
+
     /// The engines' parameters.
     pub(super) fn replica(&self, subject: &Subject) -> ReplicaParameters {
         let mut parameters = ReplicaParameters::new(subject.kind().clone(), self.nodes);
@@ -88,10 +120,14 @@ impl ClusterParameters {
             Commit::Majority => CommitRule::Majority,
             Commit::Local => CommitRule::Local,
         };
+        if self.keeps_on_chip() && !self.fits_on_chip(&parameters) {
+            // Summaries of many slots do not fit on a chip, rings do: any reducible call may go through the ring.
+            parameters.reduce = MethodSet::EMPTY;
+        }
         if let Some(period) = self.heartbeat {
             parameters.pulse.period = period;
         }
-        if self.system == System::Hamband {
+        if self.is_on_host() {
             // A driver takes more than a millisecond to connect a queue pair, and all of them are connected one after the other: who
             // asks again sooner begins anew each time. And a core has other things to do than to look after hearts.
             parameters.retry = HOST_RETRY;
@@ -172,6 +208,7 @@ impl Cluster {
     /// # Errors
     /// The fault plan does not fit the cluster.
     pub(super) fn new(parameters: &ClusterParameters) -> Result<Self, PlanError> {
+        assert!(!parameters.system.is_ordered(), "{} has no replicas of this kind", parameters.system);
         let subject = parameters.workload.subject();
         let engine = parameters.replica(&subject);
         let methods = 0..subject.kind().method_count();
@@ -182,7 +219,8 @@ impl Cluster {
         let subject = subject.with_summaries(summaries, is_exact);
         let comes_back =
             parameters.plan.faults.iter().any(|fault| matches!(fault, weft_sim::Fault::Restart { .. }));
-        let keep = comes_back || !(faultless || parameters.redistribute);
+        // A process may fall so far behind that it needs a copy of the state, without any fault.
+        let keep = comes_back || parameters.is_on_host() || !(faultless || parameters.redistribute);
         let books = Books::new(&subject, parameters.nodes, &parameters.quota, keep);
         let director = NodeBuilder::new(parameters.clone(), subject, books.clone());
         let mut world = World::new(parameters.seed, parameters.network.switch());
@@ -199,14 +237,12 @@ impl Cluster {
 
     /// A time in which all connections are made.
     pub(super) fn connecting(&self) -> Duration {
-        match self.director.parameters.system {
-            System::Weft => Duration::from_us(200),
-            // One after the other, and some of them again.
-            System::Hamband => {
-                let each = HOST_PROCESS.connect.duration() + HOST_PROCESS.access.duration();
-                each * 3 * self.director.connections.numbers.len() as u64
-            }
+        if !self.director.parameters.is_on_host() {
+            return Duration::from_us(200);
         }
+        // One after the other, and some of them again.
+        let each = HOST_PROCESS.connect.duration() + HOST_PROCESS.access.duration();
+        each * 3 * self.director.connections.numbers.len() as u64
     }
 
     /// Lets time pass.
@@ -314,17 +350,13 @@ impl Connections {
     }
 }
 
-/// Where a card has the memory of its engine, by purpose: what verbs must name.
+/// Where a card has the memory of its engine: what verbs must name.
 #[derive(Clone, Copy, Debug)]
 struct Regions {
     base: u64,
-    /// Of the pulse and of what replicas write without an order.
-    data: RegionKeys,
+    plain: RegionKeys,
     /// The same, calling the engine.
-    data_calls: RegionKeys,
-    /// Of the logs.
-    logs: RegionKeys,
-    logs_calls: RegionKeys,
+    calling: RegionKeys,
 }
 
 /// Before the regions are registered.
@@ -349,13 +381,7 @@ impl NodeBuilder {
                 purposes: engine.purposes(),
                 numbers: Vec::new(),
             },
-            regions: Regions {
-                base: 0,
-                data: NO_KEYS,
-                data_calls: NO_KEYS,
-                logs: NO_KEYS,
-                logs_calls: NO_KEYS,
-            },
+            regions: Regions { base: 0, plain: NO_KEYS, calling: NO_KEYS },
             parameters,
             subject,
             engine,
@@ -375,10 +401,7 @@ impl NodeBuilder {
 
     fn card(&self, node: usize) -> SoftNicConfig {
         let queue_pairs = 2 * (self.parameters.nodes - 1) * self.connections.purposes.len();
-        let region_bytes = match self.parameters.system {
-            System::Weft => 0,
-            System::Hamband => self.engine.memory_bytes(),
-        };
+        let region_bytes = if self.parameters.is_on_host() { self.engine.memory_bytes() } else { 0 };
         let card = CardConfig {
             peers: self.peers(),
             datagram_bytes: DATAGRAM_BYTES,
@@ -404,13 +427,12 @@ impl NodeBuilder {
                 numbers.push(driver.create_queue_pair(attributes).expect("there is room"));
             }
         }
-        let (base, data, logs) = match (self.parameters.system, self.parameters.configuration) {
-            (System::Hamband, _) => (0, Target::Host, Target::Host),
-            // What comes by RPC does not pass through memory; the log is written through (SafarDB section 4.3).
-            (System::Weft, Configuration::Rpc) => (engine_address(SLOT, 0), Target::OnChip, Target::Hbm),
-            (System::Weft, _) => (engine_address(SLOT, 0), Target::Hbm, Target::Hbm),
+        // What of it is on chip the memory itself knows.
+        let (base, target) = match self.parameters.is_on_host() {
+            true => (0, Target::Host),
+            false => (engine_address(SLOT, 0), Target::Hbm),
         };
-        let mut register = |target, rpc| {
+        let mut register = |rpc| {
             let region = Region {
                 domain: ProtectionDomain(0),
                 address: base,
@@ -423,14 +445,8 @@ impl NodeBuilder {
             driver.register_region(region).expect("there is room")
         };
         // A commodity card calls nobody.
-        let calls = (self.parameters.system == System::Weft).then_some(SLOT);
-        let regions = Regions {
-            base,
-            data: register(data, None),
-            data_calls: register(data, calls),
-            logs: register(logs, None),
-            logs_calls: register(logs, calls),
-        };
+        let calls = (!self.parameters.is_on_host()).then_some(SLOT);
+        let regions = Regions { base, plain: register(None), calling: register(calls) };
         (numbers, regions)
     }
 
@@ -462,18 +478,15 @@ impl NodeBuilder {
         let (connections, regions) = (&self.connections, &self.regions);
         let mut wires = Vec::new();
         for (purpose, &group) in connections.purposes.iter().enumerate() {
-            let is_log = usize::from(group) < weft_smr::GROUPS_MAX;
-            let (plain, calls) =
-                if is_log { (regions.logs, regions.logs_calls) } else { (regions.data, regions.data_calls) };
             for peer in (0..self.parameters.nodes).filter(|peer| *peer != node) {
                 let wiring = Wiring {
                     request: connections.number(purpose, node, peer, true),
                     respond: connections.number(purpose, node, peer, false),
                     local_address: regions.base,
-                    lkey: plain.lkey,
+                    lkey: regions.plain.lkey,
                     remote_address: regions.base,
-                    rkey: plain.rkey,
-                    call_rkey: calls.rkey,
+                    rkey: regions.plain.rkey,
+                    call_rkey: regions.calling.rkey,
                     path_mtu: 1_024,
                 };
                 wires.push(Wire { group, peer, wiring }.encode().to_vec());
@@ -496,9 +509,9 @@ impl NodeBuilder {
         let probe = Probe { node, books: self.books.clone() };
         let engine = Replica::with_witness(self.engine.clone(), probe);
         let others = (0..self.parameters.nodes).filter(|other| *other != node);
-        match self.parameters.system {
-            System::Weft => {
-                let memory = Memory::new(self.engine.memory_bytes());
+        match self.parameters.is_on_host() {
+            false => {
+                let memory = self.parameters.memory(&self.engine);
                 let mut nic = SoftNic::new(self.card(node), vec![(engine, memory)]);
                 let opened = self.open(&mut nic);
                 assert_eq!(opened.0, self.connections.numbers, "all cards are alike");
@@ -506,9 +519,9 @@ impl NodeBuilder {
                 for (number, peering) in self.peerings(node) {
                     nic.card_mut().assign(number, SLOT, peering);
                 }
-                Node::Card(Box::new(NicMachine::new(nic, host, &CostProfile::FPGA_APPLICATION)))
+                Node::Card(Box::new(NicMachine::new(nic, host, self.parameters.card.profile())))
             }
-            System::Hamband => {
+            true => {
                 let mut nic: SoftNic<NoEngine> = SoftNic::new(self.card(node), Vec::new());
                 let opened = self.open(&mut nic);
                 assert_eq!(opened.0, self.connections.numbers, "all cards are alike");
@@ -518,7 +531,7 @@ impl NodeBuilder {
                     peers: self.peers(),
                     datagram_bytes: DATAGRAM_BYTES,
                 };
-                let mut process = EngineOnHost::new(engine, host, config);
+                let mut process = EngineOnHost::new(engine, host, config).with_two_cores(&HAMBAND_PROCESS);
                 for other in others {
                     nic.add_neighbour(address(other), hardware(other));
                     process.add_neighbour(address(other), hardware(other));

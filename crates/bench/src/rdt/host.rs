@@ -175,6 +175,11 @@ impl ClientHost {
                 return;
             }
             match self.phase {
+                // Who is not connected by then would be left behind.
+                Phase::Load if now < self.books.borrow().begins_at => {
+                    self.wake_at = Some(self.books.borrow().begins_at);
+                    return;
+                }
                 Phase::Load => match self.workload.load() {
                     Some(call) => self.ask(now, Operation::Update(call), commands),
                     None if self.pending.is_empty() => self.phase = Phase::Warm(WARMING),
@@ -274,7 +279,7 @@ impl ClientHost {
         books.nodes[self.node].answered += 1;
         if pending.counts {
             let took = now.saturating_since(pending.since);
-            books.record(self.node, &pending.operation, took);
+            books.nodes[self.node].record(&pending.operation, took);
             books.nodes[self.node].ended = now;
             self.next_at = now + self.pace.pause;
         }

@@ -13,7 +13,7 @@ use weft_sim::{CostProfile, NetworkProfile};
 use super::measure::RdtBench;
 use super::popularity::Popularity;
 use super::reference::Subject;
-use super::system::{Commit, Configuration, System};
+use super::system::{Card, Commit, Configuration, System};
 use super::workload::TypeName;
 use crate::histogram::Summary;
 use crate::table::{Column, Table, grouped, three_digits};
@@ -193,6 +193,7 @@ impl HybridBench {
             name,
             system: System::Weft,
             configuration: Configuration::Rpc,
+            card: Card::Fpga,
             commit: self.commit,
             nodes: self.nodes,
             updates,
@@ -334,6 +335,7 @@ mod tests {
             name: bench.names[0],
             system: System::Weft,
             configuration: Configuration::Rpc,
+            card: Card::Fpga,
             commit: bench.commit,
             nodes: 3,
             updates: 20,
@@ -380,6 +382,7 @@ mod tests {
                 name: "ycsb".parse().unwrap(),
                 system: System::Weft,
                 configuration: Configuration::Rpc,
+                card: Card::Fpga,
                 commit: Commit::Majority,
                 nodes: 3,
                 updates: 60,

@@ -23,6 +23,8 @@ pub struct RdtResult {
     pub configuration: Configuration,
     /// When calls without conflicts are answered.
     pub commit: Commit,
+    /// What an answer promises.
+    pub promises: &'static str,
     /// What the times rest on.
     pub basis: String,
     /// Replicas, each with a client.
@@ -58,7 +60,8 @@ impl RdtBench {
         let begin = std::time::Instant::now();
         let measured = self.measure(progress);
         let profile = match self.system {
-            System::Weft => &CostProfile::FPGA_APPLICATION,
+            System::Weft | System::WeftLog => self.card.profile(),
+            System::Waverunner => self.card.behind_bus(),
             System::Hamband => &CostProfile::RDMA_CARD,
         };
         let keyed = self.name.class() == "keyed";
@@ -69,6 +72,7 @@ impl RdtBench {
             system: self.system,
             configuration: self.configuration,
             commit: self.commit,
+            promises: self.system.promises(self.commit),
             basis: format!("cost profile `{}`: {}", profile.name, profile.basis),
             nodes: self.nodes as u32,
             updates_percent: self.updates,
@@ -76,7 +80,7 @@ impl RdtBench {
             outstanding: self.outstanding,
             keys: keyed.then_some(self.keys),
             skew: keyed.then_some(self.skew),
-            network: self.network.name,
+            network: self.network().name,
             seed: self.seed,
             checked: if measured.holds() { "holds" } else { "violation" },
             measured,
@@ -129,7 +133,7 @@ impl RdtResult {
             "{table}\n  type        {} ({}), {} nodes, {} % updates, of which {} % refused\n  \
              system      {}, configuration {}, commit {}, {} open per client, network {}\n  \
              throughput  {} operations/µs by the replica that takes longest, {} by the sum of all\n  \
-             checked     {}: {} calls, {} queries, {} steps of replicas\n  took        {} virtual, {} s\n  card        {}\n  log hash    {}\n  repeat      {}\n",
+             promises    {}\n  checked     {}: {} calls, {} queries, {} steps of replicas\n  took        {} virtual, {} s\n  card        {}\n  log hash    {}\n  repeat      {}\n",
             self.name,
             self.class,
             self.nodes,
@@ -142,6 +146,7 @@ impl RdtResult {
             self.network,
             three_digits(measured.operations_per_us),
             three_digits(measured.operations_per_us_sum),
+            self.promises,
             self.checked,
             grouped(measured.check.calls),
             grouped(measured.check.queries),

@@ -4,12 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
+use weft_sim::CostProfile;
 
 macro_rules! named {
     ($(#[$doc:meta])* $type:ident, $what:literal, $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)*) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-        #[serde(rename_all = "snake_case")]
+        #[serde(rename_all = "kebab-case")]
         pub enum $type {
             $($(#[$variant_doc])* $variant,)*
         }
@@ -51,9 +52,62 @@ named! {
     /// Both on the card: an application on an FPGA beside the engine.
     #[default]
     Weft = "weft",
-    /// Both on the host's CPU, beside an RDMA card, as Hamband has it: the very same engine in a process. A client waits for
-    /// the completions of its call before it goes on.
+    /// Both on the host's CPU, beside an RDMA card, as Hamband has it: the very same engine in a process, with a core for the client and a
+    /// core that looks at memory.
     Hamband = "hamband",
+    /// A log in the card, the object and all clients on the leader's host, as Waverunner has it: every operation stands in the log.
+    Waverunner = "waverunner",
+    /// The same, with the application on the card beside the log.
+    WeftLog = "weft-log",
+}
+
+impl System {
+    /// Whether every operation, each query too, stands in one log.
+    pub const fn is_ordered(self) -> bool {
+        matches!(self, Self::Waverunner | Self::WeftLog)
+    }
+
+    /// What an answer promises.
+    pub const fn promises(self, commit: Commit) -> &'static str {
+        match (self.is_ordered(), commit) {
+            (true, _) => "linearizable, queries too; what is answered survives the crash of any minority",
+            (false, Commit::Majority) => {
+                "queries see their replica's state; what is answered survives the crash of any minority"
+            }
+            (false, Commit::Local) => {
+                "queries see their replica's state; an answered call without conflicts is lost if its replica crashes before another \
+                 has it"
+            }
+        }
+    }
+}
+
+named! {
+    /// Whose measurements the passages of a card are from.
+    Card, "card",
+    /// NIC-KV's: MACs and pipelines, beside the network.
+    #[default]
+    Fpga = "fpga",
+    /// SafarDB's, which contain the network.
+    Safardb = "safardb",
+}
+
+impl Card {
+    /// The profile of a card with the application on it.
+    pub const fn profile(self) -> &'static CostProfile {
+        match self {
+            Self::Fpga => &CostProfile::FPGA_APPLICATION,
+            Self::Safardb => &CostProfile::FPGA_SAFARDB,
+        }
+    }
+
+    /// The profile of a card with its host behind the bus.
+    pub const fn behind_bus(self) -> &'static CostProfile {
+        match self {
+            Self::Fpga => &CostProfile::FPGA,
+            Self::Safardb => &CostProfile::FPGA_SAFARDB_HOST,
+        }
+    }
 }
 
 named! {

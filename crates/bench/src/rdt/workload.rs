@@ -45,6 +45,11 @@ impl TypeName {
         self.0
     }
 
+    /// The eleven types that SafarDB defines (tables A.1 and B.1).
+    pub fn of_safardb() -> impl Iterator<Item = Self> {
+        Self::all().filter(|name| name.class() != "keyed")
+    }
+
     /// `crdt` if no calls conflict, `wrdt` if some do (SafarDB tables A.1 and B.1), `keyed` for the two applications.
     pub fn class(self) -> &'static str {
         match self.0 {
@@ -69,6 +74,51 @@ impl FromStr for TypeName {
         known.ok_or_else(|| {
             let names: Vec<_> = Self::all().map(Self::name).collect();
             format!("there is no data type `{text}`; choose {}", names.join(", "))
+        })
+    }
+}
+
+/// A workload that others have defined: how many per cent change something, and how popular keys are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mix {
+    /// Its name.
+    pub name: &'static str,
+    /// The type whose workload it is.
+    pub of: &'static str,
+    /// Per cent of the operations that call a method.
+    pub updates: u8,
+    /// Skew of the popularity of keys.
+    pub skew: f64,
+}
+
+impl Mix {
+    /// YCSB's workloads a, b and c, with its constant of Zipf's law; SmallBank's transactions, of which 15 % read a balance, on accounts
+    /// that are equally popular (H-Store). YCSB's d inserts records, e scans them and f reads what it then writes, as one: a register
+    /// in which the last writer wins does none of these.
+    pub const ALL: [Self; 4] = [
+        Self { name: "a", of: "ycsb", updates: 50, skew: 0.99 },
+        Self { name: "b", of: "ycsb", updates: 5, skew: 0.99 },
+        Self { name: "c", of: "ycsb", updates: 0, skew: 0.99 },
+        Self { name: "standard", of: "smallbank", updates: 85, skew: 0.0 },
+    ];
+}
+
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl FromStr for Mix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|known| known.name == text);
+        known.ok_or_else(|| {
+            format!(
+                "there is no workload `{text}`; choose a, b or c of ycsb, or standard of smallbank (ycsb's d, e and f insert, scan, and read \
+                 and write as one, which the type does not do)"
+            )
         })
     }
 }

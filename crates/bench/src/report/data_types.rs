@@ -127,7 +127,7 @@ impl DataTypes {
     /// # Errors
     /// They lack something.
     pub fn take(&mut self, text: &str, path: &Path) -> Result<bool, ResultError> {
-        let Ok(value) = serde_json::from_str::<Value>(text) else { return Ok(false) };
+        let Ok(mut value) = serde_json::from_str::<Value>(text) else { return Ok(false) };
         let damaged =
             |error: serde_json::Error| ResultError::Damaged { path: path.into(), reason: error.to_string() };
         let has = |value: &Value, field| value.get(field).is_some();
@@ -135,6 +135,10 @@ impl DataTypes {
         match value.get("result").and_then(Value::as_str) {
             Some("rdt-crash") => self.crashes.push(serde_json::from_value(value).map_err(damaged)?),
             Some("rdt-hybrid") => self.hybrids.push(serde_json::from_value(value).map_err(damaged)?),
+            Some("rdt-sweep") => {
+                let all: Vec<Measured> = serde_json::from_value(value["runs"].take()).map_err(damaged)?;
+                self.measured.extend(all);
+            }
             _ if is_measured(&value) => self.measured.push(serde_json::from_value(value).map_err(damaged)?),
             // Several in one file.
             _ if value.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(is_measured)) => {
@@ -505,7 +509,9 @@ mod tests {
                 {"type": "ycsb", "updates_percent": 5, "on_card_percent": 80, "skew": 0.0, "summarize": 1,
                 "response": {"mean_ns": 300.0}, "operations_per_us": 9.0}]}"#;
         let several = format!("[{}, {}]", measured(3, 25), measured(5, 15));
-        let types = taken(&[&measured(3, 15), &several, CRASH, hybrid]);
+        let sweep = format!(r#"{{"result": "rdt-sweep", "runs": [{}]}}"#, measured(5, 20));
+        let types = taken(&[&measured(3, 15), &several, &sweep, CRASH, hybrid]);
+        assert_eq!(types.measured.len(), 4);
         assert!(types.hold() && !types.is_empty());
         let html = page("x", &[], &types);
         for expected in [

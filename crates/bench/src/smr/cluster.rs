@@ -98,7 +98,7 @@ fn clock(seed: u64, node: u64, drift_ppm: u32) -> LocalClock {
     LocalClock::new(Duration::ZERO, drift)
 }
 
-fn hardware(node: usize) -> MacAddress {
+pub(crate) fn hardware(node: usize) -> MacAddress {
     MacAddress([2, 0, 0, 0, 0, node as u8])
 }
 
@@ -122,51 +122,58 @@ struct NodeBuilder {
 impl NodeBuilder {
     fn build(&self, node: usize, life: u32) -> LogMachine {
         let nodes = self.log.group.nodes;
-        let mut peers = [None; NODES_MAX];
-        for (peer, place) in peers.iter_mut().enumerate().take(nodes) {
-            *place = Some(SocketAddrV4::new(address(peer), datagram::UDP_PORT));
-        }
-        let posts = self.log.group.posts_max() as u32;
-        let card = CardConfig {
-            peers,
-            datagram_bytes: DATAGRAM_BYTES,
-            transport: weft_rdma::Config { max_queue_pairs: 4 * nodes, ..weft_rdma::Config::default() },
-            region_bytes: 0,
-        };
-        let config = SoftNicConfig { hardware: hardware(node), address: address(node), card };
-        let bytes = self.log.memory_bytes();
-        let mut nic = SoftNic::new(config, vec![(Log::new(self.log.clone()), Memory::new(bytes))]);
-        let card = nic.card_mut();
-        let region = Region {
-            target: Target::Hbm,
-            address: engine_address(LOG_SLOT, 0),
-            ..Region::host(0, bytes as u64, AccessFlags::ALL)
-        };
-        let transport = card.transport();
-        let keys = transport.register_region(region).expect("there is room for regions");
-        let calling = Region { rpc: Some(LOG_SLOT), ..region };
-        let call_keys = transport.register_region(calling).expect("there is room for regions");
-        // All nodes make theirs in the same order, so that what a node's are called is known to all.
-        let attributes = QueuePairAttributes { max_send_wr: posts, ..QueuePairAttributes::default() };
-        let mut make = || transport.create_queue_pair(attributes).expect("there is room for queue pairs");
-        let ends: Vec<[Ends; 2]> =
-            (0..nodes).map(|_| [(); 2].map(|()| Ends { request: make(), respond: make() })).collect();
-        let mut wires = Vec::new();
-        for peer in (0..nodes).filter(|peer| *peer != node) {
-            for (purpose, group) in [log::GROUP, PULSE].into_iter().enumerate() {
-                let (own, theirs) = (ends[peer][purpose], ends[node][purpose]);
-                for (queue_pair, other) in [(own.request, theirs.respond), (own.respond, theirs.request)] {
-                    card.assign(queue_pair, LOG_SLOT, peering(peer, other));
-                }
-                wires.push(Wire { group, peer, wiring: wiring(own, keys, call_keys) });
-            }
-        }
-        for peer in 0..nodes {
-            nic.add_neighbour(address(peer), hardware(peer));
-        }
+        let (nic, wires) = card_with_log(&self.log, node, Memory::new(self.log.memory_bytes()));
         let host = LogHost::new(node, nodes, life, wires, Rc::clone(&self.books));
         NicMachine::new(nic, host, &CostProfile::FPGA_APPLICATION)
     }
+}
+
+/// The card of a node with a log in [`LOG_SLOT`], and what the engine is to be told of its peers. All nodes must be made alike.
+pub(crate) fn card_with_log(log: &LogParameters, node: usize, memory: Memory) -> (SoftNic<Log>, Vec<Wire>) {
+    let nodes = log.group.nodes;
+    let mut peers = [None; NODES_MAX];
+    for (peer, place) in peers.iter_mut().enumerate().take(nodes) {
+        *place = Some(SocketAddrV4::new(address(peer), datagram::UDP_PORT));
+    }
+    let posts = log.group.posts_max() as u32;
+    let card = CardConfig {
+        peers,
+        datagram_bytes: DATAGRAM_BYTES,
+        transport: weft_rdma::Config { max_queue_pairs: 4 * nodes, ..weft_rdma::Config::default() },
+        region_bytes: 0,
+    };
+    let config = SoftNicConfig { hardware: hardware(node), address: address(node), card };
+    let bytes = log.memory_bytes();
+    let mut nic = SoftNic::new(config, vec![(Log::new(log.clone()), memory)]);
+    let card = nic.card_mut();
+    let region = Region {
+        target: Target::Hbm,
+        address: engine_address(LOG_SLOT, 0),
+        ..Region::host(0, bytes as u64, AccessFlags::ALL)
+    };
+    let transport = card.transport();
+    let keys = transport.register_region(region).expect("there is room for regions");
+    let calling = Region { rpc: Some(LOG_SLOT), ..region };
+    let call_keys = transport.register_region(calling).expect("there is room for regions");
+    // All nodes make theirs in the same order, so that what a node's are called is known to all.
+    let attributes = QueuePairAttributes { max_send_wr: posts, ..QueuePairAttributes::default() };
+    let mut make = || transport.create_queue_pair(attributes).expect("there is room for queue pairs");
+    let ends: Vec<[Ends; 2]> =
+        (0..nodes).map(|_| [(); 2].map(|()| Ends { request: make(), respond: make() })).collect();
+    let mut wires = Vec::new();
+    for peer in (0..nodes).filter(|peer| *peer != node) {
+        for (purpose, group) in [log::GROUP, PULSE].into_iter().enumerate() {
+            let (own, theirs) = (ends[peer][purpose], ends[node][purpose]);
+            for (queue_pair, other) in [(own.request, theirs.respond), (own.respond, theirs.request)] {
+                card.assign(queue_pair, LOG_SLOT, peering(peer, other));
+            }
+            wires.push(Wire { group, peer, wiring: wiring(own, keys, call_keys) });
+        }
+    }
+    for peer in 0..nodes {
+        nic.add_neighbour(address(peer), hardware(peer));
+    }
+    (nic, wires)
 }
 
 fn peering(peer: usize, destination_qp_num: QueuePairNumber) -> Peering {

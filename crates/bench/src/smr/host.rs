@@ -13,7 +13,7 @@ use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeId, NodeSe
 use crate::histogram::Latencies;
 
 /// The engine's slot in every NIC.
-pub(super) const LOG_SLOT: u8 = 0;
+pub(crate) const LOG_SLOT: u8 = 0;
 /// How often a host looks for what its clients want.
 const PACE: Duration = Duration::from_us(1);
 /// After so long without an answer a client asks another node.

@@ -5,6 +5,9 @@ mod cluster;
 mod host;
 mod measure;
 
+pub(crate) use cluster::{card_with_log, hardware};
+pub(crate) use host::LOG_SLOT;
+
 pub use campaign::{Campaign, CampaignResult, CampaignViolation, LIVE_WITHIN};
 pub use measure::{FailOver, Quantiles, SmrBench, SmrResult};
 

@@ -1,16 +1,20 @@
 //! `weft bench rdt`: replicated data types under their workloads, with every step checked.
 
+use std::fmt;
+use std::str::FromStr;
+
 use clap::Args;
 use weft_bench::progress::Progress;
-use weft_bench::rdt::{Commit, Configuration, RdtBench, Sizes, System, TypeName};
+use weft_bench::rdt::{Card, Commit, Configuration, Mix, RdtBench, Sizes, Sweep, System, TypeName};
 use weft_sim::NetworkProfile;
+use weft_waist::NODES_MAX;
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
 use crate::parse;
 use crate::replay::CommandLine;
 
-const NODES: usize = 3;
+const NODES: Nodes = Nodes { least: 3, most: 3 };
 const UPDATES: u8 = 20;
 const OPERATIONS: u64 = 100_000;
 const KEYS: usize = Sizes::LARGE.keys;
@@ -21,10 +25,19 @@ const NETWORK: &str = "switch";
 const DEFINITIONS: &str = "\
 The operations are split over the nodes; each node's client is a closed loop at its own replica. Response time is from question to \
 answer. Throughput is all operations by the time of the replica that takes longest. Queries are answered from the replica's own \
-state. `majority` answers a call without conflicts when a majority has it in memory, `local` when it has taken effect at its own \
-replica; conflicting calls are answered when a majority has them in its logs. All calls are made again on a reference per replica: \
-convergence, the invariant at every step, exactly once, one order in each group that respects real time, and the answers of \
-queries are checked.";
+state.
+
+Commit rules: `majority` answers a call without conflicts when a majority has it in memory, so no crash of fewer loses it. `local` \
+answers it when it has taken effect at its own replica: if that one crashes before any other has the call, it is lost, and with it \
+whatever it has answered since; all else stays, and what is left converges and keeps its invariant. Conflicting calls are answered \
+when a majority has them in its logs, by either rule.
+
+In `waverunner` and `weft-log` every operation, queries too, stands in one log and is answered when a majority has it: linearizable. All \
+clients are at the leader's application. The two differ in where the application is: on the host behind the bus, or on the card.
+
+Several types, numbers of nodes, commit rules or systems make a table; systems are compared with the first one. All calls are made again \
+on a reference per replica: convergence, the invariant at every step, exactly once, one order in each group that respects real time, \
+and the answers of queries are checked; where there is one log, that it is linearizable.";
 
 /// What to measure and where the result goes.
 #[derive(Clone, Debug, Args)]
@@ -37,31 +50,90 @@ pub(crate) struct RdtArguments {
     json: Option<Json>,
 }
 
+/// Data types, separated by commas.
+#[derive(Clone, Debug, PartialEq)]
+struct Types(Vec<TypeName>);
+
+impl FromStr for Types {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self(TypeName::of_safardb().collect()));
+        }
+        text.split(',').map(str::parse).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for Types {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if TypeName::of_safardb().eq(self.0.iter().copied()) {
+            return f.write_str("all");
+        }
+        f.write_str(&self.0.iter().map(|name| name.name()).collect::<Vec<_>>().join(","))
+    }
+}
+
+/// Numbers of nodes, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Nodes {
+    least: usize,
+    most: usize,
+}
+
+impl FromStr for Nodes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (least, most) = text.split_once("..").unwrap_or((text, text));
+        match (least.parse(), most.trim_start_matches('=').parse()) {
+            (Ok(least), Ok(most)) if (2..=most).contains(&least) && most <= NODES_MAX => {
+                Ok(Self { least, most })
+            }
+            _ => Err(format!("choose 2 to {NODES_MAX} nodes, or some of these: 3..{NODES_MAX}")),
+        }
+    }
+}
+
+impl fmt::Display for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { least, most } = self;
+        if least == most { write!(f, "{least}") } else { write!(f, "{least}..{most}") }
+    }
+}
+
 /// What decides the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 struct RdtOptions {
-    /// Which data type: g-counter, pn-counter, lww-register, g-set, pn-set, 2p-set, account, courseware, project, movie, auction, ycsb
-    /// or smallbank
-    #[arg(long = "type", value_name = "TYPE")]
-    name: TypeName,
+    /// Data types, separated by commas: g-counter, pn-counter, lww-register, g-set, pn-set, 2p-set, account, courseware, project,
+    /// movie, auction, ycsb, smallbank; or all, the first eleven
+    #[arg(long = "type", value_name = "TYPES")]
+    types: Types,
+    /// A workload of the type: a, b or c of ycsb, standard of smallbank; decides updates and skew
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["updates", "skew"])]
+    workload: Option<Mix>,
     /// Per cent of the operations that call a method; the others are queries
     #[arg(long, value_name = "N", default_value_t = UPDATES, value_parser = clap::value_parser!(u8).range(0..=100))]
     updates: u8,
-    /// Replicas, 2 to 8
-    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::members)]
-    nodes: usize,
+    /// Replicas, 2 to 8, or from one number to another: 3..8
+    #[arg(long, value_name = "N", default_value_t = NODES)]
+    nodes: Nodes,
     /// Operations of all clients together
     #[arg(long, value_name = "N", default_value_t = OPERATIONS, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     ops: u64,
-    /// Where engines and clients run: weft (on the card) or hamband (on the host beside an RDMA card)
+    /// Where engines and clients run, separated by commas: weft (on the card), hamband (on the host beside an RDMA card), waverunner (one
+    /// log in the card, all else on the host), weft-log (one log, all on the card)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "weft")]
+    system: Vec<System>,
+    /// Whose passages the FPGA cards have: fpga (NIC-KV's measurements) or safardb (SafarDB's, with the network in them)
     #[arg(long, value_name = "NAME", default_value_t)]
-    system: System,
+    card: Card,
     /// How calls reach the objects: write, buffered or rpc [default: rpc; of hamband, buffered]
     #[arg(long, value_name = "NAME")]
     configuration: Option<Configuration>,
-    /// When a call without conflicts is answered: majority or local
-    #[arg(long, value_name = "RULE", default_value_t)]
-    commit: Commit,
+    /// When a call without conflicts is answered, separated by commas: majority, local
+    #[arg(long, value_name = "RULES", value_delimiter = ',', default_value = "majority")]
+    commit: Vec<Commit>,
     /// Operations that a client has open at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     outstanding: u8,
@@ -84,50 +156,109 @@ impl RdtArguments {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let Self { options, json } = self;
         output::check_json(json.as_ref())?;
-        let bench = options.bench()?;
-        let mut progress = Progress::new("operations", options.ops);
-        let result = bench.run(options.command().to_string(), |done| progress.set(done));
+        options.check()?;
+        let sweep = options.sweep();
+        let runs = sweep.runs() as u64;
+        let mut progress = Progress::new("operations", options.ops * runs);
+        let mut before = 0;
+        let mut run = |name, nodes, commit, system| {
+            let one = options.one(name, nodes, commit, system);
+            let result = one.bench().run(one.command().to_string(), |done| progress.set(before + done));
+            before += options.ops;
+            result
+        };
+        let (json_text, text, checked) = if runs == 1 {
+            let result = run(sweep.types[0], sweep.nodes[0], sweep.commits[0], sweep.systems[0]);
+            (result.to_json(), result.to_text(), result.checked)
+        } else {
+            let result = sweep.run(options.command().to_string(), run);
+            (result.to_json(), result.to_text(), result.checked)
+        };
         drop(progress);
-        output::deliver(json.as_ref(), || result.to_json(), &result.to_text())?;
-        Ok(if result.checked == "holds" { Verdict::Good } else { Verdict::Violated })
+        output::deliver(json.as_ref(), || json_text, &text)?;
+        Ok(if checked == "holds" { Verdict::Good } else { Verdict::Violated })
     }
 }
 
 impl RdtOptions {
-    fn bench(&self) -> Result<RdtBench, Failure> {
-        let configuration = match (self.system, self.configuration) {
-            (System::Hamband, Some(Configuration::Rpc)) => {
-                return Err(Failure::new(
-                    "an RDMA card calls no engine; choose --configuration write or buffered",
-                ));
-            }
-            (System::Hamband, None) => Configuration::Buffered,
-            (_, configuration) => configuration.unwrap_or_default(),
+    /// Whether that can be measured.
+    fn check(&self) -> Result<(), Failure> {
+        if self.system.contains(&System::Hamband) && self.configuration == Some(Configuration::Rpc) {
+            return Err(Failure::new(
+                "an RDMA card calls no engine; choose --configuration write or buffered",
+            ));
+        }
+        let log = self.system.iter().find(|system| system.is_ordered());
+        if let Some(log) = log
+            && (self.commit.contains(&Commit::Local) || self.configuration.is_some())
+        {
+            return Err(Failure::new(format!(
+                "in {log} every operation stands in one log and waits for a majority; leave out --commit local and --configuration"
+            )));
+        }
+        if let Some(mix) = self.workload
+            && self.types.0.iter().any(|name| name.name() != mix.of)
+        {
+            return Err(Failure::new(format!("workload {mix} is one of {0}; choose --type {0}", mix.of)));
+        }
+        Ok(())
+    }
+
+    fn sweep(&self) -> Sweep {
+        Sweep {
+            types: self.types.0.clone(),
+            nodes: (self.nodes.least..=self.nodes.most).collect(),
+            commits: self.commit.clone(),
+            systems: self.system.clone(),
+        }
+    }
+
+    /// One of the measurements.
+    fn one(&self, name: TypeName, nodes: usize, commit: Commit, system: System) -> Self {
+        Self {
+            types: Types(vec![name]),
+            nodes: Nodes { least: nodes, most: nodes },
+            commit: vec![commit],
+            system: vec![system],
+            ..self.clone()
+        }
+    }
+
+    /// The first of the measurements.
+    fn bench(&self) -> RdtBench {
+        let system = self.system[0];
+        let usual = match system {
+            System::Hamband => Configuration::Buffered,
+            System::Weft | System::Waverunner | System::WeftLog => Configuration::Rpc,
         };
-        Ok(RdtBench {
-            name: self.name,
-            system: self.system,
-            configuration,
-            commit: self.commit,
-            nodes: self.nodes,
-            updates: self.updates,
+        let (updates, skew) = self.workload.map_or((self.updates, self.skew), |mix| (mix.updates, mix.skew));
+        RdtBench {
+            name: self.types.0[0],
+            system,
+            card: self.card,
+            configuration: self.configuration.unwrap_or(usual),
+            commit: self.commit[0],
+            nodes: self.nodes.least,
+            updates,
             operations: self.ops,
             outstanding: self.outstanding.into(),
             keys: self.keys,
-            skew: self.skew,
+            skew,
             network: NetworkProfile::named(&self.network).expect("its name was checked"),
             seed: self.seed,
-        })
+        }
     }
 
     /// The command that repeats the measurement.
     fn command(&self) -> CommandLine {
         let Self {
-            name,
+            types,
+            workload,
             updates,
             nodes,
             ops,
             system,
+            card,
             configuration,
             commit,
             outstanding,
@@ -137,19 +268,26 @@ impl RdtOptions {
             seed,
         } = self;
         CommandLine::new("weft bench rdt")
-            .option("--type", name)
+            .option("--type", types)
+            .given("--workload", *workload)
             .unless(UPDATES, "--updates", *updates)
             .unless(NODES, "--nodes", *nodes)
             .unless(OPERATIONS, "--ops", *ops)
-            .unless(System::Weft, "--system", *system)
+            .unless("weft".to_string(), "--system", list(system))
+            .unless(Card::Fpga, "--card", *card)
             .given("--configuration", *configuration)
-            .unless(Commit::Majority, "--commit", *commit)
+            .unless("majority".to_string(), "--commit", list(commit))
             .unless(1, "--outstanding", *outstanding)
             .unless(KEYS, "--keys", *keys)
             .unless(0.0, "--skew", *skew)
             .unless(NETWORK, "--network", network.as_str())
             .option("--seed", seed)
     }
+}
+
+/// Names, separated by commas.
+fn list(names: &[impl fmt::Display]) -> String {
+    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -172,10 +310,26 @@ mod tests {
     fn the_command_that_repeats_it_says_all_of_it() {
         for line in [
             "rdt --type account --seed 7",
-            "rdt --type ycsb --updates 50 --nodes 8 --ops 4000000 --system hamband --configuration write --commit local --outstanding 4 --keys 1000 --skew 1.2 --network detpu --seed 9",
+            "rdt --type all --nodes 3..8 --ops 4000000 --system weft,hamband --commit majority,local --seed 7",
+            "rdt --type ycsb --workload a --system weft,weft-log,waverunner --card safardb --seed 7",
+            "rdt --type ycsb,smallbank --updates 50 --nodes 8 --ops 4000000 --system hamband --configuration write --commit local --outstanding 4 --keys 1000 --skew 1.2 --network detpu --seed 9",
         ] {
-            assert_eq!(parse(line).unwrap().command().to_string(), format!("weft bench {line}"));
+            let options = parse(line).unwrap();
+            options.check().unwrap();
+            assert_eq!(options.command().to_string(), format!("weft bench {line}"));
         }
+    }
+
+    #[test]
+    fn a_sweep_is_made_of_measurements_of_their_own() {
+        let all = parse("rdt --type all --nodes 3..8 --system weft,hamband --commit majority,local").unwrap();
+        assert_eq!(all.sweep().runs(), 11 * 6 * 2 * 2);
+        let one = all.one(all.types.0[6], 8, Commit::Local, System::Hamband);
+        let line = "weft bench rdt --type account --nodes 8 --system hamband --commit local --seed 7";
+        assert_eq!(one.command().to_string(), line);
+        assert_eq!(one.bench().configuration, Configuration::Buffered);
+        let mix = parse("rdt --type ycsb --workload b").unwrap().bench();
+        assert_eq!((mix.updates, mix.skew), (5, 0.99));
     }
 
     #[test]
@@ -183,16 +337,27 @@ mod tests {
         for line in [
             "rdt",
             "rdt --type bank",
+            "rdt --type account,",
             "rdt --type account --nodes 9",
+            "rdt --type account --nodes 8..3",
+            "rdt --type account --nodes 1..3",
             "rdt --type account --updates 101",
             "rdt --type ycsb --skew 2.5",
+            "rdt --type ycsb --workload d",
+            "rdt --type ycsb --workload a --updates 5",
             "rdt --type account --system raft",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
-        let hamband = parse("rdt --type account --system hamband --configuration rpc").unwrap();
-        assert!(hamband.bench().unwrap_err().to_string().contains("buffered"));
-        let hamband = parse("rdt --type account --system hamband").unwrap();
-        assert_eq!(hamband.bench().unwrap().configuration, Configuration::Buffered);
+        for (line, what) in [
+            ("rdt --type account --system hamband --configuration rpc", "buffered"),
+            ("rdt --type account --system waverunner --commit local", "one log"),
+            ("rdt --type account --system weft,weft-log --configuration write", "one log"),
+            ("rdt --type account --workload a", "--type ycsb"),
+            ("rdt --type ycsb --workload standard", "--type smallbank"),
+        ] {
+            let refusal = parse(line).unwrap().check().unwrap_err().to_string();
+            assert!(refusal.contains(what), "{line}: {refusal}");
+        }
     }
 }

@@ -88,6 +88,9 @@ impl RdtCrashArguments {
 
 impl RdtCrashOptions {
     fn bench(&self) -> Result<CrashBench, Failure> {
+        if let Some(log) = self.systems.iter().find(|system| system.is_ordered()) {
+            return Err(Failure::new(format!("in {log} nobody is crashed; choose --systems weft,hamband")));
+        }
         Ok(CrashBench {
             experiments: self.experiments()?,
             systems: self.systems.clone(),
@@ -174,6 +177,7 @@ mod tests {
         assert!(error.to_string().contains("--crash replica"));
         let error = experiments("rdt-crash --crash replica --type account").unwrap_err();
         assert!(error.to_string().contains("--crash follower or leader"));
+        assert!(parse("rdt-crash --systems waverunner").unwrap().bench().is_err());
         for line in [
             "rdt-crash --crash node",
             "rdt-crash --nodes 2",

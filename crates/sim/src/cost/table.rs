@@ -26,6 +26,11 @@ pub fn cost_table_markdown() -> String {
         operation.amount(),
         operation.source
     );
+    let safardb = CostProfile::FPGA_SAFARDB;
+    for (part, figure) in [("receive", safardb.receive[0]), ("transmit", safardb.transmit[0])] {
+        let (name, amount, source) = (figure.name, figure.amount(), figure.source);
+        let _ = writeln!(table, "| `{}` | {part} | {name} | {amount} | {source} |", safardb.name);
+    }
     let process = HOST_PROCESS.figures().map(|figure| ("host process", figure));
     let two_cores = HAMBAND_PROCESS.figures().map(|figure| ("host process, two cores", figure));
     let transactions = HOST_TRANSACTION.figures().map(|figure| ("host, transactions", figure));
@@ -40,6 +45,11 @@ pub fn cost_table_markdown() -> String {
     let application = CostProfile::FPGA_APPLICATION.name;
     let _ =
         writeln!(table, "- `{application}`: `fpga` without the host bus: the application is on the card.");
+    let _ = writeln!(
+        table,
+        "- `{}`: `{application}` with SafarDB's passages, which contain the network, in place of NIC-KV's.",
+        safardb.name
+    );
     let _ =
         writeln!(table, "- `{parallel}`: `rdma-card` with many queue pairs at work, which fill the link.");
     let _ = writeln!(

@@ -18,7 +18,7 @@ use weft_time::{Duration, Instant};
 
 use super::cluster::ClusterParameters;
 use super::measure::RdtBench;
-use super::system::{Commit, Configuration, System};
+use super::system::{Card, Commit, Configuration, System};
 use super::workload::{TypeName, Workload};
 
 pub use fail_over::FailOvers;
@@ -158,6 +158,7 @@ impl CrashBench {
                 System::Hamband => Configuration::Buffered,
                 _ => Configuration::Rpc,
             },
+            card: Card::Fpga,
             commit: self.commit,
             nodes: self.nodes,
             updates,

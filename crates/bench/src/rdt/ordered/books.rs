@@ -1,0 +1,327 @@
+//! What is known of a run in which all operations stand in one log: who was told what, and whether that can be.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use weft_check::replicated::{Call, ReplicatedReport, Specification};
+use weft_rdt::Object;
+use weft_time::{Duration, Instant};
+
+use crate::rdt::books::NodeBooks;
+use crate::rdt::reference::Subject;
+use crate::rdt::workload::Operation;
+
+/// Things that are wrong and described; all are counted.
+const DESCRIBED_MAX: usize = 8;
+
+/// What an operation came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The answer of a query.
+    Value(i64),
+    Done,
+    /// It was not permissible.
+    Refused,
+}
+
+/// Does an operation to an object, as every replica does and the reference.
+pub(super) fn perform(object: &mut Object, operation: &Operation) -> Outcome {
+    match *operation {
+        Operation::Query(Call { method, arguments }) => {
+            Outcome::Value(object.query(method.into(), &arguments))
+        }
+        Operation::Update(Call { method, mut arguments }) => {
+            let method = usize::from(method);
+            // The log makes the call, whoever asked for it: stamps are the same at all replicas.
+            object.prepare(0, method, &mut arguments);
+            if !object.permissible(method, &arguments) {
+                return Outcome::Refused;
+            }
+            object.apply(method, &arguments);
+            Outcome::Done
+        }
+    }
+}
+
+/// An operation that a client has asked for and that was not answered.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    sequence: u64,
+    operation: Operation,
+    /// Whatever had been answered when it was asked lies below this index.
+    above: u64,
+    /// Where it stands.
+    index: Option<u64>,
+}
+
+/// An entry of the log that not all replicas have told.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    index: u64,
+    client: usize,
+    sequence: u64,
+    operation: Operation,
+    outcome: Outcome,
+}
+
+/// The books, as all hosts share them.
+#[derive(Debug)]
+pub(super) struct OrderedBooks {
+    subject: Subject,
+    reference: Object,
+    pub(super) clients: Vec<NodeBooks>,
+    asked: Vec<VecDeque<Asked>>,
+    log: VecDeque<Entry>,
+    /// Entries that all replicas have told.
+    gone: u64,
+    /// By replica: how many it has told.
+    told: Vec<u64>,
+    last_index: Option<u64>,
+    answered_below: u64,
+    pub(super) begins_at: Instant,
+    calls: u64,
+    queries: u64,
+    refused: u64,
+    steps: u64,
+    pub(super) wrong: Vec<String>,
+}
+
+impl OrderedBooks {
+    /// Books of as many replicas and clients as there are quotas.
+    pub(super) fn new(subject: &Subject, quotas: &[u64]) -> Rc<RefCell<Self>> {
+        let methods = subject.kind().method_count();
+        Rc::new(RefCell::new(Self {
+            reference: subject.initial(),
+            subject: subject.clone(),
+            clients: quotas.iter().map(|quota| NodeBooks::new(*quota, methods)).collect(),
+            asked: vec![VecDeque::new(); quotas.len()],
+            log: VecDeque::new(),
+            gone: 0,
+            told: vec![0; quotas.len()],
+            last_index: None,
+            answered_below: 0,
+            begins_at: Instant::ZERO,
+            calls: 0,
+            queries: 0,
+            refused: 0,
+            steps: 0,
+            wrong: Vec::new(),
+        }))
+    }
+
+    pub(super) fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// All clients have done their share.
+    pub(super) fn is_done(&self) -> bool {
+        self.clients.iter().all(|client| client.is_done)
+    }
+
+    /// Operations that were answered.
+    pub(super) fn answered(&self) -> u64 {
+        self.clients.iter().map(|client| client.answered).sum()
+    }
+
+    fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds && self.wrong.len() < DESCRIBED_MAX {
+            self.wrong.push(what());
+        }
+    }
+
+    /// A client asks for the first time.
+    pub(super) fn asked(&mut self, client: usize, sequence: u64, operation: Operation) {
+        let above = self.answered_below;
+        self.asked[client].push_back(Asked { sequence, operation, above, index: None });
+        match operation {
+            Operation::Query(_) => self.queries += 1,
+            Operation::Update(_) => self.calls += 1,
+        }
+    }
+
+    /// A replica has done what stands at `index`, and that is what came of it.
+    pub(super) fn told(
+        &mut self,
+        node: usize,
+        index: u64,
+        client: usize,
+        sequence: u64,
+        operation: Operation,
+        outcome: Outcome,
+    ) {
+        let number = self.told[node];
+        self.told[node] += 1;
+        self.steps += 1;
+        let place = (number - self.gone) as usize;
+        if place == self.log.len() {
+            self.append(index, client, sequence, operation);
+        }
+        let entry = self.log[place];
+        let agrees = (entry.index, entry.client, entry.sequence, entry.operation)
+            == (index, client, sequence, operation);
+        self.require(agrees, || {
+            format!("node{node} has number {sequence} of client {client} at {index}, where {entry:?} stands")
+        });
+        self.require(entry.outcome == outcome, || {
+            format!("node{node} came to {outcome:?}, the reference to {entry:?}")
+        });
+        while self.told.iter().all(|told| *told > self.gone) {
+            self.log.pop_front();
+            self.gone += 1;
+        }
+    }
+
+    /// The first replica tells an entry: the reference does it, too.
+    fn append(&mut self, index: u64, client: usize, sequence: u64, operation: Operation) {
+        let is_later = self.last_index.is_none_or(|last| last < index);
+        self.require(is_later, || format!("entry {index} comes after a later one"));
+        self.last_index = Some(index);
+        let outcome = perform(&mut self.reference, &operation);
+        if let Operation::Update(call) = operation {
+            self.refused += u64::from(outcome == Outcome::Refused);
+            let broken = self.subject.broken(&self.reference, Some(&call));
+            self.require(broken.is_none(), || format!("entry {index} breaks the invariant: {broken:?}"));
+        }
+        let waiting = self.asked.get_mut(client);
+        let asked = waiting.and_then(|asked| asked.iter_mut().find(|asked| asked.sequence == sequence));
+        let found = asked.map(|asked| (asked.operation, asked.above, asked.index.replace(index)));
+        self.require(matches!(found, Some((asked, ..)) if asked == operation), || {
+            format!("entry {index} is nothing that client {client} waits for: {operation:?}")
+        });
+        self.require(found.is_none_or(|(_, above, _)| above <= index), || {
+            format!("entry {index} was asked for when a later one had been answered")
+        });
+        self.require(found.is_none_or(|(.., before)| before.is_none()), || {
+            format!("number {sequence} of client {client} has effect twice")
+        });
+        self.log.push_back(Entry { index, client, sequence, operation, outcome });
+    }
+
+    /// A client is told what came of its operation, which `counts` or not, after so long.
+    pub(super) fn answered_with(
+        &mut self,
+        client: usize,
+        sequence: u64,
+        outcome: Outcome,
+        took: Duration,
+        at: Instant,
+        counts: bool,
+    ) {
+        let place = self.asked[client].iter().position(|asked| asked.sequence == sequence);
+        let asked = place.and_then(|place| self.asked[client].remove(place));
+        let Some(Asked { operation, index: Some(index), .. }) = asked else {
+            self.require(false, || format!("client {client} is answered what it did not ask: {sequence}"));
+            return;
+        };
+        self.answered_below = self.answered_below.max(index + 1);
+        let of = &mut self.clients[client];
+        of.answered += 1;
+        if counts {
+            of.record(&operation, took);
+            of.ended = at;
+            of.refused += u64::from(outcome == Outcome::Refused);
+        }
+    }
+
+    /// The run is over: a replica has what the reference has.
+    pub(super) fn end(&mut self, node: usize, object: &Object) {
+        let differs = *object != self.reference;
+        self.require(!differs, || format!("node{node} has another object in the end"));
+        let (told, all) = (self.told[node], self.gone + self.log.len() as u64);
+        self.require(told == all, || format!("node{node} has done {told} of {all} operations"));
+    }
+
+    /// What was checked.
+    pub(super) fn report(&self) -> ReplicatedReport {
+        ReplicatedReport {
+            calls: self.calls,
+            refused: self.refused,
+            unanswered: self.asked.iter().map(|asked| asked.len() as u64).sum(),
+            queries: self.queries,
+            steps: self.steps,
+            verdict: if self.wrong.is_empty() { "holds" } else { "violation" },
+            ..ReplicatedReport::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_rdt::Bounds;
+
+    const ADD: Operation = Operation::Update(Call { method: 0, arguments: [5, 0, 0, 0] });
+    const READ: Operation = Operation::Query(Call { method: 0, arguments: [0; 4] });
+
+    fn books() -> OrderedBooks {
+        let subject = Subject::shipped("g-counter", &Bounds::uniform(4)).unwrap();
+        let books = OrderedBooks::new(&subject, &[2, 2]);
+        Rc::into_inner(books).unwrap().into_inner()
+    }
+
+    fn asked(books: &mut OrderedBooks) {
+        books.asked(0, 0, ADD);
+        books.asked(1, 0, READ);
+    }
+
+    fn answer(books: &mut OrderedBooks, client: usize, outcome: Outcome) {
+        books.answered_with(client, 0, outcome, Duration::ZERO, Instant::ZERO, true);
+    }
+
+    #[test]
+    fn what_all_replicas_do_in_one_order_holds() {
+        let mut books = books();
+        asked(&mut books);
+        for node in 0..2 {
+            books.told(node, 1, 0, 0, ADD, Outcome::Done);
+            books.told(node, 4, 1, 0, READ, Outcome::Value(5));
+        }
+        answer(&mut books, 0, Outcome::Done);
+        answer(&mut books, 1, Outcome::Value(5));
+        let object = books.reference.clone();
+        (0..2).for_each(|node| books.end(node, &object));
+        assert!(books.wrong.is_empty(), "{:?}", books.wrong);
+        assert_eq!((books.report().steps, books.report().unanswered), (4, 0));
+    }
+
+    /// Each of these is found, and by itself.
+    #[test]
+    fn what_cannot_be_is_found() {
+        type Wrong = fn(&mut OrderedBooks);
+        let cases: [(&str, Wrong); 6] = [
+            ("has number", |books| {
+                books.told(0, 1, 0, 0, ADD, Outcome::Done);
+                books.told(1, 4, 1, 0, READ, Outcome::Done);
+            }),
+            ("came to", |books| books.told(0, 1, 1, 0, READ, Outcome::Value(7))),
+            ("twice", |books| {
+                books.told(0, 1, 0, 0, ADD, Outcome::Done);
+                books.told(0, 2, 0, 0, ADD, Outcome::Done);
+            }),
+            ("waits for", |books| books.told(0, 1, 0, 9, ADD, Outcome::Done)),
+            ("had been answered", |books| {
+                books.told(0, 8, 0, 0, ADD, Outcome::Done);
+                answer(books, 0, Outcome::Done);
+                books.asked(0, 1, ADD);
+                books.last_index = None;
+                books.told(0, 3, 0, 1, ADD, Outcome::Done);
+            }),
+            ("another object", |books| {
+                books.told(0, 1, 0, 0, ADD, Outcome::Done);
+                let empty = books.subject.initial();
+                books.end(0, &empty);
+            }),
+        ];
+        for (what, wrong) in cases {
+            let mut books = books();
+            asked(&mut books);
+            wrong(&mut books);
+            assert!(
+                books.wrong.first().is_some_and(|found| found.contains(what)),
+                "{what}: {:?}",
+                books.wrong
+            );
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The application of a node: it has the object, does to it what the log says, and answers the clients if its node leads.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use weft_check::replicated::Call;
+use weft_check::replicated::Specification;
+use weft_nic::{HostCommand, HostEvent};
+use weft_rdt::Object;
+use weft_rdt::replica::message::Ask;
+use weft_sim::{Commands, Host, Labour};
+use weft_smr::log::{self, Answer, Append, SESSION_WINDOW, Status, Wire};
+use weft_time::{Duration, Instant};
+use weft_waist::{Configuration, Epoch, NodeId, NodeSet, View};
+
+use super::books::{OrderedBooks, perform};
+use crate::rdt::workload::{ClientWorkload, Operation};
+use crate::smr::LOG_SLOT;
+
+/// How long a client waits before it asks again what the log had no room for.
+const PAUSE: Duration = Duration::from_us(1);
+/// Operations that a client has open at a time before the measurement.
+const LOADING: usize = 4;
+/// What comes before an operation in an entry: whether it is a query.
+const KIND_BYTES: usize = 1;
+const CONTENT_BYTES: usize = KIND_BYTES + Ask::BYTES;
+/// The token of what is no operation.
+const HOST: u32 = u32::MAX;
+
+/// An operation that is not answered.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    sequence: u64,
+    operation: Operation,
+    since: Instant,
+    counts: bool,
+    /// There was no room for it: ask again at this time.
+    again: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Client {
+    workload: ClientWorkload,
+    loaded: bool,
+    next: u64,
+    pending: Vec<Pending>,
+}
+
+/// The application of one node.
+#[derive(Debug)]
+pub(super) struct OrderedHost {
+    node: usize,
+    nodes: usize,
+    wires: Vec<Wire>,
+    books: Rc<RefCell<OrderedBooks>>,
+    object: Object,
+    clients: Vec<Client>,
+    outstanding: usize,
+    /// What an operation costs the application.
+    cost: Duration,
+    labour: Labour,
+    begun: bool,
+    measures: bool,
+    wake_at: Option<Instant>,
+}
+
+impl OrderedHost {
+    pub(super) fn new(
+        node: usize,
+        nodes: usize,
+        wires: Vec<Wire>,
+        books: Rc<RefCell<OrderedBooks>>,
+        clients: Vec<ClientWorkload>,
+        outstanding: usize,
+        cost: Duration,
+    ) -> Self {
+        let object = books.borrow().subject().initial();
+        let client = |workload| Client { workload, loaded: false, next: 0, pending: Vec::new() };
+        Self {
+            node,
+            nodes,
+            wires,
+            books,
+            object,
+            clients: clients.into_iter().map(client).collect(),
+            outstanding,
+            cost,
+            labour: Labour::default(),
+            begun: false,
+            measures: false,
+            wake_at: Some(Instant::ZERO),
+        }
+    }
+
+    pub(super) const fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn begin(&mut self, commands: &mut Commands) {
+        for wire in &self.wires {
+            commands.submit(call(HOST, log::Call::Wire, &wire.encode()));
+        }
+        commands.submit(call(HOST, log::Call::Subscribe, &[]));
+        let node = NodeId::new(self.node).expect("a cluster has at most eight nodes");
+        let view = View { epoch: Epoch(1), full: NodeSet::first(self.nodes), joining: NodeSet::EMPTY };
+        let lease_until = Instant::FAR_FUTURE;
+        commands.submit(HostCommand::Configure(Configuration { node, view, lease_until }));
+    }
+
+    fn wake_by(&mut self, at: Instant) {
+        self.wake_at = Some(self.wake_at.map_or(at, |other| other.min(at)));
+    }
+
+    /// The clients ask as much as they may have open, at `now`.
+    fn pump(&mut self, now: Instant, commands: &mut Commands) {
+        let books = Rc::clone(&self.books);
+        let mut books = books.borrow_mut();
+        if self.is_loaded() && !self.measures && now >= books.begins_at {
+            self.measures = true;
+            for client in &mut books.clients {
+                (client.began, client.ended) = (now, now);
+            }
+        }
+        for (number, client) in self.clients.iter_mut().enumerate() {
+            let most = if self.measures { self.outstanding } else { LOADING };
+            loop {
+                let oldest = client.pending.iter().map(|pending| pending.sequence).min();
+                let has_room = oldest.is_none_or(|oldest| client.next < oldest + SESSION_WINDOW);
+                if client.pending.len() >= most || !has_room {
+                    break;
+                }
+                let operation = if self.measures {
+                    let of = &mut books.clients[number];
+                    of.is_done = of.quota == 0 && client.pending.is_empty();
+                    if of.quota == 0 {
+                        break;
+                    }
+                    of.quota -= 1;
+                    client.workload.next_operation()
+                } else {
+                    match (client.loaded, client.workload.load()) {
+                        (false, Some(call)) => Operation::Update(call),
+                        _ => {
+                            client.loaded = true;
+                            break;
+                        }
+                    }
+                };
+                let sequence = client.next;
+                client.next += 1;
+                books.asked(number, sequence, operation);
+                let pending = Pending { sequence, operation, since: now, counts: self.measures, again: None };
+                client.pending.push(pending);
+                submit(number, &pending, commands);
+            }
+        }
+        if self.is_loaded() && !self.measures {
+            self.wake_by(now.max(books.begins_at));
+        }
+    }
+
+    /// Whether what must be there before the measurement is.
+    fn is_loaded(&self) -> bool {
+        let is_loaded = |client: &Client| client.loaded && client.pending.is_empty();
+        !self.clients.is_empty() && self.clients.iter().all(is_loaded)
+    }
+
+    /// An entry of the log is decided.
+    fn decided(&mut self, now: Instant, payload: &[u8], commands: &mut Commands) {
+        let (index, append) = payload.split_at(8);
+        let index = u64::from_be_bytes(index.try_into().expect("eight bytes"));
+        let append = Append::parse(append).expect("an engine says well-formed things");
+        let operation = decode(append.content);
+        let outcome = perform(&mut self.object, &operation);
+        self.labour.add(self.cost);
+        let done = now + self.labour.total;
+        let client = append.origin as usize;
+        self.books.borrow_mut().told(self.node, index, client, append.sequence, operation, outcome);
+        let Some(of) = self.clients.get_mut(client) else { return };
+        if let Some(place) = of.pending.iter().position(|pending| pending.sequence == append.sequence) {
+            let Pending { sequence, since, counts, .. } = of.pending.swap_remove(place);
+            let took = done.saturating_since(since);
+            self.books.borrow_mut().answered_with(client, sequence, outcome, took, done, counts);
+        }
+        self.pump(done, commands);
+    }
+
+    /// The log has not taken an operation.
+    fn refused(&mut self, now: Instant, token: u32) {
+        let (client, low) = ((token >> 24) as usize, token & 0xff_ffff);
+        let again = now + PAUSE;
+        let pending = &mut self.clients[client].pending;
+        if let Some(pending) = pending.iter_mut().find(|pending| pending.sequence as u32 & 0xff_ffff == low) {
+            pending.again = Some(again);
+            self.books.borrow_mut().clients[client].busy += u64::from(pending.counts);
+            self.wake_by(again);
+        }
+    }
+}
+
+/// What an entry says.
+fn decode(content: &[u8]) -> Operation {
+    let ask = Ask::parse(&content[KIND_BYTES..]).expect("clients say well-formed things");
+    let call = Call { method: ask.method, arguments: ask.arguments };
+    if content[0] == 0 { Operation::Update(call) } else { Operation::Query(call) }
+}
+
+fn submit(client: usize, pending: &Pending, commands: &mut Commands) {
+    let (kind, asked) = match pending.operation {
+        Operation::Update(call) => (0, call),
+        Operation::Query(call) => (1, call),
+    };
+    let ask = Ask { sequence: 0, method: asked.method, arguments: asked.arguments };
+    let mut payload = [0; Append::HEADER + CONTENT_BYTES];
+    let append = Append { origin: client as u64, sequence: pending.sequence, content: &[] };
+    payload[..Append::HEADER].copy_from_slice(&append.header());
+    payload[Append::HEADER] = kind;
+    payload[Append::HEADER + KIND_BYTES..].copy_from_slice(&ask.encode());
+    let token = (client as u32) << 24 | (pending.sequence as u32 & 0xff_ffff);
+    commands.submit(call(token, log::Call::Append, &payload));
+}
+
+fn call(token: u32, call: log::Call, payload: &[u8]) -> HostCommand<'_> {
+    HostCommand::Call { engine: LOG_SLOT, token, kind: call as u8, payload }
+}
+
+impl Host for OrderedHost {
+    fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
+        let HostEvent::Reply { token, kind, payload } = event else { return };
+        if kind == log::Call::Entry as u8 {
+            self.decided(now, &payload, commands);
+        } else if kind == log::Call::Answer as u8 {
+            let answer = Answer::parse(&payload).expect("an engine says well-formed things");
+            match answer.status {
+                // What came of it is told with the entry.
+                Status::Ok => {}
+                Status::NotLeader | Status::Busy | Status::Abandoned if token != HOST => {
+                    self.refused(now, token);
+                }
+                status => {
+                    let what = format!("node{} answers {status:?}", self.node);
+                    self.books.borrow_mut().wrong.push(what);
+                }
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.wake_at
+    }
+
+    fn wake(&mut self, now: Instant, commands: &mut Commands) {
+        if self.wake_at.take_if(|at| *at <= now).is_none() {
+            return;
+        }
+        if !std::mem::replace(&mut self.begun, true) {
+            self.begin(commands);
+        }
+        let mut next = None;
+        for (number, client) in self.clients.iter_mut().enumerate() {
+            for pending in &mut client.pending {
+                if pending.again.take_if(|at| *at <= now).is_some() {
+                    submit(number, pending, commands);
+                }
+                next = next.into_iter().chain(pending.again).min();
+            }
+        }
+        if let Some(next) = next {
+            self.wake_by(next);
+        }
+        self.pump(now, commands);
+    }
+
+    fn take_labour(&mut self) -> Labour {
+        std::mem::take(&mut self.labour)
+    }
+}

@@ -1,0 +1,109 @@
+//! An object all of whose operations, queries too, stand in one log (`weft_smr::log`), as Waverunner has it: the card replicates, the
+//! application has the object.
+//!
+//! The clients are where the leader's application is: nobody else would serve them. Each application is told by its card what is decided
+//! and does it, in the order of the log; the leader's answers the client then. So an operation takes effect between question and
+//! answer, once, and everything is linearizable. Waverunner's own leader is chosen, and its log mended, by software on the hosts
+//! (NSDI 2023); here that is in the card as well, and takes no part in a run without faults.
+
+mod books;
+mod host;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use weft_nic::SoftNic;
+use weft_rdt::Object;
+use weft_sim::{HAMBAND_PROCESS, HostThreads, MachineId, NicMachine, NoCrashes, World};
+use weft_smr::log::{Log, LogParameters};
+use weft_time::{Duration, Instant};
+use weft_waist::Memory;
+
+use self::books::OrderedBooks;
+use self::host::OrderedHost;
+use super::measure::{DRAIN, HEARTBEAT, Measured, RdtBench, SLICE, STUCK_AFTER};
+use super::system::System;
+use super::workload::{Sizes, Workload};
+use crate::smr::{card_with_log, hardware};
+
+/// Measurements begin after this time: the log has its leader then.
+const CONNECTING: Duration = Duration::from_us(200);
+
+/// The node that leads: the lowest one, as nobody fails.
+const LEADER: usize = 0;
+
+/// A node: the application on threads whose work is charged.
+type OrderedMachine = NicMachine<SoftNic<Log>, HostThreads<OrderedHost>>;
+
+struct Cluster {
+    world: World<OrderedMachine>,
+    books: Rc<RefCell<OrderedBooks>>,
+}
+
+impl Cluster {
+    fn new(bench: &RdtBench) -> Self {
+        let sizes = Sizes { keys: bench.keys, ..Sizes::LARGE };
+        let workload = Workload::new(bench.name, bench.nodes, bench.updates, sizes, bench.skew, bench.seed);
+        let subject = workload.subject();
+        let books = OrderedBooks::new(&subject, &bench.shares());
+        books.borrow_mut().begins_at = Instant::ZERO + CONNECTING;
+        let mut log = LogParameters::default().with_nodes(bench.nodes);
+        log.pulse.period = HEARTBEAT;
+        // An application on the card costs what its calls of the engine cost; one on the host its core.
+        let (profile, labour) = match bench.system {
+            System::Waverunner => (bench.card.behind_bus(), HAMBAND_PROCESS.call.duration()),
+            _ => (bench.card.profile(), Duration::ZERO),
+        };
+        let mut world = World::new(bench.seed, bench.network().switch());
+        for node in 0..bench.nodes {
+            let port = bench.network().port(format!("node{node}"), hardware(node).0);
+            let bytes = log.memory_bytes();
+            let (nic, wires) = card_with_log(&log, node, Memory::on_chip_except(bytes, bytes..bytes));
+            let clients = if node == LEADER { bench.nodes } else { 0 };
+            let clients = (0..clients).map(|client| workload.client(client, &subject)).collect();
+            let host =
+                OrderedHost::new(node, bench.nodes, wires, books.clone(), clients, bench.outstanding, labour);
+            world.add_machine(port, NicMachine::new(nic, HostThreads::new(host, 1), profile));
+        }
+        Self { world, books }
+    }
+
+    fn run_for(&mut self, time: Duration) {
+        let until = self.world.now() + time;
+        self.world.run_until(until, &mut NoCrashes);
+    }
+
+    fn object(&self, node: usize) -> &Object {
+        let machine = self.world.machine(MachineId::new(node)).expect("nobody crashes");
+        machine.host().program().object()
+    }
+}
+
+/// Measures a system in which all operations stand in one log; `progress` is told how many are answered.
+pub(super) fn measure(bench: &RdtBench, mut progress: impl FnMut(u64)) -> Measured {
+    let mut cluster = Cluster::new(bench);
+    let (mut answered, mut answered_at) = (0, Instant::ZERO);
+    while !cluster.books.borrow().is_done() {
+        cluster.run_for(SLICE);
+        let now = cluster.world.now();
+        let so_far = cluster.books.borrow().answered();
+        if so_far > answered {
+            (answered, answered_at) = (so_far, now);
+            progress(answered);
+        } else if now.saturating_since(answered_at) > STUCK_AFTER {
+            cluster.books.borrow_mut().wrong.push(format!("nothing was answered for {STUCK_AFTER}"));
+            break;
+        }
+    }
+    cluster.run_for(DRAIN);
+    let mut books = cluster.books.borrow_mut();
+    for node in 0..bench.nodes {
+        books.end(node, cluster.object(node));
+    }
+    let kind = books.subject().kind().clone();
+    let mut measured = Measured::of(&kind, &books.clients, &[]);
+    measured.check = books.report();
+    measured.wrong = std::mem::take(&mut books.wrong);
+    measured.log_hash = cluster.world.log_hash().to_string();
+    measured
+}

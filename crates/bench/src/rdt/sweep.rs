@@ -1,0 +1,223 @@
+//! Many measurements at once: types, numbers of nodes, commit rules and systems, and how the systems compare.
+
+use serde::Serialize;
+
+use super::result::RdtResult;
+use super::system::{Commit, System};
+use super::workload::TypeName;
+use crate::table::{Column, Table, three_digits};
+
+/// What to measure: every system, by every commit rule, with every number of nodes, of every type.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// Data types.
+    pub types: Vec<TypeName>,
+    /// Numbers of replicas.
+    pub nodes: Vec<usize>,
+    /// Commit rules.
+    pub commits: Vec<Commit>,
+    /// Systems: the others are compared with the first.
+    pub systems: Vec<System>,
+}
+
+impl Sweep {
+    /// How many measurements that is.
+    pub fn runs(&self) -> usize {
+        self.types.len() * self.nodes.len() * self.commits.len() * self.systems.len()
+    }
+
+    /// Makes them; `bench` says how each is made, and what command repeats it.
+    pub fn run(
+        &self,
+        replay: String,
+        mut run: impl FnMut(TypeName, usize, Commit, System) -> RdtResult,
+    ) -> SweepResult {
+        let begin = std::time::Instant::now();
+        let mut runs = Vec::with_capacity(self.runs());
+        for &name in &self.types {
+            for &nodes in &self.nodes {
+                for &commit in &self.commits {
+                    for &system in &self.systems {
+                        runs.push(run(name, nodes, commit, system));
+                    }
+                }
+            }
+        }
+        let holds = runs.iter().all(|run| run.checked == "holds");
+        let ratios = runs.chunks(self.systems.len()).flat_map(Ratio::of).collect();
+        SweepResult {
+            result: "rdt-sweep",
+            world: "sim",
+            checked: if holds { "holds" } else { "violation" },
+            ratios,
+            runs,
+            wall_s: begin.elapsed().as_secs_f64(),
+            replay,
+        }
+    }
+}
+
+/// By how much the first system is ahead of another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The data type.
+    #[serde(rename = "type")]
+    pub name: &'static str,
+    /// Replicas.
+    pub nodes: u32,
+    /// When calls without conflicts are answered.
+    pub commit: Commit,
+    /// The first system.
+    pub system: System,
+    /// The other one.
+    pub than: System,
+    /// Mean response time of the other one by that of the first.
+    pub response: f64,
+    /// Throughput of the first one by that of the other.
+    pub throughput: f64,
+}
+
+impl Ratio {
+    fn of(runs: &[RdtResult]) -> impl Iterator<Item = Self> {
+        let first = &runs[0];
+        runs[1..].iter().map(move |other| Self {
+            name: first.name,
+            nodes: first.nodes,
+            commit: first.commit,
+            system: first.system,
+            than: other.system,
+            response: other.measured.response.mean_ns / first.measured.response.mean_ns,
+            throughput: first.measured.operations_per_us / other.measured.operations_per_us,
+        })
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SweepResult {
+    /// `rdt-sweep`.
+    pub result: &'static str,
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// `holds` if every run does.
+    pub checked: &'static str,
+    /// How the systems compare.
+    pub ratios: Vec<Ratio>,
+    /// Every measurement.
+    pub runs: Vec<RdtResult>,
+    /// Seconds that the simulations took.
+    pub wall_s: f64,
+    /// The command that repeats it.
+    pub replay: String,
+}
+
+impl SweepResult {
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+
+    /// What people read.
+    pub fn to_text(&self) -> String {
+        let mut table = Table::new([
+            Column::words("type"),
+            Column::numbers("nodes", ""),
+            Column::words("commit"),
+            Column::words("system"),
+            Column::numbers("response", "ns"),
+            Column::numbers("queries", "ns"),
+            Column::numbers("updates", "ns"),
+            Column::numbers("throughput", "op/µs"),
+            Column::numbers("response ahead", "times"),
+            Column::numbers("throughput ahead", "times"),
+            Column::words("checked"),
+        ]);
+        let mut ratios = self.ratios.iter().peekable();
+        for run in &self.runs {
+            let is_of = |ratio: &&Ratio| {
+                (ratio.name, ratio.nodes, ratio.commit, ratio.than)
+                    == (run.name, run.nodes, run.commit, run.system)
+            };
+            let ahead = ratios.next_if(is_of).map_or([String::new(), String::new()], |ratio| {
+                [three_digits(ratio.response), three_digits(ratio.throughput)]
+            });
+            let measured = &run.measured;
+            let [response, throughput] = ahead;
+            table.row([
+                run.name.to_string(),
+                run.nodes.to_string(),
+                run.commit.to_string(),
+                run.system.to_string(),
+                three_digits(measured.response.mean_ns),
+                three_digits(measured.queries.mean_ns),
+                three_digits(measured.updates.mean_ns),
+                three_digits(measured.operations_per_us),
+                response,
+                throughput,
+                run.checked.to_string(),
+            ]);
+        }
+        let mut text = format!(
+            "{table}\n  checked  {}\n  took     {} s\n  repeat   {}\n",
+            self.checked,
+            three_digits(self.wall_s),
+            self.replay
+        );
+        for run in self.runs.iter().filter(|run| run.checked != "holds") {
+            let first = run.measured.check.violations.first().map(ToString::to_string);
+            let first = first.or_else(|| run.measured.wrong.first().cloned()).unwrap_or_default();
+            text += &format!("\n  wrong: {first}\n         {}\n", run.replay);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_sim::NetworkProfile;
+
+    use super::*;
+    use crate::rdt::{Card, Configuration, RdtBench};
+
+    #[test]
+    fn the_others_are_compared_with_the_first() {
+        let sweep = Sweep {
+            types: ["g-counter", "account"].map(|name| name.parse().unwrap()).to_vec(),
+            nodes: vec![3, 4],
+            commits: vec![Commit::Majority],
+            systems: vec![System::Weft, System::WeftLog, System::Waverunner],
+        };
+        let run = |name, nodes, commit, system| {
+            let bench = RdtBench {
+                name,
+                system,
+                card: Card::Fpga,
+                configuration: Configuration::Rpc,
+                commit,
+                nodes,
+                updates: 20,
+                operations: 600,
+                outstanding: 1,
+                keys: 64,
+                skew: 0.0,
+                network: NetworkProfile::SWITCH,
+                seed: 7,
+            };
+            bench.run(format!("again {name} {nodes} {system}"), |_| {})
+        };
+        let result = sweep.run("again".into(), run);
+        assert_eq!((result.runs.len(), result.ratios.len(), sweep.runs()), (12, 8, 12));
+        assert_eq!(result.checked, "holds");
+        let (first, last) = (&result.runs[9].measured, &result.runs[11].measured);
+        let ratio = &result.ratios[7];
+        assert_eq!((ratio.name, ratio.nodes, ratio.than), ("account", 4, System::Waverunner));
+        assert_eq!(ratio.response, last.response.mean_ns / first.response.mean_ns);
+        assert_eq!(ratio.throughput, first.operations_per_us / last.operations_per_us);
+        assert!(ratio.response > 1.0);
+        let text = result.to_text();
+        assert!(text.contains("waverunner") && text.contains("repeat   again"), "{text}");
+        assert!(result.to_json().starts_with("{\n  \"result\": \"rdt-sweep\""));
+    }
+}
