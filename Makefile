@@ -100,6 +100,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	$(WEFT) bench rounds --nodes 3 --rounds 10000000
 	$(CARGO) test --release --locked -p weft-conformance --test kv_lockstep --test kv_schedules --test rounds_lockstep -- --ignored
 	$(CARGO) test --release --locked -p weft-rounds --test random_schedules --test instances -- --ignored
+	$(CARGO) test --release --locked -p weft-txn --test crashes -- --ignored
 	$(CARGO) run --release --locked -p weft-conformance --example stress -- 10000 1
 	$(WEFT) check rounds --nodes 3,4,5 --random 10000000
 	$(MAKE) fuzz FUZZ_SECONDS=300

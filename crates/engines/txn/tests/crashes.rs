@@ -53,6 +53,14 @@ fn at_every_seventh_event_with_tables_near_the_engine() {
     at_every(7, 10_000, Setup::new(3, 2, None), 40);
 }
 
+/// The same without leaving any out.
+#[test]
+#[ignore = "some thousand runs"]
+fn at_every_single_event() {
+    at_every(1, 30_000, Setup::new(3, 2, Some(64)), 40);
+    at_every(1, 40_000, Setup::new(3, 2, None), 40);
+}
+
 #[test]
 fn with_loss_duplication_and_delay() {
     let mut setup = Setup::new(4, 3, Some(64));
