@@ -6,6 +6,7 @@ use weft_waist::{Io, NodeId, NodeSet};
 
 use crate::engine::Transactions;
 use crate::execution::{Execution, Written};
+use crate::host_port;
 use crate::log;
 use crate::message::{Got, Kind, Place, Put, Status, Want, write};
 use crate::parameters::PlantedBug;
@@ -217,7 +218,9 @@ impl Transactions {
 
     /// Sends a transaction to the primary of a shard, with what was locked and read here.
     pub(crate) fn ship(&mut self, id: TransactionId, shard: usize, io: &mut Io<'_>) {
-        let Some(primary) = self.primaries[shard] else { return self.finish(id, Status::Unavailable, 0, io) };
+        let Some(primary) = self.primaries[shard] else {
+            return self.finish(id, Status::Unavailable, host_port::NOBODY, io);
+        };
         let attempt = self.window.at(id.sequence());
         attempt.stage = Stage::Shipped { shard };
         attempt.locked |= 1 << shard;

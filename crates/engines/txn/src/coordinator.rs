@@ -211,7 +211,7 @@ impl Transactions {
             }
             let Some(primary) = self.primaries[shard] else {
                 self.the(id).execution = execution;
-                return self.finish(id, Status::Unavailable, 0, io);
+                return self.finish(id, Status::Unavailable, host_port::NOBODY, io);
             };
             let attempt = self.the(id);
             attempt.locked |= u16::from(wants(shard).any(|want| want.access.mode.locks())) << shard;

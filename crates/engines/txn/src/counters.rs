@@ -66,4 +66,8 @@ counters! {
     recovered,
     /// Attempts that a view change aborted.
     rolled_back,
+    /// Pages of shards that this node has read for joining nodes.
+    pages_read,
+    /// Pages of shards that it has taken in itself when it joined.
+    pages_kept,
 }

@@ -13,6 +13,7 @@ use weft_waist::{
 use crate::counters::Counters;
 use crate::execution::Execution;
 use crate::host_port::{HostKind, HostMessage, LOG_CALLER};
+use crate::join::Join;
 use crate::key::{Key, SHARDS_MAX, Version};
 use crate::linked::LinkedShape;
 use crate::log::Log;
@@ -71,6 +72,7 @@ pub struct Transactions {
     /// Executions of transactions that were shipped here.
     pub(crate) executions: Vec<Execution>,
     pub(crate) recovery: Recovery,
+    pub(crate) join: Join,
     pub(crate) one_sided: OneSided,
     /// What a READ has brought.
     pub(crate) read_bytes: Vec<u8>,
@@ -116,6 +118,7 @@ impl Transactions {
             operations: Operations::new(parameters.operations),
             executions: Vec::new(),
             recovery: Recovery::default(),
+            join: Join::default(),
             one_sided,
             read_bytes: Vec::new(),
             now: Instant::ZERO,
@@ -248,7 +251,9 @@ impl Transactions {
             }
             _ => {}
         }
-        if !self.serves() {
+        let keeps =
+            self.keeps_logs() && matches!(body, Body::Log { .. } | Body::Marks { .. } | Body::Copied(_));
+        if !self.serves() && !keeps {
             self.counters.not_serving += 1;
             return Ok(());
         }
@@ -275,6 +280,8 @@ impl Transactions {
             Body::Shipped { id, status, reason, shards, answer } => {
                 self.on_shipped(id, status, reason, shards, answer, io);
             }
+            Body::Copy { shard, from: cursor } => self.on_copy(from, shard, cursor, io),
+            Body::Copied(page) => self.on_copied(from, &page, io),
             Body::Report { .. } | Body::Settled { .. } => unreachable!("handled above"),
         }
         Ok(())
@@ -330,6 +337,8 @@ impl Transactions {
                 }
                 self.on_applied(upto, io);
             }
+            Ok(HostMessage::Page { epoch, peer, bytes, .. }) => self.on_page(epoch, peer, bytes, io),
+            Ok(HostMessage::Kept { epoch, shard, next }) => self.on_kept(epoch, shard, next, io),
             _ => self.counters.malformed += 1,
         }
     }
@@ -396,7 +405,10 @@ impl Transactions {
     // Time.
 
     fn is_busy(&self) -> bool {
-        !self.window.is_idle() || self.recovery.is_busy() || self.window.wants_to_be_heard(self.others())
+        !self.window.is_idle()
+            || self.recovery.is_busy()
+            || self.is_copying()
+            || self.window.wants_to_be_heard(self.others())
     }
 
     fn tick(&mut self, io: &mut Io<'_>) {

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::mem::take;
 
 use weft_time::{Duration, Instant};
+use weft_waist::Epoch;
 
+use crate::copy::{Cursor, Merge, Page, PageWriter};
 use crate::execution::{Execution, Fault, Written};
-use crate::host_port::{HostKind, HostMessage, LOG_TOKEN, write};
+use crate::host_port::{HostKind, HostMessage, LOG_TOKEN, NOBODY, write};
 use crate::key::Key;
 use crate::log;
 use crate::message::{Malformed, Put, Status, Want};
@@ -83,6 +85,8 @@ pub struct HostWork {
     pub records_applied: u64,
     /// Writes in them.
     pub writes_applied: u64,
+    /// Objects read for nodes that come back, or taken in when this one did.
+    pub objects_copied: u64,
     /// Time of a reference core that procedures took.
     pub labour: Duration,
 }
@@ -125,6 +129,8 @@ pub struct Half {
     /// Segments that have changed since the card was told.
     changed: Vec<u32>,
     record: Vec<u8>,
+    /// The node joins: pages of the table and the log come in any order.
+    merge: Option<Merge>,
 }
 
 impl Half {
@@ -148,6 +154,7 @@ impl Half {
             applied: 0,
             changed: Vec::new(),
             record: Vec::new(),
+            merge: None,
         }
     }
 
@@ -214,6 +221,12 @@ impl Half {
                 }
             }
             HostMessage::Decided { upto } => self.apply(upto, memory),
+            HostMessage::Clear => self.clear(memory),
+            HostMessage::Read { epoch, peer, bytes, shard, from } => {
+                self.read_page((epoch, peer), shard, from, bytes, memory);
+            }
+            HostMessage::Keep { epoch, page } => self.keep_page(epoch, &page, memory),
+            HostMessage::Whole => self.merge = None,
             _ => return Err(Malformed::Kind),
         }
         Ok(())
@@ -267,7 +280,8 @@ impl Half {
             Status::Aborted => Outcome::Aborted { reason, answer: answer.to_vec() },
             Status::Faulty => Outcome::Faulty(Fault::parse(reason).unwrap_or(Fault::WrongStep)),
             // Nobody serves for now: there will be a view in which somebody does.
-            Status::Unavailable => return self.retry(now, slot, id),
+            Status::Unavailable if reason != NOBODY => return self.retry(now, slot, id),
+            Status::Unavailable => Outcome::Unavailable,
             Status::Conflict | Status::Full | Status::More if called.attempts < self.parameters.attempts => {
                 return self.retry(now, slot, id);
             }
@@ -323,6 +337,9 @@ impl Half {
         let record = log::parse(&bytes).expect("written by the card");
         let into = &mut memory[tables.table_address as usize..][..table.layout().bytes() as usize];
         for put in record.puts.iter().flat_map(|puts| puts.iter()) {
+            if self.merge.as_mut().is_some_and(|merge| !merge.is_news(table, into, &put)) {
+                continue;
+            }
             let change = write_object(table, into, &put);
             self.changed.extend(change.segments.into_iter().flat_map(|(first, last)| first..=last));
             self.work.writes_applied += 1;
@@ -330,6 +347,56 @@ impl Half {
         self.applied += record.length as u64;
         self.work.records_applied += 1;
         self.record = bytes;
+    }
+
+    // A node that comes back.
+
+    /// Empties the table.
+    fn clear(&mut self, memory: &mut [u8]) {
+        let Some((tables, table)) = &mut self.tables else { panic!("the card has the tables of this node") };
+        if table.objects() > 0 {
+            memory[tables.table_address as usize..][..table.layout().bytes() as usize].fill(0);
+            *table = Table::new(*table.layout());
+        }
+        self.changed.clear();
+        self.merge = Some(Merge::default());
+    }
+
+    /// Reads a page of the table for a joining node.
+    fn read_page(
+        &mut self,
+        (epoch, peer): (Epoch, usize),
+        shard: usize,
+        from: Cursor,
+        bytes: usize,
+        memory: &[u8],
+    ) {
+        let Some((tables, table)) = &self.tables else { panic!("the card has the tables of this node") };
+        let table_bytes = &memory[tables.table_address as usize..][..table.layout().bytes() as usize];
+        let mut payload = epoch.0.to_be_bytes().to_vec();
+        payload.push(peer as u8);
+        let page = PageWriter::new(&mut payload, shard, from, bytes);
+        self.work.objects_copied += page.fill_from(table, table_bytes);
+        self.to_card.push_back(ToCard { token: LOG_TOKEN, kind: HostKind::Page as u8, payload });
+    }
+
+    /// Takes in a page of a shard.
+    fn keep_page(&mut self, epoch: Epoch, page: &Page<'_>, memory: &mut [u8]) {
+        let Some((tables, table)) = &mut self.tables else { panic!("the card has the tables of this node") };
+        let into = &mut memory[tables.table_address as usize..][..table.layout().bytes() as usize];
+        for put in page.puts.iter() {
+            if self.merge.as_mut().is_some_and(|merge| merge.is_news(table, into, &put)) {
+                let change = write_object(table, into, &put);
+                self.changed.extend(change.segments.into_iter().flat_map(|(first, last)| first..=last));
+                self.work.objects_copied += 1;
+            }
+        }
+        self.changed.sort_unstable();
+        self.changed.dedup();
+        let mut payload = epoch.0.to_be_bytes().to_vec();
+        payload.push(page.shard as u8);
+        page.next.write(&mut payload);
+        self.to_card.push_back(ToCard { token: LOG_TOKEN, kind: HostKind::Kept as u8, payload });
     }
 
     /// Loads an object, before the node is configured.

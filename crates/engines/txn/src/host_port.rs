@@ -6,14 +6,21 @@
 //!           count(1) { key(8) version(8) length(2) value: the writes; the version is zero }  length(2) answer
 //! Wire      peer(1) queue pair(4) local address(8) lkey(4) remote address(8) rkey(4)
 //! Applied   upto(8)  { 12 bytes each: what has changed in the table (`Report`) }
+//! Page      epoch(4) peer(1)  as in Copied
+//! Kept      epoch(4) shard(1) next(12)
 //! Outcome   id(8) status(1) reason(1) length(2) answer
 //! Run       id(8)  count(1) { as in Executed: the keys that were fetched since the last Run }
 //! Decided   upto(8)
+//! Clear
+//! Read      epoch(4) peer(1) bytes(2)  as in Copy
+//! Keep      epoch(4)  as in Copied
+//! Whole
 //! ```
 
 use weft_rdma::QueuePairNumber;
-use weft_waist::Caller;
+use weft_waist::{Caller, Epoch};
 
+use crate::copy::{Cursor, Page};
 use crate::message::{Got, List, Malformed, Put, Reader, Status, Want, write_list};
 use crate::one_sided::Wiring;
 use crate::procedure::{ANSWER_MAX, INPUT_MAX, ProcedureId, Step};
@@ -22,6 +29,9 @@ use crate::transaction::TransactionId;
 
 /// The token with which the log's messages are exchanged.
 pub const LOG_TOKEN: u32 = u32::MAX;
+
+/// The reason of an outcome that is unavailable for good: no node that holds a shard is left.
+pub(crate) const NOBODY: u8 = 2;
 
 /// Whom the log's messages go to.
 pub(crate) const LOG_CALLER: Caller = Caller::Host(LOG_TOKEN);
@@ -38,12 +48,24 @@ pub enum HostKind {
     Applied = 66,
     /// To the card: how a peer's memory is reached with verbs.
     Wire = 67,
+    /// To the card: a page of the table, for a peer.
+    Page = 68,
+    /// To the card: the table has taken in a page.
+    Kept = 69,
     /// To the host: how an attempt ended.
     Outcome = 80,
     /// To the host: run the procedure.
     Run = 81,
     /// To the host: so much of the log is decided.
     Decided = 82,
+    /// To the host: empty the table. Pages of it and the log come, and of each object the newest counts.
+    Clear = 83,
+    /// To the host: read a page of the table, for a peer.
+    Read = 84,
+    /// To the host: take a page into the table.
+    Keep = 85,
+    /// To the host: all pages have come.
+    Whole = 86,
 }
 
 /// What a message says.
@@ -57,6 +79,12 @@ pub enum HostMessage<'a> {
     Outcome { id: TransactionId, status: Status, reason: u8, answer: &'a [u8] },
     Run { id: TransactionId, got: List<'a, Got<'a>> },
     Decided { upto: u64 },
+    Page { epoch: Epoch, peer: usize, page: Page<'a>, bytes: &'a [u8] },
+    Kept { epoch: Epoch, shard: usize, next: Cursor },
+    Clear,
+    Read { epoch: Epoch, peer: usize, bytes: usize, shard: usize, from: Cursor },
+    Keep { epoch: Epoch, page: Page<'a> },
+    Whole,
 }
 
 impl<'a> HostMessage<'a> {
@@ -107,6 +135,22 @@ impl<'a> HostMessage<'a> {
             },
             kind if kind == HostKind::Run as u8 => Self::Run { id: r.id()?, got: List::read(r)? },
             kind if kind == HostKind::Decided as u8 => Self::Decided { upto: r.u64()? },
+            kind if kind == HostKind::Page as u8 => {
+                let (epoch, peer, bytes) = (Epoch(r.u32()?), usize::from(r.u8()?), r.0);
+                Self::Page { epoch, peer, page: Page::read(r)?, bytes }
+            }
+            kind if kind == HostKind::Kept as u8 => {
+                Self::Kept { epoch: Epoch(r.u32()?), shard: r.shard()?, next: Cursor::read(r)? }
+            }
+            kind if kind == HostKind::Clear as u8 => Self::Clear,
+            kind if kind == HostKind::Read as u8 => {
+                let (epoch, peer, bytes) = (Epoch(r.u32()?), r.u8()?.into(), r.u16()?.into());
+                Self::Read { epoch, peer, bytes, shard: r.shard()?, from: Cursor::read(r)? }
+            }
+            kind if kind == HostKind::Keep as u8 => {
+                Self::Keep { epoch: Epoch(r.u32()?), page: Page::read(r)? }
+            }
+            kind if kind == HostKind::Whole as u8 => Self::Whole,
             _ => return Err(Malformed::Kind),
         };
         reader.finish()?;

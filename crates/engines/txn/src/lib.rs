@@ -7,11 +7,13 @@
 mod atomics;
 mod commit;
 mod coordinator;
+mod copy;
 mod counters;
 mod engine;
 mod execution;
 pub mod host;
 pub mod host_port;
+mod join;
 mod key;
 mod linked;
 pub mod log;
@@ -29,6 +31,7 @@ pub mod store;
 mod transaction;
 mod window;
 
+pub use copy::{Cursor, Page};
 pub use counters::Counters;
 pub use engine::{Recorded, Transactions};
 pub use execution::{Execution, Fault, Written};

@@ -12,6 +12,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::mem::take;
 
 use weft_waist::Memory;
 
@@ -30,6 +31,8 @@ pub(crate) struct Entry {
     /// Where it belongs; `None` for a filler.
     pub place: Option<Place>,
     pub durable: bool,
+    /// The verdict has changed while the record was being copied to the host: it is to be copied once more.
+    pub again: bool,
     pub verdict: Verdict,
     /// The primary's index has its writes pinned.
     pub pinned: bool,
@@ -69,6 +72,10 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
     reader.u16()?;
     Ok(Record { length, puts: Some(List::read(&mut reader)?) })
 }
+
+/// What the host's memory has of a record says the wrong verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VerdictOutdated;
 
 /// The card's side of the log.
 #[derive(Debug)]
@@ -143,6 +150,7 @@ impl Log {
                 length: to_end,
                 place: None,
                 durable: false,
+                again: false,
                 verdict: Verdict::Aborted,
                 pinned: false,
             };
@@ -157,6 +165,7 @@ impl Log {
             length: record.len(),
             place: Some(place),
             durable: false,
+            again: false,
             verdict: Verdict::Undecided,
             pinned: false,
         };
@@ -171,13 +180,16 @@ impl Log {
         Some(&mut self.entries[index])
     }
 
-    /// The host's memory has a record. Where it belongs, if that is still of interest.
-    pub fn make_durable(&mut self, position: u64) -> Option<Place> {
+    /// A copy of a record to the host has ended. It is durable then, unless its verdict must be copied once more, which `Err` says.
+    pub fn make_durable(&mut self, position: u64) -> Result<Option<Place>, VerdictOutdated> {
         let entry = self.find(position).expect("what is not durable stays");
+        if take(&mut entry.again) {
+            return Err(VerdictOutdated);
+        }
         entry.durable = true;
         let place = entry.place;
         self.advance();
-        place
+        Ok(place)
     }
 
     /// Whether the host's memory has a record.
@@ -185,18 +197,22 @@ impl Log {
         self.find(position).is_none_or(|entry| entry.durable)
     }
 
-    /// The fate of a record's attempt is known. An aborted record must be written to the host once more.
-    pub fn decide(&mut self, memory: &mut Memory, position: u64, committed: bool) {
+    /// The fate of a record's attempt is known. Returns whether the head of the record is to be copied to the host now: an aborted one,
+    /// of which no copy is under way that might arrive later.
+    pub fn decide(&mut self, memory: &mut Memory, position: u64, committed: bool) -> bool {
         let near = self.near(position);
-        let Some(entry) = self.find(position) else { return };
+        let Some(entry) = self.find(position) else { return false };
+        let mut copy = false;
         if entry.verdict == Verdict::Undecided {
             entry.verdict = if committed { Verdict::Committed } else { Verdict::Aborted };
             if !committed {
-                entry.durable = false;
+                copy = take(&mut entry.durable);
+                entry.again = !copy;
                 memory.write(near + VERDICT, &[Verdict::Aborted as u8]);
             }
         }
         self.advance();
+        copy
     }
 
     /// The primary's index holds the writes of a record until the host has applied them.
@@ -225,5 +241,34 @@ impl Log {
             self.entries.pop_front();
             self.ready -= 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_waist::{Epoch, NodeId};
+
+    use super::*;
+
+    /// A copy to the host that has begun may bring the former verdict, and end after one that was begun later.
+    #[test]
+    fn a_verdict_is_copied_after_the_record_and_before_it_is_applied() {
+        let id = TransactionId::new(NodeId::new(0).unwrap(), Epoch(1), 0);
+        let place = Place { id, shard: 0, part: 0, parts: 1 };
+        let mut memory = Memory::new(1024);
+        let mut log = Log::new(0, 1024);
+        let mut record = Vec::new();
+        encode(&mut record, &place, 1, std::iter::empty());
+        let first = log.append(&mut memory, &record, place, |_| {});
+        let second = log.append(&mut memory, &record, place, |_| {});
+        assert_eq!(log.make_durable(second), Ok(Some(place)));
+        // The first is still being copied, the second is not.
+        assert!(!log.decide(&mut memory, first, false));
+        assert!(log.decide(&mut memory, second, false));
+        assert_eq!(log.make_durable(second), Ok(Some(place)));
+        assert_eq!(log.make_durable(first), Err(VerdictOutdated));
+        assert_eq!(log.decided(), 0, "the host would apply it");
+        assert_eq!(log.make_durable(first), Ok(Some(place)));
+        assert_eq!(log.decided(), log.tail());
     }
 }

@@ -16,6 +16,8 @@
 //! Shipped        id(8) status(1) reason(1) shards(2) length(2) answer
 //! Report         asks(1) base(4) full(2) joining(2) part(2) parts(2) count(1) { id(8) shards(2) held(2) verdict(1) }
 //! Settled        acts(1)
+//! Copy           shard(1) from(12)
+//! Copied         shard(1) from(12) next(12)  count(1) { key(8) version(8) length(2) value }                     a cursor is segment(4) key(8)
 //! ```
 //!
 //! A length of 65,535 stands for an absent (deleted) value, 65,534 for one that was not read.
@@ -26,6 +28,7 @@ use std::marker::PhantomData;
 
 use weft_waist::{Epoch, NodeSet};
 
+use crate::copy::{Cursor, Page};
 use crate::key::{Key, Version};
 use crate::procedure::{ANSWER_MAX, Access, INPUT_MAX, Mode, ProcedureId, VALUE_MAX};
 use crate::transaction::TransactionId;
@@ -77,10 +80,14 @@ pub enum Kind {
     Report,
     /// The sender has the reports of all.
     Settled,
+    /// A joining node wants a page of a shard.
+    Copy,
+    /// A page of a shard.
+    Copied,
 }
 
 impl Kind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 14] = [
         Self::Execute,
         Self::Executed,
         Self::Validate,
@@ -93,6 +100,8 @@ impl Kind {
         Self::Shipped,
         Self::Report,
         Self::Settled,
+        Self::Copy,
+        Self::Copied,
     ];
 
     /// The kind of this number.
@@ -555,6 +564,11 @@ pub enum Body<'a> {
     Settled {
         acts: bool,
     },
+    Copy {
+        shard: usize,
+        from: Cursor,
+    },
+    Copied(Page<'a>),
 }
 
 /// The last view in which a node has served, or taken part.
@@ -631,6 +645,8 @@ impl<'a> Body<'a> {
                 Self::Report { asks, base: Base { epoch, full, joining }, part, parts, held: List::read(r)? }
             }
             Kind::Settled => Self::Settled { acts: r.u8()? & 1 == 1 },
+            Kind::Copy => Self::Copy { shard: r.shard()?, from: Cursor::read(r)? },
+            Kind::Copied => Self::Copied(Page::read(r)?),
         };
         reader.finish()?;
         Ok(body)

@@ -16,6 +16,8 @@ pub enum PlantedBug {
     LostLockOnPromotion,
     /// The first replica's answer commits.
     CommitAtFirstLog,
+    /// A joining node says that it holds everything before its copy is complete.
+    FullBeforeCopied,
 }
 
 /// Which of Xenic's optimizations are used (figure 9).

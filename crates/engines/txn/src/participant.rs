@@ -177,6 +177,9 @@ impl Participants {
             slot.parts.clear();
             (slot.id, slot.ended, slot.operations) = (None, true, 0);
         }
+        // A node that comes back counts from the beginning.
+        self.decided.fill(0);
+        self.truncated.fill(0);
     }
 }
 
@@ -592,7 +595,7 @@ impl Transactions {
         });
         if near {
             for at in begin.into_iter().filter(|begin| *begin != position).chain([position]) {
-                self.log.make_durable(at);
+                let _ = self.log.make_durable(at);
             }
         }
         position
@@ -606,10 +609,10 @@ impl Transactions {
 
     /// The host's memory has a record.
     pub(crate) fn on_durable(&mut self, position: u64, io: &mut Io<'_>) {
-        if let Some(place) = self.log.make_durable(position)
-            && self.participants.open(place.id).is_some()
-        {
-            self.answer_log(&place, io);
+        match self.log.make_durable(position) {
+            Ok(Some(place)) if self.participants.open(place.id).is_some() => self.answer_log(&place, io),
+            Ok(_) => {}
+            Err(log::VerdictOutdated) => self.copy_verdict(position, io),
         }
     }
 }

@@ -56,6 +56,15 @@ impl Plain {
         }
     }
 
+    /// The objects of a shard that are present, by key, from these bits of a key on.
+    pub(crate) fn of_shard(&self, shard: usize, from: u64) -> impl Iterator<Item = (Key, Version, &[u8])> {
+        let first = Key::from_bits(from).unwrap_or(Key::new(shard, 0)).max(Key::new(shard, 0));
+        self.objects
+            .range(first..)
+            .take_while(move |(key, _)| key.shard() == shard)
+            .filter_map(|(key, object)| Some((*key, object.version, object.value.as_deref()?)))
+    }
+
     /// The objects that are present.
     pub fn iter(&self) -> impl Iterator<Item = (Key, Version, &[u8])> {
         self.objects.iter().filter_map(|(key, object)| Some((*key, object.version, object.value.as_deref()?)))

@@ -233,6 +233,8 @@ pub enum Outcome {
     },
     /// Others were in the way as often as it was tried; nothing was written.
     Conflict,
+    /// No node that holds one of its shards is left; nothing was written.
+    Unavailable,
     /// The procedure broke its contract; nothing was written.
     Faulty(Fault),
     /// Its node has left the cluster before it learned the outcome: it took effect once, or never will.

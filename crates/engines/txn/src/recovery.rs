@@ -27,6 +27,8 @@ pub(crate) enum Phase {
     Draining,
     /// Transactions run.
     Acting,
+    /// The node logs what others do, and copies shards (join.rs).
+    Joining,
 }
 
 #[derive(Debug, Default)]
@@ -46,9 +48,9 @@ impl Report {
 /// The view change that is under way, or the last one.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
-    phase: Phase,
-    /// The last view in which this node acted.
-    base: Base,
+    pub phase: Phase,
+    /// The last view in which this node acted, or was joining and came to hold everything.
+    pub base: Base,
     reports: Vec<Report>,
     mine: Vec<Held>,
     settled: NodeSet,
@@ -74,13 +76,16 @@ impl Transactions {
         self.operations.abandon();
         self.place_shards();
         if !view.full.contains(node) {
+            let may_join = first || matches!(self.state, EngineState::Joining { .. });
+            if may_join && view.joining.contains(node) && self.parameters.variant.log_at_primary {
+                return self.join_anew(io);
+            }
             self.recovery.phase = Phase::Idle;
-            self.state = if first && view.joining.contains(node) {
-                EngineState::Joining { synced: false }
-            } else {
-                EngineState::Lost
-            };
+            self.state = EngineState::Lost;
             return;
+        }
+        if self.state == (EngineState::Joining { synced: true }) {
+            self.state = EngineState::Full;
         }
         if first {
             // Only the founders begin with nothing to be told.
@@ -146,6 +151,7 @@ impl Transactions {
                 self.send_settled(others, io);
                 self.look_whether_settled(io);
             }
+            Phase::Joining => self.repeat_copy(io),
             Phase::Idle | Phase::Draining | Phase::Acting => {}
         }
     }
@@ -164,7 +170,7 @@ impl Transactions {
             return;
         }
         match self.recovery.phase {
-            Phase::Idle => {}
+            Phase::Idle | Phase::Joining => {}
             Phase::Reporting => {
                 let report = &mut self.recovery.reports[from];
                 if report.parts == 0 {
@@ -276,17 +282,7 @@ impl Transactions {
             }
             let counter = if commits { &mut self.counters.recovered } else { &mut self.counters.rolled_back };
             *counter += 1;
-            self.log.decide(io.memory, position, commits);
-            if commits {
-                continue;
-            }
-            if self.shards.are_near() {
-                self.log.make_durable(position);
-            } else {
-                let (near, offset) = (self.log.near(position) as u64, self.log.offset(position) as u64);
-                let host = self.parameters.log_address + offset;
-                io.effects.host_write(TAG_LOG | position, near, host, log::ALIGN as u32);
-            }
+            self.decide(position, commits, io);
         }
         self.participants.clear(&mut self.executions, &mut self.shards, io.memory);
         self.close_attempts(io);
@@ -294,13 +290,34 @@ impl Transactions {
         self.after_release(io);
     }
 
+    /// A record takes effect, or never does.
+    pub(crate) fn decide(&mut self, position: u64, commits: bool, io: &mut Io<'_>) {
+        if !self.log.decide(io.memory, position, commits) {
+            return;
+        }
+        if self.shards.are_near() {
+            let _ = self.log.make_durable(position);
+        } else {
+            self.copy_verdict(position, io);
+        }
+    }
+
+    /// Copies the head of a record to the host.
+    pub(crate) fn copy_verdict(&mut self, position: u64, io: &mut Io<'_>) {
+        let (near, offset) = (self.log.near(position) as u64, self.log.offset(position) as u64);
+        let host = self.parameters.log_address + offset;
+        io.effects.host_write(TAG_LOG | position, near, host, log::ALIGN as u32);
+    }
+
     /// Once the host has applied all of the log, its tables say everything.
     pub(crate) fn after_release(&mut self, io: &mut Io<'_>) {
-        let _ = io;
         self.reset_log_mark();
         let drained = self.log.applied() == self.log.tail() || self.bug(PlantedBug::LostLockOnPromotion);
         if self.recovery.phase == Phase::Draining && drained {
-            self.begin_acting();
+            match self.state {
+                EngineState::Joining { .. } => self.begin_joining(io),
+                _ => self.begin_acting(),
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use weft_waist::{Epoch, Memory};
 
+use crate::copy::{Cursor, PageWriter};
 use crate::key::{Key, Version};
 use crate::linked::{Linked, LinkedShape};
 use crate::message::Put;
@@ -239,6 +240,8 @@ impl Shards {
             Tables::Near(plain) => {
                 let (version, value) = plain.get(key);
                 values.extend_from_slice(value.unwrap_or_default());
+                // What was deleted before this node held the shard is not known here.
+                let version = if value.is_none() { version.max(self.floor) } else { version };
                 Look::Known(version, value.map(<[u8]>::len))
             }
             Tables::Far(far) => match far.index.lookup(key) {
@@ -327,6 +330,21 @@ impl Shards {
         if let Tables::Far(far) = &mut self.tables {
             far.index.unpin(key);
         }
+    }
+
+    /// Writes a page of a shard, of [`Placement::Host`].
+    pub(crate) fn write_page(&self, page: PageWriter<'_>, shard: usize, from: Cursor) {
+        if let Tables::Near(plain) = &self.tables {
+            page.fill(plain.of_shard(shard, from.key));
+        }
+    }
+
+    /// Forgets all objects: the node begins to join.
+    pub(crate) fn empty(&mut self, epoch: Epoch) {
+        if let Tables::Near(plain) = &mut self.tables {
+            *plain = Plain::default();
+        }
+        self.begin_epoch(epoch, true);
     }
 
     /// A new epoch begins, and nothing is locked. `anew`: the node is the primary of other shards than before.

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use network::workload::{ACCOUNTS, BALANCE};
 use network::{Network, Setup};
+use weft_time::Duration;
 use weft_txn::PlantedBug;
 
 /// Whether a run shows that something is wrong. `crash`: with a crash in its middle.
@@ -18,6 +19,9 @@ fn is_caught(seed: u64, bug: Option<PlantedBug>, crash: bool) -> bool {
         setup.parameters.bug = bug;
         setup.parameters.variant.multi_hop = seed.is_multiple_of(2);
         let mut network = Network::new(seed, setup);
+        if bug == Some(PlantedBug::FullBeforeCopied) || bug.is_none() && seed.is_multiple_of(3) {
+            network.comes_back = Some(Duration::from_us(50));
+        }
         if crash {
             let event = 3_000 + network.random(3_000);
             network.crash_at = Some(((seed % 3) as usize, event));
@@ -66,4 +70,9 @@ fn promotion_before_the_log_is_applied() {
 #[test]
 fn commit_at_the_first_answer() {
     caught(PlantedBug::CommitAtFirstLog, true);
+}
+
+#[test]
+fn full_before_the_copy_is_complete() {
+    caught(PlantedBug::FullBeforeCopied, true);
 }

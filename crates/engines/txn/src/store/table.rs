@@ -206,6 +206,23 @@ impl Table {
         }
     }
 
+    /// The keys of a segment's objects, ascending. An object stays in its segment whatever moves.
+    pub fn keys(&self, bytes: &[u8], segment: u32) -> Vec<Key> {
+        let first = segment * self.layout.shape().segment_slots;
+        let behind = first + self.layout.shape().segment_slots;
+        let end = self.layout.window_end(behind - 1).min(self.layout.slots_all());
+        let slots = (first..end).map(|slot| self.layout.slot(slot));
+        let pages =
+            Pages::chain(&self.layout, bytes, segment).flat_map(|page| Pages::records(&self.layout, page));
+        let mut keys: Vec<Key> = slots
+            .chain(pages)
+            .filter_map(|at| Key::from_bits(Head::key(&bytes[at as usize..])?))
+            .filter(|key| self.layout.segment(key.bits()) == segment)
+            .collect();
+        keys.sort_unstable();
+        keys
+    }
+
     fn record(&self, found: Found) -> u64 {
         match found {
             Found::Slot(slot) => self.layout.slot(slot),

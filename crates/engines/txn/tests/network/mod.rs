@@ -23,7 +23,8 @@ use weft_txn::{
     LOADED, LinkedShape, Outcome, Parameters, Placement, Recorded, Request, TransactionId, Transactions,
 };
 use weft_waist::{
-    Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
+    Caller, Configuration, Effect, Effects, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory,
+    Message, NodeId, NodeSet, View,
 };
 
 pub const LOG_BYTES: usize = 1 << 16;
@@ -176,6 +177,24 @@ enum Due {
         node: usize,
         view: (u32, u16, u16),
     },
+    Return {
+        node: usize,
+    },
+}
+
+impl Due {
+    /// The node inside which it happens.
+    fn of_node(&self) -> Option<usize> {
+        match self {
+            Self::Datagram { .. } | Self::Return { .. } => None,
+            // Who has come back is told nothing of what was before.
+            Self::Configure { node, .. } => Some(*node),
+            Self::Verb { node, .. } | Self::VerbEnd { node, .. } => Some(*node),
+            Self::HostRead { node, .. } | Self::HostWrite { node, .. } => Some(*node),
+            Self::ToCard { node, .. } | Self::ToHost { node, .. } => Some(*node),
+            Self::Timer { node, .. } | Self::Wake { node } => Some(*node),
+        }
+    }
 }
 
 pub struct Network {
@@ -193,6 +212,10 @@ pub struct Network {
     pub crash_at: Option<(usize, u64)>,
     /// Nothing reaches this node, and nothing comes from it.
     cut_off: Option<usize>,
+    /// A node that died comes back, empty, after so long.
+    pub comes_back: Option<Duration>,
+    /// What a node that comes back has under way.
+    pub concurrency: usize,
     /// Calls that clients will still make, at all nodes.
     pub calls_left: u64,
     pub finished: Vec<(usize, Outcome)>,
@@ -217,6 +240,8 @@ impl Network {
             trace: false,
             crash_at: None,
             cut_off: None,
+            comes_back: None,
+            concurrency: 0,
             calls_left: 0,
             finished: Vec::new(),
             records: BTreeMap::new(),
@@ -310,6 +335,9 @@ impl Network {
     pub fn crash(&mut self, index: usize) {
         if self.nodes[index].take().is_some() {
             self.remove(index);
+            if let Some(after) = self.comes_back {
+                self.schedule(self.now + after, Due::Return { node: index });
+            }
         }
     }
 
@@ -323,14 +351,51 @@ impl Network {
     }
 
     fn remove(&mut self, index: usize) {
-        self.view.epoch.0 += 1;
-        self.view.full = self.view.full.without(node(index));
-        let view = (self.view.epoch.0, self.view.full.bits(), self.view.joining.bits());
+        let (full, joining) = (self.view.full.without(node(index)), self.view.joining.without(node(index)));
+        self.change_view(full, joining, (50_000, 120_000));
+    }
+
+    /// A node comes back, empty, with other calls.
+    pub fn rejoin(&mut self, index: usize) {
+        assert!(self.nodes[index].is_none(), "it is dead");
+        // What the former node had under way between its card and its host is no more.
+        self.due.retain(|Reverse((_, _, due))| due.of_node() != Some(index));
+        let fresh = self.fresh(index, false);
+        self.nodes[index] = Some(fresh);
+        self.change_view(self.view.full, self.view.joining.with(node(index)), (1_000, 100_000));
+        for _ in 0..self.concurrency {
+            self.call_next(index);
+        }
+        self.drain_host(index);
+    }
+
+    /// As the membership service does: who has joined and holds everything is full; without a full node there is no view any more.
+    fn change_view(&mut self, full: NodeSet, joining: NodeSet, within_ns: (u64, u64)) {
+        let synced = self.synced().intersection(joining);
+        let full = full.union(synced);
+        if full.is_empty() {
+            return;
+        }
+        let joining = NodeSet::from_bits(joining.bits() & !full.bits());
+        self.view = View { epoch: Epoch(self.view.epoch.0 + 1), full, joining };
+        let view = (self.view.epoch.0, full.bits(), joining.bits());
         for other in 0..self.nodes.len() {
             if self.nodes[other].is_some() && self.cut_off != Some(other) {
-                let at = self.now + self.nanoseconds(50_000, 120_000);
+                let at = self.now + self.nanoseconds(within_ns.0, within_ns.1);
                 self.schedule(at, Due::Configure { node: other, view });
             }
+        }
+    }
+
+    /// The joining nodes that say in this view that they hold everything.
+    fn synced(&self) -> NodeSet {
+        let says = EngineStatus { epoch: self.view.epoch, state: EngineState::Joining { synced: true } };
+        self.alive().filter(|(_, node)| node.engine.status() == says).map(|(index, _)| node(index)).collect()
+    }
+
+    fn promote(&mut self) {
+        if !self.view.joining.is_empty() && !self.synced().is_empty() {
+            self.change_view(self.view.full, self.view.joining, (1_000, 100_000));
         }
     }
 
@@ -486,7 +551,7 @@ impl Network {
 
     /// Each node keeps so many random calls under way, until there were so many in all.
     pub fn start(&mut self, concurrency: usize, calls: u64) {
-        self.calls_left = calls;
+        (self.calls_left, self.concurrency) = (calls, concurrency);
         for index in 0..self.nodes.len() {
             for _ in 0..concurrency {
                 self.call_next(index);
@@ -497,7 +562,8 @@ impl Network {
 
     fn told(&mut self, index: usize, token: u32, kind: u8, payload: &[u8]) {
         if let Ok(HostMessage::Outcome { id, status, .. }) = HostMessage::parse(kind, payload) {
-            if id == TransactionId::none(node(index)) {
+            // An engine that was not configured does not know who it is.
+            if id == TransactionId::none(node(id.coordinator())) {
                 return;
             }
             let node = self.nodes[index].as_ref().unwrap();
@@ -609,7 +675,9 @@ impl Network {
                     Configuration { node: node(index), view, lease_until: Instant::FAR_FUTURE };
                 self.handle(index, Event::Configure(configuration));
             }
+            Due::Return { node } => self.rejoin(node),
         }
+        self.promote();
         true
     }
 
@@ -622,6 +690,21 @@ impl Network {
             }
         }
         false
+    }
+
+    /// Where everybody is, for a test that fails.
+    pub fn describe(&self) -> String {
+        let status = |(index, node): (usize, &Node)| {
+            let state = node.engine.status();
+            format!(
+                "\n{index}: {} {}, {} calls, quiet {}",
+                state.epoch,
+                state.state,
+                node.half.under_way(),
+                node.engine.is_quiet()
+            )
+        };
+        format!("{:?}{}", self.view, self.alive().map(status).collect::<String>())
     }
 
     pub fn alive(&self) -> impl Iterator<Item = (usize, &Node)> {
@@ -673,7 +756,10 @@ impl Network {
             history.record(&Transaction { id: name(*id), started_ps, fate, reads: &reads, writes: &writes });
         }
         let options = Options { initial_version: LOADED.bits(), ..Options::default() };
-        for (index, _) in self.alive() {
+        for (index, node) in self.alive() {
+            if matches!(node.engine.status().state, EngineState::Joining { .. }) {
+                continue;
+            }
             let (nodes, replicas) = (self.setup.parameters.nodes, self.setup.parameters.replicas);
             let holds = move |key: u64| {
                 let shard = (key >> 56) as usize;

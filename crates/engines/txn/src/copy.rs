@@ -1,0 +1,182 @@
+//! Pages of a shard, in which a node that comes back gets its objects.
+//!
+//! A table is read in the order of its segments, and a segment in the order of its keys: an object never leaves its segment, however
+//! the table moves it, so a reader that comes for one page after the other misses none that was there all the time. What is
+//! inserted meanwhile is in the reader's log.
+
+use std::collections::BTreeMap;
+
+use crate::key::{Key, Version};
+use crate::message::{Item, List, Malformed, Put, Reader};
+use crate::procedure::VALUE_MAX;
+use crate::store::Table;
+
+/// The most segments that are looked at for one page.
+const SEGMENTS: u32 = 256;
+
+/// Where a page begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    /// The segment of the table; 0 where it has none.
+    pub segment: u32,
+    /// The bits of the first key that may be in the page.
+    pub key: u64,
+}
+
+impl Cursor {
+    /// Of the first page.
+    pub const START: Self = Self { segment: 0, key: 0 };
+    /// Behind the last page.
+    pub const END: Self = Self { segment: u32::MAX, key: 0 };
+    /// Bytes of an encoded cursor.
+    pub const BYTES: usize = 12;
+
+    pub(crate) fn write(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.segment.to_be_bytes());
+        out.extend_from_slice(&self.key.to_be_bytes());
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { segment: reader.u32()?, key: reader.u64()? })
+    }
+}
+
+/// A page.
+#[derive(Clone, Debug)]
+pub struct Page<'a> {
+    /// Of which shard.
+    pub shard: usize,
+    /// Where it begins.
+    pub from: Cursor,
+    /// Where the next one begins: behind this one.
+    pub next: Cursor,
+    /// Objects of the shard, each with its version and value.
+    pub puts: List<'a, Put<'a>>,
+}
+
+impl<'a> Page<'a> {
+    /// Bytes before the objects.
+    pub const HEAD_BYTES: usize = 2 + 2 * Cursor::BYTES;
+
+    /// Reads what follows the header of a message.
+    ///
+    /// # Errors
+    /// If it is malformed.
+    pub fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let (shard, from, next) = (reader.shard()?, Cursor::read(reader)?, Cursor::read(reader)?);
+        let puts = List::<Put<'_>>::read(reader)?;
+        if next <= from {
+            return Err(Malformed::Field("cursor"));
+        }
+        if puts.iter().any(|put| put.key.shard() != shard || put.value.is_none()) {
+            return Err(Malformed::Field("object"));
+        }
+        Ok(Self { shard, from, next, puts })
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.push(self.shard as u8);
+        self.from.write(out);
+        self.next.write(out);
+        crate::message::write_list(out, self.puts.iter());
+    }
+}
+
+/// Writes a page into a message.
+pub(crate) struct PageWriter<'a> {
+    out: &'a mut Vec<u8>,
+    shard: usize,
+    from: Cursor,
+    /// Where the head stands in the message, behind the shard and `from`.
+    at: usize,
+    /// The message's length may not exceed this.
+    end: usize,
+    count: u8,
+}
+
+impl<'a> PageWriter<'a> {
+    /// A page of at most so many bytes.
+    pub fn new(out: &'a mut Vec<u8>, shard: usize, from: Cursor, bytes: usize) -> Self {
+        let end = out.len() + bytes;
+        out.push(shard as u8);
+        from.write(out);
+        let at = out.len();
+        Cursor::END.write(out);
+        out.push(0);
+        Self { out, shard, from, at, end, count: 0 }
+    }
+
+    /// Adds an object, if it has room.
+    fn add(&mut self, put: &Put<'_>) -> bool {
+        let length = Put::bytes(put.value.map_or(0, <[u8]>::len));
+        if self.count == u8::MAX || self.out.len() + length > self.end {
+            return false;
+        }
+        put.write(self.out);
+        self.count += 1;
+        true
+    }
+
+    fn finish(self, next: Cursor) -> u64 {
+        let head = &mut self.out[self.at..];
+        head[..4].copy_from_slice(&next.segment.to_be_bytes());
+        head[4..Cursor::BYTES].copy_from_slice(&next.key.to_be_bytes());
+        head[Cursor::BYTES] = self.count;
+        self.count.into()
+    }
+
+    /// From objects in the order of their keys.
+    pub fn fill<'o>(mut self, objects: impl Iterator<Item = (Key, Version, &'o [u8])>) {
+        for (key, version, value) in objects {
+            if !self.add(&Put { key, version, value: Some(value) }) {
+                self.finish(Cursor { segment: 0, key: key.bits() });
+                return;
+            }
+        }
+        self.finish(Cursor::END);
+    }
+
+    /// From a table. Returns how many objects the page has.
+    pub fn fill_from(mut self, table: &Table, bytes: &[u8]) -> u64 {
+        let mut value = [0; VALUE_MAX];
+        let segments = table.layout().segments();
+        let last = self.from.segment.saturating_add(SEGMENTS).min(segments);
+        for segment in self.from.segment..last {
+            for key in table.keys(bytes, segment) {
+                let passed = segment == self.from.segment && key.bits() < self.from.key;
+                if key.shard() != self.shard || passed {
+                    continue;
+                }
+                let (version, length) = table.get(bytes, key, &mut value).expect("it stands there");
+                if !self.add(&Put { key, version, value: Some(&value[..length]) }) {
+                    return self.finish(Cursor { segment, key: key.bits() });
+                }
+            }
+        }
+        self.finish(if last == segments { Cursor::END } else { Cursor { segment: last, key: 0 } })
+    }
+}
+
+/// Lets pages and the log come in any order: of each object the newest version stays. A deletion leaves nothing in the table, so the
+/// versions of deletions are kept beside it, until all pages have come.
+#[derive(Debug, Default)]
+pub(crate) struct Merge {
+    deleted: BTreeMap<Key, Version>,
+}
+
+impl Merge {
+    /// Whether a write is newer than what is there, and so is to be carried out.
+    pub fn is_news(&mut self, table: &Table, bytes: &[u8], put: &Put<'_>) -> bool {
+        let mut value = [0; VALUE_MAX];
+        let present = table.get(bytes, put.key, &mut value).map(|(version, _)| version);
+        let there = present.max(self.deleted.get(&put.key).copied());
+        if there.is_some_and(|there| there >= put.version) {
+            return false;
+        }
+        match put.value {
+            Some(_) => self.deleted.remove(&put.key),
+            None => self.deleted.insert(put.key, put.version),
+        };
+        true
+    }
+}

@@ -1,0 +1,201 @@
+//! A node that died comes back, empty: it logs what the others do, copies the shards that it replicates, and is full in a later view.
+//!
+//! From the beginning of a view that lists it as joining it answers LOG like any replica. Each shard is copied from its primary, page by page
+//! ([`crate::copy`]); a page is asked for when the host has taken in the one before. **Why the result is right**: a
+//! primary serves when its table holds all that was committed in earlier views, and what it commits in this one is logged by
+//! the joining node first. So every write of this view that a page shows, and every one that it is too early for, is in the
+//! log; all earlier writes are in the pages. The host keeps of each object the newest of both, deletions too: the order in
+//! which pages and records come does not matter, and the log need not wait for the copy.
+//!
+//! A view change that finds the node still joining lets it begin anew: it has no say in what the survivors decide, so what it holds
+//! undecided is rolled back, and its host empties the table once the log is drained. Nothing is logged before that.
+
+use weft_time::Instant;
+use weft_waist::{EngineState, Epoch, Io, NodeId};
+
+use crate::copy::{Cursor, Page, PageWriter};
+use crate::engine::Transactions;
+use crate::host_port::{HostKind, LOG_CALLER};
+use crate::key::SHARDS_MAX;
+use crate::message::{Base, HEADER_BYTES, Kind};
+use crate::parameters::PlantedBug;
+use crate::recovery::Phase;
+
+/// How far the copy of a shard is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Progress {
+    /// All of it is here, or this node does not replicate it.
+    #[default]
+    Whole,
+    /// A page is asked for.
+    Asked { from: Cursor, repeat_at: Instant },
+    /// The host takes in a page.
+    Keeping { next: Cursor },
+    /// Nobody holds the shard: this node will never be full.
+    Lost,
+}
+
+/// The copies of a joining node.
+#[derive(Debug, Default)]
+pub(crate) struct Join {
+    shards: [Progress; SHARDS_MAX],
+}
+
+impl Transactions {
+    /// Whether the node keeps the logs of its shards without being full.
+    pub(crate) fn keeps_logs(&self) -> bool {
+        self.recovery.phase == Phase::Joining && self.now < self.lease_until
+    }
+
+    /// Whether a page is asked for.
+    pub(crate) fn is_copying(&self) -> bool {
+        self.recovery.phase == Phase::Joining
+            && self.join.shards.iter().any(|progress| matches!(progress, Progress::Asked { .. }))
+    }
+
+    /// The shards that no node of this view holds. They stay lost: a node that comes back could copy them from nobody.
+    pub fn lost_shards(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.parameters.nodes).filter(|&shard| self.primaries[shard].is_none())
+    }
+
+    /// A view lists this node as joining.
+    pub(crate) fn join_anew(&mut self, io: &mut Io<'_>) {
+        self.state = EngineState::Joining { synced: false };
+        let undecided = self.participants.held().filter(|(slot, _)| !slot.ended);
+        let positions: Vec<u64> =
+            undecided.flat_map(|(slot, _)| slot.parts.iter().map(|part| part.position)).collect();
+        for position in positions {
+            self.decide(position, false, io);
+        }
+        self.participants.clear(&mut self.executions, &mut self.shards, io.memory);
+        self.join = Join::default();
+        self.recovery.base = Base::default();
+        self.recovery.phase = Phase::Draining;
+        // What the host was told to apply it says when it has.
+        if self.log.applied() == self.log.tail() {
+            self.after_release(io);
+        }
+    }
+
+    /// The log is empty: what is logged from now on is of this view.
+    pub(crate) fn begin_joining(&mut self, io: &mut Io<'_>) {
+        self.recovery.phase = Phase::Joining;
+        self.shards.empty(self.view.epoch);
+        if !self.shards.are_near() {
+            io.effects.reply(LOG_CALLER, HostKind::Clear as u8, &[]);
+        }
+        let node = NodeId::new(self.node).expect("a node");
+        for shard in 0..self.parameters.nodes {
+            match self.primaries[shard] {
+                _ if !self.replicas[shard].contains(node) => {}
+                Some(_) => self.ask_for_page(shard, Cursor::START, io),
+                None => self.join.shards[shard] = Progress::Lost,
+            }
+        }
+        if self.bug(PlantedBug::FullBeforeCopied) {
+            self.be_synced();
+        }
+    }
+
+    fn ask_for_page(&mut self, shard: usize, from: Cursor, io: &mut Io<'_>) {
+        let repeat_at = self.now + self.parameters.repeat;
+        self.join.shards[shard] = Progress::Asked { from, repeat_at };
+        let primary = self.primaries[shard].expect("the caller has looked");
+        let mut out = self.message();
+        out.push(shard as u8);
+        from.write(&mut out);
+        self.post_to(io.effects, primary, Kind::Copy, out);
+    }
+
+    pub(crate) fn repeat_copy(&mut self, io: &mut Io<'_>) {
+        for shard in 0..SHARDS_MAX {
+            if let Progress::Asked { from, repeat_at } = self.join.shards[shard]
+                && repeat_at <= self.now
+            {
+                self.counters.repeats += 1;
+                self.ask_for_page(shard, from, io);
+            }
+        }
+    }
+
+    /// A joining node asks for a page of a shard.
+    pub(crate) fn on_copy(&mut self, from: usize, shard: usize, cursor: Cursor, io: &mut Io<'_>) {
+        if !self.is_primary(shard) || !self.view.joining.contains(NodeId::new(from).expect("a node")) {
+            self.counters.stale += 1;
+            return;
+        }
+        self.counters.pages_read += 1;
+        let bytes = self.parameters.message_bytes - HEADER_BYTES;
+        if self.shards.are_near() {
+            let mut out = self.message();
+            self.shards.write_page(PageWriter::new(&mut out, shard, cursor, bytes), shard, cursor);
+            self.post_to(io.effects, from, Kind::Copied, out);
+        } else {
+            let mut request = self.view.epoch.0.to_be_bytes().to_vec();
+            request.push(from as u8);
+            request.extend_from_slice(&(bytes as u16).to_be_bytes());
+            request.push(shard as u8);
+            cursor.write(&mut request);
+            io.effects.reply(LOG_CALLER, HostKind::Read as u8, &[&request]);
+        }
+    }
+
+    /// The host has read a page. One of an earlier view may be too old: what was committed since may be in no log of the peer's.
+    pub(crate) fn on_page(&mut self, epoch: Epoch, peer: usize, page: &[u8], io: &mut Io<'_>) {
+        if epoch == self.view.epoch && self.serves() && peer < self.parameters.nodes {
+            let mut out = self.message();
+            out.extend_from_slice(page);
+            self.post_to(io.effects, peer, Kind::Copied, out);
+        }
+    }
+
+    /// A page has come.
+    pub(crate) fn on_copied(&mut self, from: usize, page: &Page<'_>, io: &mut Io<'_>) {
+        let expected =
+            matches!(self.join.shards[page.shard], Progress::Asked { from, .. } if from == page.from);
+        if !self.keeps_logs() || !expected || self.primaries[page.shard] != Some(from) {
+            self.counters.stale += 1;
+            return;
+        }
+        self.counters.pages_kept += 1;
+        self.join.shards[page.shard] = Progress::Keeping { next: page.next };
+        if self.shards.are_near() {
+            for put in page.puts.iter() {
+                self.shards.apply(io.memory, &put);
+            }
+            self.on_kept(self.view.epoch, page.shard, page.next, io);
+        } else {
+            let epoch = self.view.epoch.0.to_be_bytes();
+            let mut bytes = std::mem::take(&mut self.scratch);
+            bytes.clear();
+            page.write(&mut bytes);
+            io.effects.reply(LOG_CALLER, HostKind::Keep as u8, &[&epoch, &bytes]);
+            self.scratch = bytes;
+        }
+    }
+
+    /// The host has taken in a page.
+    pub(crate) fn on_kept(&mut self, epoch: Epoch, shard: usize, next: Cursor, io: &mut Io<'_>) {
+        if epoch != self.view.epoch || self.join.shards[shard] != (Progress::Keeping { next }) {
+            return;
+        }
+        if next != Cursor::END {
+            return self.ask_for_page(shard, next, io);
+        }
+        self.join.shards[shard] = Progress::Whole;
+        if self.join.shards.iter().all(|progress| *progress == Progress::Whole) {
+            if !self.shards.are_near() {
+                io.effects.reply(LOG_CALLER, HostKind::Whole as u8, &[]);
+            }
+            self.be_synced();
+        }
+    }
+
+    /// The node holds everything, and says so.
+    fn be_synced(&mut self) {
+        self.state = EngineState::Joining { synced: true };
+        // From now on its records count: whoever acted in this view had to have its answer.
+        self.recovery.base =
+            Base { epoch: self.view.epoch, full: self.view.full, joining: self.view.joining };
+    }
+}
