@@ -52,6 +52,18 @@ fn is_response(frame: &[u8]) -> bool {
     udp.destination_port == roce::UDP_PORT && opcode.is_some_and(Opcode::is_response)
 }
 
+/// What must not be passed by what follows it: requests to one queue pair of a peer, and responses to it.
+fn order_of(frame: &[u8]) -> Option<([u8; 6], [u8; 3], bool)> {
+    let Ok(Frame::Udp { ethernet, udp, payload, .. }) = Frame::parse(frame) else { return None };
+    let opcode = payload.first().and_then(|byte| Opcode::from_u8(*byte))?;
+    let queue_pair = payload.get(5..8)?.try_into().expect("three bytes");
+    (udp.destination_port == roce::UDP_PORT).then_some((
+        ethernet.destination.0,
+        queue_pair,
+        opcode.is_response(),
+    ))
+}
+
 /// What a machine has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -247,6 +259,24 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         }
     }
 
+    /// Holds those of the frames that were just built, by a card that does nothing but verbs, which would pass held ones of their queue pair: a
+    /// card sends requests, and responses, in the order of their numbers.
+    fn keep_order(&mut self, first: usize) {
+        let mut index = first;
+        while let Some((_, frame)) = self.outbox.get(index) {
+            let order = order_of(frame);
+            let behind = |held: &&(Instant, Vec<u8>)| order.is_some() && order_of(&held.1) == order;
+            match self.held.iter().rev().find(behind).map(|(until, _)| *until) {
+                Some(until) => {
+                    let (_, frame) = self.outbox.remove(index).expect("it was just looked at");
+                    let place = self.held.partition_point(|(other, _)| *other <= until);
+                    self.held.insert(place, (until, frame));
+                }
+                None => index += 1,
+            }
+        }
+    }
+
     /// Sends the frames that need not wait any more.
     fn release(&mut self, now: Instant) {
         while self.held.front().is_some_and(|(at, _)| *at <= now)
@@ -351,6 +381,8 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         self.nic_deadline = self.nic.next_deadline();
         if charge.verbs_done > charge.done {
             self.hold(sent_before, charge.verbs_done);
+        } else if self.verbs_only && !self.held.is_empty() {
+            self.keep_order(sent_before);
         }
         for (at, frame) in self.outbox.range_mut(sent_before..) {
             let crossed =
@@ -411,7 +443,11 @@ impl<N: Nic, H: Host> Machine for NicMachine<N, H> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use weft_nic::{HostCommand, Work};
+    use weft_wire::ethernet::MacAddress;
+    use weft_wire::frame::{Endpoint, Flow, emit_udp_frame};
 
     use super::*;
     use crate::{NoCrashes, PortConfig, SwitchConfig, World};
@@ -669,6 +705,33 @@ mod tests {
         let usage = machine.usage();
         assert_eq!((usage.dma_reads, usage.dma_writes, usage.dma_vectors), (16, 1, 3));
         assert_eq!((usage.dma_bytes, usage.host_packets), (17 * 64, 1));
+    }
+
+    /// A response to a queue pair.
+    fn response(queue_pair: u8, number: u8) -> Vec<u8> {
+        let end = |machine| Endpoint {
+            hardware: MacAddress(address(machine)),
+            address: Ipv4Addr::new(10, 0, 0, machine),
+            port: roce::UDP_PORT,
+        };
+        let flow = Flow { source: end(0), destination: end(1), type_of_service: 0 };
+        let payload = [Opcode::Acknowledge as u8, 0, 0, 0, 0, 0, 0, queue_pair, 0, 0, 0, number];
+        let mut frame = Vec::new();
+        emit_udp_frame(&mut frame, &flow, &payload);
+        frame
+    }
+
+    /// An acknowledgement that passed a READ's response would look like a gap to its requester, who would ask for everything again.
+    #[test]
+    fn nothing_passes_what_waits_for_memory_on_its_queue_pair() {
+        let mut machine = NicMachine::new(EchoNic::default(), Caller::default(), &CostProfile::RDMA_CARD);
+        let (now, until) = (Instant::ZERO + ns(10), Instant::ZERO + ns(560));
+        machine.held.push_back((until, response(5, 1)));
+        machine.outbox.extend([response(5, 2), response(6, 1), response(5, 3)].map(|frame| (now, frame)));
+        machine.keep_order(0);
+        assert!(machine.outbox.iter().eq(&[(now, response(6, 1))]));
+        let expected = [1, 2, 3].map(|number| (until, response(5, number)));
+        assert!(machine.held.iter().eq(&expected));
     }
 
     #[test]
