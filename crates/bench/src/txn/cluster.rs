@@ -304,7 +304,7 @@ impl Machinery {
                 machine.set_aggregation(self.aggregates);
                 Node::Card(Box::new(machine))
             }
-            System::Fasst | System::DrtmH | System::DrtmHNoCache => {
+            System::Fasst | System::DrtmH | System::DrtmHNoCache | System::DrtmR => {
                 let mut nic: SoftNic<NoEngine> = SoftNic::new(config, Vec::new());
                 *nic.card_mut().region_memory().bytes_mut(Target::Host) = memory.image().to_vec();
                 let config = HostConfig {

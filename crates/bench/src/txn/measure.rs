@@ -174,7 +174,9 @@ impl TxnBench {
     pub(super) fn profile(&self) -> CostProfile {
         let mut profile = match self.system {
             System::Weft => CostProfile::CORES,
-            System::Fasst | System::DrtmH | System::DrtmHNoCache => CostProfile::RDMA_CARD_PARALLEL,
+            System::Fasst | System::DrtmH | System::DrtmHNoCache | System::DrtmR => {
+                CostProfile::RDMA_CARD_PARALLEL
+            }
         };
         if let (true, Some(dma)) = (self.is_without(Without::DmaVectors), &mut profile.dma) {
             dma.vector.value = 1;
@@ -186,7 +188,7 @@ impl TxnBench {
     pub(super) fn threads(&self) -> u32 {
         self.host_threads.unwrap_or(match self.system {
             System::Weft => self.workload.host_threads(),
-            System::Fasst | System::DrtmH | System::DrtmHNoCache => HOST_THREADS,
+            System::Fasst | System::DrtmH | System::DrtmHNoCache | System::DrtmR => HOST_THREADS,
         })
     }
 
@@ -218,6 +220,7 @@ impl TxnBench {
             System::Fasst => Variant::FASST,
             System::DrtmH => Variant::DRTMH,
             System::DrtmHNoCache => Variant::DRTMH_NO_CACHE,
+            System::DrtmR => Variant::DRTMR,
         };
         parameters.apply = HOST_TRANSACTION.apply.duration();
         parameters
@@ -236,7 +239,7 @@ impl TxnBench {
         let placement = |node| match self.system {
             System::Weft => on_card,
             System::Fasst => Placement::Host,
-            System::DrtmH | System::DrtmHNoCache => Placement::Linked { node, shape: linked },
+            System::DrtmH | System::DrtmHNoCache | System::DrtmR => Placement::Linked { node, shape: linked },
         };
         let tables = (self.system == System::Weft).then_some(tables);
         let server = |node| {
@@ -254,7 +257,9 @@ impl TxnBench {
                 workload.load(shard, &mut |key, value| match self.system {
                     System::Weft => half.load(&mut host_memory, key, value),
                     System::Fasst => engine.load(key, value),
-                    System::DrtmH | System::DrtmHNoCache => engine.load_linked(&mut memory, key, value),
+                    System::DrtmH | System::DrtmHNoCache | System::DrtmR => {
+                        engine.load_linked(&mut memory, key, value)
+                    }
                 });
             }
             half.reports(&host_memory).for_each(|report| engine.learn(&report));
@@ -265,7 +270,7 @@ impl TxnBench {
             Server { engine, memory, host, host_memory }
         };
         let mut servers: Vec<Server> = (0..self.nodes).map(server).collect();
-        if self.system == System::DrtmH {
+        if matches!(self.system, System::DrtmH | System::DrtmR) {
             self.remember(&*workload, &mut servers);
         }
         Cluster::new(&self.machinery(), books, servers.into_iter())

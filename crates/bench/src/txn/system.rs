@@ -22,15 +22,18 @@ pub enum System {
     /// The same without remembered addresses: objects are looked for bucket by bucket (Xenic section 5.1).
     #[serde(rename = "drtm-h-nc")]
     DrtmHNoCache,
+    /// All by verbs: locks are taken by ATOMICs, and commits are WRITTEN too (DrTM+R as Xenic section 5.1 has it).
+    #[serde(rename = "drtm-r")]
+    DrtmR,
 }
 
 impl System {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Weft, Self::Fasst, Self::DrtmH, Self::DrtmHNoCache];
+    pub const ALL: [Self; 5] = [Self::Weft, Self::Fasst, Self::DrtmH, Self::DrtmHNoCache, Self::DrtmR];
 
     /// Whether engines have verbs that reach each other's memory.
     pub(super) const fn is_one_sided(self) -> bool {
-        matches!(self, Self::DrtmH | Self::DrtmHNoCache)
+        matches!(self, Self::DrtmH | Self::DrtmHNoCache | Self::DrtmR)
     }
 
     /// Its name.
@@ -40,6 +43,7 @@ impl System {
             Self::Fasst => "fasst",
             Self::DrtmH => "drtm-h",
             Self::DrtmHNoCache => "drtm-h-nc",
+            Self::DrtmR => "drtm-r",
         }
     }
 }

@@ -24,7 +24,7 @@ client's first call to the last answer, with all attempts that gave way. What a 
 all servers use, per committed transaction. The first fifth of the transactions at each load does not count. \
 `weft` has the engine on the 16 cores of a SmartNIC. The others have it in a process of the host beside an RDMA card \
 whose rate is never the limit: `fasst` by messages alone, `drtm-h` with READs at remembered addresses and logs that are WRITTEN, `drtm-h-nc` without \
-the addresses; they commit as their papers say, and survive no failure. All times are virtual; docs/costs.md says what they rest on. The whole run is checked for strict serializability, \
+the addresses, `drtm-r` with ATOMICs and WRITEs for the rest, too; they commit as their papers say, and survive no failure. All times are virtual; docs/costs.md says what they rest on. The whole run is checked for strict serializability, \
 and what is in the tables in the end against the workload's own invariants.";
 
 /// What to measure and where the result goes.
@@ -47,7 +47,7 @@ struct TxnOptions {
     /// Accounts, keys or warehouses of each server [default: 240000, 100000 or 4; Xenic's evaluation has 2400000, 1000000 or 72]
     #[arg(long, value_name = "N")]
     size: Option<u64>,
-    /// Whose design: weft (on the cores of a SmartNIC), or fasst, drtm-h or drtm-h-nc (in a process of the host beside an RDMA card)
+    /// Whose design: weft (on the cores of a SmartNIC), or fasst, drtm-h, drtm-h-nc or drtm-r (in a process of the host beside an RDMA card)
     #[arg(long, value_name = "NAME", default_value_t)]
     system: System,
     /// Servers, 1 to 16
