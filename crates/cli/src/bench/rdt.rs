@@ -7,7 +7,6 @@ use clap::Args;
 use weft_bench::progress::Progress;
 use weft_bench::rdt::{Card, Commit, Configuration, Mix, RdtBench, Sizes, Sweep, System, TypeName};
 use weft_sim::NetworkProfile;
-use weft_waist::NODES_MAX;
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
@@ -15,6 +14,8 @@ use crate::parse;
 use crate::replay::CommandLine;
 
 const NODES: Nodes = Nodes { least: 3, most: 3 };
+/// A set of replicas is one byte in the engines.
+const REPLICAS_MAX: usize = 8;
 const UPDATES: u8 = 20;
 const OPERATIONS: u64 = 100_000;
 const KEYS: usize = Sizes::LARGE.keys;
@@ -87,10 +88,10 @@ impl FromStr for Nodes {
     fn from_str(text: &str) -> Result<Self, String> {
         let (least, most) = text.split_once("..").unwrap_or((text, text));
         match (least.parse(), most.trim_start_matches('=').parse()) {
-            (Ok(least), Ok(most)) if (2..=most).contains(&least) && most <= NODES_MAX => {
+            (Ok(least), Ok(most)) if (2..=most).contains(&least) && most <= REPLICAS_MAX => {
                 Ok(Self { least, most })
             }
-            _ => Err(format!("choose 2 to {NODES_MAX} nodes, or some of these: 3..{NODES_MAX}")),
+            _ => Err(format!("choose 2 to {REPLICAS_MAX} nodes, or some of these: 3..{REPLICAS_MAX}")),
         }
     }
 }
