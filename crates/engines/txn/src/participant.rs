@@ -383,7 +383,12 @@ impl Transactions {
         if operation.purpose == Purpose::Validate {
             operation.failed |= sought.version != version;
         } else {
-            (sought.version, sought.value) = (version, value);
+            // A request that came again finds the version that its lock has drawn before. If the key is absent, its neighbour may have been
+            // deleted since; but nobody else has written the key.
+            let before = Version::from_bits(sought.new.bits().saturating_sub(1));
+            let locked = sought.new != Version::ZERO;
+            sought.version = if locked && value.is_none() { version.min(before) } else { version };
+            sought.value = value;
         }
     }
 

@@ -88,9 +88,22 @@ fn without_shipping() {
 /// What is read at one moment needs no validation; but an answer in two messages may be completed by the answer to a repeated request.
 #[test]
 fn answers_in_parts_are_not_of_one_moment() {
-    for seed in 0..40 {
+    for seed in 0..120 {
         let mut setup = Setup::new(2, 2, None);
         setup.faults = Faults { loss: 150, duplication: 150, late: 100 };
         run(seed, setup, 300);
+    }
+}
+
+/// An absent key has the version of its segment's latest deletion; if its lock is older, and the request came again, that is still not newer than the lock.
+#[test]
+fn what_is_absent_is_older_than_the_lock_on_it() {
+    for seed in 0..120 {
+        let mut setup = Setup::new(3, 2, Some(64));
+        setup.parameters.variant.multi_hop = false;
+        // Many neighbours.
+        setup.segment_slots = 16;
+        setup.faults = Faults { loss: 250, ..LOSSY };
+        run(seed, setup, 200);
     }
 }

@@ -52,6 +52,8 @@ pub struct Setup {
     pub faults: Faults,
     /// Tables near the engine where peers reach them with verbs.
     pub linked: bool,
+    /// Slots of the host's table in a segment.
+    pub segment_slots: u32,
 }
 
 impl Setup {
@@ -61,13 +63,13 @@ impl Setup {
         parameters.operations = 64;
         parameters.log_bytes = LOG_BYTES;
         parameters.record = true;
-        Self { parameters, entries, faults: Faults::default(), linked: false }
+        Self { parameters, entries, faults: Faults::default(), linked: false, segment_slots: 4 }
     }
 
     fn shape(&self) -> Shape {
         Shape {
             slots: 128,
-            segment_slots: 4,
+            segment_slots: self.segment_slots,
             displacement: Some(8),
             slot_bytes: 64,
             pages: 64,
