@@ -180,3 +180,135 @@ impl Merge {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::{Layout, Shape};
+
+    fn version(number: u64) -> Version {
+        Version::from_bits(number)
+    }
+
+    /// The objects of a page, and where the next begins.
+    fn parse(bytes: &[u8]) -> (Vec<(Key, Version)>, Cursor) {
+        let mut reader = Reader(bytes);
+        let page = Page::read(&mut reader).unwrap();
+        reader.finish().unwrap();
+        (page.puts.iter().map(|put| (put.key, put.version)).collect(), page.next)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Objects come and go, and move what stays, between one page and the next: what stays is in one page, and once.
+        #[test]
+        fn pages_have_what_stays_whatever_comes_and_goes(
+            stays in vec((0usize..2, 0u64..4_000), 1..120),
+            goes in vec((0usize..2, 4_000u64..4_300), 1..200),
+            changes in vec((0usize..200, any::<bool>()), 0..2_000),
+            page_bytes in 80usize..600,
+        ) {
+            // Nearly full, so that much moves, and more segments than are looked at for one page.
+            let shape = Shape {
+                slots: 600,
+                segment_slots: 2,
+                displacement: Some(4),
+                slot_bytes: 64,
+                pages: 400,
+                page_slots: 4,
+                blocks: 0,
+                value_bytes_max: 40,
+            };
+            let mut table = Table::new(Layout::new(shape).unwrap());
+            let mut bytes = vec![0; table.layout().bytes() as usize];
+            let mut expected = std::collections::BTreeSet::new();
+            for (shard, local) in stays {
+                let key = Key::new(shard, local);
+                table.put(&mut bytes[..], key, version(1), &[7; 12]).unwrap();
+                if shard == 1 {
+                    expected.insert(key);
+                }
+            }
+            let mut changes = changes.into_iter();
+            let (mut from, mut seen) = (Cursor::START, Vec::new());
+            while from != Cursor::END {
+                for (which, there) in changes.by_ref().take(40) {
+                    let (shard, local) = goes[which % goes.len()];
+                    let key = Key::new(shard, local);
+                    if there {
+                        table.put(&mut bytes[..], key, version(2), &[9; 20]).unwrap();
+                    } else {
+                        table.remove(&mut bytes[..], key);
+                    }
+                }
+                let mut out = Vec::new();
+                PageWriter::new(&mut out, 1, from, page_bytes).fill_from(&table, &bytes);
+                prop_assert!(out.len() <= page_bytes);
+                let (objects, next) = parse(&out);
+                seen.extend(objects.into_iter().filter(|(_, seen)| *seen == version(1)).map(|(key, _)| key));
+                from = next;
+            }
+            let count = seen.len();
+            let seen: std::collections::BTreeSet<_> = seen.into_iter().collect();
+            prop_assert_eq!(count, seen.len(), "an object is in two pages");
+            prop_assert_eq!(seen, expected);
+        }
+
+        /// Pages and records in any order leave what the newest of them says.
+        #[test]
+        fn the_newest_stays(
+            pages in vec((0u64..6, 0u64..12), 0..20), records in vec((0u64..6, any::<bool>()), 0..30), order: u64,
+        ) {
+            let shape = Shape {
+                slots: 16,
+                segment_slots: 4,
+                displacement: Some(4),
+                slot_bytes: 64,
+                pages: 8,
+                page_slots: 4,
+                blocks: 0,
+                value_bytes_max: 8,
+            };
+            let mut table = Table::new(Layout::new(shape).unwrap());
+            let mut bytes = vec![0; table.layout().bytes() as usize];
+            let mut merge = Merge::default();
+            // Each version says always the same.
+            let log: Vec<(u64, u64, bool)> =
+                records.iter().zip(1..).map(|(&(key, deletes), number)| (key, number, deletes)).collect();
+            let at = |key: u64, upto: u64| {
+                log.iter().rfind(|(of, number, _)| *of == key && *number <= upto).copied()
+            };
+            // A page shows an object as it was at some moment; what it does not show, it does not say.
+            let pages = pages.into_iter().filter_map(|(key, upto)| at(key, upto)).filter(|(_, _, deletes)| !deletes);
+            let (mut pages, mut records) = (pages.peekable(), log.iter().copied().peekable());
+            let mut turn = order;
+            while pages.peek().is_some() || records.peek().is_some() {
+                turn = turn.rotate_left(1);
+                let next = if turn & 1 == 0 || records.peek().is_none() { pages.next() } else { records.next() };
+                let Some((key, number, deletes)) = next else { continue };
+                let value = number.to_be_bytes();
+                let value = (!deletes).then_some(&value[..]);
+                let put = Put { key: Key::new(0, key), version: version(number), value };
+                if merge.is_news(&table, &bytes, &put) {
+                    match put.value {
+                        Some(value) => {
+                            table.put(&mut bytes[..], put.key, put.version, value).unwrap();
+                        }
+                        None => {
+                            table.remove(&mut bytes[..], put.key);
+                        }
+                    }
+                }
+            }
+            for key in 0..6 {
+                let there = table.get(&bytes, Key::new(0, key), &mut [0; 8]).map(|(version, _)| version);
+                let expected = at(key, u64::MAX).filter(|(_, _, deletes)| !deletes);
+                prop_assert_eq!(there, expected.map(|(_, number, _)| version(number)));
+            }
+        }
+    }
+}

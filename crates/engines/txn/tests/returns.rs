@@ -160,7 +160,7 @@ fn a_shard_that_nobody_holds_stays_lost() {
         let mut network = returning(seed, Setup::new(3, 2, if seed % 2 == 0 { Some(64) } else { None }));
         network.comes_back = Some(Duration::from_us(20));
         network.start(3, 100);
-        let first = 400 + network.random(1000);
+        let first = 400 + network.random(600);
         assert!(!network.settle(first), "seed {seed}");
         // Who comes back never serves: its callers would wait.
         network.concurrency = 0;
