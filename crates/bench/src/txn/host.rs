@@ -176,7 +176,7 @@ impl NodeHost {
             for (pieces, figure) in [
                 (work.started, &HOST_TRANSACTION.start),
                 (work.ended, &HOST_TRANSACTION.end),
-                (work.writes_applied, &HOST_TRANSACTION.apply),
+                (work.writes_applied + work.objects_copied, &HOST_TRANSACTION.apply),
             ] {
                 self.labour.add_pieces(pieces, figure.duration());
             }

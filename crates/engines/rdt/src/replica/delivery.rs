@@ -18,7 +18,8 @@ impl<W: Witness> Replica<W> {
         ((summary.slot as usize) < slots).then(|| self.layout.place(method, summary.slot as usize))
     }
 
-    /// Takes a summary in if it is newer than what was taken in of its slot.
+    /// Takes a summary in if it is newer than what was taken in of its slot. How far it says that its origin's summaries are
+    /// complete counts in any case: a copy that came before it from somebody else does not say.
     pub(super) fn take_in(&mut self, summary: &Summary) {
         let Some(place) = self.place_of(summary) else {
             self.state.counters.malformed += 1;
@@ -26,17 +27,20 @@ impl<W: Witness> Replica<W> {
         };
         let place = usize::from(summary.origin) * self.layout.slots + place;
         let here = &self.state.absorbed[place];
-        if summary.count <= here.count {
-            return;
-        }
+        let is_newer = summary.count > here.count;
         // What shrinks or leaves its range is no later summary of that slot, whoever wrote it.
         let (method, slot) = (usize::from(summary.method), summary.slot as usize);
-        let is_plausible = summary.complete <= summary.count && summary.count <= COUNT_MAX;
-        if is_plausible && self.state.kind.extends(method, slot, &here.words, &summary.words) {
-            self.state.absorb(summary, place);
-        } else {
+        let is_plausible = summary.complete <= summary.count
+            && summary.count <= COUNT_MAX
+            && (!is_newer || self.state.kind.extends(method, slot, &here.words, &summary.words));
+        if !is_plausible {
             self.state.counters.malformed += 1;
+            return;
         }
+        if is_newer {
+            self.state.absorb(summary, place);
+        }
+        self.state.complete(usize::from(summary.origin), summary.complete);
     }
 
     /// A peer has written a summary and says so.
@@ -68,7 +72,8 @@ impl<W: Witness> Replica<W> {
             let at = self.layout.summary(origin, place);
             let summary = Summary::parse(&io.memory.image()[at..at + SUMMARY_BYTES]);
             if let Some(summary) = summary
-                && summary.count > self.state.absorbed[origin * self.layout.slots + place].count
+                && (summary.count > self.state.absorbed[origin * self.layout.slots + place].count
+                    || summary.complete > self.state.summaries[origin])
             {
                 if usize::from(summary.origin) == origin && self.place_of(&summary) == Some(place) {
                     self.take_in(&summary);
@@ -147,5 +152,19 @@ mod tests {
         }
         replica.summary_came(&Summary { count: 2, words: [7, 0], ..summary }.encode());
         assert_eq!(replica.state.object.query(0, &Default::default()), 7);
+    }
+
+    /// A copy from another peer may come before the origin's own summary, which says what the copy could not.
+    #[test]
+    fn what_is_complete_counts_after_a_copy_too() {
+        let kind = Type::shipped("g-counter", &Bounds::uniform(4)).unwrap();
+        let mut replica: Replica = Replica::new(ReplicaParameters::new(kind, 3));
+        let summary =
+            Summary { count: 3, complete: 3, origin: 1, method: 0, slot: 0, words: [5, 0], incarnation: 1 };
+        replica.take_in(&Summary { complete: 0, ..summary });
+        assert_eq!((replica.state.absorbed[replica.layout.slots].count, replica.state.summaries[1]), (3, 0));
+        replica.summary_came(&summary.encode());
+        assert_eq!(replica.state.summaries[1], 3);
+        assert_eq!(replica.state.object.query(0, &Default::default()), 5);
     }
 }

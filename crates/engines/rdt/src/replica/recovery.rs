@@ -531,7 +531,7 @@ impl<W: Witness> Replica<W> {
             self.pull_summaries(peer, origin, next, complete, io);
             return;
         }
-        self.state.summaries[origin] = self.state.summaries[origin].max(complete);
+        self.state.complete(origin, complete);
         self.state.tell_absorbed(origin);
         self.peers[peer].pulling = false;
         self.state.moved = true;

@@ -362,9 +362,16 @@ impl<W: Witness> State<W> {
             }
         }
         self.counters.absorbed += 1;
-        self.summaries[origin] = self.summaries[origin].max(summary.complete);
         self.written[origin] = self.written[origin].max(summary.incarnation);
         self.moved = true;
+    }
+
+    /// All of an origin's first `count` summarized calls are taken in.
+    pub fn complete(&mut self, origin: usize, count: u64) {
+        if count > self.summaries[origin] {
+            self.summaries[origin] = count;
+            self.moved = true;
+        }
     }
 
     /// The summaries that have come are taken in: tells up to which calls they go.
