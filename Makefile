@@ -69,6 +69,8 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim rounds --nodes 5 --seeds 1..10 --faults all --nic rtl
 	$(WEFT) sim smr --nodes 5 --seeds 1..20 --faults all
 	$(WEFT) sim smr --nodes 3 --seeds 1..20 --faults all
+	$(WEFT) sim rdt --nodes 3 --seeds 1..60 --faults all
+	$(WEFT) sim rdt --nodes 5 --seeds 1..20 --faults all
 
 model: build ## Check the consensus: three and four nodes exhaustively, more with random schedules
 	$(WEFT) check rounds --nodes 3,4 --random 200000
@@ -97,6 +99,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	    $(WEFT) sim rounds --nodes $$nodes --seeds 1..100 --faults $$faults --service register; done; done
 	$(WEFT) sim rounds --nodes 5 --seeds 1..200 --faults all --nic rtl
 	for nodes in 3 4 5 7; do $(WEFT) sim smr --nodes $$nodes --seeds 1..200 --faults all; done
+	for nodes in 3 5; do $(WEFT) sim rdt --nodes $$nodes --seeds 1..200 --faults all; done
 	$(WEFT) bench rounds --nodes 3 --rounds 10000000
 	$(CARGO) test --release --locked -p weft-conformance --test kv_lockstep --test kv_schedules --test rounds_lockstep -- --ignored
 	$(CARGO) test --release --locked -p weft-rounds --test random_schedules --test instances -- --ignored
