@@ -234,22 +234,85 @@ impl<W: Witness> Replica<W> {
         self.post(donor, Posted::Snapshot { end }, transfer, io.effects);
     }
 
-    pub(super) fn snapshot_part_came(&mut self, peer: usize, end: usize, io: &mut Io<'_>) {
+    pub(super) fn snapshot_part_came(&mut self, peer: usize, end: usize, now: Instant, io: &mut Io<'_>) {
         let Step::Reading { donor, bytes } = self.join.step else { return };
         if donor != peer {
             return;
         }
         if end < bytes {
             self.read_part(peer, end, bytes, io);
+        } else if self.peers[peer].pulling {
+            // The staging area is taken.
+            self.join.begin_again();
         } else {
-            // If it was given to another one meanwhile, its head has changed.
-            let (from, to) = (self.layout.snapshot, self.layout.staging(peer));
-            let transfer = Transfer::Read { from, to, bytes: SNAPSHOT_HEAD };
-            self.post(peer, Posted::SnapshotEnd, transfer, io.effects);
+            self.peers[peer].pulling = true;
+            self.read_rings(peer, 0, 0, now, io);
         }
     }
 
+    /// Reads the donor's ring entries that are in the snapshot, from one of an origin on: what this replica has, it can pass on.
+    /// Otherwise two that have taken snapshots could each lack what the other has in its state alone.
+    fn read_rings(&mut self, donor: usize, origin: usize, from: u64, now: Instant, io: &mut Io<'_>) {
+        self.join.since = now;
+        let area = self.layout.snapshot + SNAPSHOT_HEAD;
+        let state = &io.memory.image()[area..area + self.layout.state_bytes];
+        let (_, saved) = self.state.saved(state);
+        let mut from = from;
+        for (origin, &last) in saved.iter().enumerate().take(self.parameters.nodes).skip(origin) {
+            let first = from.max(last.saturating_sub(self.parameters.ring - 1)).max(1);
+            if first <= last {
+                let entries = self.layout.piece(first, last - first + 1);
+                let bytes = entries as usize * self.layout.entry_bytes();
+                let (from, to) = (self.layout.entry(origin, first), self.layout.staging(donor));
+                let what = Posted::SnapshotRing { origin, first, entries };
+                self.post(donor, what, Transfer::Read { from, to, bytes }, io.effects);
+                return;
+            }
+            from = 0;
+        }
+        // If the snapshot was given to another one meanwhile, its head has changed.
+        let (from, to) = (self.layout.snapshot, self.layout.staging(donor));
+        let transfer = Transfer::Read { from, to, bytes: SNAPSHOT_HEAD };
+        self.post(donor, Posted::SnapshotEnd, transfer, io.effects);
+    }
+
+    pub(super) fn snapshot_ring_came(
+        &mut self,
+        peer: usize,
+        origin: usize,
+        first: u64,
+        entries: u64,
+        now: Instant,
+        io: &mut Io<'_>,
+    ) {
+        if !matches!(self.join.step, Step::Reading { donor, .. } if donor == peer) {
+            self.peers[peer].pulling = false;
+            return;
+        }
+        for place in 0..entries {
+            let from = self.layout.staging(peer) + place as usize * self.layout.entry_bytes();
+            self.keep_entry(origin, first + place, from, io.memory);
+        }
+        self.read_rings(peer, origin, first + entries, now, io);
+    }
+
+    /// Puts a copy of a ring's entry where it belongs, if it is one and nothing later is there: what its origin has begun to write
+    /// may be there in part, or it has come back and gone on meanwhile.
+    fn keep_entry(&self, origin: usize, number: u64, from: usize, memory: &mut Memory) -> bool {
+        let to = self.layout.entry(origin, number);
+        let keeps = self.entry_in(memory, from, number)
+            && word(memory.image(), to) <= number
+            && !self.entry_in(memory, to, number);
+        if keeps {
+            let bytes = self.layout.entry_bytes();
+            memory.image_mut().copy_within(from..from + bytes, to);
+            memory.read(to, bytes);
+        }
+        keeps
+    }
+
     pub(super) fn snapshot_came(&mut self, peer: usize, now: Instant, io: &mut Io<'_>) {
+        self.peers[peer].pulling = false;
         let Step::Reading { donor, bytes } = self.join.step else { return };
         let (area, head) = (self.layout.snapshot, self.layout.staging(peer));
         let image = io.memory.image();
@@ -456,11 +519,9 @@ impl<W: Witness> Replica<W> {
         io: &mut Io<'_>,
     ) {
         self.peers[peer].pulling = false;
-        let bytes = self.layout.entry_bytes();
         for place in 0..entries {
             let number = first + place;
-            let from = self.layout.staging(peer) + place as usize * bytes;
-            let to = self.layout.entry(origin, number);
+            let from = self.layout.staging(peer) + place as usize * self.layout.entry_bytes();
             if !self.entry_in(io.memory, from, number) {
                 self.state.counters.pull_misses += 1;
                 // It has them only in its state: it took a snapshot, too.
@@ -473,13 +534,7 @@ impl<W: Witness> Replica<W> {
                 }
                 return;
             }
-            // What its origin has begun to write may be there in part; or it has come back and gone on meanwhile.
-            let here = word(io.memory.image(), to);
-            if number > self.state.entries[origin] && here <= number && !self.entry_in(io.memory, to, number)
-            {
-                let image = io.memory.image_mut();
-                image.copy_within(from..from + bytes, to);
-                io.memory.read(to, bytes);
+            if number > self.state.entries[origin] && self.keep_entry(origin, number, from, io.memory) {
                 self.state.counters.pulled_entries += 1;
             }
         }

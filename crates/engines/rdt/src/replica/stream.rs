@@ -46,6 +46,8 @@ pub(crate) enum Posted {
     Summaries { origin: usize, first: usize, places: usize, complete: u64 },
     /// READ of a part of a snapshot, up to here.
     Snapshot { end: usize },
+    /// READ of so many ring entries of an origin from a number on, which belong to the snapshot.
+    SnapshotRing { origin: usize, first: u64, entries: u64 },
     /// READ of its head once more.
     SnapshotEnd,
 }
@@ -604,7 +606,10 @@ impl<W: Witness> Replica<W> {
             Posted::Summaries { origin, first, places, complete } => {
                 self.summaries_pulled(peer, origin, first, places, complete, io);
             }
-            Posted::Snapshot { end } => self.snapshot_part_came(peer, end, io),
+            Posted::Snapshot { end } => self.snapshot_part_came(peer, end, now, io),
+            Posted::SnapshotRing { origin, first, entries } => {
+                self.snapshot_ring_came(peer, origin, first, entries, now, io);
+            }
             Posted::SnapshotEnd => self.snapshot_came(peer, now, io),
         }
     }
