@@ -106,6 +106,8 @@ impl<W: Witness> Replica<W> {
                 let donor = sources.nth(self.join.donor % sources.len()).expect("it is one of them").index();
                 self.join.attempt += 1;
                 (self.join.step, self.join.since) = (Step::Asked { donor }, now);
+                // From now on no group goes on: what is applied meanwhile the snapshot may lack.
+                self.state.has_snapshot = false;
                 let incarnation = self.state.incarnation;
                 self.send(donor, &Datagram::Ask { incarnation, attempt: self.join.attempt }, io.effects);
             }
