@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn folding_saves_what_it_delays() {
+    fn folding_costs_time_only_those_who_wait_for_it() {
         let points = |names: &[&str], commit| {
             let names = names.iter().map(|name| name.parse().unwrap()).collect();
             let bench = HybridBench {
@@ -368,7 +368,8 @@ mod tests {
             report.points
         };
         let local = points(&["ycsb"], Commit::Local);
-        assert!(local[1].response.mean_ns < local[0].response.mean_ns, "{local:?}");
+        let change = local[1].response.mean_ns / local[0].response.mean_ns;
+        assert!((0.98..1.02).contains(&change), "{local:?}");
         // Who asks for a majority waits until the fold is closed.
         let majority = points(&["ycsb", "smallbank"], Commit::Majority);
         assert!(majority[1].response.mean_ns > majority[0].response.mean_ns, "{majority:?}");

@@ -132,13 +132,16 @@ impl TxnResult {
             ]);
         }
         let virtual_ns = measured.points.iter().map(|point| point.virtual_ns).sum();
-        let without = if self.without.is_empty() { "nothing".into() } else { self.without.join(", ") };
+        let without = match &self.without[..] {
+            [] => String::new(),
+            parts => format!(", without {}", parts.join(", ")),
+        };
         let checked = match &measured.check {
             Some(report) => format!("{}: {} transactions", self.checked, grouped(report.transactions)),
             None => self.checked.to_string(),
         };
         let mut text = format!(
-            "{table}\n{kinds}\n  workload    {}: {}, {} servers, {} replicas\n  system      {}, {} host threads, link {}b/s, without {without}\n  \
+            "{table}\n{kinds}\n  workload    {}: {}, {} servers, {} replicas\n  system      {}, {} host threads, link {}b/s{without}\n  \
              peak        {} tx/s per server; median {} µs at the lowest load\n  checked     {checked}\n  took        {} virtual, {} s\n  \
              card        {}\n  log hash    {}\n  repeat      {}\n",
             self.workload,

@@ -1,10 +1,12 @@
 //! Retwis: the transactions of a small Twitter (TAPIR's `retwisClient`; Zhang et al., "Building consistent transactions with inconsistent
 //! replication", SOSP 2015), with the sizes of Xenic (5.4): values of 64 bytes, Zipf with exponent 0.5, half of the transactions read only.
 //!
-//!     5 %  add-user    reads and writes one key, writes two more
-//!    15 %  follow      reads and writes two keys
-//!    30 %  post-tweet  reads and writes three keys, writes two more
-//!    50 %  timeline    reads one to ten keys
+//! ```text
+//!  5 %  add-user    reads and writes one key, writes two more
+//! 15 %  follow      reads and writes two keys
+//! 30 %  post-tweet  reads and writes three keys, writes two more
+//! 50 %  timeline    reads one to ten keys
+//! ```
 //!
 //! TAPIR draws keys that may coincide; here the keys of a transaction differ.
 
