@@ -288,7 +288,7 @@ fn bytes_of(execution: &Execution) -> usize {
 }
 
 /// The shards that an execution writes.
-fn written_shards(execution: &Execution) -> u16 {
+pub(crate) fn written_shards(execution: &Execution) -> u16 {
     let written = |index: &usize| execution.written(*index) != Written::Nothing;
     let accesses = execution.accesses();
     (0..accesses.len()).filter(written).fold(0, |set, index| set | 1 << accesses[index].key.shard())

@@ -8,9 +8,9 @@ use std::mem::take;
 use weft_waist::{Caller, Io, NodeId, NodeSet};
 
 use crate::engine::Transactions;
-use crate::execution::Fault;
+use crate::execution::{Execution, Fault, Written};
 use crate::host_port::{self, HostKind};
-use crate::message::{Got, Kind, List, Place, Put, Seen, Status, Verdict, Want, write};
+use crate::message::{Claim, Drawn, Got, Kind, List, Place, Put, Seen, Status, Verdict, Want, write};
 use crate::one_sided::Why;
 use crate::parameters::{PlantedBug, Reads};
 use crate::procedure::{Access, Mode, ProcedureId, Step};
@@ -163,6 +163,18 @@ impl Transactions {
         }
         attempt.rounds += 1;
         attempt.atomic &= attempt.rounds == 1;
+        if !self.parameters.variant.combined {
+            // Of a key that is not read there is nothing to fetch: it is locked when it is written.
+            let execution = &mut self.the(id).execution;
+            for index in asked..execution.accesses().len() {
+                if execution.accesses()[index].mode == Mode::Write {
+                    execution.fetch(index, crate::Version::ZERO, crate::Version::ZERO, None);
+                }
+            }
+            if execution.pending().next().is_none() {
+                return self.fetched(id, io);
+            }
+        }
         self.the(id).addresses.resize(crate::KEYS_MAX, 0);
         self.send_execute(id, asked, io);
         if self.attempt(id).is_some() {
@@ -189,6 +201,7 @@ impl Transactions {
             set | u64::from(!by_verbs) << index
         });
         // What is shipped later runs under locks: this node's own keys are locked too when they are only read.
+        let combined = self.parameters.variant.combined;
         let wants = |shard: usize| {
             (from..asked).filter(|&index| !execution.fetched(index)).filter_map({
                 let execution = &execution;
@@ -199,6 +212,9 @@ impl Transactions {
                     }
                     if (ship.is_some() || all_locked) && mode == Mode::Read {
                         mode = Mode::Update;
+                    }
+                    if !combined {
+                        mode = Mode::Read;
                     }
                     (key.shard() == shard)
                         .then_some(Want { index: index as u8, access: Access { key, mode } })
@@ -278,7 +294,7 @@ impl Transactions {
     fn fetched(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let attempt = self.window.at(id.sequence());
         if attempt.ready {
-            return self.validate(id, io);
+            return self.lock_writes(id, io);
         }
         let procedure = self.procedures.get(attempt.procedure).expect("looked up when it began");
         if !procedure.ship() || !self.parameters.variant.ship_to_card {
@@ -353,14 +369,91 @@ impl Transactions {
         self.after_run(id, step, io);
     }
 
+    // LOCK.
+
+    /// Locks what the procedure has written, if that was not locked as it was read.
+    fn lock_writes(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        if self.parameters.variant.combined {
+            return self.validate(id, io);
+        }
+        let attempt = self.the(id);
+        attempt.waiting = crate::commit::written_shards(&attempt.execution);
+        attempt.locked |= attempt.waiting;
+        attempt.stage = Stage::Locking;
+        let waiting = attempt.waiting;
+        if waiting == 0 {
+            return self.validate(id, io);
+        }
+        self.send_lock(id, waiting, io);
+    }
+
+    fn send_lock(&mut self, id: TransactionId, shards: u16, io: &mut Io<'_>) {
+        let execution = take(&mut self.the(id).execution);
+        for shard in (0..self.parameters.nodes).filter(|shard| shards >> shard & 1 == 1) {
+            let Some(primary) = self.primaries[shard] else {
+                self.the(id).execution = execution;
+                return self.finish(id, Status::Unavailable, host_port::NOBODY, io);
+            };
+            let claims = execution.accesses().iter().enumerate().filter_map(|(index, &access)| {
+                let (version, written) = (execution.read_version(index), execution.written(index));
+                let want = Want { index: index as u8, access };
+                (written != Written::Nothing && access.key.shard() == shard)
+                    .then_some(Claim { want, version })
+            });
+            let mut out = self.message();
+            write::lock(&mut out, id, claims);
+            self.post_to(io.effects, primary, Kind::Lock, out);
+        }
+        self.the(id).execution = execution;
+    }
+
+    pub(crate) fn on_locked(
+        &mut self,
+        id: TransactionId,
+        shard: usize,
+        status: Status,
+        drawn: &List<'_, Drawn>,
+        io: &mut Io<'_>,
+    ) {
+        let Some(attempt) = self.attempt(id).filter(|attempt| attempt.stage == Stage::Locking) else {
+            return;
+        };
+        if attempt.waiting >> shard & 1 == 0 {
+            return;
+        }
+        if status != Status::Ok {
+            return self.finish(id, status, 0, io);
+        }
+        for drawn in drawn.iter() {
+            attempt.execution.lock(drawn.index.into(), drawn.new);
+        }
+        attempt.waiting &= !(1 << shard);
+        if attempt.waiting == 0 {
+            self.validate(id, io);
+        }
+    }
+
     // VALIDATE.
+
+    /// Whether a key was read without a lock, and has none now.
+    pub(crate) fn is_unlocked(&self, execution: &Execution, refused: bool, index: usize) -> bool {
+        is_unlocked(self.parameters.variant.combined, execution, refused, index)
+    }
 
     /// Asks whether what was read and not locked is still so.
     fn validate(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let skip = self.bug(PlantedBug::SkipValidate);
         let attempt = self.the(id);
-        let reads = attempt.execution.accesses().iter().filter(|access| access.mode == Mode::Read).count();
-        let shards = attempt.shards(|access| access.mode == Mode::Read);
+        let (execution, refused) = (take(&mut attempt.execution), attempt.refused.is_some());
+        let count = execution.accesses().len();
+        let unlocked = (0..count).filter(|&index| self.is_unlocked(&execution, refused, index));
+        let (mut reads, mut shards) = (0, 0u16);
+        for index in unlocked {
+            reads += 1;
+            shards |= 1 << execution.accesses()[index].key.shard();
+        }
+        let attempt = self.the(id);
+        attempt.execution = execution;
         // A transaction that locks nothing happened when it read, if all was read at one moment.
         let one_moment = attempt.locked == 0 && (reads == 1 || attempt.atomic && shards.count_ones() == 1);
         attempt.stage = Stage::Validating;
@@ -390,11 +483,14 @@ impl Transactions {
     }
 
     fn send_validate(&mut self, id: TransactionId, shards: u16, io: &mut Io<'_>) {
-        let execution = take(&mut self.the(id).execution);
+        let attempt = self.the(id);
+        let (execution, refused) = (take(&mut attempt.execution), attempt.refused.is_some());
+        let combined = self.parameters.variant.combined;
         for shard in (0..self.parameters.nodes).filter(|shard| shards >> shard & 1 == 1) {
             let seen = execution.accesses().iter().enumerate().filter_map(|(index, access)| {
                 let (key, version) = (access.key, execution.read_version(index));
-                (access.mode == Mode::Read && key.shard() == shard).then_some(Seen { key, version })
+                let asked = key.shard() == shard && is_unlocked(combined, &execution, refused, index);
+                asked.then_some(Seen { key, version })
             });
             let mut out = self.message();
             write::validate(&mut out, id, shard, seen);
@@ -494,6 +590,7 @@ impl Transactions {
                 Stage::Ended | Stage::AtHost | Stage::Marked { .. } => continue,
                 Stage::Logging if self.parameters.variant.log_by_write => continue,
                 Stage::Executing { .. } => self.send_execute(id, 0, io),
+                Stage::Locking => self.send_lock(id, waiting, io),
                 Stage::Validating => self.send_validate(id, waiting, io),
                 Stage::Logging | Stage::Committing => {
                     let execution = take(&mut attempt.execution);
@@ -553,5 +650,14 @@ impl Transactions {
             self.the(id).answer = answer;
         }
         self.window.restart();
+    }
+}
+
+fn is_unlocked(combined: bool, execution: &Execution, refused: bool, index: usize) -> bool {
+    match execution.accesses()[index].mode {
+        Mode::Read => true,
+        Mode::Update if combined => false,
+        Mode::Update => refused || execution.written(index) == Written::Nothing,
+        Mode::Write => false,
     }
 }

@@ -182,6 +182,12 @@ impl Transactions {
         self.shards.learn(report);
     }
 
+    /// Puts an object of the host's table into the card's index, before the node is configured, as if it had been looked up: a measurement may
+    /// begin where a node gets after a while. Nothing happens where the tables are near, or the index is full.
+    pub fn warm(&mut self, key: Key, value: &[u8]) {
+        self.shards.warm(key, value);
+    }
+
     /// Nothing is under way here: no attempt, no lock, nothing in the log that the host has not applied.
     pub fn is_quiet(&self) -> bool {
         self.window.is_idle() && self.log.applied() == self.log.tail() && !self.participants.holds_locks()
@@ -262,6 +268,7 @@ impl Transactions {
         }
         match body {
             Body::Execute { id, wants } => self.on_execute(id, &wants, io),
+            Body::Lock { id, claims } => self.on_lock(id, &claims, io),
             Body::Validate { id, shard, seen } => self.on_validate(id, shard, &seen, io),
             Body::Log { place, shards, puts } => self.on_log(place, shards, &puts, io),
             Body::End { id } => self.on_end(id, io),
@@ -275,6 +282,7 @@ impl Transactions {
             Body::Executed { id, shard, status, atomic, got } => {
                 self.on_executed(id, shard, status, atomic, &got, io)
             }
+            Body::Locked { id, shard, status, drawn } => self.on_locked(id, shard, status, &drawn, io),
             Body::Validated { id, shard, status } => self.on_validated(id, shard, status, io),
             Body::Logged { place } => self.on_logged(from, place, io),
             Body::Shipped { id, status, reason, shards, answer } => {

@@ -212,6 +212,13 @@ impl Execution {
         };
     }
 
+    /// Notes that a key that was fetched without a lock has been locked: the version that a write of it will have.
+    pub(crate) fn lock(&mut self, index: usize, new: Version) {
+        if let Some(versions) = self.versions.get_mut(index) {
+            versions.1 = new;
+        }
+    }
+
     /// Whether a key has been fetched.
     pub fn fetched(&self, index: usize) -> bool {
         self.fetched[index]

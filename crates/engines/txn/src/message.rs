@@ -17,6 +17,8 @@
 //! Report         asks(1) base(4) full(2) joining(2) part(2) parts(2) count(1) { id(8) shards(2) held(2) verdict(1) }
 //! Settled        acts(1)
 //! Copy           shard(1) from(12)
+//! Lock           id(8) count(1) { index(1) mode(1) key(8) version(8) }
+//! Locked         id(8) shard(1) status(1) count(1) { index(1) new(8) }
 //! Copied         shard(1) from(12) next(12)  count(1) { key(8) version(8) length(2) value }                     a cursor is segment(4) key(8)
 //! ```
 //!
@@ -84,10 +86,14 @@ pub enum Kind {
     Copy,
     /// A page of a shard.
     Copied,
+    /// Lock these keys, if what was read of them has still this version.
+    Lock,
+    /// The versions that writes of them will have, or that something is in the way.
+    Locked,
 }
 
 impl Kind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 16] = [
         Self::Execute,
         Self::Executed,
         Self::Validate,
@@ -102,6 +108,8 @@ impl Kind {
         Self::Settled,
         Self::Copy,
         Self::Copied,
+        Self::Lock,
+        Self::Locked,
     ];
 
     /// The kind of this number.
@@ -363,6 +371,46 @@ impl Item<'_> for Seen {
     }
 }
 
+/// A key that is to be locked, if what was read of it has still this version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What is wanted of the key.
+    pub want: Want,
+    /// What was read; zero if its mode does not read.
+    pub version: Version,
+}
+
+impl Item<'_> for Claim {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { want: Want::read(reader)?, version: Version::from_bits(reader.u64()?) })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        self.want.write(out);
+        out.extend_from_slice(&self.version.bits().to_be_bytes());
+    }
+}
+
+/// A key that was locked by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// Its index among the transaction's.
+    pub index: u8,
+    /// The version that a write will have.
+    pub new: Version,
+}
+
+impl Item<'_> for Drawn {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { index: reader.u8()?, new: Version::from_bits(reader.u64()?) })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(self.index);
+        out.extend_from_slice(&self.new.bits().to_be_bytes());
+    }
+}
+
 /// A write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Put<'a> {
@@ -569,6 +617,16 @@ pub enum Body<'a> {
         from: Cursor,
     },
     Copied(Page<'a>),
+    Lock {
+        id: TransactionId,
+        claims: List<'a, Claim>,
+    },
+    Locked {
+        id: TransactionId,
+        shard: usize,
+        status: Status,
+        drawn: List<'a, Drawn>,
+    },
 }
 
 /// The last view in which a node has served, or taken part.
@@ -647,6 +705,13 @@ impl<'a> Body<'a> {
             Kind::Settled => Self::Settled { acts: r.u8()? & 1 == 1 },
             Kind::Copy => Self::Copy { shard: r.shard()?, from: Cursor::read(r)? },
             Kind::Copied => Self::Copied(Page::read(r)?),
+            Kind::Lock => Self::Lock { id: r.id()?, claims: List::read(r)? },
+            Kind::Locked => Self::Locked {
+                id: r.id()?,
+                shard: r.shard()?,
+                status: Status::parse(r.u8()?)?,
+                drawn: List::read(r)?,
+            },
         };
         reader.finish()?;
         Ok(body)

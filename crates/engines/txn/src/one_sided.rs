@@ -265,7 +265,7 @@ impl Transactions {
     pub(crate) fn is_read_remotely(&self, access: &Access) -> bool {
         self.parameters.variant.reads != Reads::Messages
             && !self.parameters.variant.lock_by_atomic
-            && access.mode == Mode::Read
+            && (access.mode == Mode::Read || !self.parameters.variant.combined && access.mode.reads())
             && !self.is_primary(access.key.shard())
     }
 
@@ -281,7 +281,15 @@ impl Transactions {
         let mut reads = 0;
         for index in from..count {
             let access = self.the(id).execution.accesses()[index];
-            if !self.is_read_remotely(&access) {
+            let attempt = self.window.at(id.sequence());
+            let refused = attempt.refused.is_some();
+            let execution = take(&mut attempt.execution);
+            let wanted = match why {
+                Why::Validate => self.is_unlocked(&execution, refused, index),
+                _ => !execution.fetched(index),
+            };
+            self.the(id).execution = execution;
+            if !wanted || !self.is_read_remotely(&access) {
                 continue;
             }
             let key = access.key;

@@ -13,6 +13,7 @@ use crate::transaction::TransactionId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Execute,
+    Lock,
     Validate,
     Ship,
 }
@@ -23,7 +24,7 @@ pub(crate) struct Sought {
     pub index: u8,
     pub key: Key,
     pub mode: Mode,
-    /// Execute: the version that is found. Validate: the one that is expected.
+    /// Execute: the version that is found. Lock, Validate: the one that is expected.
     pub version: Version,
     pub new: Version,
     pub value: Option<Range<usize>>,

@@ -27,6 +27,9 @@ pub struct Variant {
     pub ship_to_card: bool,
     /// Transactions of one shard, or of the own and one more, run at the other's primary (4.2.3).
     pub multi_hop: bool,
+    /// A key that is read and written is read and locked by one request. Else it is read like any other; once the procedure has run, what it
+    /// has written is locked by a request of its own, which fails if it is not as it was read.
+    pub combined: bool,
     /// A primary logs like any replica, and END has no values. Else, as in the designs that Weft is compared with, backups log, the
     /// outcome is told, and then the primary gets the values; such an engine does not survive a view change.
     pub log_at_primary: bool,
@@ -60,6 +63,7 @@ impl Variant {
     pub const XENIC: Self = Self {
         ship_to_card: true,
         multi_hop: true,
+        combined: true,
         log_at_primary: true,
         reads: Reads::Messages,
         log_by_write: false,
@@ -70,15 +74,15 @@ impl Variant {
     /// on the host.
     pub const FASST: Self = Self { multi_hop: false, log_at_primary: false, ..Self::XENIC };
 
-    /// DrTM+H (OSDI 2018): READs of what is only read, at remembered addresses; messages that lock and commit; WRITEs that log. For
-    /// an engine with [`crate::Placement::Linked`] tables.
-    pub const DRTMH: Self = Self { reads: Reads::Cached, log_by_write: true, ..Self::FASST };
+    /// DrTM+H (OSDI 2018): READs of all that is read, at remembered addresses; messages that lock what is written, if it is as it was read;
+    /// READs that validate the rest; WRITEs that log; messages that commit. For an engine with [`crate::Placement::Linked`] tables.
+    pub const DRTMH: Self = Self { combined: false, reads: Reads::Cached, log_by_write: true, ..Self::FASST };
 
     /// The same, which remembers no addresses.
     pub const DRTMH_NO_CACHE: Self = Self { reads: Reads::Traversed, ..Self::DRTMH };
 
     /// DrTM+R (EuroSys 2016): all keys are locked by ATOMICs and READ, and nothing is validated; WRITEs log and commit.
-    pub const DRTMR: Self = Self { lock_by_atomic: true, ..Self::DRTMH };
+    pub const DRTMR: Self = Self { combined: true, lock_by_atomic: true, ..Self::DRTMH };
 }
 
 /// What an engine is made with. The same at all nodes.
@@ -145,6 +149,9 @@ impl Parameters {
         );
         let shipped = self.variant.multi_hop && !self.variant.log_at_primary;
         assert!(!shipped, "what is shipped is logged at the primary");
+        let apart = !self.variant.combined;
+        assert!(!apart || !self.variant.multi_hop, "what is shipped is locked as it is read");
+        assert!(!apart || !self.variant.lock_by_atomic, "an ATOMIC locks before the READ");
         assert!(self.operations > 0, "a node serves something");
         assert!(self.log_bytes.is_multiple_of(crate::log::ALIGN), "records are aligned");
         assert!(self.message_bytes >= 1280, "a message holds one value and all keys of a transaction");

@@ -12,7 +12,9 @@ use crate::engine::{TAG_LOG, TAG_LOOKUP, Transactions};
 use crate::execution::Execution;
 use crate::key::{Key, Version};
 use crate::log;
-use crate::message::{Got, Header, Kind, List, Place, Put, Seen, Status, Verdict, Want, write, write_list};
+use crate::message::{
+    Claim, Drawn, Got, Header, Kind, List, Place, Put, Seen, Status, Verdict, Want, write, write_list,
+};
 use crate::operation::{Purpose, Sought};
 use crate::parameters::PlantedBug;
 use crate::procedure::{Mode, ProcedureId};
@@ -276,6 +278,61 @@ impl Transactions {
         self.look_up(number, io);
     }
 
+    // LOCK.
+
+    /// Keys that were read are locked, if they are as they were then.
+    pub(crate) fn on_lock(&mut self, id: TransactionId, claims: &List<'_, Claim>, io: &mut Io<'_>) {
+        let wants = || claims.iter().map(|claim| claim.want);
+        let Some(shard) = self.only_shard(wants()) else { return };
+        let Some(slot) = self.participants.enter(id) else {
+            self.counters.stale += 1;
+            return;
+        };
+        if slot.operations > 0 || !slot.parts.is_empty() {
+            self.counters.stale += 1;
+            return;
+        }
+        let Some(number) = self.operations.begin(Purpose::Lock, id, shard) else {
+            self.counters.operations_full += 1;
+            return;
+        };
+        if let Err(status) = self.lock(id, number, wants(), false, io) {
+            self.operations.end(number);
+            self.answer_lock(id, shard, status, &[], io);
+            return;
+        }
+        for (sought, claim) in self.operations.get(number).sought.iter_mut().zip(claims.iter()) {
+            sought.version = claim.version;
+        }
+        self.look_up(number, io);
+    }
+
+    /// Says what versions the locked keys will have. If one is not as it was read, the coordinator gives up, and END gives the locks back.
+    fn complete_lock(&mut self, number: usize, io: &mut Io<'_>) {
+        let operation = self.operations.get(number);
+        let (id, shard) = (operation.id, operation.shard);
+        if operation.failed {
+            return self.answer_lock(id, shard, Status::Conflict, &[], io);
+        }
+        let sought = take(&mut operation.sought);
+        self.answer_lock(id, shard, Status::Ok, &sought, io);
+        self.operations.get(number).sought = sought;
+    }
+
+    fn answer_lock(
+        &mut self,
+        id: TransactionId,
+        shard: usize,
+        status: Status,
+        locked: &[Sought],
+        io: &mut Io<'_>,
+    ) {
+        let mut out = self.message();
+        write::validated(&mut out, id, shard, status);
+        write_list(&mut out, locked.iter().map(|sought| Drawn { index: sought.index, new: sought.new }));
+        self.post_to(io.effects, id.coordinator(), Kind::Locked, out);
+    }
+
     /// The shard of all keys, if it is one that this node is the primary of.
     fn only_shard(&mut self, mut wants: impl Iterator<Item = Want>) -> Option<usize> {
         let shard = wants.next().map(|want| want.access.key.shard());
@@ -380,7 +437,7 @@ impl Transactions {
     fn found(&mut self, number: usize, at: usize, version: Version, value: Option<std::ops::Range<usize>>) {
         let operation = self.operations.get(number);
         let sought = &mut operation.sought[at];
-        if operation.purpose == Purpose::Validate {
+        if operation.purpose == Purpose::Validate || operation.purpose == Purpose::Lock {
             operation.failed |= sought.version != version;
         } else {
             // A request that came again finds the version that its lock has drawn before. If the key is absent, its neighbour may have been
@@ -422,6 +479,7 @@ impl Transactions {
             if !slot.ended {
                 match purpose {
                     Purpose::Execute => self.complete_execute(number, io),
+                    Purpose::Lock => self.complete_lock(number, io),
                     Purpose::Validate => self.complete_validate(number, io),
                     Purpose::Ship => self.complete_ship(number, io),
                 }

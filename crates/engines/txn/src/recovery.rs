@@ -5,7 +5,7 @@
 //! each shard that it writes have its records; aborted otherwise. Then it says that it has *settled*. Nobody acts on a mark before
 //! all full members have settled, so a mark that somebody has acted on is known to all, and a later view change abides by it.
 
-use weft_waist::{EngineState, Io, NodeId, NodeSet, View};
+use weft_waist::{EngineState, Epoch, Io, NodeId, NodeSet, View};
 
 use crate::engine::{TAG_LOG, Transactions};
 use crate::log;
@@ -324,8 +324,10 @@ impl Transactions {
     fn begin_acting(&mut self) {
         let led =
             (0..self.parameters.nodes).fold(0, |set, shard| set | u16::from(self.is_primary(shard)) << shard);
-        // What was not this node's to change is not in its index, and what is no longer must not stay there.
-        self.shards.begin_epoch(self.view.epoch, led != self.recovery.led);
+        // What was not this node's to change is not in its index, and what is no longer must not stay there. In the first view in which a node acts
+        // the index knows what was loaded.
+        let anew = led != self.recovery.led && self.recovery.base.epoch != Epoch::default();
+        self.shards.begin_epoch(self.view.epoch, anew);
         self.recovery.led = led;
         self.number = 0;
         self.recovery.base =

@@ -167,6 +167,14 @@ impl Shards {
         }
     }
 
+    pub(crate) fn warm(&mut self, key: Key, value: &[u8]) {
+        if let Tables::Far(far) = &mut self.tables
+            && far.index.expect(key)
+        {
+            far.index.fill(key, Some((crate::LOADED, value)));
+        }
+    }
+
     /// The tables that peers reach with verbs.
     pub(crate) fn linked(&self) -> Option<&Linked> {
         match &self.tables {

@@ -18,6 +18,8 @@ pub(crate) enum Stage {
     Executing { ship: Option<usize> },
     /// The host runs the procedure.
     AtHost,
+    /// Answers to LOCK.
+    Locking,
     /// Answers to VALIDATE.
     Validating,
     /// Answers to LOG.

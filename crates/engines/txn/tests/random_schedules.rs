@@ -85,6 +85,22 @@ fn without_shipping() {
     }
 }
 
+/// Keys are read first, and locked once it is known what is written; wherever the tables are and the procedure runs.
+#[test]
+fn reads_and_locks_by_requests_of_their_own() {
+    for seed in 0..24u64 {
+        let mut setup = Setup::new(4, 3, [None, Some(64), Some(20)][seed as usize % 3]);
+        setup.parameters.variant.multi_hop = false;
+        setup.parameters.variant.combined = false;
+        setup.parameters.variant.ship_to_card = seed.is_multiple_of(2);
+        if seed >= 6 {
+            setup.faults = Faults { loss: 150, duplication: 150, late: 100 };
+        }
+        let network = run(seed, setup, 300);
+        assert!(network.counter("shipped") == 0 && network.counter("committed") > 0);
+    }
+}
+
 /// What is read at one moment needs no validation; but an answer in two messages may be completed by the answer to a repeated request.
 #[test]
 fn answers_in_parts_are_not_of_one_moment() {

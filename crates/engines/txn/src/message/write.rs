@@ -8,6 +8,11 @@ pub fn execute(out: &mut Vec<u8>, id: TransactionId, wants: impl Iterator<Item =
     write_list(out, wants);
 }
 
+pub fn lock(out: &mut Vec<u8>, id: TransactionId, claims: impl Iterator<Item = Claim>) {
+    out.extend_from_slice(&id.bits().to_be_bytes());
+    write_list(out, claims);
+}
+
 /// The count of items follows, and then the items: [`write_list`].
 pub fn executed(out: &mut Vec<u8>, id: TransactionId, shard: usize, status: Status, atomic: bool) {
     out.extend_from_slice(&id.bits().to_be_bytes());
