@@ -13,7 +13,7 @@ use weft_wire::datagram::{self, Datagram};
 use weft_wire::ethernet::MacAddress;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
-use crate::cost::{HOST_PROCESS, TwoCoreCost};
+use crate::cost::{HOST_PROCESS, HOST_PROCESSOR, HostCost, TwoCoreCost};
 use crate::host::{Command, Commands, Host};
 
 /// The slot of the one engine of a process.
@@ -42,7 +42,8 @@ pub struct HostConfig {
 /// busy for as long as the driver takes for it, and has taken place before the next event.
 ///
 /// With more threads ([`EngineOnHost::with_threads`]) events overlap: each takes as long as on one core, and all share the threads
-/// evenly. What they would lose by locking each other out of the engine's state is not charged.
+/// evenly. Two on a core are slower than one ([`HOST_PROCESSOR`]), which shows in what they do together and not in how long an event takes. What they
+/// would lose by locking each other out of the engine's state is not charged.
 ///
 /// With two cores of different work ([`EngineOnHost::with_two_cores`]) the first has calls and completions and the second timers, with the
 /// memory that they look at, and messages. What verbs have written it sees when that has crossed the bus. Requests on a queue pair
@@ -67,7 +68,9 @@ pub struct EngineOnHost<E, A> {
     busy: Duration,
     /// Calls, completions, and without a second core everything else; timers and messages.
     lanes: [Lane; 2],
-    threads: u64,
+    cost: HostCost,
+    /// What the threads do together, in hundredths of what one does alone.
+    capacity_percent: u64,
     two_cores: Option<TwoCoreCost>,
     /// What verbs have written that was not looked at: how often, and when a core sees the latest.
     unseen: (u32, Instant),
@@ -187,7 +190,8 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
             neighbours: Vec::new(),
             connections: Vec::new(),
             lanes: Default::default(),
-            threads: 1,
+            cost: HOST_PROCESS,
+            capacity_percent: 100,
             two_cores: None,
             unseen: (0, Instant::ZERO),
             busy: Duration::ZERO,
@@ -198,10 +202,16 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         }
     }
 
-    /// Lets the process run on `threads` threads, of a core each, in place of one.
+    /// Lets the process run on `threads` threads of [`HOST_PROCESSOR`] in place of one.
     pub fn with_threads(mut self, threads: u32) -> Self {
         assert!(threads > 0, "a process has a thread");
-        self.threads = u64::from(threads);
+        self.capacity_percent = HOST_PROCESSOR.capacity_percent(threads);
+        self
+    }
+
+    /// Lets the process work at these costs in place of [`HOST_PROCESS`].
+    pub const fn with_cost(mut self, cost: &HostCost) -> Self {
+        self.cost = *cost;
         self
     }
 
@@ -270,7 +280,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
     }
 
     fn verb(&self) -> Duration {
-        self.two_cores.map_or(HOST_PROCESS.verb, |cost| cost.verb).duration()
+        self.two_cores.map_or(self.cost.verb, |cost| cost.verb).duration()
     }
 
     /// Where timers and messages are handled.
@@ -366,7 +376,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         };
         lane.timer_had_turn = timer.is_some();
         let (begun, ended) = if let Some(tag) = timer {
-            let look = self.two_cores.map_or(HOST_PROCESS.verb, |cost| cost.timer).duration();
+            let look = self.two_cores.map_or(self.cost.verb, |cost| cost.timer).duration();
             (now, self.tell(now, now + look, Event::Timer { tag }))
         } else if let Some(input) = lane.inputs.pop_front() {
             let begun = if let Input::Message { at, .. } = &input { now.max(*at) } else { now };
@@ -374,7 +384,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         } else {
             return false;
         };
-        let busy = (ended - begun) / self.threads;
+        let busy = (ended - begun) * 100 / self.capacity_percent;
         let free_at = now + busy;
         self.lanes[number].free_at = self.lanes[number].free_at.max(free_at);
         self.busy += busy;
@@ -383,8 +393,8 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
 
     /// Handles one input, on a thread that begins at `begun` with it. Returns when it is through.
     fn take(&mut self, now: Instant, begun: Instant, input: Input) -> Instant {
-        let operation = HOST_PROCESS.operation.duration();
-        let call = self.two_cores.map_or(HOST_PROCESS.operation, |cost| cost.call).duration();
+        let operation = self.cost.operation.duration();
+        let call = self.two_cores.map_or(self.cost.operation, |cost| cost.call).duration();
         let verb = self.verb();
         match input {
             Input::Reset => {
@@ -432,7 +442,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
 
     /// Takes a frame apart: its messages are the next inputs, each an event of its own.
     fn take_frame(&mut self, begun: Instant, bytes: &[u8]) -> Instant {
-        let taken = begun + HOST_PROCESS.frame_receive.duration();
+        let taken = begun + self.cost.frame_receive.duration();
         let Ok(Frame::Udp { ethernet, ipv4, udp, payload }) = Frame::parse(bytes) else {
             unreachable!("only Weft datagrams are kept")
         };
@@ -467,12 +477,12 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         let mut effects = std::mem::take(&mut self.effects);
         let mut unseen_for = Duration::ZERO;
         match self.two_cores {
-            None => ready += HOST_PROCESS.memory_read.duration() * u64::from(reads),
+            None => ready += self.cost.memory_read.duration() * u64::from(reads),
             Some(cost) => {
                 if reads > 0 {
                     let (written, seen_at) = std::mem::take(&mut self.unseen);
                     let missed = reads.min(written);
-                    ready += HOST_PROCESS.memory_read.duration() * u64::from(missed)
+                    ready += self.cost.memory_read.duration() * u64::from(missed)
                         + cost.cache_read.duration() * u64::from(reads - missed);
                     // What it has read a core sees later: nothing comes of it before. The core has looked then, and is not kept.
                     unseen_for = seen_at.saturating_since(ready);
@@ -550,12 +560,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
                     return at;
                 }
                 let at = self.send_datagrams(at);
-                return self.modify(
-                    at,
-                    HOST_PROCESS.access.duration(),
-                    *queue_pair,
-                    &[Modify::Access(*access)],
-                );
+                return self.modify(at, self.cost.access.duration(), *queue_pair, &[Modify::Access(*access)]);
             }
             Effect::Connect { queue_pair, send_psn, receive_psn } => {
                 let Some(connection) = self.connection(*queue_pair) else {
@@ -571,7 +576,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
                     Modify::ReadyToReceive(peering.ready_to_receive(*receive_psn)),
                     Modify::ReadyToSend(peering.ready_to_send(*send_psn)),
                 ];
-                return self.modify(at, HOST_PROCESS.connect.duration(), *queue_pair, &changes);
+                return self.modify(at, self.cost.connect.duration(), *queue_pair, &changes);
             }
             Effect::HostRead { .. } | Effect::HostWrite { .. } => {
                 panic!("the memory of an engine on the host is the host's: there is nothing to copy")
@@ -633,7 +638,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
                     };
                     let mut frame = Vec::new();
                     frame::emit_udp_frame(&mut frame, &flow, &payload);
-                    ready += HOST_PROCESS.frame_send.duration();
+                    ready += self.cost.frame_send.duration();
                     self.put_out(ready, Output::Command(Command::Transmit(frame)));
                 }
                 None => self.dropped += 1,

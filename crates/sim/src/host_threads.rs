@@ -5,16 +5,18 @@ use std::collections::VecDeque;
 use weft_nic::HostEvent;
 use weft_time::{Duration, Instant};
 
+use crate::cost::HOST_PROCESSOR;
 use crate::host::{Command, Commands, Host};
 
-/// A program whose own work ([`Host::take_labour`]) takes time: of the threads that it runs on, evenly shared.
+/// A program whose own work ([`Host::take_labour`]) takes time: of the threads of [`HOST_PROCESSOR`] that it runs on, evenly shared.
 ///
 /// What comes for the program waits until the threads have time for it, and what the program asks of the NIC leaves when its work for that is
 /// done. The program acts at the beginning of its work.
 #[derive(Debug)]
 pub struct HostThreads<H> {
     program: H,
-    threads: u64,
+    /// What the threads do together, in hundredths of what one does alone.
+    capacity_percent: u64,
     free_at: Instant,
     busy: Duration,
     /// What has come for the program.
@@ -31,7 +33,7 @@ impl<H: Host> HostThreads<H> {
         assert!(threads > 0, "a program has a thread");
         Self {
             program,
-            threads: u64::from(threads),
+            capacity_percent: HOST_PROCESSOR.capacity_percent(threads),
             free_at: Instant::ZERO,
             busy: Duration::ZERO,
             waiting: VecDeque::new(),
@@ -73,7 +75,7 @@ impl<H: Host> HostThreads<H> {
         let result = act(&mut self.program, &mut self.asked);
         std::mem::swap(self.asked.host_memory(), commands.host_memory());
         let labour = self.program.take_labour();
-        let shared = labour.total / self.threads;
+        let shared = labour.total * 100 / self.capacity_percent;
         let done = now + shared.max(labour.longest);
         self.busy += shared;
         self.free_at = self.free_at.max(now) + shared;

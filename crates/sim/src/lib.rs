@@ -76,8 +76,9 @@ mod world;
 
 pub use clock::LocalClock;
 pub use cost::{
-    BusCost, CostProfile, DmaCost, Execution, Figure, HAMBAND_PROCESS, HOST_PROCESS, HOST_TRANSACTION,
-    HostCost, MemoryCost, TransactionCost, Unit, cost_table_markdown,
+    BusCost, CostProfile, DmaCost, Execution, Figure, HAMBAND_PROCESS, HOST_DATAGRAMS, HOST_PROCESS,
+    HOST_PROCESSOR, HOST_TRANSACTION, HostCost, HostProcessor, MemoryCost, TransactionCost, Unit,
+    cost_table_markdown,
 };
 pub use engine_on_host::{EngineOnHost, HostConfig};
 pub use faults::{Fault, FaultCounts, FaultKind, FaultKinds, FaultPlan, LinkDirection, PlanError, PlanShape};

@@ -125,14 +125,6 @@ impl WorkloadChoice {
         }
     }
 
-    /// Threads that Xenic's hosts needed for it (section 5.6, table 3).
-    pub(super) fn host_threads(&self) -> u32 {
-        match self.name {
-            WorkloadName::Smallbank | WorkloadName::Retwis => 5,
-            WorkloadName::TpccNewOrder | WorkloadName::Tpcc => 18,
-        }
-    }
-
     /// The kind whose transactions alone are the throughput, if not all are: TPC-C counts new orders.
     pub fn counted(&self) -> Option<&'static str> {
         (self.name == WorkloadName::Tpcc).then_some("new-order")

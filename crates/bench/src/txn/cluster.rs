@@ -7,8 +7,8 @@ use weft_rdma::{
     AccessFlags, PathMtu, ProtectionDomain, QueuePairAttributes, QueuePairNumber, Region, Target,
 };
 use weft_sim::{
-    CostProfile, EngineOnHost, HostConfig, HostThreads, LinkConfig, Machine, MachineId, NicMachine,
-    NoCrashes, PortConfig, SwitchConfig, Usage, World,
+    CostProfile, EngineOnHost, HOST_DATAGRAMS, HostConfig, HostThreads, LinkConfig, Machine, MachineId,
+    NicMachine, NoCrashes, PortConfig, SwitchConfig, Usage, World,
 };
 use weft_time::{Duration, Instant};
 use weft_txn::one_sided::Wiring;
@@ -318,7 +318,8 @@ impl Machinery {
                 } else {
                     Vec::new()
                 };
-                let mut process = EngineOnHost::new(engine, host, config).with_threads(self.threads);
+                let process = EngineOnHost::new(engine, host, config).with_threads(self.threads);
+                let mut process = process.with_cost(&HOST_DATAGRAMS);
                 for other in others {
                     nic.add_neighbour(address(other), hardware(other));
                     process.add_neighbour(address(other), hardware(other));

@@ -157,7 +157,7 @@ pub struct TxnBench {
     pub transactions: u64,
     /// Transactions that each server has under way, one load after the other, ascending.
     pub outstanding: Vec<usize>,
-    /// Threads of the program on each host; nothing: what the system was measured with, or all.
+    /// Threads of the program on each host; nothing: all.
     pub host_threads: Option<u32>,
     /// Rate of each server's link.
     pub link_bits_per_s: u64,
@@ -173,7 +173,7 @@ impl TxnBench {
     /// What the NIC costs.
     pub(super) fn profile(&self) -> CostProfile {
         let mut profile = match self.system {
-            System::Weft => CostProfile::CORES,
+            System::Weft => CostProfile::CORES_ALL,
             System::Fasst | System::DrtmH | System::DrtmHNoCache | System::DrtmR => {
                 CostProfile::RDMA_CARD_PARALLEL
             }
@@ -186,10 +186,7 @@ impl TxnBench {
 
     /// Threads of the program on each host.
     pub(super) fn threads(&self) -> u32 {
-        self.host_threads.unwrap_or(match self.system {
-            System::Weft => self.workload.host_threads(),
-            System::Fasst | System::DrtmH | System::DrtmHNoCache | System::DrtmR => HOST_THREADS,
-        })
+        self.host_threads.unwrap_or(HOST_THREADS)
     }
 
     fn is_without(&self, part: Without) -> bool {
@@ -263,6 +260,9 @@ impl TxnBench {
                 });
             }
             half.reports(&host_memory).for_each(|report| engine.learn(&report));
+            if self.system == System::Weft {
+                workload.load(node, &mut |key, value| engine.warm(key, value));
+            }
             memory.take_accesses();
             let clients = (0..lanes).map(|lane| workload.client(node, lane as u32, self.seed));
             let applies = self.system == System::Weft;
@@ -505,8 +505,8 @@ mod tests {
     #[test]
     fn more_clients_do_more_until_something_is_busy() {
         let all = measured(&TxnBench {
-            transactions: 6_000,
-            outstanding: vec![1, 64],
+            transactions: 12_000,
+            outstanding: vec![1, 192],
             ..bench(WorkloadName::Smallbank, 20_000)
         });
         let [idle, busy] = &all.points[..] else { panic!("two loads") };

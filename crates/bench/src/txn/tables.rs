@@ -19,7 +19,8 @@ const PAGE: u32 = 2;
 const BUCKET: u32 = 8;
 /// Slots, and the values that they hold: what [`weft_txn::store::Shape`] says.
 const SLOTS: [(usize, usize); 6] = [(32, 8), (64, 40), (128, 102), (192, 164), (256, 226), (320, 256)];
-/// Entries of the card's index, for each hundred objects of its own shard: the 16 GB of Xenic's card hold them all. It is empty in the beginning.
+/// Entries of the card's index, for each hundred objects of its own shard: the 16 GB of Xenic's card hold them all, and all are in it when a
+/// measurement begins.
 const CACHED_PERCENT: u64 = 120;
 
 /// What a server's tables hold, counted.

@@ -22,8 +22,8 @@ Each server is the primary of one shard and a backup of others, and has so many 
 load after the other. Throughput is committed transactions a second, per server; of tpcc, new orders. Latency is from a \
 client's first call to the last answer, with all attempts that gave way. What a transaction uses (bytes, frames, messages, copies by DMA) is what \
 all servers use, per committed transaction. The first fifth of the transactions at each load does not count. \
-`weft` has the engine on the 16 cores of a SmartNIC. The others have it in a process of the host beside an RDMA card \
-whose rate is never the limit: `fasst` by messages alone, `drtm-h` with READs at remembered addresses and logs that are WRITTEN, `drtm-h-nc` without \
+`weft` has the engine on the 24 cores of a SmartNIC, whose index knows all objects when the measurement begins. The others have it in a process of the host \
+beside an RDMA card whose rate is never the limit: `fasst` by messages alone, `drtm-h` with READs at remembered addresses, locks by messages and logs that are WRITTEN, `drtm-h-nc` without \
 the addresses, `drtm-r` with ATOMICs and WRITEs for the rest, too; they commit as their papers say, and survive no failure. All times are virtual; docs/costs.md says what they rest on. The whole run is checked for strict serializability, \
 and what is in the tables in the end against the workload's own invariants.";
 
@@ -62,7 +62,7 @@ struct TxnOptions {
     /// Transactions under way at each server, one load after the other, ascending
     #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING)]
     outstanding: String,
-    /// Threads of the program on each host [default: 5 of weft, 18 of it with TPC-C, 32 of the others]
+    /// Threads of the program on each host [default: 32, two on each of 16 cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     host_threads: Option<u32>,
     /// Rate of each server's link in Gb/s

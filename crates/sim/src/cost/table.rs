@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use super::{CostProfile, Execution, HAMBAND_PROCESS, HOST_PROCESS, HOST_TRANSACTION};
+use super::{
+    CostProfile, Execution, HAMBAND_PROCESS, HOST_DATAGRAMS, HOST_PROCESS, HOST_PROCESSOR, HOST_TRANSACTION,
+};
 use crate::network::NetworkProfile;
 
 /// All profiles as one Markdown table, and the published measurements that their sums are checked against.
@@ -26,6 +28,12 @@ pub fn cost_table_markdown() -> String {
         operation.amount(),
         operation.source
     );
+    let Execution::Cores { threads, .. } = CostProfile::CORES_ALL.execution else {
+        unreachable!("the card has cores")
+    };
+    let all = CostProfile::CORES_ALL.name;
+    let _ =
+        writeln!(table, "| `{all}` | work | {} | {} | {} |", threads.name, threads.amount(), threads.source);
     let safardb = CostProfile::FPGA_SAFARDB;
     for (part, figure) in [("receive", safardb.receive[0]), ("transmit", safardb.transmit[0])] {
         let (name, amount, source) = (figure.name, figure.amount(), figure.source);
@@ -34,7 +42,11 @@ pub fn cost_table_markdown() -> String {
     let process = HOST_PROCESS.figures().map(|figure| ("host process", figure));
     let two_cores = HAMBAND_PROCESS.figures().map(|figure| ("host process, two cores", figure));
     let transactions = HOST_TRANSACTION.figures().map(|figure| ("host, transactions", figure));
-    for (profile, figure) in process.into_iter().chain(two_cores).chain(transactions) {
+    let datagrams = HOST_DATAGRAMS.figures().map(|figure| ("host process, datagrams", figure));
+    let datagrams = datagrams.into_iter().filter(|(_, figure)| !HOST_PROCESS.figures().contains(figure));
+    let processor = HOST_PROCESSOR.figures().map(|figure| ("host processor", figure));
+    let rest = transactions.into_iter().chain(datagrams).chain(processor);
+    for (profile, figure) in process.into_iter().chain(two_cores).chain(rest) {
         let (name, amount, source) = (figure.name, figure.amount(), figure.source);
         let _ = writeln!(table, "| {profile} | work | {name} | {amount} | {source} |");
     }
@@ -63,6 +75,15 @@ pub fn cost_table_markdown() -> String {
     let _ = writeln!(
         table,
         "- host, transactions: the program beside `cores` that starts transactions and applies their log."
+    );
+    let _ = writeln!(table, "- `{all}`: `cores` with all of the card's.");
+    let _ = writeln!(
+        table,
+        "- host process, datagrams: as host process, which sends and takes its messages with verbs of the card."
+    );
+    let _ = writeln!(
+        table,
+        "- host processor: two threads on a core do more than one, and each less; of all programs of transactions on hosts."
     );
     table.push_str("\n| network | constant | value | source |\n|---|---|---:|---|\n");
     for figure in [NetworkProfile::DETPU.one_way_min, NetworkProfile::DETPU.one_way_max] {
