@@ -1,7 +1,5 @@
 """memory: what reads see, the order of everything, and the rates, against images of bytes in Python."""
 
-import os
-import pathlib
 import random
 from collections import deque
 
@@ -361,6 +359,6 @@ def test_memory():
               "axi_reader", "memory_bounds", "memory_write", "memory_read", "memory")
     sources = ["weft_pkg.sv", "stream/fifo.sv", "stream/ram.sv", "stream/ram_fifo.sv", *(f"memory/{block}.sv" for block in blocks)]
     # The program that an earlier run has built is named as a header of the C++ library, which it would hide.
-    for program in pathlib.Path(os.environ.get("WEFT_RTL_BUILD", bench.ROOT / "target/rtl")).glob("memory*/memory"):
+    for program in bench.BUILD.glob("memory*/memory"):
         program.unlink()
     bench.run("memory", sources, __file__, {"OnChipBytes": ON_CHIP_BYTES})

