@@ -169,6 +169,7 @@ impl NodeHost {
         while let Some(message) = self.half.poll_card() {
             let (token, kind) = (message.token, message.kind);
             commands.submit(HostCommand::Call { engine: SLOT, token, kind, payload: &message.payload });
+            self.half.give_back(message);
         }
         let work = self.half.take_work();
         // Each of these is a piece of its own: threads share them.

@@ -517,6 +517,8 @@ mod tests {
         assert_eq!(all.peak_throughput_per_server, busy.throughput_per_server);
         assert_eq!(all.median_latency_low_load_ns, idle.latency.p50_ns);
         assert_eq!(busy.drops, 0);
+        // Two replicas of 1.25 shards are logged, and nothing is looked up in the hosts' tables.
+        assert!(busy.dma_per_transaction < 3.0, "{busy:?}");
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Transactions {
     /// WRITEs the records of an execution into the rings at the backups.
     fn write_log(&mut self, execution: &Execution, shards: u16, parts: &[Acknowledgement], io: &mut Io<'_>) {
         let budget = self.log_budget();
-        let mut record = Vec::new();
+        let mut record = take(&mut self.scratch);
         for &Acknowledgement { place, waiting } in parts {
             log::encode(&mut record, &place, shards, puts_of(execution, place.shard, place.part, budget));
             let own = NodeId::new(self.node).expect("a node");
@@ -64,6 +64,7 @@ impl Transactions {
                 self.write_record(peer.index(), place, &record, io);
             }
         }
+        self.scratch = record;
     }
 
     /// The most bytes of writes in a record.
@@ -164,14 +165,23 @@ impl Transactions {
     }
 
     pub(crate) fn look_whether_logged(&mut self, id: TransactionId, io: &mut Io<'_>) {
-        let attempt = self.the(id);
+        let attempt = self.window.at(id.sequence());
         let writes = attempt.stage == Stage::Committing && attempt.reading > 0;
-        if writes || attempt.acknowledgements.iter().any(|known| !known.waiting.is_empty()) {
+        // Who has said what came of the run has logged what it must.
+        let mut said = NodeSet::EMPTY;
+        if let (Stage::Shipped { shard }, Some(_)) = (attempt.stage, attempt.shipped) {
+            said = self.primaries[shard].and_then(NodeId::new).into_iter().collect();
+        }
+        let waits = |known: &Acknowledgement| known.waiting.intersection(said) != known.waiting;
+        if writes || attempt.acknowledgements.iter().any(waits) {
             return;
         }
         if let Stage::Shipped { .. } = attempt.stage {
             let Some(shards) = attempt.shipped else { return };
             for shard in (0..16).filter(|shard| shards >> shard & 1 == 1) {
+                if self.replicas[shard].intersection(said) == self.replicas[shard] {
+                    continue;
+                }
                 let parts = attempt.acknowledgements.iter().filter(|known| known.place.shard == shard);
                 let complete =
                     parts.clone().next().is_some_and(|first| parts.count() == usize::from(first.place.parts));

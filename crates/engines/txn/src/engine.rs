@@ -353,22 +353,12 @@ impl Transactions {
 
     /// The host has applied the log up to here.
     fn on_applied(&mut self, upto: u64, io: &mut Io<'_>) {
-        let mut released = take(&mut self.scratch);
         let (log, shards) = (&mut self.log, &mut self.shards);
-        let base = log.near(0);
-        let capacity = self.parameters.log_bytes as u64;
-        log.release(upto, |entry| {
+        log.release(upto, |entry, keys| {
             if entry.pinned {
-                released.clear();
-                let near = base + (entry.position % capacity) as usize;
-                released.extend_from_slice(io.memory.read(near, entry.length));
-                let record = crate::log::parse(&released).expect("written by this engine");
-                for put in record.puts.iter().flat_map(|puts| puts.iter()) {
-                    shards.unpin(put.key);
-                }
+                keys.for_each(|key| shards.unpin(key));
             }
         });
-        self.scratch = released;
         self.after_release(io);
     }
 
@@ -393,7 +383,7 @@ impl Transactions {
         let decided = self.log.decided();
         let mut bytes = take(&mut self.scratch);
         let (base, capacity, shards) = (self.log.near(0), self.parameters.log_bytes as u64, &mut self.shards);
-        self.log.release(decided, |entry| {
+        self.log.release(decided, |entry, _| {
             if entry.verdict == crate::message::Verdict::Committed {
                 bytes.clear();
                 bytes.extend_from_slice(

@@ -129,6 +129,9 @@ pub struct Half {
     /// Segments that have changed since the card was told.
     changed: Vec<u32>,
     record: Vec<u8>,
+    /// Of messages and of calls that have ended, to use again.
+    spare: Vec<Vec<u8>>,
+    executions: Vec<Execution>,
     /// The node joins: pages of the table and the log come in any order.
     merge: Option<Merge>,
 }
@@ -154,6 +157,8 @@ impl Half {
             applied: 0,
             changed: Vec::new(),
             record: Vec::new(),
+            spare: Vec::new(),
+            executions: Vec::new(),
             merge: None,
         }
     }
@@ -170,8 +175,8 @@ impl Half {
         };
         self.tickets += 1;
         let ticket = self.tickets;
-        self.called[slot] =
-            Some(Called { ticket, request, execution: Execution::default(), attempts: 0, retry_at: None });
+        let execution = self.executions.pop().unwrap_or_default();
+        self.called[slot] = Some(Called { ticket, request, execution, attempts: 0, retry_at: None });
         self.begin(slot);
         Some(ticket)
     }
@@ -190,7 +195,7 @@ impl Half {
         let _ = called.execution.begin(&request.input, request.accesses.as_slice());
         let wants = request.accesses.as_slice().iter().enumerate();
         let wants = wants.map(|(index, &access)| Want { index: index as u8, access });
-        let mut payload = Vec::new();
+        let mut payload = self.spare.pop().unwrap_or_default();
         write::begin(&mut payload, request.procedure, &request.input, wants);
         self.work.started += 1;
         self.to_card.push_back(ToCard { token: slot as u32, kind: HostKind::Begin as u8, payload });
@@ -239,7 +244,7 @@ impl Half {
         self.work.labour += procedure.labour();
         let execution = &mut called.execution;
         let before = execution.accesses().len();
-        let mut payload = Vec::new();
+        let mut payload = self.spare.pop().unwrap_or_default();
         match execution.run(procedure) {
             Ok(step) => {
                 let added = execution.accesses().iter().enumerate().skip(before);
@@ -288,7 +293,7 @@ impl Half {
             Status::Conflict | Status::Full | Status::More => Outcome::Conflict,
         };
         let (ticket, attempts) = (called.ticket, called.attempts);
-        self.called[slot] = None;
+        self.executions.extend(self.called[slot].take().map(|called| called.execution));
         self.free.push(slot);
         self.finished.push_back(Finished { ticket, id, outcome, attempts });
     }
@@ -310,7 +315,8 @@ impl Half {
             self.apply_record(memory);
         }
         assert_eq!(self.applied, upto, "the log is applied record by record");
-        let mut payload = upto.to_be_bytes().to_vec();
+        let mut payload = self.spare.pop().unwrap_or_default();
+        payload.extend_from_slice(&upto.to_be_bytes());
         self.changed.sort_unstable();
         self.changed.dedup();
         if let Some((tables, table)) = &self.tables {
@@ -439,9 +445,16 @@ impl Half {
         }
     }
 
-    /// The next message to the card.
+    /// The next message to the card. Who has passed it on may [give it back](Half::give_back).
     pub fn poll_card(&mut self) -> Option<ToCard> {
         self.to_card.pop_front()
+    }
+
+    /// Takes back the bytes of a message that was passed on, for a later one.
+    pub fn give_back(&mut self, message: ToCard) {
+        let mut payload = message.payload;
+        payload.clear();
+        self.spare.push(payload);
     }
 
     /// The next transaction that has ended.

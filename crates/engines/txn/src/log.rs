@@ -16,6 +16,7 @@ use std::mem::take;
 
 use weft_waist::Memory;
 
+use crate::key::Key;
 use crate::message::{List, Malformed, Place, Put, Reader, Verdict};
 use crate::transaction::TransactionId;
 
@@ -36,6 +37,8 @@ pub(crate) struct Entry {
     pub verdict: Verdict,
     /// The primary's index has its writes pinned.
     pub pinned: bool,
+    /// So many keys of the log's are its own.
+    keys: usize,
 }
 
 /// A record as it lies in the ring.
@@ -86,13 +89,23 @@ pub(crate) struct Log {
     tail: u64,
     applied: u64,
     entries: VecDeque<Entry>,
+    /// What the records write that this node may pin, in their order: nothing need be read again to let go of it.
+    keys: VecDeque<Key>,
     /// So many of the entries are durable and decided, and all before them.
     ready: usize,
 }
 
 impl Log {
     pub fn new(near: usize, capacity: usize) -> Self {
-        Self { near, capacity, tail: 0, applied: 0, entries: VecDeque::new(), ready: 0 }
+        Self {
+            near,
+            capacity,
+            tail: 0,
+            applied: 0,
+            entries: VecDeque::new(),
+            keys: VecDeque::new(),
+            ready: 0,
+        }
     }
 
     /// Where a position lies in the card's memory.
@@ -130,12 +143,13 @@ impl Log {
     }
 
     /// Appends a record that has room, with a filler before it if it would not end before the ring does. Calls `write` for each entry, whose bytes
-    /// are to be brought to the host.
+    /// are to be brought to the host. `keys`: what it writes, if this node may pin it.
     pub fn append(
         &mut self,
         memory: &mut Memory,
         record: &[u8],
         place: Place,
+        keys: impl Iterator<Item = Key>,
         mut write: impl FnMut(&Entry),
     ) -> u64 {
         assert!(self.has_room(record.len()), "the caller has looked");
@@ -153,6 +167,7 @@ impl Log {
                 again: false,
                 verdict: Verdict::Aborted,
                 pinned: false,
+                keys: 0,
             };
             write(&entry);
             self.entries.push_back(entry);
@@ -160,6 +175,8 @@ impl Log {
         }
         let position = self.tail;
         memory.write(self.near(position), record);
+        let before = self.keys.len();
+        self.keys.extend(keys);
         let entry = Entry {
             position,
             length: record.len(),
@@ -168,11 +185,17 @@ impl Log {
             again: false,
             verdict: Verdict::Undecided,
             pinned: false,
+            keys: self.keys.len() - before,
         };
         write(&entry);
         self.entries.push_back(entry);
         self.tail += record.len() as u64;
         position
+    }
+
+    /// The bytes of a record.
+    pub fn length(&mut self, position: u64) -> usize {
+        self.find(position).expect("it is not applied yet").length
     }
 
     fn find(&mut self, position: u64) -> Option<&mut Entry> {
@@ -230,13 +253,13 @@ impl Log {
         }
     }
 
-    /// The host has applied everything before `upto`. Calls `released` for each entry that is overwritten from now on.
-    pub fn release(&mut self, upto: u64, mut released: impl FnMut(&Entry)) {
+    /// The host has applied everything before `upto`. Calls `released` for each entry that is overwritten from now on, with its keys.
+    pub fn release(&mut self, upto: u64, mut released: impl FnMut(&Entry, &mut dyn Iterator<Item = Key>)) {
         while self.ready > 0
             && let Some(entry) = self.entries.front()
             && entry.position + entry.length as u64 <= upto
         {
-            released(entry);
+            released(entry, &mut self.keys.drain(..entry.keys));
             self.applied = entry.position + entry.length as u64;
             self.entries.pop_front();
             self.ready -= 1;
@@ -259,8 +282,8 @@ mod tests {
         let mut log = Log::new(0, 1024);
         let mut record = Vec::new();
         encode(&mut record, &place, 1, std::iter::empty());
-        let first = log.append(&mut memory, &record, place, |_| {});
-        let second = log.append(&mut memory, &record, place, |_| {});
+        let first = log.append(&mut memory, &record, place, std::iter::empty(), |_| {});
+        let second = log.append(&mut memory, &record, place, std::iter::empty(), |_| {});
         assert_eq!(log.make_durable(second), Ok(Some(place)));
         // The first is still being copied, the second is not.
         assert!(!log.decide(&mut memory, first, false));

@@ -243,9 +243,8 @@ impl Transactions {
     pub(crate) fn commit_part(&mut self, position: u64, io: &mut Io<'_>) {
         let mut bytes = take(&mut self.scratch);
         bytes.clear();
-        let near = self.log.near(position);
-        let length = u32::from_be_bytes(io.memory.read(near, 4).try_into().expect("four bytes"));
-        bytes.extend_from_slice(io.memory.read(near, length as usize));
+        let (near, length) = (self.log.near(position), self.log.length(position));
+        bytes.extend_from_slice(io.memory.read(near, length));
         let record = log::parse(&bytes).expect("written by this engine");
         for put in record.puts.iter().flat_map(List::iter) {
             self.shards.commit(io.memory, &put);
@@ -611,17 +610,17 @@ impl Transactions {
         if let Some(part) = slot.parts.iter().find(same) {
             let position = part.position;
             if self.log.is_durable(position) {
-                self.answer_log(&place, io);
+                self.say_logged(&place, io);
             }
             return;
         }
         let mut record = take(&mut self.scratch);
         log::encode(&mut record, &place, shards, puts.iter());
         if self.log.has_room(record.len()) {
-            let position = self.append(place, &record, io);
+            let position = self.append(place, &record, puts, io);
             self.participants.slot(place.id).parts.push(Part { place, position });
             if self.shards.are_near() {
-                self.answer_log(&place, io);
+                self.say_logged(&place, io);
             }
             if self.commits_at_once(place.shard) {
                 let slot = self.participants.slot(place.id);
@@ -640,14 +639,16 @@ impl Transactions {
         !self.parameters.variant.log_at_primary && self.is_primary(shard)
     }
 
-    fn append(&mut self, place: Place, record: &[u8], io: &mut Io<'_>) -> u64 {
+    fn append(&mut self, place: Place, record: &[u8], puts: &List<'_, Put<'_>>, io: &mut Io<'_>) -> u64 {
         self.counters.records += 1;
         let near = self.shards.are_near();
+        let may_pin = !near && self.is_primary(place.shard);
+        let keys = puts.iter().map(|put| put.key).filter(|_| may_pin);
         let (base, capacity) = (self.log.near(0) as u64, self.parameters.log_bytes as u64);
         let host = self.parameters.log_address;
         let mut begin = None;
         let (effects, memory) = (&mut *io.effects, &mut *io.memory);
-        let position = self.log.append(memory, record, place, |entry| {
+        let position = self.log.append(memory, record, place, keys, |entry| {
             begin.get_or_insert(entry.position);
             let offset = entry.position % capacity;
             // Of a filler the host needs the head only.
@@ -664,6 +665,16 @@ impl Transactions {
         position
     }
 
+    /// Tells the coordinator of a record that is kept here: by itself, or with what came of the run, if that was here.
+    fn say_logged(&mut self, place: &Place, io: &mut Io<'_>) {
+        let slot = self.participants.slot(place.id);
+        if slot.id == Some(place.id) && slot.execution.is_some() {
+            self.say_shipped(place.id, io);
+        } else {
+            self.answer_log(place, io);
+        }
+    }
+
     fn answer_log(&mut self, place: &Place, io: &mut Io<'_>) {
         let mut out = self.message();
         write::place(&mut out, place);
@@ -673,7 +684,7 @@ impl Transactions {
     /// The host's memory has a record.
     pub(crate) fn on_durable(&mut self, position: u64, io: &mut Io<'_>) {
         match self.log.make_durable(position) {
-            Ok(Some(place)) if self.participants.open(place.id).is_some() => self.answer_log(&place, io),
+            Ok(Some(place)) if self.participants.open(place.id).is_some() => self.say_logged(&place, io),
             Ok(_) => {}
             Err(log::VerdictOutdated) => self.copy_verdict(position, io),
         }

@@ -3,8 +3,9 @@
 
 use std::mem::take;
 
-use weft_waist::Io;
+use weft_waist::{Io, NodeId};
 
+use crate::commit::written_shards;
 use crate::engine::Transactions;
 use crate::message::{Got, Kind, List, Status, Want, write};
 use crate::operation::Purpose;
@@ -135,12 +136,31 @@ impl Transactions {
             shards =
                 self.send_log(id, &execution, |_| true, io, |engine, place| engine.replicas[place.shard]);
         }
+        if status == Status::Ok && shards != 0 {
+            self.participants.open(id).expect("as above").execution = Some(execution);
+            return self.say_shipped(id, io);
+        }
         self.answer_ship(id, status, reason, shards, execution.answered(), io);
         self.participants.open(id).expect("as above").execution = Some(execution);
-        if status != Status::Ok || shards == 0 {
-            // Nothing will be logged: others need not wait for the coordinator.
-            self.unlock_all(id, io);
+        // Nothing is logged: others need not wait for the coordinator.
+        self.unlock_all(id, io);
+    }
+
+    /// Says what came of a run whose writes are logged, once this node has all records that it keeps of them: this says that, too.
+    pub(crate) fn say_shipped(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        let node = NodeId::new(self.node).expect("a node");
+        let slot = self.participants.open(id).expect("the caller has it");
+        let (Some((Status::Ok, reason)), Some(execution)) = (slot.shipped, slot.execution.take()) else {
+            unreachable!("what is logged has run")
+        };
+        let shards = written_shards(&execution);
+        let mine = (0..self.parameters.nodes).filter(|&shard| self.replicas[shard].contains(node));
+        let mine = mine.fold(0, |set, shard| set | 1 << shard) & shards;
+        let log = &mut self.log;
+        if slot.held() & mine == mine && slot.parts.iter().all(|part| log.is_durable(part.position)) {
+            self.answer_ship(id, Status::Ok, reason, shards, execution.answered(), io);
         }
+        self.participants.open(id).expect("as above").execution = Some(execution);
     }
 
     /// Gives back what an attempt has locked here.

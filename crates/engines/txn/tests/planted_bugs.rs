@@ -36,7 +36,7 @@ fn is_caught(seed: u64, bug: Option<PlantedBug>, crash: bool) -> bool {
 }
 
 fn caught(bug: PlantedBug, crash: bool) {
-    let found = (0..40).find(|&seed| is_caught(seed, Some(bug), crash));
+    let found = (0..100).find(|&seed| is_caught(seed, Some(bug), crash));
     assert!(found.is_some(), "{bug:?} was not found");
 }
 
