@@ -125,9 +125,10 @@ impl<'a> PageWriter<'a> {
         self.count.into()
     }
 
-    /// From objects in the order of their keys.
+    /// From objects in the order of their keys, of a table without segments: nothing is behind its first one.
     pub fn fill<'o>(mut self, objects: impl Iterator<Item = (Key, Version, &'o [u8])>) {
-        for (key, version, value) in objects {
+        let is_behind = self.from.segment > 0;
+        for (key, version, value) in objects.take_while(|_| !is_behind) {
             if !self.add(&Put { key, version, value: Some(value) }) {
                 self.finish(Cursor { segment: 0, key: key.bits() });
                 return;

@@ -703,7 +703,14 @@ impl<'a> Body<'a> {
                 Self::Report { asks, base: Base { epoch, full, joining }, part, parts, held: List::read(r)? }
             }
             Kind::Settled => Self::Settled { acts: r.u8()? & 1 == 1 },
-            Kind::Copy => Self::Copy { shard: r.shard()?, from: Cursor::read(r)? },
+            Kind::Copy => {
+                let (shard, from) = (r.shard()?, Cursor::read(r)?);
+                // Nothing is left to ask for.
+                if from >= Cursor::END {
+                    return Err(Malformed::Field("cursor"));
+                }
+                Self::Copy { shard, from }
+            }
             Kind::Copied => Self::Copied(Page::read(r)?),
             Kind::Lock => Self::Lock { id: r.id()?, claims: List::read(r)? },
             Kind::Locked => Self::Locked {

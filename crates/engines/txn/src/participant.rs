@@ -116,13 +116,16 @@ impl Participants {
         &mut self.rings[id.coordinator()][index]
     }
 
+    /// What is known here of an attempt. Peers may name coordinators that are none.
+    fn find(&mut self, id: TransactionId) -> Option<&mut Participation> {
+        let index = id.sequence() as usize & (self.window - 1);
+        let slot = &mut self.rings.get_mut(id.coordinator())?[index];
+        (slot.id == Some(id)).then_some(slot)
+    }
+
     /// What is held of an attempt, if it is under way here.
     pub fn open(&mut self, id: TransactionId) -> Option<&mut Participation> {
-        if id.coordinator() >= self.rings.len() {
-            return None;
-        }
-        let slot = self.slot(id);
-        (slot.id == Some(id) && !slot.ended).then_some(slot)
+        self.find(id).filter(|slot| !slot.ended)
     }
 
     /// The same; an attempt that is new begins. `None` if it has ended, or its place is still taken by one that has not.
@@ -147,8 +150,8 @@ impl Participants {
 
     /// Whether an attempt has ended with this record among its own.
     fn has_ended_with(&mut self, place: &Place) -> bool {
-        let slot = self.slot(place.id);
-        slot.id == Some(place.id) && slot.ended && slot.parts.iter().any(|part| part.place == *place)
+        self.find(place.id)
+            .is_some_and(|slot| slot.ended && slot.parts.iter().any(|part| part.place == *place))
     }
 
     /// Attempts with records here that not all nodes are known to have decided.
@@ -163,8 +166,7 @@ impl Participants {
 
     /// Notes what a view change has decided of an attempt.
     pub fn mark(&mut self, id: TransactionId, verdict: Verdict) {
-        let slot = self.slot(id);
-        if slot.id == Some(id) && slot.verdict == Verdict::Undecided {
+        if let Some(slot) = self.find(id).filter(|slot| slot.verdict == Verdict::Undecided) {
             slot.verdict = verdict;
         }
     }

@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use weft_time::Instant;
 use weft_txn::host_port::HostMessage;
 use weft_txn::message::{
-    Body, Got, Header, Held, Kind, List, Place, Put, Reader, Seen, Verdict, Want, write, write_list,
+    Base, Body, Got, Header, Held, Kind, List, Place, Put, Reader, Seen, Verdict, Want, write, write_list,
 };
 use weft_txn::{Access, Key, Mode, Parameters, Placement, Procedures, TransactionId, Transactions, Version};
 use weft_waist::{
-    Caller, Configuration, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
+    Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
 };
 
 fn key() -> impl Strategy<Value = Key> {
@@ -106,15 +106,7 @@ proptest! {
     fn an_engine_survives_what_a_peer_says(
         messages in vec((0u8..14, id(), vec(any::<u8>(), 0..80), 0u64..40, any::<bool>()), 1..60),
     ) {
-        let parameters = Parameters { window: 16, ..Parameters::new(3, 2) };
-        let placement = Placement::Host;
-        let mut engine = Transactions::new(parameters, Procedures::new(Vec::new()), placement);
-        let mut memory = Memory::new(Transactions::memory_bytes(&parameters, &placement));
-        let mut effects = Effects::default();
-        let view = View { epoch: Epoch(1), full: NodeSet::first(3), joining: NodeSet::EMPTY };
-        let lease_until = Instant::FAR_FUTURE;
-        let configuration = Configuration { node: node(0), view, lease_until };
-        engine.handle(Instant::ZERO, Event::Configure(configuration), &mut Io { effects: &mut effects, memory: &mut memory });
+        let mut node_0 = Node::new([]);
         for (kind, id, bytes, decided, with_id) in messages {
             let mut payload = Vec::new();
             Header { epoch: Epoch(1), decided, truncated: 0 }.encode(&mut payload);
@@ -122,12 +114,91 @@ proptest! {
                 payload.extend_from_slice(&id.bits().to_be_bytes());
             }
             payload.extend_from_slice(&bytes);
-            effects.clear();
             let message = Message { kind, payload: &payload };
-            let mut io = Io { effects: &mut effects, memory: &mut memory };
-            engine.handle(Instant::ZERO, Event::Deliver { from: node(1), message, last: true }, &mut io);
+            node_0.handle(Event::Deliver { from: node(1), message, last: true });
             let message = Message { kind: 64 + kind, payload: &payload[16..] };
-            engine.handle(Instant::ZERO, Event::Call { caller: Caller::Host(1), message, last: true }, &mut io);
+            node_0.handle(Event::Call { caller: Caller::Host(1), message, last: true });
+        }
+    }
+}
+
+/// An engine of node 0, and what it says to whom.
+struct Node {
+    engine: Transactions,
+    memory: Memory,
+    effects: Effects,
+}
+
+impl Node {
+    /// A founder of three, with these objects of 1,000 bytes.
+    fn new(objects: impl IntoIterator<Item = Key>) -> Self {
+        let (parameters, placement) = (Parameters { window: 16, ..Parameters::new(3, 2) }, Placement::Host);
+        let mut engine = Transactions::new(parameters, Procedures::new(Vec::new()), placement);
+        objects.into_iter().for_each(|key| engine.load(key, &[1; 1000]));
+        let memory = Memory::new(Transactions::memory_bytes(&parameters, &placement));
+        let mut node = Self { engine, memory, effects: Effects::default() };
+        node.configure(View { epoch: Epoch(1), full: NodeSet::first(3), joining: NodeSet::EMPTY });
+        node
+    }
+
+    fn handle(&mut self, event: Event<'_>) {
+        self.effects.clear();
+        let mut io = Io { effects: &mut self.effects, memory: &mut self.memory };
+        self.engine.handle(Instant::ZERO, event, &mut io);
+    }
+
+    fn configure(&mut self, view: View) {
+        let lease_until = Instant::FAR_FUTURE;
+        self.handle(Event::Configure(Configuration { node: node(0), view, lease_until }));
+    }
+
+    /// Node 1 says this in an epoch.
+    fn deliver(&mut self, epoch: Epoch, kind: Kind, body: impl FnOnce(&mut Vec<u8>)) {
+        let mut payload = Vec::new();
+        Header { epoch, decided: 0, truncated: 0 }.encode(&mut payload);
+        body(&mut payload);
+        let message = Message { kind: kind as u8, payload: &payload };
+        self.handle(Event::Deliver { from: node(1), message, last: true });
+    }
+}
+
+#[test]
+fn a_report_may_name_a_coordinator_that_is_none() {
+    let mut node_0 = Node::new([]);
+    let epoch = Epoch(2);
+    let full = NodeSet::first(2);
+    node_0.configure(View { epoch, full, joining: NodeSet::EMPTY });
+    let id = TransactionId::new(node(15), Epoch(1), 3);
+    let held = Held { id, shards: 1, held: 1, verdict: Verdict::Undecided };
+    let base = Base { epoch: Epoch(1), full: NodeSet::first(3), joining: NodeSet::EMPTY };
+    node_0.deliver(epoch, Kind::Report, |out| write::report(out, true, &base, 0, 1, [held].into_iter()));
+    node_0.deliver(epoch, Kind::Settled, |out| out.push(1));
+    let refused = node_0.engine.counted().unavailable;
+    let message = Message { kind: 64, payload: &[0, 0, 0, 0, 0] };
+    node_0.handle(Event::Call { caller: Caller::Host(1), message, last: true });
+    assert_eq!(node_0.engine.counted().unavailable, refused, "it serves in the new view");
+}
+
+#[test]
+fn pages_behind_the_last_are_refused_or_empty() {
+    let cursor = |segment: u32, key: u64| [&[0][..], &segment.to_be_bytes(), &key.to_be_bytes()].concat();
+    for (segment, key) in [(u32::MAX, 0), (u32::MAX, 7)] {
+        assert!(Body::parse(Kind::Copy, Reader(&cursor(segment, key))).is_err());
+    }
+    let mut node_0 = Node::new([Key::new(0, 1), Key::new(0, 2)]);
+    let epoch = Epoch(2);
+    node_0.configure(View { epoch, full: NodeSet::first(1), joining: NodeSet::EMPTY.with(node(1)) });
+    for (segment, objects) in [(0, 1), (5, 0)] {
+        node_0.deliver(epoch, Kind::Copy, |out| out.extend_from_slice(&cursor(segment, 0)));
+        let sent = node_0.effects.iter().find_map(|effect| match effect {
+            Effect::Send { kind, payload, .. } => Some(node_0.effects.message(*kind, payload)),
+            _ => None,
+        });
+        let mut reader = Reader(sent.expect("an answer").payload);
+        Header::parse(&mut reader).unwrap();
+        match Body::parse(Kind::Copied, reader) {
+            Ok(Body::Copied(page)) => assert_eq!(page.puts.len(), objects),
+            other => panic!("{other:?}"),
         }
     }
 }
