@@ -121,6 +121,29 @@ impl Seeds {
                 self.add("rounds-message", &[&[kind][..], &vec![0; length]].concat());
             }
         }
+        // The lengths of the shortest messages behind their header; an identifier has an epoch.
+        let of_nodes = [9, 12, 10, 10, 14, 11, 8, 25, 14, 14, 13, 1, 13, 26, 9, 11];
+        let of_hosts = [5, 14, 8, 29, 31, 17].into_iter().map(|length| (64, length));
+        let of_cards = [12, 9, 8, 0, 20, 30, 0].into_iter().map(|length| (80, length));
+        for (place, length) in of_nodes.into_iter().enumerate() {
+            let identifier = (1_u64 << 36).to_be_bytes();
+            let body = [&identifier[..], &[0; 26]].concat();
+            self.add("txn-message", &[&[place as u8][..], &[0; 16], &body[..length]].concat());
+        }
+        for (place, (first, length)) in of_hosts.enumerate().chain(of_cards.enumerate()) {
+            self.add("txn-message", &[&[first + place as u8][..], &vec![0; length]].concat());
+        }
+        for (kind, length) in [(1, 24), (2, 16)] {
+            self.add("log-message", &[&[kind][..], &vec![0; length]].concat());
+        }
+        for choice in 0..8_u8 {
+            // A node that begins, beats, and is told and sent a little of everything.
+            let steps: Vec<u8> =
+                (0..600_usize).map(|at| ((at * (7 + usize::from(choice))) >> (at % 5)) as u8).collect();
+            self.add("log", &[&[choice, choice >> 1][..], &steps].concat());
+            self.add("txn", &[&[choice, 0, 0, 0][..], &steps].concat());
+            self.add("replica", &[&[choice, choice, choice >> 1, choice >> 2][..], &steps].concat());
+        }
         for service in 0..2 {
             // A founder, a few rounds of two peers that say little; then the node comes back.
             let round = [&[8, 1, 0, 0, 0, 0, 0, 0][..], &[0; 49], &[8, 2], &[0; 55], &[0, 0]].concat();

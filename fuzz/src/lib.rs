@@ -10,9 +10,11 @@ mod files;
 mod frames;
 mod input;
 mod membership;
+mod replicas;
 mod responder;
 mod rounds;
 mod store;
+mod transactions;
 
 /// A name and the function that must survive all bytes.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +26,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 19] = [
     Target { name: "frame", run: frames::frame },
     Target { name: "packet", run: frames::packet },
     Target { name: "datagram", run: frames::datagram },
@@ -33,6 +35,11 @@ pub const TARGETS: [Target; 14] = [
     Target { name: "kv-message", run: card::kv_message },
     Target { name: "rounds-message", run: rounds::message },
     Target { name: "rounds", run: rounds::node },
+    Target { name: "log-message", run: replicas::control },
+    Target { name: "log", run: replicas::log },
+    Target { name: "replica", run: replicas::replica },
+    Target { name: "txn-message", run: transactions::message },
+    Target { name: "txn", run: transactions::node },
     Target { name: "store", run: store::store },
     Target { name: "membership", run: membership::membership },
     Target { name: "history", run: files::history },

@@ -1,0 +1,552 @@
+//! Transactions: messages between nodes, and a node with its host among peers that may say anything.
+
+use std::collections::VecDeque;
+
+use weft_rdma::CompletionStatus;
+use weft_time::{Duration, Instant};
+use weft_txn::host::{Half, HalfParameters, HalfTables};
+use weft_txn::host_port::HostMessage;
+use weft_txn::message::{
+    Base, Body, Claim, Drawn, Got, Header, Held, Kind, Place, Put, Reader, Seen, Status, Verdict, Want,
+    write, write_list,
+};
+use weft_txn::store::{IndexParameters, Precision, Shape};
+use weft_txn::{
+    Access, Accesses, Context, Cursor, INPUT_MAX, Key, Mode, Page, Parameters, Placement, Procedure,
+    ProcedureId, Procedures, Request, Step, TransactionId, Transactions, VALUE_MAX, Version,
+};
+use weft_waist::{
+    Caller, Configuration, Effect, Effects, Engine, EngineState, Epoch, Event, Io, Memory, Message, NodeId,
+    NodeSet, View,
+};
+
+use crate::input::Input;
+
+/// Nodes of the cluster; the engine is that of node 0.
+const NODES: usize = 3;
+const KINDS: u8 = 16;
+const LOG_BYTES: usize = 1 << 14;
+/// The table has room for every object that an input can name.
+const SHAPE: Shape = Shape {
+    slots: 256,
+    segment_slots: 4,
+    displacement: Some(8),
+    slot_bytes: 64,
+    pages: 128,
+    page_slots: 4,
+    blocks: 256,
+    value_bytes_max: VALUE_MAX,
+};
+const TABLES: HalfTables = HalfTables {
+    shape: SHAPE,
+    table_address: LOG_BYTES as u64,
+    precision: Precision::Runs,
+    log_address: 0,
+    log_bytes: LOG_BYTES,
+};
+
+/// Parses a message between nodes, or one between a card and its host; the first is written back as it was, but for bits that
+/// nobody reads.
+pub fn message(data: &[u8]) {
+    let Some((&kind, bytes)) = data.split_first() else { return };
+    let Ok(kind) = Kind::parse(kind) else {
+        visit(HostMessage::parse(kind, bytes).ok());
+        return;
+    };
+    let Some(once) = rewrite(kind, bytes) else { return };
+    assert_eq!(once.len(), bytes.len());
+    assert_eq!(rewrite(kind, &once), Some(once));
+}
+
+/// Looks at all that a message of a host says: lists were checked when they were read.
+fn visit(message: Option<HostMessage<'_>>) {
+    let items = match message {
+        Some(HostMessage::Begin { wants, .. }) => wants.iter().count(),
+        Some(HostMessage::Ran { added, writes, .. }) => added.iter().count() + writes.iter().count(),
+        Some(HostMessage::Run { got, .. }) => got.iter().count(),
+        Some(HostMessage::Page { page, .. } | HostMessage::Keep { page, .. }) => page.puts.iter().count(),
+        _ => 0,
+    };
+    assert!(items <= 2 * usize::from(u8::MAX));
+}
+
+/// Parses a message and writes what it says.
+fn rewrite(kind: Kind, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut reader = Reader(bytes);
+    let header = Header::parse(&mut reader).ok()?;
+    let body = Body::parse(kind, reader).ok()?;
+    let mut out = Vec::new();
+    header.encode(&mut out);
+    let into = &mut out;
+    match body {
+        Body::Execute { id, wants } => write::execute(into, id, wants.iter()),
+        Body::Executed { id, shard, status, atomic, got } => {
+            write::executed(into, id, shard, status, atomic);
+            write_list(into, got.iter());
+        }
+        Body::Validate { id, shard, seen } => write::validate(into, id, shard, seen.iter()),
+        Body::Validated { id, shard, status } => write::validated(into, id, shard, status),
+        Body::Log { place, shards, puts } => write::log(into, &place, shards, puts.iter()),
+        Body::Logged { place } => write::place(into, &place),
+        Body::End { id } => into.extend_from_slice(&id.bits().to_be_bytes()),
+        Body::Marks { heard, written, applied, asks } => write::marks(into, heard, written, applied, asks),
+        Body::Ship { id, procedure, input, wants, local } => {
+            write::ship(into, id, procedure, input, wants.iter(), local.iter());
+        }
+        Body::Shipped { id, status, reason, shards, answer } => {
+            write::shipped(into, id, status, reason, shards, answer);
+        }
+        Body::Report { asks, base, part, parts, held } => {
+            write::report(into, asks, &base, part, parts, held.iter());
+        }
+        Body::Settled { acts } => into.push(u8::from(acts)),
+        Body::Copy { shard, from } => copy(into, shard, from),
+        Body::Lock { id, claims } => write::lock(into, id, claims.iter()),
+        Body::Locked { id, shard, status, drawn } => locked(into, id, shard, status, drawn.iter()),
+        Body::Copied(Page { shard, from, next, puts }) => copied(into, shard, from, next, puts.iter()),
+    }
+    Some(out)
+}
+
+fn cursor(out: &mut Vec<u8>, cursor: Cursor) {
+    out.extend_from_slice(&cursor.segment.to_be_bytes());
+    out.extend_from_slice(&cursor.key.to_be_bytes());
+}
+
+fn copy(out: &mut Vec<u8>, shard: usize, from: Cursor) {
+    out.push(shard as u8);
+    cursor(out, from);
+}
+
+fn copied<'a>(
+    out: &mut Vec<u8>,
+    shard: usize,
+    from: Cursor,
+    next: Cursor,
+    puts: impl Iterator<Item = Put<'a>>,
+) {
+    copy(out, shard, from);
+    cursor(out, next);
+    write_list(out, puts);
+}
+
+fn locked(
+    out: &mut Vec<u8>,
+    id: TransactionId,
+    shard: usize,
+    status: Status,
+    drawn: impl Iterator<Item = Drawn>,
+) {
+    out.extend_from_slice(&id.bits().to_be_bytes());
+    out.extend_from_slice(&[shard as u8, status as u8]);
+    write_list(out, drawn);
+}
+
+/// A node with its host, among peers that may say anything of attempts, objects and views: it never panics, says nothing malformed
+/// itself, and copies from and to its own parts of both memories only.
+pub fn node(data: &[u8]) {
+    let mut input = Input::new(data);
+    let mut node = Node::new(&mut input);
+    node.configure(&mut input);
+    let mut steps = 0;
+    while !input.is_empty() && steps < 400 {
+        steps += 1;
+        let kind = input.byte();
+        match kind % 16 {
+            0 => {
+                node.now += Duration::from_us(u64::from(input.byte()));
+                node.half.wake(node.now);
+                node.handle(Event::Timer { tag: 0 });
+            }
+            1..4 => node.end_copy(input.byte()),
+            4 | 5 => node.tell_host(),
+            6 | 7 => node.tell_card(),
+            8 => {
+                let mut accesses = Accesses::default();
+                for _ in 0..1 + input.byte() % 4 {
+                    let mode = mode(&mut input);
+                    accesses.add(key(&mut input), mode).expect("few keys");
+                }
+                let (procedure, length) = (ProcedureId(u16::from(input.byte() % 4)), input.byte() % 16);
+                let bytes = input.bytes(length.into()).to_vec();
+                let _ = node.half.call(Request { procedure, input: bytes, accesses });
+                node.tell_card();
+            }
+            9 if input.rarely() => node.configure(&mut input),
+            _ => node.deliver(&mut input),
+        }
+    }
+}
+
+/// Does to its keys what its input says, a byte for each; may ask for one more.
+struct Any {
+    ship: bool,
+}
+
+impl Procedure for Any {
+    fn name(&self) -> &'static str {
+        "any"
+    }
+
+    fn run(&self, context: &mut Context<'_>) -> Step {
+        let at = |context: &Context<'_>, place: usize| context.input().get(place).copied().unwrap_or(3);
+        if context.round() == 0 && at(context, 0) & 8 != 0 {
+            context.add(Key::new(usize::from(at(context, 1) % 16), 1), Mode::Update);
+            return Step::More;
+        }
+        for index in 0..context.keys().len() {
+            let read = context.value(index).map_or(0, <[u8]>::len);
+            match at(context, index) % 8 {
+                0 => return Step::Abort(read as u8),
+                1 => context.delete(index),
+                2 => context.write(index, &[read as u8; 300]),
+                3 | 4 if context.keys()[index].mode.locks() => context.write(index, &[read as u8; 8]),
+                _ => context.answer(&read.to_be_bytes()),
+            }
+        }
+        Step::Commit
+    }
+
+    fn ship(&self) -> bool {
+        self.ship
+    }
+}
+
+/// A copy between the memories of card and host that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Copying {
+    tag: u64,
+    to_host: bool,
+    near: usize,
+    host: usize,
+    length: usize,
+}
+
+struct Node {
+    engine: Transactions,
+    memory: Memory,
+    effects: Effects,
+    half: Half,
+    host: Vec<u8>,
+    now: Instant,
+    view: View,
+    copies: Vec<Copying>,
+    /// To the host: token, kind and content. Nothing is lost, and nothing overtakes.
+    up: VecDeque<(u32, u8, Vec<u8>)>,
+}
+
+impl Node {
+    fn new(input: &mut Input<'_>) -> Self {
+        let mut parameters = Parameters::new(NODES, 2);
+        (parameters.window, parameters.operations, parameters.log_bytes) = (16, 8, LOG_BYTES);
+        let index =
+            IndexParameters { precision: Precision::Runs, ahead: 0, entries: 24, value_bytes_max: VALUE_MAX };
+        let placement = match input.coin() {
+            true => Placement::Host,
+            false => Placement::Card { shape: SHAPE, index, table_address: TABLES.table_address },
+        };
+        let tables = (placement != Placement::Host).then_some(TABLES);
+        let procedures =
+            || Procedures::new(vec![Box::new(Any { ship: true }), Box::new(Any { ship: false })]);
+        let calls = HalfParameters { calls: 32, attempts: 3, ..HalfParameters::default() };
+        let mut node = Self {
+            engine: Transactions::new(parameters, procedures(), placement),
+            memory: Memory::new(Transactions::memory_bytes(&parameters, &placement)),
+            effects: Effects::default(),
+            half: Half::new(procedures(), calls, tables),
+            host: vec![0; LOG_BYTES + tables.map_or(0, |tables| tables.table_bytes())],
+            now: Instant::ZERO,
+            view: View::default(),
+            copies: Vec::new(),
+            up: VecDeque::new(),
+        };
+        for key in (0..4).flat_map(|local| [0, 2].map(|shard| Key::new(shard, local))) {
+            match tables {
+                None => node.engine.load(key, &[7; 8]),
+                Some(_) => node.half.load(&mut node.host, key, &[7; 8]),
+            }
+        }
+        node.half.reports(&node.host).for_each(|report| node.engine.learn(&report));
+        node
+    }
+
+    /// The next view: this node founds or joins, and is full once it holds everything. Of the others any may be missing.
+    fn configure(&mut self, input: &mut Input<'_>) {
+        let own = NodeId::new(0).expect("node 0");
+        let mut epoch = Epoch(self.view.epoch.0 + 1);
+        let (full, joining) = (input.byte(), input.byte());
+        let is_full = match self.engine.status().state {
+            EngineState::Starting => full & 1 == 0,
+            EngineState::Joining { synced } => synced,
+            _ => true,
+        };
+        let others = |bits: u8| NodeSet::from_bits(u16::from(bits) & 0b110);
+        if self.view.epoch == Epoch(0) && !is_full {
+            epoch = Epoch(2);
+        }
+        let mut view = View { epoch, full: others(!full), joining: others(full & joining) };
+        let set = if is_full { &mut view.full } else { &mut view.joining };
+        *set = set.with(own);
+        self.view = view;
+        let lease_until = if input.rarely() { self.now } else { Instant::FAR_FUTURE };
+        self.handle(Event::Configure(Configuration { node: own, view, lease_until }));
+    }
+
+    fn handle(&mut self, event: Event<'_>) {
+        self.effects.clear();
+        let mut io = Io { effects: &mut self.effects, memory: &mut self.memory };
+        self.engine.handle(self.now, event, &mut io);
+        for effect in self.effects.iter() {
+            match effect {
+                Effect::Send { to, kind, payload } => {
+                    assert!(to.iter().all(|peer| (1..NODES).contains(&peer.index())), "it sends to peers");
+                    let kind = Kind::parse(*kind).expect("a kind");
+                    let mut reader = Reader(self.effects.message(kind as u8, payload).payload);
+                    Header::parse(&mut reader).expect("a header");
+                    Body::parse(kind, reader).expect("a message");
+                }
+                Effect::Reply { to, kind, payload } => {
+                    let Caller::Host(token) = *to else { panic!("only the host calls") };
+                    let payload = self.effects.message(*kind, payload).payload.to_vec();
+                    HostMessage::parse(*kind, &payload).expect("a message for the host");
+                    self.up.push_back((token, *kind, payload));
+                }
+                Effect::HostRead { tag, host, memory, length } => {
+                    self.copies.push(Copying::new(*tag, false, *memory, *host, *length));
+                }
+                Effect::HostWrite { tag, memory, host, length } => {
+                    self.copies.push(Copying::new(*tag, true, *memory, *host, *length));
+                    assert!(*host as usize + *length as usize <= LOG_BYTES, "a card writes the log");
+                }
+                Effect::SetTimer { .. } => {}
+                other => panic!("this engine has no {other:?}"),
+            }
+        }
+        for Copying { near, host, length, .. } in &self.copies {
+            assert!(near + length <= self.memory.image().len() && host + length <= self.host.len());
+        }
+    }
+
+    /// One of the copies under way ends; the oldest as a rule.
+    fn end_copy(&mut self, choice: u8) {
+        if self.copies.is_empty() {
+            return;
+        }
+        let place = if choice < 192 { 0 } else { usize::from(choice) % self.copies.len() };
+        let Copying { tag, to_host, near, host, length } = self.copies.remove(place);
+        let near = &mut self.memory.image_mut()[near..near + length];
+        let host = &mut self.host[host..host + length];
+        if to_host {
+            host.copy_from_slice(near)
+        } else {
+            near.copy_from_slice(host)
+        }
+        self.handle(Event::Done { tag, status: CompletionStatus::Success });
+    }
+
+    fn tell_host(&mut self) {
+        let Some((token, kind, payload)) = self.up.pop_front() else { return };
+        self.half.receive(self.now, token, kind, &payload, &mut self.host).expect("a message of the card");
+        while self.half.poll_finished().is_some() {}
+    }
+
+    fn tell_card(&mut self) {
+        let Some(message) = self.half.poll_card() else { return };
+        let (caller, payload) = (Caller::Host(message.token), message.payload);
+        let message = Message { kind: message.kind, payload: &payload };
+        self.handle(Event::Call { caller, message, last: true });
+    }
+
+    /// A peer, or somebody who is none, says something.
+    fn deliver(&mut self, input: &mut Input<'_>) {
+        let from = NodeId::new(1 + usize::from(input.byte()) % NODES).expect("a node");
+        let kind = input.byte();
+        let mut payload = Vec::new();
+        let decided = u64::from(input.byte() % 64);
+        let truncated = decided - u64::from(input.byte()).min(decided);
+        let epoch = Epoch(input.near(self.view.epoch.0.into()) as u32);
+        Header { epoch, decided, truncated }.encode(&mut payload);
+        match Kind::parse(kind % (KINDS + 2)) {
+            Ok(kind) => self.body(kind, &mut payload, input),
+            Err(_) => {
+                let length = usize::from(input.byte());
+                payload.extend_from_slice(input.bytes(length));
+            }
+        }
+        let kind = if kind % (KINDS + 2) < KINDS { kind % (KINDS + 2) } else { input.byte() % KINDS };
+        let message = Message { kind, payload: &payload };
+        self.handle(Event::Deliver { from, message, last: true });
+    }
+
+    /// A message of sensible form, about few attempts and objects.
+    fn body(&self, kind: Kind, out: &mut Vec<u8>, input: &mut Input<'_>) {
+        let id = self.id(input);
+        let shard = shard(input);
+        match kind {
+            Kind::Execute => write::execute(out, id, wants(input)),
+            Kind::Executed => {
+                write::executed(out, id, shard, status(input), input.coin());
+                write_list(out, self.got(input));
+            }
+            Kind::Validate => {
+                let seen: Vec<Seen> = (0..input.byte() % 4)
+                    .map(|_| Seen { key: key(input), version: self.version(input) })
+                    .collect();
+                write::validate(out, id, shard, seen.into_iter());
+            }
+            Kind::Validated => write::validated(out, id, shard, status(input)),
+            Kind::Log => {
+                let place = place(id, shard, input);
+                let shards = u16::from(input.byte() % 8) | 1 << shard;
+                write::log(out, &place, shards, self.puts(shard, input));
+            }
+            Kind::Logged => write::place(out, &place(id, shard, input)),
+            Kind::End => out.extend_from_slice(&id.bits().to_be_bytes()),
+            Kind::Marks => {
+                let heard = u64::from(input.byte());
+                write::marks(out, heard, input.long(), input.long(), input.coin());
+            }
+            Kind::Ship => {
+                let procedure = ProcedureId(u16::from(input.byte() % 4));
+                let length = usize::from(input.byte()).min(INPUT_MAX) % 20;
+                let bytes = input.bytes(length);
+                let wants = wants(input);
+                write::ship(out, id, procedure, bytes, wants, self.got(input));
+            }
+            Kind::Shipped => {
+                let (status, reason) = (status(input), input.byte());
+                write::shipped(out, id, status, reason, u16::from(input.byte()), &[1, 2]);
+            }
+            Kind::Report => {
+                let full = NodeSet::from_bits(u16::from(input.byte() % 8));
+                let base = Base { epoch: Epoch(u32::from(input.byte()) % 4), full, joining: NodeSet::EMPTY };
+                let parts = 1 + u16::from(input.byte() % 2);
+                let part = u16::from(input.byte()) % parts;
+                let verdicts = [Verdict::Undecided, Verdict::Committed, Verdict::Aborted];
+                let held: Vec<Held> = (0..input.byte() % 4)
+                    .map(|_| Held {
+                        id: self.id(input),
+                        shards: u16::from(input.byte()),
+                        held: u16::from(input.byte()),
+                        verdict: input.one_of(&verdicts),
+                    })
+                    .collect();
+                write::report(out, input.coin(), &base, part, parts, held.into_iter());
+            }
+            Kind::Settled => out.push(input.byte()),
+            Kind::Copy => copy(out, shard, place_in_table(input)),
+            Kind::Lock => {
+                let claims: Vec<Claim> =
+                    wants(input).map(|want| Claim { want, version: self.version(input) }).collect();
+                write::lock(out, id, claims.into_iter());
+            }
+            Kind::Locked => {
+                let drawn: Vec<Drawn> = (0..input.byte() % 4)
+                    .map(|_| Drawn { index: input.byte() % 6, new: self.version(input) })
+                    .collect();
+                locked(out, id, shard, status(input), drawn.into_iter());
+            }
+            Kind::Copied => {
+                let from = place_in_table(input);
+                let next = if input.coin() { Cursor::END } else { place_in_table(input) };
+                copied(out, shard, from, next, self.puts(shard, input));
+            }
+        }
+    }
+
+    /// An attempt of anybody, mostly of this epoch and near the first.
+    fn id(&self, input: &mut Input<'_>) -> TransactionId {
+        let own = input.byte();
+        let coordinator = if own >= 0xf0 { usize::from(own & 15) } else { usize::from(own) % NODES };
+        let epoch = (input.near(self.view.epoch.0.into()) as u32 & 0xff_ffff).max(1);
+        let sequence = u64::from(input.byte() % 40);
+        TransactionId::new(NodeId::new(coordinator).expect("below 16"), Epoch(epoch), sequence)
+    }
+
+    /// A version that the node may have drawn itself, or any.
+    fn version(&self, input: &mut Input<'_>) -> Version {
+        let first = u64::from(self.view.epoch.0) << 40;
+        Version::from_bits(match input.byte() {
+            0xff => input.long(),
+            number @ 0xf0.. => u64::from(number & 15),
+            number => first + u64::from(number % 32),
+        })
+    }
+
+    fn got(&self, input: &mut Input<'_>) -> impl Iterator<Item = Got<'static>> + use<> {
+        let items: Vec<_> = (0..input.byte() % 4)
+            .map(|_| Got {
+                index: input.byte() % 6,
+                read: self.version(input),
+                new: self.version(input),
+                value: value(input),
+            })
+            .collect();
+        items.into_iter()
+    }
+
+    fn puts(&self, shard: usize, input: &mut Input<'_>) -> impl Iterator<Item = Put<'static>> + use<> {
+        let items: Vec<_> = (0..input.byte() % 4)
+            .map(|_| {
+                let key = Key::new(shard, u64::from(input.byte() % 8));
+                Put { key, version: self.version(input), value: value(input) }
+            })
+            .collect();
+        items.into_iter()
+    }
+}
+
+impl Copying {
+    fn new(tag: u64, to_host: bool, near: u64, host: u64, length: u32) -> Self {
+        Self { tag, to_host, near: near as usize, host: host as usize, length: length as usize }
+    }
+}
+
+/// A shard of this cluster; rarely one that it does not have.
+fn shard(input: &mut Input<'_>) -> usize {
+    let byte = usize::from(input.byte());
+    if byte >= 0xf0 { byte & 15 } else { byte % NODES }
+}
+
+fn key(input: &mut Input<'_>) -> Key {
+    let shard = shard(input);
+    Key::new(shard, u64::from(input.byte() % 8))
+}
+
+fn mode(input: &mut Input<'_>) -> Mode {
+    input.one_of(&[Mode::Read, Mode::Update, Mode::Write])
+}
+
+fn status(input: &mut Input<'_>) -> Status {
+    Status::parse(input.byte() % 12 % 7).expect("a status")
+}
+
+fn value(input: &mut Input<'_>) -> Option<&'static [u8]> {
+    const BYTES: [u8; VALUE_MAX] = [9; VALUE_MAX];
+    input
+        .one_of(&[Some(8), None, Some(0), Some(40), Some(300), Some(VALUE_MAX)])
+        .map(|length| &BYTES[..length])
+}
+
+fn wants(input: &mut Input<'_>) -> impl Iterator<Item = Want> + use<> {
+    let items: Vec<_> = (0..input.byte() % 5)
+        .map(|place| {
+            let index = if input.rarely() { input.byte() } else { place };
+            Want { index, access: Access { key: key(input), mode: mode(input) } }
+        })
+        .collect();
+    items.into_iter()
+}
+
+fn place(id: TransactionId, shard: usize, input: &mut Input<'_>) -> Place {
+    let parts = 1 + input.byte() % 3;
+    Place { id, shard, part: input.byte() % parts, parts }
+}
+
+fn place_in_table(input: &mut Input<'_>) -> Cursor {
+    match input.byte() {
+        0..128 => Cursor::START,
+        128..250 => Cursor { segment: u32::from(input.byte()), key: u64::from(input.byte()) },
+        _ => Cursor { segment: input.word(), key: input.long() },
+    }
+}
