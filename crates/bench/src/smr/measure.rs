@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_node_leads_within_fifty_microseconds_mostly() {
+    fn another_node_leads_within_fifty_microseconds() {
         for nodes in [3, 5, 8] {
             let bench =
                 SmrBench { nodes, outstanding: 4, length: Duration::from_us(300), crashes: 5, seed: 1 };
@@ -204,9 +204,7 @@ mod tests {
             assert_eq!(result.checked, "linearizable");
             assert_eq!(result.fail_overs.len(), 5);
             assert!(result.appends > 100, "{result:?}");
-            assert!(result.fail_over_ns.p50 < 40_000, "{nodes} nodes: {result:?}");
-            // If the crash comes in the middle of recycling, the next leader zeroes all that may be half zeroed.
-            assert!(result.fail_over_ns.max < 60_000, "{nodes} nodes: {result:?}");
+            assert!(result.fail_over_ns.max < 50_000, "{nodes} nodes: {result:?}");
         }
     }
 }

@@ -5,8 +5,8 @@
 //! 0     leader's line, written by the replica's leader:
 //!           0 proposal(8)        no lower one may be used here any more (Mu: minProposal)
 //!           8 decided(8)         so many entries are decided, and stand here
-//!           16 zeroed(8)         entries below this, a multiple of the window, are no longer in the ring: twice its number, and 1
-//!                                more while slots that are free are not all zero
+//!           16 zeroed(8)         entries below this, a multiple of the window, are no longer in the ring: eight times its number,
+//!                                and of how many windows that were freed last slots may not be zero yet; 7: of any
 //!           24 member(8)         the incarnation that takes part; another one has lost its memory
 //!           32 gap to(8)         the state before this entry came as a copy; 0: it never did
 //!           40 copy bytes(8)     plus one: so many bytes of the snapshot area are that copy; 0: it is not to be used
@@ -177,17 +177,41 @@ pub(crate) const NUMBER_MAX: u64 = 1 << 60;
 pub(crate) struct Zeroed {
     /// Entries below are no longer in the ring.
     pub below: u64,
-    /// Slots that are free are not all zero yet.
-    pub partly: bool,
+    /// Of so many windows that were freed last, not all slots may be zero yet; [`Self::ALL`]: of any number.
+    dirty: u64,
 }
 
 impl Zeroed {
+    const DIRTY_BITS: u32 = 3;
+    const ALL: u64 = (1 << Self::DIRTY_BITS) - 1;
+
+    /// All slots below are zero but those of so many windows.
+    pub fn new(below: u64, dirty: u64) -> Self {
+        Self { below, dirty: dirty.min(Self::ALL) }
+    }
+
     pub fn parse(word: u64) -> Self {
-        Self { below: word >> 1, partly: word & 1 != 0 }
+        Self { below: word >> Self::DIRTY_BITS, dirty: word & Self::ALL }
     }
 
     pub fn word(self) -> u64 {
-        self.below << 1 | u64::from(self.partly)
+        self.below << Self::DIRTY_BITS | self.dirty
+    }
+
+    pub fn is_clean(self) -> bool {
+        self.dirty == 0
+    }
+
+    /// More windows are freed, and zeroed: if slots of those before were not zero, they are not yet.
+    pub fn advanced(self, below: u64, window: u64) -> Self {
+        let more = if self.is_clean() { 0 } else { (below - self.below).div_ceil(window) };
+        Self::new(below, self.dirty.saturating_add(more))
+    }
+
+    /// Slots of entries before this hold nothing of an earlier lap, as far as the log knows.
+    pub fn clean_below(self, slots: u64, window: u64) -> u64 {
+        let dirty = if self.dirty == Self::ALL { slots } else { slots.min(self.dirty * window) };
+        self.below + slots - dirty
     }
 }
 

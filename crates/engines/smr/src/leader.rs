@@ -1,12 +1,14 @@
 //! Leading: taking over what the logs of a majority hold, and replicating.
 
+use std::ops::Range;
+
 use weft_waist::NodeSet;
 
 use crate::group::{CALL_LOG, Group, Refusal, Role, node};
 use crate::layout::{self, GAP_BYTES, Gap, NUMBER_MAX, Zeroed, put};
 use crate::link::{State, Transfer, tag};
 use crate::machine::Ports;
-use crate::parameters::{Delivery, PlantedBug, SLOT_BYTES_MAX};
+use crate::parameters::{Delivery, Parameters, PlantedBug, SLOT_BYTES_MAX};
 use crate::slot::{Join, Kind, Slot};
 
 /// What a work request is for.
@@ -69,11 +71,10 @@ pub(crate) struct Follower {
     gap: Gap,
     /// It was told this leader's proposal.
     promised: bool,
-    /// Slots from `cursor` to `end` are to be compared, those from `zero_cursor` to `zero_end` to be zeroed.
+    /// Slots from `cursor` to `end` are to be compared, those from the first to the second number of each pair to be zeroed.
     cursor: u64,
     end: u64,
-    zero_cursor: u64,
-    zero_end: u64,
+    to_zero: [(u64, u64); 2],
     /// Which of its slots are here as read, or under way.
     inbox: (u64, u64),
     reading: bool,
@@ -124,7 +125,11 @@ impl Group {
     }
 
     fn zeroed(&self, ports: &Ports<'_>) -> u64 {
-        Zeroed::parse(self.layout.get(ports.memory, layout::ZEROED)).below
+        self.zeroed_word(ports).below
+    }
+
+    fn zeroed_word(&self, ports: &Ports<'_>) -> Zeroed {
+        Zeroed::parse(self.layout.get(ports.memory, layout::ZEROED))
     }
 
     /// Writes the next slot of this replica's log, and lets it go to the others.
@@ -245,17 +250,35 @@ impl Group {
 
     /// This replica's slots of entries before `zeroed` become free.
     fn zero_own(&mut self, zeroed: u64, ports: &mut Ports<'_>) {
-        let Zeroed { below: before, partly } = Zeroed::parse(self.layout.get(ports.memory, layout::ZEROED));
-        if zeroed <= before {
+        let before = self.zeroed_word(ports);
+        if zeroed <= before.below {
             return;
         }
-        if !self.parameters.planted(PlantedBug::SlotNotZeroed) {
-            for index in before..zeroed.min(before + self.parameters.slots) {
-                let zeros = [0; SLOT_BYTES_MAX];
-                ports.memory.write(self.layout.slot(index), &zeros[..self.parameters.slot_bytes]);
-            }
+        self.zero_own_slots(before.below..zeroed.min(before.below + self.parameters.slots), ports);
+        let word = before.advanced(zeroed, self.parameters.window).word();
+        self.layout.set(ports.memory, layout::ZEROED, word);
+    }
+
+    /// Zeroes what a former leader has freed in this replica's log and not zeroed. Nothing stands behind what it has taken over.
+    fn clean_own(&mut self, ports: &mut Ports<'_>) {
+        let zeroed = self.zeroed_word(ports);
+        if zeroed.is_clean() {
+            return;
         }
-        self.layout.set(ports.memory, layout::ZEROED, Zeroed { below: zeroed, partly }.word());
+        let Parameters { slots, window, .. } = self.parameters;
+        let from = zeroed.clean_below(slots, window).max(self.tail);
+        self.zero_own_slots(from..zeroed.below + slots, ports);
+        self.layout.set(ports.memory, layout::ZEROED, Zeroed::new(zeroed.below, 0).word());
+    }
+
+    fn zero_own_slots(&mut self, entries: Range<u64>, ports: &mut Ports<'_>) {
+        if self.parameters.planted(PlantedBug::SlotNotZeroed) {
+            return;
+        }
+        for index in entries {
+            let zeros = [0; SLOT_BYTES_MAX];
+            ports.memory.write(self.layout.slot(index), &zeros[..self.parameters.slot_bytes]);
+        }
     }
 
     /// Asks the confirmed followers for their slots from `cursor` on.
@@ -366,6 +389,7 @@ impl Group {
                 self.write_own(index, Kind::Nothing, &[], ports);
             }
         }
+        self.clean_own(ports);
         self.decided = self.first;
         self.layout.set(ports.memory, layout::DECIDED, self.decided);
         self.apply(ports);
@@ -503,18 +527,26 @@ impl Group {
     }
 
     /// The follower has the state before the first slot. What it holds of the entries since is compared with this log; what
-    /// it holds beyond is undecided or of a former lap, and makes room.
+    /// it holds beyond makes room. That is undecided, and then no more than a window behind what is decided, as leaders have no
+    /// more than that under way; or it is of a former lap, in slots that were freed without its being told, or not zeroed since.
     fn begin_comparing(&mut self, peer: usize, ports: &mut Ports<'_>) {
+        let Parameters { slots, window, .. } = self.parameters;
         let (zeroed, tail) = (self.zeroed(ports), self.tail);
+        let free_below = zeroed + slots;
+        if tail + window > free_below {
+            // Leaders leave a window free. Who holds more was written to by somebody else.
+            self.counters.malformed += 1;
+            self.lose(peer, ports);
+            return;
+        }
         let follower = &mut self.followers[peer];
-        let whole = follower.zeroed != Zeroed { below: zeroed, partly: false };
-        // Leaders have at most a window of undecided entries, so that there is nothing behind that.
-        let zero_end = if whole { zeroed + self.parameters.slots } else { tail + self.parameters.window };
+        let theirs = follower.zeroed;
+        let clean_below = theirs.clean_below(slots, window).clamp(tail, free_below);
         follower.stage = Stage::Syncing;
         (follower.cursor, follower.end) = (follower.decided, tail);
-        (follower.zero_cursor, follower.zero_end) = (tail, zero_end.min(zeroed + self.parameters.slots));
-        if whole {
-            self.begin_zeroing(peer, ports);
+        follower.to_zero = [(tail, clean_below.min(tail + window)), (clean_below, free_below)];
+        if theirs != Zeroed::new(zeroed, 0) {
+            self.begin_zeroing(peer, (free_below - clean_below).div_ceil(window), ports);
         }
         self.sync(peer, ports);
     }
@@ -522,11 +554,10 @@ impl Group {
     fn sync(&mut self, peer: usize, ports: &mut Ports<'_>) {
         while self.links[peer].outstanding() < 4 {
             let follower = self.followers[peer];
-            if follower.zero_cursor < follower.zero_end {
-                let from = follower.zero_cursor;
-                let slots = follower.zero_end - from;
-                let slots = self.layout.piece(from, slots.min(self.parameters.window));
-                self.followers[peer].zero_cursor += slots;
+            if let Some(place) = follower.to_zero.iter().position(|(from, to)| from < to) {
+                let (from, to) = follower.to_zero[place];
+                let slots = self.layout.piece(from, (to - from).min(self.parameters.window));
+                self.followers[peer].to_zero[place].0 += slots;
                 self.zero(peer, from, slots, ports);
             } else if follower.zeroing {
                 self.end_zeroing(peer, ports);
@@ -638,9 +669,15 @@ impl Group {
         }
         let is_full = self.tail + 2 * window >= zeroed + self.parameters.slots;
         for peer in self.peers() {
-            let Follower { stage, member, applied, freeing, .. } = self.followers[peer];
+            let Follower { stage, member, applied, freeing, decided, cursor, .. } = self.followers[peer];
             let counts = stage > Stage::Known || stage == Stage::Known && member;
-            let has_applied = applied >= zeroed + window;
+            // One that polls may find more in its log, and apply it, than its lines said to be decided: that is to be compared yet.
+            let compared = match stage {
+                Stage::InStep => u64::MAX,
+                Stage::Syncing => cursor,
+                _ => decided,
+            };
+            let has_applied = applied.min(compared) >= zeroed + window;
             let has_room = !freeing && self.links[peer].outstanding() <= 2 * window as usize + 8;
             if !counts || has_applied && has_room {
                 continue;
@@ -659,7 +696,7 @@ impl Group {
         self.zero_own(zeroed + window, ports);
         for peer in self.peers() {
             if self.followers[peer].stage >= Stage::Syncing {
-                self.begin_zeroing(peer, ports);
+                self.begin_zeroing(peer, 1, ports);
                 self.zero(peer, zeroed, window, ports);
                 self.end_zeroing(peer, ports);
             }
@@ -690,10 +727,10 @@ impl Group {
     }
 
     /// Entries that a follower holds below are no longer in the log; who finds some of their slots zero must know it. And who
-    /// finds some not zero must know that, too.
-    fn begin_zeroing(&mut self, peer: usize, ports: &mut Ports<'_>) {
+    /// finds some not zero must know that, too, and how many windows they are.
+    fn begin_zeroing(&mut self, peer: usize, dirty: u64, ports: &mut Ports<'_>) {
         (self.followers[peer].freeing, self.followers[peer].zeroing) = (true, true);
-        let zeroed = Zeroed { below: self.zeroed(ports), partly: true };
+        let zeroed = Zeroed::new(self.zeroed(ports), dirty);
         let from = self.layout.outbox(peer, layout::OUTBOX_ZEROING);
         put(ports.memory, from, zeroed.word());
         let to = self.layout.line(layout::ZEROED);
@@ -702,7 +739,7 @@ impl Group {
 
     fn end_zeroing(&mut self, peer: usize, ports: &mut Ports<'_>) {
         self.followers[peer].zeroing = false;
-        let zeroed = Zeroed { below: self.zeroed(ports), partly: false };
+        let zeroed = Zeroed::new(self.zeroed(ports), 0);
         let from = self.layout.outbox(peer, layout::ZEROED);
         put(ports.memory, from, zeroed.word());
         let to = self.layout.line(layout::ZEROED);

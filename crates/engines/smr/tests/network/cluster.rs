@@ -78,6 +78,9 @@ pub struct Mischief {
     pub stick: u64,
 }
 
+/// What looks at all nodes.
+pub type Inspect = Box<dyn FnMut(&Network<Log>)>;
+
 pub struct Cluster {
     pub network: Network<Log>,
     parameters: LogParameters,
@@ -101,7 +104,7 @@ pub struct Cluster {
     /// What nodes tell and answer is looked at.
     pub checks: bool,
     /// Looks at all nodes after every event.
-    pub inspect: fn(&Network<Log>),
+    pub inspect: Inspect,
 }
 
 impl Cluster {
@@ -123,7 +126,7 @@ impl Cluster {
             slowest: Duration::ZERO,
             asking: true,
             checks: true,
-            inspect: |_| {},
+            inspect: Box::new(|_| {}),
             parameters,
         };
         for index in 0..nodes {

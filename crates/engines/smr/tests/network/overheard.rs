@@ -182,7 +182,7 @@ impl LogPlaces {
         match address.checked_sub(self.base)? {
             0 => Some(format!("no lower proposal than {}", word(bytes, 0))),
             8 => Some(format!("{} decided", word(bytes, 0))),
-            16 => Some(format!("zeroed up to window {}", word(bytes, 0) / 2)),
+            16 => Some(format!("zeroed up to window {}", word(bytes, 0) / 8)),
             24 => Some(format!("incarnation {} takes part", word(bytes, 0))),
             32 => Some(format!("here is the state before entry {}", word(bytes, 0))),
             _ => Some(format!("{} bytes of a copy of the state", bytes.len())),
