@@ -595,3 +595,52 @@ impl<W: Witness> Replica<W> {
         self.pull_on(peer, io);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weft_smr::StateMachine;
+    use weft_waist::Effects;
+
+    use super::*;
+    use crate::object::Arguments;
+    use crate::replica::ReplicaParameters;
+    use crate::replica::state::{Machine, Ordered, Vector, What};
+    use crate::{Bounds, Type};
+
+    /// What a group applied while a second snapshot is on its way that snapshot may lack. The log does not tell it again, so a third one would
+    /// be needed, and meanwhile another group would go on.
+    #[test]
+    fn no_group_goes_on_while_another_snapshot_is_on_its_way() {
+        let kind = Type::shipped("movie", &Bounds::uniform(4)).unwrap();
+        let mut replica: Replica = Replica::new(ReplicaParameters::new(kind, 3));
+        let mut memory = Memory::new(replica.parameters.memory_bytes());
+        replica.phase = Phase::Joining;
+        (replica.state.joining, replica.state.has_snapshot) = (true, true);
+        for peer in replica.others() {
+            (replica.peers[peer].stage, replica.peers[peer].header) =
+                (Stage::InStep, Some(Header::default()));
+        }
+        let goes_on = |replica: &mut Replica, index: u64| {
+            let entry = Ordered {
+                what: What::Term,
+                origin: 1,
+                method: 0,
+                incarnation: 1,
+                number: 0,
+                term: 0,
+                sequence: 0,
+                arguments: Arguments::default(),
+                depends: Vector::default(),
+            };
+            let mut bytes = [0; Ordered::BYTES_MAX];
+            let mut machine = Machine { state: &mut replica.state, group: 0 };
+            machine.apply(index, entry.encode(&mut bytes, 3), None, &mut Effects::default())
+        };
+        assert!(goes_on(&mut replica, 0), "it has a snapshot");
+        let mut effects = Effects::default();
+        replica.keep_joining(Instant::ZERO, &mut Io { effects: &mut effects, memory: &mut memory });
+        assert!(matches!(replica.join.step, Step::Asked { .. }), "{:?}", replica.join);
+        assert!(!goes_on(&mut replica, 1));
+        assert_eq!(replica.state.groups[0].included, 1);
+    }
+}
