@@ -350,8 +350,49 @@ mod tests {
         assert!((plain.queries.mean_ns - report.points[2].queries.mean_ns).abs() < 2.0);
     }
 
+    /// What replicas have taken in of each other, for each call that was folded.
+    fn taken_in(fold: usize, commit: Commit) -> f64 {
+        let HybridBench { nodes, keys, card_keys, network, seed, .. } = bench();
+        let bench = RdtBench {
+            name: "ycsb".parse().unwrap(),
+            system: System::Weft,
+            configuration: Configuration::Rpc,
+            card: Card::Fpga,
+            commit,
+            nodes,
+            updates: 50,
+            operations: 3_000,
+            outstanding: 1,
+            keys,
+            skew: 1.2,
+            network,
+            seed,
+        };
+        let mut parameters = bench.parameters();
+        let split = Split { card_keys, on_card: 40, fold };
+        parameters.workload = parameters.workload.with_popularity(split.popularity(keys, bench.skew));
+        parameters.split = Some(split);
+        let mut cluster = Cluster::new(&parameters).unwrap();
+        while !cluster.books.borrow().all_done()
+            && cluster.world.now() < Instant::ZERO + Duration::from_ms(50)
+        {
+            cluster.run_for(Duration::from_us(20));
+        }
+        assert!(cluster.books.borrow().all_done());
+        let calls = cluster.sum("summarized");
+        assert!(calls > 1_000, "{calls}");
+        cluster.sum("absorbed") as f64 / calls as f64
+    }
+
     #[test]
-    fn folding_costs_time_only_those_who_wait_for_it() {
+    fn folding_saves_messages_and_costs_time_only_those_who_wait_for_it() {
+        for commit in [Commit::Local, Commit::Majority] {
+            // Unfolded, each call is a message to each of the two others.
+            assert!((1.99..=2.0).contains(&taken_in(1, commit)), "{commit:?}");
+        }
+        // By skew 1.2 some calls of a fold are of one key, which then has one message.
+        let folded = taken_in(5, Commit::Local);
+        assert!(folded < 1.9, "{folded}");
         let points = |names: &[&str], commit| {
             let names = names.iter().map(|name| name.parse().unwrap()).collect();
             let bench = HybridBench {
