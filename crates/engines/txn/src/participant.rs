@@ -670,7 +670,9 @@ impl Transactions {
     /// Tells the coordinator of a record that is kept here: by itself, or with what came of the run, if that was here.
     fn say_logged(&mut self, place: &Place, io: &mut Io<'_>) {
         let slot = self.participants.slot(place.id);
-        if slot.id == Some(place.id) && slot.execution.is_some() {
+        let has_run =
+            slot.shipped.is_some_and(|(status, _)| status == Status::Ok) && slot.execution.is_some();
+        if slot.id == Some(place.id) && has_run {
             self.say_shipped(place.id, io);
         } else {
             self.answer_log(place, io);

@@ -7,7 +7,10 @@ use weft_txn::host_port::HostMessage;
 use weft_txn::message::{
     Base, Body, Got, Header, Held, Kind, List, Place, Put, Reader, Seen, Verdict, Want, write, write_list,
 };
-use weft_txn::{Access, Key, Mode, Parameters, Placement, Procedures, TransactionId, Transactions, Version};
+use weft_txn::{
+    Access, Context, Key, Mode, Parameters, Placement, Procedure, ProcedureId, Procedures, Step,
+    TransactionId, Transactions, Version,
+};
 use weft_waist::{
     Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
 };
@@ -104,7 +107,7 @@ proptest! {
     /// Well-formed or not, what a peer or a client says of attempts that nobody knows does no harm.
     #[test]
     fn an_engine_survives_what_a_peer_says(
-        messages in vec((0u8..14, id(), vec(any::<u8>(), 0..80), 0u64..40, any::<bool>()), 1..60),
+        messages in vec((0u8..16, id(), vec(any::<u8>(), 0..80), 0u64..40, any::<bool>()), 1..60),
     ) {
         let mut node_0 = Node::new([]);
         for (kind, id, bytes, decided, with_id) in messages {
@@ -122,6 +125,19 @@ proptest! {
     }
 }
 
+/// Refuses whatever it is asked.
+struct Refusal;
+
+impl Procedure for Refusal {
+    fn name(&self) -> &'static str {
+        "refusal"
+    }
+
+    fn run(&self, _: &mut Context<'_>) -> Step {
+        Step::Abort(1)
+    }
+}
+
 /// An engine of node 0, and what it says to whom.
 struct Node {
     engine: Transactions,
@@ -133,7 +149,7 @@ impl Node {
     /// A founder of three, with these objects of 1,000 bytes.
     fn new(objects: impl IntoIterator<Item = Key>) -> Self {
         let (parameters, placement) = (Parameters { window: 16, ..Parameters::new(3, 2) }, Placement::Host);
-        let mut engine = Transactions::new(parameters, Procedures::new(Vec::new()), placement);
+        let mut engine = Transactions::new(parameters, Procedures::new(vec![Box::new(Refusal)]), placement);
         objects.into_iter().for_each(|key| engine.load(key, &[1; 1000]));
         let memory = Memory::new(Transactions::memory_bytes(&parameters, &placement));
         let mut node = Self { engine, memory, effects: Effects::default() };
@@ -177,6 +193,27 @@ fn a_report_may_name_a_coordinator_that_is_none() {
     let message = Message { kind: 64, payload: &[0, 0, 0, 0, 0] };
     node_0.handle(Event::Call { caller: Caller::Host(1), message, last: true });
     assert_eq!(node_0.engine.counted().unavailable, refused, "it serves in the new view");
+}
+
+/// The record is kept, and answered for by itself: nothing is said again of the run.
+#[test]
+fn what_was_refused_may_be_logged_nevertheless() {
+    let key = Key::new(0, 1);
+    let mut node_0 = Node::new([key]);
+    let id = TransactionId::new(node(1), Epoch(1), 0);
+    let want = Want { index: 0, access: Access { key, mode: Mode::Update } };
+    let nothing = std::iter::empty::<Got<'_>>();
+    node_0.deliver(Epoch(1), Kind::Ship, |out| {
+        write::ship(out, id, ProcedureId(0), &[], [want].into_iter(), nothing);
+    });
+    let place = Place { id, shard: 2, part: 0, parts: 1 };
+    let put = Put { key: Key::new(2, 1), version: Version::from_bits(1 << 40), value: None };
+    node_0.deliver(Epoch(1), Kind::Log, |out| write::log(out, &place, 1 << 2, [put].into_iter()));
+    let sent = node_0.effects.iter().filter_map(|effect| match effect {
+        Effect::Send { kind, .. } => Some(*kind),
+        _ => None,
+    });
+    assert_eq!(sent.collect::<Vec<_>>(), [Kind::Logged as u8]);
 }
 
 #[test]
