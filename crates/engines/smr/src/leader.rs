@@ -266,7 +266,7 @@ impl Group {
     }
 
     fn sync(&mut self, peer: usize, ports: &mut Ports<'_>) {
-        while self.links[peer].outstanding() < 4 {
+        while self.followers[peer].stage == Stage::Syncing && self.links[peer].outstanding() < 4 {
             let follower = self.followers[peer];
             if let Some(place) = follower.to_zero.iter().position(|(from, to)| from < to) {
                 let (from, to) = follower.to_zero[place];
@@ -306,7 +306,13 @@ impl Group {
         let Follower { cursor, end, inbox, .. } = self.followers[peer];
         let until = end.min(inbox.1).min(cursor + self.parameters.window);
         for index in cursor..until {
-            let own = self.layout.entry(ports.memory, index).expect("a leader's log has no holes");
+            let Some(own) = self.layout.entry(ports.memory, index) else {
+                // Former leaders have written here that there are decided entries which there are not, or the follower says that
+                // it has applied what it lacks, so that it was recycled.
+                self.counters.malformed += 1;
+                self.lose(peer, ports);
+                return;
+            };
             let theirs = self.layout.inbox(ports.memory, peer, index - inbox.0);
             let same = Slot::parse(theirs, index).is_some_and(|theirs| theirs.same_entry(&own));
             let empty = theirs.iter().all(|byte| *byte == 0);

@@ -4,11 +4,12 @@ mod network;
 
 use network::cluster::{Cluster, small};
 use network::node;
+use weft_rdma::QueuePairNumber;
 use weft_smr::log::Log;
 use weft_smr::slot::{Kind, Slot};
-use weft_smr::{Delivery, Pulse, Role};
+use weft_smr::{CALL_LOG, Delivery, Pulse, Role};
 use weft_time::Duration;
-use weft_waist::{Engine, Event, Message};
+use weft_waist::{Caller, Engine, Event, Message};
 
 const NODES: usize = 3;
 
@@ -100,4 +101,25 @@ fn strange_words_stop_nobody() {
         }
         cluster.run(Duration::from_ms(1));
     }
+}
+
+/// A follower is told of decided entries that nobody gives it. Once it leads, it cannot bring the others up to date, and does not
+/// stop for it.
+#[test]
+fn decided_entries_that_are_not_there_stop_nobody() {
+    let parameters = small(NODES, Delivery::WriteThrough);
+    let line = Pulse::memory_bytes(&parameters.pulse) + 8;
+    let mut cluster = Cluster::new(1, parameters);
+    cluster.checks = false;
+    cluster.run(Duration::from_ms(1));
+    let follower = cluster.network.nodes[1].as_mut().unwrap();
+    assert_eq!(follower.engine.group().role(), Role::Follower);
+    let decided = follower.engine.group().decided() + 3;
+    follower.memory.image_mut()[line..line + 8].copy_from_slice(&decided.to_be_bytes());
+    let (caller, message) = (Caller::QueuePair(QueuePairNumber(1)), Message { kind: CALL_LOG, payload: &[] });
+    cluster.network.handle(1, Event::Call { caller, message, last: true });
+    cluster.crash(0);
+    cluster.run(Duration::from_ms(2));
+    let counters = cluster.network.nodes[1].as_ref().unwrap().engine.group().counters();
+    assert!(counters.leaderships > 0 && counters.malformed > 0, "{counters:?}");
 }
