@@ -137,6 +137,8 @@ impl ClusterParameters {
             parameters.pulse.retry = HOST_RETRY;
             parameters.pulse.period = HOST_PULSE;
             parameters.poll = HOST_POLL;
+            // While its core looks through all, however long that takes, the card goes on.
+            parameters.scan = usize::MAX;
         }
         #[cfg(feature = "planted-bugs")]
         {

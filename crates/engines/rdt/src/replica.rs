@@ -344,7 +344,7 @@ impl<W: Witness> Replica<W> {
     fn poll(&mut self, now: Instant, io: &mut Io<'_>) {
         io.effects.set_timer(TIMER_POLL, now + self.parameters.poll);
         if self.parameters.summaries == Summaries::Buffered {
-            self.scan(io);
+            self.scan_some(io);
         }
         if self.parameters.entries == Delivery::Polling {
             for origin in self.others() {

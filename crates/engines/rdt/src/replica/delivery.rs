@@ -65,6 +65,24 @@ impl<W: Witness> Replica<W> {
         }
     }
 
+    /// Reads the summaries of as many of the others as one look may, in turn.
+    pub(super) fn scan_some(&mut self, io: &mut Io<'_>) {
+        let others = self.parameters.nodes - 1;
+        let slots = self.layout.slots.max(1);
+        if self.parameters.scan / slots >= others {
+            self.scan(io);
+            return;
+        }
+        for _ in 0..(self.parameters.scan / slots).max(1) {
+            self.scanned = (self.scanned + 1) % self.parameters.nodes;
+            if self.scanned == self.me() {
+                self.scanned = (self.scanned + 1) % self.parameters.nodes;
+            }
+            self.scan_of(self.scanned, io);
+            self.state.tell_absorbed(self.scanned);
+        }
+    }
+
     /// Reads all summaries of an origin from memory.
     pub(super) fn scan_of(&mut self, origin: usize, io: &mut Io<'_>) {
         io.memory.read(self.layout.summary(origin, 0), self.layout.summaries_bytes());
@@ -122,8 +140,11 @@ impl<W: Witness> Replica<W> {
 
 #[cfg(test)]
 mod tests {
+    use weft_time::Instant;
+    use weft_waist::Effects;
+
     use super::*;
-    use crate::replica::ReplicaParameters;
+    use crate::replica::{ReplicaParameters, SCANNED_MAX, Summaries};
     use crate::{Bounds, Type};
 
     /// A peer that writes nonsense is counted, changes nothing and stops nobody.
@@ -152,6 +173,44 @@ mod tests {
         }
         replica.summary_came(&Summary { count: 2, words: [7, 0], ..summary }.encode());
         assert_eq!(replica.state.object.query(0, &Default::default()), 7);
+    }
+
+    /// With more nodes a look does not take the memory longer, and each origin has its turn.
+    #[test]
+    fn a_look_at_many_nodes_takes_no_longer() {
+        for nodes in 3..=8 {
+            let kind = Type::shipped("pn-set", &Bounds::uniform(32)).unwrap();
+            let parameters = ReplicaParameters {
+                summaries: Summaries::Buffered,
+                entries: Delivery::WriteThrough,
+                ..ReplicaParameters::new(kind, nodes)
+            };
+            let mut memory = Memory::new(parameters.memory_bytes());
+            let mut replica: Replica = Replica::new(parameters);
+            assert_eq!(replica.layout.slots, SCANNED_MAX);
+            for origin in 1..nodes {
+                let summary = Summary {
+                    count: 1,
+                    complete: 1,
+                    origin: origin as u8,
+                    words: [1, 0],
+                    ..Summary::default()
+                };
+                let at = replica.layout.summary(origin, 0);
+                memory.image_mut()[at..at + SUMMARY_BYTES].copy_from_slice(&summary.encode());
+            }
+            for look in 1..nodes {
+                let mut effects = Effects::default();
+                replica.poll(Instant::ZERO, &mut Io { effects: &mut effects, memory: &mut memory });
+                let read = memory.take_accesses();
+                assert_eq!(
+                    (read.reads, read.bytes),
+                    (1, (SCANNED_MAX * SUMMARY_BYTES) as u64),
+                    "look {look}"
+                );
+                assert_eq!(replica.state.summaries.iter().sum::<u64>(), look as u64, "{nodes} nodes");
+            }
+        }
     }
 
     /// A copy from another peer may come before the origin's own summary, which says what the copy could not.

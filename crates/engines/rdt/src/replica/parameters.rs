@@ -60,6 +60,10 @@ pub struct ReplicaParameters {
     /// Own summarized calls that are folded before they are sent, 1 to 64. They are sent at the next heartbeat at the latest, and before anything
     /// that may depend on them. Under [`CommitRule::Majority`] they are answered only after that.
     pub fold: usize,
+    /// Summaries that are read from memory in one look at what has come ([`Summaries::Buffered`]): those of one other origin at least, and then of as
+    /// many more as this allows; it is the turn of the next ones at the next look. Those of many nodes together may take the memory longer than
+    /// there is from one look to the next, and then everything else waits.
+    pub scan: usize,
     /// Elements that lie in the host's memory; nothing: all are on the card.
     pub on_host: Option<OnHost>,
     /// When a call without conflicts is answered.
@@ -93,6 +97,7 @@ impl ReplicaParameters {
             summaries: Summaries::Rpc,
             entries: Delivery::WriteThrough,
             fold: 1,
+            scan: SCANNED_MAX,
             on_host: None,
             commit: CommitRule::Majority,
             window: 16,
