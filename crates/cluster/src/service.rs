@@ -12,6 +12,9 @@ use crate::message::{Heartbeat, LEASE_MAX, LEASE_MIN};
 pub struct ServiceParameters {
     /// How many nodes are configured, 1 to 16: nodes 0 to `nodes` - 1.
     pub nodes: usize,
+    /// How many nodes hold the same data: those of part *p* are nodes *p*, *p* + 1, … modulo `nodes`, and there are as many parts as nodes.
+    /// If it is `nodes`, each holds all.
+    pub replicas: usize,
     /// How long a lease lasts: whole nanoseconds, [`LEASE_MIN`] to [`LEASE_MAX`].
     pub lease: Duration,
     /// By how many millionths the service's clock may run faster than a node's.
@@ -22,10 +25,10 @@ pub struct ServiceParameters {
 }
 
 impl ServiceParameters {
-    /// `nodes` nodes with leases of length `lease`, and for the rest: clocks that drift by 1,000 millionths at
+    /// `nodes` nodes, each of which holds all data, with leases of length `lease`, and for the rest: clocks that drift by 1,000 millionths at
     /// most, far more than a quartz or a disciplined clock does, and a quarter of a lease between views.
     pub fn new(nodes: usize, lease: Duration) -> Self {
-        Self { nodes, lease, drift_ppm: 1_000, view_interval: lease / 4 }
+        Self { nodes, replicas: nodes, lease, drift_ppm: 1_000, view_interval: lease / 4 }
     }
 
     /// How long after a grant, on its own clock, the service knows that the lease has ended at the node.
@@ -71,13 +74,14 @@ pub enum Phase {
 ///   a full member, so nobody waits for it.
 /// - A node is in a view with one incarnation. A greater one proves that the older is dead: the next view has the node as
 ///   joining. A lesser one is [superseded](Reason::Superseded).
-/// - A member whose lease has ended leaves the view, provided that another member that holds all data has been heard
-///   since. A lease alone is no proof of life: its holder may have died just after it was granted, and then the only
-///   copy would be the one that is being removed.
-/// - The last member that holds all data is never removed. When it is known to be dead, the cluster is halted.
-/// - When no member that holds all data has a lease, it is the service that was cut off. As soon as one is back, the others
-///   have one more lease's time to return.
-/// - A joining member that reports to be synced in the current epoch holds all data, and becomes full.
+/// - A member whose lease has ended leaves the view, provided that of each part of the data that it replicates another member that
+///   holds it has been heard since. A lease alone is no proof of life: its holder may have died just after it was granted, and then
+///   the only copy would be the one that is being removed.
+/// - The last member that holds a part of the data is never removed. When it is known to be dead, that part is lost; the cluster goes on
+///   without it, and is halted when nothing is left.
+/// - When no member that holds a part of the data has a lease, it is the service that was cut off. As soon as one is back, the
+///   others that replicate that part have one more lease's time to return.
+/// - A joining member that reports to be synced in the current epoch holds all data that it replicates, and becomes full.
 /// - A node that has been removed returns empty, with a greater incarnation.
 ///
 /// # Use
@@ -136,6 +140,7 @@ impl Service {
     /// If a parameter is outside its documented range.
     pub fn new(parameters: ServiceParameters) -> Self {
         assert!((1..=NODES_MAX).contains(&parameters.nodes), "a cluster has 1 to 16 nodes");
+        assert!((1..=parameters.nodes).contains(&parameters.replicas), "a part has 1 to all nodes");
         assert!((LEASE_MIN..=LEASE_MAX).contains(&parameters.lease), "a lease lasts 100 us to one hour");
         assert!(parameters.lease.as_ps().is_multiple_of(1_000), "a lease is a whole number of nanoseconds");
         let node = Node {
@@ -289,7 +294,7 @@ impl Service {
 
     /// Extends the lease of a member and notes its progress.
     fn renew(&mut self, heartbeat: Heartbeat) {
-        let was_cut_off = self.holders().is_empty();
+        let cut_off = self.parts_without_holder();
         let lease_end = self.now + self.parameters.term();
         let node = &mut self.nodes[heartbeat.node.index()];
         node.lease_end = lease_end;
@@ -298,8 +303,10 @@ impl Service {
         if heartbeat.status.state == (EngineState::Joining { synced: true }) {
             node.synced = Some(heartbeat.status.epoch);
         }
-        if was_cut_off && !self.holders().is_empty() {
-            for node in &mut self.nodes {
+        let still_cut_off = self.parts_without_holder();
+        for part in cut_off.into_iter().filter(|part| !still_cut_off.contains(part)) {
+            for id in self.replicas_of(part).iter() {
+                let node = &mut self.nodes[id.index()];
                 node.lease_end = node.lease_end.max(lease_end);
             }
         }
@@ -334,10 +341,14 @@ impl Service {
         if whole.is_empty() {
             return None;
         }
-        // Of two nodes, at most one was heard after the other's lease had ended. So one that holds all data remains.
+        // Of two nodes, at most one was heard after the other's lease had ended. So of each part one that holds it remains.
         let is_survived = |member: NodeId| {
             let end = self.nodes[member.index()].lease_end;
-            whole.without(member).iter().any(|other| self.nodes[other.index()].heard >= end)
+            let mut parts = (0..self.nodes.len()).filter(|&part| self.replicas_of(part).contains(member));
+            parts.all(|part| {
+                let others = whole.intersection(self.replicas_of(part)).without(member);
+                others.iter().any(|other| self.nodes[other.index()].heard >= end)
+            })
         };
         let removed = self.members().filter(|&id| !dead.contains(id) && is_survived(id)).collect();
         let present = |candidate: Candidate| candidate.heard + self.parameters.term() > self.now;
@@ -398,7 +409,13 @@ impl Service {
         self.unsaved = true;
     }
 
-    /// Members that hold all data: full ones, and joining ones that are synced in this epoch and alive. A synced one has
+    /// The nodes that hold a part of the data when they are full.
+    fn replicas_of(&self, part: usize) -> NodeSet {
+        let ring = (0..self.parameters.replicas).map(|step| (part + step) % self.nodes.len());
+        ring.filter_map(NodeId::new).collect()
+    }
+
+    /// Members that hold all data that they replicate: full ones, and joining ones that are synced in this epoch and alive. A synced one has
     /// acknowledged every write since, so it may take the place of the last full one. Engines that are known
     /// to be dead are left out.
     fn whole(&self) -> NodeSet {
@@ -409,9 +426,13 @@ impl Service {
         })
     }
 
-    /// Those of them that have a lease.
-    fn holders(&self) -> NodeSet {
-        self.whole().iter().filter(|id| self.nodes[id.index()].lease_end > self.now).collect()
+    /// The parts of the data of which no holder has a lease.
+    fn parts_without_holder(&self) -> Vec<usize> {
+        let whole = self.whole().iter();
+        let holders: NodeSet = whole.filter(|id| self.nodes[id.index()].lease_end > self.now).collect();
+        (0..self.nodes.len())
+            .filter(|&part| self.replicas_of(part).intersection(holders).is_empty())
+            .collect()
     }
 
     fn members(&self) -> impl Iterator<Item = NodeId> {
@@ -538,6 +559,47 @@ mod tests {
         assert_eq!(sets(&service).0, 3);
         assert!(beat(&mut service, 302, 1, 11, 3, EngineState::Full).is_ok());
         assert_eq!(sets(&service), (4, vec![1], vec![]));
+    }
+
+    /// Five nodes; part *p* of the data is at nodes *p* and *p* + 1.
+    fn running_in_a_ring() -> Service {
+        let mut service = Service::new(ServiceParameters { replicas: 2, ..parameters(5) });
+        for (epoch, state) in [(0, EngineState::Starting), (1, EngineState::Full)] {
+            for node in 0..5 {
+                let _ = beat(&mut service, 0, node, 10, epoch, state);
+            }
+        }
+        service
+    }
+
+    #[test]
+    fn of_each_part_one_that_holds_it_remains() {
+        let mut service = running_in_a_ring();
+        // Nodes 1 and 2, the only ones with part 1, are silent, and so is node 4, whose parts others have.
+        for ms in [50, 100, 150] {
+            for node in [0, 3] {
+                assert!(beat(&mut service, ms, node, 10, 1, EngineState::Full).is_ok());
+            }
+        }
+        assert_eq!(sets(&service), (2, vec![0, 1, 2, 3], vec![]));
+        // One of them is back: the other has one more lease's time.
+        assert!(beat(&mut service, 160, 2, 10, 1, EngineState::Full).is_ok());
+        for ms in [200, 240, 260, 262] {
+            assert_eq!(sets(&service).0, 2, "before {ms} ms");
+            for node in [0, 2, 3] {
+                assert!(beat(&mut service, ms, node, 10, 2, EngineState::Full).is_ok());
+            }
+        }
+        assert_eq!(sets(&service), (3, vec![0, 2, 3], vec![]));
+    }
+
+    #[test]
+    fn what_is_known_to_be_lost_stops_nobody() {
+        let mut service = running_in_a_ring();
+        for node in [1, 2] {
+            assert!(beat(&mut service, 50, node, 11, 0, EngineState::Starting).is_ok());
+        }
+        assert_eq!(sets(&service), (3, vec![0, 3, 4], vec![1, 2]));
     }
 
     #[test]
