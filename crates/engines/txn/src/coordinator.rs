@@ -61,7 +61,8 @@ impl Transactions {
         let node = NodeId::new(self.node).expect("a node");
         if !self.serves() || full {
             self.counters.unavailable += 1;
-            self.reply(token, TransactionId::none(node), Status::Unavailable, 0, &[], io);
+            let reason = if self.never_serves() { host_port::NOBODY } else { 0 };
+            self.reply(token, TransactionId::none(node), Status::Unavailable, reason, &[], io);
             return;
         }
         self.counters.begun += 1;

@@ -508,7 +508,10 @@ impl Engine for Transactions {
         match event {
             Event::Reset => {
                 let placement = self.shards.placement();
+                // What a checker has not taken yet has happened all the same.
+                let records = take(&mut self.records);
                 *self = Self::new(self.parameters, self.procedures.clone(), placement);
+                self.records = records;
             }
             Event::Configure(configuration) => self.configure(configuration, io),
             Event::Call { caller, message, .. } => self.call(caller, message, io),

@@ -58,6 +58,13 @@ impl Transactions {
         (0..self.parameters.nodes).filter(|&shard| self.primaries[shard].is_none())
     }
 
+    /// Whether this node joins and replicates a shard that is lost: it will never be full.
+    pub(crate) fn never_serves(&self) -> bool {
+        let node = NodeId::new(self.node).expect("a node");
+        matches!(self.state, EngineState::Joining { .. })
+            && self.lost_shards().any(|shard| self.replicas[shard].contains(node))
+    }
+
     /// A view lists this node as joining.
     pub(crate) fn join_anew(&mut self, io: &mut Io<'_>) {
         self.state = EngineState::Joining { synced: false };

@@ -3,7 +3,7 @@
 
 mod network;
 
-use network::workload::{ACCOUNTS, BALANCE, sum_of_all};
+use network::workload::{ACCOUNTS, BALANCE, sum_of_all, sum_of_shard};
 use network::{Faults, Network, Setup};
 use weft_time::Duration;
 use weft_txn::Outcome;
@@ -162,7 +162,7 @@ fn a_shard_that_nobody_holds_stays_lost() {
         network.start(3, 100);
         let first = 400 + network.random(600);
         assert!(!network.settle(first), "seed {seed}");
-        // Who comes back never serves: its callers would wait.
+        // Who comes back never serves.
         network.concurrency = 0;
         network.crash(1);
         network.crash(2);
@@ -175,6 +175,16 @@ fn a_shard_that_nobody_holds_stays_lost() {
         network.start(0, 0);
         assert!(network.settle(100_000), "seed {seed}");
         assert_eq!(network.finished, [(0, Outcome::Unavailable)], "seed {seed}");
+        // Nor do those who came back: they can never be full, and say so at once.
+        network.finished.clear();
+        for index in [1, 2] {
+            assert_eq!(network.view.joining.len(), 2, "seed {seed}");
+            network.call_now(index, sum_of_shard(0));
+        }
+        assert!(network.settle(100_000), "seed {seed}: callers wait");
+        let mut finished = std::mem::take(&mut network.finished);
+        finished.sort_by_key(|(index, _)| *index);
+        assert_eq!(finished, [1, 2].map(|index| (index, Outcome::Unavailable)), "seed {seed}");
         assert!(!network.history().is_violated(), "seed {seed}");
     }
 }
