@@ -47,6 +47,11 @@ impl<H: Host> HostThreads<H> {
         &self.program
     }
 
+    /// The program, to take out what it keeps for an observer.
+    pub const fn program_mut(&mut self) -> &mut H {
+        &mut self.program
+    }
+
     /// How long the program was busy: all threads together, as far as they share the work evenly.
     pub const fn busy(&self) -> Duration {
         self.busy
@@ -80,6 +85,10 @@ impl<H: Host> HostThreads<H> {
         self.busy += shared;
         self.free_at = self.free_at.max(now) + shared;
         while let Some(command) = self.asked.take() {
+            if matches!(command, Command::Reset) {
+                // What has not left was for an engine that is no more.
+                self.leaving.retain(|(_, former)| !matches!(former, Command::Call { .. }));
+            }
             let place = self.leaving.partition_point(|(other, _)| *other <= done);
             self.leaving.insert(place, (done, command));
         }
@@ -137,6 +146,9 @@ mod tests {
     use super::*;
     use crate::host::Labour;
 
+    /// The token at which the program resets its engine.
+    const RESET: u32 = 99;
+
     /// Works for as long as a reply's kind says, in pieces, and then calls with its token.
     #[derive(Debug, Default)]
     struct Worker {
@@ -153,6 +165,9 @@ mod tests {
                 self.labour.add(ns(u64::from(kind)));
             }
             commands.host_memory()[0] += 1;
+            if token == RESET {
+                return commands.submit(HostCommand::Reset);
+            }
             commands.submit(HostCommand::Call { engine: 0, token, kind, payload: &[] });
         }
 
@@ -210,6 +225,19 @@ mod tests {
         assert_eq!(host.program().began, [at(0), at(50), at(100)]);
         assert_eq!(host.busy(), ns(110));
         assert_eq!(commands.host_memory()[..], [3]);
+    }
+
+    #[test]
+    fn a_reset_calls_back_what_has_not_left() {
+        let mut host = HostThreads::new(Worker::default(), 4);
+        let mut commands = Commands::default();
+        commands.host_memory().push(0);
+        for (token, kind, pieces) in [(1, 200, 1), (RESET, 0, 0), (2, 200, 1)] {
+            host.handle(at(0), reply(token, kind, pieces), &mut commands);
+        }
+        host.wake(at(50), &mut commands);
+        assert!(matches!(commands.take(), Some(Command::Reset)));
+        assert_eq!(calls(&mut host, &mut commands), [(250, 2)]);
     }
 
     #[test]
