@@ -86,6 +86,11 @@ expect 'ascending numbers' "$weft" bench txn --workload retwis --outstanding 8,4
 expect 'size of 2 to 2400000' "$weft" bench txn --workload smallbank --size 1
 expect 'no multi-hop to leave out' "$weft" bench txn --workload smallbank --system fasst --without multi-hop
 expect 'there is no data type `bank`' "$weft" sim rdt --type bank
+expect '3 nodes cannot hold 4 replicas' "$weft" sim txn --nodes 3 --replication 4
+expect 'choose a smaller --replication' "$weft" sim txn --nodes 3 --replication 3 --lose-shard
+expect 'there is no workload `bank`' "$weft" sim txn --workload bank
+expect 'unknown kind of fault' "$weft" sim txn --faults omission
+expect 'the range is empty' "$weft" sim txn --seeds 9..1
 expect '3 to 8 nodes' "$weft" sim rdt --nodes 1
 expect 'the range is empty' "$weft" sim rdt --seeds 9..1
 expect '2 to 8 nodes' "$weft" sim smr --nodes 9

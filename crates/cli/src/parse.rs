@@ -228,6 +228,15 @@ pub(crate) fn planted_smr_bug(name: &str) -> Result<weft_smr::PlantedBug, String
     })
 }
 
+/// A known bug of transactions, by its name.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn planted_txn_bug(name: &str) -> Result<weft_txn::PlantedBug, String> {
+    weft_txn::PlantedBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
+        let names = weft_txn::PlantedBug::ALL.map(weft_txn::PlantedBug::name).join(", ");
+        format!("there is no planted bug `{name}`; choose one of {names}")
+    })
+}
+
 /// A known bug, by its name.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn planted_bug(name: &str) -> Result<weft_kv::PlantedBug, String> {

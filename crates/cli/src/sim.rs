@@ -3,6 +3,7 @@
 mod rdt;
 mod rounds;
 mod smr;
+mod txn;
 
 use clap::{Args, Subcommand};
 use weft_bench::kv::simulated::{Campaign, CampaignResult};
@@ -29,6 +30,8 @@ pub(crate) enum Sim {
     Rounds(rounds::RoundsCampaignArguments),
     /// The replicated log of one-sided writes (Mu)
     Smr(smr::SmrCampaignArguments),
+    /// Distributed transactions
+    Txn(txn::TxnCampaignArguments),
 }
 
 impl Sim {
@@ -39,6 +42,7 @@ impl Sim {
             Self::Rdt(arguments) => arguments.run(),
             Self::Rounds(arguments) => arguments.run(),
             Self::Smr(arguments) => arguments.run(),
+            Self::Txn(arguments) => arguments.run(),
         }
     }
 }

@@ -15,14 +15,14 @@ pub(super) struct Checker {
     recorded: HashMap<TransactionId, Recorded>,
 }
 
-fn access(&(key, version, ref value): &(Key, Version, Option<Vec<u8>>)) -> Access {
+pub(super) fn access(&(key, version, ref value): &(Key, Version, Option<Vec<u8>>)) -> Access {
     match value {
         Some(value) => Access::present(key.bits(), version.bits(), value),
         None => Access::absent(key.bits(), version.bits()),
     }
 }
 
-fn name(id: TransactionId) -> serializable::TransactionId {
+pub(super) fn name(id: TransactionId) -> serializable::TransactionId {
     let coordinator = u8::try_from(id.coordinator()).expect("a cluster has at most 16 nodes");
     serializable::TransactionId {
         coordinator: coordinator.into(),

@@ -1,6 +1,7 @@
 //! Transactions: what is run, measured, and checked of it.
 
 mod books;
+mod campaign;
 mod checker;
 mod choice;
 mod cluster;
@@ -11,6 +12,7 @@ mod system;
 mod tables;
 pub mod workloads;
 
+pub use campaign::{Campaign, CampaignResult, CampaignViolation, LIVE_WITHIN};
 pub use choice::{Without, WorkloadChoice, WorkloadName, check_loads};
 pub use measure::{KindResult, Measured, Point, TxnBench};
 pub use result::TxnResult;

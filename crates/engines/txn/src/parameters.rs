@@ -20,6 +20,30 @@ pub enum PlantedBug {
     FullBeforeCopied,
 }
 
+impl PlantedBug {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::SkipValidate,
+        Self::UnlockBeforeLog,
+        Self::StaleCache,
+        Self::LostLockOnPromotion,
+        Self::CommitAtFirstLog,
+        Self::FullBeforeCopied,
+    ];
+
+    /// Its name on command lines: lower case, words joined by hyphens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SkipValidate => "skip-validate",
+            Self::UnlockBeforeLog => "unlock-before-log",
+            Self::StaleCache => "stale-cache",
+            Self::LostLockOnPromotion => "lost-lock-on-promotion",
+            Self::CommitAtFirstLog => "commit-at-first-log",
+            Self::FullBeforeCopied => "full-before-copied",
+        }
+    }
+}
+
 /// Which of Xenic's optimizations are used (figure 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {

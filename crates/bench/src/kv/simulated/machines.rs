@@ -24,24 +24,24 @@ pub(super) const KV_SLOT: u8 = 0;
 
 /// A machine's place in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Station {
+pub(crate) enum Station {
     Node(NodeId),
     Membership,
     Clients(u8),
 }
 
 impl Station {
-    pub(super) fn hardware(self) -> MacAddress {
+    pub(crate) fn hardware(self) -> MacAddress {
         let [kind, number] = self.numbers();
         MacAddress([2, 0, 0, 0, kind, number])
     }
 
-    pub(super) fn address(self) -> Ipv4Addr {
+    pub(crate) fn address(self) -> Ipv4Addr {
         let [kind, number] = self.numbers();
         Ipv4Addr::new(10, 0, kind, 1 + number)
     }
 
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Self::Node(node) => node.to_string(),
             Self::Membership => "membership0".into(),
@@ -111,14 +111,15 @@ impl Machine for ClusterMachine {
 
 /// A change of what a node is, on its own clock.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct StatusChange {
-    pub(super) at: Instant,
-    pub(super) status: EngineStatus,
+pub(crate) struct StatusChange {
+    pub(crate) at: Instant,
+    pub(crate) status: EngineStatus,
 }
 
 /// The program on a node's host: holds the lease and tells the engine.
-pub(super) struct LeaseHost {
+pub(crate) struct LeaseHost {
     agent: Agent,
+    parameters: AgentParameters,
     status: EngineStatus,
     /// The engine has been reset and its status registers have not shown it yet: what they held before is of a former
     /// life.
@@ -129,9 +130,18 @@ pub(super) struct LeaseHost {
 }
 
 impl LeaseHost {
-    pub(super) fn new(node: NodeId, incarnation: Incarnation) -> Self {
+    pub(crate) fn new(node: NodeId, incarnation: Incarnation) -> Self {
+        Self::with_parameters(node, incarnation, AgentParameters::default())
+    }
+
+    pub(crate) fn with_parameters(
+        node: NodeId,
+        incarnation: Incarnation,
+        parameters: AgentParameters,
+    ) -> Self {
         Self {
-            agent: Agent::new(node, incarnation, AgentParameters::default()),
+            agent: Agent::new(node, incarnation, parameters),
+            parameters,
             status: EngineStatus::STARTING,
             resetting: false,
             stopped: false,
@@ -140,22 +150,32 @@ impl LeaseHost {
         }
     }
 
+    /// In which life the node is.
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        self.agent.incarnation()
+    }
+
+    /// Whether what the NIC says may still be of a former life.
+    pub(crate) const fn is_resetting(&self) -> bool {
+        self.resetting
+    }
+
     /// What the node was over time.
     pub(super) fn changes(&self) -> &[StatusChange] {
         &self.changes
     }
 
     /// What the engine has reported last.
-    pub(super) const fn status(&self) -> EngineStatus {
+    pub(crate) const fn status(&self) -> EngineStatus {
         self.status
     }
 
     /// Why the service refuses the node at present.
-    pub(super) fn refusal(&self) -> Option<Reason> {
+    pub(crate) fn refusal(&self) -> Option<Reason> {
         self.agent.refusal()
     }
 
-    pub(super) fn lease_until(&self) -> Instant {
+    pub(crate) fn lease_until(&self) -> Instant {
         self.agent.lease_until()
     }
 
@@ -168,7 +188,7 @@ impl LeaseHost {
             Some(Action::Restart { incarnation }) => {
                 commands.submit(HostCommand::Reset);
                 self.resetting = self.status != EngineStatus::STARTING;
-                self.agent = Agent::new(self.agent.node(), incarnation, AgentParameters::default());
+                self.agent = Agent::new(self.agent.node(), incarnation, self.parameters);
             }
             Some(Action::Stop) => self.stopped = true,
             None => {}
@@ -221,26 +241,26 @@ impl Host for LeaseHost {
 }
 
 /// The membership service on a machine of its own, which never crashes; its links may fail.
-pub(super) struct MembershipMachine {
+pub(crate) struct MembershipMachine {
     server: Server<Endpoint>,
     published: Vec<(Instant, View)>,
 }
 
 impl MembershipMachine {
-    pub(super) fn new(server: Server<Endpoint>) -> Self {
+    pub(crate) fn new(server: Server<Endpoint>) -> Self {
         Self { server, published: Vec::new() }
     }
 
     /// All views so far and when they were published, on the machine's clock.
-    pub(super) fn published(&self) -> &[(Instant, View)] {
+    pub(crate) fn published(&self) -> &[(Instant, View)] {
         &self.published
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         self.server.service().phase()
     }
 
-    pub(super) fn view(&self) -> View {
+    pub(crate) fn view(&self) -> View {
         self.server.service().view()
     }
 

@@ -2,7 +2,7 @@
 
 mod campaign;
 mod cluster;
-mod machines;
+pub(crate) mod machines;
 mod nodes;
 mod timeline;
 

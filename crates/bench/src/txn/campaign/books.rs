@@ -1,0 +1,163 @@
+//! What is known of a run: what hosts were told, what engines have recorded, and what nodes hold in the end.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use weft_check::serializable::{self, Access, Fate, History, Options, Report, Transaction};
+use weft_time::Instant;
+use weft_txn::host::Finished;
+use weft_txn::message::Status;
+use weft_txn::{Key, LOADED, Outcome, Recorded, Request, TransactionId, Version};
+
+use super::super::checker::{access, name};
+use super::super::workloads::Audit;
+
+/// All hosts write into the same books.
+pub(super) type Shared = Rc<RefCell<Books>>;
+
+/// How an attempt ended, as its host was told.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    began: Instant,
+    fate: Fate,
+}
+
+/// What the clients of a node were told, over all its lives.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NodeBooks {
+    pub(super) committed: u64,
+    pub(super) aborted: u64,
+    /// That nobody holds a shard.
+    pub(super) unavailable: u64,
+    /// Calls that were open when their node died.
+    pub(super) unanswered: u64,
+    pub(super) lives: u64,
+}
+
+/// The books of a run. All times are the world's.
+pub(super) struct Books {
+    pub(super) nodes: Vec<NodeBooks>,
+    /// Clients call nothing any more.
+    pub(super) stopped: bool,
+    /// Things that must not be.
+    pub(super) wrong: Vec<String>,
+    /// A shard may be lost.
+    pub(super) may_lose: bool,
+    told: BTreeMap<TransactionId, Told>,
+    records: BTreeMap<TransactionId, Recorded>,
+    audit: Box<dyn Audit>,
+}
+
+/// What a node holds of a shard.
+pub(super) type Held = BTreeMap<Key, (Version, Vec<u8>)>;
+
+impl Books {
+    pub(super) fn new(nodes: usize, audit: Box<dyn Audit>) -> Self {
+        Self {
+            nodes: vec![NodeBooks::default(); nodes],
+            stopped: false,
+            wrong: Vec::new(),
+            may_lose: false,
+            told: BTreeMap::new(),
+            records: BTreeMap::new(),
+            audit,
+        }
+    }
+
+    /// The card says how an attempt has ended. `began`: when the host asked for it.
+    pub(super) fn told(&mut self, id: TransactionId, status: Status, began: Instant, now: Instant) {
+        let fate = match status {
+            Status::Ok => Fate::Committed { ended_ps: now.as_ps() },
+            _ => Fate::Aborted,
+        };
+        if let Some(former) = self.told.insert(id, Told { began, fate }) {
+            self.wrong.push(format!("{id} has ended twice, first with {former:?}"));
+        }
+    }
+
+    /// A call has ended.
+    pub(super) fn finished(&mut self, node: usize, request: &Request, finished: &Finished) {
+        let books = &mut self.nodes[node];
+        match &finished.outcome {
+            Outcome::Committed { answer } => {
+                books.committed += 1;
+                self.audit.committed(request, answer);
+            }
+            Outcome::Unanswered => {
+                books.committed += 1;
+                self.audit.unknown(request);
+            }
+            Outcome::Aborted { .. } => books.aborted += 1,
+            Outcome::Conflict => {}
+            Outcome::Unavailable if self.may_lose => books.unavailable += 1,
+            outcome => self.wrong.push(format!("{} has ended with {outcome:?}", finished.id)),
+        }
+    }
+
+    /// A call was open when its node died.
+    pub(super) fn unanswered(&mut self, node: usize, request: &Request) {
+        self.nodes[node].unanswered += 1;
+        self.audit.unknown(request);
+    }
+
+    /// An engine has recorded this.
+    pub(super) fn record(&mut self, records: Vec<Recorded>) {
+        for record in records {
+            let id = record.id;
+            if self.records.insert(id, record).is_some() {
+                self.wrong.push(format!("{id} was recorded twice"));
+            }
+        }
+    }
+
+    /// Compares what nodes hold in the end: `held` by shard and node. Nothing of a shard that is lost.
+    pub(super) fn compare(&mut self, held: &[Vec<(usize, Held)>]) {
+        for (shard, replicas) in held.iter().enumerate() {
+            let Some((first, objects)) = replicas.first() else { continue };
+            for (other, others) in &replicas[1..] {
+                let differs = |(key, value): &(&Key, &(Version, Vec<u8>))| others.get(*key) != Some(*value);
+                let lacks = objects.iter().find(differs).map(|(key, _)| key);
+                let has_more = others.keys().find(|key| !objects.contains_key(key));
+                if let Some(key) = lacks.or(has_more) {
+                    self.wrong.push(format!("node{first} and node{other} differ in {key} of shard {shard}"));
+                }
+            }
+            objects.iter().for_each(|(key, (_, value))| self.audit.object(*key, value));
+        }
+        if held.iter().all(|replicas| !replicas.is_empty()) {
+            self.wrong.extend(self.audit.findings());
+        }
+    }
+
+    /// Checks the history, with what nodes hold in the end.
+    pub(super) fn check(&mut self, held: &[Vec<(usize, Held)>]) -> Report {
+        let options = Options { initial_version: LOADED.bits(), ..Options::default() };
+        let mut history = History::default();
+        for (id, told) in &self.told {
+            if matches!(told.fate, Fate::Committed { .. }) && !self.records.contains_key(id) {
+                self.wrong.push(format!("{id} has committed, and nobody has recorded it"));
+            }
+        }
+        for (id, record) in &self.records {
+            let told = self.told.get(id).copied();
+            // Who was never told may have begun at any time.
+            let Told { began, fate } = told.unwrap_or(Told { began: Instant::ZERO, fate: Fate::Unknown });
+            let reads: Vec<Access> = record.reads.iter().map(access).collect();
+            let writes: Vec<Access> = record.writes.iter().map(access).collect();
+            let started_ps = began.as_ps();
+            history.record(&Transaction { id: name(*id), started_ps, fate, reads: &reads, writes: &writes });
+        }
+        for (shard, replicas) in held.iter().enumerate() {
+            for (node, objects) in replicas {
+                let holds = move |bits| Key::from_bits(bits).is_some_and(|key| key.shard() == shard);
+                let present = |(key, (version, value)): (&Key, &(Version, Vec<u8>))| {
+                    Access::present(key.bits(), version.bits(), value)
+                };
+                let name = format!("node{node}, shard {shard}");
+                history.final_state(&name, holds, objects.iter().map(present), &options);
+            }
+        }
+        serializable::check(history, &options)
+    }
+}

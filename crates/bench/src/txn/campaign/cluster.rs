@@ -1,0 +1,496 @@
+//! A cluster with a membership service, whose nodes crash and come back.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
+use std::rc::Rc;
+
+use weft_cluster::{Incarnation, Server, Service, ServiceParameters};
+use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
+use weft_rdma::Target;
+use weft_sim::{
+    CostProfile, Director, FaultPlan, HostThreads, LocalClock, Machine, MachineId, Machines, NicMachine,
+    PlanError, PortConfig, Stream, SwitchConfig, World,
+};
+use weft_time::{Duration, Instant};
+use weft_txn::host::{Half, HalfParameters, HalfTables};
+use weft_txn::{Key, Parameters, Placement, Transactions, Version};
+use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, NodeId, View};
+use weft_wire::datagram;
+
+use super::books::{Books, Shared};
+use super::host::{Fresh, SLOT, TxnHost};
+use super::steps::{SharedWatch, StepCrash};
+use crate::kv::simulated::machines::{MembershipMachine, Station};
+use crate::txn::tables::Contents;
+use crate::txn::workloads::Workload;
+
+/// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
+const DATAGRAM_BYTES: usize = 1_472;
+/// Clocks gain or lose up to this, in millionths; half of what the service's leases allow for.
+const DRIFT_PPM: u64 = 400;
+/// Attempts, and requests of others, that a node has under way: few, so that rings go round.
+const WINDOW: usize = 64;
+/// Bytes of the log, for the same reason.
+const LOG_BYTES: usize = 1 << 14;
+/// Threads of each host's program.
+const THREADS: u32 = 2;
+
+/// How long a lease lasts: some hundreds of transactions' time, and short enough that a run of a few milliseconds sees many end.
+pub(super) const LEASE: Duration = Duration::from_us(500);
+
+/// What a cluster is made of.
+#[derive(Clone, Debug)]
+pub(super) struct ClusterParameters {
+    pub(super) nodes: usize,
+    pub(super) replication: usize,
+    /// Objects that a node may have to hold more than in the beginning.
+    pub(super) inserts: u64,
+    /// Clients of each node.
+    pub(super) lanes: usize,
+    /// They wait so long before they call again, at most.
+    pub(super) pause: Duration,
+    /// Entries of each card's index.
+    pub(super) index_entries: u32,
+    /// Whether transactions may run at another's primary.
+    pub(super) multi_hop: bool,
+    pub(super) seed: u64,
+    pub(super) plan: FaultPlan,
+    #[cfg(feature = "planted-bugs")]
+    pub(super) planted_bug: Option<weft_txn::PlantedBug>,
+}
+
+type NodeMachine = NicMachine<SoftNic<Transactions>, HostThreads<TxnHost>>;
+
+/// A node.
+pub(super) struct Node {
+    index: usize,
+    machine: NodeMachine,
+    watch: SharedWatch,
+}
+
+impl Node {
+    pub(super) fn engine(&self) -> &Transactions {
+        self.machine.nic().card().engine(SLOT).0
+    }
+
+    pub(super) fn host(&self) -> &TxnHost {
+        self.machine.host().program()
+    }
+
+    /// Takes what the engine has recorded.
+    fn take_records(&mut self, books: &Shared) {
+        let engine = self.machine.parts_mut().0.card_mut().engine_mut(SLOT);
+        books.borrow_mut().record(engine.take_records());
+    }
+
+    /// What the host's table has.
+    pub(super) fn for_each_object(&self, each: impl FnMut(Key, Version, &[u8])) {
+        self.host().half().for_each(self.machine.nic().card().image(Target::Host), each);
+    }
+}
+
+/// One machine of the cluster.
+pub(super) enum ClusterMachine {
+    Node(Box<Node>),
+    Membership(Box<MembershipMachine>),
+}
+
+impl ClusterMachine {
+    fn inner(&self) -> &dyn Machine {
+        match self {
+            Self::Node(node) => &node.machine,
+            Self::Membership(machine) => &**machine,
+        }
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Machine {
+        match self {
+            Self::Node(node) => &mut node.machine,
+            Self::Membership(machine) => &mut **machine,
+        }
+    }
+
+    fn node(&self) -> Option<&Node> {
+        if let Self::Node(node) = self { Some(node) } else { None }
+    }
+}
+
+impl Machine for ClusterMachine {
+    fn receive(&mut self, now: Instant, frame: &[u8]) {
+        if let Self::Node(node) = self {
+            node.watch.borrow_mut().frame(node.index, frame);
+        }
+        self.inner_mut().receive(now, frame);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.inner().next_deadline()
+    }
+
+    fn wake(&mut self, now: Instant) {
+        self.inner_mut().wake(now);
+    }
+
+    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
+        self.inner_mut().poll_frame(frame)
+    }
+}
+
+/// A cluster in a simulated world.
+pub(super) struct Cluster {
+    pub(super) world: World<ClusterMachine>,
+    pub(super) books: Shared,
+    /// Crashes at steps that came about, by the step.
+    pub(super) step_crashes: BTreeMap<&'static str, u64>,
+    builder: NodeBuilder,
+    /// Crashes at steps that are still to come, the next one last.
+    to_come: Vec<StepCrash>,
+    /// The one that counts messages.
+    watching: Option<StepCrash>,
+    /// The one whose message has come: when, and to whom.
+    imminent: Option<(Instant, usize, StepCrash)>,
+    /// Nodes that come back, and when.
+    coming_back: Vec<(Instant, usize)>,
+}
+
+impl Cluster {
+    /// A cluster at time zero.
+    ///
+    /// # Errors
+    /// The fault plan does not fit the cluster.
+    pub(super) fn new(
+        parameters: &ClusterParameters,
+        workload: Box<dyn Workload>,
+        mut steps: Vec<StepCrash>,
+    ) -> Result<Self, PlanError> {
+        let books = Rc::new(RefCell::new(Books::new(parameters.nodes, workload.audit())));
+        let builder = NodeBuilder::new(parameters.clone(), workload, Rc::clone(&books));
+        let mut world = World::new(parameters.seed, SwitchConfig::default());
+        for node in 0..parameters.nodes {
+            let station = station(node);
+            let mut port = PortConfig::new(station.name(), station.hardware().0);
+            port.clock = builder.clock(node);
+            world.add_machine(port, builder.build(node, 0));
+        }
+        let service = ServiceParameters {
+            replicas: parameters.replication,
+            ..ServiceParameters::new(parameters.nodes, LEASE)
+        };
+        let station = Station::Membership;
+        let mut port = PortConfig::new(station.name(), station.hardware().0);
+        port.clock = builder.clock(parameters.nodes);
+        let server = MembershipMachine::new(Server::new(Service::new(service)));
+        world.add_machine(port, ClusterMachine::Membership(Box::new(server)));
+        world.set_plan(&parameters.plan)?;
+        steps.reverse();
+        Ok(Self {
+            world,
+            books,
+            step_crashes: BTreeMap::new(),
+            builder,
+            to_come: steps,
+            watching: None,
+            imminent: None,
+            coming_back: Vec::new(),
+        })
+    }
+
+    /// Lets time pass.
+    pub(super) fn run_for(&mut self, time: Duration) {
+        self.run_until(self.world.now() + time);
+    }
+
+    /// Lets time pass until `until`.
+    pub(super) fn run_until(&mut self, until: Instant) {
+        loop {
+            self.do_what_is_due();
+            if self.world.now() >= until && self.world.next_at().is_none_or(|at| at > until) {
+                return;
+            }
+            let next = self.next_due().map_or(until, |at| at.min(until));
+            self.builder.now = self.world.next_at().unwrap_or(next);
+            self.world.step(next, &mut self.builder);
+            let fired = self.builder.watch.borrow_mut().take_fired();
+            if let (Some(node), Some(crash)) = (fired, self.watching.take_if(|_| fired.is_some())) {
+                self.imminent = Some((self.world.now() + crash.delay, node, crash));
+            }
+        }
+    }
+
+    /// When something is due that the world does not know of.
+    fn next_due(&self) -> Option<Instant> {
+        let step = self.to_come.last().filter(|_| self.is_free_to_watch()).map(|crash| crash.from);
+        let crash = self.imminent.map(|(at, ..)| at);
+        let back = self.coming_back.iter().map(|(at, _)| *at).min();
+        [step, crash, back].into_iter().flatten().min()
+    }
+
+    fn is_free_to_watch(&self) -> bool {
+        self.watching.is_none() && self.imminent.is_none()
+    }
+
+    fn do_what_is_due(&mut self) {
+        let now = self.world.now();
+        if let Some((_, node, crash)) = self.imminent.take_if(|(at, ..)| *at <= now) {
+            if self.crash(node) {
+                *self.step_crashes.entry(crash.step.name).or_insert(0) += 1;
+                self.coming_back.push((now + crash.down, node));
+            } else {
+                // Not now: one more would be too many.
+                self.watch(crash);
+            }
+        }
+        while let Some(place) = self.coming_back.iter().position(|(at, _)| *at <= now) {
+            let (_, node) = self.coming_back.swap_remove(place);
+            self.restart(node);
+        }
+        if self.is_free_to_watch()
+            && let Some(crash) = self.to_come.pop_if(|crash| crash.from <= now)
+        {
+            self.watch(crash);
+        }
+    }
+
+    fn watch(&mut self, crash: StepCrash) {
+        self.builder.watch.borrow_mut().arm(&crash);
+        self.watching = Some(crash);
+    }
+
+    /// Nothing crashes at a step any more. Returns when all are back that have.
+    pub(super) fn no_more_steps(&mut self) -> Instant {
+        self.builder.watch.borrow_mut().disarm();
+        self.to_come.clear();
+        (self.watching, self.imminent) = (None, None);
+        self.coming_back.iter().map(|(at, _)| *at).fold(self.world.now(), Instant::max)
+    }
+
+    /// Crashes a node, if not too many are down.
+    fn crash(&mut self, node: usize) -> bool {
+        let id = MachineId::new(node);
+        self.builder.now = self.world.now();
+        self.builder.may_crash(self.world.machines(), id) && self.crash_anyway(node)
+    }
+
+    /// Crashes a node without asking how many are down.
+    pub(super) fn crash_anyway(&mut self, node: usize) -> bool {
+        let id = MachineId::new(node);
+        let remains = self.world.crash(id);
+        remains.map(|remains| self.builder.crashed(id, remains)).is_some()
+    }
+
+    /// Brings a node back, unless it is.
+    pub(super) fn restart(&mut self, node: usize) {
+        let id = MachineId::new(node);
+        if self.world.machine(id).is_none() {
+            let life = self.world.incarnation(id);
+            self.world.restart(id, self.builder.build(node, life));
+        }
+    }
+
+    /// A node that runs.
+    pub(super) fn node(&self, node: usize) -> Option<&Node> {
+        self.world.machine(MachineId::new(node))?.node()
+    }
+
+    fn service(&self) -> &MembershipMachine {
+        match self.world.machine(MachineId::new(self.builder.parameters.nodes)) {
+            Some(ClusterMachine::Membership(machine)) => machine,
+            _ => unreachable!("the membership service does not crash"),
+        }
+    }
+
+    /// The newest view.
+    pub(super) fn view(&self) -> View {
+        self.service().view()
+    }
+
+    /// Whether a node serves in the newest view.
+    pub(super) fn serves(&self, node: usize) -> bool {
+        let Some(running) = self.node(node) else { return false };
+        let view = self.view();
+        let leased = self.world.local_now(MachineId::new(node)) < running.host().lease().lease_until();
+        let full = EngineStatus { epoch: view.epoch, state: EngineState::Full };
+        view.full.contains(node_id(node)) && running.engine().status() == full && leased
+    }
+
+    /// Takes what engines have recorded.
+    pub(super) fn take_records(&mut self) {
+        for node in 0..self.builder.parameters.nodes {
+            let books = Rc::clone(&self.books);
+            self.world.with_machine(MachineId::new(node), |machine, _| match machine {
+                ClusterMachine::Node(node) => node.take_records(&books),
+                ClusterMachine::Membership(_) => unreachable!("nodes come first"),
+            });
+        }
+    }
+
+    /// Where everybody is, in words.
+    pub(super) fn describe(&self) -> String {
+        let view = self.view();
+        let nodes = (0..self.builder.parameters.nodes).map(|index| match self.node(index) {
+            None => format!("node{index} is down"),
+            Some(node) => {
+                let EngineStatus { epoch, state } = node.engine().status();
+                let refusal = node.host().lease().refusal();
+                let refusal = refusal.map_or(String::new(), |reason| format!(", refused: {reason}"));
+                let calls = node.host().half().under_way();
+                let quiet = if node.engine().is_quiet() { "" } else { ", not quiet" };
+                format!("node{index} is {state} in {epoch} with {calls} calls{quiet}{refusal}")
+            }
+        });
+        let nodes: Vec<String> = nodes.collect();
+        let phase = self.service().phase();
+        let (full, joining) = (view.full, view.joining);
+        format!(
+            "the service is {phase:?} in {}, full {full:?}, joining {joining:?}; {}",
+            view.epoch,
+            nodes.join("; ")
+        )
+    }
+}
+
+fn node_id(node: usize) -> NodeId {
+    NodeId::new(node).expect("a cluster has at most 16 nodes")
+}
+
+fn station(node: usize) -> Station {
+    Station::Node(node_id(node))
+}
+
+/// Builds nodes, and says which may crash.
+struct NodeBuilder {
+    parameters: ClusterParameters,
+    workload: Box<dyn Workload>,
+    engine: Parameters,
+    placement: Placement,
+    tables: HalfTables,
+    books: Shared,
+    watch: SharedWatch,
+    /// When what is asked of it happens.
+    now: Instant,
+}
+
+impl NodeBuilder {
+    fn new(parameters: ClusterParameters, workload: Box<dyn Workload>, books: Shared) -> Self {
+        let mut engine = Parameters::new(parameters.nodes, parameters.replication);
+        (engine.window, engine.operations, engine.log_bytes) = (WINDOW, WINDOW, LOG_BYTES);
+        engine.record = true;
+        engine.variant.multi_hop = parameters.multi_hop;
+        #[cfg(feature = "planted-bugs")]
+        {
+            engine.bug = parameters.planted_bug;
+        }
+        let contents = Contents::count(&*workload, parameters.nodes, parameters.replication);
+        let contents = contents.with_room(parameters.inserts);
+        let (mut placement, tables) = contents.on_card(&engine);
+        if let Placement::Card { index, .. } = &mut placement {
+            index.entries = parameters.index_entries;
+        }
+        Self {
+            parameters,
+            workload,
+            engine,
+            placement,
+            tables,
+            books,
+            watch: SharedWatch::default(),
+            now: Instant::ZERO,
+        }
+    }
+
+    /// A clock that runs from anywhere and a little too fast or too slow.
+    fn clock(&self, machine: usize) -> LocalClock {
+        let mut random = Stream::new(self.parameters.seed, "clock", machine as u64);
+        let drift = random.between(0, 2 * DRIFT_PPM) as i32 - DRIFT_PPM as i32;
+        LocalClock::new(Duration::from_us(random.below(1_000_000)), drift)
+    }
+
+    fn peers(&self) -> [Option<SocketAddrV4>; NODES_MAX] {
+        std::array::from_fn(|node| {
+            let address = || SocketAddrV4::new(station(node).address(), datagram::UDP_PORT);
+            (node < self.parameters.nodes).then(address)
+        })
+    }
+
+    /// A node in its life number `life`: the first ones have what there is in the beginning.
+    fn build(&self, node: usize, life: u32) -> ClusterMachine {
+        let Self { parameters, workload, engine: sizes, placement, tables, .. } = self;
+        let mut engine = Transactions::new(*sizes, workload.procedures(), *placement);
+        let memory = Memory::new(Transactions::memory_bytes(sizes, placement));
+        let (procedures, calls, tables) = (workload.procedures(), parameters.lanes, *tables);
+        let fresh: Fresh = Rc::new(move || {
+            let calls = HalfParameters { calls, ..HalfParameters::default() };
+            Half::new(procedures.clone(), calls, Some(tables))
+        });
+        let mut half = fresh();
+        let mut host_memory = vec![0; tables.table_address as usize + tables.table_bytes()];
+        if life == 0 {
+            for step in 0..parameters.replication {
+                let shard = (node + parameters.nodes - step) % parameters.nodes;
+                workload.load(shard, &mut |key, value| half.load(&mut host_memory, key, value));
+            }
+            half.reports(&host_memory).for_each(|report| engine.learn(&report));
+        }
+        // Each life has room for incarnations of its own: a node that must rejoin takes the next one.
+        let incarnation = Incarnation::new(1 + (u64::from(life) << 32)).expect("a small number");
+        let seed = parameters.seed ^ u64::from(life) << 32;
+        // Each life has clients of its own.
+        let lanes = (0..parameters.lanes).map(|lane| life * parameters.lanes as u32 + lane as u32);
+        let host = TxnHost::new(
+            (node_id(node), incarnation),
+            (half, fresh),
+            lanes.map(|lane| workload.client(node, lane, seed)),
+            (parameters.pause, Stream::new(seed, "pauses", node as u64)),
+            self.clock(node),
+            (Rc::clone(&self.books), Rc::clone(&self.watch)),
+        );
+        let card = CardConfig {
+            peers: self.peers(),
+            datagram_bytes: DATAGRAM_BYTES,
+            transport: weft_rdma::Config::default(),
+            region_bytes: 0,
+        };
+        let here = station(node);
+        let config = SoftNicConfig { hardware: here.hardware(), address: here.address(), card };
+        let mut nic = SoftNic::new(config, vec![(engine, memory)]);
+        *nic.card_mut().region_memory().bytes_mut(Target::Host) = host_memory;
+        for other in (0..parameters.nodes).filter(|other| *other != node).map(station) {
+            nic.add_neighbour(other.address(), other.hardware());
+        }
+        let machine = NicMachine::new(nic, HostThreads::new(host, THREADS), &CostProfile::CORES);
+        ClusterMachine::Node(Box::new(Node { index: node, machine, watch: Rc::clone(&self.watch) }))
+    }
+
+    /// Whether a node holds all that it replicates: it is full, also in the newest view, of which it may not have heard yet, and has a lease.
+    fn is_whole(&self, index: usize, node: &Node, view: &View) -> bool {
+        let leased = self.clock(index).local(self.now) < node.host().lease().lease_until();
+        view.full.contains(node_id(index)) && node.engine().status().state == EngineState::Full && leased
+    }
+}
+
+impl Director<ClusterMachine> for NodeBuilder {
+    /// At most f nodes may be down at a time. One that comes back is, until it holds everything.
+    fn may_crash(&mut self, machines: &Machines<ClusterMachine>, victim: MachineId) -> bool {
+        let view = machines.iter().find_map(|(_, machine)| match machine {
+            ClusterMachine::Membership(machine) => Some(machine.view()),
+            ClusterMachine::Node(_) => None,
+        });
+        let Some(view) = view else { return false };
+        let nodes = machines.iter().filter_map(|(id, machine)| Some((id, machine.node()?)));
+        let whole = nodes.filter(|(id, node)| *id != victim && self.is_whole(id.index(), node, &view));
+        let down = self.parameters.nodes - 1 - whole.count();
+        down + 1 < self.parameters.replication
+    }
+
+    fn crashed(&mut self, _: MachineId, remains: ClusterMachine) {
+        if let ClusterMachine::Node(mut node) = remains {
+            node.take_records(&self.books);
+            node.machine.parts_mut().1.program_mut().die();
+        }
+    }
+
+    fn restart(&mut self, machine: MachineId, life: u32, _: Instant) -> ClusterMachine {
+        self.build(machine.index(), life)
+    }
+}

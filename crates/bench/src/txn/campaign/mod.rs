@@ -1,0 +1,403 @@
+//! Fault campaigns: many seeds, each a cluster under random faults and crashes at steps of the protocol, each checked.
+
+mod books;
+mod cluster;
+mod host;
+mod steps;
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde::Serialize;
+use weft_sim::{FaultKind, FaultKinds, FaultPlan, PlanShape, Stream};
+use weft_time::{Duration, Instant};
+
+use self::cluster::{Cluster, ClusterParameters, LEASE};
+use self::steps::StepCrash;
+use super::choice::WorkloadName;
+use super::workloads::Workload;
+use super::workloads::retwis::Retwis;
+use super::workloads::smallbank::Smallbank;
+use super::workloads::tpcc::{Scale, Tpcc};
+
+/// Faults begin when the cluster has been running for a while,
+const FAULTS_FROM: Duration = Duration::from_ms(1);
+/// and are over at this time.
+const FAULTS_UNTIL: Duration = Duration::from_ms(6);
+/// So long after the last fault the clients of every node commit again: the lease of whoever is still missing ends, a view without it is
+/// published, it learns that it must rejoin, joins in the next view, copies its shards and is full in a third; each of these
+/// waits for a heartbeat or for the service's interval between views.
+pub const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
+/// So long after the last call was answered nobody has anything under way.
+const QUIET_WITHIN: Duration = Duration::from_ms(5);
+/// A run is watched in slices of so long.
+const SLICE: Duration = Duration::from_us(20);
+/// Objects of each server: few, so that transactions meet.
+const SMALLBANK_ACCOUNTS: u64 = 60;
+const RETWIS_KEYS: u64 = 60;
+const TPCC_ITEMS: u32 = 40;
+const TPCC_CUSTOMERS: u32 = 10;
+/// Objects that a node may have to hold more than in the beginning, with TPC-C.
+const TPCC_INSERTS: u64 = 20_000;
+/// Clients of each node, and how long they wait before they call again, at most.
+const LANES_MAX: u64 = 6;
+const PAUSE_MAX_NS: u64 = 60_000;
+/// Violations that are described; all are counted.
+const DESCRIBED_MAX: usize = 20;
+
+/// Which runs to make.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// What clients do; nothing: each seed has the next one of Smallbank and Retwis.
+    pub workload: Option<WorkloadName>,
+    /// Nodes of each cluster, 2 to 16.
+    pub nodes: usize,
+    /// Replicas of each shard, f + 1: at least 2, and at most all nodes.
+    pub replication: usize,
+    /// One run for each seed.
+    pub seeds: std::ops::RangeInclusive<u64>,
+    /// What fails.
+    pub kinds: FaultKinds,
+    /// After all faults, every replica of one shard crashes.
+    pub lose_shard: bool,
+    /// A bug to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub planted_bug: Option<weft_txn::PlantedBug>,
+}
+
+/// What came of a campaign.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CampaignResult {
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// Nodes of each cluster.
+    pub nodes: u32,
+    /// Replicas of each shard.
+    pub replication: u32,
+    /// The first seed.
+    pub seed: u64,
+    /// Runs made.
+    pub seeds_run: u64,
+    /// Runs by what clients did.
+    pub workloads: BTreeMap<&'static str, u64>,
+    /// Transactions that committed, over all runs.
+    pub committed: u64,
+    /// Calls that their procedure refused.
+    pub aborted: u64,
+    /// Calls without an answer because their node failed.
+    pub unanswered: u64,
+    /// Of the attempts whose caller was never told: those that took effect.
+    pub unknown_but_seen: u64,
+    /// Calls that were told that nobody holds a shard any more.
+    pub unavailable: u64,
+    /// Views published.
+    pub views: u64,
+    /// Lives of nodes beyond their first.
+    pub restarts: u64,
+    /// Crashes at a step of the protocol, by the message that came before.
+    pub step_crashes: BTreeMap<&'static str, u64>,
+    /// Faults injected, by kind; crashes at steps are among the crashes.
+    pub faults: BTreeMap<String, u64>,
+    /// The longest time from the last fault until the clients of every node had committed again.
+    pub live_within_ns: u64,
+    /// The bound that it is held to.
+    pub live_within_bound_ns: u64,
+    /// `strictly serializable`, or `violation`.
+    pub checked: &'static str,
+    /// How many runs went wrong.
+    pub violations_found: u64,
+    /// What went wrong, at most the first 20.
+    pub violations: Vec<CampaignViolation>,
+    /// A hash over the log hashes of all runs, in order.
+    pub log_hash: String,
+}
+
+/// A run that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CampaignViolation {
+    /// Its seed.
+    pub seed: u64,
+    /// What is wrong, in words.
+    pub what: String,
+    /// The command that repeats the run.
+    pub replay: String,
+}
+
+impl Campaign {
+    /// What clients of a seed do.
+    fn workload_of(&self, seed: u64) -> WorkloadName {
+        self.workload.unwrap_or([WorkloadName::Retwis, WorkloadName::Smallbank][(seed % 2) as usize])
+    }
+
+    fn make_workload(&self, seed: u64) -> Box<dyn Workload> {
+        let scale = Scale { shards: self.nodes, warehouses: 1, items: TPCC_ITEMS, customers: TPCC_CUSTOMERS };
+        match self.workload_of(seed) {
+            WorkloadName::Smallbank => Box::new(Smallbank::new(self.nodes, SMALLBANK_ACCOUNTS)),
+            WorkloadName::Retwis => Box::new(Retwis::new(self.nodes, RETWIS_KEYS)),
+            WorkloadName::TpccNewOrder => Box::new(Tpcc::new_order_only(scale)),
+            WorkloadName::Tpcc => Box::new(Tpcc::new(scale)),
+        }
+    }
+
+    /// Runs it; `progress` is told how many seeds are done. `replay` names the command that repeats one seed.
+    pub fn run(&self, replay: impl Fn(u64) -> String, mut progress: impl FnMut(u64)) -> CampaignResult {
+        let mut result = CampaignResult {
+            world: "sim",
+            nodes: self.nodes as u32,
+            replication: self.replication as u32,
+            seed: *self.seeds.start(),
+            live_within_bound_ns: LIVE_WITHIN.as_ns(),
+            ..CampaignResult::default()
+        };
+        let mut hashes = Vec::new();
+        for seed in self.seeds.clone() {
+            *result.workloads.entry(self.workload_of(seed).name()).or_insert(0) += 1;
+            let run = || Run::new(self, seed).make(self.make_workload(seed), &mut result, &mut hashes);
+            // Engines assert what must hold, and stop at what must not.
+            let wrong = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| vec![said(&*panic)]);
+            result.seeds_run += 1;
+            if !wrong.is_empty() {
+                result.violations_found += 1;
+                if result.violations.len() < DESCRIBED_MAX {
+                    let (what, replay) = (wrong.join("\n"), replay(seed));
+                    result.violations.push(CampaignViolation { seed, what, replay });
+                }
+            }
+            progress(result.seeds_run);
+        }
+        result.checked = if result.violations_found == 0 { "strictly serializable" } else { "violation" };
+        result.log_hash = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&hashes));
+        result
+    }
+}
+
+/// What somebody who has stopped said.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("an assertion failed: {}", text.unwrap_or("nobody knows which"))
+}
+
+/// One seed.
+struct Run {
+    parameters: ClusterParameters,
+    steps: Vec<StepCrash>,
+    /// The shard that is lost in the end.
+    loses: Option<usize>,
+}
+
+impl Run {
+    fn new(campaign: &Campaign, seed: u64) -> Self {
+        let mut random = Stream::new(seed, "txn campaign", 0);
+        let nodes: Vec<String> = (0..campaign.nodes).map(|node| format!("node{node}")).collect();
+        let (from, until) = (Instant::ZERO + FAULTS_FROM, Instant::ZERO + FAULTS_UNTIL);
+        let shape = PlanShape {
+            machines: nodes.iter().cloned().chain(["membership0".to_owned()]).collect(),
+            crashable: nodes,
+            from_us: FAULTS_FROM.as_ns() / 1_000,
+            until_us: FAULTS_UNTIL.as_ns() / 1_000,
+            kinds: campaign.kinds,
+        };
+        let inserts = match campaign.workload_of(seed) {
+            WorkloadName::Smallbank | WorkloadName::Retwis => 0,
+            WorkloadName::TpccNewOrder | WorkloadName::Tpcc => TPCC_INSERTS,
+        };
+        let crashes = campaign.kinds.contains(FaultKind::Crash);
+        Self {
+            parameters: ClusterParameters {
+                nodes: campaign.nodes,
+                replication: campaign.replication,
+                inserts,
+                lanes: random.between(1, LANES_MAX) as usize,
+                pause: Duration::from_ns(random.between(1_000, PAUSE_MAX_NS)),
+                // Enough for all, or so few that some must go.
+                index_entries: [512, 64][random.below(2) as usize],
+                multi_hop: random.below(2) > 0,
+                seed,
+                plan: FaultPlan::random(seed, &shape),
+                #[cfg(feature = "planted-bugs")]
+                planted_bug: campaign.planted_bug,
+            },
+            steps: if crashes { StepCrash::of_seed(seed, from, until) } else { Vec::new() },
+            loses: campaign.lose_shard.then(|| random.below(campaign.nodes as u64) as usize),
+        }
+    }
+
+    /// Makes the run, adds to the result what came of it, and returns what is wrong.
+    fn make(
+        self,
+        workload: Box<dyn Workload>,
+        result: &mut CampaignResult,
+        hashes: &mut Vec<u8>,
+    ) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let cluster = Cluster::new(&self.parameters, workload, self.steps.clone());
+        let mut cluster = cluster.expect("the plan names nodes");
+        cluster.run_until(self.parameters.plan.ends_at().max(Instant::ZERO + FAULTS_UNTIL));
+        let last_fault = cluster.no_more_steps();
+        cluster.run_until(last_fault);
+        match self.live_within(&mut cluster, last_fault, &[]) {
+            Ok(took) => result.live_within_ns = result.live_within_ns.max(took.as_ns()),
+            Err(what) => {
+                result.live_within_ns = u64::MAX;
+                wrong.push(what);
+            }
+        }
+        if let Some(shard) = self.loses
+            && wrong.is_empty()
+        {
+            wrong.extend(self.lose(&mut cluster, shard));
+        }
+        wrong.extend(self.quiet_within(&mut cluster));
+        cluster.take_records();
+        let held = self.held(&cluster);
+        let mut books = cluster.books.borrow_mut();
+        if wrong.is_empty() {
+            books.compare(&held);
+        }
+        let report = books.check(&held);
+        wrong.append(&mut books.wrong);
+        wrong.extend(report.violations.iter().map(ToString::to_string));
+        if report.is_violated() && report.violations.is_empty() {
+            wrong.push(format!("the history is wrong: {report:?}"));
+        }
+        if !cluster.world.traffic().is_conserved() {
+            wrong.push("the simulator lost count of frames".to_owned());
+        }
+        for node in &books.nodes {
+            result.committed += node.committed;
+            result.aborted += node.aborted;
+            result.unanswered += node.unanswered;
+            result.unavailable += node.unavailable;
+            result.restarts += node.lives - 1;
+        }
+        result.unknown_but_seen += report.unknown_but_seen;
+        result.views += u64::from(cluster.view().epoch.0);
+        for (step, count) in &cluster.step_crashes {
+            *result.step_crashes.entry(step).or_insert(0) += count;
+        }
+        for (kind, count) in cluster.world.fault_counts().entries() {
+            *result.faults.entry((*kind).to_owned()).or_insert(0) += count;
+        }
+        hashes.extend_from_slice(cluster.world.log_hash().to_string().as_bytes());
+        wrong
+    }
+
+    /// After the last fault every node serves, except for `out`, and its clients commit again.
+    fn live_within(
+        &self,
+        cluster: &mut Cluster,
+        last_fault: Instant,
+        out: &[usize],
+    ) -> Result<Duration, String> {
+        let committed = |cluster: &Cluster| -> Vec<u64> {
+            cluster.books.borrow().nodes.iter().map(|node| node.committed).collect()
+        };
+        let before = committed(cluster);
+        // What is open now may have begun before: twice as many began later.
+        let more = 2 * self.parameters.lanes as u64;
+        let live = |cluster: &Cluster, node: usize| {
+            cluster.serves(node) && committed(cluster)[node] >= before[node] + more
+        };
+        let nodes = || (0..self.parameters.nodes).filter(|node| !out.contains(node));
+        loop {
+            if nodes().all(|node| live(cluster, node)) {
+                return Ok(cluster.world.now() - last_fault);
+            }
+            if cluster.world.now() >= last_fault + LIVE_WITHIN {
+                let stuck: Vec<String> = nodes()
+                    .filter(|node| !live(cluster, *node))
+                    .map(|node| format!("node{node} ({} committed)", committed(cluster)[node] - before[node]))
+                    .collect();
+                return Err(format!(
+                    "{LIVE_WITHIN} after the last fault not all nodes serve: {}; {}",
+                    stuck.join(", "),
+                    cluster.describe()
+                ));
+            }
+            cluster.run_for(SLICE);
+        }
+    }
+
+    /// All replicas of a shard crash, and come back with nothing: whoever wants the shard is told that it is lost, and all else goes on.
+    fn lose(&self, cluster: &mut Cluster, shard: usize) -> Vec<String> {
+        let Self { parameters: ClusterParameters { nodes, replication, .. }, .. } = self;
+        let out: Vec<usize> = (0..*replication).map(|step| (shard + step) % nodes).collect();
+        cluster.books.borrow_mut().may_lose = true;
+        let told = |cluster: &Cluster| -> Vec<u64> {
+            cluster.books.borrow().nodes.iter().map(|node| node.unavailable).collect()
+        };
+        let before = told(cluster);
+        for node in &out {
+            cluster.crash_anyway(*node);
+        }
+        cluster.run_for(SLICE);
+        out.iter().for_each(|node| cluster.restart(*node));
+        let now = cluster.world.now();
+        let mut wrong: Vec<String> = self.live_within(cluster, now, &out).err().into_iter().collect();
+        // Everybody calls for the shard sooner or later.
+        let until = now + LIVE_WITHIN;
+        let is_told = |cluster: &Cluster, node: usize| told(cluster)[node] > before[node];
+        while cluster.world.now() < until && !(0..*nodes).all(|node| is_told(cluster, node)) {
+            cluster.run_for(SLICE);
+        }
+        for node in (0..*nodes).filter(|node| !is_told(cluster, *node)) {
+            wrong.push(format!("the clients of node{node} were not told that shard {shard} is lost"));
+        }
+        for node in (0..*nodes).filter_map(|node| cluster.node(node)) {
+            let lost: Vec<usize> = node.engine().lost_shards().collect();
+            if lost != [shard] {
+                wrong.push(format!("shard {shard} is lost, and a node says {lost:?}"));
+            }
+        }
+        wrong
+    }
+
+    /// Once nobody calls any more, everything ends, and no lock is left.
+    fn quiet_within(&self, cluster: &mut Cluster) -> Option<String> {
+        cluster.books.borrow_mut().stopped = true;
+        let until = cluster.world.now() + QUIET_WITHIN;
+        let is_quiet = |cluster: &Cluster, node: usize| {
+            let node = cluster.node(node).expect("all are back");
+            node.host().half().under_way() == 0 && node.engine().is_quiet()
+        };
+        while cluster.world.now() < until {
+            cluster.run_for(SLICE);
+            if (0..self.parameters.nodes).all(|node| is_quiet(cluster, node)) {
+                return None;
+            }
+        }
+        Some(format!("{QUIET_WITHIN} after the last call something is under way: {}", cluster.describe()))
+    }
+
+    /// What full nodes hold, by shard.
+    fn held(&self, cluster: &Cluster) -> Vec<Vec<(usize, books::Held)>> {
+        let ClusterParameters { nodes, replication, .. } = self.parameters;
+        let mut held: Vec<Vec<(usize, books::Held)>> = vec![Vec::new(); nodes];
+        for node in (0..nodes).filter(|node| cluster.serves(*node)) {
+            let mut shards = vec![books::Held::default(); nodes];
+            cluster.node(node).expect("it serves").for_each_object(|key, version, value| {
+                shards[key.shard()].insert(key, (version, value.to_vec()));
+            });
+            for (shard, objects) in shards.into_iter().enumerate() {
+                if (node + nodes - shard) % nodes < replication {
+                    held[shard].push((node, objects));
+                } else if !objects.is_empty() {
+                    let what = format!("node{node} holds something of shard {shard}");
+                    cluster.books.borrow_mut().wrong.push(what);
+                }
+            }
+        }
+        held
+    }
+}
+
+impl CampaignResult {
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+}

@@ -1,0 +1,145 @@
+//! Crashes at a step of the protocol: at the N-th message of a kind, wherever it comes.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use weft_sim::Stream;
+use weft_time::{Duration, Instant};
+use weft_txn::host_port::HostKind;
+use weft_txn::message::Kind;
+use weft_wire::datagram::Datagram;
+use weft_wire::frame::Frame;
+
+use super::host::SLOT;
+
+/// A crash comes so long after the message, at most: time enough for a node to handle it and to send what follows from it.
+const DELAY_MAX_NS: u64 = 4_000;
+/// The message that it comes after is one of so many of its kind.
+const COUNT_MAX: u64 = 60;
+
+/// A kind of message that a node may crash at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StepKind {
+    kind: u8,
+    pub(super) name: &'static str,
+}
+
+/// What goes on between nodes, and between a card and its host.
+pub(super) const STEPS: [StepKind; 19] = [
+    StepKind { kind: Kind::Execute as u8, name: "execute" },
+    StepKind { kind: Kind::Executed as u8, name: "executed" },
+    StepKind { kind: Kind::Validate as u8, name: "validate" },
+    StepKind { kind: Kind::Validated as u8, name: "validated" },
+    StepKind { kind: Kind::Log as u8, name: "log" },
+    StepKind { kind: Kind::Logged as u8, name: "logged" },
+    StepKind { kind: Kind::End as u8, name: "end" },
+    StepKind { kind: Kind::Marks as u8, name: "marks" },
+    StepKind { kind: Kind::Ship as u8, name: "ship" },
+    StepKind { kind: Kind::Shipped as u8, name: "shipped" },
+    StepKind { kind: HostKind::Outcome as u8, name: "outcome" },
+    StepKind { kind: HostKind::Decided as u8, name: "decided" },
+    StepKind { kind: Kind::Report as u8, name: "report" },
+    StepKind { kind: Kind::Settled as u8, name: "settled" },
+    StepKind { kind: Kind::Copy as u8, name: "copy" },
+    StepKind { kind: Kind::Copied as u8, name: "copied" },
+    StepKind { kind: HostKind::Read as u8, name: "read" },
+    StepKind { kind: HostKind::Keep as u8, name: "keep" },
+    StepKind { kind: HostKind::Whole as u8, name: "whole" },
+];
+
+impl StepKind {
+    /// Whether it comes at most a few times in a view change.
+    fn is_rare(self) -> bool {
+        ["report", "settled", "copy", "copied", "read", "keep", "whole"].contains(&self.name)
+    }
+}
+
+/// A crash that is to come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StepCrash {
+    pub(super) step: StepKind,
+    /// Messages of this kind are counted from this time on.
+    pub(super) from: Instant,
+    /// At which of them.
+    pub(super) count: u64,
+    /// So long after it.
+    pub(super) delay: Duration,
+    /// After so long the node comes back.
+    pub(super) down: Duration,
+}
+
+impl StepCrash {
+    /// The crashes of a seed, in the order of time: one to three, whose kinds take turns over the seeds.
+    pub(super) fn of_seed(seed: u64, from: Instant, until: Instant) -> Vec<Self> {
+        let mut random = Stream::new(seed, "steps", 0);
+        let total = (until - from).as_ns();
+        let crashes = random.between(1, 3);
+        let mut all: Vec<Self> = (0..crashes)
+            .map(|index| {
+                let step = STEPS[((seed * 3 + index) % STEPS.len() as u64) as usize];
+                let most = if step.is_rare() { 4 } else { COUNT_MAX };
+                Self {
+                    step,
+                    from: from + Duration::from_ns(random.below(total * 3 / 4)),
+                    count: random.between(1, most),
+                    delay: Duration::from_ns(random.below(DELAY_MAX_NS)),
+                    down: Duration::from_ns(random.between(total / 50, total / 4)),
+                }
+            })
+            .collect();
+        all.sort_by_key(|crash| crash.from);
+        all
+    }
+}
+
+/// Counts messages until the one that a crash waits for.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    armed: Option<(u8, u64)>,
+    fired: Option<usize>,
+}
+
+/// All machines look at the same.
+pub(super) type SharedWatch = Rc<RefCell<Watch>>;
+
+impl Watch {
+    pub(super) fn arm(&mut self, crash: &StepCrash) {
+        self.armed = Some((crash.step.kind, crash.count));
+        self.fired = None;
+    }
+
+    pub(super) fn disarm(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The node that has got the message.
+    pub(super) fn take_fired(&mut self) -> Option<usize> {
+        self.fired.take()
+    }
+
+    /// A message of this kind has come to a node.
+    pub(super) fn note(&mut self, node: usize, kind: u8) {
+        if let Some((wanted, left)) = &mut self.armed
+            && *wanted == kind
+        {
+            *left -= 1;
+            if *left == 0 {
+                (self.armed, self.fired) = (None, Some(node));
+            }
+        }
+    }
+
+    /// A frame has come to a node.
+    pub(super) fn frame(&mut self, node: usize, bytes: &[u8]) {
+        if self.armed.is_none_or(|(kind, _)| kind > Kind::Copied as u8) {
+            return;
+        }
+        if let Ok(Frame::Udp { payload, .. }) = Frame::parse(bytes)
+            && let Ok(datagram) = Datagram::parse(payload)
+        {
+            for message in datagram.messages().filter(|message| message.engine == SLOT) {
+                self.note(node, message.kind);
+            }
+        }
+    }
+}

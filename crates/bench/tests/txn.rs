@@ -1,0 +1,68 @@
+//! Campaigns of transactions: what they find, and that they repeat.
+
+use weft_bench::txn::{Campaign, CampaignResult, WorkloadName};
+use weft_sim::FaultKinds;
+
+fn campaign(seeds: std::ops::RangeInclusive<u64>) -> Campaign {
+    Campaign {
+        workload: None,
+        nodes: 3,
+        replication: 2,
+        seeds,
+        kinds: FaultKinds::ALL,
+        lose_shard: false,
+        #[cfg(feature = "planted-bugs")]
+        planted_bug: None,
+    }
+}
+
+fn run(campaign: &Campaign) -> CampaignResult {
+    campaign.run(|seed| format!("seed {seed}"), |_| {})
+}
+
+fn holds(campaign: &Campaign) -> CampaignResult {
+    let result = run(campaign);
+    assert_eq!((&result.violations[..], result.checked), (&[][..], "strictly serializable"), "{campaign:?}");
+    result
+}
+
+#[test]
+fn without_faults_all_is_answered() {
+    let result = holds(&Campaign { kinds: FaultKinds::NONE, ..campaign(1..=3) });
+    assert_eq!((result.unanswered, result.restarts), (0, 0), "{result:?}");
+    assert!(result.committed > 500 && result.live_within_ns < 1_000_000, "{result:?}");
+}
+
+#[test]
+fn under_faults_all_rules_hold() {
+    for (nodes, replication, workload) in [(3, 2, None), (5, 3, None), (3, 3, Some(WorkloadName::Tpcc))] {
+        let campaign = Campaign { nodes, replication, workload, ..campaign(1..=6) };
+        let result = holds(&campaign);
+        for kind in ["loss", "duplication", "reordering", "corruption", "partition", "one_way_cut", "crash"] {
+            assert!(result.faults[kind] > 0, "{kind}: {result:?}");
+        }
+        assert!(!result.step_crashes.is_empty() && result.unknown_but_seen > 0, "{result:?}");
+        assert_eq!(result, run(&campaign));
+    }
+}
+
+#[test]
+fn a_lost_shard_is_said_to_be() {
+    for (nodes, replication) in [(3, 2), (5, 3)] {
+        let result = holds(&Campaign { nodes, replication, lose_shard: true, ..campaign(1..=3) });
+        assert!(result.unavailable >= 3 * nodes as u64, "{result:?}");
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn every_planted_bug_is_found() {
+    for bug in weft_txn::PlantedBug::ALL {
+        let found = (1..=40).find(|&seed| {
+            let campaign = Campaign { planted_bug: Some(bug), ..campaign(seed..=seed) };
+            run(&campaign).violations_found > 0
+        });
+        println!("{}: seed {found:?}", bug.name());
+        assert!(found.is_some(), "{bug:?} was not found");
+    }
+}
