@@ -181,6 +181,14 @@ impl ProcessorModel {
         }
     }
 
+    /// Cores that share the work; a processor that is none has one.
+    pub const fn cores(&self) -> u64 {
+        match self.execution {
+            Execution::Cores { threads, .. } => threads.value,
+            Execution::Pipeline { .. } | Execution::Verbs { .. } | Execution::Clocked { .. } => 1,
+        }
+    }
+
     /// Charges the accesses of engines to the host's memory. Returns when the last is done.
     fn access_host(&mut self, at: Instant, work: &Work) -> Instant {
         match &mut self.host_memory {

@@ -120,6 +120,8 @@ pub struct NicMachine<N, H> {
     /// Whether messages between the NIC and its host share packets.
     aggregates: bool,
     dma: Option<DmaModel>,
+    /// Whether a core waits for each copy that it asks for.
+    waits_for_dma: bool,
     /// Copies that the NIC has asked for, by direction, until its work is done.
     asked: [Vec<DmaRequest>; 2],
     /// Copies on their way, in the order in which they are over, and when.
@@ -159,6 +161,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             to_host: VecDeque::new(),
             aggregates: true,
             dma: profile.dma.as_ref().map(DmaModel::new),
+            waits_for_dma: false,
             asked: Default::default(),
             copying: VecDeque::new(),
             usage: Usage::default(),
@@ -169,6 +172,12 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
     /// Says whether messages between the NIC and its host share packets, as they do at first: to measure what that is good for.
     pub const fn set_aggregation(&mut self, aggregates: bool) {
         self.aggregates = aggregates;
+    }
+
+    /// Says whether a core that asks for a copy between card and host waits until it is over, one copy after the other, and does nothing else
+    /// meanwhile; at first none does (Xenic 4.3.1): to measure what that is good for.
+    pub const fn set_waits_for_dma(&mut self, waits: bool) {
+        self.waits_for_dma = waits;
     }
 
     /// The NIC, for inspection.
@@ -294,17 +303,27 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         if self.asked.iter().all(Vec::is_empty) {
             return 0;
         }
-        let vector = self.dma.as_ref().expect("the engines' profile lets them copy").vector();
+        let vector = self.vector(self.dma.as_ref().expect("the engines' profile lets them copy"));
         self.asked.iter().map(|asked| asked.len().div_ceil(vector) as u32).sum()
     }
 
-    /// Hands over the copies that were asked for, at `at`.
-    fn begin_dma(&mut self, at: Instant) {
-        let Some(dma) = &mut self.dma else { return };
+    /// The most copies that a core hands over together: who waits for a copy has asked for that one only.
+    fn vector(&self, dma: &DmaModel) -> usize {
+        if self.waits_for_dma { 1 } else { dma.vector() }
+    }
+
+    /// Hands over the copies that were asked for, at `at`. Returns how long cores wait for them, all together.
+    fn begin_dma(&mut self, at: Instant) -> Duration {
+        let mut waiting = Duration::ZERO;
+        let Some(vector) = self.dma.as_ref().map(|dma| self.vector(dma)) else { return waiting };
+        let Some(dma) = &mut self.dma else { return waiting };
         for (asked, direction) in self.asked.iter_mut().zip([DmaDirection::Read, DmaDirection::Write]) {
-            for vector in asked.chunks(dma.vector()) {
+            for vector in asked.chunks(vector) {
                 let bytes = vector.iter().map(|request| request.length as usize).sum();
                 let over = dma.submit(at, direction, vector.len(), bytes, self.host_bus.as_mut());
+                if self.waits_for_dma {
+                    waiting += over - at;
+                }
                 let place = self.copying.partition_point(|(other, _)| *other <= over);
                 for (index, request) in vector.iter().enumerate() {
                     self.copying.insert(place + index, (over, *request));
@@ -318,6 +337,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             }
             asked.clear();
         }
+        waiting
     }
 
     /// Gives the NIC what waits for it, and takes what comes of it.
@@ -373,9 +393,9 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             let (count, _) = self.commands.host_writes;
             self.commands.host_writes = (count + batch.work.host_writes, now);
         }
-        self.free_at = charge.free;
-        self.begin_dma(charge.done);
-        self.usage.busy += charge.free - now;
+        // Cores that wait for copies are missing for other work.
+        self.free_at = charge.free + self.begin_dma(charge.done) / self.processor.cores();
+        self.usage.busy += self.free_at - now;
         self.usage.host_packets += u64::from(batch.host_packets.0 + batch.host_packets.1);
         self.usage.messages += u64::from(batch.work.messages);
         self.nic_deadline = self.nic.next_deadline();
@@ -705,6 +725,26 @@ mod tests {
         let usage = machine.usage();
         assert_eq!((usage.dma_reads, usage.dma_writes, usage.dma_vectors), (16, 1, 3));
         assert_eq!((usage.dma_bytes, usage.host_packets), (17 * 64, 1));
+    }
+
+    #[test]
+    fn a_core_that_waits_for_its_copies_does_nothing_else() {
+        let run = |waits: bool| {
+            let copies = (0..30).map(|host| DmaRequest::new(DmaDirection::Read, host, 0, 64)).collect();
+            let nic = EchoNic { alarm: Some(Instant::ZERO + ns(5_000)), copies, ..EchoNic::default() };
+            let mut machine = NicMachine::new(nic, Caller::default(), &CostProfile::CORES);
+            machine.set_waits_for_dma(waits);
+            while let Some(at) = machine.next_deadline() {
+                machine.wake(at);
+            }
+            assert_eq!(machine.nic().copied.len(), 30);
+            *machine.usage()
+        };
+        let (together, alone) = (run(false), run(true));
+        assert_eq!((together.dma_vectors, alone.dma_vectors), (2, 30));
+        // Each copy keeps its core for as long as it takes.
+        let cores = ProcessorModel::new(&CostProfile::CORES).cores();
+        assert!(alone.busy >= together.busy + ns(30 * 1_295) / cores, "{together:?} {alone:?}");
     }
 
     /// A response to a queue pair.
