@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use weft_bench::kv::simulated::CaptureWindow;
 use weft_bench::rdma::{Amount, DataChecked, NicModel, RdmaBench, RdmaOperation, RdmaResult};
-use weft_bench::report::{DataTypes, Run, page};
+use weft_bench::report::{DataTypes, Run, Transactions, page};
 use weft_bench::result::{NeighbourFile, RunResult, World, write_whole};
 use weft_bench::table::{Column, Table, microseconds};
 use weft_sim::{Fault, FaultPlan};
@@ -207,7 +207,9 @@ impl DemoArguments {
     ) -> Result<(), Failure> {
         let folder = staging.path();
         let page_runs: Vec<_> = runs.iter().map(|(name, result)| Run { name, result, folder: "" }).collect();
-        write_whole(&folder.join(REPORT), page(title, &page_runs, &DataTypes::default()).as_bytes())?;
+        let (types, transactions) = (DataTypes::default(), Transactions::default());
+        let page = page(title, &page_runs, &types, &transactions);
+        write_whole(&folder.join(REPORT), page.as_bytes())?;
         let (_, simulated) = runs[0];
         let replay = format!(
             "#!/bin/sh\n# Repeats the simulated run bit for bit: the same log_hash as in sim.json.\nexec {}\n",

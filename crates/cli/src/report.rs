@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
-use weft_bench::report::{DataTypes, Run, page};
+use weft_bench::report::{DataTypes, Run, Transactions, page};
 use weft_bench::result::{ResultError, RunResult, write_whole};
 
 use crate::failure::{Failure, Verdict};
@@ -27,12 +27,12 @@ impl ReportArguments {
     /// Reads all results, then writes the page.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         output::check_file(&self.out)?;
-        let mut types = DataTypes::default();
+        let (mut types, mut transactions) = (DataTypes::default(), Transactions::default());
         let (mut results, mut paths) = (Vec::new(), Vec::new());
         for path in &self.results {
             let text = std::fs::read_to_string(path)
                 .map_err(|error| ResultError::Unreadable { path: path.clone(), reason: error.to_string() })?;
-            if !types.take(&text, path)? {
+            if !types.take(&text, path)? && !transactions.take(&text, path)? {
                 results.push(RunResult::from_json(&text, path)?);
                 paths.push(path.clone());
             }
@@ -45,7 +45,7 @@ impl ReportArguments {
             .zip(&folders)
             .map(|((result, name), folder)| Run { name, result, folder })
             .collect();
-        write_whole(&self.out, page(&self.title, &runs, &types).as_bytes())?;
+        write_whole(&self.out, page(&self.title, &runs, &types, &transactions).as_bytes())?;
         output::print(&format!("wrote {}\n", self.out.display()))?;
         Ok(Verdict::Good)
     }

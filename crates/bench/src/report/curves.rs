@@ -45,7 +45,7 @@ pub struct Line {
     pub points: Vec<Point>,
 }
 
-/// A figure: at most four curves.
+/// A figure: at most five curves.
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// What it shows.
@@ -140,7 +140,7 @@ pub(super) fn chart(figure: &Figure) -> Option<Markup> {
             format!("{}{} {}", if at == 0 { "M" } else { "L" }, coordinate(*x), coordinate(*y))
         };
         let path: String = places.iter().enumerate().map(step).collect();
-        svg.open("path", &[("class", format!("series s{}", i % 4).into()), ("d", path.into())]).close("path");
+        svg.open("path", &[("class", format!("series s{}", i % 5).into()), ("d", path.into())]).close("path");
         for (point, (x, y)) in line.points.iter().zip(&places) {
             let circle = [
                 ("class", "touch".into()),
@@ -158,7 +158,7 @@ pub(super) fn chart(figure: &Figure) -> Option<Markup> {
     for (end, i, name) in names {
         let at = (end + 4.0).max(free + NAME_HEIGHT * 0.7);
         free = at + NAME_HEIGHT * 0.3;
-        let class = format!("name s{}", i % 4);
+        let class = format!("name s{}", i % 5);
         let place = [("class", class.into()), ("x", coordinate(WIDTH - RIGHT + 10.0)), ("y", coordinate(at))];
         svg.element("text", &place, name);
     }

@@ -513,7 +513,7 @@ mod tests {
         let types = taken(&[&measured(3, 15), &several, &sweep, CRASH, hybrid]);
         assert_eq!(types.measured.len(), 4);
         assert!(types.hold() && !types.is_empty());
-        let html = page("x", &[], &types);
+        let html = page("x", &[], &types, &crate::report::Transactions::default());
         for expected in [
             "The leader of account",
             "leads: 20.0 µs",
@@ -544,6 +544,8 @@ mod tests {
     fn a_violation_is_not_hidden() {
         let types = taken(&[&CRASH.replace("\"holds\"", "\"violation\"")]);
         assert!(!types.hold());
-        assert!(page("x", &[], &types).contains("class=\"verdict bad\""));
+        assert!(
+            page("x", &[], &types, &crate::report::Transactions::default()).contains("class=\"verdict bad\"")
+        );
     }
 }

@@ -9,9 +9,11 @@ mod latency;
 mod markup;
 mod scale;
 mod timeline;
+mod transactions;
 
 pub use data_types::DataTypes;
 use markup::Markup;
+pub use transactions::Transactions;
 
 use crate::result::{Checked, LatencyResult, MachineKind, RunResult};
 use crate::table::{grouped, microseconds, three_digits, time_with_unit, with_prefix};
@@ -31,8 +33,8 @@ pub struct Run<'a> {
     pub folder: &'a str,
 }
 
-/// The page as HTML: runs of the key-value store, and measurements of data types.
-pub fn page(title: &str, runs: &[Run<'_>], types: &DataTypes) -> String {
+/// The page as HTML: runs of the key-value store, and measurements of data types and of transactions.
+pub fn page(title: &str, runs: &[Run<'_>], types: &DataTypes, transactions: &Transactions) -> String {
     let mut page = Markup::new();
     page.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
         .raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n")
@@ -44,7 +46,7 @@ pub fn page(title: &str, runs: &[Run<'_>], types: &DataTypes) -> String {
         .raw(WOVEN)
         .element("h1", &[], title)
         .raw("</header>\n");
-    verdict(&mut page, runs, types);
+    verdict(&mut page, runs, types, transactions);
     if runs.len() > 1 {
         page.raw("<section>\n").element("h2", &[], "Side by side");
         comparison(&mut page, runs);
@@ -57,6 +59,7 @@ pub fn page(title: &str, runs: &[Run<'_>], types: &DataTypes) -> String {
         section(&mut page, run);
     }
     types.sections(&mut page);
+    transactions.sections(&mut page);
     page.raw("<footer>Rest the pointer on a chart to read its values. ")
         .raw("Times marked simulated follow from cost models and say nothing about this machine.</footer>\n")
         .raw("</main>\n</body>\n</html>\n");
@@ -76,15 +79,18 @@ fn is_bad(result: &RunResult) -> bool {
     result.checked == Checked::NotLinearizable || result.lost_acknowledged_writes.is_some_and(|lost| lost > 0)
 }
 
-fn verdict(page: &mut Markup, runs: &[Run<'_>], types: &DataTypes) {
+fn verdict(page: &mut Markup, runs: &[Run<'_>], types: &DataTypes, transactions: &Transactions) {
     let operations = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.result.operations));
     let bad: Vec<_> = runs.iter().filter(|run| is_bad(run.result)).map(|run| run.name).collect();
     let open: Vec<_> =
         runs.iter().filter(|run| !is_bad(run.result) && !is_good(run.result)).map(|run| run.name).collect();
-    let (class, head, body) = if runs.is_empty() && types.is_empty() {
+    let (class, head, body) = if runs.is_empty() && types.is_empty() && transactions.is_empty() {
         ("verdict open", "Nothing to show", "No result was given.".to_owned())
     } else if !types.hold() {
         let body = "A run of a data type breaks a rule; its command below repeats it.".to_owned();
+        ("verdict bad", "Violation", body)
+    } else if transactions.are_violated() {
+        let body = "A run of transactions breaks a rule; its command below repeats it.".to_owned();
         ("verdict bad", "Violation", body)
     } else if !bad.is_empty() {
         let body = format!(
@@ -94,6 +100,13 @@ fn verdict(page: &mut Markup, runs: &[Run<'_>], types: &DataTypes) {
         ("verdict bad", "Violation", body)
     } else if !open.is_empty() {
         ("verdict open", "Not fully checked", format!("Without a complete check: {}.", open.join(", ")))
+    } else if !transactions.hold() {
+        let body = "Some runs of transactions were not checked for strict serializability.".to_owned();
+        ("verdict open", "Not fully checked", body)
+    } else if runs.is_empty() && types.is_empty() {
+        let body =
+            "Every history is strictly serializable, and the tables keep the invariants of their workload.";
+        ("verdict good", "Strictly serializable", body.to_owned())
     } else if runs.is_empty() {
         let body = "Every call of every run was checked: convergence, invariants, exactly once, one order in each group.";
         ("verdict good", "All rules hold", body.to_owned())
@@ -353,7 +366,7 @@ mod tests {
             Run { name: "simulated", result: first, folder: "" },
             Run { name: "real", result: second, folder: "net" },
         ];
-        page("A cluster that loses a leader", &runs, &DataTypes::default())
+        page("A cluster that loses a leader", &runs, &DataTypes::default(), &Transactions::default())
     }
 
     /// Every element that is opened is closed, in order. The page is written so that this simple rule holds.
@@ -398,7 +411,12 @@ mod tests {
     #[test]
     fn figures_on_the_page_are_those_of_the_result() {
         let result = example(World::Sim);
-        let html = page("x", &[Run { name: "one", result: &result, folder: "" }], &DataTypes::default());
+        let html = page(
+            "x",
+            &[Run { name: "one", result: &result, folder: "" }],
+            &DataTypes::default(),
+            &Transactions::default(),
+        );
         assert!(html.contains(&format!("<td class=\"\">{}</td>", grouped(result.operations))));
         assert!(html.contains(&format!("<td class=\"\">{}</td>", microseconds(result.p99_ns))));
         assert!(!html.contains("Side by side"));
@@ -418,7 +436,10 @@ mod tests {
         bad.checked = Checked::Linearizable;
         bad.lost_acknowledged_writes = Some(1);
         assert!(two_runs(&good, &bad).contains("class=\"verdict bad\""));
-        assert!(page("x", &[], &DataTypes::default()).contains("class=\"verdict open\""));
+        assert!(
+            page("x", &[], &DataTypes::default(), &Transactions::default())
+                .contains("class=\"verdict open\"")
+        );
     }
 
     #[test]
@@ -433,8 +454,12 @@ mod tests {
         result.files[0].path = "javascript:alert(1)".into();
         result.files[1].path = "//elsewhere/x?y#z".into();
         result.parameters.insert(hostile.into(), hostile.into());
-        let html =
-            page(hostile, &[Run { name: hostile, result: &result, folder: "" }], &DataTypes::default());
+        let html = page(
+            hostile,
+            &[Run { name: hostile, result: &result, folder: "" }],
+            &DataTypes::default(),
+            &Transactions::default(),
+        );
         assert_well_formed(&html);
         assert!(!html.contains("<script") && !html.contains("\" onload"));
         assert!(html.contains("href=\"./javascript%3Aalert%281%29\""));
@@ -456,7 +481,12 @@ mod tests {
         result.latency.summary.min_ns = u64::MAX;
         result.lanes[0].states[0].from_ns = u64::MAX;
         result.lanes[0].leads[0].partitions = 0;
-        let html = page("x", &[Run { name: "one", result: &result, folder: "" }], &DataTypes::default());
+        let html = page(
+            "x",
+            &[Run { name: "one", result: &result, folder: "" }],
+            &DataTypes::default(),
+            &Transactions::default(),
+        );
         assert_well_formed(&html);
         assert!(!html.contains("NaN") && !html.contains("inf"));
         result.timeline = Default::default();
@@ -468,6 +498,7 @@ mod tests {
             "x",
             &[Run { name: "one", result: &result, folder: "" }],
             &DataTypes::default(),
+            &Transactions::default(),
         ));
     }
 
