@@ -85,6 +85,13 @@ expect 'cannot hold 3 replicas' "$weft" bench txn --workload retwis --nodes 2
 expect 'ascending numbers' "$weft" bench txn --workload retwis --outstanding 8,4
 expect 'size of 2 to 2400000' "$weft" bench txn --workload smallbank --size 1
 expect 'no multi-hop to leave out' "$weft" bench txn --workload smallbank --system fasst --without multi-hop
+expect 'no cores on its card' "$weft" bench txn --workload smallbank --system drtm-h --nic-cores 8
+expect 'retwis has no items' "$weft" bench txn --workload retwis --items 1000
+expect 'cannot hold 3 replicas' "$weft" bench txn-steps --nodes 2
+expect 'retwis takes a size' "$weft" bench txn-steps --size 2000000
+expect 'there is no folder' "$weft" bench txn-steps --json nowhere/result.json
+expect 'choose one of --workloads' "$weft" bench txn-threads --size 1000
+expect 'there is no workload `bank`' "$weft" bench txn-threads --workloads bank
 expect 'there is no data type `bank`' "$weft" sim rdt --type bank
 expect '3 nodes cannot hold 4 replicas' "$weft" sim txn --nodes 3 --replication 4
 expect 'choose a smaller --replication' "$weft" sim txn --nodes 3 --replication 3 --lose-shard

@@ -10,9 +10,11 @@ use super::workloads::smallbank::{self, Smallbank};
 use super::workloads::tpcc::{Scale, Tpcc};
 use super::workloads::{LANES_MAX, Workload};
 
-/// Items of TPC-C, and customers of a district: a tenth of the specification's, which would need 60 MB for each warehouse at each replica.
+/// Items of TPC-C unless something else is asked for: a tenth of the specification's, which would need 60 MB for each warehouse at each replica.
 const ITEMS: u32 = 10_000;
-const CUSTOMERS: u32 = 300;
+/// The most items, and for each of its customers a district so many items: the specification's.
+const ITEMS_MAX: u32 = 100_000;
+const ITEMS_FOR_EACH_CUSTOMER: u32 = 33;
 
 /// The workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -82,6 +84,8 @@ impl FromStr for WorkloadName {
 pub struct WorkloadChoice {
     name: WorkloadName,
     size: u64,
+    /// Of TPC-C.
+    items: u32,
 }
 
 impl WorkloadChoice {
@@ -93,10 +97,37 @@ impl WorkloadChoice {
         let (least, most) = (if name == WorkloadName::Smallbank { 2 } else { 1 }, name.size_max());
         let least = if name == WorkloadName::Retwis { 10 } else { least };
         if (least..=most).contains(&size) {
-            Ok(Self { name, size })
+            Ok(Self { name, size, items: ITEMS })
         } else {
             Err(format!("{name} takes a size of {least} to {most} for each server"))
         }
+    }
+
+    /// The same with so many items, and as many fewer customers of a district.
+    ///
+    /// # Errors
+    /// The workload has no items, or no such number of them.
+    pub fn with_items(self, items: u32) -> Result<Self, String> {
+        match self.name {
+            WorkloadName::Smallbank | WorkloadName::Retwis => Err(format!(
+                "{} has no items; choose {} or {}",
+                self.name,
+                WorkloadName::TpccNewOrder,
+                WorkloadName::Tpcc
+            )),
+            WorkloadName::TpccNewOrder | WorkloadName::Tpcc if (100..=ITEMS_MAX).contains(&items) => {
+                Ok(Self { items, ..self })
+            }
+            WorkloadName::TpccNewOrder | WorkloadName::Tpcc => {
+                Err(format!("{} takes 100 to {ITEMS_MAX} items", self.name))
+            }
+        }
+    }
+
+    /// Customers of a district: 3,000 for 100,000 items, in tens.
+    const fn customers(&self) -> u32 {
+        let tens = self.items / ITEMS_FOR_EACH_CUSTOMER / 10 * 10;
+        if tens == 0 { 10 } else { tens }
     }
 
     /// Its name.
@@ -111,7 +142,8 @@ impl WorkloadChoice {
             WorkloadName::Smallbank => format!("{size} accounts a server"),
             WorkloadName::Retwis => format!("{size} keys a server"),
             WorkloadName::TpccNewOrder | WorkloadName::Tpcc => {
-                format!("{size} warehouses a server, {ITEMS} items, {CUSTOMERS} customers a district")
+                let (items, customers) = (self.items, self.customers());
+                format!("{size} warehouses a server, {items} items, {customers} customers a district")
             }
         }
     }
@@ -135,8 +167,8 @@ impl WorkloadChoice {
         let scale = Scale {
             shards: nodes,
             warehouses: u16::try_from(self.size).unwrap_or(u16::MAX),
-            items: ITEMS,
-            customers: CUSTOMERS,
+            items: self.items,
+            customers: self.customers(),
         };
         match self.name {
             WorkloadName::Smallbank => Box::new(Smallbank::new(nodes, self.size)),
@@ -154,23 +186,36 @@ pub enum Without {
     MultiHop,
     /// Procedures run on cards.
     CardExecution,
+    /// A key is read and locked by one request. Nothing runs at another primary without it.
+    CombinedRequests,
     /// Messages share frames, and packets between card and host.
     Aggregation,
     /// Copies between card and host are handed over in vectors.
     DmaVectors,
+    /// A core goes on with other work while a copy is under way. Who waits for a copy hands over no other one with it.
+    AsynchronousDma,
 }
 
 impl Without {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::MultiHop, Self::CardExecution, Self::Aggregation, Self::DmaVectors];
+    pub const ALL: [Self; 6] = [
+        Self::MultiHop,
+        Self::CardExecution,
+        Self::CombinedRequests,
+        Self::Aggregation,
+        Self::DmaVectors,
+        Self::AsynchronousDma,
+    ];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::MultiHop => "multi-hop",
             Self::CardExecution => "card-execution",
+            Self::CombinedRequests => "combined-requests",
             Self::Aggregation => "aggregation",
             Self::DmaVectors => "dma-vectors",
+            Self::AsynchronousDma => "asynchronous-dma",
         }
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Machinery {
     pub(super) threads: u32,
     /// Whether messages share frames and packets.
     pub(super) aggregates: bool,
+    /// Whether cores wait for the copies that they ask for.
+    pub(super) waits_for_dma: bool,
     pub(super) link_bits_per_s: u64,
     pub(super) seed: u64,
 }
@@ -302,6 +304,7 @@ impl Machinery {
                 let host = HostThreads::new(host, self.threads);
                 let mut machine = NicMachine::new(nic, host, &self.profile);
                 machine.set_aggregation(self.aggregates);
+                machine.set_waits_for_dma(self.waits_for_dma);
                 Node::Card(Box::new(machine))
             }
             System::Fasst | System::DrtmH | System::DrtmHNoCache | System::DrtmR => {

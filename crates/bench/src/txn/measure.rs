@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use weft_check::serializable::Report;
-use weft_sim::{CostProfile, HOST_TRANSACTION};
+use weft_sim::{CostProfile, Execution, HOST_TRANSACTION};
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters};
 use weft_txn::{Parameters, Placement, Transactions, Variant};
@@ -30,7 +30,7 @@ const STUCK_AFTER: Duration = Duration::from_ms(50);
 /// And what nobody waits for has arrived within this time after that.
 const SETTLE: Duration = Duration::from_us(500);
 /// Hardware threads of a host (Xenic section 5).
-const HOST_THREADS: u32 = 32;
+pub(super) const HOST_THREADS: u32 = 32;
 /// What clients have begun ends within this time, and is applied everywhere.
 const DRAIN: Duration = Duration::from_ms(50);
 
@@ -108,6 +108,12 @@ impl Measured {
     pub fn holds(&self) -> bool {
         self.wrong.is_empty() && self.check.as_ref().is_none_or(|report| !report.is_violated())
     }
+
+    /// What is wrong, in words.
+    pub(super) fn findings(&self) -> Vec<String> {
+        let violations = self.check.iter().flat_map(|report| &report.violations);
+        violations.map(ToString::to_string).chain(self.wrong.clone()).collect()
+    }
 }
 
 /// How many transactions are measured at each of `loads`, so that all together are `transactions`: more at higher loads, where more are under
@@ -159,6 +165,8 @@ pub struct TxnBench {
     pub outstanding: Vec<usize>,
     /// Threads of the program on each host; nothing: all.
     pub host_threads: Option<u32>,
+    /// Cores of the NIC that work, of `weft`; nothing: all.
+    pub nic_cores: Option<u32>,
     /// Rate of each server's link.
     pub link_bits_per_s: u64,
     /// What is left out.
@@ -181,7 +189,20 @@ impl TxnBench {
         if let (true, Some(dma)) = (self.is_without(Without::DmaVectors), &mut profile.dma) {
             dma.vector.value = 1;
         }
+        if let (Some(cores), Execution::Cores { threads, .. }) = (self.nic_cores, &mut profile.execution) {
+            threads.value = cores.into();
+        }
         profile
+    }
+
+    /// Cores of the NIC that run engines.
+    pub(super) fn cores(&self) -> Option<u32> {
+        match self.profile().execution {
+            Execution::Cores { threads, .. } => {
+                Some(u32::try_from(threads.value).expect("a card has few cores"))
+            }
+            _ => None,
+        }
     }
 
     /// Threads of the program on each host.
@@ -200,6 +221,7 @@ impl TxnBench {
             profile: self.profile(),
             threads: self.threads(),
             aggregates: !self.is_without(Without::Aggregation),
+            waits_for_dma: self.is_without(Without::AsynchronousDma),
             link_bits_per_s: self.link_bits_per_s,
             seed: self.seed,
         }
@@ -210,7 +232,8 @@ impl TxnBench {
         parameters.record = self.checks;
         parameters.variant = match self.system {
             System::Weft => Variant {
-                multi_hop: !self.is_without(Without::MultiHop),
+                multi_hop: !self.is_without(Without::MultiHop) && !self.is_without(Without::CombinedRequests),
+                combined: !self.is_without(Without::CombinedRequests),
                 ship_to_card: !self.is_without(Without::CardExecution),
                 ..Variant::default()
             },
@@ -471,6 +494,7 @@ mod tests {
             transactions: 600,
             outstanding: vec![1, 8],
             host_threads: None,
+            nic_cores: None,
             link_bits_per_s: 100_000_000_000,
             without: Vec::new(),
             checks: true,

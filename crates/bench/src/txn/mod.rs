@@ -8,12 +8,16 @@ mod cluster;
 mod host;
 mod measure;
 mod result;
+mod steps;
 mod system;
 mod tables;
+mod threads;
 pub mod workloads;
 
 pub use campaign::{Campaign, CampaignResult, CampaignViolation, LIVE_WITHIN};
 pub use choice::{Without, WorkloadChoice, WorkloadName, check_loads};
 pub use measure::{KindResult, Measured, Point, TxnBench};
 pub use result::TxnResult;
+pub use steps::{PanelResult, Quantity, StepResult, StepsBench, StepsResult};
 pub use system::System;
+pub use threads::{ThreadsBench, ThreadsResult, ThreadsRow};

@@ -25,6 +25,8 @@ pub struct TxnResult {
     pub replication: usize,
     /// Threads of the program on each host.
     pub host_threads: u32,
+    /// Cores of the NIC that run the engine; nothing: it runs on the host.
+    pub nic_cores: Option<u32>,
     /// Rate of each server's link.
     pub link_bits_per_s: u64,
     /// What is left out of the design, to see what it is good for.
@@ -57,6 +59,7 @@ impl TxnBench {
             nodes: self.nodes,
             replication: self.replication,
             host_threads: self.threads(),
+            nic_cores: self.cores(),
             link_bits_per_s: self.link_bits_per_s,
             without: self.without.iter().map(|part| part.name()).collect(),
             seed: self.seed,
@@ -141,7 +144,7 @@ impl TxnResult {
             None => self.checked.to_string(),
         };
         let mut text = format!(
-            "{table}\n{kinds}\n  workload    {}: {}, {} servers, {} replicas\n  system      {}, {} host threads, link {}b/s{without}\n  \
+            "{table}\n{kinds}\n  workload    {}: {}, {} servers, {} replicas\n  system      {}, {}{} host threads, link {}b/s{without}\n  \
              peak        {} tx/s per server; median {} µs at the lowest load\n  checked     {checked}\n  took        {} virtual, {} s\n  \
              card        {}\n  log hash    {}\n  repeat      {}\n",
             self.workload,
@@ -149,6 +152,7 @@ impl TxnResult {
             self.nodes,
             self.replication,
             self.system,
+            self.nic_cores.map_or_else(String::new, |cores| format!("{cores} NIC cores, ")),
             self.host_threads,
             with_prefix(self.link_bits_per_s as f64),
             with_prefix(measured.peak_throughput_per_server),

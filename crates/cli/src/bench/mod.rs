@@ -11,6 +11,9 @@ mod rounds;
 mod smr;
 mod store;
 mod txn;
+mod txn_servers;
+mod txn_steps;
+mod txn_threads;
 
 use clap::Subcommand;
 
@@ -39,6 +42,10 @@ pub(crate) enum Bench {
     Store(store::StoreArguments),
     /// Distributed transactions, with engines on SmartNICs or on hosts, checked for strict serializability
     Txn(txn::TxnArguments),
+    /// What each part of the design of transactions adds (Xenic's figure 9), beside the published figures
+    TxnSteps(txn_steps::TxnStepsArguments),
+    /// How few threads and cores do as many transactions as all (Xenic's table 3), beside the published figures
+    TxnThreads(txn_threads::TxnThreadsArguments),
 }
 
 impl Bench {
@@ -55,6 +62,8 @@ impl Bench {
             Self::Smr(arguments) => arguments.run(),
             Self::Store(arguments) => arguments.run(),
             Self::Txn(arguments) => arguments.run(),
+            Self::TxnSteps(arguments) => arguments.run(),
+            Self::TxnThreads(arguments) => arguments.run(),
         }
     }
 }

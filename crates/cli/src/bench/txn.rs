@@ -2,19 +2,16 @@
 
 use clap::Args;
 use weft_bench::progress::Progress;
-use weft_bench::txn::{System, TxnBench, Without, WorkloadChoice, WorkloadName, check_loads};
+use weft_bench::txn::{System, TxnBench, Without, WorkloadChoice, WorkloadName};
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
-use crate::parse;
 use crate::replay::CommandLine;
 
-const NODES: usize = 6;
-const REPLICATION: usize = 3;
+use super::txn_servers::{Servers, outstanding};
+
 const TRANSACTIONS: u64 = 200_000;
 const OUTSTANDING: &str = "1,8,32,128,512";
-const LINK_GB_PER_S: u64 = 100;
-const SEED: u64 = 7;
 
 /// What is measured how.
 const DEFINITIONS: &str = "\
@@ -47,15 +44,14 @@ struct TxnOptions {
     /// Accounts, keys or warehouses of each server [default: 240000, 100000 or 4; Xenic's evaluation has 2400000, 1000000 or 72]
     #[arg(long, value_name = "N")]
     size: Option<u64>,
+    /// Items of TPC-C, and stocks of each warehouse; a district has a customer for 33 of them [default: 10000; the specification has 100000]
+    #[arg(long, value_name = "N")]
+    items: Option<u32>,
     /// Whose design: weft (on the cores of a SmartNIC), or fasst, drtm-h, drtm-h-nc or drtm-r (in a process of the host beside an RDMA card)
     #[arg(long, value_name = "NAME", default_value_t)]
     system: System,
-    /// Servers, 1 to 16
-    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
-    nodes: usize,
-    /// Replicas of each shard, at most as many as servers
-    #[arg(long, value_name = "N", default_value_t = REPLICATION, value_parser = parse::positive)]
-    replication: usize,
+    #[command(flatten)]
+    servers: Servers,
     /// Transactions of all clients together, at all loads
     #[arg(long, value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
     transactions: u64,
@@ -65,18 +61,13 @@ struct TxnOptions {
     /// Threads of the program on each host [default: 32, two on each of 16 cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     host_threads: Option<u32>,
-    /// Rate of each server's link in Gb/s
-    #[arg(long, value_name = "N", default_value_t = LINK_GB_PER_S, value_parser = clap::value_parser!(u64).range(1..=800))]
-    link: u64,
-    /// Leave parts out, to see what they are good for: multi-hop, card-execution, aggregation, dma-vectors
+    /// Cores of the SmartNIC that run the engine of weft [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    nic_cores: Option<u32>,
+    /// Leave parts out, to see what they are good for: multi-hop, card-execution, combined-requests (and multi-hop with it), aggregation,
+    /// dma-vectors, asynchronous-dma (and dma-vectors with it)
     #[arg(long, value_name = "NAME,NAME,...", value_delimiter = ',')]
     without: Vec<Without>,
-    /// Do not check for strict serializability, which takes half of the time
-    #[arg(long)]
-    unchecked: bool,
-    /// Decides transactions and order
-    #[arg(long, value_name = "N", default_value_t = SEED)]
-    seed: u64,
 }
 
 impl TxnArguments {
@@ -95,59 +86,49 @@ impl TxnArguments {
 
 impl TxnOptions {
     fn bench(&self) -> Result<TxnBench, Failure> {
-        if self.replication > self.nodes {
-            let (nodes, replicas) = (self.nodes, self.replication);
-            return Err(Failure::new(format!(
-                "{nodes} servers cannot hold {replicas} replicas of a shard; choose --replication 1 to {nodes}"
-            )));
-        }
-        let loads: Result<Vec<usize>, _> =
-            self.outstanding.split(',').map(|load| load.trim().parse()).collect();
-        let outstanding = loads.unwrap_or_default();
-        check_loads(&outstanding)
-            .map_err(|error| Failure::new(format!("--outstanding {}: {error}", self.outstanding)))?;
         let size = self.size.unwrap_or(self.workload.default_size());
-        let workload = WorkloadChoice::new(self.workload, size)
+        let mut workload = WorkloadChoice::new(self.workload, size)
             .map_err(|error| Failure::new(format!("--size {size}: {error}")))?;
-        if self.system != System::Weft
-            && let Some(part) = self.without.first()
-        {
-            return Err(Failure::new(format!(
-                "{} has no {part} to leave out; choose --system weft",
-                self.system
-            )));
+        if let Some(items) = self.items {
+            workload = workload
+                .with_items(items)
+                .map_err(|error| Failure::new(format!("--items {items}: {error}")))?;
         }
+        let only_weft = |part: &dyn std::fmt::Display| {
+            Err(Failure::new(format!("{} has no {part}; choose --system weft", self.system)))
+        };
+        if self.system != System::Weft {
+            if let Some(part) = self.without.first() {
+                return only_weft(&format!("{part} to leave out"));
+            }
+            if self.nic_cores.is_some() {
+                return only_weft(&"cores on its card");
+            }
+        }
+        let each = self.servers.bench(workload, self.transactions, outstanding(&self.outstanding)?)?;
         Ok(TxnBench {
-            workload,
             system: self.system,
-            nodes: self.nodes,
-            replication: self.replication,
-            transactions: self.transactions,
-            outstanding,
             host_threads: self.host_threads,
-            link_bits_per_s: self.link * 1_000_000_000,
+            nic_cores: self.nic_cores,
             without: self.without.clone(),
-            checks: !self.unchecked,
-            seed: self.seed,
+            ..each
         })
     }
 
     /// The command that repeats the measurement.
     fn command(&self) -> CommandLine {
         let without: Vec<_> = self.without.iter().map(|part| part.name()).collect();
-        CommandLine::new("weft bench txn")
+        let line = CommandLine::new("weft bench txn")
             .option("--workload", self.workload)
             .given("--size", self.size)
+            .given("--items", self.items)
             .unless(System::Weft, "--system", self.system)
-            .unless(NODES, "--nodes", self.nodes)
-            .unless(REPLICATION, "--replication", self.replication)
             .unless(TRANSACTIONS, "--transactions", self.transactions)
             .unless(OUTSTANDING, "--outstanding", self.outstanding.as_str())
             .given("--host-threads", self.host_threads)
-            .unless(LINK_GB_PER_S, "--link", self.link)
-            .given("--without", (!without.is_empty()).then(|| without.join(",")))
-            .flag("--unchecked", self.unchecked)
-            .option("--seed", self.seed)
+            .given("--nic-cores", self.nic_cores)
+            .given("--without", (!without.is_empty()).then(|| without.join(",")));
+        self.servers.replay(line)
     }
 }
 
@@ -171,8 +152,8 @@ mod tests {
     fn the_command_that_repeats_it_says_all_of_it() {
         for line in [
             "txn --workload smallbank --seed 7",
-            "txn --workload tpcc --size 2 --system fasst --nodes 4 --replication 2 --transactions 5000 --outstanding 1,2 --host-threads 8 --link 50 --unchecked --seed 9",
-            "txn --workload retwis --without multi-hop,aggregation --seed 7",
+            "txn --workload tpcc --size 2 --items 500 --system fasst --transactions 5000 --outstanding 1,2 --host-threads 8 --nodes 4 --replication 2 --link 50 --unchecked --seed 9",
+            "txn --workload retwis --nic-cores 12 --without multi-hop,aggregation,asynchronous-dma --seed 7",
         ] {
             assert_eq!(parse(line).unwrap().command().to_string(), format!("weft bench {line}"));
         }
@@ -194,6 +175,9 @@ mod tests {
             ("txn --workload retwis --outstanding 8,4", "ascending"),
             ("txn --workload smallbank --size 9999999", "size of 2 to 2400000"),
             ("txn --workload retwis --system fasst --without multi-hop", "no multi-hop"),
+            ("txn --workload retwis --system fasst --nic-cores 4", "no cores on its card"),
+            ("txn --workload retwis --items 4000", "retwis has no items"),
+            ("txn --workload tpcc --items 4", "100 to 100000 items"),
         ] {
             let error = parse(line).unwrap().bench().unwrap_err().to_string();
             assert!(error.contains(says), "{line}: {error}");

@@ -24,14 +24,23 @@ fn non_uniform(random: &mut Random, a: u64, c: u64, x: u64, y: u64) -> u64 {
     ((between(random, 0, a) | between(random, x, y)) + c) % (y - x + 1) + x
 }
 
+/// A of NURand for `count` things of which the specification has `of`, where it is `a`: as much smaller, so that as large a share of them is
+/// popular. It is a power of two less one.
+const fn scaled(a: u64, of: u64, count: u64) -> u64 {
+    let most = (a + 1) * count / of;
+    if most < 2 { 0 } else { (1 << most.ilog2()) - 1 }
+}
+
 /// A customer of a district with so many.
 pub(super) fn customer(random: &mut Random, customers: u32) -> u32 {
-    non_uniform(random, 1_023, CUSTOMER_C, 1, customers.into()) as u32
+    let customers = customers.into();
+    non_uniform(random, scaled(1_023, 3_000, customers), CUSTOMER_C, 1, customers) as u32
 }
 
 /// An item of so many.
 pub(super) fn item(random: &mut Random, items: u32) -> u32 {
-    non_uniform(random, 8_191, ITEM_C, 1, items.into()) as u32
+    let items = items.into();
+    non_uniform(random, scaled(8_191, 100_000, items), ITEM_C, 1, items) as u32
 }
 
 /// A last name below `names`.
@@ -89,6 +98,19 @@ mod tests {
         // Few names are popular: the tenth of all gets more than half.
         seen.sort_unstable();
         assert!(seen[900..].iter().sum::<u64>() > draws / 2);
+    }
+
+    #[test]
+    fn of_fewer_things_as_large_a_share_is_popular() {
+        assert_eq!(scaled(8_191, 100_000, 100_000), 8_191);
+        assert_eq!(scaled(1_023, 3_000, 3_000), 1_023);
+        assert_eq!(scaled(8_191, 100_000, 10_000), 511);
+        assert_eq!((scaled(8_191, 100_000, 13), scaled(1_023, 3_000, 10)), (0, 1));
+        // With the whole A, one of 1,000 items would be in one of eighteen lines.
+        let mut random = Random::new(5, 0);
+        let mut seen = [0; 1_001];
+        (0..100_000).for_each(|_| seen[item(&mut random, 1_000) as usize] += 1);
+        assert!(*seen.iter().max().unwrap() < 2_000);
     }
 
     #[test]

@@ -1,0 +1,328 @@
+//! What each part of the design adds (Xenic section 5.7, figure 9): a cluster of cards that does what DrTM+H does, and then one part after the
+//! other. Throughput of Retwis, latency of Smallbank.
+
+use serde::Serialize;
+
+use super::choice::{Without, WorkloadChoice};
+use super::measure::TxnBench;
+use super::system::System;
+use crate::table::{Column, Table, microseconds, three_digits, with_prefix};
+
+use Without::{Aggregation, AsynchronousDma, CardExecution, CombinedRequests, DmaVectors, MultiHop};
+
+/// What the steps of a panel change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// The highest throughput of all loads.
+    Throughput,
+    /// The median latency at the lowest load.
+    Latency,
+}
+
+/// A design between the first and the last.
+struct Design {
+    name: &'static str,
+    system: System,
+    without: &'static [Without],
+    /// Figure 9's bar, as a multiple of the baseline's.
+    published: Option<f64>,
+}
+
+/// Figure 9a. DrTM+H: the baseline has 10 % less. What runs where is no step of it.
+const THROUGHPUT: [Design; 6] = [
+    Design { name: "drtm-h", system: System::DrtmH, without: &[], published: Some(1.11) },
+    Design {
+        name: "baseline",
+        system: System::Weft,
+        without: &[MultiHop, CardExecution, CombinedRequests, Aggregation, DmaVectors, AsynchronousDma],
+        published: Some(1.0),
+    },
+    Design {
+        name: "+ combined requests",
+        system: System::Weft,
+        without: &[MultiHop, CardExecution, Aggregation, DmaVectors, AsynchronousDma],
+        published: Some(1.47),
+    },
+    Design {
+        name: "+ aggregation",
+        system: System::Weft,
+        without: &[MultiHop, CardExecution, DmaVectors, AsynchronousDma],
+        published: Some(1.98),
+    },
+    Design {
+        name: "+ asynchronous DMA in vectors",
+        system: System::Weft,
+        without: &[MultiHop, CardExecution],
+        published: Some(2.30),
+    },
+    Design { name: "+ execution on cards, multi-hop", system: System::Weft, without: &[], published: None },
+];
+
+/// Figure 9b. The baseline takes 1.37 times as long as DrTM+H.
+const LATENCY: [Design; 5] = [
+    Design { name: "drtm-h", system: System::DrtmH, without: &[], published: Some(0.73) },
+    Design {
+        name: "baseline",
+        system: System::Weft,
+        without: &[MultiHop, CardExecution, CombinedRequests],
+        published: Some(1.0),
+    },
+    Design {
+        name: "+ combined requests",
+        system: System::Weft,
+        without: &[MultiHop, CardExecution],
+        published: Some(0.80),
+    },
+    Design {
+        name: "+ execution on the own card",
+        system: System::Weft,
+        without: &[MultiHop],
+        published: Some(0.68),
+    },
+    Design { name: "+ multi-hop", system: System::Weft, without: &[], published: Some(0.58) },
+];
+
+/// The row that all others are multiples of.
+const BASELINE: usize = 1;
+
+/// What was measured of one design.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StepResult {
+    /// What it adds to the one before.
+    pub name: &'static str,
+    /// Where its engines run.
+    pub system: System,
+    /// What it leaves out.
+    pub without: Vec<&'static str>,
+    /// The highest throughput of all loads.
+    pub peak_throughput_per_server: f64,
+    /// Half of the transactions took at most this at the lowest load.
+    pub median_latency_low_load_ns: u64,
+    /// What the panel is about, as a multiple of the baseline's.
+    pub of_baseline: f64,
+    /// The same in figure 9, where it has such a bar.
+    pub published: Option<f64>,
+    /// How busy the cores of the NIC are at the peak, per cent.
+    pub nic_percent: f64,
+    /// How busy links are at the peak, per cent.
+    pub link_percent: f64,
+    /// What is wrong with the run.
+    pub wrong: Vec<String>,
+}
+
+/// One half of the figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PanelResult {
+    /// What is compared.
+    pub quantity: Quantity,
+    /// What was run.
+    pub workload: &'static str,
+    /// How much of it there is.
+    pub scale: String,
+    /// One design after the other.
+    pub steps: Vec<StepResult>,
+}
+
+/// A measurement of all steps.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StepsResult {
+    /// `txn-steps`.
+    pub result: &'static str,
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// Servers, each with a shard and clients.
+    pub nodes: usize,
+    /// Replicas of each shard.
+    pub replication: usize,
+    /// Throughput, then latency.
+    pub panels: Vec<PanelResult>,
+    /// `holds`, `violation`, or `not checked` for strict serializability.
+    pub checked: &'static str,
+    /// Seconds that all of it took.
+    pub wall_s: f64,
+    /// The command that repeats it.
+    pub replay: String,
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct StepsBench {
+    /// What is run for throughput, and for latency.
+    pub workloads: [WorkloadChoice; 2],
+    /// Everything else; its workload, system and what is left out do not count.
+    pub each: TxnBench,
+}
+
+impl StepsBench {
+    /// Measures; `progress` is told how many transactions have ended, of [`Self::transactions`].
+    pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> StepsResult {
+        let begin = std::time::Instant::now();
+        let lowest = self.each.outstanding[..1].to_vec();
+        let panels: [(_, &[Design], _); 2] = [
+            (Quantity::Throughput, &THROUGHPUT, self.each.outstanding.clone()),
+            (Quantity::Latency, &LATENCY, lowest),
+        ];
+        let mut ended = 0;
+        let panels: Vec<PanelResult> = panels
+            .into_iter()
+            .zip(self.workloads)
+            .map(|((quantity, designs, outstanding), workload)| {
+                let each = TxnBench { workload, outstanding, ..self.each.clone() };
+                let mut steps: Vec<StepResult> = designs
+                    .iter()
+                    .map(|design| {
+                        let step = measure(&each, design, |done| progress(ended + done));
+                        ended += each.transactions;
+                        step
+                    })
+                    .collect();
+                let of = |step: &StepResult| match quantity {
+                    Quantity::Throughput => step.peak_throughput_per_server,
+                    Quantity::Latency => step.median_latency_low_load_ns as f64,
+                };
+                let baseline = of(&steps[BASELINE]);
+                steps.iter_mut().for_each(|step| step.of_baseline = of(step) / baseline);
+                PanelResult { quantity, workload: workload.name(), scale: workload.scale(), steps }
+            })
+            .collect();
+        let holds = panels.iter().flat_map(|panel| &panel.steps).all(|step| step.wrong.is_empty());
+        StepsResult {
+            result: "txn-steps",
+            world: "sim",
+            nodes: self.each.nodes,
+            replication: self.each.replication,
+            panels,
+            checked: match (holds, self.each.checks) {
+                (false, _) => "violation",
+                (true, true) => "holds",
+                (true, false) => "not checked",
+            },
+            wall_s: begin.elapsed().as_secs_f64(),
+            replay,
+        }
+    }
+
+    /// Transactions of all steps together.
+    pub const fn transactions(&self) -> u64 {
+        self.each.transactions * (THROUGHPUT.len() + LATENCY.len()) as u64
+    }
+}
+
+fn measure(each: &TxnBench, design: &Design, progress: impl FnMut(u64)) -> StepResult {
+    let bench = TxnBench { system: design.system, without: design.without.to_vec(), ..each.clone() };
+    let measured = bench.measure(progress);
+    let highest = |one: &&super::Point, other: &&super::Point| {
+        one.throughput_per_server.total_cmp(&other.throughput_per_server)
+    };
+    let peak = measured.points.iter().max_by(highest);
+    StepResult {
+        name: design.name,
+        system: design.system,
+        without: design.without.iter().map(|part| part.name()).collect(),
+        peak_throughput_per_server: measured.peak_throughput_per_server,
+        median_latency_low_load_ns: measured.median_latency_low_load_ns,
+        of_baseline: 0.0,
+        published: design.published,
+        nic_percent: peak.map_or(0.0, |point| point.nic_percent),
+        link_percent: peak.map_or(0.0, |point| point.link_percent),
+        wrong: measured.findings(),
+    }
+}
+
+impl StepsResult {
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+
+    /// What people read.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for panel in &self.panels {
+            let (head, quantity, unit) = match panel.quantity {
+                Quantity::Throughput => ("Throughput at the peak", "throughput", "tx/s/server"),
+                Quantity::Latency => ("Median latency at low load", "p50", "µs"),
+            };
+            let mut table = Table::new([
+                Column::words("design"),
+                Column::numbers(quantity, unit),
+                Column::numbers("of the baseline", "×"),
+                Column::numbers("Xenic's", "×"),
+                Column::numbers("NIC", "%"),
+                Column::numbers("link", "%"),
+            ]);
+            for step in &panel.steps {
+                table.row([
+                    step.name.to_string(),
+                    match panel.quantity {
+                        Quantity::Throughput => with_prefix(step.peak_throughput_per_server),
+                        Quantity::Latency => microseconds(step.median_latency_low_load_ns),
+                    },
+                    three_digits(step.of_baseline),
+                    step.published.map_or_else(|| "–".to_owned(), three_digits),
+                    three_digits(step.nic_percent),
+                    three_digits(step.link_percent),
+                ]);
+            }
+            text += &format!("  {head}, {}: {}\n\n{table}\n", panel.workload, panel.scale);
+        }
+        text += &format!(
+            "  servers     {}, {} replicas\n  checked     {}\n  took        {} s\n  repeat      {}\n",
+            self.nodes,
+            self.replication,
+            self.checked,
+            three_digits(self.wall_s),
+            self.replay
+        );
+        for step in self.panels.iter().flat_map(|panel| &panel.steps) {
+            for wrong in &step.wrong {
+                text += &format!("\n  wrong: {}: {wrong}", step.name);
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::txn::WorkloadName;
+
+    #[test]
+    fn each_step_takes_latency_away_and_the_last_is_the_whole_design() {
+        let workload = |name| WorkloadChoice::new(name, 500).unwrap();
+        let workloads = [workload(WorkloadName::Retwis), workload(WorkloadName::Smallbank)];
+        let each = TxnBench {
+            workload: workloads[0],
+            system: System::Weft,
+            nodes: 3,
+            replication: 2,
+            transactions: 600,
+            outstanding: vec![1, 16],
+            host_threads: None,
+            nic_cores: None,
+            link_bits_per_s: 100_000_000_000,
+            without: Vec::new(),
+            checks: true,
+            seed: 7,
+        };
+        let bench = StepsBench { workloads, each };
+        let mut most = 0;
+        let result = bench.run("weft".into(), |ended| most = most.max(ended));
+        assert_eq!(result.checked, "holds", "{result:?}");
+        assert!(most >= bench.transactions(), "{most}");
+        let [throughput, latency] = &result.panels[..] else { panic!("two panels") };
+        for panel in [throughput, latency] {
+            assert_eq!(panel.steps[BASELINE].of_baseline, 1.0);
+            assert!(panel.steps.last().unwrap().without.is_empty());
+        }
+        let steps = &latency.steps[BASELINE..];
+        assert!(steps.is_sorted_by(|one, next| one.of_baseline > next.of_baseline), "{steps:?}");
+        assert!(throughput.steps.last().unwrap().of_baseline > 1.0, "{throughput:?}");
+        let text = result.to_text();
+        assert!(text.contains("+ multi-hop") && text.contains("2.30"), "{text}");
+    }
+}

@@ -1,0 +1,242 @@
+//! How few threads do as much as all (Xenic section 5.6, table 3): threads of the host, and cores of the card, are taken away until less than 95 %
+//! of the peak is left.
+
+use serde::Serialize;
+
+use super::choice::{WorkloadChoice, WorkloadName};
+use super::measure::{HOST_THREADS, TxnBench};
+use super::system::System;
+use crate::table::{Column, Table, three_digits, with_prefix};
+
+/// The share of the peak that must be left.
+const KEPT: f64 = 0.95;
+/// What a core of the card does, of what a thread of the host does: the ratio of their Coremark scores (Xenic section 5.6).
+const CORE_OF_A_THREAD: f64 = 0.31;
+
+/// Systems of the table.
+pub const SYSTEMS: [System; 3] = [System::Weft, System::DrtmH, System::Fasst];
+
+/// One workload on one system.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ThreadsRow {
+    /// What was run.
+    pub workload: &'static str,
+    /// How much of it there is.
+    pub scale: String,
+    /// Whose design.
+    pub system: System,
+    /// The highest throughput of all loads with all threads.
+    pub peak_throughput_per_server: f64,
+    /// Threads of the host that leave 95 % of it, with all cores of the card.
+    pub host_threads: u32,
+    /// Cores of the card that do, with all threads of the host; nothing: engines run on the host.
+    pub nic_cores: Option<u32>,
+    /// The highest throughput with as few of both.
+    pub throughput_with_both: f64,
+    /// Threads of the host, and cores of the card as far as they count as such.
+    pub normalised: f64,
+    /// The same in table 3.
+    pub published: Option<f64>,
+    /// What is wrong with any of the runs.
+    pub wrong: Vec<String>,
+}
+
+/// The table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ThreadsResult {
+    /// `txn-threads`.
+    pub result: &'static str,
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// Servers, each with a shard and clients.
+    pub nodes: usize,
+    /// Replicas of each shard.
+    pub replication: usize,
+    /// One workload after the other.
+    pub rows: Vec<ThreadsRow>,
+    /// `holds`, `violation`, or `not checked` for strict serializability.
+    pub checked: &'static str,
+    /// Seconds that all of it took.
+    pub wall_s: f64,
+    /// The command that repeats it.
+    pub replay: String,
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct ThreadsBench {
+    /// What is run.
+    pub workloads: Vec<WorkloadChoice>,
+    /// Everything else; its workload, system, threads and what is left out do not count.
+    pub each: TxnBench,
+}
+
+/// Table 3.
+fn published(workload: &str, system: System) -> Option<f64> {
+    let row = match workload {
+        name if name == WorkloadName::TpccNewOrder.name() => [21.7, 24.0, 32.0],
+        name if name == WorkloadName::Retwis.name() => [9.9, 18.0, 24.0],
+        name if name == WorkloadName::Smallbank.name() => [9.9, 20.0, 28.0],
+        _ => return None,
+    };
+    SYSTEMS.iter().position(|known| *known == system).map(|place| row[place])
+}
+
+/// The smallest number of 1 to `most` that is enough, if every larger one is, as `most` is.
+fn fewest(most: u32, mut is_enough: impl FnMut(u32) -> bool) -> u32 {
+    let (mut too_few, mut enough) = (0, most);
+    while enough - too_few > 1 {
+        let between = too_few + (enough - too_few) / 2;
+        if is_enough(between) {
+            enough = between;
+        } else {
+            too_few = between;
+        }
+    }
+    enough
+}
+
+/// Runs of one workload on one system.
+struct Runs<'a, P> {
+    each: &'a TxnBench,
+    ended: &'a mut u64,
+    progress: &'a mut P,
+    wrong: Vec<String>,
+}
+
+impl<P: FnMut(u64)> Runs<'_, P> {
+    fn throughput(&mut self, host_threads: Option<u32>, nic_cores: Option<u32>) -> f64 {
+        let bench = TxnBench { host_threads, nic_cores, ..self.each.clone() };
+        let (before, progress) = (*self.ended, &mut self.progress);
+        let measured = bench.measure(|done| progress(before + done));
+        *self.ended += self.each.transactions;
+        self.wrong.extend(measured.findings());
+        measured.peak_throughput_per_server
+    }
+
+    fn row(mut self, workload: &WorkloadChoice) -> ThreadsRow {
+        let system = self.each.system;
+        let (threads, cores) = (HOST_THREADS, self.each.cores());
+        let peak = self.throughput(Some(threads), cores);
+        let least = peak * KEPT;
+        let host_threads = fewest(threads, |threads| self.throughput(Some(threads), cores) >= least);
+        let nic_cores =
+            cores.map(|most| fewest(most, |cores| self.throughput(Some(threads), Some(cores)) >= least));
+        let throughput_with_both = self.throughput(Some(host_threads), nic_cores);
+        let cores = f64::from(nic_cores.unwrap_or(0));
+        ThreadsRow {
+            workload: workload.name(),
+            scale: workload.scale(),
+            system,
+            peak_throughput_per_server: peak,
+            host_threads,
+            nic_cores,
+            throughput_with_both,
+            normalised: f64::from(host_threads) + CORE_OF_A_THREAD * cores,
+            published: published(workload.name(), system),
+            wrong: self.wrong,
+        }
+    }
+}
+
+impl ThreadsBench {
+    /// Measures; `progress` is told how many transactions have ended.
+    pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> ThreadsResult {
+        let begin = std::time::Instant::now();
+        let mut ended = 0;
+        let mut rows = Vec::new();
+        for &workload in &self.workloads {
+            for system in SYSTEMS {
+                let each = TxnBench { workload, system, ..self.each.clone() };
+                let (ended, progress) = (&mut ended, &mut progress);
+                rows.push(Runs { each: &each, ended, progress, wrong: Vec::new() }.row(&workload));
+            }
+        }
+        ThreadsResult {
+            result: "txn-threads",
+            world: "sim",
+            nodes: self.each.nodes,
+            replication: self.each.replication,
+            checked: match (rows.iter().all(|row| row.wrong.is_empty()), self.each.checks) {
+                (false, _) => "violation",
+                (true, true) => "holds",
+                (true, false) => "not checked",
+            },
+            rows,
+            wall_s: begin.elapsed().as_secs_f64(),
+            replay,
+        }
+    }
+}
+
+impl ThreadsResult {
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+
+    /// What people read.
+    pub fn to_text(&self) -> String {
+        let mut table = Table::new([
+            Column::words("workload"),
+            Column::words("system"),
+            Column::numbers("peak", "tx/s/server"),
+            Column::numbers("host threads", ""),
+            Column::numbers("NIC cores", ""),
+            Column::numbers("with as few of both", "tx/s/server"),
+            Column::numbers("normalised", "threads"),
+            Column::numbers("Xenic's", "threads"),
+        ]);
+        for row in &self.rows {
+            table.row([
+                row.workload.to_string(),
+                row.system.to_string(),
+                with_prefix(row.peak_throughput_per_server),
+                row.host_threads.to_string(),
+                row.nic_cores.map_or_else(|| "–".to_owned(), |cores| cores.to_string()),
+                with_prefix(row.throughput_with_both),
+                three_digits(row.normalised),
+                row.published.map_or_else(|| "–".to_owned(), three_digits),
+            ]);
+        }
+        let mut scales: Vec<String> =
+            self.rows.iter().map(|row| format!("{}: {}", row.workload, row.scale)).collect();
+        scales.dedup();
+        let mut text = format!(
+            "{table}\n  servers     {}, {} replicas\n  scale       {}\n  checked     {}\n  took        {} s\n  repeat      {}\n",
+            self.nodes,
+            self.replication,
+            scales.join("; "),
+            self.checked,
+            three_digits(self.wall_s),
+            self.replay
+        );
+        for row in &self.rows {
+            for wrong in &row.wrong {
+                text += &format!("\n  wrong: {} on {}: {wrong}", row.workload, row.system);
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_number_that_is_enough_is_found() {
+        for least in 1..=24 {
+            let mut asked = 0;
+            let found = fewest(24, |number| {
+                asked += 1;
+                number >= least
+            });
+            assert_eq!(found, least);
+            assert!(asked <= 5, "{asked}");
+        }
+        assert_eq!(fewest(1, |_| false), 1);
+    }
+}

@@ -1,0 +1,81 @@
+//! What all measurements of transactions share: the servers that they run on.
+
+use clap::Args;
+use weft_bench::txn::{System, TxnBench, WorkloadChoice, check_loads};
+
+use crate::failure::Failure;
+use crate::parse;
+use crate::replay::CommandLine;
+
+const NODES: usize = 6;
+const REPLICATION: usize = 3;
+const LINK_GB_PER_S: u64 = 100;
+const SEED: u64 = 7;
+
+/// The cluster, and how it is looked at.
+#[derive(Clone, Debug, PartialEq, Args)]
+pub(super) struct Servers {
+    /// Servers, 1 to 16
+    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
+    nodes: usize,
+    /// Replicas of each shard, at most as many as servers
+    #[arg(long, value_name = "N", default_value_t = REPLICATION, value_parser = parse::positive)]
+    replication: usize,
+    /// Rate of each server's link in Gb/s
+    #[arg(long, value_name = "N", default_value_t = LINK_GB_PER_S, value_parser = clap::value_parser!(u64).range(1..=800))]
+    link: u64,
+    /// Do not check for strict serializability, which takes half of the time
+    #[arg(long)]
+    unchecked: bool,
+    /// Decides transactions and order
+    #[arg(long, value_name = "N", default_value_t = SEED)]
+    seed: u64,
+}
+
+impl Servers {
+    /// A measurement of all parts of `weft` on these servers.
+    pub(super) fn bench(
+        &self,
+        workload: WorkloadChoice,
+        transactions: u64,
+        outstanding: Vec<usize>,
+    ) -> Result<TxnBench, Failure> {
+        let (nodes, replication) = (self.nodes, self.replication);
+        if replication > nodes {
+            return Err(Failure::new(format!(
+                "{nodes} servers cannot hold {replication} replicas of a shard; choose --replication 1 to {nodes}"
+            )));
+        }
+        Ok(TxnBench {
+            workload,
+            system: System::Weft,
+            nodes,
+            replication,
+            transactions,
+            outstanding,
+            host_threads: None,
+            nic_cores: None,
+            link_bits_per_s: self.link * 1_000_000_000,
+            without: Vec::new(),
+            checks: !self.unchecked,
+            seed: self.seed,
+        })
+    }
+
+    /// Adds what repeats the choice to a command.
+    pub(super) fn replay(&self, line: CommandLine) -> CommandLine {
+        line.unless(NODES, "--nodes", self.nodes)
+            .unless(REPLICATION, "--replication", self.replication)
+            .unless(LINK_GB_PER_S, "--link", self.link)
+            .flag("--unchecked", self.unchecked)
+            .option("--seed", self.seed)
+    }
+}
+
+/// The loads that `--outstanding` names.
+pub(super) fn outstanding(text: &str) -> Result<Vec<usize>, Failure> {
+    let loads: Result<Vec<usize>, _> = text.split(',').map(|load| load.trim().parse()).collect();
+    let loads = loads.unwrap_or_default();
+    check_loads(&loads).map_err(|error| Failure::new(format!("--outstanding {text}: {error}")))?;
+    Ok(loads)
+}

@@ -1,0 +1,124 @@
+//! `weft bench txn-steps`: what each part of the design adds to throughput and takes from latency.
+
+use clap::Args;
+use weft_bench::progress::Progress;
+use weft_bench::txn::{StepsBench, WorkloadChoice, WorkloadName};
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Json};
+use crate::replay::CommandLine;
+
+use super::txn_servers::{Servers, outstanding};
+
+const SIZE: u64 = 100_000;
+const TRANSACTIONS: u64 = 60_000;
+const OUTSTANDING: &str = "1,64,256";
+
+/// What is measured how.
+const DEFINITIONS: &str = "\
+Xenic's figure 9. The baseline has engines on the cores of cards, and does what DrTM+H does: a key is read by one request and locked by \
+another, procedures run on the host that has called them, each message has a frame of its own, and a core waits for each copy between \
+card and host. One part after the other comes on top. Throughput is that of Retwis, the highest of all loads; latency that of Smallbank, the \
+median at the lowest load, where frames and copies are not what differs. `weft bench txn --without` measures any other selection. All times are \
+virtual; docs/costs.md says what they rest on. Every run is checked for strict serializability.";
+
+/// What to measure and where the result goes.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct TxnStepsArguments {
+    #[command(flatten)]
+    options: StepsOptions,
+    /// Write the result as one JSON object (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Json>,
+}
+
+/// What decides the measurement.
+#[derive(Clone, Debug, PartialEq, Args)]
+struct StepsOptions {
+    /// Keys of Retwis, and accounts of Smallbank, of each server
+    #[arg(long, value_name = "N", default_value_t = SIZE)]
+    size: u64,
+    /// Transactions of all clients together, for each of the eleven designs
+    #[arg(long, value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
+    transactions: u64,
+    /// Transactions under way at each server, one load after the other, ascending; latency is measured at the first
+    #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING)]
+    outstanding: String,
+    #[command(flatten)]
+    servers: Servers,
+}
+
+impl TxnStepsArguments {
+    /// Measures and delivers what came of it.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let Self { options, json } = self;
+        output::check_json(json.as_ref())?;
+        let bench = options.bench()?;
+        let mut progress = Progress::new("transactions", bench.transactions());
+        let result = bench.run(options.command().to_string(), |done| progress.set(done));
+        drop(progress);
+        output::deliver(json.as_ref(), || result.to_json(), &result.to_text())?;
+        Ok(if result.checked == "violation" { Verdict::Violated } else { Verdict::Good })
+    }
+}
+
+impl StepsOptions {
+    fn bench(&self) -> Result<StepsBench, Failure> {
+        let size = self.size;
+        let choose = |name| {
+            WorkloadChoice::new(name, size).map_err(|error| Failure::new(format!("--size {size}: {error}")))
+        };
+        let workloads = [choose(WorkloadName::Retwis)?, choose(WorkloadName::Smallbank)?];
+        let each = self.servers.bench(workloads[0], self.transactions, outstanding(&self.outstanding)?)?;
+        Ok(StepsBench { workloads, each })
+    }
+
+    /// The command that repeats the measurement.
+    fn command(&self) -> CommandLine {
+        let line = CommandLine::new("weft bench txn-steps")
+            .unless(SIZE, "--size", self.size)
+            .unless(TRANSACTIONS, "--transactions", self.transactions)
+            .unless(OUTSTANDING, "--outstanding", self.outstanding.as_str());
+        self.servers.replay(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Steps {
+        #[command(flatten)]
+        arguments: TxnStepsArguments,
+    }
+
+    fn parse(line: &str) -> StepsOptions {
+        Steps::try_parse_from(line.split(' ')).unwrap().arguments.options
+    }
+
+    #[test]
+    fn the_command_that_repeats_it_says_all_of_it() {
+        for line in [
+            "txn-steps --seed 7",
+            "txn-steps --size 500 --transactions 5000 --outstanding 1,2 --nodes 4 --replication 2 --link 50 --unchecked --seed 9",
+        ] {
+            assert_eq!(parse(line).command().to_string(), format!("weft bench {line}"));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        for (line, says) in [
+            ("txn-steps --nodes 2", "cannot hold 3 replicas"),
+            ("txn-steps --outstanding 0", "ascending"),
+            ("txn-steps --size 2000000", "retwis takes a size of 10 to 1000000"),
+        ] {
+            let error = parse(line).bench().unwrap_err().to_string();
+            assert!(error.contains(says), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! `weft bench txn-threads`: how few threads and cores do as much as all.
+
+use clap::Args;
+use weft_bench::progress::Progress;
+use weft_bench::txn::{ThreadsBench, WorkloadChoice, WorkloadName};
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Json};
+use crate::replay::CommandLine;
+
+use super::txn_servers::{Servers, outstanding};
+
+const WORKLOADS: &str = "tpcc-new-order,retwis,smallbank";
+const TRANSACTIONS: u64 = 40_000;
+const OUTSTANDING: &str = "64,256";
+
+/// What is measured how.
+const DEFINITIONS: &str = "\
+Xenic's table 3. The peak is the highest throughput of all loads with all 32 threads of each host, and of `weft` all cores of each card. Then \
+threads are taken away as long as 95 % of it are left: of `weft` threads with all cores, and cores with all threads, each alone as \
+in the paper; with as few of both it may be less. More threads are taken never to do less, so not every number is tried. Normalised, a \
+core counts 0.31 threads, the ratio of their Coremark scores. All times are virtual; docs/costs.md says what they rest on. Every run is checked for strict serializability.";
+
+/// What to measure and where the result goes.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct TxnThreadsArguments {
+    #[command(flatten)]
+    options: ThreadsOptions,
+    /// Write the result as one JSON object (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Json>,
+}
+
+/// What decides the measurement.
+#[derive(Clone, Debug, PartialEq, Args)]
+struct ThreadsOptions {
+    /// What is run: any of smallbank, retwis, tpcc-new-order and tpcc
+    #[arg(long, value_name = "NAME,NAME,...", value_delimiter = ',', default_value = WORKLOADS)]
+    workloads: Vec<WorkloadName>,
+    /// Accounts, keys or warehouses of each server, if one workload is run [default: as in weft bench txn]
+    #[arg(long, value_name = "N")]
+    size: Option<u64>,
+    /// Items of TPC-C, and stocks of each warehouse
+    #[arg(long, value_name = "N")]
+    items: Option<u32>,
+    /// Transactions of all clients together, in each run
+    #[arg(long, value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
+    transactions: u64,
+    /// Transactions under way at each server, one load after the other, ascending
+    #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING)]
+    outstanding: String,
+    #[command(flatten)]
+    servers: Servers,
+}
+
+impl TxnThreadsArguments {
+    /// Measures and delivers what came of it.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let Self { options, json } = self;
+        output::check_json(json.as_ref())?;
+        let bench = options.bench()?;
+        let mut progress = Progress::new("transactions", 0);
+        let result = bench.run(options.command().to_string(), |done| progress.set(done));
+        drop(progress);
+        output::deliver(json.as_ref(), || result.to_json(), &result.to_text())?;
+        Ok(if result.checked == "violation" { Verdict::Violated } else { Verdict::Good })
+    }
+}
+
+impl ThreadsOptions {
+    fn bench(&self) -> Result<ThreadsBench, Failure> {
+        if let (Some(size), true) = (self.size, self.workloads.len() > 1) {
+            let error =
+                format!("--size {size}: workloads differ in what they count; choose one of --workloads");
+            return Err(Failure::new(error));
+        }
+        let workloads: Result<Vec<_>, Failure> =
+            self.workloads.iter().map(|name| self.choose(*name)).collect();
+        let workloads = workloads?;
+        let each = self.servers.bench(workloads[0], self.transactions, outstanding(&self.outstanding)?)?;
+        Ok(ThreadsBench { workloads, each })
+    }
+
+    fn choose(&self, name: WorkloadName) -> Result<WorkloadChoice, Failure> {
+        let size = self.size.unwrap_or(name.default_size());
+        let choice = WorkloadChoice::new(name, size)
+            .map_err(|error| Failure::new(format!("--size {size}: {error}")))?;
+        match self.items {
+            Some(items) if matches!(name, WorkloadName::TpccNewOrder | WorkloadName::Tpcc) => {
+                choice.with_items(items).map_err(|error| Failure::new(format!("--items {items}: {error}")))
+            }
+            _ => Ok(choice),
+        }
+    }
+
+    /// The command that repeats the measurement.
+    fn command(&self) -> CommandLine {
+        let workloads: Vec<_> = self.workloads.iter().map(|name| name.name()).collect();
+        let line = CommandLine::new("weft bench txn-threads")
+            .unless(WORKLOADS, "--workloads", workloads.join(",").as_str())
+            .given("--size", self.size)
+            .given("--items", self.items)
+            .unless(TRANSACTIONS, "--transactions", self.transactions)
+            .unless(OUTSTANDING, "--outstanding", self.outstanding.as_str());
+        self.servers.replay(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Threads {
+        #[command(flatten)]
+        arguments: TxnThreadsArguments,
+    }
+
+    fn parse(line: &str) -> ThreadsOptions {
+        Threads::try_parse_from(line.split(' ')).unwrap().arguments.options
+    }
+
+    #[test]
+    fn the_command_that_repeats_it_says_all_of_it() {
+        for line in [
+            "txn-threads --seed 7",
+            "txn-threads --workloads tpcc --size 3 --items 900 --transactions 5000 --outstanding 2 --nodes 4 --replication 2 --link 50 --unchecked --seed 9",
+        ] {
+            assert_eq!(parse(line).command().to_string(), format!("weft bench {line}"));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        for (line, says) in [
+            ("txn-threads --nodes 2", "cannot hold 3 replicas"),
+            ("txn-threads --outstanding 4,4", "ascending"),
+            ("txn-threads --size 100", "choose one of --workloads"),
+            ("txn-threads --items 7", "100 to 100000 items"),
+        ] {
+            let error = parse(line).bench().unwrap_err().to_string();
+            assert!(error.contains(says), "{line}: {error}");
+        }
+    }
+}
