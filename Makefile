@@ -23,7 +23,8 @@ build: $(VENV)/.ready ## Build the weft command (target/release/weft)
 demo: build ## Take the tour: a cluster, a killed leader, a checked history, real sockets, a report in out/
 	@$(WEFT) demo --out out
 
-test: lint unit docs build formal blocks oracle determinism campaign model cluster errors ## Run every check
+# What is quick and what tells most comes first; a stage uses what those before it have built.
+test: lint docs unit oracle build errors cluster determinism model campaign formal blocks ## Run every check
 	@echo "make test: all checks passed"
 
 lint: $(VENV)/.ready ## Formatting and lints, warnings as errors

