@@ -11,9 +11,9 @@ finish() {
 }
 trap finish EXIT
 
-# Waits until the log of node $1 has a line that matches $2.
+# Waits until the log of node $1 has a line that matches $2: a minute, for machines that are busy with other things.
 await() {
-    for _ in {1..400}; do
+    for _ in {1..1200}; do
         grep -q "$2" "$work/node$1.log" && return
         sleep 0.05
     done
@@ -38,7 +38,7 @@ crash() {
 expect() {
     local pattern=$1 answer
     shift
-    answer=$("$weft" kv --config examples/node0.toml "$@")
+    answer=$("$weft" kv --config examples/node0.toml --give-up-ms 20000 "$@")
     if ! grep -qx "$pattern" <<<"$answer"; then
         echo "weft kv $*: '$answer' instead of '$pattern'" >&2
         exit 1

@@ -221,10 +221,12 @@ expect 'no answer within' "$weft" kv --config quiet.toml --give-up-ms 50 get a
 node 0 >node.toml
 "$weft" start --config node.toml >ready 2>&1 &
 holder=$!
-for _ in {1..200}; do
+for _ in {1..1200}; do
     grep -q ready ready && break
+    kill -0 "$holder" 2>/dev/null || break
     sleep 0.05
 done
+grep -q ready ready || { echo "tests/errors.sh: the node does not get ready:" >&2; cat ready >&2; exit 1; }
 expect 'is in use' "$weft" start --config node.toml
 
 echo "$passed passed, $failed failed"

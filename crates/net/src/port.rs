@@ -558,7 +558,7 @@ mod tests {
     fn receive(port: &mut UdpPort, count: usize) -> Vec<Owned> {
         let (stop, clock) = (Stop::new().unwrap(), Clock::starting_now());
         let mut poller = Poller::new(std::slice::from_ref(port), &stop, IdlePolicy::SLEEP).unwrap();
-        let give_up = clock.now() + Duration::from_secs(20);
+        let give_up = clock.now() + Duration::from_secs(60);
         let mut received = Vec::new();
         while received.len() < count {
             port.receive(|datagram| {
