@@ -1,5 +1,7 @@
 //! The port at which engines change permissions, and memories that are too slow.
 
+mod side_by_side;
+
 use weft_conformance::engine::{Change, revoke};
 use weft_conformance::overload;
 use weft_rdma::Target;
@@ -11,15 +13,17 @@ const CYCLES_MAX: u64 = 250;
 
 #[test]
 fn nothing_lands_after_the_marker() {
+    let mut streams = Vec::new();
     for target in [Target::OnChip, Target::Hbm, Target::Host] {
         for change in [Change::QueuePair, Change::Region] {
-            for (before, gap) in [(1, 16), (20, 16), (33, 40)] {
-                let revoked = revoke(target, change, before, Duration::from_ns(gap)).unwrap();
-                println!("{target:?} {change:?}, {gap} ns apart: {revoked:?}");
-                assert!(revoked.cycles <= CYCLES_MAX, "{target:?} {change:?}: {revoked:?}");
-            }
+            streams.extend([(1, 16), (20, 16), (33, 40)].map(|(before, gap)| (target, change, before, gap)));
         }
     }
+    side_by_side::map(&streams, |&(target, change, before, gap)| {
+        let revoked = revoke(target, change, before, Duration::from_ns(gap)).unwrap();
+        println!("{target:?} {change:?}, {gap} ns apart: {revoked:?}");
+        assert!(revoked.cycles <= CYCLES_MAX, "{target:?} {change:?}: {revoked:?}");
+    });
 }
 
 #[test]

@@ -1,35 +1,37 @@
 //! Every kind of bad packet, on both kinds of NIC.
 
+mod side_by_side;
+
 use weft_conformance::malformed::{CASES, suffer};
 use weft_conformance::rules::{is_exceptional, malformed_exception};
 use weft_conformance::twin::Kind;
 use weft_rdma::QueuePairState;
 
 fn check(kind: Kind) {
-    let mut failures = Vec::new();
-    for case in CASES {
+    let failures: Vec<_> = side_by_side::map(CASES, |case| {
         let expected = suffer(case, Kind::Soft);
         let found = if kind == Kind::Soft { expected.clone() } else { suffer(case, kind) };
         let exception = malformed_exception(case.name, kind);
         let counter = exception.map_or(case.counter, |exception| exception.counter);
         let answer = exception.map_or(case.answer, |exception| exception.answer);
         match (&expected, &found) {
-            (_, Err(error)) => failures.push(format!("{}: {error}", case.name)),
+            (_, Err(error)) => Some(format!("{}: {error}", case.name)),
             (_, Ok(found)) if found.answer() != answer => {
-                failures.push(format!("{}: answers `{}`, not `{answer}`", case.name, found.answer()));
+                Some(format!("{}: answers `{}`, not `{answer}`", case.name, found.answer()))
             }
             (_, Ok(found)) if found.counter(counter) == 0 => {
-                failures.push(format!("{}: {counter} is not among {:?}", case.name, found.counters));
+                Some(format!("{}: {counter} is not among {:?}", case.name, found.counters))
             }
             (_, Ok(found)) if exception.is_none() && case.fatal != (found.state == QueuePairState::Error) => {
-                failures.push(format!("{}: the queue pair is in {}", case.name, found.state));
+                Some(format!("{}: the queue pair is in {}", case.name, found.state))
             }
             (Ok(expected), Ok(found)) if !is_exceptional(case.name) && expected != found => {
-                failures.push(format!("{}:\n  {expected:?}\n  {found:?}", case.name));
+                Some(format!("{}:\n  {expected:?}\n  {found:?}", case.name))
             }
-            _ => {}
+            _ => None,
         }
-    }
+    });
+    let failures: Vec<_> = failures.into_iter().flatten().collect();
     assert!(failures.is_empty(), "{} of {} differ:\n{}", failures.len(), CASES.len(), failures.join("\n"));
 }
 
