@@ -2,6 +2,8 @@
 //!
 //! `UPDATE=1 cargo test -p weft-conformance --test coverage` writes the end of `docs/conformance.md`.
 
+mod side_by_side;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -180,52 +182,61 @@ struct Family {
     scenarios: Vec<Reached>,
 }
 
+/// A scenario that drives gateware.
+type Scenario = Box<dyn Fn() + Send + Sync>;
+
+fn scenario<T>(run: impl Fn() -> T + Send + Sync + 'static) -> Scenario {
+    Box::new(move || {
+        let _ = run();
+    })
+}
+
 fn families() -> Vec<Family> {
-    let family = |name, scenarios: Vec<Reached>| Family { name, scenarios };
     let scripts = script::all().into_values().map(|path| {
         let text = fs::read_to_string(path).unwrap();
-        observe(|| drop(script::replay(&text, [Kind::Rtl; 2], Options::default())))
+        scenario(move || script::replay(&text, [Kind::Rtl; 2], Options::default()))
     });
-    let malformed = CASES.iter().map(|case| observe(|| drop(suffer(case, Kind::Rtl).unwrap())));
+    let malformed = CASES.iter().map(|case| scenario(|| suffer(case, Kind::Rtl).unwrap()));
     let faults = Faults { loss: 10_000, duplication: 10_000, reordering: 10_000, corruption: 10_000 };
     let random = (12..14).map(|seed| {
         let pressure = (seed % 2 == 1).then_some(Pressure { seed, stalls_of_256: 40 });
         let options = Options { pressure, power_on_seed: seed as u32 | 1, ..Options::default() };
         let run = Run { seed, messages: 1_000, queue_pairs: 4, faults, options };
-        observe(|| drop(random::check([Kind::Rtl; 2], &run).unwrap()))
+        scenario(move || random::check([Kind::Rtl; 2], &run).unwrap())
     });
-    let as_they_came = std::iter::once(observe(|| drop(untouched(Kind::Rtl, address(0), hardware(0)))));
+    let as_they_came = scenario(|| untouched(Kind::Rtl, address(0), hardware(0)));
     let capture = conversations().into_values();
-    let capture = capture.map(|conversation| observe(|| drop(replay(Kind::Rtl, &conversation))));
-    let permission = std::iter::once(observe(|| permission::check(Kind::Rtl).unwrap()));
+    let capture = capture.map(|conversation| scenario(move || replay(Kind::Rtl, &conversation)));
+    let permission = scenario(|| permission::check(Kind::Rtl).unwrap());
     let revocations = [Target::OnChip, Target::Host].into_iter().flat_map(|target| {
         [Change::QueuePair, Change::Region].map(|change| {
-            observe(|| {
-                engine::revoke(target, change, 20, Duration::from_ns(16)).unwrap();
-            })
+            scenario(move || engine::revoke(target, change, 20, Duration::from_ns(16)).unwrap())
         })
     });
     let calls = (1..3).map(|seed| {
         let run = rpc::Run { seed, queue_pairs: 3, requests: 60, loss: 20_000 };
-        observe(|| drop(rpc::run(Kind::Rtl, &run).unwrap()))
+        scenario(move || rpc::run(Kind::Rtl, &run).unwrap())
     });
-    let gone = std::iter::once(observe(|| {
-        rpc::gone(Kind::Rtl).unwrap();
-    }));
-    let too_much = std::iter::once(observe(|| rpc::too_much().unwrap()));
-    let states = std::iter::once(observe(walk));
-    let overload = overload::CASES.iter().map(|case| observe(|| overload::check(case).unwrap()));
-    vec![
-        family("scripts", scripts.collect()),
-        family("malformed", malformed.collect()),
-        family("random", random.collect()),
-        family("capture", as_they_came.chain(capture).collect()),
-        family("permission", permission.collect()),
-        family("engine", revocations.collect()),
-        family("rpc", calls.chain(gone).chain(too_much).collect()),
-        family("states", states.collect()),
-        family("overload", overload.collect()),
-    ]
+    let gone = scenario(|| rpc::gone(Kind::Rtl).unwrap());
+    let too_much = scenario(|| rpc::too_much().unwrap());
+    let overload = overload::CASES.map(|case| scenario(move || overload::check(&case).unwrap()));
+    let families: [(_, Vec<Scenario>); 9] = [
+        ("scripts", scripts.collect()),
+        ("malformed", malformed.collect()),
+        ("random", random.collect()),
+        ("capture", std::iter::once(as_they_came).chain(capture).collect()),
+        ("permission", vec![permission]),
+        ("engine", revocations.collect()),
+        ("rpc", calls.chain([gone, too_much]).collect()),
+        ("states", vec![scenario(walk)]),
+        ("overload", overload.into()),
+    ];
+    let all: Vec<&Scenario> = families.iter().flat_map(|(_, scenarios)| scenarios).collect();
+    let mut reached = side_by_side::map(&all, |scenario| observe(scenario)).into_iter();
+    families
+        .iter()
+        .map(|(name, scenarios)| Family { name, scenarios: reached.by_ref().take(scenarios.len()).collect() })
+        .collect()
 }
 
 /// The driver takes queue pairs through their states, and out of each.
