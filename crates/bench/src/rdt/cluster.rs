@@ -237,7 +237,41 @@ impl Cluster {
         Ok(Self { world, books, director })
     }
 
-    /// A time in which all connections are made.
+    /// Lets time pass until all replicas are connected and agree on leaders, shortly before their clients begin. Who makes a connection,
+    /// or changes a permission, in a process has a heart that stands still meanwhile: others may take over, which changes
+    /// permissions again, and who is not connected when clients begin is left behind.
+    pub(super) fn connect(&mut self) {
+        let connecting = self.connecting();
+        let mut begins_at = connecting;
+        loop {
+            self.books.borrow_mut().begins_at = Instant::ZERO + begins_at;
+            self.run_until(Instant::ZERO + (begins_at - connecting / 10));
+            let before = self.changes();
+            self.run_until(Instant::ZERO + (begins_at - connecting / 100));
+            if self.is_connected() && self.changes() == before {
+                return;
+            }
+            assert!(begins_at < connecting * 100, "replicas do not find each other: {}", self.describe());
+            begins_at += connecting;
+        }
+    }
+
+    /// Whether each replica may write to all others.
+    fn is_connected(&self) -> bool {
+        let nodes = self.director.parameters.nodes as u64;
+        self.sum("connected") - self.sum("failures") >= nodes * (nodes - 1)
+    }
+
+    /// How often anything has changed about connections, permissions and leaders.
+    fn changes(&self) -> u64 {
+        const CHANGES: [&str; 6] =
+            ["connected", "failures", "campaigns", "leaderships", "granted", "revoked"];
+        let engines = (0..self.director.parameters.nodes).filter_map(|node| self.engine(node));
+        let counters = engines.flat_map(NodeEngine::counters);
+        counters.filter(|(name, _)| CHANGES.contains(name)).map(|(_, count)| count).sum()
+    }
+
+    /// A time in which all connections are made, unless one has to be asked for again.
     pub(super) fn connecting(&self) -> Duration {
         if !self.director.parameters.is_on_host() {
             return Duration::from_us(200);
@@ -273,6 +307,12 @@ impl Cluster {
     pub(super) fn leads(&self, node: usize) -> bool {
         let groups = self.director.subject.kind().group_count();
         self.engine(node).is_some_and(|engine| (0..groups).any(|group| engine.is_leading(group)))
+    }
+
+    /// How far the replicas are, for people who look for a fault.
+    pub(super) fn describe(&self) -> String {
+        let of = |node| Some(format!("node{node} {}", self.engine(node)?.describe()));
+        (0..self.director.parameters.nodes).filter_map(of).collect::<Vec<_>>().join("; ")
     }
 
     /// The sum of a counter over all nodes that run.
