@@ -71,6 +71,7 @@ expect '2 to 8 nodes' "$weft" bench rdt --type account --nodes 8..3
 expect 'there is no workload `d`' "$weft" bench rdt --type ycsb --workload d
 expect 'choose --type ycsb' "$weft" bench rdt --type account --workload a
 expect 'one log' "$weft" bench rdt --type ycsb --system waverunner --commit local
+expect 'callers leader' "$weft" bench rdt --type ycsb --system waverunner --callers leader
 expect 'calls no engine' "$weft" bench rdt --type account --system hamband --configuration rpc
 expect 'choose --crash replica' "$weft" bench rdt-crash --crash leader --type g-set
 expect 'nobody is called `node`' "$weft" bench rdt-crash --crash node

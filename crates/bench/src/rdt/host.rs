@@ -189,8 +189,8 @@ impl ClientHost {
                 Phase::Warm(0) => return,
                 Phase::Warm(left) => {
                     self.phase = Phase::Warm(left - 1);
-                    let update = self.workload.update();
-                    self.ask(now, Operation::Update(update), commands);
+                    let operation = self.workload.warm_up();
+                    self.ask(now, operation, commands);
                 }
                 Phase::Ready => {
                     let mut books = self.books.borrow_mut();

@@ -13,7 +13,7 @@ use weft_sim::{CostProfile, NetworkProfile};
 use super::measure::RdtBench;
 use super::popularity::Popularity;
 use super::reference::Subject;
-use super::system::{Card, Commit, Configuration, System};
+use super::system::{Callers, Card, Commit, Configuration, System};
 use super::workload::TypeName;
 use crate::histogram::Summary;
 use crate::table::{Column, Table, grouped, three_digits};
@@ -195,6 +195,7 @@ impl HybridBench {
             configuration: Configuration::Rpc,
             card: Card::Fpga,
             commit: self.commit,
+            callers: Callers::All,
             nodes: self.nodes,
             updates,
             operations: self.operations,
@@ -337,6 +338,7 @@ mod tests {
             configuration: Configuration::Rpc,
             card: Card::Fpga,
             commit: bench.commit,
+            callers: Callers::All,
             nodes: 3,
             updates: 20,
             operations: 3_000,
@@ -359,6 +361,7 @@ mod tests {
             configuration: Configuration::Rpc,
             card: Card::Fpga,
             commit,
+            callers: Callers::All,
             nodes,
             updates: 50,
             operations: 3_000,
@@ -426,6 +429,7 @@ mod tests {
                 configuration: Configuration::Rpc,
                 card: Card::Fpga,
                 commit: Commit::Majority,
+                callers: Callers::All,
                 nodes: 3,
                 updates: 60,
                 operations: 2_000,

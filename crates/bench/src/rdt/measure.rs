@@ -8,10 +8,11 @@ use weft_time::{Duration, Instant};
 
 use super::books::NodeBooks;
 use super::cluster::{Cluster, ClusterParameters};
+use super::division::LEADER;
 use super::host::Pace;
 use super::hybrid::Split;
 use super::ordered;
-use super::system::{Card, Commit, Configuration, System};
+use super::system::{Callers, Card, Commit, Configuration, System};
 use super::workload::{Sizes, TypeName, Workload};
 use crate::histogram::{Latencies, Summary};
 
@@ -37,6 +38,8 @@ pub struct RdtBench {
     pub configuration: Configuration,
     /// When calls without conflicts are answered.
     pub commit: Commit,
+    /// Whose clients make which calls.
+    pub callers: Callers,
     /// Replicas, each with a client: 2 to 8.
     pub nodes: usize,
     /// Per cent of the operations that call a method; the others are queries.
@@ -141,6 +144,11 @@ impl RdtBench {
     /// The cluster that is measured, and what its clients do.
     pub(super) fn parameters(&self) -> ClusterParameters {
         let sizes = Sizes { keys: self.keys, ..Sizes::LARGE };
+        let workload = Workload::new(self.name, self.nodes, self.updates, sizes, self.skew, self.seed);
+        let workload = match self.callers {
+            Callers::All => workload,
+            Callers::Leader => workload.led(self.operations),
+        };
         ClusterParameters {
             nodes: self.nodes,
             system: self.system,
@@ -149,10 +157,10 @@ impl RdtBench {
             card: self.card,
             network: self.network(),
             drift_ppm: None,
-            workload: Workload::new(self.name, self.nodes, self.updates, sizes, self.skew, self.seed),
             pace: Pace { outstanding: self.outstanding, pause: Duration::ZERO },
             heartbeat: Some(HEARTBEAT),
-            quota: self.shares(),
+            quota: workload.quota().unwrap_or_else(|| self.shares()),
+            workload,
             redistribute: false,
             split: None,
             seed: self.seed,
@@ -199,10 +207,14 @@ impl RdtBench {
 
     /// What was measured, when all is answered, and the end of the check. `crashed` has not come back.
     pub(super) fn conclude(&self, cluster: &mut Cluster, crashed: Option<usize>) -> Measured {
+        let mut wrong = Vec::new();
         let mut measured = {
             let books = cluster.books.borrow();
             let kind = books.check.specification().kind().clone();
             let leads: Vec<_> = (0..self.nodes).map(|node| cluster.leads(node)).collect();
+            if self.callers == Callers::Leader && kind.group_count() > 0 && !leads[LEADER] {
+                wrong.push("the client that makes the conflicting calls is not the leader's".to_string());
+            }
             Measured::of(&kind, &books.nodes, if kind.group_count() > 0 { &leads } else { &[] })
         };
         cluster.run_for(DRAIN);
@@ -217,6 +229,7 @@ impl RdtBench {
         // What a replica answered by itself it has taken along.
         books.check.end(states, |node| self.commit == Commit::Majority || crashed != Some(node));
         measured.check = books.check.report();
+        measured.wrong.append(&mut wrong);
         measured.wrong.append(&mut books.wrong);
         measured.log_hash = cluster.world.log_hash().to_string();
         measured
@@ -298,6 +311,7 @@ mod tests {
             card: Card::Fpga,
             configuration: Configuration::Rpc,
             commit: Commit::Majority,
+            callers: Callers::All,
             nodes: 3,
             updates: 20,
             operations: 3_000,
@@ -351,6 +365,22 @@ mod tests {
             assert!(free.queries.mean_ns * 20.0 < card.queries.mean_ns, "{name}");
             assert!(host.leaders.is_none() && host.replicas.len() == 3, "{name}");
         }
+    }
+
+    /// At 20 % updates each follower's client would wait for the leader in one operation of ten; now none does.
+    #[test]
+    fn calls_that_conflict_are_the_leaders_if_so_wished() {
+        let led = |bench: &RdtBench| measured(&RdtBench { callers: Callers::Leader, ..bench.clone() });
+        for name in TypeName::of_safardb().filter(|name| name.class() == "wrdt") {
+            let all = bench(name.name());
+            let led = led(&all);
+            let of = |measured: &Measured| measured.followers.as_ref().unwrap().mean_ns;
+            let (led_ns, all_ns) = (of(&led), of(&measured(&all)));
+            assert!(led_ns * 1.5 < all_ns, "{name}: {led_ns} {all_ns}");
+            assert!(led.refused_percent < 5.0, "{name}: {} %", led.refused_percent);
+        }
+        let hamband = System::Hamband;
+        led(&RdtBench { system: hamband, configuration: Configuration::Buffered, ..bench("account") });
     }
 
     /// Three groups have many connections to make, and their leaders change meanwhile. When clients began at a fixed time, a replica was

@@ -4,7 +4,7 @@ use serde::Serialize;
 use weft_sim::CostProfile;
 
 use super::measure::{Measured, RdtBench};
-use super::system::{Commit, Configuration, System};
+use super::system::{Callers, Commit, Configuration, System};
 use crate::table::{Column, Table, grouped, three_digits, time_with_unit};
 
 /// A measurement.
@@ -23,6 +23,8 @@ pub struct RdtResult {
     pub configuration: Configuration,
     /// When calls without conflicts are answered.
     pub commit: Commit,
+    /// Whose clients make which calls.
+    pub callers: Callers,
     /// What an answer promises.
     pub promises: &'static str,
     /// What the times rest on.
@@ -72,6 +74,7 @@ impl RdtBench {
             system: self.system,
             configuration: self.configuration,
             commit: self.commit,
+            callers: self.callers,
             promises: self.system.promises(self.commit),
             basis: format!("cost profile `{}`: {}", profile.name, profile.basis),
             nodes: self.nodes as u32,
@@ -131,7 +134,7 @@ impl RdtResult {
         }
         let mut text = format!(
             "{table}\n  type        {} ({}), {} nodes, {} % updates, of which {} % refused\n  \
-             system      {}, configuration {}, commit {}, {} open per client, network {}\n  \
+             system      {}, configuration {}, commit {}, callers {}, {} open per client, network {}\n  \
              throughput  {} operations/µs by the replica that takes longest, {} by the sum of all\n  \
              promises    {}\n  checked     {}: {} calls, {} queries, {} steps of replicas\n  took        {} virtual, {} s\n  card        {}\n  log hash    {}\n  repeat      {}\n",
             self.name,
@@ -142,6 +145,7 @@ impl RdtResult {
             self.system,
             self.configuration,
             self.commit,
+            self.callers,
             self.outstanding,
             self.network,
             three_digits(measured.operations_per_us),

@@ -179,7 +179,7 @@ mod tests {
     use weft_sim::NetworkProfile;
 
     use super::*;
-    use crate::rdt::{Card, Configuration, RdtBench};
+    use crate::rdt::{Callers, Card, Configuration, RdtBench};
 
     #[test]
     fn the_others_are_compared_with_the_first() {
@@ -196,6 +196,7 @@ mod tests {
                 card: Card::Fpga,
                 configuration: Configuration::Rpc,
                 commit,
+                callers: Callers::All,
                 nodes,
                 updates: 20,
                 operations: 600,

@@ -123,6 +123,16 @@ named! {
 }
 
 named! {
+    /// Whose clients make which calls.
+    Callers, "rule of who calls",
+    /// Every client calls every method; conflicting calls of followers travel to the leader and back.
+    #[default]
+    All = "all",
+    /// As in Hamband's own workloads: the leader's client makes all conflicting calls and no others, those of the followers the rest.
+    Leader = "leader",
+}
+
+named! {
     /// When a call without conflicts is answered. Conflicting calls are answered when a majority has them in its logs, always.
     Commit, "commit rule",
     /// When a majority of the replicas has it in memory: no crash of fewer than half loses it.

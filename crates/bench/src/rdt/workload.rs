@@ -17,6 +17,7 @@ use std::str::FromStr;
 use weft_check::replicated::Call;
 use weft_rdt::{Bounds, types};
 
+use super::division::{self, LEADER, Part};
 use super::popularity::Popularity;
 use super::reference::Subject;
 use crate::workload::Random;
@@ -172,6 +173,8 @@ pub struct Workload {
     sizes: Sizes,
     keys: Popularity,
     seed: u64,
+    /// Of each client. Empty: all do alike, without end.
+    parts: Vec<Part>,
 }
 
 impl Workload {
@@ -182,13 +185,26 @@ impl Workload {
     /// If a number is out of range.
     pub fn new(name: TypeName, nodes: usize, updates: u8, sizes: Sizes, skew: f64, seed: u64) -> Self {
         assert!((1..=8).contains(&nodes) && updates <= 100, "{nodes} nodes, {updates} %");
-        Self { name, nodes, updates, sizes, keys: Popularity::new(sizes.keys, skew), seed }
+        Self { name, nodes, updates, sizes, keys: Popularity::new(sizes.keys, skew), seed, parts: vec![] }
     }
 
     /// The same with keys of another popularity.
     #[must_use]
     pub fn with_popularity(self, keys: Popularity) -> Self {
         Self { keys, ..self }
+    }
+
+    /// So many operations, of which the leader's client makes all conflicting calls ([`super::Callers::Leader`]).
+    #[must_use]
+    pub fn led(self, operations: u64) -> Self {
+        let subject = self.subject();
+        let parts = division::by_leader(self.name, subject.kind(), self.nodes, operations, self.updates);
+        Self { parts, ..self }
+    }
+
+    /// How many operations each client does, if they are divided.
+    pub fn quota(&self) -> Option<Vec<u64>> {
+        (!self.parts.is_empty()).then(|| self.parts.iter().map(Part::operations).collect())
     }
 
     /// The data type.
@@ -222,11 +238,19 @@ impl Workload {
     pub fn client(&self, node: usize, subject: &Subject) -> ClientWorkload {
         assert!(node < self.nodes, "node{node} of {}", self.nodes);
         let definition = subject.kind().definition();
+        let part = self.parts.get(node).cloned();
+        let calls = |method: &usize| part.as_ref().is_none_or(|part| part.methods.contains(*method));
         ClientWorkload {
             workload: self.clone(),
             node: node as u64,
             random: Random::new(self.seed, node as u32),
-            methods: subject.kind().method_count() as u64,
+            methods: (0..subject.kind().method_count())
+                .filter(calls)
+                .flat_map(|method| {
+                    std::iter::repeat_n(method as u8, division::weight(self.name, method) as usize)
+                })
+                .collect(),
+            part,
             queries: definition.queries[..subject.queries()]
                 .iter()
                 .map(|query| query.parameters.len())
@@ -258,7 +282,10 @@ pub struct ClientWorkload {
     workload: Workload,
     node: u64,
     random: Random,
-    methods: u64,
+    /// The methods that it calls, each as often as it is called beside the others.
+    methods: Vec<u8>,
+    /// What it has to do yet, if that is bounded.
+    part: Option<Part>,
     /// Of each query, how many parameters it has.
     queries: Vec<usize>,
     query_elements: [u64; 2],
@@ -286,6 +313,9 @@ impl ClientWorkload {
         let own = number * self.nodes() + self.node;
         let Sizes { courses, stock, .. } = self.workload.sizes;
         let items = self.workload.sizes.items as u64;
+        if self.part.is_some() && self.node == LEADER as u64 && own >= courses as u64 && self.enrols() {
+            return self.load_student();
+        }
         let (method, arguments, all) = match self.workload.name.0 {
             "account" => (0, [OPENING_BALANCE, 0, 0, 0], self.nodes()),
             "courseware" | "project" => (1, [own as i64, 0, 0, 0], courses as u64),
@@ -296,13 +326,37 @@ impl ClientWorkload {
         (own < all).then_some(Call { method, arguments })
     }
 
+    fn enrols(&self) -> bool {
+        matches!(self.workload.name.0, "courseware" | "project")
+    }
+
+    /// A leader's client that adds no students enrols those that were there before.
+    fn load_student(&mut self) -> Option<Call> {
+        let share = self.workload.sizes.students as u64 / self.nodes();
+        (self.made[FIRST] < share).then(|| Call { method: 0, arguments: [self.next_student(), 0, 0, 0] })
+    }
+
     /// The next operation.
     pub fn next_operation(&mut self) -> Operation {
-        if self.random.below(100) < u64::from(self.workload.updates) {
-            Operation::Update(self.update())
-        } else {
+        let is_update = match &mut self.part {
+            Some(part) => part.draw(&mut self.random),
+            None => self.random.below(100) < u64::from(self.workload.updates),
+        };
+        if is_update { Operation::Update(self.update()) } else { Operation::Query(self.query()) }
+    }
+
+    /// What it does before the measurement begins, so that connections and leaders are there.
+    pub fn warm_up(&mut self) -> Operation {
+        if self.methods.is_empty() {
             Operation::Query(self.query())
+        } else {
+            Operation::Update(self.update())
         }
+    }
+
+    /// One of its methods.
+    fn method(&mut self) -> u8 {
+        self.methods[self.random.below(self.methods.len() as u64) as usize]
     }
 
     fn nodes(&self) -> u64 {
@@ -330,7 +384,7 @@ impl ClientWorkload {
         if name == "smallbank" {
             return self.small_bank();
         }
-        let method = self.random.below(self.methods) as u8;
+        let method = self.method();
         let Sizes { courses, items, .. } = self.workload.sizes;
         let (first, second, third) = match (name, method) {
             ("g-counter" | "pn-counter", _) => (self.amount(100), 0, 0),
@@ -463,14 +517,15 @@ impl ClientWorkload {
             same if same == account => (account + 1) % self.workload.keys.elements() as i64,
             other => other,
         };
+        let method = self.method();
         // Methods are: deposit, savings, payment, check, amalgamation.
-        let (method, arguments) = match self.random.below(85) {
-            0..15 => (0, [account, self.amount(100), 0, 0]),
+        let arguments = match method {
+            0 => [account, self.amount(100), 0, 0],
             // Withdrawals from savings are a sixth, and smaller.
-            15..30 => (1, [account, self.amount(120) - 20, 0, 0]),
-            30..55 => (2, [account, other, self.amount(50), 0]),
-            55..70 => (3, [account, self.amount(50), 0, 0]),
-            _ => (4, [account, other, 0, 0]),
+            1 => [account, self.amount(120) - 20, 0, 0],
+            2 => [account, other, self.amount(50), 0],
+            3 => [account, self.amount(50), 0, 0],
+            _ => [account, other, 0, 0],
         };
         Call { method, arguments }
     }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use weft_bench::progress::Progress;
-use weft_bench::rdt::{Card, Commit, Configuration, Mix, RdtBench, Sizes, Sweep, System, TypeName};
+use weft_bench::rdt::{Callers, Card, Commit, Configuration, Mix, RdtBench, Sizes, Sweep, System, TypeName};
 use weft_sim::NetworkProfile;
 
 use crate::failure::{Failure, Verdict};
@@ -135,6 +135,10 @@ struct RdtOptions {
     /// When a call without conflicts is answered, separated by commas: majority, local
     #[arg(long, value_name = "RULES", value_delimiter = ',', default_value = "majority")]
     commit: Vec<Commit>,
+    /// Whose clients make which calls: all, or leader (as in Hamband's workloads: the leader's client makes all conflicting calls and no
+    /// others, those of the followers the rest, and queries even out what each has to do)
+    #[arg(long, value_name = "WHO", default_value_t)]
+    callers: Callers,
     /// Operations that a client has open at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     outstanding: u8,
@@ -191,10 +195,13 @@ impl RdtOptions {
         }
         let log = self.system.iter().find(|system| system.is_ordered());
         if let Some(log) = log
-            && (self.commit.contains(&Commit::Local) || self.configuration.is_some())
+            && (self.commit.contains(&Commit::Local)
+                || self.configuration.is_some()
+                || self.callers == Callers::Leader)
         {
             return Err(Failure::new(format!(
-                "in {log} every operation stands in one log and waits for a majority; leave out --commit local and --configuration"
+                "in {log} every operation stands in one log and waits for a majority; leave out --commit local, --configuration and \
+                 --callers leader"
             )));
         }
         if let Some(mix) = self.workload
@@ -239,6 +246,7 @@ impl RdtOptions {
             card: self.card,
             configuration: self.configuration.unwrap_or(usual),
             commit: self.commit[0],
+            callers: self.callers,
             nodes: self.nodes.least,
             updates,
             operations: self.ops,
@@ -262,6 +270,7 @@ impl RdtOptions {
             card,
             configuration,
             commit,
+            callers,
             outstanding,
             keys,
             skew,
@@ -278,6 +287,7 @@ impl RdtOptions {
             .unless(Card::Fpga, "--card", *card)
             .given("--configuration", *configuration)
             .unless("majority".to_string(), "--commit", list(commit))
+            .unless(Callers::All, "--callers", *callers)
             .unless(1, "--outstanding", *outstanding)
             .unless(KEYS, "--keys", *keys)
             .unless(0.0, "--skew", *skew)
@@ -313,7 +323,7 @@ mod tests {
             "rdt --type account --seed 7",
             "rdt --type all --nodes 3..8 --ops 4000000 --system weft,hamband --commit majority,local --seed 7",
             "rdt --type ycsb --workload a --system weft,weft-log,waverunner --card safardb --seed 7",
-            "rdt --type ycsb,smallbank --updates 50 --nodes 8 --ops 4000000 --system hamband --configuration write --commit local --outstanding 4 --keys 1000 --skew 1.2 --network detpu --seed 9",
+            "rdt --type ycsb,smallbank --updates 50 --nodes 8 --ops 4000000 --system hamband --configuration write --commit local --callers leader --outstanding 4 --keys 1000 --skew 1.2 --network detpu --seed 9",
         ] {
             let options = parse(line).unwrap();
             options.check().unwrap();
@@ -354,6 +364,7 @@ mod tests {
             ("rdt --type account --system hamband --configuration rpc", "buffered"),
             ("rdt --type account --system waverunner --commit local", "one log"),
             ("rdt --type account --system weft,weft-log --configuration write", "one log"),
+            ("rdt --type account --system waverunner --callers leader", "--callers"),
             ("rdt --type account --workload a", "--type ycsb"),
             ("rdt --type ycsb --workload standard", "--type smallbank"),
         ] {

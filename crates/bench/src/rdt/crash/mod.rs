@@ -18,7 +18,7 @@ use weft_time::{Duration, Instant};
 
 use super::cluster::ClusterParameters;
 use super::measure::RdtBench;
-use super::system::{Card, Commit, Configuration, System};
+use super::system::{Callers, Card, Commit, Configuration, System};
 use super::workload::{TypeName, Workload};
 
 pub use fail_over::FailOvers;
@@ -160,6 +160,7 @@ impl CrashBench {
             },
             card: Card::Fpga,
             commit: self.commit,
+            callers: Callers::All,
             nodes: self.nodes,
             updates,
             operations: self.operations,
