@@ -195,6 +195,12 @@ impl Transactions {
         };
         let execution = take(&mut attempt.execution);
         let (asked, by_message) = (attempt.asked, attempt.by_message);
+        let nodes = self.parameters.nodes;
+        if execution.accesses()[from..asked].iter().any(|access| access.key.shard() >= nodes) {
+            // A shard that there is not: nobody would answer.
+            self.the(id).execution = execution;
+            return self.finish(id, Status::Unavailable, host_port::NOBODY, io);
+        }
         let all_locked = self.parameters.variant.lock_by_atomic;
         let by_message = (from..asked).fold(0u64, |set, index| {
             let access = &execution.accesses()[index];

@@ -197,9 +197,14 @@ impl Transactions {
         self.parameters.has(bug)
     }
 
+    /// Whether the node takes part in transactions, as long as it holds its lease: it is full, and the view change is over.
+    pub fn acts(&self) -> bool {
+        self.state == EngineState::Full && self.recovery.acts()
+    }
+
     /// Whether the node takes part in transactions now.
     pub(crate) fn serves(&self) -> bool {
-        self.state == EngineState::Full && self.recovery.acts() && self.now < self.lease_until
+        self.acts() && self.now < self.lease_until
     }
 
     pub(crate) fn is_primary(&self, shard: usize) -> bool {

@@ -5,6 +5,7 @@
 //! ARCHITECTURE.md, "Transactions", says where this design differs and why.
 
 mod atomics;
+pub mod client;
 mod commit;
 mod coordinator;
 mod copy;

@@ -145,6 +145,16 @@ impl Procedures {
     pub fn get(&self, id: ProcedureId) -> Option<&dyn Procedure> {
         self.0.get(id.0 as usize).map(|procedure| &**procedure)
     }
+
+    /// The number of the procedure of this name, the first of them.
+    pub fn find(&self, name: &str) -> Option<ProcedureId> {
+        self.0.iter().position(|procedure| procedure.name() == name).map(|index| ProcedureId(index as u16))
+    }
+
+    /// All names, in the order of their numbers.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.0.iter().map(|procedure| procedure.name())
+    }
 }
 
 impl std::fmt::Debug for Procedures {

@@ -1,0 +1,254 @@
+//! Messages between a client and the host half of a node. They travel as Weft datagrams, so they may be lost, repeated and late.
+//!
+//! ```text
+//! Hello     client(8)
+//! Welcome   client(8) life(8)
+//! Call      client(8) life(8) sequence(8)  procedure(2) length(2) input  count(1) { as in Execute }
+//! Answered  client(8) life(8) sequence(8)  status(1) reason(1) identifier(8)  length(2) answer
+//! ```
+//!
+//! All integers are big-endian.
+
+use crate::execution::Fault;
+use crate::message::{Item, Malformed, Reader, Want};
+use crate::procedure::{ANSWER_MAX, Accesses, INPUT_MAX, KEYS_MAX, Outcome, ProcedureId, Request};
+use crate::transaction::TransactionId;
+
+/// The kinds of messages between clients and nodes. Those of engines and hosts are below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ClientKind {
+    /// To the node: a client would like to call.
+    Hello = 96,
+    /// To the node: call a transaction.
+    Call = 97,
+    /// To the client: it may call, in this life of the node.
+    Welcome = 112,
+    /// To the client: what became of its call.
+    Answered = 113,
+}
+
+/// What became of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The transaction has ended, with this as its last attempt.
+    Ended(TransactionId, Outcome),
+    /// It was not begun and never will be: the node takes no part in the cluster for now, or has too much under way.
+    Refused,
+}
+
+/// What a message says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the table above says what the fields are")]
+pub enum ClientMessage {
+    Hello { client: u64 },
+    Welcome { client: u64, life: u64 },
+    Call { client: u64, life: u64, sequence: u64, request: Request },
+    Answered { client: u64, life: u64, sequence: u64, answer: Answer },
+}
+
+/// The numbers of outcomes.
+const COMMITTED: u8 = 0;
+const UNANSWERED: u8 = 1;
+const ABORTED: u8 = 2;
+const CONFLICT: u8 = 3;
+const UNAVAILABLE: u8 = 4;
+const FAULTY: u8 = 5;
+const UNKNOWN: u8 = 6;
+const REFUSED: u8 = 7;
+
+impl ClientMessage {
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// If it is malformed.
+    pub fn parse(kind: u8, payload: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader(payload);
+        let r = &mut reader;
+        let message = match kind {
+            kind if kind == ClientKind::Hello as u8 => Self::Hello { client: r.u64()? },
+            kind if kind == ClientKind::Welcome as u8 => Self::Welcome { client: r.u64()?, life: r.u64()? },
+            kind if kind == ClientKind::Call as u8 => {
+                Self::Call { client: r.u64()?, life: r.u64()?, sequence: r.u64()?, request: read_request(r)? }
+            }
+            kind if kind == ClientKind::Answered as u8 => Self::Answered {
+                client: r.u64()?,
+                life: r.u64()?,
+                sequence: r.u64()?,
+                answer: read_answer(r)?,
+            },
+            _ => return Err(Malformed::Kind),
+        };
+        reader.finish()?;
+        Ok(message)
+    }
+
+    /// Its kind; appends its content to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) -> ClientKind {
+        let mut numbers = |numbers: &[u64]| {
+            numbers.iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
+        };
+        match self {
+            Self::Hello { client } => {
+                numbers(&[*client]);
+                ClientKind::Hello
+            }
+            Self::Welcome { client, life } => {
+                numbers(&[*client, *life]);
+                ClientKind::Welcome
+            }
+            Self::Call { client, life, sequence, request } => {
+                numbers(&[*client, *life, *sequence]);
+                write_request(out, request);
+                ClientKind::Call
+            }
+            Self::Answered { client, life, sequence, answer } => {
+                numbers(&[*client, *life, *sequence]);
+                write_answer(out, answer);
+                ClientKind::Answered
+            }
+        }
+    }
+}
+
+fn read_request(r: &mut Reader<'_>) -> Result<Request, Malformed> {
+    let procedure = ProcedureId(r.u16()?);
+    let length = usize::from(r.u16()?);
+    if length > INPUT_MAX {
+        return Err(Malformed::Field("length"));
+    }
+    let input = r.bytes(length)?.to_vec();
+    let count = usize::from(r.u8()?);
+    if count > KEYS_MAX {
+        return Err(Malformed::Field("count"));
+    }
+    let mut accesses = Accesses::default();
+    for _ in 0..count {
+        let access = Want::read(r)?.access;
+        accesses.add(access.key, access.mode).map_err(|_| Malformed::Field("key"))?;
+    }
+    Ok(Request { procedure, input, accesses })
+}
+
+/// # Panics
+/// If the input is longer than [`INPUT_MAX`].
+fn write_request(out: &mut Vec<u8>, request: &Request) {
+    assert!(request.input.len() <= INPUT_MAX, "an input has at most {INPUT_MAX} bytes");
+    out.extend_from_slice(&request.procedure.0.to_be_bytes());
+    out.extend_from_slice(&(request.input.len() as u16).to_be_bytes());
+    out.extend_from_slice(&request.input);
+    let accesses = request.accesses.as_slice();
+    out.push(accesses.len() as u8);
+    for (index, &access) in accesses.iter().enumerate() {
+        Want { index: index as u8, access }.write(out);
+    }
+}
+
+fn read_answer(r: &mut Reader<'_>) -> Result<Answer, Malformed> {
+    let (status, reason, id) = (r.u8()?, r.u8()?, r.id()?);
+    let length = usize::from(r.u16()?);
+    if length > ANSWER_MAX {
+        return Err(Malformed::Field("length"));
+    }
+    let answer = r.bytes(length)?.to_vec();
+    let outcome = match status {
+        COMMITTED => Outcome::Committed { answer },
+        UNANSWERED => Outcome::Unanswered,
+        ABORTED => Outcome::Aborted { reason, answer },
+        CONFLICT => Outcome::Conflict,
+        UNAVAILABLE => Outcome::Unavailable,
+        FAULTY => Outcome::Faulty(Fault::parse(reason).ok_or(Malformed::Field("reason"))?),
+        UNKNOWN => Outcome::Unknown,
+        REFUSED => return Ok(Answer::Refused),
+        _ => return Err(Malformed::Field("status")),
+    };
+    Ok(Answer::Ended(id, outcome))
+}
+
+fn write_answer(out: &mut Vec<u8>, answer: &Answer) {
+    const NOTHING: &[u8] = &[];
+    let none = TransactionId::none(weft_waist::NodeId::new(0).expect("there is a node 0"));
+    let (id, status, reason, answer) = match answer {
+        Answer::Refused => (none, REFUSED, 0, NOTHING),
+        Answer::Ended(id, outcome) => {
+            let (status, reason, answer) = match outcome {
+                Outcome::Committed { answer } => (COMMITTED, 0, &answer[..]),
+                Outcome::Unanswered => (UNANSWERED, 0, NOTHING),
+                Outcome::Aborted { reason, answer } => (ABORTED, *reason, &answer[..]),
+                Outcome::Conflict => (CONFLICT, 0, NOTHING),
+                Outcome::Unavailable => (UNAVAILABLE, 0, NOTHING),
+                Outcome::Faulty(fault) => (FAULTY, *fault as u8, NOTHING),
+                Outcome::Unknown => (UNKNOWN, 0, NOTHING),
+            };
+            (*id, status, reason, answer)
+        }
+    };
+    out.extend_from_slice(&[status, reason]);
+    out.extend_from_slice(&id.bits().to_be_bytes());
+    out.extend_from_slice(&(answer.len() as u16).to_be_bytes());
+    out.extend_from_slice(answer);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weft_waist::{Epoch, NodeId};
+
+    use super::*;
+    use crate::key::Key;
+    use crate::procedure::Mode;
+
+    fn id() -> TransactionId {
+        TransactionId::new(NodeId::new(2).unwrap(), Epoch(3), 77)
+    }
+
+    #[test]
+    fn messages_read_back() {
+        let mut accesses = Accesses::default();
+        for (key, mode) in
+            [(Key::new(0, 7), Mode::Read), (Key::new(2, 9), Mode::Update), (Key::new(1, 1), Mode::Write)]
+        {
+            accesses.add(key, mode).unwrap();
+        }
+        let request = Request { procedure: ProcedureId(5), input: vec![1, 2, 3], accesses };
+        let outcomes = [
+            Outcome::Committed { answer: vec![9; ANSWER_MAX] },
+            Outcome::Unanswered,
+            Outcome::Aborted { reason: 4, answer: vec![1] },
+            Outcome::Conflict,
+            Outcome::Unavailable,
+            Outcome::Faulty(Fault::NoSuchProcedure),
+            Outcome::Unknown,
+        ];
+        let ended = outcomes.map(|outcome| Answer::Ended(id(), outcome)).into_iter();
+        let answers = ended.chain([Answer::Refused]);
+        let (client, life, sequence) = (1, 2, 3);
+        let answered = answers.map(|answer| ClientMessage::Answered { client, life, sequence, answer });
+        let others = [
+            ClientMessage::Hello { client },
+            ClientMessage::Welcome { client, life },
+            ClientMessage::Call { client, life, sequence, request },
+        ];
+        for message in answered.chain(others) {
+            let mut bytes = Vec::new();
+            let kind = message.encode(&mut bytes);
+            assert_eq!(ClientMessage::parse(kind as u8, &bytes), Ok(message.clone()));
+            for length in 0..bytes.len() {
+                assert!(ClientMessage::parse(kind as u8, &bytes[..length]).is_err(), "{message:?}");
+            }
+            bytes.push(0);
+            assert!(ClientMessage::parse(kind as u8, &bytes).is_err(), "{message:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_never_panic(kind in any::<u8>(), bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            for kind in [kind, 96, 97, 112, 113] {
+                if let Ok(message) = ClientMessage::parse(kind, &bytes) {
+                    message.encode(&mut Vec::new());
+                }
+            }
+        }
+    }
+}
