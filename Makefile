@@ -80,7 +80,7 @@ model: build ## Check the consensus: three and four nodes exhaustively, more wit
 	$(WEFT) check rounds --nodes 3,4 --random 200000
 	$(WEFT) check smr
 
-cluster: build ## Three nodes as a user starts them, two of them killed in turn
+cluster: build ## Three nodes as a user starts them, two of them killed in turn: the key-value store, then transactions
 	tests/cluster.sh
 
 errors: build ## Bad input gets one clear line and exit code 2
@@ -115,9 +115,10 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	$(WEFT) check rounds --nodes 3,4,5 --random 10000000
 	$(MAKE) fuzz FUZZ_SECONDS=300
 
-compare: build ## Measure against Redis and etcd on this machine (needs redis-server and etcd)
+compare: build ## Measure against Redis, etcd and PostgreSQL on this machine (needs redis-server, etcd, postgresql)
 	@$(CARGO) build --release --locked --manifest-path peers/Cargo.toml
 	@peers/compare.py
+	@peers/compare_transactions.py
 
 clean: ## Remove what was built
 	rm -rf target out $(VENV)

@@ -85,6 +85,13 @@ expect 'there is no workload `bank`' "$weft" bench txn --workload bank
 expect 'cannot hold 3 replicas' "$weft" bench txn --workload retwis --nodes 2
 expect 'ascending numbers' "$weft" bench txn --workload retwis --outstanding 8,4
 expect 'size of 2 to 2400000' "$weft" bench txn --workload smallbank --size 1
+expect 'an example to call by hand' "$weft" bench txn-net --workload ledger
+expect 'nothing is registered as `tpcc`' "$weft" bench txn-net --workload tpcc
+expect 'cannot hold 3 replicas' "$weft" bench txn-net --nodes 2 --replication 3
+expect 'there are 3 nodes' "$weft" bench txn-net --kill 3
+expect 'the only replica' "$weft" bench txn-net --kill 0 --replication 1
+expect 'size of 2 to 2400000' "$weft" bench txn-net --size 1
+expect 'first half second' "$weft" bench txn-net --seconds 0.5
 expect 'no multi-hop to leave out' "$weft" bench txn --workload smallbank --system fasst --without multi-hop
 expect 'no cores on its card' "$weft" bench txn --workload smallbank --system drtm-h --nic-cores 8
 expect 'retwis has no items' "$weft" bench txn --workload retwis --items 1000
@@ -217,6 +224,27 @@ expect 'the key has 9 bytes' "$weft" kv --config quiet.toml get ninebytes
 expect 'the value has 0 bytes' "$weft" kv --config quiet.toml put a ''
 expect 'invalid value' "$weft" kv --config quiet.toml compare-and-set a seven b
 expect 'no answer within' "$weft" kv --config quiet.toml --give-up-ms 50 get a
+
+# Calling transactions.
+with_transactions() { node 0 127.77.0.6; printf '[transactions]\nprocedures = "%s"\nsize = %s\n' "$1" "$2"; }
+with_transactions ledger 10 >ledger.toml
+expect 'cannot be read' "$weft" txn call transfer 0/1 0/2
+expect 'runs no transactions' "$weft" txn --config quiet.toml call transfer 0/1 0/2
+expect 'use weft txn call' "$weft" kv --config ledger.toml get a
+expect 'choose transfer, deposit, balance' "$weft" txn --config ledger.toml call steal 0/1
+expect 'is no key' "$weft" txn --config ledger.toml call balance 7
+expect 'there is a shard for each node' "$weft" txn --config ledger.toml call balance 1/7
+expect 'there is no node 1' "$weft" txn --config ledger.toml call balance 0/7 --node 1
+expect 'invalid value' "$weft" txn --config ledger.toml call deposit 0/1 --input much
+expect 'no node took the call' "$weft" txn --config ledger.toml call balance 0/7 --give-up-ms 50
+with_transactions bank 10 >bank.toml
+expect 'nothing is registered as `bank`' "$weft" start --config bank.toml
+with_transactions smallbank 1 >small.toml
+expect 'size of 2 to 2400000' "$weft" start --config small.toml
+{ cat ledger.toml; printf '[kv]\n'; } >both.toml
+expect 'not both' "$weft" start --config both.toml
+{ cat ledger.toml; printf 'record = "nowhere/records"\n'; } >recorded.toml
+expect 'nowhere/records' "$weft" start --config recorded.toml
 
 # A port in use.
 node 0 >node.toml

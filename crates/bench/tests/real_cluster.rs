@@ -50,6 +50,7 @@ fn configs(nodes: u32, serve: Option<ServeConfig>) -> Vec<NodeConfig> {
             membership: MembershipConfig { address, serve: serve.clone().filter(|_| node.index() == 0) },
             peers: peers.clone(),
             kv: KvConfig { value_bytes: 64, capacity_keys: 1_000, ..KvConfig::default() },
+            transactions: None,
             cores: CoresConfig { spin: Duration::from_us(20), core: None },
         })
         .collect()

@@ -66,6 +66,9 @@ impl KvArguments {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         output::check_json(self.json.as_ref())?;
         let config = NodeConfig::load(&self.config)?;
+        if config.transactions.is_some() {
+            return Err(Failure::at(&self.config, "the cluster runs transactions; use weft txn call"));
+        }
         let key_bytes = config.kv.key_bytes as usize;
         let (key, value) = match &self.request {
             Request::Get { key } | Request::Delete { key } => (key, None),

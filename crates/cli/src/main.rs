@@ -20,6 +20,7 @@ mod report;
 mod sim;
 mod table;
 mod trace;
+mod txn;
 
 use std::process::ExitCode;
 
@@ -55,7 +56,9 @@ enum Command {
     Rdt(rdt::Rdt),
     /// Ask a running cluster: get, put, delete, compare-and-set
     Kv(kv::KvArguments),
-    /// Run one real node
+    /// Call a transaction at a running cluster
+    Txn(txn::TxnArguments),
+    /// Run one real node: of a key-value cluster, or of one that runs transactions, as its configuration says
     #[command(name = NODE_COMMAND)]
     Start(process::Configured),
     /// Run a membership service that no node embeds
@@ -80,6 +83,7 @@ impl Command {
             Self::Check(check) => check.run(),
             Self::Rdt(rdt) => rdt.run(),
             Self::Kv(arguments) => arguments.run(),
+            Self::Txn(arguments) => arguments.run(),
             Self::Start(configured) => configured.run_node(),
             Self::Membership(configured) => configured.run_membership(),
             Self::Report(arguments) => arguments.run(),

@@ -20,6 +20,12 @@
 //! value_bytes = 1024
 //! capacity_keys = 65536
 //!
+//! [transactions]                # in place of [kv]: the node runs transactions; the same on every node
+//! procedures = "ledger"         # which procedures and objects the program has registered under this name
+//! size = 1000                   # how many objects there are on each shard, as these procedures count them
+//! replicas = 3                  # of each shard; optional: 3, or as many as there are nodes
+//! record = "node0.records"      # optional: a file for all that is read and written, for a checker
+//!
 //! [cores]                       # optional
 //! spin_us = 50                  # how long to poll before sleeping; 0: sleep at once
 //! core = 0                      # run on this core of the machine only; optional
@@ -76,6 +82,8 @@ pub struct NodeConfig {
     pub peers: Peers,
     /// The key-value engine's sizes.
     pub kv: KvConfig,
+    /// The transactions that the node runs, if it does not run the key-value engine.
+    pub transactions: Option<TransactionsConfig>,
     /// How cores wait.
     pub cores: CoresConfig,
 }
@@ -151,6 +159,22 @@ impl Default for KvConfig {
         Self { key_bytes: 8, value_bytes: 1_024, capacity_keys: 65_536 }
     }
 }
+
+/// What a node that runs transactions is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionsConfig {
+    /// The name of the registered procedures. Which names there are the program knows.
+    pub procedures: String,
+    /// How many objects there are on each shard, in these procedures' own measure.
+    pub size: u64,
+    /// Replicas of each shard: one more than may fail at a time.
+    pub replicas: usize,
+    /// Where everything that is read and written is recorded, for a checker.
+    pub record: Option<PathBuf>,
+}
+
+/// Replicas of each shard unless configured otherwise, if there are as many nodes.
+pub const DEFAULT_REPLICAS: usize = 3;
 
 /// How the node's cores wait for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -369,6 +393,29 @@ core = 1
         let serve = config.membership.serve.as_ref().unwrap();
         assert_eq!(serve.lease, Duration::from_ms(500));
         assert_eq!(NodeConfig::parse(&config.to_toml()), Ok(config));
+    }
+
+    const TRANSACTIONS: &str = "[transactions]\nprocedures = \"ledger\"\nsize = 10\n";
+
+    #[test]
+    fn a_node_runs_transactions_in_place_of_the_store() {
+        let text = EXAMPLE.replace("[kv]\nvalue_bytes = 64\n", TRANSACTIONS);
+        let config = NodeConfig::parse(&text).unwrap();
+        let expected =
+            TransactionsConfig { procedures: "ledger".to_owned(), size: 10, replicas: 2, record: None };
+        assert_eq!(config.transactions, Some(expected));
+        assert_eq!(NodeConfig::parse(&config.to_toml()), Ok(config));
+        for (from, to, expected) in [
+            ("size = 10", "size = 0", "[transactions] size = 0"),
+            ("\"ledger\"", "\"\"", "name the registered procedures"),
+            ("size = 10", "size = 10\nreplicas = 3", "with 2 nodes a shard has 1 to 2 replicas"),
+            ("size = 10", "size = 10\nrecord = \"\"", "name a file"),
+            ("size = 10", "size = 10\n[kv]", "not both; remove it or [kv]"),
+            ("node = 1\n", "node = 1\nmtu_bytes = 1399\n", "packets of 1400 bytes"),
+        ] {
+            let reason = NodeConfig::parse(&text.replacen(from, to, 1)).unwrap_err();
+            assert!(reason.contains(expected), "{from} -> {to}: {reason}");
+        }
     }
 
     #[test]

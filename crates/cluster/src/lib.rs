@@ -37,8 +37,9 @@ mod service;
 
 pub use agent::{Agent, AgentParameters, ReceiveError};
 pub use config::{
-    ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES, KvConfig,
-    MembershipConfig, NodeConfig, PeerConfig, Peers, ROCE_PORT, ServeConfig, ServiceConfig,
+    ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES, DEFAULT_REPLICAS,
+    KvConfig, MembershipConfig, NodeConfig, PeerConfig, Peers, ROCE_PORT, ServeConfig, ServiceConfig,
+    TransactionsConfig,
 };
 pub use durable::{Durable, DurableError, NodeRecord, Role};
 pub use membership::{Action, Incarnation, Membership, Reason};

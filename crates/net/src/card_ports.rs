@@ -21,15 +21,41 @@ const LONGEST_PACKET: usize = 4_096 + 64;
 pub struct CardPorts<E> {
     card: Card<E>,
     address: Ipv4Addr,
-    /// The datagram that has been taken from the card and not yet by its port.
-    datagram: Option<SocketAddrV4>,
-    datagram_bytes: Vec<u8>,
+    outgoing: Outgoing,
+}
+
+/// Datagrams on their way to a port, of which one may have been taken from where it is from and not yet by the port.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    to: Option<SocketAddrV4>,
+    bytes: Vec<u8>,
+}
+
+impl Outgoing {
+    /// Moves what `poll` gives to the port, until there is no more or the port takes none.
+    pub(crate) fn transmit(
+        &mut self,
+        port: &mut UdpPort,
+        mut poll: impl FnMut(&mut Vec<u8>) -> Option<SocketAddrV4>,
+    ) {
+        loop {
+            if self.to.is_none() {
+                self.bytes.clear();
+                self.to = poll(&mut self.bytes);
+            }
+            let Some(to) = self.to else { return };
+            if !port.push(to, &self.bytes) && port.queued() > 0 {
+                return;
+            }
+            self.to = None;
+        }
+    }
 }
 
 impl<E: Engine> CardPorts<E> {
     /// `address` is that of the ports, as peers know it.
     pub fn new(card: Card<E>, address: Ipv4Addr) -> Self {
-        Self { card, address, datagram: None, datagram_bytes: Vec::new() }
+        Self { card, address, outgoing: Outgoing::default() }
     }
 
     /// The card.
@@ -66,17 +92,7 @@ impl<E: Engine> CardPorts<E> {
 
     /// Moves Weft datagrams to their port until there are no more or the port takes none.
     pub fn transmit_datagrams(&mut self, port: &mut UdpPort) {
-        loop {
-            if self.datagram.is_none() {
-                self.datagram_bytes.clear();
-                self.datagram = self.card.poll_datagram(&mut self.datagram_bytes);
-            }
-            let Some(to) = self.datagram else { return };
-            if !port.push(to, &self.datagram_bytes) && port.queued() > 0 {
-                return;
-            }
-            self.datagram = None;
-        }
+        self.outgoing.transmit(port, |datagram| self.card.poll_datagram(datagram));
     }
 
     /// Moves RoCE v2 packets to their port until there are no more or the port takes none.

@@ -1,18 +1,21 @@
-//! One real node: a card with the key-value engine, its membership agent, and the membership service if it runs here.
+//! One real node: a card with its engine, the program beside it, its membership agent, and the membership service if it runs here.
 
 use std::io::{self, Write};
 use std::net::SocketAddrV4;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_cluster::{Action, Agent, AgentParameters, Incarnation, Membership, NodeConfig, ROCE_PORT, Reason};
-use weft_kv::{Kv, Parameters, ParametersError, Role};
+use weft_kv::{ParametersError, Role};
 use weft_nic::{Card, CardConfig, HostCommand, HostEvent};
 use weft_time::Instant;
 use weft_waist::{Memory, NODES_MAX, View};
 use weft_wire::datagram;
 
 use crate::announcement::{Announcement, Announcer};
+use crate::card_ports::Outgoing;
 use crate::membership::{MembershipHost, say};
+use crate::program::{KeyValue, Program};
 use crate::{
     BindError, CardPorts, Clock, Datagram, Endpoint, IdlePolicy, MembershipError, NoSuchCore, PortOptions,
     Stop, UdpPort, keep_to_core, run,
@@ -24,14 +27,14 @@ const ROCE: usize = 1;
 const AGENT: usize = 2;
 const SERVICE: usize = 3;
 
+/// The slot of a node's engine.
+pub(crate) const ENGINE_SLOT: u8 = 0;
+
 /// The slot of the key-value engine.
-pub const KV_SLOT: u8 = 0;
+pub const KV_SLOT: u8 = ENGINE_SLOT;
 
 /// Bytes behind each region target of the card. The node registers no region of its own.
 const REGION_BYTES: usize = 64 << 10;
-
-/// The longest message of a state transfer: one that the kernel can buffer many of.
-const CHUNK_BYTES_MAX: usize = 8 << 10;
 
 /// Why a node does not run.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +51,14 @@ pub enum NodeError {
     /// The embedded membership service fails.
     #[error("membership service: {0}")]
     Membership(#[from] MembershipError),
+    /// What is read and written cannot be recorded.
+    #[error("[transactions] record = \"{}\": {source}", path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// Another process runs the same node, or the machine's clock has gone back.
     #[error("{}", Reason::Superseded)]
     Superseded,
@@ -60,9 +71,13 @@ pub enum NodeError {
 ///
 /// It writes a line when it is ready, and one each time that its part in the cluster changes: an [`Announcement`], or
 /// why it waits or starts over.
-pub struct Node<'a> {
+pub struct Node<'a, P: Program = KeyValue> {
     clock: Clock,
-    card: CardPorts<Kv>,
+    card: CardPorts<P::Engine>,
+    program: P,
+    /// Datagrams of the program.
+    outgoing: Outgoing,
+    peers: [Option<SocketAddrV4>; NODES_MAX],
     agent: Agent,
     service_address: SocketAddrV4,
     service: Option<MembershipHost>,
@@ -75,7 +90,7 @@ pub struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Opens the ports of the configured node. It requests `stop` when it cannot go on, and says why in
+    /// Opens the ports of the configured node of a key-value cluster. It requests `stop` when it cannot go on, and says why in
     /// [`Node::into_result`].
     ///
     /// # Errors
@@ -87,9 +102,22 @@ impl<'a> Node<'a> {
         stop: &'a Stop,
         out: &'a mut (dyn Write + Send),
     ) -> Result<(Self, Vec<UdpPort>), NodeError> {
+        let (engine, memory) = KeyValue::engine(config)?;
+        Node::open_with(config, (engine, memory), |_, _| KeyValue, clock, stop, out)
+    }
+}
+
+impl<'a, P: Program> Node<'a, P> {
+    /// As [`Node::open`], for any engine; `program` makes what runs beside it, in the first life of the node.
+    pub(crate) fn open_with(
+        config: &NodeConfig,
+        engine: (P::Engine, Memory),
+        program: impl FnOnce(Incarnation, &mut Card<P::Engine>) -> P,
+        clock: Clock,
+        stop: &'a Stop,
+        out: &'a mut (dyn Write + Send),
+    ) -> Result<(Self, Vec<UdpPort>), NodeError> {
         let own = config.own();
-        let parameters = parameters(config);
-        parameters.check()?;
         let standard = PortOptions::default();
         // A real link's receive offload may join datagrams, which hides the identifications that the ICRC covers.
         let roce = PortOptions { segmentation: own.address.is_loopback(), ..standard };
@@ -115,13 +143,17 @@ impl<'a> Node<'a> {
             transport: weft_rdma::Config::default(),
             region_bytes: REGION_BYTES,
         };
-        let memory = Memory::new(parameters.memory_bytes());
-        let card = Card::new(card_config, vec![(Kv::new(parameters), memory)]);
-        let agent = Agent::new(config.node, first_incarnation(), AgentParameters::default());
+        let mut card = Card::new(card_config, vec![engine]);
+        let incarnation = first_incarnation();
+        let program = program(incarnation, &mut card);
+        let agent = Agent::new(config.node, incarnation, AgentParameters::default());
         say(out, &format_args!("node {} ready on {}", config.node.index(), own.datagram_address()));
         let node = Self {
             clock,
             card: CardPorts::new(card, own.address),
+            program,
+            outgoing: Outgoing::default(),
+            peers,
             agent,
             service_address: config.membership.address,
             service,
@@ -158,26 +190,38 @@ impl<'a> Node<'a> {
     /// Carries news between engine and agent until there are none.
     fn settle(&mut self, now: Instant) {
         loop {
-            self.card.card_mut().complete_all_dma(now);
-            while let Some(event) = self.card.card_mut().poll_host() {
-                if let HostEvent::Status { status, .. } = event {
-                    self.agent.engine_status(now, status);
+            let card = self.card.card_mut();
+            card.complete_all_dma(now);
+            while let Some(event) = card.poll_host() {
+                match event {
+                    HostEvent::Status { status, .. } => self.agent.engine_status(now, status),
+                    HostEvent::Reply { token, kind, payload } => {
+                        self.program.replied(now, token, (kind, &payload), card);
+                    }
+                    HostEvent::Frame(_) | HostEvent::Completion(_) => {}
                 }
             }
+            if self.program.settle(now, card) {
+                continue;
+            }
             let Some(configuration) = self.agent.poll_configuration() else { break };
-            self.card.card_mut().submit(now, HostCommand::Configure(configuration));
+            self.program.configure(now, &configuration, card);
+            card.submit(now, HostCommand::Configure(configuration));
         }
         match self.agent.poll_action() {
             None => {}
             Some(Action::Stop) => self.fail(NodeError::Superseded),
             Some(Action::Restart { incarnation }) => self.start_over(now, incarnation),
         }
+        if let Err(error) = self.program.record(self.card.card_mut()) {
+            self.fail(error);
+        }
         self.report(now);
     }
 
     /// Empties the engine and begins its next life.
     fn start_over(&mut self, now: Instant, incarnation: Incarnation) {
-        self.card.card_mut().submit(now, HostCommand::Reset);
+        self.program.start_over(now, incarnation, self.card.card_mut());
         while self.card.card_mut().poll_host().is_some() {}
         let node = self.agent.node();
         self.agent = Agent::new(node, incarnation, AgentParameters::default());
@@ -187,7 +231,8 @@ impl<'a> Node<'a> {
     /// Says what has changed since the last call.
     fn report(&mut self, now: Instant) {
         let node = self.agent.node();
-        let at = (self.agent.view(), self.card.card().engine(KV_SLOT).0.role());
+        let role = self.program.role(self.card.card().engine(ENGINE_SLOT).0);
+        let at = (self.agent.view(), role);
         if self.announced.unwrap_or((View::default(), Role::Outside)) != at {
             self.announced = Some(at);
             let (view, role) = at;
@@ -205,9 +250,11 @@ impl<'a> Node<'a> {
     }
 }
 
-impl Endpoint for Node<'_> {
+impl<P: Program> Endpoint for Node<'_, P> {
     fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>) {
         match port {
+            DATAGRAM if !self.peers.contains(&Some(datagram.from)) && self.program.receive(now, datagram) => {
+            }
             DATAGRAM => self.card.receive_datagram(now, datagram),
             ROCE => self.card.receive_roce(now, datagram),
             AGENT if datagram.from == self.service_address => {
@@ -226,11 +273,13 @@ impl Endpoint for Node<'_> {
     fn next_deadline(&self) -> Option<Instant> {
         let service = self.service.as_ref().map(MembershipHost::next_deadline);
         let card = self.card.card().next_deadline();
-        [card, service].into_iter().flatten().chain([self.agent.next_deadline()]).min()
+        let program = self.program.next_deadline();
+        [card, service, program].into_iter().flatten().chain([self.agent.next_deadline()]).min()
     }
 
     fn handle_deadline(&mut self, now: Instant) {
         self.card.card_mut().handle_deadline(now);
+        self.program.handle_deadline(now);
         if let Some(service) = &mut self.service {
             service.handle_deadline(now);
         }
@@ -246,6 +295,7 @@ impl Endpoint for Node<'_> {
             ports[AGENT].push(self.service_address, &heartbeat);
         }
         self.card.transmit_datagrams(&mut ports[DATAGRAM]);
+        self.outgoing.transmit(&mut ports[DATAGRAM], |datagram| self.program.poll_datagram(datagram));
         self.card.transmit_roce(now, &mut ports[ROCE]);
         if let Some(service) = &mut self.service {
             if let Err(error) = service.transmit(&mut ports[SERVICE]) {
@@ -257,17 +307,34 @@ impl Endpoint for Node<'_> {
     }
 }
 
-/// Runs a node in this thread, on the configured core, until `stop` is requested. It writes to `out` what [`Node`] says,
+/// Runs a node of a key-value cluster in this thread, on the configured core, until `stop` is requested. It writes to `out` what [`Node`] says,
 /// beginning with `node 0 ready on 127.0.0.1:4793`, and at the end every counter that is not zero (`node 0 counted writes_led 12`).
 ///
 /// # Errors
 /// What keeps it from running: each is one line that says what to do.
 pub fn run_node(config: &NodeConfig, stop: &Stop, out: &mut (dyn Write + Send)) -> Result<(), NodeError> {
+    run_opened(config, stop, out, |clock, stop, out| Node::open(config, clock, stop, out))
+}
+
+/// Runs the node that `open` opens, as [`run_node`] says.
+pub(crate) fn run_opened<P: Program>(
+    config: &NodeConfig,
+    stop: &Stop,
+    out: &mut (dyn Write + Send),
+    open: impl for<'a> FnOnce(
+        Clock,
+        &'a Stop,
+        &'a mut (dyn Write + Send),
+    ) -> Result<(Node<'a, P>, Vec<UdpPort>), NodeError>,
+) -> Result<(), NodeError> {
     config.cores.core.map_or(Ok(()), keep_to_core)?;
     let clock = Clock::starting_now();
     let policy = IdlePolicy::share_then_sleep(config.cores.spin);
-    let (mut node, mut ports) = Node::open(config, clock, stop, out)?;
+    let (mut node, mut ports) = open(clock, stop, out)?;
     run(&mut node, &mut ports, clock, policy, stop)?;
+    if let Err(error) = node.program.end(node.card.card_mut()) {
+        node.fail(error);
+    }
     for (name, count) in node.counters().into_iter().filter(|(_, count)| *count > 0) {
         say(node.out, &format_args!("node {} counted {name} {count}", config.node.index()));
     }
@@ -284,24 +351,14 @@ pub fn run_node(config: &NodeConfig, stop: &Stop, out: &mut (dyn Write + Send)) 
 }
 
 /// The longest Weft datagram that the network and the format take.
-fn datagram_bytes(config: &NodeConfig) -> usize {
+pub(crate) fn datagram_bytes(config: &NodeConfig) -> usize {
     config.datagram_bytes().min(datagram::BYTES_MAX)
 }
 
-/// The engine's sizes as configured.
-fn parameters(config: &NodeConfig) -> Parameters {
-    let kv = config.kv;
-    let room = datagram_bytes(config)
-        - datagram::HEADER_BYTES
-        - datagram::MESSAGE_HEADER_BYTES
-        - datagram::TRAILER_BYTES;
-    Parameters {
-        key_bytes: kv.key_bytes as usize,
-        value_bytes_max: kv.value_bytes as usize,
-        // A slot of the longest value has to fit, whatever else is preferable.
-        chunk_bytes: room.min(CHUNK_BYTES_MAX.max(2 * kv.value_bytes as usize)) & !7,
-        ..Parameters::for_keys(kv.capacity_keys.into())
-    }
+/// The longest message that fits into a datagram by itself.
+pub(crate) fn message_bytes(config: &NodeConfig) -> usize {
+    let around = datagram::HEADER_BYTES + datagram::MESSAGE_HEADER_BYTES + datagram::TRAILER_BYTES;
+    datagram_bytes(config) - around
 }
 
 /// A number that no earlier process of the node had: the wall clock's nanoseconds.

@@ -7,6 +7,7 @@ mod choice;
 mod cluster;
 mod host;
 mod measure;
+pub mod real;
 mod result;
 mod steps;
 mod system;

@@ -11,6 +11,7 @@ mod rounds;
 mod smr;
 mod store;
 mod txn;
+mod txn_net;
 mod txn_servers;
 mod txn_steps;
 mod txn_threads;
@@ -46,6 +47,8 @@ pub(crate) enum Bench {
     TxnSteps(txn_steps::TxnStepsArguments),
     /// How few threads and cores do as many transactions as all (Xenic's table 3), beside the published figures
     TxnThreads(txn_threads::TxnThreadsArguments),
+    /// Transactions across real processes on this machine, checked; one may be killed and come back
+    TxnNet(txn_net::TxnNetArguments),
 }
 
 impl Bench {
@@ -64,6 +67,7 @@ impl Bench {
             Self::Txn(arguments) => arguments.run(),
             Self::TxnSteps(arguments) => arguments.run(),
             Self::TxnThreads(arguments) => arguments.run(),
+            Self::TxnNet(arguments) => arguments.run(),
         }
     }
 }

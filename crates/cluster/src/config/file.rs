@@ -8,8 +8,9 @@ use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId};
 
 use super::{
-    CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES, IP_UDP_BYTES, KvConfig,
-    MembershipConfig, NodeConfig, PeerConfig, Peers, ROCE_PORT, ServeConfig, ServiceConfig,
+    CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES, DEFAULT_REPLICAS, IP_UDP_BYTES,
+    KvConfig, MembershipConfig, NodeConfig, PeerConfig, Peers, ROCE_PORT, ServeConfig, ServiceConfig,
+    TransactionsConfig,
 };
 use crate::message::LEASE_MAX;
 
@@ -21,6 +22,8 @@ const VALUE_BYTES_MAX: u32 = 16_384;
 const HEADERS_BYTES: u32 = 104;
 /// What every network takes (RFC 791: 576 bytes), and what IPv4 can express.
 const MTU_BYTES: std::ops::RangeInclusive<u32> = 576..=65_535;
+/// The shortest packets with which nodes can run transactions: a message has all keys of one, or the longest value.
+const TRANSACTIONS_MTU_BYTES: u32 = 1_400;
 /// The longest time to poll: more is a core that never sleeps in all but name.
 const SPIN_US_MAX: u64 = 1_000_000;
 
@@ -33,7 +36,10 @@ pub(super) struct File {
     membership: MembershipTable,
     #[serde(default)]
     peers: Vec<PeerTable>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     kv: Option<KvTable>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transactions: Option<TransactionsTable>,
     cores: Option<CoresTable>,
 }
 
@@ -75,6 +81,17 @@ struct KvTable {
     key_bytes: u32,
     value_bytes: u32,
     capacity_keys: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TransactionsTable {
+    procedures: String,
+    size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replicas: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record: Option<PathBuf>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -130,10 +147,16 @@ impl From<&NodeConfig> for File {
                     datagram_port: peer.datagram_port,
                 })
                 .collect(),
-            kv: Some(KvTable {
+            kv: config.transactions.is_none().then_some(KvTable {
                 key_bytes: config.kv.key_bytes,
                 value_bytes: config.kv.value_bytes,
                 capacity_keys: config.kv.capacity_keys,
+            }),
+            transactions: config.transactions.as_ref().map(|transactions| TransactionsTable {
+                procedures: transactions.procedures.clone(),
+                size: transactions.size,
+                replicas: Some(transactions.replicas),
+                record: transactions.record.clone(),
             }),
             cores: Some(CoresTable { spin_us: config.cores.spin.as_ns() / 1_000, core: config.cores.core }),
         }
@@ -168,12 +191,22 @@ impl File {
             })?;
         let membership = self.membership.check()?;
         check_service_address(own.address, &peers, &membership)?;
+        if self.kv.is_some() && self.transactions.is_some() {
+            return Err("[transactions]: a node runs transactions or the key-value engine, not both; remove it or [kv]".to_owned());
+        }
+        let transactions =
+            self.transactions.map(|table| table.check(peers.len(), self.mtu_bytes)).transpose()?;
         Ok(NodeConfig {
             node,
             mtu_bytes: self.mtu_bytes,
             membership,
             peers,
-            kv: self.kv.unwrap_or_default().check(self.mtu_bytes)?,
+            // Nobody has asked for the key-value engine's usual sizes where it does not run.
+            kv: match transactions {
+                Some(_) => KvConfig::default(),
+                None => self.kv.unwrap_or_default().check(self.mtu_bytes)?,
+            },
+            transactions,
             cores: self.cores.map_or_else(|| Ok(CoresConfig::default()), CoresTable::check)?,
         })
     }
@@ -260,6 +293,33 @@ impl KvTable {
             ));
         }
         Ok(KvConfig { key_bytes, value_bytes, capacity_keys })
+    }
+}
+
+impl TransactionsTable {
+    fn check(self, nodes: usize, mtu_bytes: u32) -> Result<TransactionsConfig, String> {
+        let Self { procedures, size, replicas, record } = self;
+        let replicas = replicas.unwrap_or(DEFAULT_REPLICAS.min(nodes));
+        if procedures.is_empty() {
+            return Err("[transactions] procedures = \"\": name the registered procedures".to_owned());
+        }
+        if size == 0 {
+            return Err("[transactions] size = 0: give the objects of a shard, 1 or more".to_owned());
+        }
+        if !(1..=nodes).contains(&replicas) {
+            return Err(format!(
+                "[transactions] replicas = {replicas}: with {nodes} nodes a shard has 1 to {nodes} replicas"
+            ));
+        }
+        if mtu_bytes < TRANSACTIONS_MTU_BYTES {
+            return Err(format!(
+                "mtu_bytes = {mtu_bytes}: transactions need packets of {TRANSACTIONS_MTU_BYTES} bytes or more"
+            ));
+        }
+        if record.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+            return Err("[transactions] record = \"\": name a file, or remove the line".to_owned());
+        }
+        Ok(TransactionsConfig { procedures, size, replicas, record })
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use weft_cluster::{
     CoresConfig, KvConfig, MEMBERSHIP_PORT, MembershipConfig, NodeConfig, PeerConfig, Peers, ServeConfig,
-    ServiceConfig,
+    ServiceConfig, TransactionsConfig,
 };
 use weft_kv::Role;
 use weft_net::process::{ChildProcess, own_executable};
@@ -28,7 +28,7 @@ pub(super) const MTU_BYTES: u32 = 65_535;
 /// Every process that runs benches has 32 loopback addresses of its own, so that several run side by side although
 /// the ports are fixed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Addresses(u32);
+pub(crate) struct Addresses(u32);
 
 impl Addresses {
     /// Those of the process with this number. They lie in 127.128.0.0/9: the lower half is where other programs look.
@@ -52,9 +52,11 @@ impl Addresses {
 
 /// What the processes of a cluster are set up with.
 #[derive(Clone, Debug)]
-pub(super) struct ClusterSettings {
+pub(crate) struct ClusterSettings {
     pub nodes: u32,
     pub kv: KvConfig,
+    /// What nodes run in place of the key-value engine. Each records what is read and written in its [`record_of`].
+    pub transactions: Option<TransactionsConfig>,
     pub lease: Duration,
     pub spin: Duration,
     /// Which node runs on which core.
@@ -63,7 +65,7 @@ pub(super) struct ClusterSettings {
 
 /// Spreads processes that poll over the machine's cores: each keeps to one, in turn.
 #[derive(Clone, Debug)]
-pub(super) struct CoreTurns(Vec<u32>);
+pub(crate) struct CoreTurns(Vec<u32>);
 
 impl CoreTurns {
     /// Over all cores that this process may use.
@@ -78,8 +80,13 @@ impl CoreTurns {
     }
 }
 
+/// Where a node records what is read and written.
+pub fn record_of(folder: &Path, node: usize) -> PathBuf {
+    folder.join(format!("node{node}.records"))
+}
+
 /// A cluster of processes. They are killed when it is dropped.
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     membership: ChildProcess,
     nodes: Vec<Node>,
     pub announcements: Vec<Announcement>,
@@ -120,6 +127,10 @@ impl Cluster {
                 membership: MembershipConfig { address: addresses.membership(), serve: None },
                 peers: peers.clone(),
                 kv: settings.kv,
+                transactions: settings.transactions.as_ref().map(|transactions| TransactionsConfig {
+                    record: Some(record_of(folder, node.index())),
+                    ..transactions.clone()
+                }),
                 cores: CoresConfig { spin: settings.spin, core: settings.turns.core(node.index() as u32) },
             };
             let config = write(folder.join(format!("node{}.toml", node.index())), &config.to_toml())?;

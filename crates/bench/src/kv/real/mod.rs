@@ -9,7 +9,7 @@
 //! The processes are killed, and their folder is removed, however a run ends.
 
 mod client;
-mod cluster;
+pub(crate) mod cluster;
 mod timeline;
 
 pub use client::{Clients, client_main};
@@ -168,6 +168,7 @@ impl RealBench {
                 capacity_keys: self.capacity_keys(),
                 ..KvConfig::default()
             },
+            transactions: None,
             lease: self.lease,
             spin: self.spin,
             turns: CoreTurns::of_machine(),

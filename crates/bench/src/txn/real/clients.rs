@@ -1,0 +1,264 @@
+//! The clients of a run: one port for all of them, each with one transaction under way.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weft_net::transactions::TRANSACTIONS_SLOT;
+use weft_net::{Clock, Datagram, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort, run};
+use weft_nic::Egress;
+use weft_time::{Duration, Instant};
+use weft_txn::client::{self, ClientParameters, Ended};
+use weft_txn::{Outcome, TransactionId};
+use weft_wire::datagram::{BYTES_MAX, Datagram as WeftDatagram};
+
+use super::NetTxnBench;
+use crate::histogram::Latencies;
+use crate::kv::real::RealBenchError;
+use crate::txn::workloads::{Audit, Call, Client, Workload};
+
+/// When a call is given up. A node that was killed leaves its clients waiting for so long, unless it is back before.
+const GIVE_UP: Duration = Duration::from_secs(3);
+
+/// A call that a node has answered with the attempt that was its last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attempt {
+    pub id: TransactionId,
+    pub called: Instant,
+    pub answered: Instant,
+    pub committed: bool,
+}
+
+/// Transactions of one kind that ended while it was measured.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kind {
+    pub committed: u64,
+    /// Refused by their procedure.
+    pub refused: u64,
+    /// Of both.
+    pub latencies: Latencies,
+}
+
+/// What clients were told.
+pub(super) struct Told {
+    pub attempts: Vec<Attempt>,
+    pub kinds: Vec<Kind>,
+    /// How long was measured.
+    pub measured: Duration,
+    /// Calls whose outcome nobody told.
+    pub unknown: u64,
+    /// Calls that no node took.
+    pub not_begun: u64,
+    /// The longest time without an answer to anybody.
+    pub longest_silence: Duration,
+    pub audit: Box<dyn Audit>,
+    /// What must not happen.
+    pub wrong: Vec<String>,
+}
+
+struct Lane {
+    client: client::Client,
+    workload: Box<dyn Client>,
+    call: Call,
+    /// When the transaction began: a call that gave way is called again.
+    began: Instant,
+    called: Instant,
+}
+
+/// All clients, as an endpoint.
+pub(super) struct Clients<'a> {
+    lanes: Vec<Lane>,
+    /// Of the first lane.
+    identity: u64,
+    nodes: Vec<SocketAddrV4>,
+    clock: Clock,
+    measured_from: Instant,
+    end: Instant,
+    last_answer: Instant,
+    egress: Egress,
+    bytes: Vec<u8>,
+    /// Where the datagram at hand goes, if there is one.
+    to: Option<SocketAddrV4>,
+    ended: &'a AtomicU64,
+    stop: &'a Stop,
+    told: Told,
+}
+
+impl<'a> Clients<'a> {
+    pub fn new(
+        bench: &NetTxnBench,
+        workload: &dyn Workload,
+        nodes: Vec<SocketAddrV4>,
+        (begin, clock): (Instant, Clock),
+        ended: &'a AtomicU64,
+        stop: &'a Stop,
+    ) -> Self {
+        // The clock of the machine tells runs apart.
+        let identity = clock.monotonic_ns(begin) << 16;
+        let lanes = (0..bench.clients).map(|index| {
+            let first = index as usize % bench.nodes;
+            let mut workload = workload.client(first, index / bench.nodes as u32, bench.seed);
+            let parameters = ClientParameters {
+                first,
+                give_up: GIVE_UP,
+                ..ClientParameters::new(identity + u64::from(index), bench.nodes)
+            };
+            let call = workload.next(None);
+            Lane { client: client::Client::new(parameters), workload, call, began: begin, called: begin }
+        });
+        Self {
+            lanes: lanes.collect(),
+            identity,
+            nodes,
+            clock,
+            measured_from: begin + bench.warm_up,
+            end: bench.end(begin),
+            last_answer: begin,
+            egress: Egress::new(BYTES_MAX),
+            bytes: Vec::new(),
+            to: None,
+            ended,
+            stop,
+            told: Told {
+                attempts: Vec::new(),
+                kinds: vec![Kind::default(); workload.kinds().len()],
+                measured: bench.length - bench.warm_up,
+                unknown: 0,
+                not_begun: 0,
+                longest_silence: Duration::ZERO,
+                audit: workload.audit(),
+                wrong: Vec::new(),
+            },
+        }
+    }
+
+    /// Calls until the end, from a port at this address.
+    pub fn run(mut self, address: Ipv4Addr, spin: Duration) -> Result<Told, RealBenchError> {
+        let mut ports = [UdpPort::bind(SocketAddrV4::new(address, 0), &PortOptions::default())?];
+        let now = self.clock.now();
+        for lane in 0..self.lanes.len() {
+            self.call(now, lane);
+        }
+        let (clock, stop) = (self.clock, self.stop);
+        run(&mut self, &mut ports, clock, IdlePolicy::share_then_sleep(spin), stop)?;
+        Ok(self.told)
+    }
+
+    fn call(&mut self, now: Instant, lane: usize) {
+        let lane = &mut self.lanes[lane];
+        if lane.call.begins {
+            lane.began = now;
+        }
+        lane.called = now;
+        lane.client.start(now, lane.call.request.clone());
+    }
+
+    /// Takes down how a call has ended, and lets its client go on.
+    fn end(&mut self, now: Instant, index: usize, ended: Ended) {
+        let lane = &mut self.lanes[index];
+        let told = &mut self.told;
+        let outcome = match ended {
+            Ended::NotBegun => {
+                told.not_begun += 1;
+                // As after a conflict, the same is called again.
+                Outcome::Conflict
+            }
+            Ended::Outcome(id, outcome) => {
+                let committed = match &outcome {
+                    Outcome::Committed { answer } => {
+                        told.audit.committed(&lane.call.request, answer);
+                        true
+                    }
+                    Outcome::Unanswered => {
+                        told.audit.unknown(&lane.call.request);
+                        true
+                    }
+                    Outcome::Unknown => {
+                        told.unknown += 1;
+                        told.audit.unknown(&lane.call.request);
+                        false
+                    }
+                    Outcome::Aborted { .. } | Outcome::Conflict => false,
+                    Outcome::Unavailable | Outcome::Faulty(_) => {
+                        told.wrong.push(format!("a call ended with {outcome:?}"));
+                        false
+                    }
+                };
+                let called = lane.called;
+                told.attempts.extend(id.map(|id| Attempt { id, called, answered: now, committed }));
+                outcome
+            }
+        };
+        let answered = matches!(outcome, Outcome::Committed { .. } | Outcome::Aborted { .. });
+        if answered && now >= self.measured_from && now < self.end {
+            let kind = &mut told.kinds[lane.call.kind];
+            match outcome {
+                Outcome::Committed { .. } => kind.committed += 1,
+                _ => kind.refused += 1,
+            }
+            kind.latencies.record(now - lane.began);
+        }
+        if answered {
+            self.ended.fetch_add(1, Ordering::Relaxed);
+            told.longest_silence = told.longest_silence.max(now - self.last_answer);
+            self.last_answer = now;
+        }
+        lane.call = lane.workload.next(Some(&outcome));
+        if now < self.end {
+            self.call(now, index);
+        } else if self.lanes.iter().all(|lane| !lane.client.is_busy()) {
+            self.stop.request();
+        }
+    }
+}
+
+impl Endpoint for Clients<'_> {
+    fn receive(&mut self, now: Instant, _port: usize, datagram: Datagram<'_>) {
+        let Some(node) = self.nodes.iter().position(|node| *node == datagram.from) else { return };
+        let Ok(parsed) = WeftDatagram::parse(datagram.bytes) else { return };
+        for message in parsed.messages().filter(|message| message.engine == TRANSACTIONS_SLOT) {
+            // All messages to clients begin with whose they are.
+            let Some(client) = message.payload.first_chunk().map(|bytes| u64::from_be_bytes(*bytes)) else {
+                continue;
+            };
+            let index = client.wrapping_sub(self.identity) as usize;
+            let Some(lane) = self.lanes.get_mut(index) else { continue };
+            if let Some(ended) = lane.client.receive(now, node, message.kind, message.payload) {
+                self.end(now, index, ended);
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.lanes.iter().filter_map(|lane| lane.client.next_deadline()).min()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) {
+        for index in 0..self.lanes.len() {
+            if let Some(ended) = self.lanes[index].client.handle_deadline(now) {
+                self.end(now, index, ended);
+            }
+        }
+    }
+
+    fn transmit(&mut self, _now: Instant, ports: &mut [UdpPort]) {
+        for lane in &mut self.lanes {
+            // A new call may be due as soon as one was sent.
+            self.bytes.clear();
+            if let Some((node, kind)) = lane.client.poll_transmit(&mut self.bytes) {
+                let fits = self.egress.push(self.nodes[node], TRANSACTIONS_SLOT, kind, &self.bytes);
+                assert!(fits, "a call fits into a datagram");
+            }
+        }
+        loop {
+            if self.to.is_none() {
+                self.bytes.clear();
+                self.to = self.egress.poll(&mut self.bytes);
+            }
+            let Some(to) = self.to else { return };
+            if !ports[0].push(to, &self.bytes) {
+                return;
+            }
+            self.to = None;
+        }
+    }
+}

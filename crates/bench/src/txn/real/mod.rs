@@ -1,0 +1,155 @@
+//! Transactions across real processes on this machine: nodes, a membership service, and clients over UDP on loopback.
+//!
+//! Nodes and membership service are this very executable, as in [`crate::kv::real`]; the clients are a thread of this process. Every node
+//! records what is read and written ([`weft_net::transactions::read_record`]), every client what it was told and when, and the whole
+//! history is checked in the end.
+
+mod application;
+mod check;
+mod clients;
+mod result;
+
+pub use application::{ApplicationName, application};
+pub use result::NetTxnResult;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use weft_cluster::{KvConfig, TransactionsConfig};
+use weft_net::{Clock, Stop};
+use weft_time::{Duration, Instant};
+
+use self::check::Checked;
+use self::clients::{Clients, Told};
+use super::workloads::Workload;
+use crate::kv::real::RealBenchError;
+use crate::kv::real::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns, record_of};
+
+/// A lease that a machine which is busy with other things does not lose.
+const LEASE: Duration = Duration::from_ms(500);
+/// What nobody waits for any more has arrived after so long: that something is decided comes with later messages.
+const SETTLE: std::time::Duration = std::time::Duration::from_millis(400);
+/// How often the parent looks at its processes.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct NetTxnBench {
+    /// What is run.
+    pub application: ApplicationName,
+    /// How much of it each shard has.
+    pub size: u64,
+    /// Processes, each with a shard.
+    pub nodes: usize,
+    /// Replicas of each shard.
+    pub replicas: usize,
+    /// Clients, each with one transaction under way, spread over the nodes.
+    pub clients: u32,
+    /// How long they call.
+    pub length: Duration,
+    /// What ends in this time at first is not measured.
+    pub warm_up: Duration,
+    /// A node that is killed after a third of the time (SIGKILL), and started again after half of it.
+    pub kill: Option<usize>,
+    /// How long a process polls before it sleeps.
+    pub spin: Duration,
+    /// Decides who calls what.
+    pub seed: u64,
+}
+
+impl NetTxnBench {
+    /// Measures; `progress` is told how many transactions have ended. A request to `stop` ends it.
+    ///
+    /// # Errors
+    /// See [`RealBenchError`].
+    ///
+    /// # Panics
+    /// If there is no such size, or the application has no load of its own.
+    pub fn run(
+        &self,
+        replay: String,
+        stop: &Stop,
+        mut progress: impl FnMut(u64),
+    ) -> Result<NetTxnResult, RealBenchError> {
+        let workload = self.application.workload(self.size, self.nodes).expect("what is measured is a load");
+        let folder = tempfile::Builder::new().prefix("weft-bench-").tempdir()?;
+        let addresses = Addresses::of_process(std::process::id());
+        let settings = ClusterSettings {
+            nodes: self.nodes as u32,
+            kv: KvConfig::default(),
+            transactions: Some(TransactionsConfig {
+                procedures: self.application.name().to_owned(),
+                size: self.size,
+                replicas: self.replicas,
+                record: None,
+            }),
+            lease: LEASE,
+            spin: self.spin,
+            turns: CoreTurns::of_machine(),
+        };
+        let mut cluster = Cluster::start(folder.path(), addresses, &settings)?;
+        let mut told = self.call(&mut cluster, addresses, &*workload, stop, &mut progress)?;
+        cluster.wait_until_whole()?;
+        thread::sleep(SETTLE);
+        cluster.stop()?;
+        let records = (0..self.nodes).map(|node| record_of(folder.path(), node));
+        let checked = Checked::of(records, &mut told, self.replicas)?;
+        let counters = std::mem::take(&mut cluster.counters);
+        Ok(NetTxnResult::new(self, &*workload, told, checked, counters, replay))
+    }
+
+    /// Runs the clients, and kills a node meanwhile.
+    fn call(
+        &self,
+        cluster: &mut Cluster,
+        addresses: Addresses,
+        workload: &dyn Workload,
+        stop: &Stop,
+        progress: &mut impl FnMut(u64),
+    ) -> Result<Told, RealBenchError> {
+        let clock = Clock::starting_now();
+        let begin = clock.now();
+        let node_addresses: Vec<_> = (0..self.nodes as u32)
+            .map(|node| weft_cluster::PeerConfig::new(addresses.node(node)).datagram_address())
+            .collect();
+        let (ended, clients_stop) = (AtomicU64::new(0), Stop::new()?);
+        let clients = Clients::new(self, workload, node_addresses, (begin, clock), &ended, &clients_stop);
+        let at = |share: (u64, u64)| begin + self.length * share.0 / share.1;
+        let mut due = Vec::new();
+        if let Some(node) = self.kill {
+            due = vec![(at((1, 2)), node as u32, false), (at((1, 3)), node as u32, true)];
+        }
+        thread::scope(|scope| {
+            let running = scope.spawn(|| clients.run(addresses.clients(), self.spin));
+            let watched = (|| {
+                while !running.is_finished() {
+                    thread::sleep(LOOK_EVERY);
+                    if let Some(&(at, node, down)) = due.last()
+                        && at <= clock.now()
+                    {
+                        due.pop();
+                        if down {
+                            cluster.kill_node(node);
+                        } else {
+                            cluster.start_node(node)?;
+                        }
+                    }
+                    cluster.listen()?;
+                    progress(ended.load(Ordering::Relaxed));
+                    if stop.is_requested() {
+                        return Err(RealBenchError::Interrupted);
+                    }
+                }
+                Ok(())
+            })();
+            clients_stop.request();
+            let told = running.join().expect("a client does not panic");
+            watched.and(told)
+        })
+    }
+
+    /// When clients begin nothing more.
+    fn end(&self, begin: Instant) -> Instant {
+        begin + self.length
+    }
+}

@@ -1,0 +1,184 @@
+//! What a measurement over real processes says, to programs and to people.
+
+use serde::Serialize;
+use weft_check::serializable::Report;
+
+use super::NetTxnBench;
+use super::check::Checked;
+use super::clients::Told;
+use crate::histogram::{Latencies, Summary};
+use crate::table::{Column, Table, grouped, microseconds, time_with_unit, with_prefix};
+use crate::txn::workloads::Workload;
+
+/// Transactions of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NetKindResult {
+    /// What clients call it.
+    pub kind: &'static str,
+    /// Those that committed.
+    pub committed: u64,
+    /// Those that their procedure refused, after what it read was validated.
+    pub refused: u64,
+    /// From the first call to the last answer, of both.
+    pub latency: Summary,
+}
+
+/// A measurement over real processes.
+#[derive(Clone, Debug, Serialize)]
+pub struct NetTxnResult {
+    /// `net`: all times are real.
+    pub world: &'static str,
+    /// What was run.
+    pub workload: &'static str,
+    /// How much of it each shard has.
+    pub size: u64,
+    /// Processes, each with a shard.
+    pub nodes: usize,
+    /// Replicas of each shard.
+    pub replicas: usize,
+    /// Clients, each with one transaction under way.
+    pub clients: u32,
+    /// A node that was killed and started again.
+    pub killed: Option<usize>,
+    /// How long was measured, in seconds.
+    pub measured_s: f64,
+    /// Transactions a second that came to their end: committed, or refused by their own rules.
+    pub throughput_ops_per_s: f64,
+    /// Half of them took at most this.
+    pub p50_ns: u64,
+    /// 99 % of them took at most this.
+    pub p99_ns: u64,
+    /// From the first call to the last answer.
+    pub latency: Summary,
+    /// By kind.
+    pub kinds: Vec<NetKindResult>,
+    /// Calls whose outcome nobody told.
+    pub unknown: u64,
+    /// Calls that no node took.
+    pub not_begun: u64,
+    /// The longest time without an answer to anybody, in nanoseconds.
+    pub longest_silence_ns: u64,
+    /// `strictly serializable`, or `violation`.
+    pub checked: &'static str,
+    /// What the check of all transactions says.
+    pub check: Report,
+    /// What else is wrong.
+    pub wrong: Vec<String>,
+    /// What the nodes that were not killed counted, one line each.
+    pub counters: Vec<String>,
+    /// Decides who calls what.
+    pub seed: u64,
+    /// The command that repeats it.
+    pub replay: String,
+}
+
+impl NetTxnResult {
+    pub(super) fn new(
+        bench: &NetTxnBench,
+        workload: &dyn Workload,
+        told: Told,
+        checked: Checked,
+        counters: Vec<String>,
+        replay: String,
+    ) -> Self {
+        let mut all = Latencies::new();
+        told.kinds.iter().for_each(|kind| all.merge(&kind.latencies));
+        let latency = all.summary();
+        let measured_s = told.measured.as_secs_f64();
+        let kinds = workload.kinds().iter().zip(&told.kinds).map(|(kind, counted)| NetKindResult {
+            kind,
+            committed: counted.committed,
+            refused: counted.refused,
+            latency: counted.latencies.summary(),
+        });
+        let holds = !checked.report.is_violated() && checked.wrong.is_empty();
+        Self {
+            world: "net",
+            workload: workload.name(),
+            size: bench.size,
+            nodes: bench.nodes,
+            replicas: bench.replicas,
+            clients: bench.clients,
+            killed: bench.kill,
+            measured_s,
+            throughput_ops_per_s: latency.operations as f64 / measured_s,
+            p50_ns: latency.p50_ns,
+            p99_ns: latency.p99_ns,
+            latency,
+            kinds: kinds.collect(),
+            unknown: told.unknown,
+            not_begun: told.not_begun,
+            longest_silence_ns: told.longest_silence.as_ns(),
+            checked: if holds { checked.report.checked() } else { "violation" },
+            check: checked.report,
+            wrong: checked.wrong,
+            counters,
+            seed: bench.seed,
+            replay,
+        }
+    }
+
+    /// Whether all rules hold.
+    pub fn holds(&self) -> bool {
+        self.checked != "violation"
+    }
+
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
+        json.push('\n');
+        json
+    }
+
+    /// What people read.
+    pub fn to_text(&self) -> String {
+        let mut table = Table::new([
+            Column::words("transactions"),
+            Column::numbers("committed", ""),
+            Column::numbers("refused", ""),
+            Column::numbers("p50", "µs"),
+            Column::numbers("p99", "µs"),
+        ]);
+        let all = NetKindResult {
+            kind: "all",
+            committed: self.kinds.iter().map(|kind| kind.committed).sum(),
+            refused: self.kinds.iter().map(|kind| kind.refused).sum(),
+            latency: self.latency,
+        };
+        for kind in self.kinds.iter().chain([&all]) {
+            table.row([
+                kind.kind.to_string(),
+                grouped(kind.committed),
+                grouped(kind.refused),
+                microseconds(kind.latency.p50_ns),
+                microseconds(kind.latency.p99_ns),
+            ]);
+        }
+        let killed = match self.killed {
+            Some(node) => format!("node {node} killed and started again; "),
+            None => String::new(),
+        };
+        let mut text = format!(
+            "{table}\n  workload    {} of size {} on each shard, {} processes on loopback, {} replicas, {} clients\n  \
+             throughput  {} transactions/s over {:.1} s\n  faults      {killed}{} calls of unknown outcome, {} not begun; longest \
+             silence {}\n  checked     {}: {} transactions of all clients, final state of every replica\n  repeat      {}\n",
+            self.workload,
+            grouped(self.size),
+            self.nodes,
+            self.replicas,
+            self.clients,
+            with_prefix(self.throughput_ops_per_s),
+            self.measured_s,
+            grouped(self.unknown),
+            grouped(self.not_begun),
+            time_with_unit(self.longest_silence_ns),
+            self.checked,
+            grouped(self.check.transactions),
+            self.replay
+        );
+        for wrong in self.check.violations.iter().map(ToString::to_string).chain(self.wrong.clone()) {
+            text += &format!("\n  wrong: {wrong}");
+        }
+        text
+    }
+}

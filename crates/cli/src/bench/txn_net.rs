@@ -1,0 +1,190 @@
+//! `weft bench txn-net`: transactions across real processes, checked for strict serializability.
+
+use clap::Args;
+use weft_bench::progress::Progress;
+use weft_bench::txn::WorkloadName;
+use weft_bench::txn::real::{ApplicationName, NetTxnBench, application};
+use weft_net::Stop;
+use weft_time::Duration;
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Json};
+use crate::parse;
+use crate::replay::CommandLine;
+
+const NODES: usize = 3;
+const CLIENTS: u32 = 32;
+const SIZE: u64 = 10_000;
+const SECONDS: Duration = Duration::from_secs(5);
+const WARM_UP: Duration = Duration::from_ms(500);
+const SPIN: Duration = Duration::from_us(50);
+const SEED: u64 = 7;
+
+/// What is measured how.
+const DEFINITIONS: &str = "\
+Each node is a process of its own, with a shard of the objects; so is the membership service. Clients share one port and one thread, and each has one \
+transaction under way. Throughput is transactions that came to their end, committed or refused by their own rules, after the first half second. Latency is \
+from a client's first call to its last answer. Nodes keep everything in memory, and a transaction is committed when all live replicas have logged its \
+writes. All that is read and written is recorded while it is measured; in the end the history of all clients is checked for strict \
+serializability, the final state of every replica against it, and the workload's own invariants.";
+
+/// What to measure and where the result goes.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct TxnNetArguments {
+    #[command(flatten)]
+    options: TxnNetOptions,
+    /// Write the result as one JSON object (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Json>,
+}
+
+/// What decides the measurement.
+#[derive(Clone, Debug, PartialEq, Args)]
+struct TxnNetOptions {
+    /// What is run: smallbank or retwis
+    #[arg(long, value_name = "NAME", default_value = "smallbank")]
+    workload: ApplicationName,
+    /// Accounts or keys of each shard
+    #[arg(long, value_name = "N", default_value_t = SIZE)]
+    size: u64,
+    /// Processes, 1 to 16, each with a shard
+    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
+    nodes: usize,
+    /// Replicas of each shard [default: 3, or as many as there are nodes]
+    #[arg(long, value_name = "N", value_parser = parse::positive)]
+    replication: Option<usize>,
+    /// Clients, each with one transaction under way, 1 to 1024
+    #[arg(long, value_name = "N", default_value_t = CLIENTS, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    clients: u32,
+    /// How long they call, the first half second included [default: 5]
+    #[arg(long, value_name = "S", value_parser = parse::seconds)]
+    seconds: Option<Duration>,
+    /// Kill this node (SIGKILL) after a third of the time, and start it again after half of it
+    #[arg(long, value_name = "NODE")]
+    kill: Option<usize>,
+    /// How long a process polls before it sleeps, in µs; 0 where others want the cores [default: 50]
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    spin_us: Option<u64>,
+    /// Decides who calls what, though not in which order
+    #[arg(long, value_name = "N", default_value_t = SEED)]
+    seed: u64,
+}
+
+impl TxnNetArguments {
+    /// Measures and delivers what came of it.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let Self { options, json } = self;
+        output::check_json(json.as_ref())?;
+        let bench = options.bench()?;
+        let mut progress = Progress::new("transactions", 0);
+        let result =
+            bench.run(options.command().to_string(), Stop::on_signals()?, |done| progress.set(done))?;
+        drop(progress);
+        output::deliver(json.as_ref(), || result.to_json(), &result.to_text())?;
+        Ok(if result.holds() { Verdict::Good } else { Verdict::Violated })
+    }
+}
+
+impl TxnNetOptions {
+    fn bench(&self) -> Result<NetTxnBench, Failure> {
+        let (nodes, size) = (self.nodes, self.size);
+        let replicas = self.replication.unwrap_or(weft_cluster::DEFAULT_REPLICAS.min(nodes));
+        if replicas > nodes {
+            return Err(Failure::new(format!(
+                "{nodes} nodes cannot hold {replicas} replicas of a shard; choose --replication 1 to {nodes}"
+            )));
+        }
+        if self.workload == ApplicationName::Ledger {
+            let names = [WorkloadName::Smallbank, WorkloadName::Retwis].map(WorkloadName::name).join(" or ");
+            return Err(Failure::new(format!(
+                "ledger is an example to call by hand, not a load; choose {names}"
+            )));
+        }
+        application(self.workload.name(), size, nodes)
+            .map_err(|error| Failure::new(format!("--size {size}: {error}")))?;
+        if let Some(kill) = self.kill {
+            if kill >= nodes {
+                return Err(Failure::new(format!("node {kill} cannot be killed: there are {nodes} nodes")));
+            }
+            if replicas == 1 {
+                return Err(Failure::new(
+                    "a node that holds the only replica of a shard cannot be killed; choose --replication 2 or more",
+                ));
+            }
+        }
+        let length = self.seconds.unwrap_or(SECONDS);
+        if length <= WARM_UP {
+            return Err(Failure::new("the first half second is not measured; choose --seconds 1 or more"));
+        }
+        Ok(NetTxnBench {
+            application: self.workload,
+            size,
+            nodes,
+            replicas,
+            clients: self.clients,
+            length,
+            warm_up: WARM_UP,
+            kill: self.kill,
+            spin: self.spin_us.map_or(SPIN, Duration::from_us),
+            seed: self.seed,
+        })
+    }
+
+    /// The command that repeats the measurement.
+    fn command(&self) -> CommandLine {
+        CommandLine::new("weft bench txn-net")
+            .option("--workload", self.workload)
+            .option("--size", self.size)
+            .unless(NODES, "--nodes", self.nodes)
+            .given("--replication", self.replication)
+            .option("--clients", self.clients)
+            .given("--seconds", self.seconds.map(parse::seconds_text))
+            .given("--kill", self.kill)
+            .given("--spin-us", self.spin_us)
+            .option("--seed", self.seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct TxnNet {
+        #[command(flatten)]
+        arguments: TxnNetArguments,
+    }
+
+    fn parse(line: &str) -> Result<TxnNetOptions, clap::Error> {
+        TxnNet::try_parse_from(line.split(' ')).map(|parsed| parsed.arguments.options)
+    }
+
+    #[test]
+    fn the_command_that_repeats_it_says_all_of_it() {
+        for line in [
+            "txn-net --workload smallbank --size 10000 --clients 32 --seed 7",
+            "txn-net --workload retwis --size 500 --nodes 5 --replication 2 --clients 8 --seconds 3 --kill 4 --spin-us 0 --seed 1",
+        ] {
+            assert_eq!(parse(line).unwrap().command().to_string(), format!("weft bench {line}"));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        assert!(parse("txn-net --workload tpcc").is_err());
+        for (line, says) in [
+            ("txn-net --workload ledger", "an example to call by hand"),
+            ("txn-net --nodes 2 --replication 3", "cannot hold 3 replicas"),
+            ("txn-net --kill 3", "there are 3 nodes"),
+            ("txn-net --kill 0 --replication 1", "the only replica"),
+            ("txn-net --size 1", "size of 2 to 2400000"),
+            ("txn-net --seconds 0.5", "first half second"),
+        ] {
+            let error = parse(line).unwrap().bench().unwrap_err().to_string();
+            assert!(error.contains(says), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! `weft txn`: one transaction at a running cluster.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use weft_bench::txn::real::application;
+use weft_cluster::{NodeConfig, TransactionsConfig};
+use weft_net::transactions::{Application, Caller, CallerOptions};
+use weft_time::Duration;
+use weft_txn::client::Ended;
+use weft_txn::{Accesses, INPUT_MAX, KEYS_MAX, Key, Mode, Outcome, Request};
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Json};
+
+/// Which cluster, and what to call.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TxnArguments {
+    /// The configuration of any node of the cluster
+    #[arg(long, value_name = "FILE", global = true, default_value = "node.toml")]
+    config: PathBuf,
+    #[command(subcommand)]
+    request: Action,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Action {
+    /// Call a registered procedure, once
+    Call(CallArguments),
+}
+
+#[derive(Clone, Debug, Args)]
+struct CallArguments {
+    /// The procedure's name
+    procedure: String,
+    /// Keys, as SHARD/NUMBER, in the order that the procedure wants; r:SHARD/NUMBER is only read, w:SHARD/NUMBER only written
+    #[arg(value_name = "KEY")]
+    keys: Vec<String>,
+    /// What to tell the procedure: numbers of 64 bits, N,N,...
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_hyphen_values = true)]
+    input: Vec<i64>,
+    /// The node that is asked first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    node: usize,
+    /// When to give up, in ms
+    #[arg(long, value_name = "MS", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=20_000))]
+    give_up_ms: u64,
+    /// Where to write the answer as JSON: a file, or `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<Json>,
+}
+
+/// What a configuration's `[transactions]` registers.
+pub(crate) fn registered(
+    transactions: &TransactionsConfig,
+    nodes: usize,
+) -> Result<Box<dyn Application>, Failure> {
+    application(&transactions.procedures, transactions.size, nodes)
+        .map_err(|error| Failure::new(format!("[transactions]: {error}")))
+}
+
+impl TxnArguments {
+    /// Calls, and shows the answer. A refusal by the procedure's own rules is an answer; no answer, or no effect for
+    /// other reasons, is a failure.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let Action::Call(call) = self.request;
+        output::check_json(call.json.as_ref())?;
+        let config = NodeConfig::load(&self.config)?;
+        let Some(transactions) = &config.transactions else {
+            return Err(Failure::at(
+                &self.config,
+                "the cluster runs no transactions; add [transactions] to the configuration of every node",
+            ));
+        };
+        let nodes = config.peers.len();
+        let request = call.request(&*registered(transactions, nodes)?, nodes)?;
+        if call.node >= nodes {
+            let last = nodes - 1;
+            return Err(Failure::new(format!("there is no node {}; choose --node 0 to {last}", call.node)));
+        }
+        let give_up = Duration::from_ms(call.give_up_ms);
+        let mut caller = Caller::new(CallerOptions {
+            nodes: config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect(),
+            first: call.node,
+            datagram_bytes: config.datagram_bytes(),
+            give_up,
+        })?;
+        call.deliver(caller.call(request)?, give_up)
+    }
+}
+
+impl CallArguments {
+    fn request(&self, application: &dyn Application, nodes: usize) -> Result<Request, Failure> {
+        let procedures = application.procedures();
+        let procedure = procedures.find(&self.procedure).ok_or_else(|| {
+            let names = procedures.names().collect::<Vec<_>>().join(", ");
+            Failure::new(format!("there is no procedure `{}`; choose {names}", self.procedure))
+        })?;
+        let mut accesses = Accesses::default();
+        for text in &self.keys {
+            let (key, mode) = parse_key(text, nodes).map_err(Failure::new)?;
+            accesses
+                .add(key, mode)
+                .map_err(|_| Failure::new(format!("a transaction has at most {KEYS_MAX} keys")))?;
+        }
+        let input: Vec<u8> = self.input.iter().flat_map(|number| number.to_le_bytes()).collect();
+        if input.len() > INPUT_MAX {
+            let most = INPUT_MAX / 8;
+            return Err(Failure::new(format!("--input has {} numbers; at most {most}", self.input.len())));
+        }
+        Ok(Request { procedure, input, accesses })
+    }
+
+    fn deliver(&self, ended: Ended, give_up: Duration) -> Result<Verdict, Failure> {
+        let (attempt, outcome) = match ended {
+            Ended::Outcome(attempt, outcome) => (attempt, outcome),
+            Ended::NotBegun => {
+                return Err(Failure::new(format!(
+                    "no node took the call within {give_up}, and nothing has happened: see whether the nodes run"
+                )));
+            }
+        };
+        let (name, reason, answer) = match outcome {
+            Outcome::Committed { answer } => ("committed", None, Some(answer)),
+            Outcome::Unanswered => ("committed", None, None),
+            Outcome::Aborted { reason, answer } => ("refused", Some(reason), Some(answer)),
+            Outcome::Conflict => {
+                return Err(Failure::new(
+                    "others were in the way for too long, and nothing has happened: call again",
+                ));
+            }
+            Outcome::Unavailable => {
+                return Err(Failure::new(
+                    "no node that holds one of these shards is left, and nothing has happened: their objects are lost",
+                ));
+            }
+            Outcome::Faulty(fault) => {
+                return Err(Failure::new(format!(
+                    "the procedure is at fault, and nothing has happened: {fault}"
+                )));
+            }
+            Outcome::Unknown => {
+                return Err(Failure::new(
+                    "the node that was called does not answer any more: the transaction took effect once or never will, \
+                     so read what it would have written before it is called again",
+                ));
+            }
+        };
+        let numbers = answer.as_deref().and_then(numbers);
+        let mut human = name.to_owned();
+        if let Some(reason) = reason {
+            let _ = write!(human, ", reason {reason}");
+        }
+        match (&answer, &numbers) {
+            (None, _) => human.push_str("; the answer was lost with the node that gave it"),
+            (Some(_), Some(numbers)) if !numbers.is_empty() => {
+                let numbers: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+                let _ = write!(human, ": {}", numbers.join(" "));
+            }
+            (Some(answer), None) => {
+                let _ = write!(human, ": {}", hexadecimal(answer));
+            }
+            _ => {}
+        }
+        human.push('\n');
+        let as_json = || {
+            let object = json!({
+                "procedure": self.procedure,
+                "outcome": name,
+                "reason": reason,
+                "answer": answer.as_deref().map(hexadecimal),
+                "numbers": numbers,
+                "attempt": attempt.map(|attempt| attempt.to_string()),
+            });
+            format!("{object:#}\n")
+        };
+        output::deliver(self.json.as_ref(), as_json, &human)?;
+        Ok(Verdict::Good)
+    }
+}
+
+/// A key with what is done with it.
+fn parse_key(text: &str, nodes: usize) -> Result<(Key, Mode), String> {
+    let (mode, place) = match text.split_once(':') {
+        Some(("r", place)) => (Mode::Read, place),
+        Some(("w", place)) => (Mode::Write, place),
+        Some(_) => return Err(format!("the key `{text}` is neither r:SHARD/NUMBER nor w:SHARD/NUMBER")),
+        None => (Mode::Update, text),
+    };
+    let parts = place.split_once('/').and_then(|(shard, local)| {
+        Some((shard.parse::<usize>().ok()?, local.parse::<u64>().ok().filter(|local| local >> 56 == 0)?))
+    });
+    let Some((shard, local)) = parts else {
+        return Err(format!("`{text}` is no key; give SHARD/NUMBER, such as 0/17"));
+    };
+    if shard >= nodes {
+        return Err(format!("the key `{text}`: there is a shard for each node, 0 to {}", nodes - 1));
+    }
+    Ok((Key::new(shard, local), mode))
+}
+
+/// An answer as numbers of 64 bits, if it can be.
+fn numbers(answer: &[u8]) -> Option<Vec<i64>> {
+    let (numbers, rest) = answer.as_chunks::<8>();
+    rest.is_empty().then(|| numbers.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect())
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_say_what_is_done_with_them() {
+        assert_eq!(parse_key("2/17", 3), Ok((Key::new(2, 17), Mode::Update)));
+        assert_eq!(parse_key("r:0/0", 3), Ok((Key::new(0, 0), Mode::Read)));
+        assert_eq!(parse_key("w:1/5", 3), Ok((Key::new(1, 5), Mode::Write)));
+        for (text, says) in [
+            ("17", "give SHARD/NUMBER"),
+            ("a/1", "give SHARD/NUMBER"),
+            ("0/72057594037927936", "give SHARD/NUMBER"),
+            ("x:0/1", "neither r:"),
+            ("3/1", "0 to 2"),
+        ] {
+            let error = parse_key(text, 3).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn answers_are_numbers_where_they_can_be() {
+        assert_eq!(numbers(&[1, 0, 0, 0, 0, 0, 0, 0]), Some(vec![1]));
+        assert_eq!(numbers(&[]), Some(vec![]));
+        assert_eq!(numbers(&[1]), None);
+        assert_eq!(hexadecimal(&[1, 255]), "01ff");
+    }
+}

@@ -1,0 +1,139 @@
+//! Seats of a theatre, reserved in transactions: how a procedure is written, served by three nodes, and called.
+//!
+//!     cargo run --release -p weft-net --example transactions
+//!
+//! The three nodes are threads of this process, each with its own ports on loopback; across machines or processes each is a program
+//! that calls [`run_transactions`] with its own configuration, as `weft start` does. docs/transactions.md says what is guaranteed.
+
+use std::net::Ipv4Addr;
+use std::thread;
+
+use weft_cluster::NodeConfig;
+use weft_net::Stop;
+use weft_net::transactions::{Application, Caller, CallerOptions, run_transactions};
+use weft_time::Duration;
+use weft_txn::client::Ended;
+use weft_txn::{Accesses, Context, Key, Mode, Outcome, Procedure, ProcedureId, Procedures, Request, Step};
+
+type Failure = Box<dyn std::error::Error>;
+
+const NODES: usize = 3;
+const SEATS: u64 = 100;
+const FREE: u64 = 0;
+
+/// Why a seat is not reserved.
+const NO_SUCH_SEAT: u8 = 1;
+const TAKEN: u8 = 2;
+
+/// Reserves all seats that the request names for one visitor, or none of them.
+struct Reserve;
+
+impl Procedure for Reserve {
+    fn name(&self) -> &'static str {
+        "reserve"
+    }
+
+    fn run(&self, context: &mut Context<'_>) -> Step {
+        for index in 0..context.keys().len() {
+            match context.value(index).and_then(|value| value.try_into().ok()).map(u64::from_le_bytes) {
+                None => return Step::Abort(NO_SUCH_SEAT),
+                Some(FREE) => {}
+                Some(_) => return Step::Abort(TAKEN),
+            }
+        }
+        let visitor = context.input().to_vec();
+        (0..context.keys().len()).for_each(|index| context.write(index, &visitor));
+        Step::Commit
+    }
+}
+
+/// Each shard is a floor of the theatre.
+struct Theatre;
+
+impl Application for Theatre {
+    fn procedures(&self) -> Procedures {
+        Procedures::new(vec![Box::new(Reserve)])
+    }
+
+    fn objects(&self) -> u64 {
+        SEATS
+    }
+
+    fn value_bytes(&self) -> usize {
+        size_of::<u64>()
+    }
+
+    fn load(&self, shard: usize, put: &mut dyn FnMut(Key, &[u8])) {
+        (0..SEATS).for_each(|seat| put(Key::new(shard, seat), &FREE.to_le_bytes()));
+    }
+}
+
+fn reserve(visitor: u64, seats: &[(usize, u64)]) -> Request {
+    let mut accesses = Accesses::default();
+    for &(floor, seat) in seats {
+        accesses.add(Key::new(floor, seat), Mode::Update).expect("a transaction has up to 64 keys");
+    }
+    Request { procedure: ProcedureId(0), input: visitor.to_le_bytes().to_vec(), accesses }
+}
+
+/// The file of each node would say the same.
+fn config(node: usize) -> Result<NodeConfig, Failure> {
+    // Addresses of this process, so that several run side by side.
+    let base = u32::from(Ipv4Addr::new(127, 64, 0, 0)) + ((std::process::id() % (1 << 20)) << 2);
+    let address = |node: usize| Ipv4Addr::from(base + node as u32);
+    let mut text = format!("node = {node}\n[membership]\naddress = \"{}:4794\"\n", address(0));
+    if node == 0 {
+        text += "serve = true\n";
+    }
+    for node in 0..NODES {
+        text += &format!("[[peers]]\nnode = {node}\naddress = \"{}\"\n", address(node));
+    }
+    text += "[transactions]\nprocedures = \"theatre\"\nsize = 100\n";
+    Ok(NodeConfig::parse(&text)?)
+}
+
+fn main() -> Result<(), Failure> {
+    let configs = (0..NODES).map(config).collect::<Result<Vec<_>, _>>()?;
+    let stop = Stop::new()?;
+    thread::scope(|scope| {
+        for config in &configs {
+            let stop = &stop;
+            scope.spawn(move || {
+                if let Err(error) = run_transactions(config, &Theatre, stop, &mut std::io::sink()) {
+                    eprintln!("node {}: {error}", config.node.index());
+                    stop.request();
+                }
+            });
+        }
+        let called = call_all(&configs[0]);
+        stop.request();
+        called
+    })
+}
+
+fn call_all(config: &NodeConfig) -> Result<(), Failure> {
+    let mut caller = Caller::new(CallerOptions {
+        nodes: config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect(),
+        first: 0,
+        datagram_bytes: config.datagram_bytes(),
+        give_up: Duration::from_secs(10),
+    })?;
+    let wishes = [
+        (7, vec![(0, 4), (0, 5)], Some(true)),
+        (8, vec![(0, 5), (1, 6), (2, 7)], Some(false)),
+        (8, vec![(0, 6), (1, 6), (2, 7)], Some(true)),
+    ];
+    for (visitor, seats, expected) in wishes {
+        let ended = caller.call(reserve(visitor, &seats))?;
+        println!("visitor {visitor} wants {seats:?}: {ended:?}");
+        let reserved = match ended {
+            Ended::Outcome(_, Outcome::Committed { .. }) => Some(true),
+            Ended::Outcome(_, Outcome::Aborted { reason: TAKEN, .. }) => Some(false),
+            _ => None,
+        };
+        if reserved != expected {
+            return Err("that is not what one transaction after the other gives".into());
+        }
+    }
+    Ok(())
+}

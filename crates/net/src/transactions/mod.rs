@@ -1,0 +1,41 @@
+//! Transactions across real processes: nodes that serve them, and clients that call them.
+//!
+//! An [`Application`] is what all nodes register: procedures, and the objects that are there in the beginning. [`run_transactions`] runs a node of
+//! it; a [`Caller`] calls, at any node. The example `transactions` shows all of it, and docs/transactions.md says what is guaranteed.
+//!
+//! In a process there is no bus: the engine is the one that would be on a card, its host's memory is the process's, copies between
+//! the two are done at once, and the host half ([`weft_txn::host`]) applies the log in the same thread.
+
+mod caller;
+mod host;
+mod ledger;
+mod record;
+mod tables;
+
+pub use caller::{Caller, CallerOptions};
+pub use host::{Transactional, run_transactions};
+pub use ledger::{Ledger, LedgerRefusal};
+pub use record::{Objects, Record, read_record};
+
+use weft_nic::Card;
+use weft_txn::{Key, Procedures, Transactions};
+
+/// The slot of the engine that runs transactions, on the card and in the datagrams of clients.
+pub const TRANSACTIONS_SLOT: u8 = crate::node::ENGINE_SLOT;
+
+/// What all nodes of a cluster register: procedures, and the objects that there are.
+pub trait Application: Send + Sync {
+    /// The procedures, with the same numbers at all nodes and clients.
+    fn procedures(&self) -> Procedures;
+
+    /// The most objects that a shard ever holds. A node whose table is full stops, so procedures must not insert beyond.
+    fn objects(&self) -> u64;
+
+    /// The longest value, in bytes: at most [`weft_txn::VALUE_MAX`]. Procedures must not write longer ones.
+    fn value_bytes(&self) -> usize;
+
+    /// Tells all objects that `shard` has when the cluster is founded, each once, by keys of that shard.
+    fn load(&self, shard: usize, put: &mut dyn FnMut(Key, &[u8]));
+}
+
+type TransactionCard = Card<Transactions>;

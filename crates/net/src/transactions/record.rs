@@ -1,0 +1,181 @@
+//! A file of all that attempts of transactions have read and written at a node, and of what its tables hold in the end: for a checker.
+//!
+//! ```text
+//! life      'L'                                                    a process begins
+//! attempt   'T' identifier(8)  reads(1) { item }  writes(1) { item }
+//! object    'O' item                                               of the tables, when the node stops
+//! item      key(8) version(8) length(2) value                      length 0xffff: absent
+//! ```
+//!
+//! All integers are big-endian. What an attempt did is in the file before any message about it leaves the node, so what anybody was told of has its
+//! record even if the process was killed. A process that was killed may leave a piece of a record, which the next one cuts off.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use weft_txn::message::Reader;
+use weft_txn::{Key, Recorded, TransactionId, Version};
+
+const LIFE: u8 = b'L';
+const ATTEMPT: u8 = b'T';
+const OBJECT: u8 = b'O';
+const ABSENT: u16 = u16::MAX;
+
+/// The objects of a node: key, version, value.
+pub type Objects = Vec<(Key, Version, Vec<u8>)>;
+
+/// What a file of records says.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// Attempts of all lives.
+    pub attempts: Vec<Recorded>,
+    /// What the last process had in its tables when it stopped. None: it was killed.
+    pub objects: Option<Objects>,
+}
+
+/// Reads a file of records.
+///
+/// # Errors
+/// It cannot be read. A piece at the end, of a process that was killed, is no error.
+pub fn read_record(path: &Path) -> io::Result<Record> {
+    Ok(parse(&std::fs::read(path)?).0)
+}
+
+/// What the bytes say, and how many of them are whole records.
+fn parse(bytes: &[u8]) -> (Record, usize) {
+    let mut record = Record::default();
+    let mut reader = Reader(bytes);
+    loop {
+        let whole = bytes.len() - reader.0.len();
+        let mut next = || -> Option<()> {
+            match reader.u8().ok()? {
+                LIFE => record.objects = None,
+                ATTEMPT => {
+                    let id = TransactionId::from_bits(reader.u64().ok()?)?;
+                    let (reads, writes) = (read_items(&mut reader)?, read_items(&mut reader)?);
+                    record.attempts.push(Recorded { id, reads, writes });
+                }
+                OBJECT => {
+                    let (key, version, value) = read_item(&mut reader)?;
+                    record.objects.get_or_insert_default().push((key, version, value?));
+                }
+                _ => return None,
+            }
+            Some(())
+        };
+        if next().is_none() {
+            return (record, whole);
+        }
+    }
+}
+
+type Item = (Key, Version, Option<Vec<u8>>);
+
+fn read_items(reader: &mut Reader<'_>) -> Option<Vec<Item>> {
+    let count = reader.u8().ok()?;
+    (0..count).map(|_| read_item(reader)).collect()
+}
+
+fn read_item(reader: &mut Reader<'_>) -> Option<Item> {
+    let key = Key::from_bits(reader.u64().ok()?)?;
+    let version = Version::from_bits(reader.u64().ok()?);
+    let value = match reader.u16().ok()? {
+        ABSENT => None,
+        length => Some(reader.bytes(length.into()).ok()?.to_vec()),
+    };
+    Some((key, version, value))
+}
+
+/// The file that a node writes.
+#[derive(Debug)]
+pub(super) struct RecordFile {
+    path: PathBuf,
+    file: File,
+    bytes: Vec<u8>,
+}
+
+impl RecordFile {
+    /// Opens the file, behind what earlier processes of the node have written.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
+        let (_, whole) = parse(&std::fs::read(path)?);
+        file.set_len(whole as u64)?;
+        file.write_all(&[LIFE])?;
+        Ok(Self { path: path.to_owned(), file, bytes: Vec::new() })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn attempt(&mut self, recorded: &Recorded) {
+        self.bytes.push(ATTEMPT);
+        self.bytes.extend_from_slice(&recorded.id.bits().to_be_bytes());
+        for items in [&recorded.reads, &recorded.writes] {
+            self.bytes.push(u8::try_from(items.len()).expect("a transaction has at most 64 keys"));
+            items.iter().for_each(|(key, version, value)| {
+                write_item(&mut self.bytes, *key, *version, value.as_deref());
+            });
+        }
+    }
+
+    pub(super) fn object(&mut self, key: Key, version: Version, value: &[u8]) {
+        self.bytes.push(OBJECT);
+        write_item(&mut self.bytes, key, version, Some(value));
+    }
+
+    /// Gives what was recorded to the system, which keeps it whatever becomes of this process.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        if !self.bytes.is_empty() {
+            self.file.write_all(&self.bytes)?;
+            self.bytes.clear();
+        }
+        Ok(())
+    }
+}
+
+fn write_item(out: &mut Vec<u8>, key: Key, version: Version, value: Option<&[u8]>) {
+    out.extend_from_slice(&key.bits().to_be_bytes());
+    out.extend_from_slice(&version.bits().to_be_bytes());
+    let length = value.map_or(ABSENT, |value| value.len() as u16);
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(value.unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_waist::{Epoch, NodeId};
+
+    use super::*;
+
+    #[test]
+    fn a_file_goes_on_behind_the_last_whole_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record");
+        let recorded = |sequence| Recorded {
+            id: TransactionId::new(NodeId::new(1).unwrap(), Epoch(2), sequence),
+            reads: vec![(Key::new(0, 1), Version::new(Epoch(1), 4), Some(vec![1, 2]))],
+            writes: vec![(Key::new(0, 1), Version::new(Epoch(2), 5), None)],
+        };
+        let mut file = RecordFile::open(&path).unwrap();
+        file.attempt(&recorded(1));
+        file.object(Key::new(0, 1), Version::ZERO, b"old");
+        file.attempt(&recorded(2));
+        file.flush().unwrap();
+        let length = std::fs::metadata(&path).unwrap().len();
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(length - 3).unwrap();
+        let record = read_record(&path).unwrap();
+        assert_eq!(record.attempts, [recorded(1)]);
+        let mut file = RecordFile::open(&path).unwrap();
+        file.attempt(&recorded(3));
+        file.flush().unwrap();
+        let record = read_record(&path).unwrap();
+        assert_eq!(record.attempts, [recorded(1), recorded(3)]);
+        assert_eq!(record.objects, None, "what a former process held is gone");
+        file.object(Key::new(0, 1), Version::ZERO, b"new");
+        file.flush().unwrap();
+        let expected = vec![(Key::new(0, 1), Version::ZERO, b"new".to_vec())];
+        assert_eq!(read_record(&path).unwrap().objects, Some(expected));
+    }
+}

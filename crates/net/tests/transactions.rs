@@ -1,0 +1,108 @@
+//! A node that runs transactions, over real sockets, and what it says to calls that are right and wrong.
+
+use std::net::Ipv4Addr;
+use std::thread;
+
+use weft_cluster::NodeConfig;
+use weft_net::Stop;
+use weft_net::transactions::{Caller, CallerOptions, Ledger, LedgerRefusal, read_record, run_transactions};
+use weft_time::Duration;
+use weft_txn::client::Ended;
+use weft_txn::{Accesses, Fault, Key, Mode, Outcome, ProcedureId, Request};
+
+const TRANSFER: u16 = 0;
+const BALANCE: u16 = 2;
+const ACCOUNTS: u64 = 10;
+
+fn config(host: u8, record: Option<&std::path::Path>) -> NodeConfig {
+    // Addresses that no other test process has.
+    let own = std::process::id().to_be_bytes();
+    let address = Ipv4Addr::new(127, 32 + (own[2] & 15), own[3], host);
+    let mut text = format!(
+        "node = 0\n[membership]\naddress = \"{address}:4794\"\nserve = true\n[[peers]]\nnode = 0\naddress = \"{address}\"\n\
+         [transactions]\nprocedures = \"ledger\"\nsize = {ACCOUNTS}\n"
+    );
+    if let Some(path) = record {
+        text += &format!("record = {path:?}\n");
+    }
+    NodeConfig::parse(&text).unwrap()
+}
+
+fn caller(config: &NodeConfig, give_up: Duration) -> Caller {
+    let nodes = config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
+    Caller::new(CallerOptions { nodes, first: 0, datagram_bytes: config.datagram_bytes(), give_up }).unwrap()
+}
+
+fn request(procedure: u16, keys: &[(Key, Mode)], input: &[u8]) -> Request {
+    let mut accesses = Accesses::default();
+    for &(key, mode) in keys {
+        accesses.add(key, mode).unwrap();
+    }
+    Request { procedure: ProcedureId(procedure), input: input.to_vec(), accesses }
+}
+
+fn transfer(from: u64, to: u64, amount: i64) -> Request {
+    let keys = [(Key::new(0, from), Mode::Update), (Key::new(0, to), Mode::Update)];
+    request(TRANSFER, &keys, &amount.to_le_bytes())
+}
+
+fn outcome(ended: Ended) -> Outcome {
+    match ended {
+        Ended::Outcome(_, outcome) => outcome,
+        Ended::NotBegun => panic!("the node runs"),
+    }
+}
+
+#[test]
+fn a_node_answers_each_call_as_it_deserves() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("records");
+    let (config, stop) = (config(1, Some(&record)), Stop::new().unwrap());
+    let ended = thread::scope(|scope| {
+        let node =
+            scope.spawn(|| run_transactions(&config, &Ledger::new(ACCOUNTS), &stop, &mut std::io::sink()));
+        let mut caller = caller(&config, Duration::from_secs(20));
+        let mut call = |request| outcome(caller.call(request).unwrap());
+        let numbers = |numbers: &[i64]| {
+            let answer = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+            Outcome::Committed { answer }
+        };
+        let refused = |refusal: LedgerRefusal| Outcome::Aborted { reason: refusal as u8, answer: Vec::new() };
+        let ended = [
+            (call(transfer(1, 2, 300)), numbers(&[700, 1_300])),
+            (call(transfer(1, 2, 701)), refused(LedgerRefusal::NotCovered)),
+            (call(transfer(1, ACCOUNTS, 1)), refused(LedgerRefusal::NoAccount)),
+            (call(request(TRANSFER, &[], &[])), refused(LedgerRefusal::Malformed)),
+            (
+                call(request(BALANCE, &[(Key::new(0, 1), Mode::Read), (Key::new(0, 2), Mode::Read)], &[])),
+                numbers(&[2_000]),
+            ),
+            (
+                call(request(
+                    TRANSFER,
+                    &[(Key::new(0, 1), Mode::Read), (Key::new(0, 2), Mode::Read)],
+                    &[0; 8],
+                )),
+                Outcome::Faulty(Fault::NotLocked),
+            ),
+            (call(request(99, &[], &[])), Outcome::Faulty(Fault::NoSuchProcedure)),
+            (call(request(BALANCE, &[(Key::new(7, 1), Mode::Read)], &[])), Outcome::Unavailable),
+        ];
+        stop.request();
+        node.join().unwrap().unwrap();
+        ended
+    });
+    for (index, (told, expected)) in ended.into_iter().enumerate() {
+        assert_eq!(told, expected, "call {index}");
+    }
+    let record = read_record(&record).unwrap();
+    assert_eq!(record.objects.unwrap().len() as u64, ACCOUNTS);
+    assert_eq!(record.attempts.iter().filter(|attempt| !attempt.writes.is_empty()).count(), 1);
+}
+
+#[test]
+fn what_no_node_takes_has_not_begun() {
+    let config = config(2, None);
+    let mut caller = caller(&config, Duration::from_ms(200));
+    assert_eq!(caller.call(transfer(1, 2, 1)).unwrap(), Ended::NotBegun);
+}
