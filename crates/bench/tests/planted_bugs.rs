@@ -1,0 +1,57 @@
+//! Campaigns of replicated logs and data types see known bugs: as a violation, or as an invariant of the engine's own that breaks.
+//! They stand by themselves because nobody wants to read of these panics. What takes a rarer coincidence is left to
+//! the tests of the engines, which plant all of their bugs.
+#![cfg(feature = "planted-bugs")]
+
+use std::panic::{UnwindSafe, catch_unwind, set_hook};
+
+use weft_bench::{rdt, smr};
+use weft_rdt::replica::PlantedBug as TypeBug;
+use weft_sim::FaultKinds;
+use weft_smr::PlantedBug as LogBug;
+
+/// Whether a campaign finds something, or ends with a panic.
+fn finds(campaign: impl FnOnce() -> u64 + UnwindSafe) -> bool {
+    catch_unwind(campaign).map_or(true, |violations| violations > 0)
+}
+
+/// One of the first seeds shows each bug, and is fine without it.
+fn assert_caught<B: Copy>(bugs: &[B], name: fn(B) -> &'static str, finds: impl Fn(u64, Option<B>) -> bool) {
+    set_hook(Box::new(|_| {}));
+    for &bug in bugs {
+        let seed = (1..=20).find(|&seed| finds(seed, Some(bug)));
+        let seed = seed.unwrap_or_else(|| panic!("{} is not caught", name(bug)));
+        assert!(!finds(seed, None), "seed {seed} fails without {} too", name(bug));
+    }
+}
+
+#[test]
+fn campaigns_of_logs_catch_planted_bugs() {
+    assert_caught(&[LogBug::ReplyBeforeQuorum, LogBug::ApplyUndecided], LogBug::name, |seed, planted_bug| {
+        let nodes = [3, 5][seed as usize % 2];
+        let campaign =
+            smr::Campaign { nodes, seeds: seed..=seed, faults: FaultKinds::ALL, delivery: None, planted_bug };
+        finds(|| campaign.run(|seed| seed.to_string(), |_| {}).violations_found)
+    });
+}
+
+#[test]
+fn campaigns_of_data_types_catch_planted_bugs() {
+    let bugs = [
+        TypeBug::MissingDependencies,
+        TypeBug::DeltaSummary,
+        TypeBug::AnswerBeforeMajority,
+        TypeBug::ForgottenCall,
+    ];
+    assert_caught(&bugs, TypeBug::name, |seed, planted_bug| {
+        let campaign = rdt::Campaign {
+            name: None,
+            configuration: None,
+            nodes: 3,
+            seeds: seed..=seed,
+            kinds: FaultKinds::ALL,
+            planted_bug,
+        };
+        finds(|| campaign.run(|seed| seed.to_string(), |_| {}).violations_found)
+    });
+}
