@@ -19,6 +19,13 @@ const FORMAT: &str = "weft-result-1";
 /// Points of a distribution each time the remaining share halves.
 const POINTS_PER_HALVING: u32 = 4;
 
+/// A result as one JSON object, and the end of its line.
+pub(crate) fn to_json(result: &impl Serialize) -> String {
+    let mut json = serde_json::to_string_pretty(result).expect("a result has only text keys");
+    json.push('\n');
+    json
+}
+
 /// Which world a run was in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -326,9 +333,7 @@ impl RunResult {
 
     /// The result as JSON, with a line break at the end.
     pub fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
-        json.push('\n');
-        json
+        to_json(self)
     }
 
     /// Writes the result to `path`, whole or not at all.

@@ -619,9 +619,7 @@ impl NicKvResult {
     /// # Panics
     /// Never.
     pub fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("all keys are text");
-        json.push('\n');
-        json
+        crate::result::to_json(self)
     }
 
     /// The result for people.

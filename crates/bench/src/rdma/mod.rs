@@ -444,10 +444,7 @@ impl RdmaResult {
 
     /// As pretty JSON with a line break at the end.
     pub fn to_json(&self) -> String {
-        let mut json =
-            serde_json::to_string_pretty(self).expect("a result has string keys and finite numbers");
-        json.push('\n');
-        json
+        crate::result::to_json(self)
     }
 
     /// What perftest's bandwidth test prints, with the limit and the check below it.

@@ -229,9 +229,7 @@ impl HybridBench {
 impl HybridReport {
     /// As one JSON object.
     pub fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
-        json.push('\n');
-        json
+        crate::result::to_json(self)
     }
 
     /// What people read.

@@ -133,9 +133,7 @@ impl RoundsBench {
 impl RoundsResult {
     /// As one JSON object.
     pub fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
-        json.push('\n');
-        json
+        crate::result::to_json(self)
     }
 
     /// What people read. With `compare`, what others have measured stands beside it.

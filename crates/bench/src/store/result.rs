@@ -69,9 +69,7 @@ pub struct StoreResult {
 impl StoreResult {
     /// One JSON object.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a result can be written");
-        text.push('\n');
-        text
+        crate::result::to_json(self)
     }
 
     /// A table for people.
