@@ -3,7 +3,7 @@
 mod network;
 
 use network::workload::{ACCOUNTS, BALANCE, SUM, sum_of_all, sum_of_shard};
-use network::{Faults, Network, Setup};
+use network::{Faults, Network, Setup, before_events};
 use weft_txn::Outcome;
 
 /// Runs with a crash of `victim` before event `event`. `false` if the run ended before it.
@@ -31,16 +31,8 @@ fn crash(seed: u64, setup: Setup, calls: u64, victim: usize, event: u64) -> bool
 }
 
 fn at_every(step: usize, seed: u64, setup: Setup, calls: u64) {
-    for victim in 0..setup.parameters.nodes {
-        let mut runs = 0;
-        for event in (1 + victim as u64..).step_by(step) {
-            if !crash(seed + event, setup, calls, victim, event) {
-                break;
-            }
-            runs += 1;
-        }
-        assert!(runs > 25, "the crashes are among the transactions");
-    }
+    let nodes = setup.parameters.nodes;
+    before_events(step, nodes, |victim, event| crash(seed + event, setup, calls, victim, event));
 }
 
 #[test]

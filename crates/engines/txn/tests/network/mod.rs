@@ -34,6 +34,15 @@ pub fn node(index: usize) -> NodeId {
     NodeId::new(index).unwrap()
 }
 
+/// Of each node, one run for every `step`-th event before which it dies, until `crash` says that the run has ended before that event.
+pub fn before_events(step: usize, nodes: usize, crash: impl Fn(usize, u64) -> bool) {
+    for victim in 0..nodes {
+        let events = (1 + victim as u64..).step_by(step);
+        let runs = events.take_while(|&event| crash(victim, event)).count();
+        assert!(runs > 25, "the crashes are among the transactions");
+    }
+}
+
 /// What the network does to what is sent, per mille.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
