@@ -19,7 +19,7 @@ pub fn map<I: Sync, O: Send>(inputs: &[I], run: impl Fn(&I) -> O + Sync) -> Vec<
     };
     let mut all: Vec<(usize, O)> = thread::scope(|scope| {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(&work)).collect();
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("no scenario panics")).collect()
     });
     all.sort_by_key(|(index, _)| *index);
