@@ -24,7 +24,7 @@ use crate::input::Input;
 
 /// Nodes of the cluster; the engine is that of node 0.
 const NODES: usize = 3;
-const KINDS: u8 = 16;
+const KINDS: u8 = 19;
 const LOG_BYTES: usize = 1 << 14;
 /// The table has room for every object that an input can name.
 const SHAPE: Shape = Shape {
@@ -88,7 +88,10 @@ fn rewrite(kind: Kind, bytes: &[u8]) -> Option<Vec<u8>> {
         Body::Validated { id, shard, status } => write::validated(into, id, shard, status),
         Body::Log { place, shards, puts } => write::log(into, &place, shards, puts.iter()),
         Body::Logged { place } => write::place(into, &place),
-        Body::End { id } => into.extend_from_slice(&id.bits().to_be_bytes()),
+        Body::Refused { place, shards } => write::refused(into, &place, shards),
+        Body::End { id } | Body::Withdraw { id } | Body::Withdrawn { id } => {
+            into.extend_from_slice(&id.bits().to_be_bytes());
+        }
         Body::Marks { heard, written, applied, asks } => write::marks(into, heard, written, applied, asks),
         Body::Ship { id, procedure, input, wants, local } => {
             write::ship(into, id, procedure, input, wants.iter(), local.iter());
@@ -401,7 +404,8 @@ impl Node {
                 write::log(out, &place, shards, self.puts(shard, input));
             }
             Kind::Logged => write::place(out, &place(id, shard, input)),
-            Kind::End => out.extend_from_slice(&id.bits().to_be_bytes()),
+            Kind::Refused => write::refused(out, &place(id, shard, input), input.byte().into()),
+            Kind::End | Kind::Withdraw | Kind::Withdrawn => out.extend_from_slice(&id.bits().to_be_bytes()),
             Kind::Marks => {
                 let heard = u64::from(input.byte());
                 write::marks(out, heard, input.long(), input.long(), input.coin());

@@ -1,7 +1,8 @@
 //! The coordinator: takes what its host asks for through EXECUTE, a run of its procedure, VALIDATE and LOG (Xenic 4.2).
 //!
 //! Each attempt has a new identifier, and gives way at the first conflict; the host half tries again. Requests are repeated until they
-//! are answered. An attempt is *decided* once all replicas have logged its writes, or once it has given up before any was asked to.
+//! are answered. An attempt is *decided* once all replicas have logged its writes, once it has given up before any was asked to, or once all that were
+//! asked have dropped them again (withdrawal.rs).
 
 use std::mem::take;
 
@@ -109,7 +110,7 @@ impl Transactions {
         assert!(attempt.held.is_empty(), "the former attempt has given its locks back");
         attempt.acknowledgements.clear();
         attempt.answer.clear();
-        attempt.repeat_at = repeat_at;
+        (attempt.repeat_at, attempt.log_repeats) = (repeat_at, 0);
         if let Err(fault) = attempt.execution.begin(input, accesses) {
             return self.finish(id, Status::Faulty, fault as u8, io);
         }
@@ -593,6 +594,8 @@ impl Transactions {
             attempt.repeat_at = again;
             let id = attempt.id.expect("it has begun");
             let waiting = attempt.waiting;
+            let logs = matches!(attempt.stage, Stage::Logging | Stage::Shipped { .. });
+            attempt.log_repeats += u32::from(logs);
             match attempt.stage {
                 Stage::Ended | Stage::AtHost | Stage::Marked { .. } => continue,
                 Stage::Logging if self.parameters.variant.log_by_write => continue,
@@ -614,6 +617,7 @@ impl Transactions {
                     (attempt.execution, attempt.acknowledgements) = (execution, known);
                 }
                 Stage::Shipped { shard } => self.ship(id, shard, io),
+                Stage::Withdrawing { waiting, .. } => self.send_withdraw(id, waiting, io),
             }
             self.counters.repeats += 1;
         }
@@ -636,7 +640,11 @@ impl Transactions {
             let id = attempt.id.expect("it has begun");
             if !matches!(attempt.stage, Stage::Ended | Stage::Marked { .. }) {
                 let verdict = if committed(id) { Verdict::Committed } else { Verdict::Aborted };
-                let answered = attempt.stage == Stage::Logging || attempt.shipped.is_some();
+                let answered = match attempt.stage {
+                    Stage::Logging => true,
+                    Stage::Withdrawing { answered, .. } => answered,
+                    _ => attempt.shipped.is_some(),
+                };
                 attempt.stage = Stage::Marked { verdict, answered };
             }
         }

@@ -56,6 +56,8 @@ counters! {
     stale,
     /// Records that found no room in the log.
     log_full,
+    /// Attempts that were withdrawn because their records found no room everywhere.
+    withdrawn,
     /// Requests that found no free operation.
     operations_full,
     /// View changes in which survivors contradicted each other: the node has stopped.

@@ -262,8 +262,11 @@ impl Transactions {
             }
             _ => {}
         }
-        let keeps =
-            self.keeps_logs() && matches!(body, Body::Log { .. } | Body::Marks { .. } | Body::Copied(_));
+        let keeps = self.keeps_logs()
+            && matches!(
+                body,
+                Body::Log { .. } | Body::Withdraw { .. } | Body::Marks { .. } | Body::Copied(_)
+            );
         if !self.serves() && !keeps {
             self.counters.not_serving += 1;
             return Ok(());
@@ -276,6 +279,7 @@ impl Transactions {
             Body::Lock { id, claims } => self.on_lock(id, &claims, io),
             Body::Validate { id, shard, seen } => self.on_validate(id, shard, &seen, io),
             Body::Log { place, shards, puts } => self.on_log(place, shards, &puts, io),
+            Body::Withdraw { id } => self.on_withdraw(from, id, io),
             Body::End { id } => self.on_end(id, io),
             Body::Ship { id, procedure, input, wants, local } => {
                 self.on_ship(id, procedure, input, &wants, &local, io)
@@ -290,6 +294,8 @@ impl Transactions {
             Body::Locked { id, shard, status, drawn } => self.on_locked(id, shard, status, &drawn, io),
             Body::Validated { id, shard, status } => self.on_validated(id, shard, status, io),
             Body::Logged { place } => self.on_logged(from, place, io),
+            Body::Refused { place, shards } => self.on_refused(from, &place, shards, io),
+            Body::Withdrawn { id } => self.on_withdrawn(from, id, io),
             Body::Shipped { id, status, reason, shards, answer } => {
                 self.on_shipped(id, status, reason, shards, answer, io);
             }

@@ -31,6 +31,7 @@ mod ship;
 pub mod store;
 mod transaction;
 mod window;
+mod withdrawal;
 
 pub use copy::{Cursor, Page};
 pub use counters::Counters;

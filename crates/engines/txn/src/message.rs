@@ -9,6 +9,9 @@
 //! Validated      id(8) shard(1) status(1)
 //! Log            id(8) shard(1) part(1) parts(1) shards(2) count(1) { key(8) version(8) length(2) value }
 //! Logged         id(8) shard(1) part(1) parts(1)
+//! Refused        id(8) shard(1) part(1) parts(1) shards(2)
+//! Withdraw       id(8)
+//! Withdrawn      id(8)
 //! End            id(8)
 //! Marks          heard(8) written(8) applied(8) asks(1)
 //!                written: so much of the sender's ring here is decided; applied: so much of the receiver's there is applied (one_sided.rs)
@@ -90,10 +93,16 @@ pub enum Kind {
     Lock,
     /// The versions that writes of them will have, or that something is in the way.
     Locked,
+    /// There is no room for these writes now.
+    Refused,
+    /// Drop what is logged of an attempt, and log nothing more of it.
+    Withdraw,
+    /// That is done.
+    Withdrawn,
 }
 
 impl Kind {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 19] = [
         Self::Execute,
         Self::Executed,
         Self::Validate,
@@ -110,6 +119,9 @@ impl Kind {
         Self::Copied,
         Self::Lock,
         Self::Locked,
+        Self::Refused,
+        Self::Withdraw,
+        Self::Withdrawn,
     ];
 
     /// The kind of this number.
@@ -627,6 +639,16 @@ pub enum Body<'a> {
         status: Status,
         drawn: List<'a, Drawn>,
     },
+    Refused {
+        place: Place,
+        shards: u16,
+    },
+    Withdraw {
+        id: TransactionId,
+    },
+    Withdrawn {
+        id: TransactionId,
+    },
 }
 
 /// The last view in which a node has served, or taken part.
@@ -719,6 +741,9 @@ impl<'a> Body<'a> {
                 status: Status::parse(r.u8()?)?,
                 drawn: List::read(r)?,
             },
+            Kind::Refused => Self::Refused { place: place(r)?, shards: r.u16()? },
+            Kind::Withdraw => Self::Withdraw { id: r.id()? },
+            Kind::Withdrawn => Self::Withdrawn { id: r.id()? },
         };
         reader.finish()?;
         Ok(body)

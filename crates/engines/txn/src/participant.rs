@@ -33,6 +33,8 @@ pub(crate) struct Part {
 pub(crate) struct Participation {
     pub id: Option<TransactionId>,
     pub ended: bool,
+    /// It is withdrawn: nothing is locked or logged for it any more, but its locks stay until it ends.
+    pub withdrawn: bool,
     pub verdict: Verdict,
     /// Operations under way for it.
     pub operations: u32,
@@ -52,6 +54,7 @@ impl Participation {
         Self {
             id: None,
             ended: true,
+            withdrawn: false,
             verdict: Verdict::Undecided,
             operations: 0,
             locks: Vec::new(),
@@ -66,7 +69,7 @@ impl Participation {
     fn begin(&mut self, id: TransactionId) {
         assert!(self.locks.is_empty() && self.execution.is_none(), "the former attempt has ended");
         self.id = Some(id);
-        self.ended = false;
+        (self.ended, self.withdrawn) = (false, false);
         self.verdict = Verdict::Undecided;
         self.operations = 0;
         self.shards = 0;
@@ -128,14 +131,14 @@ impl Participants {
         self.find(id).filter(|slot| !slot.ended)
     }
 
-    /// The same; an attempt that is new begins. `None` if it has ended, or its place is still taken by one that has not.
+    /// The same; an attempt that is new begins. `None` if it has ended or is withdrawn, or its place is still taken by one that has not ended.
     pub fn enter(&mut self, id: TransactionId) -> Option<&mut Participation> {
         if id.coordinator() >= self.rings.len() || id.sequence() < self.decided[id.coordinator()] {
             return None;
         }
         let slot = self.slot(id);
         if slot.id == Some(id) {
-            return (!slot.ended).then_some(slot);
+            return (!slot.ended && !slot.withdrawn).then_some(slot);
         }
         if slot.operations > 0 || slot.id.is_some_and(|other| !slot.ended || other > id) {
             return None;
@@ -632,6 +635,7 @@ impl Transactions {
             }
         } else {
             self.counters.log_full += 1;
+            self.refuse_log(&place, shards, io);
         }
         self.scratch = record;
     }
@@ -688,7 +692,9 @@ impl Transactions {
     /// The host's memory has a record.
     pub(crate) fn on_durable(&mut self, position: u64, io: &mut Io<'_>) {
         match self.log.make_durable(position) {
-            Ok(Some(place)) if self.participants.open(place.id).is_some() => self.say_logged(&place, io),
+            Ok(Some(place)) if self.participants.open(place.id).is_some_and(|slot| !slot.withdrawn) => {
+                self.say_logged(&place, io);
+            }
             Ok(_) => {}
             Err(log::VerdictOutdated) => self.copy_verdict(position, io),
         }

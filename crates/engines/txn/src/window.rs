@@ -28,6 +28,13 @@ pub(crate) enum Stage {
     Committing,
     /// The primary of another shard, and answers to its LOGs.
     Shipped { shard: usize },
+    /// Answers to WITHDRAW: there was no room for its writes everywhere.
+    Withdrawing {
+        /// Who has not answered.
+        waiting: NodeSet,
+        /// The answer is known.
+        answered: bool,
+    },
     /// A view change has decided it; the host is told when all know.
     Marked {
         /// What it has decided.
@@ -82,6 +89,8 @@ pub(crate) struct Coordinated {
     pub shipped: Option<u16>,
     pub answer: Vec<u8>,
     pub repeat_at: Instant,
+    /// How often LOG was repeated, or what leads to it at another primary.
+    pub log_repeats: u32,
 }
 
 impl Coordinated {
@@ -109,6 +118,7 @@ impl Coordinated {
             shipped: None,
             answer: Vec::new(),
             repeat_at: Instant::ZERO,
+            log_repeats: 0,
         }
     }
 

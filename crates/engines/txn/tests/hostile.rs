@@ -107,7 +107,7 @@ proptest! {
     /// Well-formed or not, what a peer or a client says of attempts that nobody knows does no harm.
     #[test]
     fn an_engine_survives_what_a_peer_says(
-        messages in vec((0u8..16, id(), vec(any::<u8>(), 0..80), 0u64..40, any::<bool>()), 1..60),
+        messages in vec((0u8..19, id(), vec(any::<u8>(), 0..80), 0u64..40, any::<bool>()), 1..60),
     ) {
         let mut node_0 = Node::new([]);
         for (kind, id, bytes, decided, with_id) in messages {

@@ -35,6 +35,11 @@ pub fn place(out: &mut Vec<u8>, place: &Place) {
     out.extend_from_slice(&[place.shard as u8, place.part, place.parts]);
 }
 
+pub fn refused(out: &mut Vec<u8>, at: &Place, shards: u16) {
+    place(out, at);
+    out.extend_from_slice(&shards.to_be_bytes());
+}
+
 pub fn log<'a>(out: &mut Vec<u8>, at: &Place, shards: u16, puts: impl Iterator<Item = Put<'a>>) {
     place(out, at);
     out.extend_from_slice(&shards.to_be_bytes());

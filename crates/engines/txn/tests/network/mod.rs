@@ -35,7 +35,7 @@ pub fn node(index: usize) -> NodeId {
 }
 
 /// Of each node, one run for every `step`-th event before which it dies, until `crash` says that the run has ended before that event.
-pub fn before_events(step: usize, nodes: usize, crash: impl Fn(usize, u64) -> bool) {
+pub fn before_events(step: usize, nodes: usize, mut crash: impl FnMut(usize, u64) -> bool) {
     for victim in 0..nodes {
         let events = (1 + victim as u64..).step_by(step);
         let runs = events.take_while(|&event| crash(victim, event)).count();
@@ -106,7 +106,7 @@ impl Setup {
             table_address: TABLE_ADDRESS,
             precision: Precision::Runs,
             log_address: 0,
-            log_bytes: LOG_BYTES,
+            log_bytes: self.parameters.log_bytes,
         })
     }
 }

@@ -1,0 +1,56 @@
+//! Logs that hold hardly more than the records of one transaction: who finds room in one and none in the next must not wait for others who do
+//! the same.
+
+mod network;
+
+use network::workload::{ACCOUNTS, BALANCE};
+use network::{Faults, Network, Setup, before_events};
+
+/// All nodes replicate all shards, in logs as small as may be.
+fn small(entries: Option<u32>) -> Setup {
+    let mut setup = Setup::new(3, 3, entries);
+    setup.parameters.log_bytes = 4 * setup.parameters.message_bytes;
+    setup
+}
+
+/// A run to its end; says how many transactions were withdrawn.
+fn run(seed: u64, mut setup: Setup, calls: u64, crash: Option<(usize, u64)>) -> (u64, u64) {
+    if seed % 4 == 3 {
+        setup.faults = Faults { loss: 30, duplication: 30, late: 50 };
+    }
+    let mut network = Network::new(seed, setup);
+    network.crash_at = crash;
+    network.start(8, calls);
+    assert!(network.settle(2_000_000), "seed {seed}, {crash:?}: no end{}", network.describe());
+    let report = network.check();
+    assert!(!report.is_violated(), "seed {seed}, {crash:?}: {report:#?}");
+    let nodes = setup.parameters.nodes as u64;
+    assert_eq!(network.money(), nodes * ACCOUNTS * BALANCE, "seed {seed}, {crash:?}");
+    (network.counter("withdrawn"), network.events)
+}
+
+#[test]
+fn transactions_do_not_wait_for_room_in_a_circle() {
+    for multi_hop in [true, false] {
+        let mut withdrawn = 0;
+        for seed in 0..12 {
+            let mut setup = small([None, Some(64)][seed as usize % 2]);
+            setup.parameters.variant.multi_hop = multi_hop;
+            withdrawn += run(seed, setup, 300, None).0;
+        }
+        assert!(withdrawn > 0, "there was room for all");
+    }
+}
+
+#[test]
+fn a_node_dies_while_transactions_are_withdrawn() {
+    let mut withdrawn = 0;
+    for entries in [None, Some(64)] {
+        before_events(31, 3, |victim, event| {
+            let (count, events) = run(50_000 + event, small(entries), 80, Some((victim, event)));
+            withdrawn += count;
+            events >= event
+        });
+    }
+    assert!(withdrawn > 0, "there was room for all");
+}
