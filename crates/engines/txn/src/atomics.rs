@@ -16,7 +16,7 @@ use crate::one_sided::{Reading, Why};
 use crate::procedure::Access;
 use crate::store::Chained;
 use crate::transaction::TransactionId;
-use crate::window::Stage;
+use crate::window::{Coordinated, Stage};
 
 /// In the length of an element: the object is there.
 const PRESENT: u64 = 1 << 63;
@@ -92,17 +92,16 @@ impl Transactions {
         address: Option<u64>,
         io: &mut Io<'_>,
     ) {
-        let alive =
-            self.attempt(reading.id).is_some_and(|attempt| matches!(attempt.stage, Stage::Executing { .. }));
-        match address {
-            Some(at) if alive => {
+        let stage = self.attempt(reading.id).map(|attempt| attempt.stage);
+        match (address, stage) {
+            (Some(at), Some(Stage::Executing { .. })) => {
                 let length = self.shards.linked().expect("it has READ there").element_bytes();
                 self.counters.verbs += 1;
                 self.swap(landing, Reading { at, length, is_bucket: false, ..reading }, io);
             }
             _ => {
                 self.one_sided.give_back(landing);
-                if alive {
+                if let (None, Some(Stage::Executing { .. } | Stage::Restarting)) = (address, stage) {
                     self.begin_by_message(reading.id, 1 << reading.key.shard(), io);
                 }
             }
@@ -153,7 +152,10 @@ impl Transactions {
             reading: false,
         };
         let beginning = Version::new(self.view.epoch, 0);
-        let Some(attempt) = self.attempt(id) else { return self.give_lock_back(id, &lock, io) };
+        let executes = |attempt: &&mut Coordinated| matches!(attempt.stage, Stage::Executing { .. });
+        let Some(attempt) = self.attempt(id).filter(executes) else {
+            return self.give_lock_back(id, &lock, io);
+        };
         let held = attempt.held.iter_mut().find(|held| held.landing == landing).expect("it was locked");
         held.reading = false;
         let Some((version, value)) = object else {

@@ -206,10 +206,23 @@ impl Transactions {
 
     // Anew.
 
-    /// Begins anew, and asks for some shards by message.
+    /// Begins anew, and asks for some shards by message, once it has nothing locked: it would give way to itself, and so on for ever.
     pub(crate) fn begin_by_message(&mut self, id: TransactionId, shards: u16, io: &mut Io<'_>) {
-        let by_message = self.the(id).by_message | shards;
-        self.begin_anew(id, by_message, io);
+        let attempt = self.the(id);
+        attempt.by_message |= shards;
+        attempt.stage = Stage::Restarting;
+        self.give_locks_back(id, io);
+    }
+
+    /// A verb of this attempt has ended.
+    pub(crate) fn look_whether_restarted(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        let Some(attempt) = self.attempt(id).filter(|attempt| attempt.stage == Stage::Restarting) else {
+            return;
+        };
+        let by_message = attempt.by_message;
+        if !self.one_sided.is_busy_with(id) {
+            self.begin_anew(id, by_message, io);
+        }
     }
 
     /// Another attempt takes the place of one that was not told of, here and without being shipped.

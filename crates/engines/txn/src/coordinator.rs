@@ -597,7 +597,7 @@ impl Transactions {
             let logs = matches!(attempt.stage, Stage::Logging | Stage::Shipped { .. });
             attempt.log_repeats += u32::from(logs);
             match attempt.stage {
-                Stage::Ended | Stage::AtHost | Stage::Marked { .. } => continue,
+                Stage::Ended | Stage::Restarting | Stage::AtHost | Stage::Marked { .. } => continue,
                 Stage::Logging if self.parameters.variant.log_by_write => continue,
                 Stage::Executing { .. } => self.send_execute(id, 0, io),
                 Stage::Locking => self.send_lock(id, waiting, io),

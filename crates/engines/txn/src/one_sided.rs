@@ -203,6 +203,11 @@ impl OneSided {
         self.free.pop()
     }
 
+    /// Whether a verb of an attempt is under way, those that write to logs aside.
+    pub fn is_busy_with(&self, id: TransactionId) -> bool {
+        self.readings.iter().flatten().any(|reading| reading.id == id)
+    }
+
     pub fn give_back(&mut self, number: usize) {
         self.readings[number] = None;
         self.free.push(number);
@@ -339,6 +344,7 @@ impl Transactions {
                 Why::Release => self.on_released(number, reading, io),
                 _ => self.on_read(number, reading, io),
             }
+            self.look_whether_restarted(reading.id, io);
         } else {
             self.one_sided.give_back(number);
             if self.attempt(reading.id).is_some() {

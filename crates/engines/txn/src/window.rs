@@ -16,6 +16,8 @@ pub(crate) enum Stage {
     Ended,
     /// Answers to EXECUTE. `ship`: the rest then goes to the primary of this shard.
     Executing { ship: Option<usize> },
+    /// The ends of its verbs; then it begins anew.
+    Restarting,
     /// The host runs the procedure.
     AtHost,
     /// Answers to LOCK.

@@ -2,7 +2,7 @@
 
 mod network;
 
-use network::workload::{ACCOUNTS, BALANCE};
+use network::workload::{ACCOUNTS, BALANCE, sum_into_absent};
 use network::{Faults, Network, Setup};
 use weft_txn::Variant;
 
@@ -71,6 +71,24 @@ fn reads_and_logs_by_verbs() {
         let network = run(seed, setup, 400);
         let by_message = setup.parameters.variant == Variant::FASST;
         assert_eq!(network.counter("verbs") == 0, by_message);
+    }
+}
+
+/// What is absent at another node is not locked by an ATOMIC: the attempt begins anew, and asks by message. It must not find the locks in its way that it
+/// had before.
+#[test]
+fn nobody_gives_way_to_itself() {
+    for seed in 0..40 {
+        let mut setup = Setup::new(4, 3, None);
+        setup.linked = true;
+        setup.parameters.variant = Variant::DRTMR;
+        let mut network = Network::new(seed, setup);
+        network.call(0, sum_into_absent(4, 1 + seed as usize % 3));
+        network.start(0, 0);
+        assert!(network.settle(1_000_000), "seed {seed}: no end");
+        assert!(!network.check().is_violated(), "seed {seed}");
+        assert_eq!(network.counter("conflicts"), 0, "seed {seed}: nobody else is there");
+        assert_eq!(network.counter("committed"), 1, "seed {seed}");
     }
 }
 

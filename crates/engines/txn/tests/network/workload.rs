@@ -157,6 +157,12 @@ pub fn sum_of_all(nodes: usize) -> Request {
     request(SUM, b"", accounts(nodes).map(|key| (key, Mode::Read)))
 }
 
+/// Reads all accounts, and writes their sum to an object of this shard that is not there.
+pub fn sum_into_absent(nodes: usize, shard: usize) -> Request {
+    let keys = accounts(nodes).map(|key| (key, Mode::Read));
+    request(ProcedureId(5), b"", keys.chain([(Key::new(shard, SUMS), Mode::Update)]))
+}
+
 /// Reads all accounts of a shard.
 pub fn sum_of_shard(shard: usize) -> Request {
     request(SUM, b"", (0..ACCOUNTS).map(|local| (Key::new(shard, local), Mode::Read)))
