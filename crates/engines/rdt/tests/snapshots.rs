@@ -4,7 +4,7 @@ mod cluster;
 
 use cluster::{Cluster, small};
 use weft_rdt::MethodSet;
-use weft_rdt::replica::ReplicaParameters;
+use weft_rdt::replica::{Replica, ReplicaParameters};
 use weft_time::Duration;
 
 /// The datagram that asks for a data connection.
@@ -68,5 +68,49 @@ fn who_has_taken_a_snapshot_can_pass_on_what_was_in_it() {
     for node in [0, 5, 6, X, Y] {
         assert_eq!(entries(&cluster, node), (3, 3), "node {node}: {}", cluster.describe());
     }
+    cluster.heal();
+}
+
+/// Node 1's deposits have come to node 0 alone, which leads, and withdrawals that depend on them fill the log: node 2 cannot make
+/// them, so nothing in the log is written over. Now node 1 has a new life. As it lives, nobody else passes its deposits on, and no log
+/// takes it in before there is room.
+#[test]
+fn who_joins_passes_on_what_others_wait_for() {
+    let account = || small("account", 3);
+    for parameters in [account(), ReplicaParameters { reduce: MethodSet::EMPTY, ..account() }] {
+        joins_while_the_log_stands_still(parameters);
+    }
+}
+
+fn joins_while_the_log_stands_still(parameters: ReplicaParameters) {
+    const LEADER: usize = 0;
+    const ORIGIN: usize = 1;
+    const LACKS: usize = 2;
+    let mut cluster = Cluster::new(1, parameters);
+    cluster.asking = false;
+    cluster.run(Duration::from_us(100));
+    // Node 2's data connections break and do not come back. So it is sent nothing of node 1's, and copies nothing from node 0.
+    cluster.cut(LACKS, &[LEADER, ORIGIN], true);
+    cluster.cut(ORIGIN, &[LACKS], true);
+    for _ in 0..3 {
+        cluster.invoke(ORIGIN, "deposit", [30, 0, 0, 0]);
+    }
+    cluster.network.loses =
+        |from, to, kind, _| kind == CONNECT && [(ORIGIN, LACKS), (LACKS, LEADER)].contains(&(from, to));
+    cluster.run(Duration::from_us(200));
+    cluster.cut(LACKS, &[LEADER, ORIGIN], false);
+    cluster.cut(ORIGIN, &[LACKS], false);
+    cluster.run(Duration::from_us(200));
+    for _ in 0..60 {
+        cluster.invoke(LEADER, "withdraw", [1, 0, 0, 0]);
+        cluster.run(Duration::from_us(10));
+    }
+    let group = cluster.state(LACKS).expect("it runs").group(0);
+    assert!(group.applied() < group.decided(), "{}", cluster.describe());
+    cluster.crash(ORIGIN);
+    cluster.restart(ORIGIN);
+    cluster.run(Duration::from_us(100));
+    cluster.network.loses = |_, _, _, _| false;
+    cluster.until(|cluster| cluster.state(ORIGIN).is_some_and(Replica::is_full));
     cluster.heal();
 }

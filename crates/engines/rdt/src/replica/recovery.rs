@@ -47,6 +47,9 @@ pub(crate) struct Join {
     targeted: NodeSet,
     /// The life of this node's that had written last.
     former: u32,
+    /// So many own calls of former lives are sent to others while this node joins. They are in its memory, and it is not full before
+    /// they are in its state.
+    pub found: [u64; 2],
     /// Peers that cannot send what this node lacks of their calls.
     pub told_by: NodeSet,
     /// A peer did not have the entries that it says to have had.
@@ -120,6 +123,7 @@ impl<W: Witness> Replica<W> {
                     }
                 }
                 self.consider(now, io);
+                self.pass_on(io);
                 let lags = self.state.groups.iter().any(|group| group.included < group.needs);
                 if waited && lags && self.phase == Phase::Joining {
                     self.join.begin_again();
@@ -128,26 +132,32 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// It has all that a majority of full nodes had after they knew of its life: whatever was answered before is in that.
-    fn consider(&mut self, now: Instant, io: &mut Io<'_>) {
+    /// It knows what a majority of full nodes had after they knew of its life: whatever was answered before is in that.
+    fn has_heard_enough(&self) -> bool {
         let enough = match self.parameters.planted(PlantedBug::HastyJoin) {
             true => 1,
             false => self.parameters.majority(),
         };
         let targeted = self.join.targeted;
+        let waits_for = self.sources().intersection(self.alive);
+        targeted.len() >= enough && waits_for.iter().all(|peer| targeted.contains(peer))
+    }
+
+    /// It has all of that.
+    fn consider(&mut self, now: Instant, io: &mut Io<'_>) {
+        let targeted = self.join.targeted;
         let has_all = (0..self.parameters.nodes).all(|origin| {
             self.state.summaries[origin] >= self.join.targets[SUMMARIES][origin]
                 && self.state.entries[origin] >= self.join.targets[ENTRIES][origin]
         });
-        let waits_for = self.sources().intersection(self.alive);
         let is_ordered = self.groups.iter().all(|group| group.takes_part())
             && self.state.groups.iter().all(|group| group.included >= group.needs);
-        let all_heard = waits_for.iter().all(|peer| targeted.contains(peer));
-        if !has_all || !is_ordered || !all_heard || targeted.len() < enough {
-            return;
-        }
         let me = self.me();
         let own = [self.state.summaries[me], self.state.entries[me]];
+        let has_found = (0..2).all(|kind| own[kind] >= self.join.found[kind]);
+        if !has_all || !has_found || !is_ordered || !self.has_heard_enough() {
+            return;
+        }
         (self.stream.begun_behind, self.stream.former) = (own, self.join.former);
         for peer in targeted.iter().map(weft_waist::NodeId::index) {
             self.stream.found_at[peer] = self.lives[peer];
@@ -161,6 +171,45 @@ impl<W: Witness> Replica<W> {
         for peer in self.others() {
             self.connect(peer, now, io);
         }
+    }
+
+    /// Sends others what this node has found of its own calls. Nobody else passes these on while it lives, and without them a log may
+    /// stand still that has to go on before it takes this node in. Were others to copy them from each other instead, they could take in
+    /// what this node did not find, and will not continue.
+    fn pass_on(&mut self, io: &mut Io<'_>) {
+        let me = self.me();
+        let found = [self.state.summaries[me], self.join.targets[ENTRIES][me]];
+        let has_them = found[SUMMARIES] >= self.join.targets[SUMMARIES][me]
+            && self.first_missing(me, io.memory) > found[ENTRIES];
+        if self.phase != Phase::Joining || !has_them || !self.has_heard_enough() {
+            return;
+        }
+        if found[SUMMARIES] > self.join.found[SUMMARIES] {
+            self.restore_outgoing(found[SUMMARIES], io.memory);
+        }
+        for (passed, found) in self.join.found.iter_mut().zip(found) {
+            *passed = found.max(*passed);
+        }
+        for peer in self.join.targeted.iter().map(weft_waist::NodeId::index) {
+            let Some(header) = self.peers[peer].header else { continue };
+            let has = [header.summaries[me], header.entries[me]];
+            if self.reaches_back(has, self.join.found, io.memory) {
+                let next = &mut self.peers[peer].next;
+                *next = std::array::from_fn(|kind| next[kind].max(has[kind] + 1));
+                self.pump(peer, io);
+            }
+        }
+    }
+
+    /// The state has become another's, which may lack own calls that were sent to others already.
+    fn find_again(&mut self, io: &mut Io<'_>) {
+        let me = self.me();
+        if self.join.found[SUMMARIES] > 0 {
+            self.scan_of(me, io);
+            self.state.complete(me, self.join.found[SUMMARIES]);
+            self.state.tell_absorbed(me);
+        }
+        self.deliver_ring(me, io.memory);
     }
 
     /// This node's own summaries of former lives, to be sent again. Only with the latest of them all others have come.
@@ -338,6 +387,7 @@ impl<W: Witness> Replica<W> {
             state.needs = state.needs.max(group.applied());
         }
         self.store_summaries(io.memory);
+        self.find_again(io);
         (self.join.step, self.join.since) = (Step::Collecting, now);
     }
 

@@ -69,7 +69,7 @@ pub(crate) enum Stage {
 pub(crate) struct Peer {
     pub stage: Stage,
     /// Of own calls: the next summary and entry to send, and the first so many that are in its memory, in its present life.
-    next: [u64; 2],
+    pub next: [u64; 2],
     acked: [u64; 2],
     /// It was in step in its present life.
     acquainted: bool,
@@ -267,11 +267,13 @@ impl<W: Witness> Replica<W> {
     }
 
     /// Sends a peer what it lacks.
-    fn pump(&mut self, peer: usize, io: &mut Io<'_>) {
-        if self.peers[peer].stage != Stage::InStep || !self.is_member() {
+    pub(super) fn pump(&mut self, peer: usize, io: &mut Io<'_>) {
+        // A node that joins has not begun to send before it knows what the peer has.
+        if self.peers[peer].stage != Stage::InStep || self.peers[peer].next == [0; 2] {
             return;
         }
-        let (me, own) = (self.me(), self.own());
+        let me = self.me();
+        let own = if self.is_member() { self.own() } else { self.join.found };
         let may_call = |by_rpc: bool, kind: u8| by_rpc.then_some(u32::from(kind));
         while self.peers[peer].next[SUMMARIES] <= own[SUMMARIES] {
             if self.links[peer].outstanding() >= UPDATES_MAX {
@@ -352,7 +354,7 @@ impl<W: Witness> Replica<W> {
 
     fn down(&mut self, peer: usize) {
         let state = &mut self.peers[peer];
-        (state.stage, state.header) = (Stage::Down, None);
+        (state.stage, state.header, state.next) = (Stage::Down, None, [0; 2]);
         (state.reading, state.pulling, state.collected) = (false, false, false);
         self.join.lost(peer);
     }
@@ -548,9 +550,7 @@ impl<W: Witness> Replica<W> {
             self.state.counters.malformed += 1;
             return;
         }
-        let behind = (0..2).any(|kind| own[kind] - has[kind].min(own[kind]) > self.parameters.ring)
-            || !self.has_entries(has[ENTRIES] + 1, io.memory);
-        if lost || behind {
+        if lost || !self.reaches_back(has, own, io.memory) {
             self.state.counters.outdated_peers += 1;
             // It is waited for from now on, or it would never come into step.
             self.peers[peer].acquainted = true;
@@ -566,6 +566,12 @@ impl<W: Witness> Replica<W> {
         }
         self.pump(peer, io);
         self.commit(now);
+    }
+
+    /// Whether a peer that has so many of this node's calls can be sent the rest, up to so many.
+    pub(super) fn reaches_back(&self, has: [u64; 2], own: [u64; 2], memory: &Memory) -> bool {
+        (0..2).all(|kind| own[kind] - has[kind].min(own[kind]) <= self.parameters.ring)
+            && self.has_entries(has[ENTRIES] + 1, memory)
     }
 
     /// Whether this node's own ring holds its entries from a number on.
