@@ -245,6 +245,10 @@ expect 'size of 2 to 2400000' "$weft" start --config small.toml
 expect 'not both' "$weft" start --config both.toml
 { cat ledger.toml; printf 'record = "nowhere/records"\n'; } >recorded.toml
 expect 'nowhere/records' "$weft" start --config recorded.toml
+{ cat ledger.toml; printf 'record = "quiet.toml"\n'; } >overwritten.toml
+cp quiet.toml kept.toml
+expect 'something else than records' "$weft" start --config overwritten.toml
+cmp quiet.toml kept.toml || failed=$((failed + 1))
 
 # A port in use.
 node 0 >node.toml

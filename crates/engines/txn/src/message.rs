@@ -209,7 +209,8 @@ impl<'a> Reader<'a> {
         TransactionId::from_bits(self.u64()?).ok_or(Malformed::Field("identifier"))
     }
 
-    fn key(&mut self) -> Result<Key, Malformed> {
+    /// A key.
+    pub fn key(&mut self) -> Result<Key, Malformed> {
         Key::from_bits(self.u64()?).ok_or(Malformed::Field("key"))
     }
 

@@ -14,8 +14,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use weft_txn::message::Reader;
-use weft_txn::{Key, Recorded, TransactionId, Version};
+use weft_txn::message::{Malformed, Reader};
+use weft_txn::{Key, Recorded, Version};
 
 const LIFE: u8 = b'L';
 const ATTEMPT: u8 = b'T';
@@ -26,7 +26,7 @@ const ABSENT: u16 = u16::MAX;
 pub type Objects = Vec<(Key, Version, Vec<u8>)>;
 
 /// What a file of records says.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Attempts of all lives.
     pub attempts: Vec<Recorded>,
@@ -34,57 +34,78 @@ pub struct Record {
     pub objects: Option<Objects>,
 }
 
+impl Record {
+    /// What the bytes say, and how many of them are whole records: a process that was killed leaves a piece behind them.
+    ///
+    /// # Errors
+    /// If they are something else than records and a piece of one.
+    pub fn parse(bytes: &[u8]) -> Result<(Self, usize), Malformed> {
+        let mut record = Self::default();
+        let mut reader = Reader(bytes);
+        while !reader.0.is_empty() {
+            let whole = bytes.len() - reader.0.len();
+            match record.take(&mut reader, whole == 0) {
+                Ok(()) => {}
+                Err(Malformed::Length) => return Ok((record, whole)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((record, bytes.len()))
+    }
+
+    /// Takes in the next record; the first one begins a life.
+    fn take(&mut self, reader: &mut Reader<'_>, is_first: bool) -> Result<(), Malformed> {
+        match reader.u8()? {
+            LIFE => self.objects = None,
+            _ if is_first => return Err(Malformed::Field("beginning")),
+            ATTEMPT => {
+                let id = reader.id()?;
+                let (reads, writes) = (read_items(reader)?, read_items(reader)?);
+                self.attempts.push(Recorded { id, reads, writes });
+            }
+            OBJECT => {
+                let (key, version, value) = read_item(reader)?;
+                let value = value.ok_or(Malformed::Field("object"))?;
+                self.objects.get_or_insert_default().push((key, version, value));
+            }
+            _ => return Err(Malformed::Kind),
+        }
+        Ok(())
+    }
+}
+
 /// Reads a file of records.
 ///
 /// # Errors
-/// It cannot be read. A piece at the end, of a process that was killed, is no error.
+/// It cannot be read, or is something else. A piece at the end, of a process that was killed, is no error.
 pub fn read_record(path: &Path) -> io::Result<Record> {
-    Ok(parse(&std::fs::read(path)?).0)
+    Ok(read_whole(path)?.0)
 }
 
-/// What the bytes say, and how many of them are whole records.
-fn parse(bytes: &[u8]) -> (Record, usize) {
-    let mut record = Record::default();
-    let mut reader = Reader(bytes);
-    loop {
-        let whole = bytes.len() - reader.0.len();
-        let mut next = || -> Option<()> {
-            match reader.u8().ok()? {
-                LIFE => record.objects = None,
-                ATTEMPT => {
-                    let id = TransactionId::from_bits(reader.u64().ok()?)?;
-                    let (reads, writes) = (read_items(&mut reader)?, read_items(&mut reader)?);
-                    record.attempts.push(Recorded { id, reads, writes });
-                }
-                OBJECT => {
-                    let (key, version, value) = read_item(&mut reader)?;
-                    record.objects.get_or_insert_default().push((key, version, value?));
-                }
-                _ => return None,
-            }
-            Some(())
-        };
-        if next().is_none() {
-            return (record, whole);
-        }
-    }
+fn read_whole(path: &Path) -> io::Result<(Record, usize)> {
+    Record::parse(&std::fs::read(path)?).map_err(|error| {
+        let says = format!(
+            "it holds something else than records of transactions ({error}); name another file, or remove it"
+        );
+        io::Error::new(io::ErrorKind::InvalidData, says)
+    })
 }
 
 type Item = (Key, Version, Option<Vec<u8>>);
 
-fn read_items(reader: &mut Reader<'_>) -> Option<Vec<Item>> {
-    let count = reader.u8().ok()?;
+fn read_items(reader: &mut Reader<'_>) -> Result<Vec<Item>, Malformed> {
+    let count = reader.u8()?;
     (0..count).map(|_| read_item(reader)).collect()
 }
 
-fn read_item(reader: &mut Reader<'_>) -> Option<Item> {
-    let key = Key::from_bits(reader.u64().ok()?)?;
-    let version = Version::from_bits(reader.u64().ok()?);
-    let value = match reader.u16().ok()? {
+fn read_item(reader: &mut Reader<'_>) -> Result<Item, Malformed> {
+    let key = reader.key()?;
+    let version = Version::from_bits(reader.u64()?);
+    let value = match reader.u16()? {
         ABSENT => None,
-        length => Some(reader.bytes(length.into()).ok()?.to_vec()),
+        length => Some(reader.bytes(length.into())?.to_vec()),
     };
-    Some((key, version, value))
+    Ok((key, version, value))
 }
 
 /// The file that a node writes.
@@ -96,10 +117,10 @@ pub(super) struct RecordFile {
 }
 
 impl RecordFile {
-    /// Opens the file, behind what earlier processes of the node have written.
+    /// Opens the file, behind what earlier processes of the node have written. A file of something else stays as it is.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
-        let (_, whole) = parse(&std::fs::read(path)?);
+        let (_, whole) = read_whole(path)?;
         file.set_len(whole as u64)?;
         file.write_all(&[LIFE])?;
         Ok(Self { path: path.to_owned(), file, bytes: Vec::new() })
@@ -145,6 +166,7 @@ fn write_item(out: &mut Vec<u8>, key: Key, version: Version, value: Option<&[u8]
 
 #[cfg(test)]
 mod tests {
+    use weft_txn::TransactionId;
     use weft_waist::{Epoch, NodeId};
 
     use super::*;
@@ -177,5 +199,23 @@ mod tests {
         file.flush().unwrap();
         let expected = vec![(Key::new(0, 1), Version::ZERO, b"new".to_vec())];
         assert_eq!(read_record(&path).unwrap().objects, Some(expected));
+    }
+
+    #[test]
+    fn a_file_of_something_else_is_refused_and_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes");
+        let object = [&[LIFE, OBJECT][..], &[0; 16], &ABSENT.to_be_bytes()].concat();
+        let foreign_key = [&[LIFE, OBJECT][..], &[0xff; 16], &[0, 0]].concat();
+        for bytes in [&b"to do: nothing"[..], b"LTD", b"T", &object, &foreign_key].map(<[u8]>::to_vec) {
+            let is_record = Record::parse(&bytes).is_ok();
+            std::fs::write(&path, &bytes).unwrap();
+            assert_eq!(is_record, bytes == b"LTD", "a piece of a record may be one: {bytes:?}");
+            assert_eq!(RecordFile::open(&path).is_ok(), is_record);
+            if !is_record {
+                assert!(read_record(&path).unwrap_err().to_string().contains("something else"));
+                assert_eq!(std::fs::read(&path).unwrap(), bytes);
+            }
+        }
     }
 }
