@@ -11,6 +11,8 @@ use pcap_file::pcapng::PcapNgReader;
 use weft_check::{Action, History, Operation, Outcome, Reply};
 use weft_cluster::{Durable, Incarnation, Message, NodeRecord, Role};
 use weft_sim::{FaultKinds, FaultPlan, PlanShape};
+use weft_txn::client::{Answer, ClientMessage};
+use weft_txn::{self as txn, Accesses, Key, Mode, ProcedureId, Request, TransactionId};
 use weft_waist::{Epoch, NodeId};
 use weft_wire::frame::Frame;
 use weft_wire::icrc::Path as IcrcPath;
@@ -122,7 +124,7 @@ impl Seeds {
             }
         }
         // The lengths of the shortest messages behind their header; an identifier has an epoch.
-        let of_nodes = [9, 12, 10, 10, 14, 11, 8, 25, 14, 14, 13, 1, 13, 26, 9, 11];
+        let of_nodes = [9, 12, 10, 10, 14, 11, 8, 25, 14, 14, 13, 1, 13, 26, 9, 11, 13, 8, 8];
         let of_hosts = [5, 14, 8, 29, 31, 17].into_iter().map(|length| (64, length));
         let of_cards = [12, 9, 8, 0, 20, 30, 0].into_iter().map(|length| (80, length));
         for (place, length) in of_nodes.into_iter().enumerate() {
@@ -133,6 +135,32 @@ impl Seeds {
         for (place, (first, length)) in of_hosts.enumerate().chain(of_cards.enumerate()) {
             self.add("txn-message", &[&[first + place as u8][..], &vec![0; length]].concat());
         }
+        let (client, life, sequence) = (1, 2, 3);
+        let mut accesses = Accesses::default();
+        accesses.add(Key::new(1, 7), Mode::Update).expect("the first key");
+        let request = Request { procedure: ProcedureId(1), input: vec![0, 9], accesses };
+        let id = TransactionId::new(node, Epoch(2), 5);
+        for message in [
+            ClientMessage::Hello { client },
+            ClientMessage::Welcome { client, life },
+            ClientMessage::Call { client, life, sequence, request },
+            ClientMessage::Answered { client, life, sequence, answer: Answer::Refused },
+            ClientMessage::Answered {
+                client,
+                life,
+                sequence,
+                answer: Answer::Ended(id, txn::Outcome::Conflict),
+            },
+        ] {
+            let mut bytes = Vec::new();
+            let kind = message.encode(&mut bytes) as u8;
+            self.add("txn-client", &[&[kind], &bytes[..]].concat());
+        }
+        // A life with an attempt that has read one key and written it, and an object; then a piece of a second life.
+        let item = [&[0; 7][..], &[7], &[0; 8], &[0, 2], b"is"].concat();
+        let record =
+            [b"LT", &id.bits().to_be_bytes()[..], &[1], &item, &[1], &item, b"O", &item, b"LT"].concat();
+        self.add("txn-record", &record);
         for (kind, length) in [(1, 24), (2, 16)] {
             self.add("log-message", &[&[kind][..], &vec![0; length]].concat());
         }

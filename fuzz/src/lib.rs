@@ -26,7 +26,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 21] = [
     Target { name: "frame", run: frames::frame },
     Target { name: "packet", run: frames::packet },
     Target { name: "datagram", run: frames::datagram },
@@ -40,6 +40,8 @@ pub const TARGETS: [Target; 19] = [
     Target { name: "replica", run: replicas::replica },
     Target { name: "txn-message", run: transactions::message },
     Target { name: "txn", run: transactions::node },
+    Target { name: "txn-client", run: transactions::client },
+    Target { name: "txn-record", run: transactions::record },
     Target { name: "store", run: store::store },
     Target { name: "membership", run: membership::membership },
     Target { name: "history", run: files::history },

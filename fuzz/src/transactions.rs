@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
+use weft_net::transactions::Record;
 use weft_rdma::CompletionStatus;
 use weft_time::{Duration, Instant};
+use weft_txn::client::ClientMessage;
 use weft_txn::host::{Half, HalfParameters, HalfTables};
 use weft_txn::host_port::HostMessage;
 use weft_txn::message::{
@@ -56,6 +58,21 @@ pub fn message(data: &[u8]) {
     let Some(once) = rewrite(kind, bytes) else { return };
     assert_eq!(once.len(), bytes.len());
     assert_eq!(rewrite(kind, &once), Some(once));
+}
+
+/// Parses a message between a client and a node: what it says is written back and says the same.
+pub fn client(data: &[u8]) {
+    let Some((&kind, bytes)) = data.split_first() else { return };
+    let Ok(once) = ClientMessage::parse(kind, bytes) else { return };
+    let mut written = Vec::new();
+    let kind = once.encode(&mut written) as u8;
+    assert_eq!(ClientMessage::parse(kind, &written), Ok(once));
+}
+
+/// Reads a file of records: its whole records alone say the same.
+pub fn record(data: &[u8]) {
+    let Ok((record, whole)) = Record::parse(data) else { return };
+    assert_eq!(Record::parse(&data[..whole]), Ok((record, whole)));
 }
 
 /// Looks at all that a message of a host says: lists were checked when they were read.
