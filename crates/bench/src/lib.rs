@@ -1,5 +1,6 @@
 //! Workloads, measurement, tables and reports. Nothing here knows a protocol.
 
+pub mod campaign;
 pub mod capture;
 mod gateware;
 pub mod histogram;

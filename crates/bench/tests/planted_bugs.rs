@@ -31,7 +31,7 @@ fn campaigns_of_logs_catch_planted_bugs() {
         let nodes = [3, 5][seed as usize % 2];
         let campaign =
             smr::Campaign { nodes, seeds: seed..=seed, faults: FaultKinds::ALL, delivery: None, planted_bug };
-        finds(|| campaign.run(|seed| seed.to_string(), |_| {}).violations_found)
+        finds(|| campaign.run(|seed| seed.to_string(), |_| {}).findings.violations_found)
     });
 }
 
@@ -52,6 +52,6 @@ fn campaigns_of_data_types_catch_planted_bugs() {
             kinds: FaultKinds::ALL,
             planted_bug,
         };
-        finds(|| campaign.run(|seed| seed.to_string(), |_| {}).violations_found)
+        finds(|| campaign.run(|seed| seed.to_string(), |_| {}).findings.violations_found)
     });
 }

@@ -25,7 +25,7 @@ fn nothing_goes_wrong_without_a_bug() {
     for (nodes, last) in [(2, 8), (3, 16), (5, 12), (7, 4)] {
         for faults in FaultClass::ALL {
             let result = run(&campaign(nodes, 1..=last, faults));
-            assert_eq!(result.violations, [], "{nodes} nodes, {faults}");
+            assert_eq!(result.findings.violations, [], "{nodes} nodes, {faults}");
             assert_eq!((result.checked, result.seeds_run), ("agree", last));
             assert!(
                 result.decided > 1_000 * u64::from(faults != FaultClass::Crash),
@@ -40,7 +40,7 @@ fn the_register_is_linearizable() {
     for (nodes, faults) in [(3, FaultClass::All), (5, FaultClass::Omission), (5, FaultClass::Crash)] {
         let result = run(&Campaign { service: Service::Register, ..campaign(nodes, 1..=8, faults) });
         assert_eq!(
-            (&result.violations[..], result.checked),
+            (&result.findings.violations[..], result.checked),
             (&[][..], "linearizable"),
             "{nodes} nodes, {faults}"
         );
@@ -61,7 +61,7 @@ fn faults_are_met_and_survived() {
 
 #[test]
 fn a_seed_decides_a_run_to_the_bit() {
-    let hash = |seed| run(&campaign(3, seed..=seed, FaultClass::All)).log_hash;
+    let hash = |seed| run(&campaign(3, seed..=seed, FaultClass::All)).findings.log_hash;
     assert_eq!(hash(5), hash(5));
     assert_ne!(hash(5), hash(6));
 }
@@ -80,12 +80,12 @@ fn every_planted_bug_is_found() {
         };
         let found = (1..=200).find_map(|seed| {
             let planted = Campaign { planted_bug: Some(bug), ..campaign(nodes, seed..=seed, faults) };
-            run(&planted).violations.pop()
+            run(&planted).findings.violations.pop()
         });
         let violation = found.unwrap_or_else(|| panic!("{} is not found", bug.name()));
         // Without the bug the same seed is fine.
         assert_eq!(
-            run(&campaign(nodes, violation.seed..=violation.seed, faults)).violations,
+            run(&campaign(nodes, violation.seed..=violation.seed, faults)).findings.violations,
             [],
             "{violation:?}"
         );

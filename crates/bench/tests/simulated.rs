@@ -128,7 +128,7 @@ fn campaign(nodes: usize, seeds: RangeInclusive<u64>) -> Campaign {
 #[test]
 fn a_slice_of_the_campaign_finds_nothing() {
     let result = campaign(3, 1..=4).run(|seed| format!("seed {seed}"), |_| {}).unwrap();
-    assert_eq!(result.violations, []);
+    assert_eq!(result.findings.violations, []);
     assert_eq!((result.seeds_run, result.checked), (4, "linearizable"));
     assert!(result.operations > 10_000);
 }
@@ -157,7 +157,7 @@ fn engines_in_gates_survive_the_loss_of_a_leader() {
 fn a_campaign_on_gateware_finds_nothing() {
     let campaign = Campaign { nic: NodeNic::RtlBeforeHost, ..campaign(3, 1..=1) };
     let result = campaign.run(|seed| format!("seed {seed}"), |_| {}).unwrap();
-    assert_eq!(result.violations, []);
+    assert_eq!(result.findings.violations, []);
     assert_eq!((result.checked, result.engine_on), ("linearizable", "host"));
     assert!(result.faults["crash"] > 0 && result.faults["restart"] > 0, "{:?}", result.faults);
 }
@@ -168,7 +168,7 @@ fn a_campaign_on_gateware_finds_nothing() {
 fn a_lease_is_no_proof_of_life() {
     for (nodes, seed) in [(5, 105), (5, 140), (3, 19)] {
         let result = campaign(nodes, seed..=seed).run(|seed| format!("seed {seed}"), |_| {}).unwrap();
-        assert_eq!(result.violations, [], "{nodes} nodes");
+        assert_eq!(result.findings.violations, [], "{nodes} nodes");
         assert_eq!((result.checked, result.lost_acknowledged_writes), ("linearizable", 0));
         assert!(result.live_within_ns <= result.live_within_bound_ns);
     }
@@ -185,8 +185,8 @@ fn campaigns_catch_every_planted_bug() {
             (result.checked == "violation").then_some(result)
         });
         let result = caught.unwrap_or_else(|| panic!("10 seeds do not show {}", bug.name()));
-        assert_eq!((result.violations_found, result.violations.len()), (1, 1));
-        let violation = &result.violations[0];
+        assert_eq!((result.findings.violations_found, result.findings.violations.len()), (1, 1));
+        let violation = &result.findings.violations[0];
         assert_eq!(violation.replay, format!("seed {}", violation.seed));
         let window = violation.what.find("window from ").expect("the smallest bad window is described");
         assert!(violation.what[..window].contains("key "), "{}", violation.what);

@@ -22,7 +22,11 @@ fn run(campaign: &Campaign) -> CampaignResult {
 
 fn holds(campaign: &Campaign) -> CampaignResult {
     let result = run(campaign);
-    assert_eq!((&result.violations[..], result.checked), (&[][..], "strictly serializable"), "{campaign:?}");
+    assert_eq!(
+        (&result.findings.violations[..], result.checked),
+        (&[][..], "strictly serializable"),
+        "{campaign:?}"
+    );
     result
 }
 
@@ -60,7 +64,7 @@ fn every_planted_bug_is_found() {
     for bug in weft_txn::PlantedBug::ALL {
         let found = (1..=40).find(|&seed| {
             let campaign = Campaign { planted_bug: Some(bug), ..campaign(seed..=seed) };
-            run(&campaign).violations_found > 0
+            run(&campaign).findings.violations_found > 0
         });
         println!("{}: seed {found:?}", bug.name());
         assert!(found.is_some(), "{bug:?} was not found");

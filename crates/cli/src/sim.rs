@@ -92,7 +92,7 @@ impl KvCampaignArguments {
             })?;
         drop(progress);
         output::deliver(json.as_ref(), || to_json(&result), &options.to_text(&result))?;
-        Ok(if result.violations_found == 0 { Verdict::Good } else { Verdict::Violated })
+        Ok(if result.findings.violations_found == 0 { Verdict::Good } else { Verdict::Violated })
     }
 }
 
@@ -148,7 +148,7 @@ impl KvCampaignOptions {
             grouped(result.operations),
             grouped(result.views),
             grouped(result.lost_acknowledged_writes),
-            grouped(result.violations_found),
+            grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
         let faults = if faults.is_empty() { "none".to_owned() } else { faults.join(", ") };
@@ -156,10 +156,10 @@ impl KvCampaignOptions {
             "{table}\n  nic         {}, engines on the {}\n  faults      {faults}\n  every node  serves again {live}\n  log hash    {}\n  repeat      {}\n",
             result.nic,
             result.engine_on,
-            result.log_hash,
+            result.findings.log_hash,
             self.command(&self.seeds)
         );
-        for violation in &result.violations {
+        for violation in &result.findings.violations {
             text +=
                 &format!("\nseed {}: {}\n  repeat  {}\n", violation.seed, violation.what, violation.replay);
         }

@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weft_sim::{FaultKinds, FaultPlan, NetworkProfile, PlanShape, Stream};
+use weft_sim::{FaultKinds, NetworkProfile, Stream};
 use weft_time::{Duration, Instant};
 
 use super::cluster::{Cluster, ClusterParameters};
 use super::host::Pace;
 use super::system::{Card, Commit, Configuration, System};
 use super::workload::{Sizes, TypeName, Workload};
+use crate::campaign::{Findings, Judgement, add_faults, add_live_within, random_plan};
 
 /// Faults begin when the cluster has been running for a while,
-const FAULTS_FROM_US: u64 = 300;
+const FAULTS_FROM: Duration = Duration::from_us(300);
 /// and are over at this time.
-const FAULTS_UNTIL_US: u64 = 3_000;
+const FAULTS_UNTIL: Duration = Duration::from_us(3_000);
 /// So long after the last fault every node serves again, and answers operations that were asked after that.
 pub const SERVES_WITHIN: Duration = Duration::from_ms(3);
 /// So long after the last operation was asked all are answered, and every replica has all calls.
@@ -30,8 +31,6 @@ const DRIFT_PPM: u32 = 50;
 const UPDATES: u8 = 50;
 /// Operations of a client are so far apart, at most.
 const PAUSE_MAX_NS: u64 = 4_000;
-/// Violations that are described; all are counted.
-const DESCRIBED_MAX: usize = 20;
 
 /// Which runs to make.
 #[derive(Clone, Debug)]
@@ -86,28 +85,19 @@ pub struct CampaignResult {
     pub live_within_bound_ns: u64,
     /// `holds`, or `violation`.
     pub checked: &'static str,
-    /// How many runs went wrong.
-    pub violations_found: u64,
-    /// What went wrong, at most the first 20.
-    pub violations: Vec<CampaignViolation>,
-    /// A hash over the log hashes of all runs, in order.
-    pub log_hash: String,
+    /// What went wrong.
+    #[serde(flatten)]
+    pub findings: Findings<SeedChoice>,
 }
 
-/// A run that went wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CampaignViolation {
-    /// Its seed.
-    pub seed: u64,
+/// What a seed has chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SeedChoice {
     /// Its data type.
     #[serde(rename = "type")]
     pub name: &'static str,
     /// Its configuration.
     pub configuration: Configuration,
-    /// What is wrong, in words.
-    pub what: String,
-    /// The command that repeats the run.
-    pub replay: String,
 }
 
 impl Campaign {
@@ -120,25 +110,17 @@ impl Campaign {
             live_within_bound_ns: SERVES_WITHIN.as_ns(),
             ..CampaignResult::default()
         };
-        let mut hashes = Vec::new();
         for seed in self.seeds.clone() {
             let run = Run::new(self, seed);
-            let (name, configuration) = (run.parameters.workload.name().name(), run.parameters.configuration);
-            let wrong = run.make(&mut result, &mut hashes);
+            let ClusterParameters { workload, configuration, .. } = &run.parameters;
+            let about = SeedChoice { name: workload.name().name(), configuration: *configuration };
+            *result.types.entry(about.name).or_insert(0) += 1;
+            let judgement = run.make(&mut result);
             result.seeds_run += 1;
-            *result.types.entry(name).or_insert(0) += 1;
-            if !wrong.is_empty() {
-                result.violations_found += 1;
-                if result.violations.len() < DESCRIBED_MAX {
-                    let what = wrong.join("\n");
-                    let replay = replay(seed);
-                    result.violations.push(CampaignViolation { seed, name, configuration, what, replay });
-                }
-            }
+            result.findings.add(seed, about, judgement, &replay);
             progress(result.seeds_run);
         }
-        result.checked = if result.violations_found == 0 { "holds" } else { "violation" };
-        result.log_hash = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&hashes));
+        result.checked = result.findings.checked("holds");
         result
     }
 }
@@ -160,14 +142,6 @@ impl Run {
             configurations[(seed as usize / names.len() + turn(names.len())) % configurations.len()],
         );
         let nodes = campaign.nodes;
-        let machines: Vec<String> = (0..nodes).map(|node| format!("node{node}")).collect();
-        let shape = PlanShape {
-            crashable: machines.clone(),
-            machines,
-            from_us: FAULTS_FROM_US,
-            until_us: FAULTS_UNTIL_US,
-            kinds: campaign.kinds,
-        };
         let pace = Pace {
             outstanding: random.between(1, 4) as usize,
             pause: Duration::from_ns(random.between(200, PAUSE_MAX_NS)),
@@ -187,7 +161,7 @@ impl Run {
             redistribute: false,
             split: None,
             seed,
-            plan: FaultPlan::random(seed, &shape),
+            plan: random_plan(seed, nodes, &[], FAULTS_FROM..FAULTS_UNTIL, campaign.kinds),
             #[cfg(feature = "planted-bugs")]
             planted_bug: campaign.planted_bug,
         };
@@ -195,19 +169,15 @@ impl Run {
     }
 
     /// Makes the run, adds to the result what came of it, and returns what is wrong.
-    fn make(&self, result: &mut CampaignResult, hashes: &mut Vec<u8>) -> Vec<String> {
+    fn make(&self, result: &mut CampaignResult) -> Judgement {
         let mut wrong = Vec::new();
         let mut cluster = Cluster::new(&self.parameters).expect("the plan names nodes");
-        let begin = Instant::ZERO + Duration::from_us(FAULTS_FROM_US);
+        let begin = Instant::ZERO + FAULTS_FROM;
         let last_fault = self.parameters.plan.ends_at().max(begin);
         cluster.run_until(last_fault);
-        match self.serves_within(&mut cluster, last_fault) {
-            Ok(took) => result.live_within_ns = result.live_within_ns.max(took.as_ns()),
-            Err(what) => {
-                result.live_within_ns = u64::MAX;
-                wrong.push(what);
-            }
-        }
+        let serves = self.serves_within(&mut cluster, last_fault);
+        add_live_within(&mut result.live_within_ns, serves.as_ref().ok().copied());
+        wrong.extend(serves.err());
         cluster.set_quota(0);
         wrong.extend(self.delivered_within(&mut cluster));
         cluster.read_everywhere();
@@ -219,9 +189,6 @@ impl Run {
         let report = books.check.report();
         wrong.extend(report.violations.iter().map(ToString::to_string));
         wrong.append(&mut books.wrong);
-        if !cluster.world.traffic().is_conserved() {
-            wrong.push("the simulator lost count of frames".to_owned());
-        }
         result.calls += report.calls;
         result.refused += report.refused;
         result.unanswered += report.unanswered;
@@ -230,11 +197,8 @@ impl Run {
         result.restarts +=
             books.nodes.iter().map(|node| u64::from(node.lives.saturating_sub(1))).sum::<u64>();
         result.terms += cluster.sum("terms");
-        for (kind, count) in cluster.world.fault_counts().entries() {
-            *result.faults.entry((*kind).to_owned()).or_insert(0) += count;
-        }
-        hashes.extend_from_slice(cluster.world.log_hash().to_string().as_bytes());
-        wrong
+        add_faults(&mut result.faults, &cluster.world);
+        Judgement::of(&cluster.world, wrong)
     }
 
     /// After the last fault every node serves, and answers what it is asked.

@@ -17,6 +17,7 @@ use super::cluster::{Cluster, ClusterParameters};
 use super::engines::{EngineParameters, Service, parameters_for};
 use super::host::HostLoad;
 use super::values::Batch;
+use crate::campaign::{Findings, Judgement, add_faults};
 use crate::rdma::NicModel;
 
 /// The round period: what so many nodes need, and some more. Each has messages to send to all others, and to take from them.
@@ -39,8 +40,6 @@ const STILL_AFTER: Duration = Duration::from_us(50);
 const PROPOSAL_BYTES: usize = 256;
 /// Every such seed has more failures than the cluster tolerates.
 const BEYOND_EVERY: u64 = 4;
-/// Violations that are described; all are counted.
-const DESCRIBED_MAX: usize = 20;
 
 /// What fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -260,37 +259,16 @@ pub struct CampaignResult {
     pub faults: BTreeMap<String, u64>,
     /// `agree`, `linearizable` or `violation`.
     pub checked: &'static str,
-    /// How many runs went wrong.
-    pub violations_found: u64,
-    /// What went wrong, at most the first 20.
-    pub violations: Vec<CampaignViolation>,
-    /// A hash over the log hashes of all runs, in order.
-    pub log_hash: String,
+    /// What went wrong.
+    #[serde(flatten)]
+    pub findings: Findings<SeedFailures>,
 }
 
-/// A run that went wrong.
+/// What a seed has chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CampaignViolation {
-    /// Its seed.
-    pub seed: u64,
-    /// Nodes that fail in it.
+pub struct SeedFailures {
+    /// Nodes that fail.
     pub faulty: Vec<usize>,
-    /// What is wrong, in words.
-    pub what: String,
-    /// The command that repeats the run.
-    pub replay: String,
-}
-
-/// What came of one seed.
-struct SeedResult {
-    rounds: u64,
-    decided: u64,
-    operations: u64,
-    fences: u64,
-    epochs: u64,
-    faults: Vec<(&'static str, u64)>,
-    wrong: Vec<String>,
-    log_hash: String,
 }
 
 impl Campaign {
@@ -305,45 +283,22 @@ impl Campaign {
             seed: *self.seeds.start(),
             ..CampaignResult::default()
         };
-        let mut hashes = Vec::new();
         for seed in self.seeds.clone() {
             let schedule = Schedule::random(seed, self.nodes, self.faults);
-            let run = self.run_seed(seed, &schedule);
+            let judgement = self.run_seed(seed, &schedule, &mut result);
             result.seeds_run += 1;
             result.seeds_beyond += u64::from(schedule.beyond);
-            result.rounds += run.rounds;
-            result.decided += run.decided;
-            result.operations += run.operations;
-            result.fences += run.fences;
-            result.epochs += run.epochs;
-            for (kind, count) in run.faults {
-                *result.faults.entry(kind.to_owned()).or_insert(0) += count;
-            }
-            if !run.wrong.is_empty() {
-                result.violations_found += 1;
-                if result.violations.len() < DESCRIBED_MAX {
-                    let what = run.wrong.join("\n");
-                    result.violations.push(CampaignViolation {
-                        seed,
-                        faulty: schedule.faulty,
-                        what,
-                        replay: replay(seed),
-                    });
-                }
-            }
-            hashes.extend_from_slice(run.log_hash.as_bytes());
+            result.findings.add(seed, SeedFailures { faulty: schedule.faulty }, judgement, &replay);
             progress(result.seeds_run);
         }
-        result.checked = match (result.violations_found, self.service) {
-            (0, Service::Streams) => "agree",
-            (0, Service::Register) => "linearizable",
-            _ => "violation",
-        };
-        result.log_hash = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&hashes));
+        result.checked = result.findings.checked(match self.service {
+            Service::Streams => "agree",
+            Service::Register => "linearizable",
+        });
         result
     }
 
-    fn run_seed(&self, seed: u64, schedule: &Schedule) -> SeedResult {
+    fn run_seed(&self, seed: u64, schedule: &Schedule, result: &mut CampaignResult) -> Judgement {
         let network = NetworkProfile::DETPU;
         let load = HostLoad { batch: Batch { value_bytes: 64, values: 1 }, outstanding: 8 };
         let parameters =
@@ -363,25 +318,19 @@ impl Campaign {
         let begin = Instant::ZERO + Duration::from_us(FAULTS_FROM_US);
         cluster.run_until(schedule.plan.ends_at().max(begin) + MEMBER_WITHIN);
         // Before the proposals end: who stands still now does so for good.
-        let mut wrong = Judgement { cluster: &cluster, schedule }.progress();
+        let mut wrong = Rules { cluster: &cluster, schedule }.progress();
         cluster.end_load();
         cluster.run_for(DECIDED_WITHIN);
-        wrong.extend(Judgement { cluster: &cluster, schedule }.outcome());
-        wrong.extend(Judgement { cluster: &cluster, schedule }.register());
-        if !cluster.world.traffic().is_conserved() {
-            wrong.push("the simulator lost count of frames".to_owned());
-        }
-        let books = cluster.books.borrow();
-        SeedResult {
-            rounds: cluster.sum("rounds"),
-            decided: books.agreement.entries(),
-            operations: cluster.clients().map_or(0, |clients| clients.history().len() as u64),
-            fences: cluster.sum("fenced"),
-            epochs: cluster.sum("epochs"),
-            faults: cluster.world.fault_counts().entries().to_vec(),
-            wrong,
-            log_hash: cluster.world.log_hash().to_string(),
-        }
+        let rules = Rules { cluster: &cluster, schedule };
+        wrong.extend(rules.outcome());
+        wrong.extend(rules.register());
+        result.rounds += cluster.sum("rounds");
+        result.decided += cluster.books.borrow().agreement.entries();
+        result.operations += cluster.clients().map_or(0, |clients| clients.history().len() as u64);
+        result.fences += cluster.sum("fenced");
+        result.epochs += cluster.sum("epochs");
+        add_faults(&mut result.faults, &cluster.world);
+        Judgement::of(&cluster.world, wrong)
     }
 }
 
@@ -393,12 +342,12 @@ impl CampaignResult {
 }
 
 /// What a run must be like, by what has failed in it.
-struct Judgement<'a> {
+struct Rules<'a> {
     cluster: &'a Cluster,
     schedule: &'a Schedule,
 }
 
-impl Judgement<'_> {
+impl Rules<'_> {
     fn nodes(&self) -> std::ops::Range<usize> {
         0..self.cluster.books.borrow().nodes.len()
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weft_sim::{FaultKinds, FaultPlan, NetworkProfile, PlanShape};
+use weft_sim::{FaultKinds, NetworkProfile};
 use weft_smr::log::LogParameters;
 use weft_smr::{Delivery, Parameters, PulseParameters};
 use weft_time::{Duration, Instant};
@@ -11,17 +11,16 @@ use weft_time::{Duration, Instant};
 use super::DRIFT_PPM;
 use super::cluster::{Cluster, ClusterParameters};
 use super::host::ClientLoad;
+use crate::campaign::{Findings, Judgement, add_faults, add_live_within, random_plan};
 
 /// Faults begin when the cluster has been running for a while,
-const FAULTS_FROM_US: u64 = 200;
+const FAULTS_FROM: Duration = Duration::from_us(200);
 /// and are over at this time.
-const FAULTS_UNTIL_US: u64 = 4_000;
+const FAULTS_UNTIL: Duration = Duration::from_us(4_000);
 /// So long after the last fault every node takes part again, and clients are answered.
 pub const LIVE_WITHIN: Duration = Duration::from_us(3_000);
 /// So long after the last append everything is answered and applied everywhere.
 const CALM: Duration = Duration::from_us(1_000);
-/// Violations that are described; all are counted.
-const DESCRIBED_MAX: usize = 20;
 
 /// Which runs to make.
 #[derive(Clone, Debug)]
@@ -66,23 +65,9 @@ pub struct CampaignResult {
     pub live_within_bound_ns: u64,
     /// The longest that it took in any run.
     pub live_within_ns: u64,
-    /// How many runs went wrong.
-    pub violations_found: u64,
-    /// What went wrong, at most the first 20.
-    pub violations: Vec<CampaignViolation>,
-    /// A hash over the log hashes of all runs, in order.
-    pub log_hash: String,
-}
-
-/// A run that went wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CampaignViolation {
-    /// Its seed.
-    pub seed: u64,
-    /// What is wrong, in words.
-    pub what: String,
-    /// The command that repeats the run.
-    pub replay: String,
+    /// What went wrong.
+    #[serde(flatten)]
+    pub findings: Findings,
 }
 
 impl Campaign {
@@ -95,21 +80,13 @@ impl Campaign {
             live_within_bound_ns: LIVE_WITHIN.as_ns(),
             ..CampaignResult::default()
         };
-        let mut hashes = Vec::new();
         for seed in self.seeds.clone() {
-            let wrong = self.run_seed(seed, &mut result, &mut hashes);
+            let judgement = self.run_seed(seed, &mut result);
             result.seeds_run += 1;
-            if !wrong.is_empty() {
-                result.violations_found += 1;
-                if result.violations.len() < DESCRIBED_MAX {
-                    let what = wrong.join("\n");
-                    result.violations.push(CampaignViolation { seed, what, replay: replay(seed) });
-                }
-            }
+            result.findings.add(seed, (), judgement, &replay);
             progress(result.seeds_run);
         }
-        result.checked = if result.violations_found == 0 { "linearizable" } else { "violation" };
-        result.log_hash = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&hashes));
+        result.checked = result.findings.checked("linearizable");
         result
     }
 
@@ -130,25 +107,17 @@ impl Campaign {
         }
     }
 
-    fn run_seed(&self, seed: u64, result: &mut CampaignResult, hashes: &mut Vec<u8>) -> Vec<String> {
-        let names: Vec<String> = (0..self.nodes).map(|node| format!("node{node}")).collect();
-        let shape = PlanShape {
-            machines: names.clone(),
-            crashable: names,
-            from_us: FAULTS_FROM_US,
-            until_us: FAULTS_UNTIL_US,
-            kinds: self.faults,
-        };
+    fn run_seed(&self, seed: u64, result: &mut CampaignResult) -> Judgement {
         let mut cluster = Cluster::new(&ClusterParameters {
             log: self.log(seed),
             network: NetworkProfile::DETPU,
             drift_ppm: DRIFT_PPM,
             load: ClientLoad { clients: 4, outstanding: 3, roaming: true },
             seed,
-            plan: FaultPlan::random(seed, &shape),
+            plan: random_plan(seed, self.nodes, &[], FAULTS_FROM..FAULTS_UNTIL, self.faults),
         })
         .expect("the plan names nodes");
-        let end = Instant::ZERO + Duration::from_us(FAULTS_UNTIL_US);
+        let end = Instant::ZERO + FAULTS_UNTIL;
         cluster.run_until(end);
         let before = cluster.books.borrow().answered;
         let mut live = None;
@@ -170,12 +139,9 @@ impl Campaign {
         let until = cluster.world.now() + CALM;
         cluster.run_until(until);
 
-        match live {
-            Some(time) => result.live_within_ns = result.live_within_ns.max(time.as_ns()),
-            None => {
-                result.live_within_ns = u64::MAX;
-                wrong.push(format!("not every node took part within {LIVE_WITHIN}: {}", describe(&cluster)));
-            }
+        add_live_within(&mut result.live_within_ns, live);
+        if live.is_none() {
+            wrong.push(format!("not every node took part within {LIVE_WITHIN}: {}", describe(&cluster)));
         }
         let outstanding = cluster.books.borrow().outstanding();
         if outstanding > 0 {
@@ -186,20 +152,14 @@ impl Campaign {
         if applied.len() != self.nodes || applied.windows(2).any(|pair| pair[0] != pair[1]) {
             wrong.push(format!("the nodes have applied {applied:?} entries in the end"));
         }
-        if !cluster.world.traffic().is_conserved() {
-            wrong.push("the simulator lost count of frames".to_owned());
-        }
         let books = cluster.books.borrow();
         wrong.extend(books.violations.iter().cloned());
         result.appends += books.answered;
         result.leaderships += cluster.sum("leaderships");
         result.adopted += cluster.sum("adopted");
         result.snapshots += cluster.sum("snapshots_taken");
-        for (kind, count) in cluster.world.fault_counts().entries() {
-            *result.faults.entry((*kind).to_owned()).or_insert(0) += count;
-        }
-        hashes.extend_from_slice(cluster.world.log_hash().to_string().as_bytes());
-        wrong
+        add_faults(&mut result.faults, &cluster.world);
+        Judgement::of(&cluster.world, wrong)
     }
 }
 
@@ -244,7 +204,7 @@ mod tests {
     fn logs_agree_whatever_fails() {
         for nodes in [3, 5] {
             let result = campaign(nodes, 1..=4).run(|seed| seed.to_string(), |_| {});
-            assert_eq!(result.violations, [], "{nodes} nodes");
+            assert_eq!(result.findings.violations, [], "{nodes} nodes");
             assert!(result.appends > 1_000 && result.faults["crash"] > 0, "{result:?}");
         }
     }

@@ -66,7 +66,7 @@ impl RdtCampaignArguments {
             .run(|seed| options.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done));
         drop(progress);
         output::deliver(json.as_ref(), || result.to_json(), &options.to_text(&result))?;
-        Ok(if result.violations_found == 0 { Verdict::Good } else { Verdict::Violated })
+        Ok(if result.findings.violations_found == 0 { Verdict::Good } else { Verdict::Violated })
     }
 }
 
@@ -127,20 +127,24 @@ impl RdtCampaignOptions {
             grouped(result.steps),
             grouped(result.restarts),
             grouped(result.terms),
-            grouped(result.violations_found),
+            grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
         let mut text = format!(
             "{table}\n  nodes       {}\n  faults      {faults}\n  every node  serves again {live}; all is delivered within {DELIVERED_WITHIN}\n  \
              log hash    {}\n  repeat      {}\n",
             result.nodes,
-            result.log_hash,
+            result.findings.log_hash,
             self.command(&self.seeds)
         );
-        for violation in &result.violations {
+        for violation in &result.findings.violations {
             text += &format!(
                 "\nseed {} ({}, {}): {}\n  repeat  {}\n",
-                violation.seed, violation.name, violation.configuration, violation.what, violation.replay
+                violation.seed,
+                violation.about.name,
+                violation.about.configuration,
+                violation.what,
+                violation.replay
             );
         }
         text

@@ -67,7 +67,7 @@ impl RoundsCampaignArguments {
             campaign.run(|seed| options.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done));
         drop(progress);
         output::deliver(json.as_ref(), || result.to_json(), &options.to_text(&result))?;
-        Ok(if result.violations_found == 0 { Verdict::Good } else { Verdict::Violated })
+        Ok(if result.findings.violations_found == 0 { Verdict::Good } else { Verdict::Violated })
     }
 }
 
@@ -127,7 +127,7 @@ impl RoundsCampaignOptions {
             grouped(result.rounds),
             grouped(result.decided.max(result.operations)),
             grouped(result.fences),
-            grouped(result.violations_found),
+            grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
         let mut text = format!(
@@ -138,13 +138,13 @@ impl RoundsCampaignOptions {
             result.tolerated,
             result.window,
             result.nic,
-            result.log_hash,
+            result.findings.log_hash,
             self.command(&self.seeds)
         );
-        for violation in &result.violations {
+        for violation in &result.findings.violations {
             text += &format!(
                 "\nseed {}, nodes {:?} fail: {}\n  repeat  {}\n",
-                violation.seed, violation.faulty, violation.what, violation.replay
+                violation.seed, violation.about.faulty, violation.what, violation.replay
             );
         }
         text

@@ -57,7 +57,7 @@ impl SmrCampaignArguments {
             campaign.run(|seed| options.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done));
         drop(progress);
         output::deliver(json.as_ref(), || result.to_json(), &options.to_text(&result))?;
-        Ok(if result.violations_found == 0 { Verdict::Good } else { Verdict::Violated })
+        Ok(if result.findings.violations_found == 0 { Verdict::Good } else { Verdict::Violated })
     }
 }
 
@@ -112,16 +112,16 @@ impl SmrCampaignOptions {
             grouped(result.leaderships),
             grouped(result.adopted),
             grouped(result.snapshots),
-            grouped(result.violations_found),
+            grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
         let mut text = format!(
             "{table}\n  nodes       {}\n  faults      {faults}\n  every node  takes part again {live}\n  log hash    {}\n  repeat      {}\n",
             result.nodes,
-            result.log_hash,
+            result.findings.log_hash,
             self.command(&self.seeds)
         );
-        for violation in &result.violations {
+        for violation in &result.findings.violations {
             text +=
                 &format!("\nseed {}: {}\n  repeat  {}\n", violation.seed, violation.what, violation.replay);
         }

@@ -72,7 +72,7 @@ impl TxnCampaignArguments {
             .run(|seed| options.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done));
         drop(progress);
         output::deliver(json.as_ref(), || result.to_json(), &options.to_text(&result))?;
-        Ok(if result.violations_found == 0 { Verdict::Good } else { Verdict::Violated })
+        Ok(if result.findings.violations_found == 0 { Verdict::Good } else { Verdict::Violated })
     }
 }
 
@@ -148,7 +148,7 @@ impl TxnCampaignOptions {
             grouped(result.unknown_but_seen),
             grouped(result.views),
             grouped(result.restarts),
-            grouped(result.violations_found),
+            grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
         let mut text = format!(
@@ -163,8 +163,12 @@ impl TxnCampaignOptions {
         if self.lose_shard {
             text += &format!("  lost shards {} calls were told so\n", grouped(result.unavailable));
         }
-        text += &format!("  log hash    {}\n  repeat      {}\n", result.log_hash, self.command(&self.seeds));
-        for violation in &result.violations {
+        text += &format!(
+            "  log hash    {}\n  repeat      {}\n",
+            result.findings.log_hash,
+            self.command(&self.seeds)
+        );
+        for violation in &result.findings.violations {
             text +=
                 &format!("\nseed {}: {}\n  repeat  {}\n", violation.seed, violation.what, violation.replay);
         }

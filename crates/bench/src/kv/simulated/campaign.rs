@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use weft_check::Options;
 use weft_kv::ReadPolicy;
-use weft_sim::{FaultKinds, FaultPlan, PlanShape};
+use weft_sim::{FaultKinds, FaultPlan};
 use weft_time::{Duration, Instant};
 
 use super::checked;
 use super::cluster::{Cluster, ClusterParameters, LEASE};
 use super::nodes::NodeNic;
+use crate::campaign::{Findings, Judgement, add_faults, add_live_within, random_plan};
 use crate::kv::Phase;
 use crate::load::{Limit, Load};
 use crate::rdma::NicModel;
@@ -31,8 +32,6 @@ const CALM: Duration = Duration::from_ms(5);
 const LOAD: Load = Load::Open { clients: 24, operations_per_s: 60_000.0 };
 /// Few records, so that clients meet; not so few that one bucket holds them all.
 const RECORDS: u64 = 64;
-/// Violations that are described; all are counted.
-const DESCRIBED_MAX: usize = 20;
 
 /// Which runs to make.
 #[derive(Clone, Debug)]
@@ -81,36 +80,9 @@ pub struct CampaignResult {
     pub live_within_bound_ns: u64,
     /// The longest that it took in any run.
     pub live_within_ns: u64,
-    /// How many runs went wrong.
-    pub violations_found: u64,
-    /// What went wrong, at most the first 20.
-    pub violations: Vec<CampaignViolation>,
-    /// A hash over the log hashes of all runs, in order.
-    pub log_hash: String,
-}
-
-/// A run that went wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CampaignViolation {
-    /// Its seed.
-    pub seed: u64,
-    /// What is wrong, in words; with the smallest bad window if the history is not linearizable.
-    pub what: String,
-    /// The command that repeats the run.
-    pub replay: String,
-}
-
-/// What came of one seed.
-struct SeedResult {
-    operations: u64,
-    faults: Vec<(&'static str, u64)>,
-    views: u64,
-    lost: u64,
-    checked: Checked,
-    /// Nothing if the cluster was not whole in time.
-    live_within: Option<Duration>,
-    what: Option<String>,
-    log_hash: String,
+    /// What went wrong.
+    #[serde(flatten)]
+    pub findings: Findings,
 }
 
 impl Campaign {
@@ -133,30 +105,13 @@ impl Campaign {
             ..CampaignResult::default()
         };
         let mut worst = Checked::Linearizable;
-        let mut hashes = Vec::new();
         for seed in self.seeds.clone() {
-            let run = self.run_seed(seed)?;
+            let (judgement, checked) = self.run_seed(seed, &mut result)?;
+            if checked == Checked::NotLinearizable || worst == Checked::Linearizable {
+                worst = checked;
+            }
             result.seeds_run += 1;
-            result.operations += run.operations;
-            result.views += run.views;
-            result.lost_acknowledged_writes += run.lost;
-            for (kind, count) in run.faults {
-                *result.faults.entry(kind.to_owned()).or_insert(0) += count;
-            }
-            match run.live_within {
-                Some(time) => result.live_within_ns = result.live_within_ns.max(time.as_ns()),
-                None => result.live_within_ns = u64::MAX,
-            }
-            if run.checked == Checked::NotLinearizable || worst == Checked::Linearizable {
-                worst = run.checked;
-            }
-            if let Some(what) = run.what {
-                result.violations_found += 1;
-                if result.violations.len() < DESCRIBED_MAX {
-                    result.violations.push(CampaignViolation { seed, what, replay: replay(seed) });
-                }
-            }
-            hashes.extend_from_slice(run.log_hash.as_bytes());
+            result.findings.add(seed, (), judgement, &replay);
             progress(result.seeds_run);
         }
         result.checked = match worst {
@@ -164,29 +119,23 @@ impl Campaign {
             Checked::NotLinearizable => "violation",
             Checked::Undecided | Checked::NotChecked => "undecided",
         };
-        result.log_hash = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&hashes));
         Ok(result)
     }
 
     /// The plan of one seed.
     pub fn plan_of(&self, seed: u64) -> FaultPlan {
         self.plan.clone().unwrap_or_else(|| {
-            let nodes: Vec<String> = (0..self.nodes).map(|node| format!("node{node}")).collect();
-            let others = ["membership0".to_owned(), "clients0".to_owned()];
-            FaultPlan::random(
-                seed,
-                &PlanShape {
-                    machines: nodes.iter().cloned().chain(others).collect(),
-                    crashable: nodes,
-                    from_us: FAULTS_FROM.as_ns() / 1_000,
-                    until_us: FAULTS_UNTIL.as_ns() / 1_000,
-                    kinds: self.kinds,
-                },
-            )
+            let others = ["membership0", "clients0"];
+            random_plan(seed, self.nodes, &others, FAULTS_FROM..FAULTS_UNTIL, self.kinds)
         })
     }
 
-    fn run_seed(&self, seed: u64) -> Result<SeedResult, weft_sim::PlanError> {
+    /// Makes the run, adds to the result what came of it, and returns what is wrong and what the check of its history says.
+    fn run_seed(
+        &self,
+        seed: u64,
+        result: &mut CampaignResult,
+    ) -> Result<(Judgement, Checked), weft_sim::PlanError> {
         let plan = self.plan_of(seed);
         let faults_end = plan.ends_at().max(Instant::ZERO + FAULTS_FROM);
         let workload = Workload::parse("mixed")
@@ -214,6 +163,7 @@ impl Campaign {
         cluster.begin(|_| Phase::Run { limit: Limit::Until(until), warm_up: Duration::ZERO });
         cluster.run_until(faults_end);
         let live_within = live_within(&mut cluster, faults_end);
+        add_live_within(&mut result.live_within_ns, live_within);
         let mut finished = cluster.finish(slice, until + LIVE_WITHIN, |_| {});
         if finished {
             cluster.begin(|_| Phase::ReadBack);
@@ -223,13 +173,15 @@ impl Campaign {
         let state = cluster.describe();
         let digests = cluster.digests();
         let alike = digests.windows(2).all(|pair| pair[0] == pair[1]);
-        let (faults, views) = (cluster.world.fault_counts().entries().to_vec(), cluster.views().len() as u64);
-        let conserved = cluster.world.traffic().is_conserved();
-        let log_hash = cluster.world.log_hash().to_string();
+        result.views += cluster.views().len() as u64;
+        add_faults(&mut result.faults, &cluster.world);
+        let mut judgement = Judgement::of(&cluster.world, Vec::new());
         let (_, history) = cluster.into_parts();
         let report = weft_check::check(&history, &Options::default());
+        result.operations += report.operations;
+        result.lost_acknowledged_writes += report.lost_acknowledged_writes;
 
-        let mut wrong = Vec::new();
+        let wrong = &mut judgement.wrong;
         if live_within.is_none() {
             wrong
                 .push(format!("not every node served again within {LIVE_WITHIN} of the last fault: {state}"));
@@ -240,9 +192,6 @@ impl Campaign {
         if finished && live_within.is_some() && !alike {
             wrong.push(format!("the nodes hold different data in the end: digests {digests:016x?}"));
         }
-        if !conserved {
-            wrong.push("the simulator lost count of frames".to_owned());
-        }
         if report.lost_acknowledged_writes > 0 {
             wrong.push(format!("{} acknowledged writes are lost", report.lost_acknowledged_writes));
         }
@@ -250,16 +199,7 @@ impl Campaign {
         if report.verdict == weft_check::Verdict::Undecided {
             wrong.push("the check gave up".to_owned());
         }
-        Ok(SeedResult {
-            operations: report.operations,
-            faults,
-            views,
-            lost: report.lost_acknowledged_writes,
-            checked: checked(&report),
-            live_within,
-            what: (!wrong.is_empty()).then(|| wrong.join("\n")),
-            log_hash,
-        })
+        Ok((judgement, checked(&report)))
     }
 }
 

@@ -5,12 +5,10 @@ mod cluster;
 mod host;
 mod steps;
 
-use std::any::Any;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::Serialize;
-use weft_sim::{FaultKind, FaultKinds, FaultPlan, PlanShape, Stream};
+use weft_sim::{FaultKind, FaultKinds, Stream};
 use weft_time::{Duration, Instant};
 
 use self::cluster::{Cluster, ClusterParameters, LEASE};
@@ -20,6 +18,7 @@ use super::workloads::Workload;
 use super::workloads::retwis::Retwis;
 use super::workloads::smallbank::Smallbank;
 use super::workloads::tpcc::{Scale, Tpcc};
+use crate::campaign::{Findings, Judgement, add_faults, add_live_within, random_plan};
 
 /// Faults begin when the cluster has been running for a while,
 const FAULTS_FROM: Duration = Duration::from_ms(1);
@@ -43,8 +42,6 @@ const TPCC_INSERTS: u64 = 20_000;
 /// Clients of each node, and how long they wait before they call again, at most.
 const LANES_MAX: u64 = 6;
 const PAUSE_MAX_NS: u64 = 60_000;
-/// Violations that are described; all are counted.
-const DESCRIBED_MAX: usize = 20;
 
 /// Which runs to make.
 #[derive(Clone, Debug)]
@@ -105,23 +102,9 @@ pub struct CampaignResult {
     pub live_within_bound_ns: u64,
     /// `strictly serializable`, or `violation`.
     pub checked: &'static str,
-    /// How many runs went wrong.
-    pub violations_found: u64,
-    /// What went wrong, at most the first 20.
-    pub violations: Vec<CampaignViolation>,
-    /// A hash over the log hashes of all runs, in order.
-    pub log_hash: String,
-}
-
-/// A run that went wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CampaignViolation {
-    /// Its seed.
-    pub seed: u64,
-    /// What is wrong, in words.
-    pub what: String,
-    /// The command that repeats the run.
-    pub replay: String,
+    /// What went wrong.
+    #[serde(flatten)]
+    pub findings: Findings,
 }
 
 impl Campaign {
@@ -150,33 +133,17 @@ impl Campaign {
             live_within_bound_ns: LIVE_WITHIN.as_ns(),
             ..CampaignResult::default()
         };
-        let mut hashes = Vec::new();
         for seed in self.seeds.clone() {
             *result.workloads.entry(self.workload_of(seed).name()).or_insert(0) += 1;
-            let run = || Run::new(self, seed).make(self.make_workload(seed), &mut result, &mut hashes);
-            // Engines assert what must hold, and stop at what must not.
-            let wrong = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| vec![said(&*panic)]);
+            let run = || Run::new(self, seed).make(self.make_workload(seed), &mut result);
+            let judgement = Judgement::catching(run);
             result.seeds_run += 1;
-            if !wrong.is_empty() {
-                result.violations_found += 1;
-                if result.violations.len() < DESCRIBED_MAX {
-                    let (what, replay) = (wrong.join("\n"), replay(seed));
-                    result.violations.push(CampaignViolation { seed, what, replay });
-                }
-            }
+            result.findings.add(seed, (), judgement, &replay);
             progress(result.seeds_run);
         }
-        result.checked = if result.violations_found == 0 { "strictly serializable" } else { "violation" };
-        result.log_hash = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&hashes));
+        result.checked = result.findings.checked("strictly serializable");
         result
     }
-}
-
-/// What somebody who has stopped said.
-fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("an assertion failed: {}", text.unwrap_or("nobody knows which"))
 }
 
 /// One seed.
@@ -190,15 +157,8 @@ struct Run {
 impl Run {
     fn new(campaign: &Campaign, seed: u64) -> Self {
         let mut random = Stream::new(seed, "txn campaign", 0);
-        let nodes: Vec<String> = (0..campaign.nodes).map(|node| format!("node{node}")).collect();
         let (from, until) = (Instant::ZERO + FAULTS_FROM, Instant::ZERO + FAULTS_UNTIL);
-        let shape = PlanShape {
-            machines: nodes.iter().cloned().chain(["membership0".to_owned()]).collect(),
-            crashable: nodes,
-            from_us: FAULTS_FROM.as_ns() / 1_000,
-            until_us: FAULTS_UNTIL.as_ns() / 1_000,
-            kinds: campaign.kinds,
-        };
+        let period = FAULTS_FROM..FAULTS_UNTIL;
         let inserts = match campaign.workload_of(seed) {
             WorkloadName::Smallbank | WorkloadName::Retwis => 0,
             WorkloadName::TpccNewOrder | WorkloadName::Tpcc => TPCC_INSERTS,
@@ -215,7 +175,7 @@ impl Run {
                 index_entries: [512, 64][random.below(2) as usize],
                 multi_hop: random.below(2) > 0,
                 seed,
-                plan: FaultPlan::random(seed, &shape),
+                plan: random_plan(seed, campaign.nodes, &["membership0"], period, campaign.kinds),
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: campaign.planted_bug,
             },
@@ -225,25 +185,16 @@ impl Run {
     }
 
     /// Makes the run, adds to the result what came of it, and returns what is wrong.
-    fn make(
-        self,
-        workload: Box<dyn Workload>,
-        result: &mut CampaignResult,
-        hashes: &mut Vec<u8>,
-    ) -> Vec<String> {
+    fn make(self, workload: Box<dyn Workload>, result: &mut CampaignResult) -> Judgement {
         let mut wrong = Vec::new();
         let cluster = Cluster::new(&self.parameters, workload, self.steps.clone());
         let mut cluster = cluster.expect("the plan names nodes");
         cluster.run_until(self.parameters.plan.ends_at().max(Instant::ZERO + FAULTS_UNTIL));
         let last_fault = cluster.no_more_steps();
         cluster.run_until(last_fault);
-        match self.live_within(&mut cluster, last_fault, &[]) {
-            Ok(took) => result.live_within_ns = result.live_within_ns.max(took.as_ns()),
-            Err(what) => {
-                result.live_within_ns = u64::MAX;
-                wrong.push(what);
-            }
-        }
+        let live = self.live_within(&mut cluster, last_fault, &[]);
+        add_live_within(&mut result.live_within_ns, live.as_ref().ok().copied());
+        wrong.extend(live.err());
         if let Some(shard) = self.loses
             && wrong.is_empty()
         {
@@ -262,9 +213,6 @@ impl Run {
         if report.is_violated() && report.violations.is_empty() {
             wrong.push(format!("the history is wrong: {report:?}"));
         }
-        if !cluster.world.traffic().is_conserved() {
-            wrong.push("the simulator lost count of frames".to_owned());
-        }
         for node in &books.nodes {
             result.committed += node.committed;
             result.aborted += node.aborted;
@@ -277,11 +225,8 @@ impl Run {
         for (step, count) in &cluster.step_crashes {
             *result.step_crashes.entry(step).or_insert(0) += count;
         }
-        for (kind, count) in cluster.world.fault_counts().entries() {
-            *result.faults.entry((*kind).to_owned()).or_insert(0) += count;
-        }
-        hashes.extend_from_slice(cluster.world.log_hash().to_string().as_bytes());
-        wrong
+        add_faults(&mut result.faults, &cluster.world);
+        Judgement::of(&cluster.world, wrong)
     }
 
     /// After the last fault every node serves, except for `out`, and its clients commit again.

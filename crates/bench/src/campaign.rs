@@ -1,0 +1,210 @@
+//! Fault campaigns: many seeds, each a run of a cluster under faults that the seed decides, each judged by what its engine promises.
+//!
+//! An engine's campaign says what a run is, what it must be like, and counts what is its own. Here is what all of them share: the
+//! plans of faults, and the findings.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde::Serialize;
+use weft_sim::{FaultKinds, FaultPlan, Machine, PlanShape, World};
+use weft_time::Duration;
+
+/// Violations that are described; all are counted.
+const DESCRIBED_MAX: usize = 20;
+
+/// What came of the runs of a campaign.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Findings<About = ()> {
+    /// How many runs went wrong.
+    pub violations_found: u64,
+    /// What went wrong, at most the first 20.
+    pub violations: Vec<Violation<About>>,
+    /// A hash over the log hashes of all runs, in order.
+    pub log_hash: String,
+    /// These log hashes.
+    #[serde(skip)]
+    log_hashes: String,
+}
+
+/// A run that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation<About = ()> {
+    /// Its seed.
+    pub seed: u64,
+    /// What else there is to know of it.
+    #[serde(flatten)]
+    pub about: About,
+    /// What is wrong, in words.
+    pub what: String,
+    /// The command that repeats the run.
+    pub replay: String,
+}
+
+/// What is wrong with a run, and which run it was.
+#[derive(Clone, Debug)]
+pub(crate) struct Judgement {
+    /// What is wrong, in words.
+    pub(crate) wrong: Vec<String>,
+    log_hash: String,
+}
+
+impl Judgement {
+    /// Of a run that has ended in this world, and of which this is wrong.
+    pub(crate) fn of<M: Machine>(world: &World<M>, mut wrong: Vec<String>) -> Self {
+        if !world.traffic().is_conserved() {
+            wrong.push("the simulator lost count of frames".to_owned());
+        }
+        Self { wrong, log_hash: world.log_hash().to_string() }
+    }
+
+    /// Of a run that may also end because an engine asserts what must hold, and stops at what must not.
+    pub(crate) fn catching(run: impl FnOnce() -> Self) -> Self {
+        catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|panic| Self { wrong: vec![said(&*panic)], log_hash: String::new() })
+    }
+}
+
+/// What somebody who has stopped said.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("an assertion failed: {}", text.unwrap_or("nobody knows which"))
+}
+
+impl<About> Default for Findings<About> {
+    fn default() -> Self {
+        Self { violations_found: 0, violations: Vec::new(), log_hash: hash_of(""), log_hashes: String::new() }
+    }
+}
+
+impl<About> Findings<About> {
+    /// Adds the run of `seed`. `replay` names the command that repeats a seed.
+    pub(crate) fn add(
+        &mut self,
+        seed: u64,
+        about: About,
+        judgement: Judgement,
+        replay: impl Fn(u64) -> String,
+    ) {
+        let Judgement { wrong, log_hash } = judgement;
+        if !wrong.is_empty() {
+            self.violations_found += 1;
+            if self.violations.len() < DESCRIBED_MAX {
+                let (what, replay) = (wrong.join("\n"), replay(seed));
+                self.violations.push(Violation { seed, about, what, replay });
+            }
+        }
+        self.log_hashes += &log_hash;
+        self.log_hash = hash_of(&self.log_hashes);
+    }
+
+    /// `held` if nothing is wrong, and `violation` otherwise.
+    pub(crate) const fn checked(&self, held: &'static str) -> &'static str {
+        if self.violations_found == 0 { held } else { "violation" }
+    }
+}
+
+fn hash_of(log_hashes: &str) -> String {
+    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(log_hashes.as_bytes()))
+}
+
+/// Adds the faults that a run has had to those of others, by kind.
+pub(crate) fn add_faults<M: Machine>(faults: &mut BTreeMap<String, u64>, world: &World<M>) {
+    for (kind, count) in world.fault_counts().entries() {
+        *faults.entry(kind.to_owned()).or_insert(0) += count;
+    }
+}
+
+/// Adds how long one run took to be live again to what the slowest run took, in ns: `u64::MAX` if one was not in time.
+pub(crate) fn add_live_within(slowest_ns: &mut u64, live_within: Option<Duration>) {
+    *slowest_ns = live_within.map_or(u64::MAX, |took| took.as_ns().max(*slowest_ns));
+}
+
+/// The faults of `seed` during `period`, since the beginning of the run, in a cluster of nodes that may crash, and of `others` that do
+/// not.
+pub(crate) fn random_plan(
+    seed: u64,
+    nodes: usize,
+    others: &[&str],
+    period: Range<Duration>,
+    kinds: FaultKinds,
+) -> FaultPlan {
+    let crashable: Vec<String> = (0..nodes).map(|node| format!("node{node}")).collect();
+    let others = others.iter().map(|&name| name.to_owned());
+    let shape = PlanShape {
+        machines: crashable.iter().cloned().chain(others).collect(),
+        crashable,
+        from_us: period.start.as_ns() / 1_000,
+        until_us: period.end.as_ns() / 1_000,
+        kinds,
+    };
+    FaultPlan::random(seed, &shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judgement(wrong: &[&str], log_hash: &str) -> Judgement {
+        Judgement { wrong: wrong.iter().map(|&what| what.to_owned()).collect(), log_hash: log_hash.into() }
+    }
+
+    #[test]
+    fn all_violations_are_counted_and_the_first_described() {
+        let mut findings = Findings::default();
+        for seed in 0..50 {
+            findings.add(seed, (), judgement(&["a"; 2][..seed as usize % 3], "0"), |seed| {
+                format!("again {seed}")
+            });
+        }
+        assert_eq!((findings.violations_found, findings.violations.len()), (33, DESCRIBED_MAX));
+        let Violation { seed, what, replay, .. } = &findings.violations[1];
+        assert_eq!((*seed, what.as_str(), replay.as_str()), (2, "a\na", "again 2"));
+        assert_eq!(findings.checked("holds"), "violation");
+        assert_eq!(Findings::<()>::default().checked("holds"), "holds");
+    }
+
+    #[test]
+    fn every_run_and_their_order_count_in_the_hash() {
+        let hash = |hashes: &[&str]| {
+            let mut findings = Findings::default();
+            hashes.iter().for_each(|hash| findings.add(0, (), judgement(&[], hash), |_| String::new()));
+            findings.log_hash
+        };
+        assert_eq!(hash(&["1", "2"]), hash(&["1", "2"]));
+        assert_ne!(hash(&["1", "2"]), hash(&["2", "1"]));
+        assert_ne!(hash(&["1", "2"]), hash(&["1"]));
+    }
+
+    #[test]
+    fn a_run_that_is_not_live_in_time_is_the_slowest() {
+        let mut slowest_ns = 0;
+        add_live_within(&mut slowest_ns, Some(Duration::from_ns(9)));
+        add_live_within(&mut slowest_ns, Some(Duration::from_ns(7)));
+        assert_eq!(slowest_ns, 9);
+        add_live_within(&mut slowest_ns, None);
+        add_live_within(&mut slowest_ns, Some(Duration::from_ns(7)));
+        assert_eq!(slowest_ns, u64::MAX);
+    }
+
+    #[test]
+    fn an_assertion_that_fails_is_what_is_wrong() {
+        let wrong = Judgement::catching(|| panic!("{} of them", 3)).wrong;
+        assert_eq!(wrong, ["an assertion failed: 3 of them"]);
+    }
+
+    #[test]
+    fn what_else_there_is_to_know_stands_beside_the_seed() {
+        #[derive(Serialize)]
+        struct About {
+            faulty: Vec<usize>,
+        }
+        let mut findings = Findings::default();
+        findings.add(3, About { faulty: vec![1] }, judgement(&["x"], "0"), |_| "again".to_owned());
+        let json = serde_json::to_string(&findings.violations).unwrap();
+        assert_eq!(json, r#"[{"seed":3,"faulty":[1],"what":"x","replay":"again"}]"#);
+    }
+}
