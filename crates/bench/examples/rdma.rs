@@ -3,7 +3,7 @@
 //!     cargo run --release -p weft-bench --example rdma -- sim|net OPERATION SIZE [MILLISECONDS [QUEUE_PAIRS [DEPTH]]]
 
 use weft_bench::rdma::{Amount, RdmaBench, SERVER_COMMAND, child_main};
-use weft_bench::result::World;
+use weft_bench::result::{World, to_json};
 use weft_time::Duration;
 
 type Failure = Box<dyn std::error::Error>;
@@ -27,6 +27,6 @@ fn main() -> Result<(), Failure> {
         ..RdmaBench::default()
     };
     let result = bench.run()?;
-    print!("{}{}", result.to_text(), result.to_json());
+    print!("{}{}", result.to_text(), to_json(&result));
     Ok(())
 }

@@ -20,7 +20,10 @@ const FORMAT: &str = "weft-result-1";
 const POINTS_PER_HALVING: u32 = 4;
 
 /// A result as one JSON object, and the end of its line.
-pub(crate) fn to_json(result: &impl Serialize) -> String {
+///
+/// # Panics
+/// The result has keys that are no text.
+pub fn to_json(result: &impl Serialize) -> String {
     let mut json = serde_json::to_string_pretty(result).expect("a result has only text keys");
     json.push('\n');
     json
@@ -331,17 +334,12 @@ impl RunResult {
         lanes.chain(marks).chain([timeline]).max().unwrap_or(0)
     }
 
-    /// The result as JSON, with a line break at the end.
-    pub fn to_json(&self) -> String {
-        to_json(self)
-    }
-
     /// Writes the result to `path`, whole or not at all.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), ResultError> {
-        write_whole(path, self.to_json().as_bytes())
+        write_whole(path, to_json(self).as_bytes())
     }
 
     /// Reads a result back.
@@ -618,7 +616,7 @@ mod tests {
     #[test]
     fn the_promised_keys_are_there() {
         for world in [World::Sim, World::Net] {
-            let json: serde_json::Value = serde_json::from_str(&example(world).to_json()).unwrap();
+            let json: serde_json::Value = serde_json::from_str(&to_json(&example(world))).unwrap();
             for key in [
                 "throughput_ops_per_s",
                 "p50_ns",
@@ -669,7 +667,7 @@ mod tests {
     /// Wherever a file was cut, it is refused in one line that names the file.
     #[test]
     fn a_truncated_file_is_refused() {
-        let json = example(World::Sim).to_json();
+        let json = to_json(&example(World::Sim));
         let path = Path::new("out/result.json");
         for length in (0..json.trim_end().len()).step_by(97) {
             let error = RunResult::from_json(&json[..length], path).unwrap_err();
@@ -692,7 +690,7 @@ mod tests {
         }
         let error = RunResult::from_json("{\"format\": \"weft-result-9\"}", path).unwrap_err();
         assert!(error.to_string().contains("another version of weft (weft-result-9"), "{error}");
-        let damaged = example(World::Net).to_json().replace("\"seed\": 7", "\"seed\": \"seven\"");
+        let damaged = to_json(&example(World::Net)).replace("\"seed\": 7", "\"seed\": \"seven\"");
         let error = RunResult::from_json(&damaged, path).unwrap_err().to_string();
         assert!(error.contains("damaged") && error.contains("seven") && !error.contains('\n'), "{error}");
         let missing = RunResult::read(Path::new("/nowhere/x.json")).unwrap_err().to_string();

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use weft_bench::nic_kv::{NicKvBench, Part, page};
+use weft_bench::result::to_json;
 
 fn result(parts: &[Part]) -> (Value, String) {
     let bench = NicKvBench {
@@ -13,7 +14,7 @@ fn result(parts: &[Part]) -> (Value, String) {
     };
     let result = bench.run().unwrap();
     assert!(page(&result).contains("</html>"));
-    (serde_json::from_str(&result.to_json()).unwrap(), result.to_text())
+    (serde_json::from_str(&to_json(&result)).unwrap(), result.to_text())
 }
 
 #[test]

@@ -1,195 +1,28 @@
 //! `weft check`: model checking.
 
+mod rounds;
 mod smr;
 
-use clap::{Args, Subcommand};
-use weft_bench::progress::Progress;
-use weft_bench::table::{Column, Table, grouped, three_digits};
-use weft_model::suite::{EXHAUSTIVE_MAX, EXHAUSTIVE_MIN, Outcome, Suite};
+use clap::Subcommand;
 
 use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
-use crate::replay::CommandLine;
+use crate::task::Reported;
 
 /// What is checked.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Check {
     /// The consensus of the rounds, and the published algorithm that it was made from, which must fall
-    Rounds(RoundsArguments),
+    Rounds(Reported<rounds::RoundsCheck>),
     /// The replicated log of one-sided writes (Mu): three replicas, of which two lead
-    Smr(smr::SmrArguments),
+    Smr(Reported<smr::SmrCheck>),
 }
 
 impl Check {
     /// Runs the checks.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
-            Self::Rounds(arguments) => arguments.run(),
-            Self::Smr(arguments) => arguments.run(),
+            Self::Rounds(check) => check.run(),
+            Self::Smr(check) => check.run(),
         }
-    }
-}
-
-/// How thoroughly.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct RoundsArguments {
-    #[command(flatten)]
-    options: RoundsOptions,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
-}
-
-/// What decides the result.
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
-struct RoundsOptions {
-    /// Clusters to check exhaustively, separated by commas: 3, 4, 5 nodes
-    #[arg(long, value_name = "LIST", default_value = "3,4,5", value_delimiter = ',', value_parser = exhaustive)]
-    nodes: Vec<usize>,
-    /// Random schedules for each of 6 and 7 nodes and each kind of losses; 0 for none
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
-    random: u64,
-    /// What decides the random schedules
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    seed: u64,
-}
-
-/// How many nodes an exhaustive check takes.
-fn exhaustive(text: &str) -> Result<usize, String> {
-    match text.trim().parse() {
-        Ok(nodes) if (EXHAUSTIVE_MIN..=EXHAUSTIVE_MAX).contains(&nodes) => Ok(nodes),
-        _ => Err(format!(
-            "clusters of {EXHAUSTIVE_MIN} to {EXHAUSTIVE_MAX} nodes are checked exhaustively; larger ones by --random"
-        )),
-    }
-}
-
-impl RoundsArguments {
-    fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json } = self;
-        output::check_json(json.as_ref())?;
-        let outcome = options.run();
-        output::deliver(json.as_ref(), || to_json(&outcome), &options.to_text(&outcome))?;
-        Ok(if outcome.is_good() { Verdict::Good } else { Verdict::Violated })
-    }
-}
-
-impl RoundsOptions {
-    fn run(&self) -> Outcome {
-        let mut nodes = self.nodes.clone();
-        nodes.sort_unstable();
-        nodes.dedup();
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let suite = Suite { nodes, random: self.random, seed: self.seed, threads };
-        let mut shown: Option<(String, Progress)> = None;
-        suite.run(|what, done, total| match &mut shown {
-            Some((label, progress)) if label == what => progress.set(done),
-            _ => shown = Some((what.to_owned(), Progress::new(what, total))),
-        })
-    }
-
-    /// The command that repeats the checks.
-    fn command(&self) -> CommandLine {
-        let nodes: Vec<_> = self.nodes.iter().map(usize::to_string).collect();
-        CommandLine::new("weft check rounds")
-            .option("--nodes", nodes.join(","))
-            .option("--random", self.random)
-            .option("--seed", self.seed)
-    }
-
-    /// What the checks say to people.
-    fn to_text(&self, outcome: &Outcome) -> String {
-        let mut table = Table::new([
-            Column::words("protocol"),
-            Column::words("method"),
-            Column::numbers("nodes", ""),
-            Column::numbers("t", ""),
-            Column::words("losses"),
-            Column::words("rows"),
-            Column::numbers("instances", ""),
-            Column::numbers("rounds", ""),
-            Column::numbers("states", ""),
-            Column::numbers("steps", ""),
-            Column::numbers("schedules", ""),
-            Column::words("verdict"),
-            Column::numbers("time", "s"),
-        ]);
-        let dash = || "–".to_owned();
-        for check in &outcome.checks {
-            let broken: Vec<_> = check
-                .violations
-                .iter()
-                .map(|violation| match violation.schedules {
-                    Some(schedules) => format!("{} broken by {}", violation.property, grouped(schedules)),
-                    None => format!("{} broken", violation.property),
-                })
-                .collect();
-            table.row([
-                check.protocol.to_owned(),
-                check.method.to_owned(),
-                check.nodes.to_string(),
-                check.t.to_string(),
-                check.losses.clone(),
-                check.rows.map_or_else(dash, str::to_owned),
-                check.instances.to_string(),
-                check.rounds.to_string(),
-                check.states.map_or_else(dash, grouped),
-                grouped(check.transitions),
-                check.schedules.map_or_else(dash, grouped),
-                if check.holds { format!("holds ({})", check.properties.len()) } else { broken.join(", ") },
-                three_digits(check.seconds),
-            ]);
-        }
-        let stands = if outcome.shipped_stands { "stands" } else { "FALLS" };
-        let printed = match outcome.printed_falls {
-            Some(true) => "breaks uniform agreement, as it must",
-            Some(false) => "was NOT seen to break uniform agreement",
-            None => "not searched where it breaks; give --random",
-        };
-        let mut text = format!("{table}\n  shipped     {stands}\n  printed     {printed}\n");
-        text += &format!("  explored    {} states, ", grouped(outcome.states_explored));
-        text += &format!("{} random schedules of seed {}\n", grouped(outcome.schedules), outcome.seed);
-        text += &format!("  repeat      {}\n", self.command());
-        for check in &outcome.checks {
-            for violation in &check.violations {
-                let of = violation.schedule.map_or(String::new(), |number| format!(" (schedule {number})"));
-                text += &format!("\n{}: {}{of}, made smaller\n", check.protocol, violation.property);
-                for line in violation.trace.lines() {
-                    text += &format!("  {line}\n");
-                }
-            }
-        }
-        text
-    }
-}
-
-fn to_json(outcome: &Outcome) -> String {
-    let mut json = serde_json::to_string_pretty(outcome).expect("a result has only text keys");
-    json.push('\n');
-    json
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clusters_are_three_to_five_nodes() {
-        assert_eq!(exhaustive("3"), Ok(3));
-        assert_eq!(exhaustive(" 5"), Ok(5));
-        for wrong in ["2", "6", "", "three"] {
-            assert!(exhaustive(wrong).unwrap_err().contains("3 to 5"), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_small_check_says_what_it_found() {
-        let options = RoundsOptions { nodes: vec![], random: 50_000, seed: 1 };
-        let outcome = options.run();
-        assert!(outcome.is_good(), "{outcome:?}");
-        let text = options.to_text(&outcome);
-        assert!(text.contains("shipped     stands") && text.contains("DECIDES"), "{text}");
-        assert!(text.contains("--random 50000 --seed 1"), "{text}");
-        assert!(to_json(&outcome).contains("\"printed_falls\": true"));
     }
 }

@@ -11,7 +11,7 @@ use clap::Args;
 use weft_bench::kv::simulated::CaptureWindow;
 use weft_bench::rdma::{Amount, DataChecked, NicModel, RdmaBench, RdmaOperation, RdmaResult};
 use weft_bench::report::{DataTypes, Run, Transactions, page};
-use weft_bench::result::{NeighbourFile, RunResult, World, write_whole};
+use weft_bench::result::{NeighbourFile, RunResult, World, to_json, write_whole};
 use weft_bench::table::{Column, Table, microseconds};
 use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};
@@ -164,7 +164,7 @@ impl DemoArguments {
         let mut files = Vec::new();
         for verb in &verbs {
             let name = format!("rdma-{}-{}.json", verb.op, verb.size_bytes);
-            write_whole(&folder.join(&name), verb.to_json().as_bytes())?;
+            write_whole(&folder.join(&name), to_json(verb).as_bytes())?;
             files.push((format!("{} of {} bytes as JSON", verb.op, verb.size_bytes), name));
         }
         eprintln!(

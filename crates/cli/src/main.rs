@@ -19,6 +19,7 @@ mod replay;
 mod report;
 mod sim;
 mod table;
+mod task;
 mod trace;
 mod txn;
 

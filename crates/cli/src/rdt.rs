@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
+use serde::{Serialize, Serializer};
 use serde_json::json;
 use weft_bench::result::write_whole;
 use weft_bench::table::{Column, Table, grouped, three_digits};
@@ -12,13 +13,14 @@ use weft_model::rdt::{Derived, Explained, Solver, derive_all, smt_text};
 use weft_rdt::{Definition, types, verdict};
 
 use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use crate::output;
+use crate::task::{Reported, Task};
 
 /// What is done with a data type.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rdt {
     /// Derive which calls conflict, depend and combine, with a case for each that do
-    Explain(ExplainArguments),
+    Explain(Reported<ExplainArguments>),
 }
 
 impl Rdt {
@@ -42,9 +44,6 @@ pub(crate) struct ExplainArguments {
     /// Write all questions as SMT-LIB, for any solver: a claim holds if the answer is unsat
     #[arg(long, value_name = "FILE")]
     smt: Option<PathBuf>,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
 }
 
 fn by_name(name: &str) -> Option<Definition> {
@@ -57,25 +56,35 @@ fn definition(name: &str) -> Result<String, String> {
 }
 
 /// What came of it.
-struct Outcome {
+pub(crate) struct Outcome {
     types: Vec<Explained>,
     /// The types whose checked-in verdict is another one.
     differing: Vec<&'static str>,
     seconds: f64,
 }
 
-impl ExplainArguments {
-    fn run(self) -> Result<Verdict, Failure> {
-        output::check_json(self.json.as_ref())?;
-        let names = self.name.map_or_else(|| types::NAMES.map(str::to_owned).to_vec(), |name| vec![name]);
+impl Task for ExplainArguments {
+    type Found = Outcome;
+
+    fn work(&self) -> Result<Outcome, Failure> {
+        let names = self
+            .name
+            .as_ref()
+            .map_or_else(|| types::NAMES.map(str::to_owned).to_vec(), |name| vec![name.clone()]);
         if let Some(path) = &self.smt {
             output::check_file(path)?;
             let definitions: Vec<_> = names.iter().filter_map(|name| by_name(name)).collect();
             write_whole(path, smt_text(&definitions).as_bytes())?;
         }
-        let outcome = Outcome::derive(&names)?;
-        output::deliver(self.json.as_ref(), || outcome.to_json(), &outcome.to_text())?;
-        Ok(if outcome.is_good() { Verdict::Good } else { Verdict::Violated })
+        Outcome::derive(&names)
+    }
+
+    fn to_text(&self, outcome: &Outcome) -> String {
+        outcome.to_text()
+    }
+
+    fn holds(&self, outcome: &Outcome) -> bool {
+        outcome.is_good()
     }
 }
 
@@ -131,19 +140,19 @@ impl Outcome {
         }
         text
     }
+}
 
-    fn to_json(&self) -> String {
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let unknown: usize = self.types.iter().map(|explained| explained.unknown).sum();
-        let json = json!({
+        let object = json!({
             "types": self.types,
             "every_verdict_proved": unknown == 0,
             "unknown": unknown,
             "differs_from_checked_in": self.differing,
             "seconds": self.seconds,
         });
-        let mut json = serde_json::to_string_pretty(&json).expect("a result has only text keys");
-        json.push('\n');
-        json
+        object.serialize(serializer)
     }
 }
 
@@ -217,7 +226,7 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words} is not in {text}");
         }
-        assert!(outcome.to_json().contains("\"every_verdict_proved\": true"));
+        assert!(weft_bench::result::to_json(&outcome).contains("\"every_verdict_proved\": true"));
     }
 
     #[test]

@@ -614,14 +614,6 @@ impl NicKvResult {
         self.tables.insert("5.13", PaperTable { title, note: Some(note), rows });
     }
 
-    /// The result as one JSON object.
-    ///
-    /// # Panics
-    /// Never.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
     /// The result for people.
     pub fn to_text(&self) -> String {
         let mut text = format!(
@@ -931,7 +923,7 @@ mod tests {
 
     #[test]
     fn the_promised_keys_are_there() {
-        let json: serde_json::Value = serde_json::from_str(&example().to_json()).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&crate::result::to_json(&example())).unwrap();
         assert_eq!(
             (&json["bench"], &json["nic"], &json["cycle_ns"]),
             (&"nic-kv".into(), &"rtl".into(), &4.into())

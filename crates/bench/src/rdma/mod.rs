@@ -442,11 +442,6 @@ impl RdmaResult {
         Self { simulated_cycles_per_s_per_nic: None, ..self }
     }
 
-    /// As pretty JSON with a line break at the end.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
     /// What perftest's bandwidth test prints, with the limit and the check below it.
     pub fn to_text(&self) -> String {
         let parameters = Parameters {

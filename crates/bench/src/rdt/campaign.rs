@@ -249,13 +249,6 @@ impl Run {
     }
 }
 
-impl CampaignResult {
-    /// As one JSON object.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

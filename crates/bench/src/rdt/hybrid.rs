@@ -227,11 +227,6 @@ impl HybridBench {
 }
 
 impl HybridReport {
-    /// As one JSON object.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
     /// What people read.
     pub fn to_text(&self) -> String {
         let mut table = Table::new([

@@ -112,11 +112,6 @@ pub struct SweepResult {
 }
 
 impl SweepResult {
-    /// As one JSON object.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
     /// What people read.
     pub fn to_text(&self) -> String {
         let mut table = Table::new([
@@ -217,6 +212,6 @@ mod tests {
         assert!(ratio.response > 1.0);
         let text = result.to_text();
         assert!(text.contains("waverunner") && text.contains("repeat   again"), "{text}");
-        assert!(result.to_json().starts_with("{\n  \"result\": \"rdt-sweep\""));
+        assert!(crate::result::to_json(&result).starts_with("{\n  \"result\": \"rdt-sweep\""));
     }
 }

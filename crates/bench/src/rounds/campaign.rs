@@ -334,13 +334,6 @@ impl Campaign {
     }
 }
 
-impl CampaignResult {
-    /// As one JSON object.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-}
-
 /// What a run must be like, by what has failed in it.
 struct Rules<'a> {
     cluster: &'a Cluster,

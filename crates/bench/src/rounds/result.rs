@@ -131,11 +131,6 @@ impl RoundsBench {
 }
 
 impl RoundsResult {
-    /// As one JSON object.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
     /// What people read. With `compare`, what others have measured stands beside it.
     pub fn to_text(&self, compare: bool) -> String {
         let mut table = Table::new([

@@ -178,13 +178,6 @@ fn describe(cluster: &Cluster) -> String {
     (0..cluster.nodes()).map(describe).collect::<Vec<_>>().join("; ")
 }
 
-impl CampaignResult {
-    /// As one JSON object.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -182,13 +182,6 @@ impl SmrBench {
     }
 }
 
-impl SmrResult {
-    /// As one JSON object.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -67,11 +67,6 @@ pub struct StoreResult {
 }
 
 impl StoreResult {
-    /// One JSON object.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
     /// A table for people.
     pub fn to_text(&self) -> String {
         let mut table = Table::new([

@@ -76,11 +76,6 @@ impl TxnBench {
 }
 
 impl TxnResult {
-    /// As one JSON object.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
     /// What people read.
     pub fn to_text(&self) -> String {
         let measured = &self.measured;

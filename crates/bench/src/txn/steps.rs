@@ -231,13 +231,6 @@ fn measure(each: &TxnBench, design: &Design, progress: impl FnMut(u64)) -> StepR
 }
 
 impl StepsResult {
-    /// As one JSON object.
-    pub fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
-        json.push('\n');
-        json
-    }
-
     /// What people read.
     pub fn to_text(&self) -> String {
         let mut text = String::new();

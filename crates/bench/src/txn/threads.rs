@@ -170,13 +170,6 @@ impl ThreadsBench {
 }
 
 impl ThreadsResult {
-    /// As one JSON object.
-    pub fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
-        json.push('\n');
-        json
-    }
-
     /// What people read.
     pub fn to_text(&self) -> String {
         let mut table = Table::new([

@@ -10,7 +10,7 @@ use weft_bench::kv::simulated::{
 use weft_bench::load::Load;
 use weft_bench::progress::Progress;
 use weft_bench::rdma::NicModel;
-use weft_bench::result::{RunResult, World, write_whole};
+use weft_bench::result::{RunResult, World, to_json, write_whole};
 use weft_bench::workload::{Distribution, Workload};
 use weft_kv::{Parameters, ReadPolicy};
 use weft_net::Stop;
@@ -370,7 +370,7 @@ impl KvOutputs {
                 human += &format!("  written     {} ({title})\n", path.display());
             }
         }
-        output::deliver(self.json.as_ref(), || result.to_json(), &human)
+        output::deliver(self.json.as_ref(), || to_json(result), &human)
     }
 }
 

@@ -19,6 +19,7 @@ mod txn_threads;
 use clap::Subcommand;
 
 use crate::failure::{Failure, Verdict};
+use crate::task::Reported;
 
 /// What to measure.
 #[derive(Debug, Subcommand)]
@@ -30,25 +31,25 @@ pub(crate) enum Bench {
     /// One verb of RDMA between a client and a server, beside what the link or the machine allows
     Rdma(rdma::RdmaArguments),
     /// Replicated data types under their workloads, with every step checked
-    Rdt(rdt::RdtArguments),
+    Rdt(Reported<rdt::RdtOptions>),
     /// The crash of one replica of a data type: what it costs, and how another one leads
-    RdtCrash(rdt_crash::RdtCrashArguments),
+    RdtCrash(Reported<rdt_crash::RdtCrashOptions>),
     /// Records or accounts on the card and in the host's memory, over the share of accesses, skew and folded updates
-    RdtHybrid(rdt_hybrid::RdtHybridArguments),
+    RdtHybrid(Reported<rdt_hybrid::RdtHybridOptions>),
     /// Synchronous rounds and their consensus: the lowest stable period, and what is decided
-    Rounds(rounds::RoundsArguments),
+    Rounds(Reported<rounds::RoundsArguments>),
     /// Appends to the replicated log of one-sided writes (Mu), and how soon another node leads
-    Smr(smr::SmrArguments),
+    Smr(Reported<smr::SmrOptions>),
     /// What a lookup reads over the bus: the table of the transactions' objects and its index on the card, beside others
-    Store(store::StoreArguments),
+    Store(Reported<store::StoreOptions>),
     /// Distributed transactions, with engines on SmartNICs or on hosts, checked for strict serializability
-    Txn(txn::TxnArguments),
+    Txn(Reported<txn::TxnOptions>),
     /// What each part of the design of transactions adds (Xenic's figure 9), beside the published figures
-    TxnSteps(txn_steps::TxnStepsArguments),
+    TxnSteps(Reported<txn_steps::StepsOptions>),
     /// How few threads and cores do as many transactions as all (Xenic's table 3), beside the published figures
-    TxnThreads(txn_threads::TxnThreadsArguments),
+    TxnThreads(Reported<txn_threads::ThreadsOptions>),
     /// Transactions across real processes on this machine, checked; one may be killed and come back
-    TxnNet(txn_net::TxnNetArguments),
+    TxnNet(Reported<txn_net::TxnNetOptions>),
 }
 
 impl Bench {

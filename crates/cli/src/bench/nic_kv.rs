@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use weft_bench::nic_kv::{NicKvBench, Part, VALUE_BYTES_MAX, VALUE_BYTES_MIN, page};
-use weft_bench::result::{Checked, write_whole};
+use weft_bench::result::{Checked, to_json, write_whole};
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
@@ -67,7 +67,7 @@ impl NicKvArguments {
             write_whole(path, page(&result).as_bytes())?;
             human += &format!("\nwritten {} (curves)\n", path.display());
         }
-        output::deliver(json.as_ref(), || result.to_json(), &human)?;
+        output::deliver(json.as_ref(), || to_json(&result), &human)?;
         let is_wrong = matches!(result.checked, Checked::NotLinearizable | Checked::Undecided);
         Ok(if is_wrong { Verdict::Violated } else { Verdict::Good })
     }

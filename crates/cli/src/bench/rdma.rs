@@ -6,7 +6,7 @@ use clap::Args;
 use weft_bench::rdma::{
     Amount, Artifacts, DataChecked, Directions, NicModel, RdmaBench, RdmaError, RdmaOperation, Waveform,
 };
-use weft_bench::result::{World, write_whole};
+use weft_bench::result::{World, to_json, write_whole};
 use weft_time::{Duration, Instant};
 
 use crate::failure::{Failure, Verdict};
@@ -129,7 +129,7 @@ impl RdmaArguments {
         }
         result.replay = options.command().to_string();
         let human = format!("{}{}repeat  {}\n", result.to_text(), outputs.written(), result.replay);
-        output::deliver(outputs.json.as_ref(), || result.to_json(), &human)?;
+        output::deliver(outputs.json.as_ref(), || to_json(&result), &human)?;
         Ok(if result.checked == DataChecked::Verified { Verdict::Good } else { Verdict::Violated })
     }
 }

@@ -4,14 +4,18 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::Args;
+use serde::Serialize;
 use weft_bench::progress::Progress;
-use weft_bench::rdt::{Callers, Card, Commit, Configuration, Mix, RdtBench, Sizes, Sweep, System, TypeName};
+use weft_bench::rdt::{
+    Callers, Card, Commit, Configuration, Mix, RdtBench, RdtResult, Sizes, Sweep, SweepResult, System,
+    TypeName,
+};
 use weft_sim::NetworkProfile;
 
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use crate::failure::Failure;
 use crate::parse;
 use crate::replay::CommandLine;
+use crate::task::Task;
 
 const NODES: Nodes = Nodes { least: 3, most: 3 };
 /// A set of replicas is one byte in the engines.
@@ -39,17 +43,6 @@ clients are at the leader's application. The two differ in where the application
 Several types, numbers of nodes, commit rules or systems make a table; systems are compared with the first one. All calls are made again \
 on a reference per replica: convergence, the invariant at every step, exactly once, one order in each group that respects real time, \
 and the answers of queries are checked; where there is one log, that it is linearizable.";
-
-/// What to measure and where the result goes.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = DEFINITIONS)]
-pub(crate) struct RdtArguments {
-    #[command(flatten)]
-    options: RdtOptions,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
-}
 
 /// Data types, separated by commas.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,7 +98,8 @@ impl fmt::Display for Nodes {
 
 /// What decides the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
-struct RdtOptions {
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct RdtOptions {
     /// Data types, separated by commas: g-counter, pn-counter, lww-register, g-set, pn-set, 2p-set, account, courseware, project,
     /// movie, auction, ycsb, smallbank; or all, the first eleven
     #[arg(long = "type", value_name = "TYPES")]
@@ -156,32 +150,50 @@ struct RdtOptions {
     seed: u64,
 }
 
-impl RdtArguments {
-    /// Measures and delivers what came of it.
-    pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json } = self;
-        output::check_json(json.as_ref())?;
-        options.check()?;
-        let sweep = options.sweep();
+/// What comes of it.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Found {
+    /// Of one measurement.
+    One(Box<RdtResult>),
+    /// Of several.
+    Sweep(SweepResult),
+}
+
+impl Task for RdtOptions {
+    type Found = Found;
+
+    fn work(&self) -> Result<Found, Failure> {
+        self.check()?;
+        let sweep = self.sweep();
         let runs = sweep.runs() as u64;
-        let mut progress = Progress::new("operations", options.ops * runs);
+        let mut progress = Progress::new("operations", self.ops * runs);
         let mut before = 0;
         let mut run = |name, nodes, commit, system| {
-            let one = options.one(name, nodes, commit, system);
+            let one = self.one(name, nodes, commit, system);
             let result = one.bench().run(one.command().to_string(), |done| progress.set(before + done));
-            before += options.ops;
+            before += self.ops;
             result
         };
-        let (json_text, text, checked) = if runs == 1 {
-            let result = run(sweep.types[0], sweep.nodes[0], sweep.commits[0], sweep.systems[0]);
-            (result.to_json(), result.to_text(), result.checked)
+        Ok(if runs == 1 {
+            Found::One(Box::new(run(sweep.types[0], sweep.nodes[0], sweep.commits[0], sweep.systems[0])))
         } else {
-            let result = sweep.run(options.command().to_string(), run);
-            (result.to_json(), result.to_text(), result.checked)
-        };
-        drop(progress);
-        output::deliver(json.as_ref(), || json_text, &text)?;
-        Ok(if checked == "holds" { Verdict::Good } else { Verdict::Violated })
+            Found::Sweep(sweep.run(self.command().to_string(), run))
+        })
+    }
+
+    fn to_text(&self, result: &Found) -> String {
+        match result {
+            Found::One(result) => result.to_text(),
+            Found::Sweep(result) => result.to_text(),
+        }
+    }
+
+    fn holds(&self, result: &Found) -> bool {
+        match result {
+            Found::One(result) => result.checked == "holds",
+            Found::Sweep(result) => result.checked == "holds",
+        }
     }
 }
 
@@ -310,11 +322,11 @@ mod tests {
     #[derive(Parser)]
     struct Rdt {
         #[command(flatten)]
-        arguments: RdtArguments,
+        options: RdtOptions,
     }
 
     fn parse(line: &str) -> Result<RdtOptions, clap::Error> {
-        Rdt::try_parse_from(line.split(' ')).map(|parsed| parsed.arguments.options)
+        Rdt::try_parse_from(line.split(' ')).map(|parsed| parsed.options)
     }
 
     #[test]

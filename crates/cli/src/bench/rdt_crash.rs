@@ -2,13 +2,13 @@
 
 use clap::Args;
 use weft_bench::progress::Progress;
-use weft_bench::rdt::{Commit, CrashBench, System, TypeName, Victim, has_leader};
+use weft_bench::rdt::{Commit, CrashBench, CrashReport, System, TypeName, Victim, has_leader};
 use weft_sim::NetworkProfile;
 
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use crate::failure::Failure;
 use crate::parse;
 use crate::replay::CommandLine;
+use crate::task::Task;
 
 const NODES: usize = 4;
 const OPERATIONS: u64 = 40_000;
@@ -26,20 +26,10 @@ operations by the time of the replica that takes longest. Fail-over: from the cr
 the next one decides and answers. Permission switch: from its request until a majority of nodes has revoked the former permission, granted the \
 new one and said so. All runs are checked: nothing that was answered is lost, nothing takes effect twice, every rule of `weft bench rdt` holds.";
 
-/// What to measure and where the result goes.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = DEFINITIONS)]
-pub(crate) struct RdtCrashArguments {
-    #[command(flatten)]
-    options: RdtCrashOptions,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
-}
-
 /// What decides the result.
 #[derive(Clone, Debug, PartialEq, Args)]
-struct RdtCrashOptions {
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct RdtCrashOptions {
     /// Who crashes: replica (of a type without leaders), follower or leader [default: each of them]
     #[arg(long, value_name = "WHO")]
     crash: Option<Victim>,
@@ -72,17 +62,21 @@ struct RdtCrashOptions {
     seed: u64,
 }
 
-impl RdtCrashArguments {
-    /// Measures and delivers what came of it.
-    pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json } = self;
-        output::check_json(json.as_ref())?;
-        let bench = options.bench()?;
+impl Task for RdtCrashOptions {
+    type Found = CrashReport;
+
+    fn work(&self) -> Result<CrashReport, Failure> {
+        let bench = self.bench()?;
         let mut progress = Progress::new("runs", bench.runs());
-        let report = bench.run(options.command().to_string(), |done| progress.set(done));
-        drop(progress);
-        output::deliver(json.as_ref(), || report.to_json(), &report.to_text())?;
-        Ok(if report.checked == "holds" { Verdict::Good } else { Verdict::Violated })
+        Ok(bench.run(self.command().to_string(), |done| progress.set(done)))
+    }
+
+    fn to_text(&self, result: &CrashReport) -> String {
+        result.to_text()
+    }
+
+    fn holds(&self, result: &CrashReport) -> bool {
+        result.checked == "holds"
     }
 }
 
@@ -150,11 +144,11 @@ mod tests {
     #[derive(Parser)]
     struct RdtCrash {
         #[command(flatten)]
-        arguments: RdtCrashArguments,
+        options: RdtCrashOptions,
     }
 
     fn parse(line: &str) -> Result<RdtCrashOptions, clap::Error> {
-        RdtCrash::try_parse_from(line.split(' ')).map(|parsed| parsed.arguments.options)
+        RdtCrash::try_parse_from(line.split(' ')).map(|parsed| parsed.options)
     }
 
     #[test]

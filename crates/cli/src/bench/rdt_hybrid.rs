@@ -2,13 +2,13 @@
 
 use clap::Args;
 use weft_bench::progress::Progress;
-use weft_bench::rdt::{Commit, HybridBench, TypeName};
+use weft_bench::rdt::{Commit, HybridBench, HybridReport, TypeName};
 use weft_sim::NetworkProfile;
 
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use crate::failure::Failure;
 use crate::parse;
 use crate::replay::CommandLine;
+use crate::task::Task;
 
 const TYPES: &str = "ycsb,smallbank";
 const ON_CARD: &str = "0,20,40,60,80,100";
@@ -31,20 +31,10 @@ combine before they are sent; they are sent at the next heartbeat at the latest,
 never folded. All runs are checked like those of `weft bench rdt`; where updates are folded, states are compared at the end and not at \
 every step.";
 
-/// What to measure and where the result goes.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = DEFINITIONS)]
-pub(crate) struct RdtHybridArguments {
-    #[command(flatten)]
-    options: RdtHybridOptions,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
-}
-
 /// What decides the result.
 #[derive(Clone, Debug, PartialEq, Args)]
-struct RdtHybridOptions {
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct RdtHybridOptions {
     /// Which types with keys: ycsb, smallbank
     #[arg(long = "types", value_name = "LIST", default_value = TYPES, value_delimiter = ',', value_parser = parse::keyed_type)]
     names: Vec<TypeName>,
@@ -83,17 +73,21 @@ struct RdtHybridOptions {
     seed: u64,
 }
 
-impl RdtHybridArguments {
-    /// Measures and delivers what came of it.
-    pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json } = self;
-        output::check_json(json.as_ref())?;
-        let bench = options.bench()?;
+impl Task for RdtHybridOptions {
+    type Found = HybridReport;
+
+    fn work(&self) -> Result<HybridReport, Failure> {
+        let bench = self.bench()?;
         let mut progress = Progress::new("runs", bench.count());
-        let report = bench.run(options.command().to_string(), |done| progress.set(done));
-        drop(progress);
-        output::deliver(json.as_ref(), || report.to_json(), &report.to_text())?;
-        Ok(if report.checked == "holds" { Verdict::Good } else { Verdict::Violated })
+        Ok(bench.run(self.command().to_string(), |done| progress.set(done)))
+    }
+
+    fn to_text(&self, result: &HybridReport) -> String {
+        result.to_text()
+    }
+
+    fn holds(&self, result: &HybridReport) -> bool {
+        result.checked == "holds"
     }
 }
 
@@ -167,11 +161,11 @@ mod tests {
     #[derive(Parser)]
     struct RdtHybrid {
         #[command(flatten)]
-        arguments: RdtHybridArguments,
+        options: RdtHybridOptions,
     }
 
     fn parse(line: &str) -> Result<RdtHybridOptions, clap::Error> {
-        RdtHybrid::try_parse_from(line.split(' ')).map(|parsed| parsed.arguments.options)
+        RdtHybrid::try_parse_from(line.split(' ')).map(|parsed| parsed.options)
     }
 
     #[test]

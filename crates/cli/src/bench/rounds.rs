@@ -2,14 +2,14 @@
 
 use clap::Args;
 use weft_bench::rdma::NicModel;
-use weft_bench::rounds::{Batch, DRIFT_PPM, PROPOSAL_BYTES_MAX, RoundsBench};
+use weft_bench::rounds::{Batch, DRIFT_PPM, PROPOSAL_BYTES_MAX, RoundsBench, RoundsResult};
 use weft_sim::NetworkProfile;
 use weft_time::Duration;
 
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use crate::failure::Failure;
 use crate::parse;
 use crate::replay::CommandLine;
+use crate::task::Task;
 
 const NODES: usize = 3;
 const VALUE_BYTES: usize = 64;
@@ -25,7 +25,7 @@ stable if in a whole run no message came late, no member went unheard and no nod
 such period is searched, the whole run is made at it, and shorter ones below it. Network `detpu`: 1,387 to 1,410 ns between the \
 MACs, evenly distributed, and the time of the bits on two links; `zero`: only that time.";
 
-/// What to measure and where the result goes.
+/// What to measure and what to show of it.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct RoundsArguments {
@@ -34,9 +34,6 @@ pub(crate) struct RoundsArguments {
     /// Show what others have measured beside it
     #[arg(long)]
     compare: bool,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
 }
 
 /// What decides the measurement.
@@ -74,15 +71,20 @@ struct RoundsOptions {
     seed: u64,
 }
 
-impl RoundsArguments {
-    /// Measures and delivers what came of it.
-    pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, compare, json } = self;
-        output::check_json(json.as_ref())?;
-        let bench = options.bench()?;
-        let result = bench.run(options.command().to_string(), |_| {});
-        output::deliver(json.as_ref(), || result.to_json(), &result.to_text(compare))?;
-        Ok(if result.checked == "agree" { Verdict::Good } else { Verdict::Violated })
+impl Task for RoundsArguments {
+    type Found = RoundsResult;
+
+    fn work(&self) -> Result<RoundsResult, Failure> {
+        let bench = self.options.bench()?;
+        Ok(bench.run(self.options.command().to_string(), |_| {}))
+    }
+
+    fn to_text(&self, result: &RoundsResult) -> String {
+        result.to_text(self.compare)
+    }
+
+    fn holds(&self, result: &RoundsResult) -> bool {
+        result.checked == "agree"
     }
 }
 

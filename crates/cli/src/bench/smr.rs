@@ -6,10 +6,10 @@ use weft_bench::smr::{SmrBench, SmrResult};
 use weft_bench::table::{Column, Table, grouped, time_with_unit};
 use weft_time::Duration;
 
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use crate::failure::Failure;
 use crate::parse;
 use crate::replay::CommandLine;
+use crate::task::Task;
 
 /// What the figures mean.
 const DEFINITIONS: &str = "\
@@ -18,20 +18,10 @@ memory. Fail-over: from the crash of the leader to the answer of the next leader
 permissions until a majority of nodes has revoked the former one, granted the new one, and said so; the register that changes on a card is the \
 least of it.";
 
-/// What to measure.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = DEFINITIONS)]
-pub(crate) struct SmrArguments {
-    #[command(flatten)]
-    options: SmrOptions,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
-}
-
 /// What decides the result.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
-struct SmrOptions {
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct SmrOptions {
     /// Nodes, 3 to 8
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = parse::members)]
     nodes: usize,
@@ -46,31 +36,26 @@ struct SmrOptions {
     seed: u64,
 }
 
-impl SmrArguments {
-    pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json } = self;
-        output::check_json(json.as_ref())?;
-        if options.nodes < 3 && options.crashes > 0 {
+impl Task for SmrOptions {
+    type Found = SmrResult;
+
+    fn work(&self) -> Result<SmrResult, Failure> {
+        if self.nodes < 3 && self.crashes > 0 {
             return Err(Failure::new(
                 "of two nodes none leads without the other; choose --nodes 3 or --crashes 0",
             ));
         }
         let bench = SmrBench {
-            nodes: options.nodes,
-            outstanding: options.outstanding.into(),
+            nodes: self.nodes,
+            outstanding: self.outstanding.into(),
             length: Duration::from_ms(2),
-            crashes: options.crashes,
-            seed: options.seed,
+            crashes: self.crashes,
+            seed: self.seed,
         };
-        let mut progress = Progress::new("runs", 1 + options.crashes);
-        let result = bench.run(|done| progress.set(done));
-        drop(progress);
-        output::deliver(json.as_ref(), || result.to_json(), &options.to_text(&result))?;
-        Ok(if result.checked == "linearizable" { Verdict::Good } else { Verdict::Violated })
+        let mut progress = Progress::new("runs", 1 + self.crashes);
+        Ok(bench.run(|done| progress.set(done)))
     }
-}
 
-impl SmrOptions {
     fn to_text(&self, result: &SmrResult) -> String {
         let mut table = Table::new([
             Column::words(""),
@@ -103,5 +88,9 @@ impl SmrOptions {
             result.outstanding,
             result.checked,
         )
+    }
+
+    fn holds(&self, result: &SmrResult) -> bool {
+        result.checked == "linearizable"
     }
 }

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use weft_bench::progress::Progress;
-use weft_bench::store::StoreBench;
+use weft_bench::store::{StoreBench, StoreResult};
 
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use crate::failure::Failure;
 use crate::replay::CommandLine;
+use crate::task::Task;
 
 const KEYS: u64 = 8_000_000;
 const OCCUPANCY: u32 = 90;
@@ -22,20 +22,10 @@ Roundtrips: reads, one after the other. Index `highest`: the highest displacemen
 `highest + 1`: one object more is read, as in Xenic (k = 1); `runs`: where the objects of each home are. While replacing: one deletion, \
 one insertion and one lookup each, and what the host reports reaches the card late. The paper: Xenic, table 2.";
 
-/// What to measure.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = DEFINITIONS)]
-pub(crate) struct StoreArguments {
-    #[command(flatten)]
-    options: StoreOptions,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
-}
-
 /// What decides the result.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
-struct StoreOptions {
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct StoreOptions {
     /// Objects in each table
     #[arg(long, value_name = "N", default_value_t = KEYS, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     keys: u64,
@@ -59,18 +49,21 @@ struct StoreOptions {
     seed: u64,
 }
 
-impl StoreArguments {
-    /// Measures and delivers what came of it.
-    pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json } = self;
-        output::check_json(json.as_ref())?;
-        let bench = options.bench();
+impl Task for StoreOptions {
+    type Found = StoreResult;
+
+    fn work(&self) -> Result<StoreResult, Failure> {
+        let bench = self.bench();
         let mut progress = Progress::new("objects", bench.steps());
-        let result = bench.run(|done| progress.set(done));
-        drop(progress);
-        let text = format!("{}  repeat      {}\n", result.to_text(), options.command());
-        output::deliver(json.as_ref(), || result.to_json(), &text)?;
-        Ok(Verdict::Good)
+        Ok(bench.run(|done| progress.set(done)))
+    }
+
+    fn to_text(&self, result: &StoreResult) -> String {
+        format!("{}  repeat      {}\n", result.to_text(), self.command())
+    }
+
+    fn holds(&self, _: &StoreResult) -> bool {
+        true
     }
 }
 
@@ -110,7 +103,7 @@ mod tests {
     #[derive(Parser)]
     struct Store {
         #[command(flatten)]
-        arguments: StoreArguments,
+        options: StoreOptions,
     }
 
     #[test]
@@ -119,7 +112,7 @@ mod tests {
             "store --keys 8000000 --occupancy 90 --seed 1",
             "store --keys 1000 --occupancy 70 --reach 100 --lookups 5 --replacements 9 --lag 0 --seed 3",
         ] {
-            let options = Store::try_parse_from(line.split(' ')).unwrap().arguments.options;
+            let options = Store::try_parse_from(line.split(' ')).unwrap().options;
             assert_eq!(options.command().to_string(), format!("weft bench {line}"));
         }
     }

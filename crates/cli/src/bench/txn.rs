@@ -2,11 +2,11 @@
 
 use clap::Args;
 use weft_bench::progress::Progress;
-use weft_bench::txn::{System, TxnBench, Without, WorkloadChoice, WorkloadName};
+use weft_bench::txn::{System, TxnBench, TxnResult, Without, WorkloadChoice, WorkloadName};
 
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use crate::failure::Failure;
 use crate::replay::CommandLine;
+use crate::task::Task;
 
 use super::txn_servers::{Servers, outstanding};
 
@@ -24,20 +24,10 @@ beside an RDMA card whose rate is never the limit: `fasst` by messages alone, `d
 the addresses, `drtm-r` with ATOMICs and WRITEs for the rest, too; they commit as their papers say, and survive no failure. All times are virtual; docs/costs.md says what they rest on. The whole run is checked for strict serializability, \
 and what is in the tables in the end against the workload's own invariants.";
 
-/// What to measure and where the result goes.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = DEFINITIONS)]
-pub(crate) struct TxnArguments {
-    #[command(flatten)]
-    options: TxnOptions,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
-}
-
 /// What decides the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
-struct TxnOptions {
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct TxnOptions {
     /// What is run: smallbank, retwis, tpcc-new-order or tpcc
     #[arg(long, value_name = "NAME")]
     workload: WorkloadName,
@@ -70,17 +60,21 @@ struct TxnOptions {
     without: Vec<Without>,
 }
 
-impl TxnArguments {
-    /// Measures and delivers what came of it.
-    pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json } = self;
-        output::check_json(json.as_ref())?;
-        let bench = options.bench()?;
-        let mut progress = Progress::new("transactions", options.transactions);
-        let result = bench.run(options.command().to_string(), |done| progress.set(done));
-        drop(progress);
-        output::deliver(json.as_ref(), || result.to_json(), &result.to_text())?;
-        Ok(if result.checked == "violation" { Verdict::Violated } else { Verdict::Good })
+impl Task for TxnOptions {
+    type Found = TxnResult;
+
+    fn work(&self) -> Result<TxnResult, Failure> {
+        let bench = self.bench()?;
+        let mut progress = Progress::new("transactions", self.transactions);
+        Ok(bench.run(self.command().to_string(), |done| progress.set(done)))
+    }
+
+    fn to_text(&self, result: &TxnResult) -> String {
+        result.to_text()
+    }
+
+    fn holds(&self, result: &TxnResult) -> bool {
+        result.checked != "violation"
     }
 }
 
@@ -141,11 +135,11 @@ mod tests {
     #[derive(Parser)]
     struct Txn {
         #[command(flatten)]
-        arguments: TxnArguments,
+        options: TxnOptions,
     }
 
     fn parse(line: &str) -> Result<TxnOptions, clap::Error> {
-        Txn::try_parse_from(line.split(' ')).map(|parsed| parsed.arguments.options)
+        Txn::try_parse_from(line.split(' ')).map(|parsed| parsed.options)
     }
 
     #[test]

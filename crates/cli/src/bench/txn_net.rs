@@ -3,14 +3,14 @@
 use clap::Args;
 use weft_bench::progress::Progress;
 use weft_bench::txn::WorkloadName;
-use weft_bench::txn::real::{ApplicationName, NetTxnBench, application};
+use weft_bench::txn::real::{ApplicationName, NetTxnBench, NetTxnResult, application};
 use weft_net::Stop;
 use weft_time::Duration;
 
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use crate::failure::Failure;
 use crate::parse;
 use crate::replay::CommandLine;
+use crate::task::Task;
 
 const NODES: usize = 3;
 const CLIENTS: u32 = 32;
@@ -28,20 +28,10 @@ from a client's first call to its last answer. Nodes keep everything in memory, 
 writes. All that is read and written is recorded while it is measured; in the end the history of all clients is checked for strict \
 serializability, the final state of every replica against it, and the workload's own invariants.";
 
-/// What to measure and where the result goes.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = DEFINITIONS)]
-pub(crate) struct TxnNetArguments {
-    #[command(flatten)]
-    options: TxnNetOptions,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
-}
-
 /// What decides the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
-struct TxnNetOptions {
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct TxnNetOptions {
     /// What is run: smallbank or retwis
     #[arg(long, value_name = "NAME", default_value = "smallbank")]
     workload: ApplicationName,
@@ -71,18 +61,21 @@ struct TxnNetOptions {
     seed: u64,
 }
 
-impl TxnNetArguments {
-    /// Measures and delivers what came of it.
-    pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json } = self;
-        output::check_json(json.as_ref())?;
-        let bench = options.bench()?;
+impl Task for TxnNetOptions {
+    type Found = NetTxnResult;
+
+    fn work(&self) -> Result<NetTxnResult, Failure> {
+        let bench = self.bench()?;
         let mut progress = Progress::new("transactions", 0);
-        let result =
-            bench.run(options.command().to_string(), Stop::on_signals()?, |done| progress.set(done))?;
-        drop(progress);
-        output::deliver(json.as_ref(), || result.to_json(), &result.to_text())?;
-        Ok(if result.holds() { Verdict::Good } else { Verdict::Violated })
+        Ok(bench.run(self.command().to_string(), Stop::on_signals()?, |done| progress.set(done))?)
+    }
+
+    fn to_text(&self, result: &NetTxnResult) -> String {
+        result.to_text()
+    }
+
+    fn holds(&self, result: &NetTxnResult) -> bool {
+        result.holds()
     }
 }
 
@@ -155,11 +148,11 @@ mod tests {
     #[derive(Parser)]
     struct TxnNet {
         #[command(flatten)]
-        arguments: TxnNetArguments,
+        options: TxnNetOptions,
     }
 
     fn parse(line: &str) -> Result<TxnNetOptions, clap::Error> {
-        TxnNet::try_parse_from(line.split(' ')).map(|parsed| parsed.arguments.options)
+        TxnNet::try_parse_from(line.split(' ')).map(|parsed| parsed.options)
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use weft_bench::progress::Progress;
-use weft_bench::txn::{StepsBench, WorkloadChoice, WorkloadName};
+use weft_bench::txn::{StepsBench, StepsResult, WorkloadChoice, WorkloadName};
 
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use crate::failure::Failure;
 use crate::replay::CommandLine;
+use crate::task::Task;
 
 use super::txn_servers::{Servers, outstanding};
 
@@ -22,20 +22,10 @@ card and host. One part after the other comes on top. Throughput is that of Retw
 median at the lowest load, where frames and copies are not what differs. `weft bench txn --without` measures any other selection. All times are \
 virtual; docs/costs.md says what they rest on. Every run is checked for strict serializability.";
 
-/// What to measure and where the result goes.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = DEFINITIONS)]
-pub(crate) struct TxnStepsArguments {
-    #[command(flatten)]
-    options: StepsOptions,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
-}
-
 /// What decides the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
-struct StepsOptions {
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct StepsOptions {
     /// Keys of Retwis, and accounts of Smallbank, of each server
     #[arg(long, value_name = "N", default_value_t = SIZE)]
     size: u64,
@@ -49,17 +39,21 @@ struct StepsOptions {
     servers: Servers,
 }
 
-impl TxnStepsArguments {
-    /// Measures and delivers what came of it.
-    pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json } = self;
-        output::check_json(json.as_ref())?;
-        let bench = options.bench()?;
+impl Task for StepsOptions {
+    type Found = StepsResult;
+
+    fn work(&self) -> Result<StepsResult, Failure> {
+        let bench = self.bench()?;
         let mut progress = Progress::new("transactions", bench.transactions());
-        let result = bench.run(options.command().to_string(), |done| progress.set(done));
-        drop(progress);
-        output::deliver(json.as_ref(), || result.to_json(), &result.to_text())?;
-        Ok(if result.checked == "violation" { Verdict::Violated } else { Verdict::Good })
+        Ok(bench.run(self.command().to_string(), |done| progress.set(done)))
+    }
+
+    fn to_text(&self, result: &StepsResult) -> String {
+        result.to_text()
+    }
+
+    fn holds(&self, result: &StepsResult) -> bool {
+        result.checked != "violation"
     }
 }
 
@@ -93,11 +87,11 @@ mod tests {
     #[derive(Parser)]
     struct Steps {
         #[command(flatten)]
-        arguments: TxnStepsArguments,
+        options: StepsOptions,
     }
 
     fn parse(line: &str) -> StepsOptions {
-        Steps::try_parse_from(line.split(' ')).unwrap().arguments.options
+        Steps::try_parse_from(line.split(' ')).unwrap().options
     }
 
     #[test]

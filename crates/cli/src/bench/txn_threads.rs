@@ -2,11 +2,11 @@
 
 use clap::Args;
 use weft_bench::progress::Progress;
-use weft_bench::txn::{ThreadsBench, WorkloadChoice, WorkloadName};
+use weft_bench::txn::{ThreadsBench, ThreadsResult, WorkloadChoice, WorkloadName};
 
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use crate::failure::Failure;
 use crate::replay::CommandLine;
+use crate::task::Task;
 
 use super::txn_servers::{Servers, outstanding};
 
@@ -21,20 +21,10 @@ threads are taken away as long as 95 % of it are left: of `weft` threads with al
 in the paper; with as few of both it may be less. More threads are taken never to do less, so not every number is tried. Normalised, a \
 core counts 0.31 threads, the ratio of their Coremark scores. All times are virtual; docs/costs.md says what they rest on. Every run is checked for strict serializability.";
 
-/// What to measure and where the result goes.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = DEFINITIONS)]
-pub(crate) struct TxnThreadsArguments {
-    #[command(flatten)]
-    options: ThreadsOptions,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
-}
-
 /// What decides the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
-struct ThreadsOptions {
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct ThreadsOptions {
     /// What is run: any of smallbank, retwis, tpcc-new-order and tpcc
     #[arg(long, value_name = "NAME,NAME,...", value_delimiter = ',', default_value = WORKLOADS)]
     workloads: Vec<WorkloadName>,
@@ -54,17 +44,21 @@ struct ThreadsOptions {
     servers: Servers,
 }
 
-impl TxnThreadsArguments {
-    /// Measures and delivers what came of it.
-    pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json } = self;
-        output::check_json(json.as_ref())?;
-        let bench = options.bench()?;
+impl Task for ThreadsOptions {
+    type Found = ThreadsResult;
+
+    fn work(&self) -> Result<ThreadsResult, Failure> {
+        let bench = self.bench()?;
         let mut progress = Progress::new("transactions", 0);
-        let result = bench.run(options.command().to_string(), |done| progress.set(done));
-        drop(progress);
-        output::deliver(json.as_ref(), || result.to_json(), &result.to_text())?;
-        Ok(if result.checked == "violation" { Verdict::Violated } else { Verdict::Good })
+        Ok(bench.run(self.command().to_string(), |done| progress.set(done)))
+    }
+
+    fn to_text(&self, result: &ThreadsResult) -> String {
+        result.to_text()
+    }
+
+    fn holds(&self, result: &ThreadsResult) -> bool {
+        result.checked != "violation"
     }
 }
 
@@ -116,11 +110,11 @@ mod tests {
     #[derive(Parser)]
     struct Threads {
         #[command(flatten)]
-        arguments: TxnThreadsArguments,
+        options: ThreadsOptions,
     }
 
     fn parse(line: &str) -> ThreadsOptions {
-        Threads::try_parse_from(line.split(' ')).unwrap().arguments.options
+        Threads::try_parse_from(line.split(' ')).unwrap().options
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use clap::Args;
 use weft_bench::progress::Progress;
 use weft_bench::rdt::{Campaign, CampaignResult, Configuration, DELIVERED_WITHIN, SERVES_WITHIN, TypeName};
-use weft_bench::table::{Column, Table, grouped, time_with_unit};
+use weft_bench::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use super::findings::{self, list, live_within};
+use crate::failure::Failure;
 use crate::parse::{self, Seeds};
 use crate::replay::CommandLine;
+use crate::task::Task;
 
 const NODES: usize = 5;
 
@@ -21,20 +22,10 @@ are made again on a reference per replica: answered calls take effect exactly on
 ones in one order that respects real time; the invariant holds at every step; all replicas end in the state that their calls give. \
 After the last fault every node must serve again. Without --type and --configuration each seed has the next ones.";
 
-/// Which runs to make.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = DEFINITIONS)]
-pub(crate) struct RdtCampaignArguments {
-    #[command(flatten)]
-    options: RdtCampaignOptions,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
-}
-
 /// What decides a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
-struct RdtCampaignOptions {
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct RdtCampaign {
     /// Replicas of each cluster, 3 to 8
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::replicas)]
     nodes: usize,
@@ -56,56 +47,16 @@ struct RdtCampaignOptions {
     planted_bug: Option<weft_rdt::replica::PlantedBug>,
 }
 
-impl RdtCampaignArguments {
-    pub(super) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json } = self;
-        output::check_json(json.as_ref())?;
-        let mut progress = Progress::new("seeds", options.seeds.count());
-        let result = options
-            .campaign()
-            .run(|seed| options.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done));
-        drop(progress);
-        output::deliver(json.as_ref(), || result.to_json(), &options.to_text(&result))?;
-        Ok(if result.findings.violations_found == 0 { Verdict::Good } else { Verdict::Violated })
-    }
-}
+impl Task for RdtCampaign {
+    type Found = CampaignResult;
 
-impl RdtCampaignOptions {
-    fn campaign(&self) -> Campaign {
-        Campaign {
-            name: self.name,
-            configuration: self.configuration,
-            nodes: self.nodes,
-            seeds: self.seeds.0.clone(),
-            kinds: self.faults,
-            #[cfg(feature = "planted-bugs")]
-            planted_bug: self.planted_bug,
-        }
+    fn work(&self) -> Result<CampaignResult, Failure> {
+        let campaign = self.campaign();
+        let mut progress = Progress::new("seeds", self.seeds.count());
+        Ok(campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)))
     }
 
-    /// The command that repeats some of the runs.
-    fn command(&self, seeds: &Seeds) -> CommandLine {
-        let Self { nodes, seeds: _, faults, name, configuration, .. } = self;
-        let line = CommandLine::new("weft sim rdt")
-            .option("--nodes", nodes)
-            .option("--seeds", seeds)
-            .option("--faults", faults)
-            .given("--type", *name)
-            .given("--configuration", *configuration);
-        #[cfg(feature = "planted-bugs")]
-        let line = line.given("--planted-bug", self.planted_bug.map(weft_rdt::replica::PlantedBug::name));
-        line
-    }
-
-    /// What a campaign says to people.
     fn to_text(&self, result: &CampaignResult) -> String {
-        let faults = result.faults.iter().filter(|(_, count)| **count > 0);
-        let faults: Vec<_> = faults.map(|(kind, count)| format!("{kind} {}", grouped(*count))).collect();
-        let faults = if faults.is_empty() { "none".to_owned() } else { faults.join(", ") };
-        let live = match result.live_within_ns {
-            u64::MAX => format!("NOT within {SERVES_WITHIN} of the last fault"),
-            ns => format!("within {} of the last fault (bound {SERVES_WITHIN})", time_with_unit(ns)),
-        };
         let mut table = Table::new([
             Column::numbers("runs", ""),
             Column::numbers("calls", ""),
@@ -130,23 +81,46 @@ impl RdtCampaignOptions {
             grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
-        let mut text = format!(
-            "{table}\n  nodes       {}\n  faults      {faults}\n  every node  serves again {live}; all is delivered within {DELIVERED_WITHIN}\n  \
-             log hash    {}\n  repeat      {}\n",
+        format!(
+            "{table}\n  nodes       {}\n  faults      {}\n  every node  serves again {}; all is delivered within {DELIVERED_WITHIN}\n{}",
             result.nodes,
-            result.findings.log_hash,
-            self.command(&self.seeds)
-        );
-        for violation in &result.findings.violations {
-            text += &format!(
-                "\nseed {} ({}, {}): {}\n  repeat  {}\n",
-                violation.seed,
-                violation.about.name,
-                violation.about.configuration,
-                violation.what,
-                violation.replay
-            );
+            list(&result.faults),
+            live_within(result.live_within_ns, SERVES_WITHIN),
+            findings::to_text(&result.findings, &self.command(&self.seeds), |run| {
+                format!(" ({}, {})", run.name, run.configuration)
+            }),
+        )
+    }
+
+    fn holds(&self, result: &CampaignResult) -> bool {
+        result.findings.violations_found == 0
+    }
+}
+
+impl RdtCampaign {
+    fn campaign(&self) -> Campaign {
+        Campaign {
+            name: self.name,
+            configuration: self.configuration,
+            nodes: self.nodes,
+            seeds: self.seeds.0.clone(),
+            kinds: self.faults,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: self.planted_bug,
         }
-        text
+    }
+
+    /// The command that repeats some of the runs.
+    fn command(&self, seeds: &Seeds) -> CommandLine {
+        let Self { nodes, seeds: _, faults, name, configuration, .. } = self;
+        let line = CommandLine::new("weft sim rdt")
+            .option("--nodes", nodes)
+            .option("--seeds", seeds)
+            .option("--faults", faults)
+            .given("--type", *name)
+            .given("--configuration", *configuration);
+        #[cfg(feature = "planted-bugs")]
+        let line = line.given("--planted-bug", self.planted_bug.map(weft_rdt::replica::PlantedBug::name));
+        line
     }
 }

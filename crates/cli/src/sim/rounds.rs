@@ -6,10 +6,11 @@ use weft_bench::rdma::NicModel;
 use weft_bench::rounds::{Campaign, CampaignResult, DECIDED_WITHIN, FaultClass, MEMBER_WITHIN, Service};
 use weft_bench::table::{Column, Table, grouped};
 
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use super::findings::{self, list};
+use crate::failure::Failure;
 use crate::parse::{self, Seeds};
 use crate::replay::CommandLine;
+use crate::task::Task;
 
 /// What is asked of a run.
 const DEFINITIONS: &str = "\
@@ -19,20 +20,10 @@ stop, and decide all that they propose. Every fourth seed has more failures than
 so, and still agree. With --service register clients read, write, delete and compare-and-set one register, and what they are \
 told must be linearizable.";
 
-/// Which runs to make.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = DEFINITIONS)]
-pub(crate) struct RoundsCampaignArguments {
-    #[command(flatten)]
-    options: RoundsCampaignOptions,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
-}
-
 /// What decides a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
-struct RoundsCampaignOptions {
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct RoundsCampaign {
     /// Nodes of each cluster, 2 to 8
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse::members)]
     nodes: usize,
@@ -57,21 +48,54 @@ struct RoundsCampaignOptions {
     planted_bug: Option<weft_rounds::PlantedBug>,
 }
 
-impl RoundsCampaignArguments {
-    pub(super) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json } = self;
-        output::check_json(json.as_ref())?;
-        let campaign = options.campaign()?;
-        let mut progress = Progress::new("seeds", options.seeds.count());
-        let result =
-            campaign.run(|seed| options.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done));
-        drop(progress);
-        output::deliver(json.as_ref(), || result.to_json(), &options.to_text(&result))?;
-        Ok(if result.findings.violations_found == 0 { Verdict::Good } else { Verdict::Violated })
+impl Task for RoundsCampaign {
+    type Found = CampaignResult;
+
+    fn work(&self) -> Result<CampaignResult, Failure> {
+        let campaign = self.campaign()?;
+        let mut progress = Progress::new("seeds", self.seeds.count());
+        Ok(campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)))
+    }
+
+    fn to_text(&self, result: &CampaignResult) -> String {
+        let mut table = Table::new([
+            Column::numbers("runs", ""),
+            Column::numbers("beyond t", ""),
+            Column::numbers("rounds", ""),
+            Column::numbers(if result.operations > 0 { "operations" } else { "decided" }, ""),
+            Column::numbers("fences", ""),
+            Column::numbers("violations", ""),
+            Column::words("checked"),
+        ]);
+        table.row([
+            grouped(result.seeds_run),
+            grouped(result.seeds_beyond),
+            grouped(result.rounds),
+            grouped(result.decided.max(result.operations)),
+            grouped(result.fences),
+            grouped(result.findings.violations_found),
+            result.checked.to_owned(),
+        ]);
+        format!(
+            "{table}\n  nodes       {}, of which {} may fail; window {}, engine {}\n  faults      {}\n  \
+             in time     decided everywhere within {DECIDED_WITHIN}, members again within {MEMBER_WITHIN} of the last fault\n{}",
+            result.nodes,
+            result.tolerated,
+            result.window,
+            result.nic,
+            list(&result.faults),
+            findings::to_text(&result.findings, &self.command(&self.seeds), |run| {
+                format!(", nodes {:?} fail", run.faulty)
+            }),
+        )
+    }
+
+    fn holds(&self, result: &CampaignResult) -> bool {
+        result.findings.violations_found == 0
     }
 }
 
-impl RoundsCampaignOptions {
+impl RoundsCampaign {
     fn campaign(&self) -> Result<Campaign, Failure> {
         let window = parse::window_for(self.window, self.nodes)?;
         parse::fit_into_gates(self.nic, self.nodes, window, 0)?;
@@ -105,48 +129,5 @@ impl RoundsCampaignOptions {
         #[cfg(feature = "planted-bugs")]
         let line = line.given("--planted-bug", self.planted_bug.map(weft_rounds::PlantedBug::name));
         line
-    }
-
-    /// What a campaign says to people.
-    fn to_text(&self, result: &CampaignResult) -> String {
-        let faults = result.faults.iter().filter(|(_, count)| **count > 0);
-        let faults: Vec<_> = faults.map(|(kind, count)| format!("{kind} {}", grouped(*count))).collect();
-        let faults = if faults.is_empty() { "none".to_owned() } else { faults.join(", ") };
-        let mut table = Table::new([
-            Column::numbers("runs", ""),
-            Column::numbers("beyond t", ""),
-            Column::numbers("rounds", ""),
-            Column::numbers(if result.operations > 0 { "operations" } else { "decided" }, ""),
-            Column::numbers("fences", ""),
-            Column::numbers("violations", ""),
-            Column::words("checked"),
-        ]);
-        table.row([
-            grouped(result.seeds_run),
-            grouped(result.seeds_beyond),
-            grouped(result.rounds),
-            grouped(result.decided.max(result.operations)),
-            grouped(result.fences),
-            grouped(result.findings.violations_found),
-            result.checked.to_owned(),
-        ]);
-        let mut text = format!(
-            "{table}\n  nodes       {}, of which {} may fail; window {}, engine {}\n  faults      {faults}\n  \
-             in time     decided everywhere within {DECIDED_WITHIN}, members again within {MEMBER_WITHIN} of the last fault\n  \
-             log hash    {}\n  repeat      {}\n",
-            result.nodes,
-            result.tolerated,
-            result.window,
-            result.nic,
-            result.findings.log_hash,
-            self.command(&self.seeds)
-        );
-        for violation in &result.findings.violations {
-            text += &format!(
-                "\nseed {}, nodes {:?} fail: {}\n  repeat  {}\n",
-                violation.seed, violation.about.faulty, violation.what, violation.replay
-            );
-        }
-        text
     }
 }

@@ -2,14 +2,15 @@
 
 use clap::Args;
 use weft_bench::progress::Progress;
-use weft_bench::table::{Column, Table, grouped, time_with_unit};
+use weft_bench::table::{Column, Table, grouped};
 use weft_bench::txn::{Campaign, CampaignResult, LIVE_WITHIN, WorkloadName};
 use weft_sim::FaultKinds;
 
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use super::findings::{self, list, live_within};
+use crate::failure::Failure;
 use crate::parse::{self, Seeds};
 use crate::replay::CommandLine;
+use crate::task::Task;
 
 const NODES: usize = 3;
 const REPLICATION: usize = 2;
@@ -23,20 +24,10 @@ where nobody knows whether a call that was never answered took effect; no money 
 in the end, and no lock is left. After the last fault the clients of every node must commit again. Without --workload the seeds have Smallbank \
 and Retwis in turn.";
 
-/// Which runs to make.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = DEFINITIONS)]
-pub(crate) struct TxnCampaignArguments {
-    #[command(flatten)]
-    options: TxnCampaignOptions,
-    /// Write the result as one JSON object (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
-}
-
 /// What decides a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
-struct TxnCampaignOptions {
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct TxnCampaign {
     /// Nodes of each cluster, 2 to 16
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
     nodes: usize,
@@ -61,22 +52,61 @@ struct TxnCampaignOptions {
     planted_bug: Option<weft_txn::PlantedBug>,
 }
 
-impl TxnCampaignArguments {
-    pub(super) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json } = self;
-        options.check()?;
-        output::check_json(json.as_ref())?;
-        let mut progress = Progress::new("seeds", options.seeds.count());
-        let result = options
-            .campaign()
-            .run(|seed| options.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done));
-        drop(progress);
-        output::deliver(json.as_ref(), || result.to_json(), &options.to_text(&result))?;
-        Ok(if result.findings.violations_found == 0 { Verdict::Good } else { Verdict::Violated })
+impl Task for TxnCampaign {
+    type Found = CampaignResult;
+
+    fn work(&self) -> Result<CampaignResult, Failure> {
+        self.check()?;
+        let campaign = self.campaign();
+        let mut progress = Progress::new("seeds", self.seeds.count());
+        Ok(campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)))
+    }
+
+    fn to_text(&self, result: &CampaignResult) -> String {
+        let mut table = Table::new([
+            Column::numbers("runs", ""),
+            Column::numbers("committed", ""),
+            Column::numbers("refused", ""),
+            Column::numbers("unanswered", ""),
+            Column::numbers("of these done", ""),
+            Column::numbers("views", ""),
+            Column::numbers("restarts", ""),
+            Column::numbers("violations", ""),
+            Column::words("checked"),
+        ]);
+        table.row([
+            grouped(result.seeds_run),
+            grouped(result.committed),
+            grouped(result.aborted),
+            grouped(result.unanswered),
+            grouped(result.unknown_but_seen),
+            grouped(result.views),
+            grouped(result.restarts),
+            grouped(result.findings.violations_found),
+            result.checked.to_owned(),
+        ]);
+        let mut text = format!(
+            "{table}\n  cluster     {} nodes, {} replicas of each shard, {}\n  faults      {}\n  crashed at  {}\n  \
+             every node  commits again {}\n",
+            result.nodes,
+            result.replication,
+            list(&result.workloads),
+            list(&result.faults),
+            list(&result.step_crashes),
+            live_within(result.live_within_ns, LIVE_WITHIN),
+        );
+        if self.lose_shard {
+            text += &format!("  lost shards {} calls were told so\n", grouped(result.unavailable));
+        }
+        text + &findings::to_text(&result.findings, &self.command(&self.seeds), |()| String::new())
+    }
+
+    fn holds(&self, result: &CampaignResult) -> bool {
+        result.findings.violations_found == 0
     }
 }
 
-impl TxnCampaignOptions {
+impl TxnCampaign {
     /// What one option alone cannot tell.
     fn check(&self) -> Result<(), Failure> {
         let Self { nodes, replication, .. } = self;
@@ -120,67 +150,4 @@ impl TxnCampaignOptions {
         let line = line.given("--planted-bug", self.planted_bug.map(weft_txn::PlantedBug::name));
         line
     }
-
-    /// What a campaign says to people.
-    fn to_text(&self, result: &CampaignResult) -> String {
-        let faults = result.faults.iter().map(|(kind, count)| (kind.as_str(), *count));
-        let steps = result.step_crashes.iter().map(|(step, count)| (*step, *count));
-        let live = match result.live_within_ns {
-            u64::MAX => format!("NOT within {LIVE_WITHIN} of the last fault"),
-            ns => format!("within {} of the last fault (bound {LIVE_WITHIN})", time_with_unit(ns)),
-        };
-        let mut table = Table::new([
-            Column::numbers("runs", ""),
-            Column::numbers("committed", ""),
-            Column::numbers("refused", ""),
-            Column::numbers("unanswered", ""),
-            Column::numbers("of these done", ""),
-            Column::numbers("views", ""),
-            Column::numbers("restarts", ""),
-            Column::numbers("violations", ""),
-            Column::words("checked"),
-        ]);
-        table.row([
-            grouped(result.seeds_run),
-            grouped(result.committed),
-            grouped(result.aborted),
-            grouped(result.unanswered),
-            grouped(result.unknown_but_seen),
-            grouped(result.views),
-            grouped(result.restarts),
-            grouped(result.findings.violations_found),
-            result.checked.to_owned(),
-        ]);
-        let mut text = format!(
-            "{table}\n  cluster     {} nodes, {} replicas of each shard, {}\n  faults      {}\n  crashed at  {}\n  \
-             every node  commits again {live}\n",
-            result.nodes,
-            result.replication,
-            list(result.workloads.iter().map(|(name, runs)| (*name, *runs))),
-            list(faults),
-            list(steps),
-        );
-        if self.lose_shard {
-            text += &format!("  lost shards {} calls were told so\n", grouped(result.unavailable));
-        }
-        text += &format!(
-            "  log hash    {}\n  repeat      {}\n",
-            result.findings.log_hash,
-            self.command(&self.seeds)
-        );
-        for violation in &result.findings.violations {
-            text +=
-                &format!("\nseed {}: {}\n  repeat  {}\n", violation.seed, violation.what, violation.replay);
-        }
-        text
-    }
-}
-
-/// What there is any of, with how much of it.
-fn list<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> String {
-    let counts: Vec<_> = counts
-        .filter(|(_, count)| *count > 0)
-        .map(|(kind, count)| format!("{kind} {}", grouped(count)))
-        .collect();
-    if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }

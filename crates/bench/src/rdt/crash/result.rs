@@ -189,11 +189,6 @@ impl CrashReport {
         }
     }
 
-    /// As one JSON object.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
     /// What people read.
     pub fn to_text(&self) -> String {
         let mut table = Table::new([

@@ -337,12 +337,3 @@ impl Run {
         held
     }
 }
-
-impl CampaignResult {
-    /// As one JSON object.
-    pub fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("a result has only text keys");
-        json.push('\n');
-        json
-    }
-}

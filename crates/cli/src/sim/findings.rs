@@ -1,0 +1,41 @@
+//! What all campaigns say of what they have found.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use weft_bench::campaign::{Findings, Violation};
+use weft_bench::table::{grouped, time_with_unit};
+
+use crate::replay::CommandLine;
+
+/// What there is any of, with how much of it.
+pub(super) fn list(counts: &BTreeMap<impl AsRef<str> + Ord, u64>) -> String {
+    let counts: Vec<_> = counts
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(kind, count)| format!("{} {}", kind.as_ref(), grouped(*count)))
+        .collect();
+    if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
+}
+
+/// How soon all nodes of the slowest run were live again.
+pub(super) fn live_within(ns: u64, bound: impl Display) -> String {
+    match ns {
+        u64::MAX => format!("NOT within {bound} of the last fault"),
+        ns => format!("within {} of the last fault (bound {bound})", time_with_unit(ns)),
+    }
+}
+
+/// How the campaign and each run that went wrong are repeated; `about` says what else there is to know of that run.
+pub(super) fn to_text<About>(
+    findings: &Findings<About>,
+    command: &CommandLine,
+    about: impl Fn(&About) -> String,
+) -> String {
+    let mut text = format!("  log hash    {}\n  repeat      {command}\n", findings.log_hash);
+    for violation in &findings.violations {
+        let Violation { seed, about: run, what, replay, .. } = violation;
+        text += &format!("\nseed {seed}{}: {what}\n  repeat  {replay}\n", about(run));
+    }
+    text
+}

@@ -1,0 +1,115 @@
+//! `weft sim kv`: fault campaigns of the key-value store.
+
+use clap::Args;
+use weft_bench::kv::simulated::{Campaign, CampaignResult};
+use weft_bench::progress::Progress;
+use weft_bench::table::{Column, Table, grouped, time_with_unit};
+use weft_sim::FaultKinds;
+
+use super::findings::{self, list, live_within};
+use crate::bench::node_nic::NodeNicOptions;
+use crate::failure::Failure;
+use crate::faults::Faults;
+use crate::parse::Seeds;
+use crate::replay::CommandLine;
+use crate::task::Task;
+use crate::{faults, parse};
+
+/// What decides a campaign.
+#[derive(Clone, Debug, PartialEq, Args)]
+pub(crate) struct KvCampaign {
+    /// Nodes of each cluster, 1 to 16
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse::nodes)]
+    nodes: usize,
+    /// One run for each seed: a range, both ends included, or one number
+    #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
+    seeds: Seeds,
+    /// all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link, or a
+    /// fault plan in TOML
+    #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
+    faults: Faults,
+    #[command(flatten)]
+    nic: NodeNicOptions,
+    /// A known bug to run with, to see it caught
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_bug)]
+    planted_bug: Option<weft_kv::PlantedBug>,
+}
+
+impl Task for KvCampaign {
+    type Found = CampaignResult;
+
+    fn work(&self) -> Result<CampaignResult, Failure> {
+        let campaign = self.campaign()?;
+        let mut progress = Progress::new("seeds", self.seeds.count());
+        campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)).map_err(
+            |error| match &self.faults {
+                Faults::Plan(path) => Failure::at(path, error),
+                Faults::Kinds(_) => error.into(),
+            },
+        )
+    }
+
+    fn to_text(&self, result: &CampaignResult) -> String {
+        let mut table = Table::new([
+            Column::numbers("runs", ""),
+            Column::numbers("operations", ""),
+            Column::numbers("views", ""),
+            Column::numbers("lost writes", ""),
+            Column::numbers("violations", ""),
+            Column::words("checked"),
+        ]);
+        table.row([
+            grouped(result.seeds_run),
+            grouped(result.operations),
+            grouped(result.views),
+            grouped(result.lost_acknowledged_writes),
+            grouped(result.findings.violations_found),
+            result.checked.to_owned(),
+        ]);
+        let bound = time_with_unit(result.live_within_bound_ns);
+        format!(
+            "{table}\n  nic         {}, engines on the {}\n  faults      {}\n  every node  serves again {}\n{}",
+            result.nic,
+            result.engine_on,
+            list(&result.faults),
+            live_within(result.live_within_ns, bound),
+            findings::to_text(&result.findings, &self.command(&self.seeds), |()| String::new()),
+        )
+    }
+
+    fn holds(&self, result: &CampaignResult) -> bool {
+        result.findings.violations_found == 0
+    }
+}
+
+impl KvCampaign {
+    fn campaign(&self) -> Result<Campaign, Failure> {
+        let (kinds, plan) = match &self.faults {
+            Faults::Kinds(kinds) => (*kinds, None),
+            Faults::Plan(path) => (FaultKinds::NONE, Some(faults::plan(path)?)),
+        };
+        Ok(Campaign {
+            nodes: self.nodes,
+            seeds: self.seeds.0.clone(),
+            kinds,
+            plan,
+            nic: self.nic.choose(self.nodes)?,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: self.planted_bug,
+        })
+    }
+
+    /// The command that repeats some of the runs.
+    fn command(&self, seeds: &Seeds) -> CommandLine {
+        let Self { nodes, seeds: _, faults, nic, .. } = self;
+        let line = CommandLine::new("weft sim kv")
+            .option("--nodes", nodes)
+            .option("--seeds", seeds)
+            .option("--faults", faults);
+        let line = nic.add_to(line);
+        #[cfg(feature = "planted-bugs")]
+        let line = line.given("--planted-bug", self.planted_bug.map(weft_kv::PlantedBug::name));
+        line
+    }
+}
