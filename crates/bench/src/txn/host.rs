@@ -6,7 +6,7 @@ use weft_nic::{HostCommand, HostEvent};
 use weft_sim::{Commands, HOST_TRANSACTION, Host, Labour};
 use weft_time::Instant;
 use weft_txn::Outcome;
-use weft_txn::host::{Finished, Half};
+use weft_txn::host::{Finished, Half, HostWork};
 use weft_txn::host_port::HostKind;
 use weft_waist::{Configuration, EngineState, Epoch, NodeId, NodeSet, View};
 
@@ -171,20 +171,24 @@ impl NodeHost {
             commands.submit(HostCommand::Call { engine: SLOT, token, kind, payload: &message.payload });
             self.half.give_back(message);
         }
-        let work = self.half.take_work();
-        // Each of these is a piece of its own: threads share them.
-        if self.applies {
-            for (pieces, figure) in [
-                (work.started, &HOST_TRANSACTION.start),
-                (work.ended, &HOST_TRANSACTION.end),
-                (work.writes_applied + work.objects_copied, &HOST_TRANSACTION.apply),
-            ] {
-                self.labour.add_pieces(pieces, figure.duration());
-            }
+        charge(&mut self.labour, &self.half.take_work(), self.applies);
+    }
+}
+
+/// Adds what the host half has done to the labour of its program. Each transaction, object and run of a procedure is a piece of its own:
+/// threads share them. `applies`: it is the program that begins and ends transactions and applies the log.
+pub(super) fn charge(labour: &mut Labour, work: &HostWork, applies: bool) {
+    if applies {
+        for (pieces, figure) in [
+            (work.started, &HOST_TRANSACTION.start),
+            (work.ended, &HOST_TRANSACTION.end),
+            (work.writes_applied + work.objects_copied, &HOST_TRANSACTION.apply),
+        ] {
+            labour.add_pieces(pieces, figure.duration());
         }
-        if work.runs > 0 {
-            self.labour.add_pieces(work.runs, work.labour / work.runs);
-        }
+    }
+    if work.runs > 0 {
+        labour.add_pieces(work.runs, work.labour / work.runs);
     }
 }
 

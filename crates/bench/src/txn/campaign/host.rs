@@ -5,13 +5,14 @@ use std::rc::Rc;
 
 use weft_cluster::{AgentParameters, Incarnation};
 use weft_nic::{HostCommand, HostEvent};
-use weft_sim::{Commands, HOST_TRANSACTION, Host, Labour, LocalClock, Stream};
+use weft_sim::{Commands, Host, Labour, LocalClock, Stream};
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Finished, Half};
 use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::{Outcome, TransactionId};
 use weft_waist::{EngineState, NodeId};
 
+use super::super::host::charge;
 use super::super::workloads::{Call, Client};
 use super::books::Shared;
 use super::steps::SharedWatch;
@@ -185,17 +186,7 @@ impl TxnHost {
             }
             commands.submit(HostCommand::Call { engine: SLOT, token, kind, payload: &message.payload });
         }
-        let work = self.half.take_work();
-        for (pieces, figure) in [
-            (work.started, &HOST_TRANSACTION.start),
-            (work.ended, &HOST_TRANSACTION.end),
-            (work.writes_applied + work.objects_copied, &HOST_TRANSACTION.apply),
-        ] {
-            self.labour.add_pieces(pieces, figure.duration());
-        }
-        if work.runs > 0 {
-            self.labour.add_pieces(work.runs, work.labour / work.runs);
-        }
+        charge(&mut self.labour, &self.half.take_work(), true);
     }
 }
 
