@@ -206,7 +206,6 @@ impl HybridBench {
             seed: self.seed,
         };
         let measured = bench.measure_split(Some(split), |_| {});
-        let found = measured.check.violations.iter().map(ToString::to_string);
         HybridPoint {
             name: name.name(),
             updates_percent: updates,
@@ -220,7 +219,7 @@ impl HybridBench {
             refused_percent: measured.refused_percent,
             steps: measured.check.steps,
             checked: if measured.holds() { "holds" } else { "violation" },
-            wrong: found.chain(measured.wrong.iter().cloned()).collect(),
+            wrong: measured.findings(),
             log_hash: measured.log_hash,
         }
     }

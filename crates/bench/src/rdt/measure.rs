@@ -124,6 +124,14 @@ impl Measured {
     pub fn holds(&self) -> bool {
         self.check.holds() && self.wrong.is_empty()
     }
+
+    /// What is wrong, in words.
+    pub(super) fn findings(&self) -> Vec<String> {
+        let violations = self.check.violations.iter().map(ToString::to_string);
+        let found: Vec<String> = violations.chain(self.wrong.iter().cloned()).collect();
+        // More may be wrong than is described.
+        if found.is_empty() && !self.holds() { vec!["a rule is broken".to_owned()] } else { found }
+    }
 }
 
 impl RdtBench {

@@ -154,7 +154,7 @@ impl RdtResult {
             measured.log_hash,
             self.replay
         );
-        for wrong in measured.check.violations.iter().map(ToString::to_string).chain(measured.wrong.clone()) {
+        for wrong in measured.findings() {
             text += &format!("\n  wrong: {wrong}");
         }
         text

@@ -159,8 +159,7 @@ impl SweepResult {
             self.replay
         );
         for run in self.runs.iter().filter(|run| run.checked != "holds") {
-            let first = run.measured.check.violations.first().map(ToString::to_string);
-            let first = first.or_else(|| run.measured.wrong.first().cloned()).unwrap_or_default();
+            let first = run.measured.findings().into_iter().next().unwrap_or_default();
             text += &format!("\n  wrong: {first}\n         {}\n", run.replay);
         }
         text

@@ -156,8 +156,7 @@ impl TxnResult {
             measured.log_hash,
             self.replay
         );
-        let violations = measured.check.iter().flat_map(|report| &report.violations);
-        for wrong in violations.map(ToString::to_string).chain(measured.wrong.clone()) {
+        for wrong in measured.findings() {
             text += &format!("\n  wrong: {wrong}");
         }
         text

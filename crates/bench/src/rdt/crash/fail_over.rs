@@ -63,7 +63,7 @@ pub(super) fn measure(bench: &RdtBench, number: u64) -> Result<FailOver, String>
     let run = observe::run(&bench, Some(Crash { node, at }));
     let seed = bench.seed;
     if !run.measured.holds() {
-        return Err(format!("seed {seed}: {}", super::result::faults(&run.measured).join("; ")));
+        return Err(format!("seed {seed}: {}", run.measured.findings().join("; ")));
     }
     run.seen
         .and_then(|seen| seen.fail_over)

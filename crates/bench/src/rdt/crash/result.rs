@@ -89,7 +89,7 @@ impl CrashResult {
         let [before, after] = [without, with].map(|run| &run.measured);
         let seen = with.seen.clone().unwrap_or_default();
         let more = |with: f64, without: f64| (with / without - 1.0) * 100.0;
-        let mut wrong = [faults(before), faults(after)].concat();
+        let mut wrong = [before.findings(), after.findings()].concat();
         if crash == Victim::Leader && seen.fail_over.is_none() {
             wrong.push("nobody leads after the crash".to_owned());
         }
@@ -114,14 +114,6 @@ impl CrashResult {
             wrong,
         }
     }
-}
-
-/// All that is wrong with a run, in words.
-pub(super) fn faults(measured: &Measured) -> Vec<String> {
-    let found = measured.check.violations.iter().map(ToString::to_string);
-    let found: Vec<String> = found.chain(measured.wrong.iter().cloned()).collect();
-    // More may be wrong than is described.
-    if found.is_empty() && !measured.holds() { vec!["a rule is broken".to_owned()] } else { found }
 }
 
 /// All experiments.
