@@ -10,7 +10,7 @@ use weft_rdma::{
     AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, FlatMemory, LocalBuffer, Modify,
     Operation, QueuePairNumber, RegionMemory, RpcWrite, Target, Transmit, Transport, WorkRequest,
 };
-use weft_time::Instant;
+use weft_time::{Duration, Instant};
 use weft_waist::{Accesses, Caller, Effect, Effects, Engine, Event, Io, Memory, Message, NODES_MAX, NodeId};
 use weft_wire::datagram::Datagram;
 use weft_wire::roce::{Opcode, Packet};
@@ -58,11 +58,19 @@ pub struct Card<E> {
     /// Posts of engines that were refused: by which slot, with which tag, and why. Each is an event of its own.
     refused: VecDeque<(u8, u64, CompletionStatus)>,
     dma: DmaQueue,
-    host_events: VecDeque<HostEvent>,
+    /// Each with the labour of the event that it comes of.
+    host_events: VecDeque<(Duration, HostEvent)>,
     replies: Replies,
     rpc_bytes: Vec<u8>,
     counters: CardCounters,
     work: Work,
+    /// The labour of the event whose effects are being carried out.
+    event_labour: Duration,
+    /// The longest labour of an event that has asked something of the transport since work was taken last: packets are in order, so all
+    /// that leave then wait for it.
+    transport_labour: Duration,
+    /// The labour of the event that what was polled last came of.
+    polled_labour: Duration,
     /// When the transport was served last.
     served: Instant,
 }
@@ -99,6 +107,9 @@ impl<E: Engine> Card<E> {
             host_events: VecDeque::new(),
             counters: CardCounters::default(),
             work: Work::default(),
+            event_labour: Duration::ZERO,
+            transport_labour: Duration::ZERO,
+            polled_labour: Duration::ZERO,
             served: Instant::ZERO,
         }
     }
@@ -223,14 +234,14 @@ impl<E: Engine> Card<E> {
             }
             HostCommand::PostSend(queue_pair, request) => {
                 if let Err(refusal) = self.post_for_owner(now, queue_pair, request) {
-                    self.host_events.push_back(HostEvent::Completion(refusal));
+                    self.host_events.push_back((Duration::ZERO, HostEvent::Completion(refusal)));
                 }
             }
             HostCommand::PostReceive(queue_pair, request) => {
                 if let Err(error) = self.transport.post_receive(queue_pair, request) {
                     let refusal =
                         refusal(queue_pair, request.id, CompletionOpcode::Receive, status_of(&error));
-                    self.host_events.push_back(HostEvent::Completion(refusal));
+                    self.host_events.push_back((Duration::ZERO, HostEvent::Completion(refusal)));
                 }
             }
             HostCommand::Modify(queue_pair, change) => {
@@ -264,7 +275,8 @@ impl<E: Engine> Card<E> {
 
     /// Appends the next Weft datagram to `out` and says where it goes.
     pub fn poll_datagram(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
-        let to = self.egress.poll(out)?;
+        let (to, labour) = self.egress.poll_with_labour(out)?;
+        self.polled_labour = labour;
         self.counters.datagrams_sent += 1;
         self.work.frames_sent += 1;
         Some(to)
@@ -278,6 +290,7 @@ impl<E: Engine> Card<E> {
         if let Some((target, bytes)) = self.memory.last_read {
             self.count_read(Opcode::from_u8(out[begin]), target, bytes);
         }
+        self.polled_labour = self.transport_labour;
         self.counters.roce_sent += 1;
         self.work.frames_sent += 1;
         Some(transmit)
@@ -304,12 +317,21 @@ impl<E: Engine> Card<E> {
 
     /// The next thing for the host.
     pub fn poll_host(&mut self) -> Option<HostEvent> {
-        self.host_events.pop_front()
+        let (labour, event) = self.host_events.pop_front()?;
+        self.polled_labour = labour;
+        Some(event)
     }
 
     /// The next copy between the host's memory and an engine's that is to be carried out.
     pub fn poll_dma(&mut self) -> Option<DmaRequest> {
-        self.dma.pop()
+        let (labour, request) = self.dma.pop()?;
+        self.polled_labour = labour;
+        Some(request)
+    }
+
+    /// The labour of the event that what was polled last came of. Nothing waits for it here: that is the world's affair.
+    pub const fn labour(&self) -> Duration {
+        self.polled_labour
     }
 
     /// Carries out a copy that [`Card::poll_dma`] has given, and tells the engine.
@@ -345,6 +367,7 @@ impl<E: Engine> Card<E> {
         self.work.verbs.writes += written.writes;
         self.work.verbs.bytes += written.bytes;
         self.work.host_writes += std::mem::take(&mut self.memory.host_writes);
+        self.transport_labour = Duration::ZERO;
         std::mem::take(&mut self.work)
     }
 
@@ -375,15 +398,18 @@ impl<E: Engine> Card<E> {
         let memory = &mut self.memory.engines[usize::from(slot)];
         place.engine.handle(now, event, &mut Io { effects: &mut self.effects, memory });
         if let Some(status) = place.take_status() {
-            self.host_events.push_back(HostEvent::Status { engine: slot, status });
+            let labour = self.effects.total_labour();
+            self.host_events.push_back((labour, HostEvent::Status { engine: slot, status }));
         }
         let mut effects = std::mem::take(&mut self.effects);
         let labour = effects.total_labour();
         self.work.labour += labour;
         self.work.labour_longest = self.work.labour_longest.max(labour);
+        self.event_labour = labour;
         for effect in effects.iter() {
             self.carry_out(now, slot, effect, &effects);
         }
+        self.event_labour = Duration::ZERO;
         effects.clear();
         self.effects = effects;
     }
@@ -405,16 +431,20 @@ impl<E: Engine> Card<E> {
                     Caller::Endpoint { address, port } => {
                         self.send(SocketAddrV4::new(address, port), slot, message)
                     }
-                    Caller::Host(token) => self.host_events.push_back(HostEvent::Reply {
-                        token,
-                        kind: message.kind,
-                        payload: message.payload.to_vec(),
-                    }),
-                    Caller::QueuePair(queue_pair) => self.reply_on(now, queue_pair, message),
+                    Caller::Host(token) => {
+                        let (kind, payload) = (message.kind, message.payload.to_vec());
+                        self.host_events
+                            .push_back((self.event_labour, HostEvent::Reply { token, kind, payload }));
+                    }
+                    Caller::QueuePair(queue_pair) => {
+                        self.transport_labour = self.transport_labour.max(self.event_labour);
+                        self.reply_on(now, queue_pair, message);
+                    }
                 }
             }
             Effect::SetTimer { tag, at } => self.slots[usize::from(slot)].set_timer(*tag, *at),
             Effect::Post { queue_pair, request } => {
+                self.transport_labour = self.transport_labour.max(self.event_labour);
                 let posted = match self.ownership.peering(*queue_pair, slot) {
                     Some(_) => self.post_for_owner(now, *queue_pair, *request),
                     None => {
@@ -439,10 +469,12 @@ impl<E: Engine> Card<E> {
                 self.counters.queue_pair_effects_refused += u64::from(!connected);
             }
             Effect::HostRead { tag, host, memory, length } => {
-                self.dma.push(slot, *tag, DmaDirection::Read, *host, *memory, *length);
+                let request = DmaRequest::new(DmaDirection::Read, *host, *memory, *length);
+                self.dma.push(self.event_labour, DmaRequest { slot, tag: *tag, ..request });
             }
             Effect::HostWrite { tag, memory, host, length } => {
-                self.dma.push(slot, *tag, DmaDirection::Write, *host, *memory, *length);
+                let request = DmaRequest::new(DmaDirection::Write, *host, *memory, *length);
+                self.dma.push(self.event_labour, DmaRequest { slot, tag: *tag, ..request });
             }
         }
     }
@@ -462,7 +494,7 @@ impl<E: Engine> Card<E> {
     }
 
     fn send(&mut self, to: SocketAddrV4, slot: u8, message: Message<'_>) {
-        if !self.egress.push(to, slot, message.kind, message.payload) {
+        if !self.egress.push_after(self.event_labour, to, slot, message.kind, message.payload) {
             self.counters.messages_too_large += 1;
         }
     }
@@ -570,7 +602,7 @@ impl<E: Engine> Card<E> {
             Some(slot) => {
                 self.dispatch(now, slot, Event::Done { tag: completion.id, status: completion.status });
             }
-            None => self.host_events.push_back(HostEvent::Completion(completion)),
+            None => self.host_events.push_back((Duration::ZERO, HostEvent::Completion(completion))),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use weft_rdma::CompletionStatus;
+use weft_time::Duration;
 use weft_waist::Memory;
 
 /// A copy that an engine has asked for. Whoever takes it from [`crate::Nic::poll_dma`] carries it out, in any order, by
@@ -44,7 +45,8 @@ pub enum DmaDirection {
 /// What engines have asked for and nobody has taken yet.
 #[derive(Debug)]
 pub(crate) struct DmaQueue {
-    requests: VecDeque<DmaRequest>,
+    /// Each with the labour of the event that has asked.
+    requests: VecDeque<(Duration, DmaRequest)>,
     /// By slot.
     lives: Vec<u32>,
 }
@@ -54,27 +56,20 @@ impl DmaQueue {
         Self { requests: VecDeque::new(), lives: vec![0; slots] }
     }
 
-    pub(crate) fn push(
-        &mut self,
-        slot: u8,
-        tag: u64,
-        direction: DmaDirection,
-        host: u64,
-        memory: u64,
-        length: u32,
-    ) {
-        let life = self.lives[usize::from(slot)];
-        self.requests.push_back(DmaRequest { direction, host, memory, length, slot, tag, life });
+    /// An engine asks for a copy, in an event with this labour.
+    pub(crate) fn push(&mut self, labour: Duration, request: DmaRequest) {
+        let life = self.lives[usize::from(request.slot)];
+        self.requests.push_back((labour, DmaRequest { life, ..request }));
     }
 
-    pub(crate) fn pop(&mut self) -> Option<DmaRequest> {
+    pub(crate) fn pop(&mut self) -> Option<(Duration, DmaRequest)> {
         self.requests.pop_front()
     }
 
     /// The engine in `slot` starts anew: whatever it has asked for is none of its business any more.
     pub(crate) fn forget(&mut self, slot: u8) {
         self.lives[usize::from(slot)] += 1;
-        self.requests.retain(|request| request.slot != slot);
+        self.requests.retain(|(_, request)| request.slot != slot);
     }
 
     pub(crate) fn is_wanted(&self, request: &DmaRequest) -> bool {

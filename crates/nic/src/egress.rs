@@ -3,20 +3,30 @@
 use std::collections::VecDeque;
 use std::net::SocketAddrV4;
 
+use weft_time::Duration;
 use weft_wire::datagram::Builder;
 
 /// Open datagrams at a time; one more destination closes the oldest. A burst rarely has more destinations:
 /// the peers and the machines that clients run on.
 const OPEN_MAX: usize = 64;
 
-/// Packs messages for one destination into as few datagrams as possible, in order.
+/// A datagram under construction.
+#[derive(Debug)]
+struct Open {
+    to: SocketAddrV4,
+    /// The labour that its messages wait for, the same for all.
+    labour: Duration,
+    builder: Builder,
+}
+
+/// Packs messages for one destination that leave together into as few datagrams as possible, in order.
 #[derive(Debug)]
 pub struct Egress {
     datagram_bytes: usize,
     /// Whether messages share datagrams.
     aggregates: bool,
-    open: VecDeque<(SocketAddrV4, Builder)>,
-    closed: VecDeque<(SocketAddrV4, Builder)>,
+    open: VecDeque<Open>,
+    closed: VecDeque<Open>,
     spare: Vec<Builder>,
 }
 
@@ -39,8 +49,20 @@ impl Egress {
 
     /// Adds a message for `to`; `false` if it is too large for any datagram.
     pub fn push(&mut self, to: SocketAddrV4, engine: u8, kind: u8, payload: &[u8]) -> bool {
-        if let Some(position) = self.open.iter().position(|(destination, _)| *destination == to) {
-            if self.aggregates && self.open[position].1.try_push(engine, kind, payload) {
+        self.push_after(Duration::ZERO, to, engine, kind, payload)
+    }
+
+    /// Adds a message that leaves when an event with this labour is over; `false` if it is too large for any datagram.
+    pub fn push_after(
+        &mut self,
+        labour: Duration,
+        to: SocketAddrV4,
+        engine: u8,
+        kind: u8,
+        payload: &[u8],
+    ) -> bool {
+        if let Some(position) = self.open.iter().position(|open| open.to == to && open.labour == labour) {
+            if self.aggregates && self.open[position].builder.try_push(engine, kind, payload) {
                 return true;
             }
             let full = self.open.remove(position).expect("the position was just found");
@@ -54,17 +76,22 @@ impl Egress {
         if self.open.len() == OPEN_MAX {
             self.closed.extend(self.open.pop_front());
         }
-        self.open.push_back((to, builder));
+        self.open.push_back(Open { to, labour, builder });
         true
     }
 
     /// Appends the next datagram to `out` and says where it goes.
     pub fn poll(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
-        let (to, mut builder) = self.closed.pop_front().or_else(|| self.open.pop_front())?;
+        self.poll_with_labour(out).map(|(to, _)| to)
+    }
+
+    /// Appends the next datagram to `out`; says where it goes, and the labour that it waits for.
+    pub fn poll_with_labour(&mut self, out: &mut Vec<u8>) -> Option<(SocketAddrV4, Duration)> {
+        let Open { to, labour, mut builder } = self.closed.pop_front().or_else(|| self.open.pop_front())?;
         out.extend_from_slice(builder.finish());
         builder.clear();
         self.spare.push(builder);
-        Some(to)
+        Some((to, labour))
     }
 }
 
@@ -101,6 +128,18 @@ mod tests {
         let expected = vec![(1, vec![b"a".to_vec(), b"c".to_vec()]), (2, vec![b"b".to_vec()])];
         assert_eq!(drain(&mut egress), expected);
         assert_eq!(drain(&mut egress), vec![]);
+    }
+
+    #[test]
+    fn messages_that_leave_at_other_times_do_not_share_a_datagram() {
+        let mut egress = Egress::new(1472);
+        for (us, payload) in [(0, b"a"), (3, b"b"), (0, b"c"), (3, b"d")] {
+            assert!(egress.push_after(Duration::from_us(us), to(1), 0, 0, payload));
+        }
+        let mut bytes = Vec::new();
+        let labours: Vec<_> =
+            std::iter::from_fn(|| egress.poll_with_labour(&mut bytes).map(|(_, labour)| labour)).collect();
+        assert_eq!(labours, [Duration::ZERO, Duration::from_us(3)]);
     }
 
     #[test]

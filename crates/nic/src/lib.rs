@@ -63,6 +63,11 @@ pub trait Nic {
         None
     }
 
+    /// The labour of the event that what was polled last came of: a core that does it has that for the world so much later.
+    fn labour(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Carries out a copy that [`Nic::poll_dma`] has given: an input, after which the NIC is drained. The bytes are taken now.
     fn complete_dma(&mut self, now: Instant, request: &DmaRequest) {
         unreachable!("nobody has asked for {request:?} at {now}")

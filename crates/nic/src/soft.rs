@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use weft_time::Instant;
+use weft_time::{Duration, Instant};
 use weft_waist::{Engine, Memory};
 use weft_wire::arp::{Arp, Operation, Station};
 use weft_wire::ethernet::{Ethernet, MacAddress};
@@ -43,6 +43,8 @@ pub struct SoftNic<E> {
     payload: Vec<u8>,
     counters: PortCounters,
     frames_received: u32,
+    /// The labour of the event that what was polled last came of.
+    labour: Duration,
 }
 
 impl<E: Engine> SoftNic<E> {
@@ -58,6 +60,7 @@ impl<E: Engine> SoftNic<E> {
             payload: Vec::new(),
             counters: PortCounters::default(),
             frames_received: 0,
+            labour: Duration::ZERO,
         }
     }
 
@@ -187,6 +190,7 @@ impl<E: Engine> Nic for SoftNic<E> {
         loop {
             if let Some(bytes) = self.ready.pop_front() {
                 out.extend_from_slice(&bytes);
+                self.labour = Duration::ZERO;
                 break;
             }
             let mut payload = std::mem::take(&mut self.payload);
@@ -194,7 +198,10 @@ impl<E: Engine> Nic for SoftNic<E> {
             let sent = self.poll_card(now, &mut payload, out);
             self.payload = payload;
             match sent {
-                Sent::Frame => break,
+                Sent::Frame => {
+                    self.labour = self.card.labour();
+                    break;
+                }
                 Sent::Dropped => {}
                 Sent::Nothing => return false,
             }
@@ -204,11 +211,23 @@ impl<E: Engine> Nic for SoftNic<E> {
     }
 
     fn poll_host(&mut self) -> Option<HostEvent> {
-        self.to_host.pop_front().map(HostEvent::Frame).or_else(|| self.card.poll_host())
+        if let Some(frame) = self.to_host.pop_front() {
+            self.labour = Duration::ZERO;
+            return Some(HostEvent::Frame(frame));
+        }
+        let event = self.card.poll_host()?;
+        self.labour = self.card.labour();
+        Some(event)
     }
 
     fn poll_dma(&mut self) -> Option<DmaRequest> {
-        self.card.poll_dma()
+        let request = self.card.poll_dma()?;
+        self.labour = self.card.labour();
+        Some(request)
+    }
+
+    fn labour(&self) -> Duration {
+        self.labour
     }
 
     fn complete_dma(&mut self, now: Instant, request: &DmaRequest) {

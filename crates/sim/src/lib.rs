@@ -63,6 +63,7 @@ mod frames;
 mod host;
 mod host_threads;
 mod hosted;
+mod late;
 mod link;
 mod log;
 mod machine;

@@ -150,8 +150,11 @@ pub struct Batch {
 /// When a batch of work is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// When its outcome is ready.
+    /// When what came of it is ready, except of what has cost labour.
     pub done: Instant,
+    /// When it would be if a core did it and nothing else: of what has cost labour the outcome is ready so much later than this, or with
+    /// the others if that is later.
+    pub alone: Instant,
     /// When what waits for verbs' accesses to memory is ready, too: on a card with engines the responses to peers, on one without
     /// them everything.
     pub verbs_done: Instant,
@@ -189,6 +192,30 @@ impl ProcessorModel {
         }
     }
 
+    /// How long a processor takes for labour, while it does other work as well: what it is on a host's core, on a core; and on all others,
+    /// which are held up by it, as they are by everything else, nothing more.
+    fn labour(&self, of_host: Duration) -> Duration {
+        match self.execution {
+            Execution::Cores { labour_percent, .. } => of_host * labour_percent.value / 100,
+            Execution::Pipeline { .. } | Execution::Verbs { .. } | Execution::Clocked { .. } => {
+                Duration::ZERO
+            }
+        }
+    }
+
+    /// When the outcome of an event with this labour is ready.
+    pub fn ready(&self, charge: &Charge, labour: Duration) -> Instant {
+        match self.labour(labour) {
+            Duration::ZERO => charge.done,
+            labour => charge.done.max(charge.alone + labour),
+        }
+    }
+
+    /// Whether packets of a queue pair that leave later than others of their batch keep later batches' from passing them.
+    pub const fn keeps_order(&self) -> bool {
+        matches!(self.execution, Execution::Cores { .. } | Execution::Verbs { .. })
+    }
+
     /// Charges the accesses of engines to the host's memory. Returns when the last is done.
     fn access_host(&mut self, at: Instant, work: &Work) -> Instant {
         match &mut self.host_memory {
@@ -215,41 +242,44 @@ impl ProcessorModel {
                 let backlog = self.memory.free_at.saturating_since(through);
                 let stall = backlog.as_ps().saturating_sub(self.memory.cost.read.value);
                 let done = through.max(accessed).max(self.access_host(at, work));
-                Charge { done, verbs_done: done.max(stored), free: through + Duration::from_ps(stall) }
+                Charge {
+                    done,
+                    alone: done,
+                    verbs_done: done.max(stored),
+                    free: through + Duration::from_ps(stall),
+                }
             }
-            Execution::Cores { threads, frame_receive, message, frame_send, labour_percent } => {
-                let labour = |of_host: Duration| of_host * labour_percent.value / 100;
+            Execution::Cores { threads, frame_receive, message, frame_send, .. } => {
                 let one = frame_receive.duration()
                     + message.duration()
                     + frame_send.duration()
-                    + labour(work.labour_longest)
                     + if batch.dma_vectors > 0 { self.dma_submission } else { Duration::ZERO };
                 // Packets from and to the host are handled as frames are (Xenic section 4.3.2).
                 let (from_host, to_host) = batch.host_packets;
                 let all = frame_receive.duration() * u64::from(work.frames_received + from_host)
                     + message.duration() * u64::from(work.messages)
                     + frame_send.duration() * u64::from(work.frames_sent + to_host)
-                    + labour(work.labour)
                     + self.dma_submission * u64::from(batch.dma_vectors);
                 // A core waits for the memory that it reads.
                 let waiting = self.memory.cost.read.duration() * u64::from(work.memory.reads);
-                let shared = (all + waiting) / threads.value;
-                let one = one + waiting / u64::from(work.messages.max(1));
+                let shared = (all + waiting + self.labour(work.labour)) / threads.value;
+                let one = (one + waiting / u64::from(work.messages.max(1))).min(all + waiting);
                 let accessed = self.memory.access(at, &work.memory, work.messages);
                 let free = (at + shared).max(self.memory.free_at);
                 // The threads share a batch evenly, but no operation is faster than one thread can do it.
-                let done = (at + shared.max(one.min(all + waiting))).max(accessed);
-                Charge { done, verbs_done: done, free }
+                // Nor does anything wait for another's labour, beyond what that takes of the threads.
+                let done = (at + shared.max(one)).max(accessed);
+                Charge { done, alone: at + one, verbs_done: done, free }
             }
             Execution::Verbs { operation, host_read, inline_bytes } => {
                 let operations = operation.duration() * u64::from(work.frames_sent);
                 let fetched = u64::from(work.host_memory.request_bytes).max(batch.bytes_fetched);
                 let reads = work.host_memory.responses > 0 || fetched > inline_bytes.value;
                 let read = if reads { host_read.duration() } else { Duration::ZERO };
-                Charge { done: at, verbs_done: at + read, free: at + operations }
+                Charge { done: at, alone: at, verbs_done: at + read, free: at + operations }
             }
             // What comes out of it comes out when it is time.
-            Execution::Clocked { .. } => Charge { done: at, verbs_done: at, free: at },
+            Execution::Clocked { .. } => Charge { done: at, alone: at, verbs_done: at, free: at },
         }
     }
 }
@@ -262,7 +292,7 @@ mod tests {
 
     /// Of work in which verbs access no memory.
     fn charge(done: Instant, free: Instant) -> Charge {
-        Charge { done, verbs_done: done, free }
+        Charge { done, alone: done, verbs_done: done, free }
     }
 
     fn at(ns: u64) -> Instant {
@@ -317,7 +347,7 @@ mod tests {
         let mut processor = ProcessorModel::new(&CostProfile::FPGA);
         let mut batch = Batch { bytes_received: 64, ..Batch::default() };
         batch.work.verbs = Accesses { reads: 0, writes: 1, bytes: 64 };
-        let stored = Charge { done: at(4), verbs_done: at(384), free: at(4) };
+        let stored = Charge { done: at(4), alone: at(4), verbs_done: at(384), free: at(4) };
         assert_eq!(processor.charge(at(0), &batch), stored);
         batch.work.verbs = Accesses { reads: 1, writes: 0, bytes: 64 };
         assert_eq!(processor.charge(at(1_000), &batch).verbs_done, at(1_376));
@@ -333,7 +363,8 @@ mod tests {
         assert_eq!(one.free, Instant::from_ps(222_840 / 16));
         let echoes = Work { frames_received: 32, messages: 32, frames_sent: 32, ..Work::default() };
         let many = processor.charge(at(0), &Batch { work: echoes, ..Batch::default() });
-        assert_eq!(many, charge(Instant::from_ps(2 * 222_840), Instant::from_ps(2 * 222_840)));
+        let shared = Instant::from_ps(2 * 222_840);
+        assert_eq!(many, Charge { alone: one.done, ..charge(shared, shared) });
         assert_eq!(processor.charge(at(7), &Batch::default()), charge(at(7), at(7)));
     }
 
@@ -399,8 +430,16 @@ mod tests {
         batch.work.labour_longest = Duration::from_ns(1_600);
         let (cores, host) = (CostProfile::CORES, CostProfile::HOST_CARD);
         // One thread does it, the others have time for other work.
-        assert_eq!(ProcessorModel::new(&cores).charge(at(0), &batch), charge(at(5_216), at(326)));
-        assert_eq!(ProcessorModel::new(&host).charge(at(0), &batch), charge(at(1_600), at(100)));
+        for (profile, shared, ready) in [(cores, 326, 5_216), (host, 100, 1_600)] {
+            let mut processor = ProcessorModel::new(&profile);
+            let charge = processor.charge(at(0), &batch);
+            let expected =
+                Charge { done: at(shared), alone: at(0), verbs_done: at(shared), free: at(shared) };
+            assert_eq!(charge, expected);
+            assert_eq!(processor.ready(&charge, batch.work.labour), at(ready));
+            // What is shorter than what the threads take for all of it is ready with the rest.
+            assert_eq!(processor.ready(&charge, Duration::from_ns(10)), at(shared));
+        }
     }
 
     #[test]
@@ -417,6 +456,7 @@ mod tests {
         batch.work.messages = 1;
         batch.work.memory = Accesses { reads: 1, writes: 0, bytes: 1_000_000 };
         // 50 ps per byte on two channels: 25 us for a megabyte.
-        assert_eq!(processor.charge(at(0), &batch), charge(at(25_000), at(25_000)));
+        let alone = at(0) + Duration::from_ps(44_568) + CostProfile::CORES.memory.read.duration();
+        assert_eq!(processor.charge(at(0), &batch), Charge { alone, ..charge(at(25_000), at(25_000)) });
     }
 }

@@ -4,13 +4,12 @@ use std::collections::VecDeque;
 
 use weft_nic::{DmaDirection, DmaRequest, HostEvent, Nic};
 use weft_time::{Duration, Instant};
-use weft_wire::frame::Frame;
-use weft_wire::roce::{self, Opcode};
 
 use crate::cost::{self, CostProfile, Execution};
 use crate::host::{Command, Commands, Host, event_bytes};
+use crate::late::{Laborious, Late, event_order, is_response, order_of};
 use crate::machine::Machine;
-use crate::models::{Batch, BusModel, DmaModel, ProcessorModel};
+use crate::models::{Batch, BusModel, Charge, DmaModel, ProcessorModel};
 
 /// Bytes that cores and their host exchange in one packet, at most: as on the wire.
 const HOST_PACKET_BYTES: usize = 1_500;
@@ -45,25 +44,6 @@ fn pop_due<T>(queue: &mut VecDeque<(Instant, T)>, now: Instant) -> Option<T> {
     queue.pop_front().map(|(_, thing)| thing)
 }
 
-/// Whether a frame is a response of a queue pair to its peer.
-fn is_response(frame: &[u8]) -> bool {
-    let Ok(Frame::Udp { udp, payload, .. }) = Frame::parse(frame) else { return false };
-    let opcode = payload.first().and_then(|byte| Opcode::from_u8(*byte));
-    udp.destination_port == roce::UDP_PORT && opcode.is_some_and(Opcode::is_response)
-}
-
-/// What must not be passed by what follows it: requests to one queue pair of a peer, and responses to it.
-fn order_of(frame: &[u8]) -> Option<([u8; 6], [u8; 3], bool)> {
-    let Ok(Frame::Udp { ethernet, udp, payload, .. }) = Frame::parse(frame) else { return None };
-    let opcode = payload.first().and_then(|byte| Opcode::from_u8(*byte))?;
-    let queue_pair = payload.get(5..8)?.try_into().expect("three bytes");
-    (udp.destination_port == roce::UDP_PORT).then_some((
-        ethernet.destination.0,
-        queue_pair,
-        opcode.is_response(),
-    ))
-}
-
 /// What a machine has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -86,7 +66,8 @@ pub struct Usage {
 /// A NIC and its host.
 ///
 /// Frames wait in a buffer until the NIC is free, and the NIC learns of them only then, so that its clock tells it when
-/// it really acts. What it answers leaves after the latency that its work has, in order. Frames that find the buffer full are dropped
+/// it really acts. What it answers leaves after the latency that its work has, in order; except that what comes of an event with labour
+/// ([`Nic::labour`]) leaves when a core is through with that, and keeps nothing else waiting: answers to one call, and packets of one queue pair, stay in order. Frames that find the buffer full are dropped
 /// and counted.
 #[derive(Debug)]
 pub struct NicMachine<N, H> {
@@ -110,8 +91,16 @@ pub struct NicMachine<N, H> {
     receive_drops: u64,
     /// Frames from the NIC, and when they reach the wire.
     outbox: VecDeque<(Instant, Vec<u8>)>,
-    /// Frames that wait for verbs' accesses to memory, and until when, in order. Others pass them meanwhile.
-    held: VecDeque<(Instant, Vec<u8>)>,
+    /// Frames that wait for verbs' accesses to memory, or for the labour of their event. Others pass them meanwhile.
+    held: Late<Vec<u8>>,
+    /// What is to be told to the host when the labour of its event is over,
+    told_late: Late<HostEvent>,
+    /// and copies to be handed over then.
+    asked_late: Late<DmaRequest>,
+    /// What was just polled for the host.
+    told: Vec<HostEvent>,
+    /// What was just polled and waits for labour, until it is known how long.
+    laborious: Laborious,
     /// Whether the NIC does nothing but verbs, so that all its frames may have to wait for their accesses.
     verbs_only: bool,
     commands: Commands,
@@ -154,7 +143,11 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             inbox_bytes: 0,
             receive_drops: 0,
             outbox: VecDeque::new(),
-            held: VecDeque::new(),
+            held: Late::new(),
+            told_late: Late::new(),
+            asked_late: Late::new(),
+            told: Vec::new(),
+            laborious: Laborious::default(),
             verbs_only: matches!(profile.execution, Execution::Verbs { .. }),
             commands: Commands::default(),
             to_nic: VecDeque::new(),
@@ -260,51 +253,92 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         for _ in first..self.outbox.len() {
             let (at, frame) = self.outbox.remove(first).expect("the queue is as long as it says");
             if self.verbs_only || is_response(&frame) {
-                let place = self.held.partition_point(|(other, _)| *other <= until);
-                self.held.insert(place, (until, frame));
+                self.held.insert(until, frame);
             } else {
                 self.outbox.push_back((at, frame));
             }
         }
     }
 
-    /// Holds those of the frames that were just built, by a card that does nothing but verbs, which would pass held ones of their queue pair: a
-    /// card sends requests, and responses, in the order of their numbers.
+    /// Holds those of the frames that were just built which would pass held ones of their queue pair: a card sends requests, and responses, in
+    /// the order of their numbers.
     fn keep_order(&mut self, first: usize) {
         let mut index = first;
         while let Some((_, frame)) = self.outbox.get(index) {
-            let order = order_of(frame);
-            let behind = |held: &&(Instant, Vec<u8>)| order.is_some() && order_of(&held.1) == order;
-            match self.held.iter().rev().find(behind).map(|(until, _)| *until) {
+            match self.held.last(order_of(frame).as_ref(), |held| order_of(held)) {
                 Some(until) => {
                     let (_, frame) = self.outbox.remove(index).expect("it was just looked at");
-                    let place = self.held.partition_point(|(other, _)| *other <= until);
-                    self.held.insert(place, (until, frame));
+                    self.held.insert(until, frame);
                 }
                 None => index += 1,
             }
         }
     }
 
-    /// Sends the frames that need not wait any more.
-    fn release(&mut self, now: Instant) {
-        while self.held.front().is_some_and(|(at, _)| *at <= now)
-            && let Some((at, frame)) = self.held.pop_front()
-        {
-            self.outbox.push_back((at + self.transmit_latency, frame));
+    /// Lets what was just polled wait for its labour.
+    fn wait_for_labour(&mut self, charge: &Charge) {
+        let Laborious { mut frames, mut told, mut asked } = std::mem::take(&mut self.laborious);
+        for (labour, frame) in frames.drain(..) {
+            let until = self.processor.ready(charge, labour);
+            let behind = self.held.last(order_of(&frame).as_ref(), |held| order_of(held));
+            self.held.insert(behind.map_or(until, |behind| behind.max(until)), frame);
         }
+        for (labour, event) in told.drain(..) {
+            let until = self.processor.ready(charge, labour);
+            let behind = self.told_late.last(event_order(&event).as_ref(), event_order);
+            self.told_late.insert(behind.map_or(until, |behind| behind.max(until)), event);
+        }
+        for (labour, request) in asked.drain(..) {
+            self.asked_late.insert(self.processor.ready(charge, labour), request);
+        }
+        self.laborious = Laborious { frames, told, asked };
+    }
+
+    /// Lets go of what need not wait any more.
+    fn release(&mut self, now: Instant) {
+        while let Some((at, frame)) = self.held.pop_due(now) {
+            let crossed = self.wire_bus.as_mut().map_or(at, |bus| bus.to_card(at, frame.len()));
+            self.outbox.push_back((crossed + self.transmit_latency, frame));
+        }
+        while let Some((at, event)) = self.told_late.pop_due(now) {
+            self.tell(at, event);
+        }
+        while let Some(at) = self.asked_late.next().filter(|at| *at <= now) {
+            while let Some((_, request)) = self.asked_late.pop_due(at) {
+                self.asked[request.direction as usize].push(request);
+            }
+            let waiting = self.begin_dma(at) / self.processor.cores();
+            self.usage.busy += waiting;
+            self.free_at = self.free_at.max(at) + waiting;
+        }
+    }
+
+    /// Puts something on its way to the host. This queue is in order: what is ready before its predecessor waits for it.
+    fn tell(&mut self, ready: Instant, event: HostEvent) {
+        let at = self.host_bus.as_mut().map_or(ready, |bus| bus.to_host(ready, event_bytes(&event)));
+        self.to_host.push_back((at, event));
     }
 
     /// Takes the copies that the NIC asks for. Returns the vectors that they fill.
     fn take_dma(&mut self) -> u32 {
         while let Some(request) = self.nic.poll_dma() {
-            self.asked[request.direction as usize].push(request);
+            match self.nic.labour() {
+                Duration::ZERO => self.asked[request.direction as usize].push(request),
+                labour => self.laborious.asked.push((labour, request)),
+            }
         }
-        if self.asked.iter().all(Vec::is_empty) {
+        let late = &mut self.laborious.asked;
+        if self.asked.iter().all(Vec::is_empty) && late.is_empty() {
             return 0;
         }
+        late.sort_by_key(|(labour, request)| (*labour, request.direction as usize));
         let vector = self.vector(self.dma.as_ref().expect("the engines' profile lets them copy"));
-        self.asked.iter().map(|asked| asked.len().div_ceil(vector) as u32).sum()
+        let vectors = |copies: usize| copies.div_ceil(vector) as u32;
+        let together = self.laborious.asked.chunk_by(|(labour, request), (other, next)| {
+            (labour, request.direction) == (other, next.direction)
+        });
+        self.asked.iter().map(|asked| vectors(asked.len())).sum::<u32>()
+            + together.map(|copies| vectors(copies.len())).sum::<u32>()
     }
 
     /// The most copies that a core hands over together: who waits for a copy has asked for that one only.
@@ -364,7 +398,9 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         if self.nic.next_deadline().is_some_and(|at| at <= now) {
             self.nic.handle_deadline(now);
         }
-        let (sent_before, told_before) = (self.outbox.len(), self.to_host.len());
+        let sent_before = self.outbox.len();
+        let mut to_host = Packets::new(self.aggregates);
+        let mut told = std::mem::take(&mut self.told);
         loop {
             let mut frame = self.spare.pop().unwrap_or_default();
             frame.clear();
@@ -373,17 +409,22 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
                 break;
             }
             batch.bytes_sent += frame.len() as u64;
-            self.outbox.push_back((now, frame));
+            match self.nic.labour() {
+                Duration::ZERO => self.outbox.push_back((now, frame)),
+                labour => self.laborious.frames.push((labour, frame)),
+            }
         }
         while let Some(event) = self.nic.poll_host() {
-            self.to_host.push_back((now, event));
+            to_host.add(event_bytes(&event));
+            let labour = self.nic.labour();
+            let must_wait = !self.told_late.is_empty() || !self.laborious.told.is_empty();
+            match labour {
+                Duration::ZERO if !must_wait => told.push(event),
+                labour => self.laborious.told.push((labour, event)),
+            }
         }
         batch.dma_vectors = self.take_dma();
         if self.host_bus.is_some() {
-            let mut to_host = Packets::new(self.aggregates);
-            for (_, event) in self.to_host.range(told_before..) {
-                to_host.add(event_bytes(event));
-            }
             batch.host_packets = (from_host.count(), to_host.count());
         }
         // What it has cost is known only when all is done, so the times of what came of it are set in hindsight.
@@ -401,7 +442,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         self.nic_deadline = self.nic.next_deadline();
         if charge.verbs_done > charge.done {
             self.hold(sent_before, charge.verbs_done);
-        } else if self.verbs_only && !self.held.is_empty() {
+        } else if self.processor.keeps_order() && !self.held.is_empty() {
             self.keep_order(sent_before);
         }
         for (at, frame) in self.outbox.range_mut(sent_before..) {
@@ -409,13 +450,11 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
                 self.wire_bus.as_mut().map_or(charge.done, |bus| bus.to_card(charge.done, frame.len()));
             *at = crossed + self.transmit_latency;
         }
-        // These queues are in order: what is ready before its predecessor waits for it.
-        for (at, event) in self.to_host.range_mut(told_before..) {
-            *at = self
-                .host_bus
-                .as_mut()
-                .map_or(charge.done, |bus| bus.to_host(charge.done, event_bytes(event)));
+        for event in told.drain(..) {
+            self.tell(charge.done, event);
         }
+        self.told = told;
+        self.wait_for_labour(&charge);
     }
 }
 
@@ -437,8 +476,9 @@ impl<N: Nic, H: Host> Machine for NicMachine<N, H> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let told = self.to_host.front().map(|(at, _)| *at);
-        let held = self.held.front().map(|(at, _)| *at);
-        [self.work_at(), told, held, self.host.next_deadline()].into_iter().flatten().min()
+        let late = [self.held.next(), self.told_late.next(), self.asked_late.next()];
+        let all = [self.work_at(), told, self.host.next_deadline()].into_iter().chain(late);
+        all.flatten().min()
     }
 
     fn wake(&mut self, now: Instant) {
@@ -468,6 +508,7 @@ mod tests {
     use weft_nic::{HostCommand, Work};
     use weft_wire::ethernet::MacAddress;
     use weft_wire::frame::{Endpoint, Flow, emit_udp_frame};
+    use weft_wire::roce::{self, Opcode};
 
     use super::*;
     use crate::{NoCrashes, PortConfig, SwitchConfig, World};
@@ -487,6 +528,9 @@ mod tests {
         /// Copies to ask for at the alarm, and when they were completed.
         copies: Vec<DmaRequest>,
         copied: Vec<(Instant, u64)>,
+        /// What a frame whose byte 16 says so costs of labour in microseconds, for each output.
+        labours: VecDeque<Duration>,
+        labour: Duration,
     }
 
     impl Nic for EchoNic {
@@ -495,6 +539,10 @@ mod tests {
             self.work.frames_received += 1;
             self.work.messages += 1;
             self.work.memory.reads += self.memory_reads + u32::from(frame[15]);
+            let labour = Duration::from_us(frame[16].into());
+            self.work.labour += labour;
+            self.work.labour_longest = self.work.labour_longest.max(labour);
+            self.labours.push_back(labour);
             if frame[14] == TO_HOST {
                 self.events.push_back(HostEvent::Frame(frame.to_vec()));
             } else {
@@ -525,14 +573,22 @@ mod tests {
             let Some(answer) = self.answers.pop_front() else { return false };
             frame.extend_from_slice(&answer);
             self.work.frames_sent += 1;
+            self.labour = self.labours.pop_front().unwrap_or_default();
             true
         }
 
         fn poll_host(&mut self) -> Option<HostEvent> {
-            self.events.pop_front()
+            let event = self.events.pop_front()?;
+            self.labour = self.labours.pop_front().unwrap_or_default();
+            Some(event)
+        }
+
+        fn labour(&self) -> Duration {
+            self.labour
         }
 
         fn poll_dma(&mut self) -> Option<DmaRequest> {
+            self.labour = self.labours.front().copied().unwrap_or_default();
             if self.alarm.is_some() { None } else { self.copies.pop() }
         }
 
@@ -747,6 +803,55 @@ mod tests {
         assert!(alone.busy >= together.busy + ns(30 * 1_295) / cores, "{together:?} {alone:?}");
     }
 
+    #[test]
+    fn what_is_ready_does_not_wait_for_the_labour_of_others() {
+        let mut machine = NicMachine::new(EchoNic::default(), Caller::default(), &CostProfile::CORES);
+        for (number, labour) in [(1, 3), (2, 0), (3, 1)] {
+            let mut request = frame(0, 1);
+            (request[16], request[17]) = (labour, number);
+            machine.receive(Instant::ZERO, &request);
+        }
+        let (mut sent, mut buffer) = (Vec::new(), Vec::new());
+        while let Some(at) = machine.next_deadline() {
+            machine.wake(at);
+            while let Some(at) = machine.poll_frame(&mut buffer) {
+                sent.push((buffer[17], at));
+            }
+        }
+        let CostProfile { receive, transmit, .. } = CostProfile::CORES;
+        let received = Instant::ZERO + cost::total(receive);
+        assert!(machine.nic().received.iter().all(|at| *at == received), "they are one batch");
+        // A frame's own work, and the share that the labour of all takes of the threads.
+        let own = Duration::from_ps(89_136 + 44_568 + 89_136);
+        let shared = (own * 3 + Duration::from_ns(4 * 3_260)) / 16;
+        let left = |own| received + own + cost::total(transmit);
+        let expected = [
+            (2, left(shared)),
+            (3, left(own + Duration::from_ns(3_260))),
+            (1, left(own + Duration::from_ns(3 * 3_260))),
+        ];
+        assert_eq!(sent, expected);
+    }
+
+    /// The host would take the last of two answers to a call for the newer one.
+    #[test]
+    fn answers_to_a_call_stay_in_order_whatever_labour_they_wait_for() {
+        let mut nic = EchoNic::default();
+        for (token, kind, labour) in [(7, 1, 3), (7, 2, 0), (8, 1, 0)] {
+            nic.events.push_back(HostEvent::Reply { token, kind, payload: Vec::new() });
+            nic.labours.push_back(Duration::from_us(labour));
+        }
+        nic.alarm = Some(Instant::ZERO);
+        let mut machine = NicMachine::new(nic, Caller::default(), &CostProfile::CORES);
+        while let Some(at) = machine.next_deadline() {
+            machine.wake(at);
+        }
+        let told: Vec<_> = machine.host().told.iter().map(|(_, event)| event.clone()).collect();
+        let reply = |token, kind| HostEvent::Reply { token, kind, payload: Vec::new() };
+        // The alarm's own reply comes last.
+        assert_eq!(told, [reply(8, 1), reply(9, 0), reply(7, 1), reply(7, 2)]);
+    }
+
     /// A response to a queue pair.
     fn response(queue_pair: u8, number: u8) -> Vec<u8> {
         let end = |machine| Endpoint {
@@ -766,7 +871,7 @@ mod tests {
     fn nothing_passes_what_waits_for_memory_on_its_queue_pair() {
         let mut machine = NicMachine::new(EchoNic::default(), Caller::default(), &CostProfile::RDMA_CARD);
         let (now, until) = (Instant::ZERO + ns(10), Instant::ZERO + ns(560));
-        machine.held.push_back((until, response(5, 1)));
+        machine.held.insert(until, response(5, 1));
         machine.outbox.extend([response(5, 2), response(6, 1), response(5, 3)].map(|frame| (now, frame)));
         machine.keep_order(0);
         assert!(machine.outbox.iter().eq(&[(now, response(6, 1))]));
