@@ -1,7 +1,7 @@
 //! Campaigns of transactions: what they find, and that they repeat.
 
 use weft_bench::txn::{Campaign, CampaignResult, WorkloadName};
-use weft_sim::FaultKinds;
+use weft_sim::{FaultKind, FaultKinds};
 
 fn campaign(seeds: std::ops::RangeInclusive<u64>) -> Campaign {
     Campaign {
@@ -47,6 +47,16 @@ fn under_faults_all_rules_hold() {
         }
         assert!(!result.step_crashes.is_empty() && result.unknown_but_seen > 0, "{result:?}");
         assert_eq!(result, run(&campaign));
+    }
+}
+
+#[test]
+fn nodes_crash_at_the_steps_of_transactions_that_find_no_room() {
+    let kinds = FaultKinds::NONE.with(FaultKind::Crash);
+    let results = [(2, 1..=22), (3, 23..=44)]
+        .map(|(replication, seeds)| holds(&Campaign { replication, kinds, ..campaign(seeds) }));
+    for step in ["refused", "withdraw", "withdrawn"] {
+        assert!(results.iter().any(|result| result.step_crashes.contains_key(step)), "{step}: {results:?}");
     }
 }
 

@@ -33,6 +33,11 @@ const DRIFT_PPM: u64 = 400;
 const WINDOW: usize = 64;
 /// Bytes of the log, for the same reason.
 const LOG_BYTES: usize = 1 << 14;
+/// Bytes of a log that is often full.
+const TIGHT_LOG_BYTES: usize = 1 << 13;
+/// Who finds no room there repeats itself, and loses patience, sooner than hosts make room.
+const TIGHT_LOG_REPEAT: Duration = Duration::from_us(10);
+const TIGHT_LOG_TICK: Duration = Duration::from_us(2);
 /// Threads of each host's program.
 const THREADS: u32 = 2;
 
@@ -52,6 +57,8 @@ pub(super) struct ClusterParameters {
     pub(super) pause: Duration,
     /// Entries of each card's index.
     pub(super) index_entries: u32,
+    /// Whether logs are so short that some records find no room.
+    pub(super) tight_logs: bool,
     /// Whether transactions may run at another's primary.
     pub(super) multi_hop: bool,
     pub(super) seed: u64,
@@ -375,6 +382,10 @@ impl NodeBuilder {
     fn new(parameters: ClusterParameters, workload: Box<dyn Workload>, books: Shared) -> Self {
         let mut engine = Parameters::new(parameters.nodes, parameters.replication);
         (engine.window, engine.operations, engine.log_bytes) = (WINDOW, WINDOW, LOG_BYTES);
+        if parameters.tight_logs {
+            engine.log_bytes = TIGHT_LOG_BYTES;
+            (engine.repeat, engine.tick) = (TIGHT_LOG_REPEAT, TIGHT_LOG_TICK);
+        }
         engine.record = true;
         engine.variant.multi_hop = parameters.multi_hop;
         #[cfg(feature = "planted-bugs")]

@@ -41,12 +41,15 @@ const TPCC_CUSTOMERS: u32 = 10;
 const TPCC_INSERTS: u64 = 20_000;
 /// Clients of each node, and how long they wait before they call again, at most.
 const LANES_MAX: u64 = 6;
+/// Clients of each node where logs are to be full, and how long they wait at most: so many call that some find no room.
+const LANES_FULL_LOGS: usize = 12;
+const PAUSE_FULL_LOGS: Duration = Duration::from_us(1);
 const PAUSE_MAX_NS: u64 = 60_000;
 
 /// Which runs to make.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// What clients do; nothing: each seed has the next one of Smallbank and Retwis.
+    /// What clients do; nothing: each seed has the next one of Smallbank and Retwis, or new-order where logs are to be full.
     pub workload: Option<WorkloadName>,
     /// Nodes of each cluster, 2 to 16.
     pub nodes: usize,
@@ -110,7 +113,18 @@ pub struct CampaignResult {
 impl Campaign {
     /// What clients of a seed do.
     fn workload_of(&self, seed: u64) -> WorkloadName {
-        self.workload.unwrap_or([WorkloadName::Retwis, WorkloadName::Smallbank][(seed % 2) as usize])
+        // What is to find full logs has long records.
+        let usual = [WorkloadName::Retwis, WorkloadName::Smallbank][(seed % 2) as usize];
+        let full_logs = self.steps_of(seed).iter().any(|crash| crash.step.wants_full_logs());
+        self.workload.unwrap_or(if full_logs { WorkloadName::TpccNewOrder } else { usual })
+    }
+
+    /// The crashes of a seed at steps of the protocol.
+    fn steps_of(&self, seed: u64) -> Vec<StepCrash> {
+        if !self.kinds.contains(FaultKind::Crash) {
+            return Vec::new();
+        }
+        StepCrash::of_seed(seed, Instant::ZERO + FAULTS_FROM, Instant::ZERO + FAULTS_UNTIL)
     }
 
     fn make_workload(&self, seed: u64) -> Box<dyn Workload> {
@@ -157,29 +171,32 @@ struct Run {
 impl Run {
     fn new(campaign: &Campaign, seed: u64) -> Self {
         let mut random = Stream::new(seed, "txn campaign", 0);
-        let (from, until) = (Instant::ZERO + FAULTS_FROM, Instant::ZERO + FAULTS_UNTIL);
         let period = FAULTS_FROM..FAULTS_UNTIL;
         let inserts = match campaign.workload_of(seed) {
             WorkloadName::Smallbank | WorkloadName::Retwis => 0,
             WorkloadName::TpccNewOrder | WorkloadName::Tpcc => TPCC_INSERTS,
         };
-        let crashes = campaign.kinds.contains(FaultKind::Crash);
+        let steps = campaign.steps_of(seed);
+        let tight_logs = steps.iter().any(|crash| crash.step.wants_full_logs());
+        let lanes = random.between(1, LANES_MAX) as usize;
+        let pause = Duration::from_ns(random.between(1_000, PAUSE_MAX_NS));
         Self {
             parameters: ClusterParameters {
                 nodes: campaign.nodes,
                 replication: campaign.replication,
                 inserts,
-                lanes: random.between(1, LANES_MAX) as usize,
-                pause: Duration::from_ns(random.between(1_000, PAUSE_MAX_NS)),
+                lanes: if tight_logs { LANES_FULL_LOGS } else { lanes },
+                pause: if tight_logs { PAUSE_FULL_LOGS } else { pause },
                 // Enough for all, or so few that some must go.
                 index_entries: [512, 64][random.below(2) as usize],
+                tight_logs,
                 multi_hop: random.below(2) > 0,
                 seed,
                 plan: random_plan(seed, campaign.nodes, &["membership0"], period, campaign.kinds),
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: campaign.planted_bug,
             },
-            steps: if crashes { StepCrash::of_seed(seed, from, until) } else { Vec::new() },
+            steps,
             loses: campaign.lose_shard.then(|| random.below(campaign.nodes as u64) as usize),
         }
     }

@@ -25,7 +25,7 @@ pub(super) struct StepKind {
 }
 
 /// What goes on between nodes, and between a card and its host.
-pub(super) const STEPS: [StepKind; 19] = [
+pub(super) const STEPS: [StepKind; 22] = [
     StepKind { kind: Kind::Execute as u8, name: "execute" },
     StepKind { kind: Kind::Executed as u8, name: "executed" },
     StepKind { kind: Kind::Validate as u8, name: "validate" },
@@ -33,6 +33,9 @@ pub(super) const STEPS: [StepKind; 19] = [
     StepKind { kind: Kind::Log as u8, name: "log" },
     StepKind { kind: Kind::Logged as u8, name: "logged" },
     StepKind { kind: Kind::End as u8, name: "end" },
+    StepKind { kind: Kind::Refused as u8, name: "refused" },
+    StepKind { kind: Kind::Withdraw as u8, name: "withdraw" },
+    StepKind { kind: Kind::Withdrawn as u8, name: "withdrawn" },
     StepKind { kind: Kind::Marks as u8, name: "marks" },
     StepKind { kind: Kind::Ship as u8, name: "ship" },
     StepKind { kind: Kind::Shipped as u8, name: "shipped" },
@@ -50,7 +53,13 @@ pub(super) const STEPS: [StepKind; 19] = [
 impl StepKind {
     /// Whether it comes at most a few times in a view change.
     fn is_rare(self) -> bool {
-        ["report", "settled", "copy", "copied", "read", "keep", "whole"].contains(&self.name)
+        self.wants_full_logs()
+            || ["report", "settled", "copy", "copied", "read", "keep", "whole"].contains(&self.name)
+    }
+
+    /// Whether it comes only where logs are full.
+    pub(super) fn wants_full_logs(self) -> bool {
+        ["refused", "withdraw", "withdrawn"].contains(&self.name)
     }
 }
 
@@ -131,7 +140,7 @@ impl Watch {
 
     /// A frame has come to a node.
     pub(super) fn frame(&mut self, node: usize, bytes: &[u8]) {
-        if self.armed.is_none_or(|(kind, _)| kind > Kind::Copied as u8) {
+        if self.armed.is_none_or(|(kind, _)| kind > Kind::Withdrawn as u8) {
             return;
         }
         if let Ok(Frame::Udp { payload, .. }) = Frame::parse(bytes)
