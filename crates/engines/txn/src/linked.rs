@@ -111,9 +111,8 @@ impl Linked {
             Some(value) => {
                 table.put(bytes, put.key, put.version, value).expect("the table has room");
             }
-            None => {
-                table.remove(bytes, put.key, put.version);
-            }
+            // Rings have no order among each other: what was inserted may come later than its deletion.
+            None => table.bury(bytes, put.key, put.version).expect("the table has room"),
         }
     }
 
@@ -155,5 +154,24 @@ impl Linked {
     /// Where the element of a key of the own shard is, for peers.
     pub fn address(&self, memory: &Memory, key: Key) -> Option<u64> {
         self.find(memory, key).map(|at| at as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One coordinator inserts, another deletes, and their rings at a backup are read in the other order.
+    #[test]
+    fn what_was_deleted_is_not_inserted_by_what_came_before() {
+        let shape = LinkedShape { buckets: 2, linked: 2, bucket_slots: 2, value_bytes_max: 64 };
+        let mut linked = Linked::new(&shape, 0, 1, 1, 0);
+        let mut memory = Memory::new(shape.bytes());
+        let key = Key::new(0, 7);
+        let (older, newer) = (Version::from_bits(5), Version::from_bits(9));
+        linked.put(&mut memory, &Put { key, version: newer, value: None });
+        linked.put(&mut memory, &Put { key, version: older, value: Some(b"older") });
+        let mut values = Vec::new();
+        assert_eq!(linked.get(&memory, key, &mut values), (newer, None));
     }
 }

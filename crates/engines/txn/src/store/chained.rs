@@ -77,6 +77,9 @@ impl<'a> Element<'a> {
     }
 }
 
+/// Locks an element that is being made.
+const NOBODY_YET: u64 = u64::MAX;
+
 impl Chained {
     /// Where an element's lock is, from its beginning.
     pub const LOCK: u64 = 0;
@@ -189,7 +192,6 @@ impl Chained {
     /// If the value is longer than the table's values may be, or the version is 0.
     pub fn put(&mut self, memory: &mut [u8], key: Key, version: Version, value: &[u8]) -> Result<u64, Full> {
         assert!(value.len() <= self.value_bytes_max && version != Version::ZERO, "a value of the table");
-        const NOBODY_YET: u64 = u64::MAX;
         let made = self.find(memory, key).is_none();
         let at = self.find_or_make(memory, key, NOBODY_YET)?;
         let element = &mut memory[at as usize..][..VALUE + self.value_bytes_max];
@@ -213,6 +215,21 @@ impl Chained {
         put(memory, at + VERSION, version.bits());
         self.objects -= u64::from(was_there);
         was_there
+    }
+
+    /// Deletes an object whose insertion may come later than its deletion: an element says so even if there was none.
+    ///
+    /// # Errors
+    /// If there is no room; then nothing is changed.
+    pub fn bury(&mut self, memory: &mut [u8], key: Key, version: Version) -> Result<(), Full> {
+        if self.find(memory, key).is_none() {
+            let at = self.find_or_make(memory, key, NOBODY_YET)?;
+            // What has neither a lock nor a version is free.
+            put(memory, at as usize + VERSION, version.bits());
+            put(memory, at as usize, 0);
+        }
+        self.remove(memory, key, version);
+        Ok(())
     }
 
     /// Calls `each` with every object that is there: its key, version and value.
