@@ -227,6 +227,9 @@ impl Transactions {
 
     /// Another attempt takes the place of one that was not told of, here and without being shipped.
     fn begin_anew(&mut self, id: TransactionId, by_message: u16, io: &mut Io<'_>) {
+        if self.is_window_full() {
+            return self.finish(id, Status::Full, 0, io);
+        }
         let attempt = self.the(id);
         let execution = take(&mut attempt.execution);
         let (token, procedure, named) = (attempt.token, attempt.procedure, attempt.named);

@@ -50,6 +50,11 @@ impl Transactions {
 
     // Beginning.
 
+    /// Whether not all nodes know that the attempt is decided whose place another would take.
+    pub(crate) const fn is_window_full(&self) -> bool {
+        self.window.next - self.window.truncated >= self.parameters.window as u64
+    }
+
     pub(crate) fn begin(
         &mut self,
         token: u32,
@@ -58,7 +63,7 @@ impl Transactions {
         wants: &List<'_, Want>,
         io: &mut Io<'_>,
     ) {
-        let full = self.window.next - self.window.truncated >= self.parameters.window as u64;
+        let full = self.is_window_full();
         let node = NodeId::new(self.node).expect("a node");
         if !self.serves() || full {
             self.counters.unavailable += 1;

@@ -5,6 +5,7 @@ mod network;
 
 use network::workload::{ACCOUNTS, BALANCE};
 use network::{Faults, Network, Setup, before_events};
+use weft_txn::Variant;
 
 /// All nodes replicate all shards, in logs as small as may be.
 fn small(entries: Option<u32>) -> Setup {
@@ -39,6 +40,17 @@ fn transactions_do_not_wait_for_room_in_a_circle() {
             withdrawn += run(seed, setup, 300, None).0;
         }
         assert!(withdrawn > 0, "there was room for all");
+    }
+}
+
+/// An attempt that begins anew takes another place of the window, and must wait until that is free.
+#[test]
+fn who_begins_anew_finds_a_window_full() {
+    for seed in 0..8 {
+        let mut setup = Setup::new(3, 3, None);
+        (setup.parameters.variant, setup.linked) = (Variant::DRTMR, true);
+        setup.parameters.window = 8;
+        run(seed, setup, 300, None);
     }
 }
 
