@@ -5,10 +5,11 @@ use std::mem::take;
 use weft_waist::{Io, NodeId, NodeSet};
 
 use crate::engine::Transactions;
-use crate::execution::{Execution, Written};
+use crate::execution::{Execution, Fault, Written};
 use crate::host_port;
 use crate::log;
 use crate::message::{Got, Kind, Place, Put, Status, Want, write};
+use crate::one_sided::RING_BYTES;
 use crate::parameters::PlantedBug;
 use crate::transaction::TransactionId;
 use crate::window::{Acknowledgement, Stage};
@@ -23,6 +24,10 @@ impl Transactions {
         }
         let execution = take(&mut self.the(id).execution);
         let by_write = self.parameters.variant.log_by_write;
+        if self.is_too_large(&execution) {
+            self.the(id).execution = execution;
+            return self.finish(id, Status::Faulty, Fault::TooLarge as u8, io);
+        }
         if by_write && !self.rings_have_room(bytes_of(&execution)) {
             self.the(id).execution = execution;
             return self.finish(id, Status::Full, 0, io);
@@ -70,6 +75,34 @@ impl Transactions {
     /// The most bytes of writes in a record.
     const fn log_budget(&self) -> usize {
         self.parameters.message_bytes - crate::message::HEADER_BYTES - 16
+    }
+
+    /// Bytes of the records of an execution that a node logs, and of the longest.
+    fn log_bytes_at(&self, execution: &Execution, node: usize) -> (usize, usize) {
+        let (budget, node) = (self.log_budget(), NodeId::new(node).expect("a node"));
+        let shards = written_shards(execution);
+        let logs = |shard: &usize| shards >> shard & 1 == 1 && self.loggers(*shard).contains(node);
+        let (mut all, mut longest) = (0, 0);
+        for shard in (0..self.parameters.nodes).filter(logs) {
+            for part in 0..split(execution, shard, budget).1 {
+                let puts = puts_of(execution, shard, part, budget);
+                let length = log::length(puts.map(|put| Put::bytes(put.value.map_or(0, <[u8]>::len))).sum());
+                (all, longest) = (all + length, longest.max(length));
+            }
+        }
+        (all, longest)
+    }
+
+    /// Whether some log does not hold all records of an execution, even when it holds nothing else: no attempt would ever end.
+    pub(crate) fn is_too_large(&self, execution: &Execution) -> bool {
+        let rings = self.parameters.variant.log_by_write && 2 * bytes_of(execution) > RING_BYTES;
+        let is_short = |node: usize| {
+            let (all, longest) = self.log_bytes_at(execution, node);
+            all + longest > self.parameters.log_bytes
+        };
+        // The sum over all shards is soon reckoned, and nearly always little enough.
+        rings
+            || 2 * bytes_of(execution) > self.parameters.log_bytes && (0..self.parameters.nodes).any(is_short)
     }
 
     /// Who logs the writes of a shard before they are committed.

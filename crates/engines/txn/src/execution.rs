@@ -39,6 +39,9 @@ pub enum Fault {
     /// A procedure that is not registered.
     #[error("there is no procedure of this number")]
     NoSuchProcedure,
+    /// Its writes do not fit into the log of a replica, even if nothing else is there.
+    #[error("a transaction's writes fit into a log")]
+    TooLarge,
 }
 
 impl Fault {
@@ -55,6 +58,7 @@ impl Fault {
             Self::LongInput,
             Self::WrongStep,
             Self::NoSuchProcedure,
+            Self::TooLarge,
         ]
         .get(usize::from(number))
         .copied()

@@ -23,6 +23,8 @@ use crate::transaction::TransactionId;
 /// Every record begins at a multiple of so many bytes.
 pub const ALIGN: usize = 16;
 const VERDICT: usize = 4;
+/// Bytes of a record before its writes.
+const HEAD_BYTES: usize = 19;
 
 /// One record in the log.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +62,11 @@ pub(crate) fn encode<'a>(out: &mut Vec<u8>, place: &Place, shards: u16, puts: im
     out.resize(out.len().next_multiple_of(ALIGN), 0);
     let length = out.len() as u32;
     out[..4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Bytes of a record whose writes take so many.
+pub(crate) const fn length(puts: usize) -> usize {
+    (HEAD_BYTES + puts).next_multiple_of(ALIGN)
 }
 
 /// Reads the record at the beginning of `bytes`.

@@ -30,7 +30,7 @@ use crate::transaction::TransactionId;
 use crate::window::Stage;
 
 /// Bytes of a coordinator's ring at a backup.
-const RING_BYTES: usize = 1 << 18;
+pub(crate) const RING_BYTES: usize = 1 << 18;
 /// Bytes of an element before its value.
 const HEAD_BYTES: usize = 32;
 
@@ -441,7 +441,7 @@ impl Transactions {
         }
     }
 
-    /// Whether the records of an attempt of so many bytes fit into the rings at all backups.
+    /// Whether records of so many bytes in all fit into the rings at all backups.
     pub(crate) fn rings_have_room(&self, bytes: usize) -> bool {
         self.others().iter().all(|peer| self.one_sided.has_room(peer.index(), bytes))
     }

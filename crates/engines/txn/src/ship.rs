@@ -7,6 +7,7 @@ use weft_waist::{Io, NodeId};
 
 use crate::commit::written_shards;
 use crate::engine::Transactions;
+use crate::execution::Fault;
 use crate::message::{Got, Kind, List, Status, Want, write};
 use crate::operation::Purpose;
 use crate::procedure::{Access, Mode, ProcedureId, Step};
@@ -111,6 +112,7 @@ impl Transactions {
         io.effects.labour(procedure.labour());
         self.counters.runs += 1;
         let (status, reason) = match execution.run(procedure) {
+            Ok(Step::Commit) if self.is_too_large(&execution) => (Status::Faulty, Fault::TooLarge as u8),
             Ok(Step::Commit) if execution.pending().next().is_none() => (Status::Ok, 0),
             Ok(Step::Commit | Step::More) => (Status::More, 0),
             Ok(Step::Abort(reason)) => (Status::Aborted, reason),

@@ -3,9 +3,9 @@
 
 mod network;
 
-use network::workload::{ACCOUNTS, BALANCE};
+use network::workload::{ACCOUNTS, BALANCE, long};
 use network::{Faults, Network, Setup, before_events};
-use weft_txn::Variant;
+use weft_txn::{Fault, Outcome, Variant};
 
 /// All nodes replicate all shards, in logs as small as may be.
 fn small(entries: Option<u32>) -> Setup {
@@ -51,6 +51,29 @@ fn who_begins_anew_finds_a_window_full() {
         (setup.parameters.variant, setup.linked) = (Variant::DRTMR, true);
         setup.parameters.window = 8;
         run(seed, setup, 300, None);
+    }
+}
+
+/// Nobody would ever have room for it.
+#[test]
+fn what_no_log_can_hold_is_refused_at_once() {
+    for variant in
+        [Variant::XENIC, Variant { multi_hop: false, ..Variant::XENIC }, Variant::FASST, Variant::DRTMH]
+    {
+        let mut setup = small(None);
+        setup.linked = variant == Variant::DRTMH;
+        setup.parameters.variant = variant;
+        for (keys, outcome) in
+            [(8, Outcome::Faulty(Fault::TooLarge)), (3, Outcome::Committed { answer: Vec::new() })]
+        {
+            let mut network = Network::new(1, setup);
+            network.call(0, long(1, keys));
+            network.start(0, 0);
+            assert!(network.settle(100_000), "{variant:?}");
+            assert_eq!(network.finished, [(0, outcome)], "{variant:?}");
+            assert_eq!(network.counter("full") + network.counter("log_full"), 0, "{variant:?}");
+            assert!(!network.check().is_violated(), "{variant:?}");
+        }
     }
 }
 

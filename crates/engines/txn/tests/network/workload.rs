@@ -163,6 +163,11 @@ pub fn sum_into_absent(nodes: usize, shard: usize) -> Request {
     request(ProcedureId(5), b"", keys.chain([(Key::new(shard, SUMS), Mode::Update)]))
 }
 
+/// Writes so many long values of a shard: of 300 bytes, 400, and so on.
+pub fn long(shard: usize, keys: u64) -> Request {
+    request(ProcedureId(6), &[1; 8], (0..keys).map(|index| (Key::new(shard, LONG + index), Mode::Write)))
+}
+
 /// Reads all accounts of a shard.
 pub fn sum_of_shard(shard: usize) -> Request {
     request(SUM, b"", (0..ACCOUNTS).map(|local| (Key::new(shard, local), Mode::Read)))
