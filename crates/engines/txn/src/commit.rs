@@ -28,7 +28,9 @@ impl Transactions {
             self.the(id).execution = execution;
             return self.finish(id, Status::Faulty, Fault::TooLarge as u8, io);
         }
-        if by_write && !self.rings_have_room(bytes_of(&execution)) {
+        // What is WRITTEN cannot be withdrawn, so nothing is before there is room everywhere, in this node's own log too.
+        let own_room = |engine: &Self| engine.log.has_room_for(engine.log_bytes_at(&execution, engine.node));
+        if by_write && !(self.rings_have_room(bytes_of(&execution)) && own_room(self)) {
             self.the(id).execution = execution;
             return self.finish(id, Status::Full, 0, io);
         }

@@ -142,6 +142,11 @@ impl Log {
         }
     }
 
+    /// Whether records of so many bytes in all, the longest of so many, fit now, wherever the ring ends.
+    pub const fn has_room_for(&self, (all, longest): (usize, usize)) -> bool {
+        (self.tail - self.applied) as usize + all + longest <= self.capacity
+    }
+
     /// Whether a record of so many bytes fits now.
     pub fn has_room(&self, length: usize) -> bool {
         let to_end = self.capacity - self.offset(self.tail);

@@ -25,8 +25,12 @@ use crate::transaction::TransactionId;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub place: Place,
+    /// Where in the log, or [`UNLOGGED`].
     pub position: u64,
 }
+
+/// The position of a part that has taken effect at once, without room in the log.
+pub(crate) const UNLOGGED: u64 = u64::MAX;
 
 /// What this node holds of an attempt.
 #[derive(Debug)]
@@ -231,6 +235,9 @@ impl Transactions {
             slot.verdict = Verdict::Committed;
         }
         for part in &parts {
+            if part.position == UNLOGGED {
+                continue;
+            }
             if self.is_primary(part.place.shard) && !self.bug(PlantedBug::StaleCache) {
                 self.commit_part(part.position, io);
             }
@@ -621,8 +628,17 @@ impl Transactions {
         }
         let mut record = take(&mut self.scratch);
         log::encode(&mut record, &place, shards, puts.iter());
-        if self.log.has_room(record.len()) {
-            let position = self.append(place, &record, puts, io);
+        let has_room = self.log.has_room(record.len());
+        // What a primary gets when it is committed must not wait for room: that may be held by others who wait for a primary like this one, and
+        // nobody could withdraw, for all have been told. Their backups have it; here the log is only a queue for the tables.
+        let at_once = self.commits_at_once(place.shard) && self.shards.are_near();
+        if has_room || at_once {
+            let position = if has_room {
+                self.append(place, &record, puts, io)
+            } else {
+                puts.iter().for_each(|put| self.shards.apply(io.memory, &put));
+                UNLOGGED
+            };
             self.participants.slot(place.id).parts.push(Part { place, position });
             if self.shards.are_near() {
                 self.say_logged(&place, io);

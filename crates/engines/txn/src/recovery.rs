@@ -11,6 +11,7 @@ use crate::engine::{TAG_LOG, Transactions};
 use crate::log;
 use crate::message::{Base, HEADER_BYTES, Held, Kind, List, Verdict, write};
 use crate::parameters::PlantedBug;
+use crate::participant::UNLOGGED;
 use crate::transaction::TransactionId;
 
 /// How far a view change is.
@@ -274,7 +275,7 @@ impl Transactions {
                 .extend(slot.parts.iter().map(|part| (part.position, commits, slot.ended, part.place.shard)));
         }
         for (position, commits, ended, shard) in records {
-            if ended || position < self.log.applied() {
+            if ended || position == UNLOGGED || position < self.log.applied() {
                 continue;
             }
             if commits && self.recovery.led >> shard & 1 == 1 {

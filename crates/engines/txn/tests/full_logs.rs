@@ -43,6 +43,19 @@ fn transactions_do_not_wait_for_room_in_a_circle() {
     }
 }
 
+/// The designs that Weft is compared with tell the outcome before the primaries have the values, and cannot withdraw what they have WRITTEN.
+#[test]
+fn rivals_do_not_wait_for_room_in_a_circle() {
+    for variant in [Variant::FASST, Variant::DRTMH, Variant::DRTMH_NO_CACHE, Variant::DRTMR] {
+        for seed in 0..8 {
+            let mut setup = small(None);
+            setup.linked = variant != Variant::FASST || seed % 2 == 0;
+            setup.parameters.variant = variant;
+            run(seed, setup, 300, None);
+        }
+    }
+}
+
 /// An attempt that begins anew takes another place of the window, and must wait until that is free.
 #[test]
 fn who_begins_anew_finds_a_window_full() {
