@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use weft_time::Instant;
 use weft_txn::host_port::HostMessage;
 use weft_txn::message::{
-    Base, Body, Got, Header, Held, Kind, List, Place, Put, Reader, Seen, Verdict, Want, write, write_list,
+    Base, Body, Got, Header, Held, Kind, List, Place, Put, Reader, Seen, Status, Verdict, Want, write,
+    write_list,
 };
 use weft_txn::{
     Access, Context, Key, Mode, Parameters, Placement, Procedure, ProcedureId, Procedures, Step,
@@ -176,6 +177,16 @@ impl Node {
         let message = Message { kind: kind as u8, payload: &payload };
         self.handle(Event::Deliver { from: node(1), message, last: true });
     }
+
+    /// What it has just sent of a kind.
+    fn said(&self, wanted: Kind) -> Option<&[u8]> {
+        self.effects.iter().find_map(|effect| match effect {
+            Effect::Send { kind, payload, .. } if *kind == wanted as u8 => {
+                Some(self.effects.message(*kind, payload).payload)
+            }
+            _ => None,
+        })
+    }
 }
 
 #[test]
@@ -238,4 +249,36 @@ fn pages_behind_the_last_are_refused_or_empty() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// What is withdrawn may still take effect elsewhere, if all who have withdrawn it die: nobody else may write its keys before it ends.
+#[test]
+fn what_is_withdrawn_keeps_its_locks_until_it_ends() {
+    let key = Key::new(0, 1);
+    let mut node_0 = Node::new([key]);
+    let attempt = |sequence| TransactionId::new(node(1), Epoch(1), sequence);
+    let execute = |node_0: &mut Node, sequence| {
+        let want = Want { index: 0, access: Access { key, mode: Mode::Update } };
+        node_0.deliver(Epoch(1), Kind::Execute, |out| {
+            write::execute(out, attempt(sequence), [want].into_iter())
+        });
+        let mut reader = Reader(node_0.said(Kind::Executed).expect("an answer"));
+        Header::parse(&mut reader).unwrap();
+        match Body::parse(Kind::Executed, reader) {
+            Ok(Body::Executed { status, got, .. }) => (status, got.iter().next().map(|got| got.new)),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (status, version) = execute(&mut node_0, 0);
+    assert_eq!(status, Status::Ok);
+    let place = Place { id: attempt(0), shard: 0, part: 0, parts: 1 };
+    let put = Put { key, version: version.expect("it is locked"), value: Some(b"new") };
+    node_0.deliver(Epoch(1), Kind::Log, |out| write::log(out, &place, 1, [put].into_iter()));
+    assert!(node_0.said(Kind::Logged).is_some());
+    let id = attempt(0).bits().to_be_bytes();
+    node_0.deliver(Epoch(1), Kind::Withdraw, |out| out.extend_from_slice(&id));
+    assert!(node_0.said(Kind::Withdrawn).is_some());
+    assert_eq!(execute(&mut node_0, 1), (Status::Conflict, None), "it is withdrawn, and has not ended");
+    node_0.deliver(Epoch(1), Kind::End, |out| out.extend_from_slice(&id));
+    assert_eq!(execute(&mut node_0, 2).0, Status::Ok);
 }
