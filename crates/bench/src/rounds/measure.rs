@@ -95,15 +95,14 @@ impl PeriodResult {
     }
 }
 
+/// Who is told of rounds that have been run.
+pub(super) type Ran<'a> = &'a mut dyn FnMut(u64);
+
 impl RoundsBench {
-    /// The lowest stable period by bisection, and runs at periods just below it. `progress` is told what is tried.
-    pub(super) fn search(&self, mut progress: impl FnMut(&PeriodResult)) -> Duration {
+    /// The lowest stable period by bisection.
+    pub(super) fn search(&self, ran: Ran<'_>) -> Duration {
         let tried = Self { rounds: SEARCH_ROUNDS.min(self.rounds), ..self.clone() };
-        let mut stable = |cycles: u64| {
-            let result = tried.run_at(CYCLE * cycles, true);
-            progress(&result);
-            result.stable
-        };
+        let mut stable = |cycles: u64| tried.run_at(CYCLE * cycles, true, ran).stable;
         let least = self.least_one_way().as_ps() / CYCLE.as_ps();
         let (mut low, mut high) = (least, 2 * least.max(64));
         while !stable(high) {
@@ -117,13 +116,13 @@ impl RoundsBench {
     }
 
     /// Runs below a period that is stable.
-    pub(super) fn below(&self, period: Duration) -> Vec<PeriodResult> {
+    pub(super) fn below(&self, period: Duration, ran: Ran<'_>) -> Vec<PeriodResult> {
         let short = Self { rounds: BELOW_ROUNDS, ..self.clone() };
         let least = self.least_one_way();
         let periods =
             BELOW_CYCLES.iter().map(|&cycles| period.as_ps().saturating_sub(CYCLE.as_ps() * cycles));
         let periods = periods.map(Duration::from_ps).filter(|&period| period > least);
-        periods.map(|period| short.run_at(period, false)).collect()
+        periods.map(|period| short.run_at(period, false, ran)).collect()
     }
 
     fn least_one_way(&self) -> Duration {
@@ -131,20 +130,26 @@ impl RoundsBench {
     }
 
     /// From a host's proposal to the answer that it is decided, at this period, one proposal of a node at a time.
-    pub(super) fn latency(&self, period: Duration) -> Summary {
-        Self { rounds: LATENCY_ROUNDS, ..self.clone() }.run_with(period, 1, false).latency
+    pub(super) fn latency(&self, period: Duration, ran: Ran<'_>) -> Summary {
+        Self { rounds: LATENCY_ROUNDS, ..self.clone() }.run_with(period, 1, false, ran).latency
     }
 
     /// Runs with rounds of `period`; if `until_unstable`, no further than to the first slice with a drop-out.
-    pub(super) fn run_at(&self, period: Duration, until_unstable: bool) -> PeriodResult {
+    pub(super) fn run_at(&self, period: Duration, until_unstable: bool, ran: Ran<'_>) -> PeriodResult {
         let outstanding = match self.nic {
             NicModel::Soft => OUTSTANDING,
             NicModel::Rtl => OUTSTANDING_GATES,
         };
-        self.run_with(period, outstanding, until_unstable)
+        self.run_with(period, outstanding, until_unstable, ran)
     }
 
-    fn run_with(&self, period: Duration, outstanding: usize, until_unstable: bool) -> PeriodResult {
+    fn run_with(
+        &self,
+        period: Duration,
+        outstanding: usize,
+        until_unstable: bool,
+        ran: Ran<'_>,
+    ) -> PeriodResult {
         let engine =
             parameters_for(&CostProfile::FPGA, &self.network, self.window, period, self.batch.bytes());
         let parameters = ClusterParameters {
@@ -157,8 +162,11 @@ impl RoundsBench {
             plan: FaultPlan::default(),
         };
         let cluster = Cluster::new(&parameters);
-        Run { cluster: cluster.expect("an empty plan fits"), period, nodes: self.nodes }
-            .measure(self.rounds, until_unstable)
+        Run { cluster: cluster.expect("an empty plan fits"), period, nodes: self.nodes }.measure(
+            self.rounds,
+            until_unstable,
+            ran,
+        )
     }
 }
 
@@ -170,7 +178,7 @@ struct Run {
 }
 
 impl Run {
-    fn measure(mut self, rounds: u64, until_unstable: bool) -> PeriodResult {
+    fn measure(mut self, rounds: u64, until_unstable: bool, ran: Ran<'_>) -> PeriodResult {
         // Founding takes some time that has nothing to do with the period.
         self.cluster.run_for(Duration::from_us(50) + self.period * WARM_UP_ROUNDS);
         let begin = self.cluster.world.now();
@@ -180,7 +188,9 @@ impl Run {
         while done < rounds {
             let slice = SLICE_ROUNDS.min(rounds - done);
             self.cluster.run_for(self.period * slice);
+            let before = done;
             done = self.rounds() - first;
+            ran(done - before);
             let troubled = self.cluster.sum("late") + self.cluster.sum("fenced") > 0;
             if troubled && until_unstable || self.stopped() == self.nodes as u64 || done == 0 {
                 break;
@@ -256,7 +266,7 @@ mod tests {
 
     #[test]
     fn three_nodes_are_stable_at_two_microseconds_and_decide_one_proposal_each_a_round() {
-        let result = bench(NetworkProfile::DETPU).run_at(Duration::from_us(2), false);
+        let result = bench(NetworkProfile::DETPU).run_at(Duration::from_us(2), false, &mut |_| {});
         assert!(result.stable && result.disagreements == 0, "{result:?}");
         assert!(result.decided.abs_diff(full(&result)) < 20, "{result:?}");
         assert!(result.rounds_trimmed > 0, "clocks drift: {result:?}");
@@ -265,9 +275,9 @@ mod tests {
     #[test]
     fn a_period_that_is_too_short_fences_and_says_so_and_nobody_disagrees() {
         let bench = bench(NetworkProfile::DETPU);
-        let period = bench.search(|_| {});
+        let period = bench.search(&mut |_| {});
         assert!(period <= Duration::from_us(2), "{period}");
-        let below = bench.below(period);
+        let below = bench.below(period, &mut |_| {});
         assert!(below.iter().all(|result| result.disagreements == 0), "{below:?}");
         let last = below.last().unwrap();
         assert!(last.nodes_fenced == 3 && last.nodes_that_say_so == 3, "{last:?}");
@@ -276,9 +286,19 @@ mod tests {
     #[test]
     fn without_a_network_rounds_are_shorter_and_still_full() {
         let bench = bench(NetworkProfile::ZERO);
-        let period = bench.search(|_| {});
+        let period = bench.search(&mut |_| {});
         assert!(period < Duration::from_us(1), "{period}");
-        let result = bench.run_at(period, false);
+        let result = bench.run_at(period, false, &mut |_| {});
         assert!(result.decided.abs_diff(full(&result)) < 200, "{result:?}");
+    }
+
+    #[test]
+    fn progress_counts_the_rounds_of_all_runs() {
+        let mut told = Vec::new();
+        let bench = RoundsBench { period: Some(Duration::from_us(3)), ..bench(NetworkProfile::DETPU) };
+        bench.run(String::new(), |rounds| told.push(rounds));
+        assert!(told.is_sorted() && told.len() > 2, "{told:?}");
+        let all = bench.rounds + LATENCY_ROUNDS;
+        assert!((all..all + 2 * SLICE_ROUNDS).contains(told.last().unwrap()), "{told:?}");
     }
 }

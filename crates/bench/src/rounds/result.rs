@@ -5,7 +5,7 @@ use weft_sim::CostProfile;
 use weft_time::Duration;
 
 use super::gates::GatesResult;
-use super::measure::{PeriodResult, RoundsBench};
+use super::measure::{PeriodResult, Ran, RoundsBench};
 use super::paper::{self, ANCHORS, Anchor};
 use crate::histogram::Summary;
 use crate::rdma::NicModel;
@@ -63,13 +63,19 @@ pub struct RoundsResult {
 }
 
 impl RoundsBench {
-    /// Measures; `progress` is told what was tried.
-    pub fn run(&self, replay: String, mut progress: impl FnMut(&PeriodResult)) -> RoundsResult {
-        let (measured, searched) = match self.period {
-            Some(period) => (self.run_at(period, false), None),
-            None => self.run_at_lowest(&mut progress),
+    /// Measures; `progress` is told how many rounds have been run, in the search for the period and otherwise.
+    pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> RoundsResult {
+        let mut all = 0;
+        let ran: Ran<'_> = &mut |rounds| {
+            all += rounds;
+            progress(all);
         };
-        let below = searched.map_or(Vec::new(), |period| self.below(period));
+        let (measured, searched) = match self.period {
+            Some(period) => (self.run_at(period, false, ran), None),
+            None => self.run_at_lowest(ran),
+        };
+        let below = searched.map_or(Vec::new(), |period| self.below(period, ran));
+        let latency = self.latency(Duration::from_ns(measured.period_ns), ran);
         let agrees = below.iter().chain([&measured]).all(|run| run.disagreements == 0);
         let gates = (self.nic == NicModel::Rtl).then(|| GatesResult::measure(self));
         let proposals = gates.map_or(measured.proposals_per_s(), |gates| {
@@ -94,7 +100,7 @@ impl RoundsBench {
                 .map(|gates| gates.min_round_period_cycles())
                 .or(searched.map(|period| period.as_ns() / 4)),
             gates,
-            latency: self.latency(Duration::from_ns(measured.period_ns)),
+            latency,
             below,
             instances_per_s: proposals / self.nodes as f64,
             decided_values_per_s: values,
@@ -117,11 +123,10 @@ impl RoundsBench {
 
     /// The whole run at the lowest period at which it is stable. The search tries shorter runs; what they have not seen
     /// raises the period cycle by cycle.
-    fn run_at_lowest(&self, progress: &mut impl FnMut(&PeriodResult)) -> (PeriodResult, Option<Duration>) {
-        let mut period = self.search(&mut *progress);
+    fn run_at_lowest(&self, ran: Ran<'_>) -> (PeriodResult, Option<Duration>) {
+        let mut period = self.search(ran);
         loop {
-            let result = self.run_at(period, true);
-            progress(&result);
+            let result = self.run_at(period, true, ran);
             if result.stable {
                 return (result, Some(period));
             }

@@ -1,6 +1,7 @@
 //! `weft bench rounds`: how short rounds can be, and what is decided in them.
 
 use clap::Args;
+use weft_bench::progress::Progress;
 use weft_bench::rdma::NicModel;
 use weft_bench::rounds::{Batch, DRIFT_PPM, PROPOSAL_BYTES_MAX, RoundsBench, RoundsResult};
 use weft_sim::NetworkProfile;
@@ -76,7 +77,9 @@ impl Task for RoundsArguments {
 
     fn work(&self) -> Result<RoundsResult, Failure> {
         let bench = self.options.bench()?;
-        Ok(bench.run(self.options.command().to_string(), |_| {}))
+        // How long the search will take nobody knows.
+        let mut progress = Progress::new("rounds", 0);
+        Ok(bench.run(self.options.command().to_string(), |done| progress.set(done)))
     }
 
     fn to_text(&self, result: &RoundsResult) -> String {
