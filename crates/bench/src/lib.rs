@@ -16,6 +16,7 @@ pub mod report;
 pub mod result;
 pub mod rounds;
 pub mod smr;
+mod station;
 pub mod store;
 pub mod table;
 pub mod txn;

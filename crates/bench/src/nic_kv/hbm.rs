@@ -12,8 +12,8 @@ use weft_time::Instant;
 
 use super::NicKvError;
 use super::passages::BEAT_BYTES;
-use super::rig::{address, hardware};
 use crate::gateware;
+use crate::station::{address, hardware};
 
 /// Bytes of the regions.
 const REGION_BYTES: usize = 8_192;

@@ -12,6 +12,7 @@ use weft_wire::ethernet::MacAddress;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
 use crate::gateware;
+use crate::station::{DATAGRAM_BYTES, Station, address, hardware};
 
 /// The engine's slot.
 const SLOT: u8 = 0;
@@ -22,25 +23,13 @@ const BUCKETS: u32 = 4_096;
 /// A lease that outlasts every run.
 const LEASE: Instant = Instant::from_ps(60_000_000_000_000);
 
-/// UDP payload of a frame without jumbo frames.
-const DATAGRAM_BYTES: usize = 1_472;
-
 /// Ethernet, IPv4 and UDP in front of a datagram.
 const FRAME_HEADERS: u64 = 14 + 20 + 8;
 
+const CLIENT: Endpoint = Station::Clients(0).endpoint(5_000);
+
 /// Bytes of a key.
 pub(super) const KEY_BYTES: usize = 8;
-
-const CLIENT: Endpoint =
-    Endpoint { hardware: MacAddress([2, 0, 0, 0, 2, 0]), address: Ipv4Addr::new(10, 0, 2, 1), port: 5_000 };
-
-pub(super) fn hardware(node: usize) -> MacAddress {
-    MacAddress([2, 0, 0, 0, 0, node as u8])
-}
-
-pub(super) fn address(node: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, 1 + node as u8)
-}
 
 /// What the cards of a run have in common.
 #[derive(Clone, Copy, Debug)]

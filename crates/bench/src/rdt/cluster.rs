@@ -1,7 +1,5 @@
 //! A cluster of replicas with their clients, on a simulated network.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
-
 use weft_nic::{CardConfig, NoEngine, Peering, RdmaDriver, SoftNic, SoftNicConfig};
 use weft_rdma::{
     AccessFlags, PathMtu, ProtectionDomain, QueuePairAttributes, QueuePairNumber, Region, RegionKeys, Target,
@@ -10,14 +8,12 @@ use weft_rdt::replica::{CommitRule, Replica, ReplicaParameters, Summaries};
 use weft_rdt::{MethodSet, Object};
 use weft_sim::{
     Commands, CostProfile, Director, EngineOnHost, FaultPlan, HAMBAND_PROCESS, HOST_PROCESS, HostConfig,
-    LocalClock, Machine, MachineId, Machines, NetworkProfile, NicMachine, PlanError, Stream, World,
+    Machine, MachineId, Machines, NetworkProfile, NicMachine, PlanError, World,
 };
 use weft_smr::log::Wire;
 use weft_smr::{Delivery, Wiring};
 use weft_time::{Duration, Instant};
-use weft_waist::{Engine, EngineState, Memory, NODES_MAX, engine_address};
-use weft_wire::datagram;
-use weft_wire::ethernet::MacAddress;
+use weft_waist::{Engine, EngineState, Memory, engine_address};
 
 use super::books::{Books, Probe, Shared};
 use super::host::{ClientHost, Pace, SLOT};
@@ -25,9 +21,7 @@ use super::hybrid::Split;
 use super::reference::Subject;
 use super::system::{Card, Commit, Configuration, System};
 use super::workload::Workload;
-
-/// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
-const DATAGRAM_BYTES: usize = 1_472;
+use crate::station::{DATAGRAM_BYTES, address, clock, hardware, peers};
 
 /// After how long the engine in a process asks its peers again.
 const HOST_RETRY: Duration = Duration::from_ms(100);
@@ -229,7 +223,7 @@ impl Cluster {
         for node in 0..parameters.nodes {
             let mut port = parameters.network.port(format!("node{node}"), hardware(node).0);
             if let Some(drift_ppm) = parameters.drift_ppm {
-                port.clock = clock(parameters.seed, node as u64, drift_ppm);
+                port.clock = clock(parameters.seed, node, drift_ppm);
             }
             world.add_machine(port, director.build(node, true));
         }
@@ -359,21 +353,6 @@ impl Cluster {
     }
 }
 
-/// A clock that runs from anywhere and a little too fast or too slow.
-fn clock(seed: u64, node: u64, drift_ppm: u32) -> LocalClock {
-    let mut random = Stream::new(seed, "clock", node);
-    let drift = random.between(0, 2 * u64::from(drift_ppm)) as i32 - drift_ppm as i32;
-    LocalClock::new(Duration::from_us(random.below(1_000_000)), drift)
-}
-
-fn hardware(node: usize) -> MacAddress {
-    MacAddress([2, 0, 0, 0, 0, node as u8])
-}
-
-fn address(node: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, 1 + node as u8)
-}
-
 /// The queue pairs of a card for its engine: for each purpose and each other node, in order, one for requests of that node and
 /// one for those of the other. Every card has the same numbers.
 #[derive(Clone, Debug)]
@@ -435,17 +414,11 @@ impl NodeBuilder {
         builder
     }
 
-    fn peers(&self) -> [Option<SocketAddrV4>; NODES_MAX] {
-        std::array::from_fn(|node| {
-            (node < self.parameters.nodes).then(|| SocketAddrV4::new(address(node), datagram::UDP_PORT))
-        })
-    }
-
     fn card(&self, node: usize) -> SoftNicConfig {
         let queue_pairs = 2 * (self.parameters.nodes - 1) * self.connections.purposes.len();
         let region_bytes = if self.parameters.is_on_host() { self.engine.memory_bytes() } else { 0 };
         let card = CardConfig {
-            peers: self.peers(),
+            peers: peers(self.parameters.nodes),
             datagram_bytes: DATAGRAM_BYTES,
             transport: weft_rdma::Config {
                 max_queue_pairs: queue_pairs.max(1),
@@ -570,7 +543,7 @@ impl NodeBuilder {
                 let config = HostConfig {
                     hardware: hardware(node),
                     address: address(node),
-                    peers: self.peers(),
+                    peers: peers(self.parameters.nodes),
                     datagram_bytes: DATAGRAM_BYTES,
                 };
                 let mut process = EngineOnHost::new(engine, host, config).with_two_cores(&HAMBAND_PROCESS);

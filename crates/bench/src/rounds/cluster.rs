@@ -1,25 +1,21 @@
 //! A cluster of nodes with the rounds engine in their NICs, on a simulated network.
 
 use std::cell::RefCell;
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
 use weft_sim::{
-    CostProfile, Director, Execution, FaultPlan, LocalClock, Machine, MachineId, Machines, NetworkProfile,
-    NicMachine, PlanError, Stream, World,
+    CostProfile, Director, Execution, FaultPlan, Machine, MachineId, Machines, NetworkProfile, NicMachine,
+    PlanError, World,
 };
 use weft_time::{Duration, Instant};
-use weft_waist::{Engine, Memory, NODES_MAX};
+use weft_waist::{Engine, Memory};
 use weft_wire::datagram;
-use weft_wire::ethernet::MacAddress;
 
 use super::engines::{EngineParameters, NodeEngine};
 use super::host::{Beginning, Books, HostLoad, ROUNDS_SLOT, RoundsHost};
 use super::register::{self, RegisterClients};
-
-/// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
-pub(super) const DATAGRAM_BYTES: usize = 1_472;
+use crate::station::{DATAGRAM_BYTES, address, clock, hardware, peers};
 
 /// What a frame has beside its one message: Ethernet, IPv4, UDP, Weft's datagram.
 const FRAME_OVERHEAD: usize = 14 + 20 + 8 + datagram::HEADER_BYTES + datagram::TRAILER_BYTES;
@@ -113,7 +109,7 @@ impl Cluster {
         let mut world = World::new(parameters.seed, parameters.network.switch());
         for node in 0..parameters.nodes {
             let mut port = parameters.network.port(format!("node{node}"), hardware(node).0);
-            port.clock = clock(parameters.seed, node as u64, parameters.drift_ppm);
+            port.clock = clock(parameters.seed, node, parameters.drift_ppm);
             world.add_machine(port, director.build(node, 0));
         }
         let clients = parameters.load.is_none().then(|| {
@@ -214,21 +210,6 @@ pub(super) fn port_cycles(peers: usize, bytes: usize) -> u64 {
     (Duration::from_ps(80) * (on_wire * peers) as u64).as_ps().div_ceil(CYCLE.as_ps())
 }
 
-/// A clock that runs from anywhere and a little too fast or too slow.
-fn clock(seed: u64, node: u64, drift_ppm: u32) -> LocalClock {
-    let mut random = Stream::new(seed, "clock", node);
-    let drift = random.between(0, 2 * u64::from(drift_ppm)) as i32 - drift_ppm as i32;
-    LocalClock::new(Duration::from_us(random.below(1_000_000)), drift)
-}
-
-pub(super) fn hardware(node: usize) -> MacAddress {
-    MacAddress([2, 0, 0, 0, 0, node as u8])
-}
-
-pub(super) fn address(node: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, 1 + node as u8)
-}
-
 /// Builds nodes, and brings those back, empty, that have crashed.
 struct NodeBuilder {
     nodes: usize,
@@ -239,12 +220,8 @@ struct NodeBuilder {
 
 impl NodeBuilder {
     fn build(&self, node: usize, life: u32) -> ClusterMachine {
-        let mut peers = [None; NODES_MAX];
-        for (peer, place) in peers.iter_mut().enumerate().take(self.nodes) {
-            *place = Some(SocketAddrV4::new(address(peer), datagram::UDP_PORT));
-        }
         let card = CardConfig {
-            peers,
+            peers: peers(self.nodes),
             datagram_bytes: DATAGRAM_BYTES,
             transport: weft_rdma::Config {
                 max_queue_pairs: 1,

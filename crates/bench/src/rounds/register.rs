@@ -14,8 +14,8 @@ use weft_wire::datagram::{self, Datagram};
 use weft_wire::ethernet::MacAddress;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
-use super::cluster::{self, DATAGRAM_BYTES};
 use super::host::ROUNDS_SLOT;
+use crate::station::{DATAGRAM_BYTES, address, hardware};
 use crate::workload::{MIN_VALUE_BYTES, fill_value, fingerprint};
 
 /// The UDP port of the clients.
@@ -210,7 +210,7 @@ impl Machine for RegisterClients {
         while let Some(&index) = self.ready.front() {
             match self.slots[index].client.poll_transmit(&mut self.payload) {
                 Some((node, kind)) => {
-                    let to = SocketAddrV4::new(cluster::address(node.index()), datagram::UDP_PORT);
+                    let to = SocketAddrV4::new(address(node.index()), datagram::UDP_PORT);
                     assert!(
                         self.egress.push(to, ROUNDS_SLOT, kind, &self.payload),
                         "a request fits into a datagram"
@@ -227,7 +227,7 @@ impl Machine for RegisterClients {
         let flow = Flow {
             source: Endpoint { hardware: HARDWARE, address: ADDRESS, port: PORT },
             destination: Endpoint {
-                hardware: cluster::hardware(node.index()),
+                hardware: hardware(node.index()),
                 address: *to.ip(),
                 port: datagram::UDP_PORT,
             },

@@ -1,7 +1,6 @@
 //! A cluster of nodes with replicated logs in their NICs, on a simulated network.
 
 use std::cell::RefCell;
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
 use weft_nic::{CardConfig, Peering, SoftNic, SoftNicConfig};
@@ -14,14 +13,11 @@ use weft_smr::log::{Log, LogParameters, Wire};
 use weft_smr::message::PULSE;
 use weft_smr::{Wiring, log};
 use weft_time::{Duration, Instant};
-use weft_waist::{EngineState, Memory, NODES_MAX, engine_address};
-use weft_wire::datagram;
-use weft_wire::ethernet::MacAddress;
+use weft_waist::{EngineState, Memory, engine_address};
 
 use super::host::{Books, ClientLoad, LOG_SLOT, LogHost};
+use crate::station::{DATAGRAM_BYTES, address, hardware, peers};
 
-/// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
-const DATAGRAM_BYTES: usize = 1_472;
 /// 8.192 us: the least that there is.
 const TIMEOUT: u8 = 1;
 const RETRIES: u8 = 7;
@@ -98,14 +94,6 @@ fn clock(seed: u64, node: u64, drift_ppm: u32) -> LocalClock {
     LocalClock::new(Duration::ZERO, drift)
 }
 
-pub(crate) fn hardware(node: usize) -> MacAddress {
-    MacAddress([2, 0, 0, 0, 0, node as u8])
-}
-
-fn address(node: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, 1 + node as u8)
-}
-
 /// The queue pairs of a node towards a peer, for one purpose.
 #[derive(Clone, Copy)]
 struct Ends {
@@ -131,13 +119,9 @@ impl NodeBuilder {
 /// The card of a node with a log in [`LOG_SLOT`], and what the engine is to be told of its peers. All nodes must be made alike.
 pub(crate) fn card_with_log(log: &LogParameters, node: usize, memory: Memory) -> (SoftNic<Log>, Vec<Wire>) {
     let nodes = log.group.nodes;
-    let mut peers = [None; NODES_MAX];
-    for (peer, place) in peers.iter_mut().enumerate().take(nodes) {
-        *place = Some(SocketAddrV4::new(address(peer), datagram::UDP_PORT));
-    }
     let posts = log.group.posts_max() as u32;
     let card = CardConfig {
-        peers,
+        peers: peers(nodes),
         datagram_bytes: DATAGRAM_BYTES,
         transport: weft_rdma::Config { max_queue_pairs: 4 * nodes, ..weft_rdma::Config::default() },
         region_bytes: 0,

@@ -1,7 +1,5 @@
 //! A cluster of servers with their clients, on a simulated network.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
-
 use weft_nic::{CardConfig, NoEngine, Peering, RdmaDriver, SoftNic, SoftNicConfig};
 use weft_rdma::{
     AccessFlags, PathMtu, ProtectionDomain, QueuePairAttributes, QueuePairNumber, Region, Target,
@@ -13,16 +11,12 @@ use weft_sim::{
 use weft_time::{Duration, Instant};
 use weft_txn::one_sided::Wiring;
 use weft_txn::{Key, Transactions, Version};
-use weft_waist::{Memory, NODES_MAX};
-use weft_wire::datagram;
-use weft_wire::ethernet::MacAddress;
+use weft_waist::Memory;
 
 use super::books::Shared;
 use super::host::NodeHost;
 use super::system::System;
-
-/// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
-const DATAGRAM_BYTES: usize = 1_472;
+use crate::station::{DATAGRAM_BYTES, address, hardware, peers};
 
 /// READs that a server may have under way at another, and requests that it may have posted for it.
 const READS: u8 = 255;
@@ -264,12 +258,6 @@ impl Cluster {
 }
 
 impl Machinery {
-    fn peers(&self) -> [Option<SocketAddrV4>; NODES_MAX] {
-        std::array::from_fn(|node| {
-            (node < self.nodes).then(|| SocketAddrV4::new(address(node), datagram::UDP_PORT))
-        })
-    }
-
     /// One queue pair for each other server, in order.
     fn transport(&self) -> weft_rdma::Config {
         weft_rdma::Config {
@@ -288,7 +276,7 @@ impl Machinery {
     fn node(&self, node: usize, server: Server) -> Node {
         let Server { engine, memory, mut host, host_memory } = server;
         let card = CardConfig {
-            peers: self.peers(),
+            peers: peers(self.nodes),
             datagram_bytes: DATAGRAM_BYTES,
             transport: self.transport(),
             region_bytes: 0,
@@ -313,7 +301,7 @@ impl Machinery {
                 let config = HostConfig {
                     hardware: hardware(node),
                     address: address(node),
-                    peers: self.peers(),
+                    peers: peers(self.nodes),
                     datagram_bytes: DATAGRAM_BYTES,
                 };
                 let peerings = if self.system.is_one_sided() {
@@ -380,12 +368,4 @@ impl Machinery {
         }
         peerings
     }
-}
-
-fn hardware(node: usize) -> MacAddress {
-    MacAddress([2, 0, 0, 0, 0, node as u8])
-}
-
-fn address(node: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, 1 + node as u8)
 }

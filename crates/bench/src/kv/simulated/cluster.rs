@@ -7,18 +7,17 @@ use std::rc::Rc;
 use weft_check::History;
 use weft_cluster::{Server, Service, ServiceParameters};
 use weft_kv::{Parameters, ReadPolicy};
-use weft_sim::{
-    Director, FaultPlan, LocalClock, MachineId, Machines, PlanError, PortConfig, Stream, SwitchConfig, World,
-};
+use weft_sim::{Director, FaultPlan, MachineId, Machines, PlanError, PortConfig, SwitchConfig, World};
 use weft_time::{Duration, Instant};
 use weft_waist::{EngineState, EngineStatus, NodeId, NodeSet, View};
 
-use super::machines::{ClientMachine, ClusterMachine, MembershipMachine, Station, StatusChange};
+use super::machines::{ClientMachine, ClusterMachine, MembershipMachine, StatusChange};
 use super::nodes::{NodeBuilder, NodeMachine, NodeNic};
 use super::timeline::Turns;
 use crate::histogram::Recorder;
 use crate::kv::{Driver, DriverParameters, Phase};
 use crate::load::Load;
+use crate::station::{Station, clock};
 use crate::workload::{Lane, Workload};
 
 /// Machines that clients run on.
@@ -26,7 +25,7 @@ const CLIENT_MACHINES_MAX: u32 = 4;
 
 /// Clocks of nodes and of the membership service gain or lose up to this, in millionths; half of what the service's leases
 /// allow for.
-const DRIFT_PPM: u64 = 400;
+const DRIFT_PPM: u32 = 400;
 
 /// How long a lease lasts in simulated clusters: hundreds of round trips, so that a loss of some heartbeats costs
 /// nothing, and short enough that a campaign sees many leases end.
@@ -89,7 +88,7 @@ impl Cluster {
         for (index, &station) in stations.iter().enumerate() {
             let mut port = PortConfig::new(station.name(), station.hardware().0);
             if !matches!(station, Station::Clients(_)) {
-                port.clock = clock(parameters.seed, index as u64);
+                port.clock = clock(parameters.seed, index, DRIFT_PPM);
             }
             let machine = match station {
                 Station::Node(id) => director.node(id, 0),
@@ -281,13 +280,6 @@ fn engine_parameters(parameters: &ClusterParameters) -> Parameters {
         planted_bug: parameters.planted_bug,
         ..sizes
     }
-}
-
-/// A clock that runs from anywhere and a little too fast or too slow.
-fn clock(seed: u64, index: u64) -> LocalClock {
-    let mut random = Stream::new(seed, "clock", index);
-    let drift = random.between(0, 2 * DRIFT_PPM) as i32 - DRIFT_PPM as i32;
-    LocalClock::new(Duration::from_us(random.below(1_000_000)), drift)
 }
 
 fn driver(parameters: &ClusterParameters, index: u32, machines: u32) -> Driver {

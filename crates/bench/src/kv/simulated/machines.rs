@@ -1,6 +1,6 @@
 //! The machines of a simulated cluster: the lease holders of nodes, the membership service, and clients.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 
 use weft_cluster::{
     Action, Agent, AgentParameters, Incarnation, MEMBERSHIP_PORT, Membership, Phase, Reason, Server,
@@ -10,57 +10,17 @@ use weft_sim::{Commands, Host, Machine};
 use weft_time::Instant;
 use weft_waist::{EngineStatus, Epoch, NodeId, View};
 use weft_wire::datagram::{self, Datagram};
-use weft_wire::ethernet::MacAddress;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
-use super::nodes::{DATAGRAM_BYTES, NodeMachine};
+use super::nodes::NodeMachine;
 use crate::kv::Driver;
+use crate::station::{DATAGRAM_BYTES, Station};
 
 /// The UDP port of simulated clients.
 const CLIENT_PORT: u16 = 5_000;
 
 /// The engine's slot in every NIC.
 pub(super) const KV_SLOT: u8 = 0;
-
-/// A machine's place in the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Station {
-    Node(NodeId),
-    Membership,
-    Clients(u8),
-}
-
-impl Station {
-    pub(crate) fn hardware(self) -> MacAddress {
-        let [kind, number] = self.numbers();
-        MacAddress([2, 0, 0, 0, kind, number])
-    }
-
-    pub(crate) fn address(self) -> Ipv4Addr {
-        let [kind, number] = self.numbers();
-        Ipv4Addr::new(10, 0, kind, 1 + number)
-    }
-
-    pub(crate) fn name(self) -> String {
-        match self {
-            Self::Node(node) => node.to_string(),
-            Self::Membership => "membership0".into(),
-            Self::Clients(index) => format!("clients{index}"),
-        }
-    }
-
-    fn numbers(self) -> [u8; 2] {
-        match self {
-            Self::Node(node) => [0, node.index() as u8],
-            Self::Membership => [1, 0],
-            Self::Clients(index) => [2, index],
-        }
-    }
-
-    fn endpoint(self, port: u16) -> Endpoint {
-        Endpoint { hardware: self.hardware(), address: self.address(), port }
-    }
-}
 
 /// One machine of the cluster.
 pub(super) enum ClusterMachine {

@@ -1,21 +1,16 @@
 //! The nodes of a simulated cluster: NIC, engine and lease holder, with the NIC in software or in gates.
 
-use std::net::SocketAddrV4;
-
 use weft_cluster::Incarnation;
 use weft_gateware::{EngineConfig, HbmTiming, MemoryTiming, RtlNic, RtlNicConfig};
 use weft_kv::{Kv, Parameters, Role};
 use weft_nic::{CardConfig, Nic, SoftNic, SoftNicConfig};
 use weft_sim::{CostProfile, HostedMachine, Machine, NicMachine};
 use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, NodeId, NodeSet};
-use weft_wire::datagram;
 
-use super::machines::{KV_SLOT, LeaseHost, Station};
+use super::machines::{KV_SLOT, LeaseHost};
 use crate::gateware;
 use crate::rdma::NicModel;
-
-/// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
-pub(super) const DATAGRAM_BYTES: usize = 1_472;
+use crate::station::{DATAGRAM_BYTES, Station, peers};
 
 /// What NIC the nodes have, and where their engines run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,14 +224,9 @@ impl NodeBuilder {
     }
 
     fn soft_nic(&self, node: NodeId) -> SoftNic<Kv> {
-        let mut peers = [None; NODES_MAX];
-        for station in &self.stations {
-            if let Station::Node(peer) = station {
-                peers[peer.index()] = Some(SocketAddrV4::new(station.address(), datagram::UDP_PORT));
-            }
-        }
+        let nodes = self.stations.iter().filter(|station| matches!(station, Station::Node(_))).count();
         let card = CardConfig {
-            peers,
+            peers: peers(nodes),
             datagram_bytes: DATAGRAM_BYTES,
             transport: no_queue_pairs(),
             region_bytes: 0,

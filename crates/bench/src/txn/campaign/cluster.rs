@@ -2,33 +2,30 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use weft_cluster::{Incarnation, Server, Service, ServiceParameters};
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
 use weft_rdma::Target;
 use weft_sim::{
-    CostProfile, Director, FaultPlan, HostThreads, LocalClock, Machine, MachineId, Machines, NicMachine,
-    PlanError, PortConfig, Stream, SwitchConfig, World,
+    CostProfile, Director, FaultPlan, HostThreads, Machine, MachineId, Machines, NicMachine, PlanError,
+    PortConfig, Stream, SwitchConfig, World,
 };
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters, HalfTables};
 use weft_txn::{Key, Parameters, Placement, Transactions, Version};
-use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, NodeId, View};
-use weft_wire::datagram;
+use weft_waist::{Engine, EngineState, EngineStatus, Memory, NodeId, View};
 
 use super::books::{Books, Shared};
 use super::host::{Fresh, SLOT, TxnHost};
 use super::steps::{SharedWatch, StepCrash};
-use crate::kv::simulated::machines::{MembershipMachine, Station};
+use crate::kv::simulated::machines::MembershipMachine;
+use crate::station::{DATAGRAM_BYTES, Station, clock, peers};
 use crate::txn::tables::Contents;
 use crate::txn::workloads::Workload;
 
-/// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
-const DATAGRAM_BYTES: usize = 1_472;
 /// Clocks gain or lose up to this, in millionths; half of what the service's leases allow for.
-const DRIFT_PPM: u64 = 400;
+const DRIFT_PPM: u32 = 400;
 /// Attempts, and requests of others, that a node has under way: few, so that rings go round.
 const WINDOW: usize = 64;
 /// Bytes of the log, for the same reason.
@@ -175,9 +172,9 @@ impl Cluster {
         let builder = NodeBuilder::new(parameters.clone(), workload, Rc::clone(&books));
         let mut world = World::new(parameters.seed, SwitchConfig::default());
         for node in 0..parameters.nodes {
-            let station = station(node);
+            let station = Station::node(node);
             let mut port = PortConfig::new(station.name(), station.hardware().0);
-            port.clock = builder.clock(node);
+            port.clock = clock(parameters.seed, node, DRIFT_PPM);
             world.add_machine(port, builder.build(node, 0));
         }
         let service = ServiceParameters {
@@ -186,7 +183,7 @@ impl Cluster {
         };
         let station = Station::Membership;
         let mut port = PortConfig::new(station.name(), station.hardware().0);
-        port.clock = builder.clock(parameters.nodes);
+        port.clock = clock(parameters.seed, parameters.nodes, DRIFT_PPM);
         let server = MembershipMachine::new(Server::new(Service::new(service)));
         world.add_machine(port, ClusterMachine::Membership(Box::new(server)));
         world.set_plan(&parameters.plan)?;
@@ -361,10 +358,6 @@ fn node_id(node: usize) -> NodeId {
     NodeId::new(node).expect("a cluster has at most 16 nodes")
 }
 
-fn station(node: usize) -> Station {
-    Station::Node(node_id(node))
-}
-
 /// Builds nodes, and says which may crash.
 struct NodeBuilder {
     parameters: ClusterParameters,
@@ -410,20 +403,6 @@ impl NodeBuilder {
         }
     }
 
-    /// A clock that runs from anywhere and a little too fast or too slow.
-    fn clock(&self, machine: usize) -> LocalClock {
-        let mut random = Stream::new(self.parameters.seed, "clock", machine as u64);
-        let drift = random.between(0, 2 * DRIFT_PPM) as i32 - DRIFT_PPM as i32;
-        LocalClock::new(Duration::from_us(random.below(1_000_000)), drift)
-    }
-
-    fn peers(&self) -> [Option<SocketAddrV4>; NODES_MAX] {
-        std::array::from_fn(|node| {
-            let address = || SocketAddrV4::new(station(node).address(), datagram::UDP_PORT);
-            (node < self.parameters.nodes).then(address)
-        })
-    }
-
     /// A node in its life number `life`: the first ones have what there is in the beginning.
     fn build(&self, node: usize, life: u32) -> ClusterMachine {
         let Self { parameters, workload, engine: sizes, placement, tables, .. } = self;
@@ -453,20 +432,20 @@ impl NodeBuilder {
             (half, fresh),
             lanes.map(|lane| workload.client(node, lane, seed)),
             (parameters.pause, Stream::new(seed, "pauses", node as u64)),
-            self.clock(node),
+            clock(parameters.seed, node, DRIFT_PPM),
             (Rc::clone(&self.books), Rc::clone(&self.watch)),
         );
         let card = CardConfig {
-            peers: self.peers(),
+            peers: peers(parameters.nodes),
             datagram_bytes: DATAGRAM_BYTES,
             transport: weft_rdma::Config::default(),
             region_bytes: 0,
         };
-        let here = station(node);
+        let here = Station::node(node);
         let config = SoftNicConfig { hardware: here.hardware(), address: here.address(), card };
         let mut nic = SoftNic::new(config, vec![(engine, memory)]);
         *nic.card_mut().region_memory().bytes_mut(Target::Host) = host_memory;
-        for other in (0..parameters.nodes).filter(|other| *other != node).map(station) {
+        for other in (0..parameters.nodes).filter(|other| *other != node).map(Station::node) {
             nic.add_neighbour(other.address(), other.hardware());
         }
         let machine = NicMachine::new(nic, HostThreads::new(host, THREADS), &CostProfile::CORES);
@@ -475,7 +454,8 @@ impl NodeBuilder {
 
     /// Whether a node holds all that it replicates: it is full, also in the newest view, of which it may not have heard yet, and has a lease.
     fn is_whole(&self, index: usize, node: &Node, view: &View) -> bool {
-        let leased = self.clock(index).local(self.now) < node.host().lease().lease_until();
+        let leased =
+            clock(self.parameters.seed, index, DRIFT_PPM).local(self.now) < node.host().lease().lease_until();
         view.full.contains(node_id(index)) && node.engine().status().state == EngineState::Full && leased
     }
 }
