@@ -11,34 +11,34 @@
 mod census;
 mod client;
 mod connection;
+mod error;
 mod load;
 mod payload;
 mod real;
+mod result;
 mod server;
 mod simulated;
 mod trace;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::process::Command;
-use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 use weft_gateware::RtlNic;
 use weft_gateware::latency::{self, WriteLatencies};
-use weft_net::BindError;
-use weft_net::process::{ProcessError, own_executable};
+use weft_net::process::own_executable;
 use weft_nic::{NoEngine, SoftNic};
-use weft_sim::{CostProfile, Execution, Fault, FaultPlan, LinkDirection, PlanError};
+use weft_sim::{CostProfile, Execution, Fault, FaultPlan, LinkDirection};
 use weft_time::{Duration, Instant};
 
+pub use error::RdmaError;
 pub use load::{Amount, QUEUE_PAIRS_MAX, RdmaOperation};
 pub use payload::Verification;
 pub use real::child_main;
+pub use result::{DataChecked, DirectionResult, Limit, LossBound, RdmaResult, Round};
 
-use crate::capture::CaptureError;
-use crate::histogram::{Latencies, Summary};
-use crate::perftest::{Bandwidth, Parameters, bandwidth_test};
+use crate::histogram::Latencies;
 use crate::progress::Progress;
 use crate::result::World;
 use load::{Load, Tuning};
@@ -172,373 +172,6 @@ impl Default for RdmaBench {
             faults: None,
             artifacts: Artifacts::default(),
         }
-    }
-}
-
-/// What stands in the way of a bench: wrong options (see [`RdmaError::is_usage`]) or a run that failed.
-#[derive(Debug, Error)]
-pub enum RdmaError {
-    /// No such verb.
-    #[error("unknown operation `{0}`; known are write, write_imm, send, send_imm, read, fetch_add, cmp_swap")]
-    UnknownOperation(String),
-    /// Messages without bytes.
-    #[error("a size of 0 bytes leaves nothing to measure: choose 1 or more")]
-    EmptyMessage,
-    /// Atomics of another size than theirs.
-    #[error("atomics work on 8 bytes, not {0}: choose a size of 8")]
-    AtomicSize(u32),
-    /// Atomics of random sizes.
-    #[error("atomics work on 8 bytes: leave random sizes out")]
-    AtomicRandomSizes,
-    /// No path MTU of InfiniBand.
-    #[error("there is no path MTU of {0} bytes: choose 256, 512, 1024, 2048 or 4096")]
-    Mtu(u32),
-    /// No or too many queue pairs.
-    #[error("{0} queue pairs cannot be served: choose 1 to {QUEUE_PAIRS_MAX}")]
-    QueuePairs(u32),
-    /// Too many queue pairs, where each machine has two ends of each.
-    #[error(
-        "{0} queue pairs in each direction cannot be served: a machine has {QUEUE_PAIRS_MAX} for both; choose fewer"
-    )]
-    QueuePairsBoth(u32),
-    /// A ring of no or too many machines.
-    #[error("a ring of {0} machines cannot be built: choose 2 to {RING_MAX}")]
-    Ring(u32),
-    /// Several directions in a world that has none.
-    #[error(
-        "several directions at once are measured in the simulator only: choose the world sim or one direction"
-    )]
-    DirectionsInNet,
-    /// Files that only the simulator can write.
-    #[error("captures and traces are written in the simulator only: choose the world sim")]
-    ArtifactsInNet,
-    /// A waveform of something that has none.
-    #[error("only the gateware has waveforms: choose the NIC rtl")]
-    WaveformOfSoft,
-    /// An empty window.
-    #[error("the waveform's window is empty: choose a longer one")]
-    EmptyWaveform,
-    /// A build without waveforms.
-    #[error("this build writes no waveforms: build with the feature fst")]
-    NoWaveforms,
-    /// A capture could not be written.
-    #[error(transparent)]
-    Capture(#[from] CaptureError),
-    /// More queue pairs that work than there are, or none.
-    #[error("of {queue_pairs} queue pairs {busy} cannot be busy: choose 1 to {queue_pairs}")]
-    BusyQueuePairs {
-        /// That should work.
-        busy: u32,
-        /// That there are.
-        queue_pairs: u32,
-    },
-    /// No or too many work requests.
-    #[error("a depth of {0} work requests cannot be kept: choose 1 to 8192")]
-    Depth(u32),
-    /// Too large buffers.
-    #[error(
-        "the buffers would take {bytes} bytes and may take {limit}: choose a smaller size, depth or number of queue pairs"
-    )]
-    Memory {
-        /// That are asked for.
-        bytes: u64,
-        /// That are allowed.
-        limit: u64,
-    },
-    /// No messages or no time.
-    #[error("there is nothing to do: choose at least 1 message or some time")]
-    NothingToDo,
-    /// No such profile.
-    #[error("unknown cost profile `{0}`; known are fpga, cores, host-card")]
-    UnknownProfile(String),
-    /// The gateware outside the simulator.
-    #[error("the gateware is computed in the simulator only: choose the world sim or the NIC soft")]
-    GatewareInNet,
-    /// Faults in a world that has none.
-    #[error("faults are injected in the simulator only: choose the world sim or no faults")]
-    FaultsInNet,
-    /// A plan that does not fit.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// The server's process was started by hand.
-    #[error(
-        "{SERVER_COMMAND} is started by `weft bench rdma --world net` and needs the IPv4 address to serve on"
-    )]
-    ServerArguments,
-    /// A port could not be opened.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// The server's process.
-    #[error(transparent)]
-    Process(#[from] ProcessError),
-    /// The kernel.
-    #[error("a connection between the processes failed: {0}")]
-    Io(#[from] io::Error),
-    /// A transport, a check or the peer.
-    #[error("the run failed: {0}")]
-    Failed(String),
-}
-
-impl RdmaError {
-    /// Whether the options are wrong, and not the run.
-    pub const fn is_usage(&self) -> bool {
-        !matches!(self, Self::Bind(_) | Self::Process(_) | Self::Io(_) | Self::Failed(_) | Self::Capture(_))
-    }
-}
-
-/// The most that could have been reached.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Limit {
-    /// In `sim`, payload of messages; in `net`, UDP payload; in bits per second.
-    pub goodput_bits_per_s: f64,
-    /// Messages per second.
-    pub messages_per_s: f64,
-    /// What it is the limit of.
-    pub what: String,
-}
-
-/// One of several directions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DirectionResult {
-    /// The client.
-    pub from: String,
-    /// The server.
-    pub to: String,
-    /// Payload of messages, in bits per second.
-    pub goodput_bits_per_s: f64,
-    /// Messages per second.
-    pub messages_per_s: f64,
-    /// The share of [`RdmaResult::limit`].
-    pub fraction_of_limit: f64,
-    /// The share of [`RdmaResult::plain_limit`].
-    pub fraction_of_plain_limit: f64,
-    /// Jain's fairness index over its queue pairs.
-    pub jain_index: f64,
-}
-
-/// What going back to the first lost packet can reach.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LossBound {
-    /// The probability that a packet does not arrive, over all links on its way.
-    pub packet_loss: f64,
-    /// Packets that may be on their way on one queue pair.
-    pub window_packets: u32,
-    /// From the first bit of a packet to the last of its acknowledgement: links and switch alone.
-    pub round_trip_ns: u64,
-    /// Payload of messages, in bits per second.
-    pub goodput_bits_per_s: f64,
-    /// What was reached of it.
-    pub fraction_of_bound: f64,
-    /// Packets sent for each that the messages have: 1 without retransmission.
-    pub packets_sent_per_packet: f64,
-    /// How it was computed.
-    pub what: String,
-}
-
-/// One round, of RDMA or of its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Round {
-    /// Messages per second of RDMA.
-    pub messages_per_s: f64,
-    /// Messages per second that plain UDP would have reached, right after.
-    pub limit_messages_per_s: f64,
-}
-
-/// Whether what arrived is what was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DataChecked {
-    /// All that was compared was right.
-    #[serde(rename = "data verified")]
-    Verified,
-    /// Something was not.
-    #[serde(rename = "data corrupt")]
-    Corrupt,
-}
-
-/// What one bench yields. The order of the fields is the order in the file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RdmaResult {
-    format: String,
-    /// The verb.
-    pub op: RdmaOperation,
-    /// Bytes of a message.
-    pub size_bytes: u32,
-    /// Queue pairs.
-    pub qps: u32,
-    /// How many of them worked.
-    pub busy_qps: u32,
-    /// Path MTU.
-    pub mtu_bytes: u32,
-    /// Whether the size is the most, and each message had one of its own.
-    pub random_sizes: bool,
-    /// Work requests outstanding on each queue pair that worked.
-    pub tx_depth: u32,
-    /// Payload of messages, in bits per second; of several directions, that of the slowest.
-    pub goodput_bits_per_s: f64,
-    /// Messages per second; of several directions, that of the slowest.
-    pub messages_per_s: f64,
-    /// The share of the limit: of its goodput for messages of several packets, of its message rate for others. Of several
-    /// directions, the smallest.
-    pub fraction_of_limit: f64,
-    /// The limit of one direction.
-    pub limit: Limit,
-    /// Of several directions: what one could carry if the others had no acknowledgements and requests on the same wire.
-    pub plain_limit: Option<Limit>,
-    /// Where there are several directions.
-    pub directions: Vec<DirectionResult>,
-    /// Where packets are lost at random all the time: what that leaves.
-    pub loss_bound: Option<LossBound>,
-    /// In `net`: what the other kind of plain sender reaches, which is less.
-    pub lower_limit: Option<Limit>,
-    /// Messages per second, by the name that all benches have.
-    pub throughput_ops_per_s: f64,
-    /// Of the gateware: cycles of a 64-byte WRITE between two NICs on a link of length zero, by the target it goes to.
-    pub latency_cycles: Option<WriteLatencies>,
-    /// Of the gateware: cycles that each NIC computed during the load.
-    pub cycles_per_nic: Vec<u64>,
-    /// Of the gateware: how many cycles of each NIC this machine computed in a second of wall-clock time during the load. No
-    /// part of what a seed decides.
-    pub simulated_cycles_per_s_per_nic: Option<f64>,
-    /// Half of the single messages took at most this from post to completion.
-    pub p50_ns: u64,
-    /// 99 % of the single messages took at most this.
-    pub p99_ns: u64,
-    /// 99.9 % of the single messages took at most this.
-    pub p999_ns: u64,
-    /// Of the single messages.
-    pub latency: Summary,
-    /// Whether what arrived is what was sent, each message once and in order.
-    pub checked: DataChecked,
-    /// What was compared.
-    pub verification: Verification,
-    /// Jain's fairness index over the queue pairs that worked: 1 if all got the same.
-    pub jain_index: f64,
-    /// Messages of the load, all rounds together.
-    pub messages: u64,
-    /// The load's time, all rounds together.
-    pub measured_ns: u64,
-    /// The rounds; one in `sim`.
-    pub rounds: Vec<Round>,
-    /// In `sim`: the hash of the event log.
-    pub log_hash: Option<String>,
-    /// In which world.
-    pub world: World,
-    /// Which NIC.
-    pub nic: String,
-    /// What the times rest on.
-    pub machine: String,
-    /// What decided the run.
-    pub seed: u64,
-    /// The command that repeats it.
-    pub replay: String,
-    /// A Perfetto trace, if it was asked for.
-    #[serde(skip)]
-    pub trace: Option<Vec<u8>>,
-}
-
-impl RdmaResult {
-    /// All but what depends on the machine that simulates: two runs of a seed share it.
-    pub fn without_wall_clock(self) -> Self {
-        Self { simulated_cycles_per_s_per_nic: None, ..self }
-    }
-
-    /// What perftest's bandwidth test prints, with the limit and the check below it.
-    pub fn to_text(&self) -> String {
-        let parameters = Parameters {
-            verb: self.op.verb(),
-            device: format!("weft-{}", self.nic),
-            queue_pairs: self.busy_qps,
-            send_depth: self.tx_depth,
-            mtu: self.mtu_bytes,
-            link_type: match self.world {
-                World::Sim => "Ethernet (simulated)".into(),
-                World::Net => "UDP over loopback".into(),
-            },
-        };
-        let bytes = f64::from(self.size_bytes);
-        let peak = self.rounds.iter().map(|round| round.messages_per_s).fold(0.0, f64::max);
-        let line = Bandwidth {
-            bytes: self.size_bytes.into(),
-            iterations: self.messages,
-            peak_bytes_per_s: peak * bytes,
-            average_bytes_per_s: self.messages_per_s * bytes,
-        };
-        let checked = match self.checked {
-            DataChecked::Verified => "data verified".to_owned(),
-            DataChecked::Corrupt => {
-                format!("DATA CORRUPT: {}", self.verification.first.as_deref().unwrap_or_default())
-            }
-        };
-        format!(
-            "{}\
-             goodput {:.2} Gb/s, {:.3} M messages/s: {:.1} % of the limit\n\
-             limit   {:.2} Gb/s, {:.3} M messages/s: {}\n\
-             {}\
-             latency p50 {:.2} us, p99 {:.2} us, p99.9 {:.2} us; fairness {:.4}; {checked}\n{}",
-            bandwidth_test(&parameters, &[line]),
-            self.goodput_bits_per_s / 1e9,
-            self.messages_per_s / 1e6,
-            self.fraction_of_limit * 100.0,
-            self.limit.goodput_bits_per_s / 1e9,
-            self.limit.messages_per_s / 1e6,
-            self.limit.what,
-            self.details(),
-            self.p50_ns as f64 / 1e3,
-            self.p99_ns as f64 / 1e3,
-            self.p999_ns as f64 / 1e3,
-            self.jain_index,
-            self.gateware(),
-        )
-    }
-
-    /// Lines on directions and losses, where there are any.
-    fn details(&self) -> String {
-        let mut text = String::new();
-        if let Some(limit) = &self.plain_limit {
-            text += &format!(
-                "plain   {:.2} Gb/s, {:.3} M messages/s: {}\n",
-                limit.goodput_bits_per_s / 1e9,
-                limit.messages_per_s / 1e6,
-                limit.what
-            );
-        }
-        for direction in &self.directions {
-            text += &format!(
-                "{} to {}: {:.2} Gb/s, {:.3} M messages/s: {:.1} % of the limit, {:.1} % of the plain one\n",
-                direction.from,
-                direction.to,
-                direction.goodput_bits_per_s / 1e9,
-                direction.messages_per_s / 1e6,
-                direction.fraction_of_limit * 100.0,
-                direction.fraction_of_plain_limit * 100.0
-            );
-        }
-        if let Some(bound) = &self.loss_bound {
-            text += &format!(
-                "loss    {:.3} % of packets leave {:.2} Gb/s: {:.1} % of that reached, {:.3} packets sent for each ({})\n",
-                bound.packet_loss * 100.0,
-                bound.goodput_bits_per_s / 1e9,
-                bound.fraction_of_bound * 100.0,
-                bound.packets_sent_per_packet,
-                bound.what
-            );
-        }
-        text
-    }
-
-    /// Lines on the gateware, if it was measured.
-    fn gateware(&self) -> String {
-        let mut text = self.latency_cycles.as_ref().map_or(String::new(), WriteLatencies::to_text);
-        if let (Some(rate), Some(cycles)) =
-            (self.simulated_cycles_per_s_per_nic, self.cycles_per_nic.iter().max())
-        {
-            let nics = self.cycles_per_nic.len();
-            text += &format!(
-                "speed   {nics} NICs, {cycles} cycles each at most: {rate:.0} cycles/s each, {:.0} together (wall clock)\n",
-                rate * nics as f64
-            );
-        }
-        text
     }
 }
 
