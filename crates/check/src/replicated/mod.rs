@@ -490,7 +490,11 @@ impl<T: Specification> Replicated<T> {
         let node = ledger.node;
         let stream = self.specification.stream(call.method) as usize;
         let index = self.replicas[replica].streams[node][stream];
-        if node == replica && !ledger.over {
+        // What this life has made stands, also when it is taken in again after a state without it. Of what earlier lives have made the
+        // rest is lost where another call comes in its place.
+        let stands =
+            self.streams[node][stream].get(index).is_some_and(|id| !self.clients[id.client as usize].over);
+        if node == replica && !ledger.over && !stands {
             self.streams[node][stream].extend(index, id);
             let needs = self.needs(replica, call.method);
             self.clients[id.client as usize].record(id.number).needs = needs;

@@ -513,3 +513,44 @@ fn a_replica_that_was_given_less_than_is_said_is_found() {
     let invented = restored(1, |contained, _| contained.groups[0] += 1);
     assert!(invented.count(Rule::Invented) > 0, "{invented:#?}");
 }
+
+/// Node 0 makes three deposits, which node 1 takes in; then node 0 is given a state with only the first of them, and takes `again` in,
+/// of which node 2 has taken in `between` before the last.
+fn taken_in_again(again: &[u64], between: &[u64]) -> ReplicatedReport {
+    let mut check = Replicated::new(Type, 3, 1, true);
+    let client = check.client(0);
+    let take = |check: &mut Replicated<Type>, replica: usize, balances: &mut [i64; 3], number: u64| {
+        balances[replica] += number as i64;
+        let state = State { balance: balances[replica], ..State::default() };
+        check.applied(replica, client, number, [number as i64, 0, 0, 0], &state);
+    };
+    let mut balances = [0; 3];
+    for amount in 1..=3 {
+        let number = check.invoked(client, Call { method: DEPOSIT, arguments: [amount, 0, 0, 0] });
+        take(&mut check, 0, &mut balances, number);
+        take(&mut check, 1, &mut balances, number);
+        check.done(client, number);
+    }
+    let contained = Contained { streams: vec![(0, DEPOSIT, 1)], groups: vec![0] };
+    check.restored(0, &contained, &State { balance: 1, ..State::default() });
+    balances[0] = 1;
+    let (last, first) = again.split_last().expect("some are taken in again");
+    first.iter().for_each(|&number| take(&mut check, 0, &mut balances, number));
+    between.iter().for_each(|&number| take(&mut check, 2, &mut balances, number));
+    take(&mut check, 0, &mut balances, *last);
+    let states = balances.map(|balance| State { balance, ..State::default() });
+    check.end((0..).zip(&states), |_| true);
+    check.report()
+}
+
+#[test]
+fn own_calls_are_taken_in_again_in_their_order() {
+    let report = taken_in_again(&[2, 3], &[1, 2, 3]);
+    assert!(report.holds(), "{report:#?}");
+    let overtaken = taken_in_again(&[3, 2], &[1, 2, 3]);
+    assert!(overtaken.count(Rule::Order) > 0, "{overtaken:#?}");
+    let left_out = taken_in_again(&[3], &[1, 2, 3]);
+    assert!(left_out.count(Rule::Order) > 0 && left_out.count(Rule::Lost) > 0, "{left_out:#?}");
+    let lost = taken_in_again(&[2], &[1, 2, 3]);
+    assert_eq!((lost.count(Rule::Order), lost.count(Rule::Lost)), (0, 1), "{lost:#?}");
+}
