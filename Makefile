@@ -103,7 +103,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	    $(WEFT) sim rounds --nodes $$nodes --seeds 1..100 --faults $$faults --service register; done; done
 	$(WEFT) sim rounds --nodes 5 --seeds 1..200 --faults all --nic rtl
 	for nodes in 3 4 5 7; do $(WEFT) sim smr --nodes $$nodes --seeds 1..200 --faults all; done
-	for nodes in 3 5; do $(WEFT) sim rdt --nodes $$nodes --seeds 1..200 --faults all; done
+	for nodes in 3 4 5 6 7 8; do $(WEFT) sim rdt --nodes $$nodes --seeds 1..200 --faults all; done
 	for shape in "3 2" "3 3" "5 2" "5 3" "6 3"; do set -- $$shape; for workload in smallbank retwis; do \
 	    $(WEFT) sim txn --nodes $$1 --replication $$2 --workload $$workload --seeds 1..500 --faults all; done; done
 	$(WEFT) sim txn --nodes 5 --replication 3 --seeds 1..200 --faults all --lose-shard

@@ -20,9 +20,6 @@ const FAULTS_UNTIL: Duration = Duration::from_us(3_000);
 pub const SERVES_WITHIN: Duration = Duration::from_ms(3);
 /// So long after the last operation was asked all are answered, and every replica has all calls.
 pub const DELIVERED_WITHIN: Duration = Duration::from_ms(2);
-/// From one heartbeat to the next where every access to the object reads all summaries from memory, which with five nodes takes
-/// longer than the engine's default.
-const SLOW_HEARTBEAT: Duration = Duration::from_us(5);
 /// A run is watched in slices of so long.
 const SLICE: Duration = Duration::from_us(20);
 /// Clocks gain or lose up to this, in millionths.
@@ -156,7 +153,7 @@ impl Run {
             drift_ppm: Some(DRIFT_PPM),
             workload: Workload::new(name, nodes, UPDATES, Sizes::SMALL, 0.5, seed),
             pace,
-            heartbeat: (configuration == Configuration::Write).then_some(SLOW_HEARTBEAT),
+            heartbeat: None,
             quota: vec![u64::MAX; nodes],
             redistribute: false,
             split: None,
@@ -271,6 +268,21 @@ mod tests {
         let result = campaign.run(|seed| seed.to_string(), |_| {});
         assert_eq!((result.checked, result.unanswered, result.restarts), ("holds", 0, 0), "{result:?}");
         assert!(result.calls > 500 && result.live_within_ns < 1_000_000, "{result:?}");
+    }
+
+    /// Heartbeats come back in time however many nodes send them: nobody is held for dead who lives, so no leader is replaced.
+    #[test]
+    fn without_faults_nobody_is_replaced() {
+        let groups = |seed: u64| {
+            let run = Run::new(&campaign(seed..=seed), seed);
+            run.parameters.workload.subject().kind().group_count() as u64
+        };
+        for nodes in 3..=8 {
+            let campaign = Campaign { kinds: FaultKinds::NONE, nodes, ..campaign(1..=33) };
+            let result = campaign.run(|seed| seed.to_string(), |_| {});
+            assert_eq!(result.checked, "holds", "{result:?}");
+            assert_eq!(result.terms, campaign.seeds.clone().map(groups).sum::<u64>(), "{nodes} nodes");
+        }
     }
 
     #[test]
