@@ -125,8 +125,8 @@ impl Seeds {
         }
         // The lengths of the shortest messages behind their header; an identifier has an epoch.
         let of_nodes = [9, 12, 10, 10, 14, 11, 8, 25, 14, 14, 13, 1, 13, 26, 9, 11, 13, 8, 8];
-        let of_hosts = [5, 14, 8, 29, 31, 17].into_iter().map(|length| (64, length));
-        let of_cards = [12, 9, 8, 0, 20, 30, 0].into_iter().map(|length| (80, length));
+        let of_hosts = [5, 14, 8, 29, 31, 17, 15].into_iter().map(|length| (64, length));
+        let of_cards = [12, 9, 8, 0, 20, 30, 0, 2].into_iter().map(|length| (80, length));
         for (place, length) in of_nodes.into_iter().enumerate() {
             let identifier = (1_u64 << 36).to_be_bytes();
             let body = [&identifier[..], &[0; 26]].concat();

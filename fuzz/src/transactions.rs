@@ -6,7 +6,7 @@ use weft_net::transactions::Record;
 use weft_rdma::CompletionStatus;
 use weft_time::{Duration, Instant};
 use weft_txn::client::ClientMessage;
-use weft_txn::host::{Half, HalfParameters, HalfTables};
+use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::host_port::HostMessage;
 use weft_txn::message::{
     Base, Body, Claim, Drawn, Got, Header, Held, Kind, Place, Put, Reader, Seen, Status, Verdict, Want,
@@ -80,11 +80,14 @@ fn visit(message: Option<HostMessage<'_>>) {
     let items = match message {
         Some(HostMessage::Begin { wants, .. }) => wants.iter().count(),
         Some(HostMessage::Ran { added, writes, .. }) => added.iter().count() + writes.iter().count(),
+        Some(HostMessage::Local(executed)) => {
+            executed.claims.iter().count() + executed.writes.iter().count() + executed.read.iter().count()
+        }
         Some(HostMessage::Run { got, .. }) => got.iter().count(),
         Some(HostMessage::Page { page, .. } | HostMessage::Keep { page, .. }) => page.puts.iter().count(),
         _ => 0,
     };
-    assert!(items <= 2 * usize::from(u8::MAX));
+    assert!(items <= 3 * usize::from(u8::MAX));
 }
 
 /// Parses a message and writes what it says.
@@ -268,7 +271,7 @@ impl Node {
         let tables = (placement != Placement::Host).then_some(TABLES);
         let procedures =
             || Procedures::new(vec![Box::new(Any { ship: true }), Box::new(Any { ship: false })]);
-        let calls = HalfParameters { calls: 32, attempts: 3, ..HalfParameters::default() };
+        let calls = HalfParameters { calls: 32, attempts: 3, local: Local::All, ..HalfParameters::default() };
         let mut node = Self {
             engine: Transactions::new(parameters, procedures(), placement),
             memory: Memory::new(Transactions::memory_bytes(&parameters, &placement)),
@@ -371,7 +374,7 @@ impl Node {
     }
 
     fn tell_card(&mut self) {
-        let Some(message) = self.half.poll_card() else { return };
+        let Some(message) = self.half.poll_card(&self.host) else { return };
         let (caller, payload) = (Caller::Host(message.token), message.payload);
         let message = Message { kind: message.kind, payload: &payload };
         self.handle(Event::Call { caller, message, last: true });

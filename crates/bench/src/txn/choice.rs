@@ -186,6 +186,8 @@ pub enum Without {
     MultiHop,
     /// Procedures run on cards.
     CardExecution,
+    /// Hosts execute by themselves what stays on them and is of their own shards.
+    HostExecution,
     /// A key is read and locked by one request. Nothing runs at another primary without it.
     CombinedRequests,
     /// Messages share frames, and packets between card and host.
@@ -198,9 +200,10 @@ pub enum Without {
 
 impl Without {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::MultiHop,
         Self::CardExecution,
+        Self::HostExecution,
         Self::CombinedRequests,
         Self::Aggregation,
         Self::DmaVectors,
@@ -212,6 +215,7 @@ impl Without {
         match self {
             Self::MultiHop => "multi-hop",
             Self::CardExecution => "card-execution",
+            Self::HostExecution => "host-execution",
             Self::CombinedRequests => "combined-requests",
             Self::Aggregation => "aggregation",
             Self::DmaVectors => "dma-vectors",

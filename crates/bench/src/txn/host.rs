@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use weft_nic::{HostCommand, HostEvent};
-use weft_sim::{Commands, HOST_TRANSACTION, Host, Labour};
+use weft_sim::{Commands, HOST_PROCESS, HOST_TRANSACTION, Host, Labour};
 use weft_time::Instant;
 use weft_txn::Outcome;
 use weft_txn::host::{Finished, Half, HostWork};
@@ -166,7 +166,7 @@ impl NodeHost {
     }
 
     fn pass_on(&mut self, commands: &mut Commands) {
-        while let Some(message) = self.half.poll_card() {
+        while let Some(message) = self.half.poll_card(commands.host_memory()) {
             let (token, kind) = (message.token, message.kind);
             commands.submit(HostCommand::Call { engine: SLOT, token, kind, payload: &message.payload });
             self.half.give_back(message);
@@ -183,6 +183,7 @@ pub(super) fn charge(labour: &mut Labour, work: &HostWork, applies: bool) {
             (work.started, &HOST_TRANSACTION.start),
             (work.ended, &HOST_TRANSACTION.end),
             (work.writes_applied + work.objects_copied, &HOST_TRANSACTION.apply),
+            (work.objects_read, &HOST_PROCESS.memory_read),
         ] {
             labour.add_pieces(pieces, figure.duration());
         }

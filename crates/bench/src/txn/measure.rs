@@ -7,7 +7,7 @@ use serde::Serialize;
 use weft_check::serializable::Report;
 use weft_sim::{CostProfile, Execution, HOST_TRANSACTION};
 use weft_time::{Duration, Instant};
-use weft_txn::host::{Half, HalfParameters};
+use weft_txn::host::{Half, HalfParameters, Local};
 use weft_txn::{Parameters, Placement, Transactions, Variant};
 use weft_waist::Memory;
 
@@ -266,7 +266,16 @@ impl TxnBench {
             let placement = placement(node);
             let mut engine = Transactions::new(parameters, procedures.clone(), placement);
             let mut memory = Memory::new(Transactions::memory_bytes(&parameters, &placement));
-            let calls = HalfParameters { calls: lanes, ..HalfParameters::default() };
+            let calls = HalfParameters {
+                calls: lanes,
+                local: if self.is_without(Without::HostExecution) {
+                    Local::Nothing
+                } else {
+                    Local::Unshipped
+                },
+                record: self.checks,
+                ..HalfParameters::default()
+            };
             let mut half = Half::new(procedures.clone(), calls, tables);
             let mut host_memory = Vec::new();
             if let Some(tables) = &tables {

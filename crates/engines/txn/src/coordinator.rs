@@ -32,7 +32,7 @@ impl Transactions {
         self.window.at(id.sequence())
     }
 
-    fn reply(
+    pub(crate) fn reply(
         &mut self,
         token: u32,
         id: TransactionId,
@@ -63,15 +63,10 @@ impl Transactions {
         wants: &List<'_, Want>,
         io: &mut Io<'_>,
     ) {
-        let full = self.is_window_full();
-        let node = NodeId::new(self.node).expect("a node");
-        if !self.serves() || full {
-            self.counters.unavailable += 1;
-            let reason = if self.never_serves() { host_port::NOBODY } else { 0 };
-            self.reply(token, TransactionId::none(node), Status::Unavailable, reason, &[], io);
+        if self.refuses(token, io) {
             return;
         }
-        self.counters.begun += 1;
+        let node = NodeId::new(self.node).expect("a node");
         let mut accesses = [Access { key: crate::Key::new(0, 0), mode: Mode::Read }; crate::KEYS_MAX];
         let count = wants.len();
         let id = TransactionId::none(node);
@@ -90,6 +85,40 @@ impl Transactions {
         self.start(token, procedure, input, &accesses[..count], (true, 0), io);
     }
 
+    /// Whether no attempt can begin now; the host is told.
+    pub(crate) fn refuses(&mut self, token: u32, io: &mut Io<'_>) -> bool {
+        if self.serves() && !self.is_window_full() {
+            self.counters.begun += 1;
+            return false;
+        }
+        self.counters.unavailable += 1;
+        let node = NodeId::new(self.node).expect("a node");
+        let reason = if self.never_serves() { host_port::NOBODY } else { 0 };
+        self.reply(token, TransactionId::none(node), Status::Unavailable, reason, &[], io);
+        true
+    }
+
+    /// Takes a place of the window for another attempt.
+    pub(crate) fn open(&mut self, token: u32, procedure: ProcedureId) -> TransactionId {
+        let node = NodeId::new(self.node).expect("a node");
+        let id = TransactionId::new(node, self.view.epoch, self.window.next);
+        self.window.next += 1;
+        let repeat_at = self.now + self.parameters.repeat;
+        let attempt = self.the(id);
+        attempt.id = Some(id);
+        attempt.stage = Stage::Executing { ship: None };
+        (attempt.token, attempt.procedure, attempt.named) = (token, procedure, 0);
+        (attempt.asked, attempt.told, attempt.rounds) = (0, 0, 0);
+        (attempt.ready, attempt.refused, attempt.atomic) = (false, None, true);
+        (attempt.locked, attempt.waiting, attempt.shipped) = (0, 0, None);
+        (attempt.by_message, attempt.reading) = (0, 0);
+        assert!(attempt.held.is_empty(), "the former attempt has given its locks back");
+        attempt.acknowledgements.clear();
+        attempt.answer.clear();
+        (attempt.repeat_at, attempt.log_repeats) = (repeat_at, 0);
+        id
+    }
+
     /// Begins an attempt: at another primary if that is shorter (Xenic 4.2.3) and `may_ship`, and here otherwise.
     pub(crate) fn start(
         &mut self,
@@ -100,22 +129,9 @@ impl Transactions {
         (may_ship, by_message): (bool, u16),
         io: &mut Io<'_>,
     ) {
-        let id =
-            TransactionId::new(NodeId::new(self.node).expect("a node"), self.view.epoch, self.window.next);
-        self.window.next += 1;
-        let repeat_at = self.now + self.parameters.repeat;
+        let id = self.open(token, procedure);
         let attempt = self.the(id);
-        attempt.id = Some(id);
-        attempt.stage = Stage::Executing { ship: None };
-        (attempt.token, attempt.procedure, attempt.named) = (token, procedure, accesses.len());
-        (attempt.asked, attempt.told, attempt.rounds) = (0, 0, 0);
-        (attempt.ready, attempt.refused, attempt.atomic) = (false, None, true);
-        (attempt.locked, attempt.waiting, attempt.shipped) = (0, 0, None);
-        (attempt.by_message, attempt.reading) = (by_message, 0);
-        assert!(attempt.held.is_empty(), "the former attempt has given its locks back");
-        attempt.acknowledgements.clear();
-        attempt.answer.clear();
-        (attempt.repeat_at, attempt.log_repeats) = (repeat_at, 0);
+        (attempt.named, attempt.by_message) = (accesses.len(), by_message);
         if let Err(fault) = attempt.execution.begin(input, accesses) {
             return self.finish(id, Status::Faulty, fault as u8, io);
         }

@@ -32,6 +32,10 @@ counters! {
     unavailable,
     /// Attempts that ran at another node.
     shipped,
+    /// Attempts that the host had executed by itself.
+    executed_by_host,
+    /// Those among them that gave way: something was locked, or the host's table was too old.
+    host_conflicts,
     /// Attempts that asked for more keys than known after they were shipped, and began anew.
     recalled,
     /// Procedures run on this card.

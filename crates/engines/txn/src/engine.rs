@@ -347,6 +347,7 @@ impl Transactions {
             Ok(HostMessage::Ran { id, step, added, writes, answer }) => {
                 self.on_ran(id, step, &added, &writes, answer, io);
             }
+            Ok(HostMessage::Local(executed)) => self.on_local(token, &executed, io),
             Ok(HostMessage::Wire { peer, wiring }) if peer < self.parameters.nodes => {
                 self.one_sided.wire(peer, wiring);
             }
@@ -367,7 +368,7 @@ impl Transactions {
         let (log, shards) = (&mut self.log, &mut self.shards);
         log.release(upto, |entry, keys| {
             if entry.pinned {
-                keys.for_each(|key| shards.unpin(key));
+                keys.for_each(|key| shards.unpin(key, upto));
             }
         });
         self.after_release(io);

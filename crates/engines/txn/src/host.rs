@@ -1,6 +1,8 @@
 //! The host half of a node: it calls transactions, tries again those that gave way, runs procedures that stay on the host, and applies
 //! the log to the tables.
 
+mod local;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::take;
 
@@ -8,7 +10,7 @@ use weft_time::{Duration, Instant};
 use weft_waist::Epoch;
 
 use crate::copy::{Cursor, Merge, Page, PageWriter};
-use crate::execution::{Execution, Fault, Written};
+use crate::execution::{Execution, Fault};
 use crate::host_port::{HostKind, HostMessage, LOG_TOKEN, NOBODY, write};
 use crate::key::Key;
 use crate::log;
@@ -16,6 +18,17 @@ use crate::message::{Malformed, Put, Status, Want};
 use crate::procedure::{Outcome, Procedures, Request, Step};
 use crate::store::{Change, Layout, Precision, Report, Shape, Table};
 use crate::transaction::TransactionId;
+
+/// Which transactions the host executes by itself over its own table, if all keys are of shards whose primary its node is (Xenic 4.2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Local {
+    /// None: all are executed as the card says.
+    Nothing,
+    /// Those whose procedure stays on the host in any case.
+    Unshipped,
+    /// All of them.
+    All,
+}
 
 /// How the host half behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +39,21 @@ pub struct HalfParameters {
     pub attempts: u32,
     /// The longest wait before the second attempt; it doubles with each further one, up to 64 times as long.
     pub back_off: Duration,
+    /// What the host executes by itself.
+    pub local: Local,
+    /// Whether attempts are recorded, by the card ([`crate::Parameters::record`]): it is then told what values the host has read.
+    pub record: bool,
 }
 
 impl Default for HalfParameters {
     fn default() -> Self {
-        Self { calls: 1024, attempts: 1000, back_off: Duration::from_us(4) }
+        Self {
+            calls: 1024,
+            attempts: 1000,
+            back_off: Duration::from_us(4),
+            local: Local::Unshipped,
+            record: false,
+        }
     }
 }
 
@@ -81,6 +104,8 @@ pub struct HostWork {
     pub ended: u64,
     /// Runs of procedures.
     pub runs: u64,
+    /// Objects of the table that procedures read which the host has executed by itself.
+    pub objects_read: u64,
     /// Records of the log applied.
     pub records_applied: u64,
     /// Writes in them.
@@ -102,6 +127,14 @@ pub struct ToCard {
     pub payload: Vec<u8>,
 }
 
+/// What waits to be passed to the card.
+#[derive(Debug)]
+enum Outgoing {
+    Message(ToCard),
+    /// A call that the host executes when its turn has come.
+    Execute(usize),
+}
+
 #[derive(Debug)]
 struct Called {
     ticket: u64,
@@ -120,12 +153,14 @@ pub struct Half {
     free: Vec<usize>,
     tickets: u64,
     retries: BTreeMap<(Instant, usize), ()>,
-    to_card: VecDeque<ToCard>,
+    to_card: VecDeque<Outgoing>,
     finished: VecDeque<Finished>,
     work: HostWork,
     /// `None` where the engine has the tables itself.
     tables: Option<(HalfTables, Table)>,
     applied: u64,
+    /// The shards whose primary this node is, as its card has said last.
+    serves: u16,
     /// Segments that have changed since the card was told.
     changed: Vec<u32>,
     record: Vec<u8>,
@@ -155,6 +190,7 @@ impl Half {
             tables: tables
                 .map(|tables| (tables, Table::new(Layout::new(tables.shape).expect("the shape of a table")))),
             applied: 0,
+            serves: 0,
             changed: Vec::new(),
             record: Vec::new(),
             spare: Vec::new(),
@@ -190,15 +226,29 @@ impl Half {
         let called = self.called[slot].as_mut().expect("it is under way");
         called.attempts += 1;
         called.retry_at = None;
+        self.work.started += 1;
+        if self.called[slot].as_ref().is_some_and(|called| self.is_local(called)) {
+            return self.to_card.push_back(Outgoing::Execute(slot));
+        }
+        let payload = self.spare.pop().unwrap_or_default();
+        let message = self.ask_card(slot, payload);
+        self.to_card.push_back(Outgoing::Message(message));
+    }
+
+    /// Has the card execute a call from its beginning.
+    fn ask_card(&mut self, slot: usize, mut payload: Vec<u8>) -> ToCard {
+        let called = self.called[slot].as_mut().expect("it is under way");
         let request = &called.request;
         // What is wrong with the request the card finds out, and says so.
         let _ = called.execution.begin(&request.input, request.accesses.as_slice());
         let wants = request.accesses.as_slice().iter().enumerate();
         let wants = wants.map(|(index, &access)| Want { index: index as u8, access });
-        let mut payload = self.spare.pop().unwrap_or_default();
         write::begin(&mut payload, request.procedure, &request.input, wants);
-        self.work.started += 1;
-        self.to_card.push_back(ToCard { token: slot as u32, kind: HostKind::Begin as u8, payload });
+        ToCard { token: slot as u32, kind: HostKind::Begin as u8, payload }
+    }
+
+    fn tell(&mut self, token: u32, kind: HostKind, payload: Vec<u8>) {
+        self.to_card.push_back(Outgoing::Message(ToCard { token, kind: kind as u8, payload }));
     }
 
     /// Takes a message of the card: `HostEvent::Reply`. `memory` is the host's.
@@ -232,6 +282,7 @@ impl Half {
             }
             HostMessage::Keep { epoch, page } => self.keep_page(epoch, &page, memory),
             HostMessage::Whole => self.merge = None,
+            HostMessage::Serves { shards } => self.serves = shards,
             _ => return Err(Malformed::Kind),
         }
         Ok(())
@@ -249,14 +300,7 @@ impl Half {
             Ok(step) => {
                 let added = execution.accesses().iter().enumerate().skip(before);
                 let added = added.map(|(index, &access)| Want { index: index as u8, access });
-                let writes = (0..execution.accesses().len()).filter_map(|index| {
-                    let (key, version) = (execution.accesses()[index].key, crate::Version::ZERO);
-                    match execution.written(index) {
-                        Written::Nothing => None,
-                        Written::Deleted => Some(Put { key, version, value: None }),
-                        Written::Value(value) => Some(Put { key, version, value: Some(value) }),
-                    }
-                });
+                let writes = local::writes(execution);
                 write::ran(&mut payload, id, step, added, writes, execution.answered());
             }
             // A step that contradicts the keys: the card finds the same fault.
@@ -264,7 +308,7 @@ impl Half {
                 write::ran(&mut payload, id, Step::More, std::iter::empty(), std::iter::empty(), &[]);
             }
         }
-        self.to_card.push_back(ToCard { token, kind: HostKind::Ran as u8, payload });
+        self.tell(token, HostKind::Ran, payload);
     }
 
     fn outcome(
@@ -325,7 +369,7 @@ impl Half {
                 payload.extend_from_slice(&table.report(bytes, segment, tables.precision).encode());
             }
         }
-        self.to_card.push_back(ToCard { token: LOG_TOKEN, kind: HostKind::Applied as u8, payload });
+        self.tell(LOG_TOKEN, HostKind::Applied, payload);
     }
 
     fn apply_record(&mut self, memory: &mut [u8]) {
@@ -365,6 +409,7 @@ impl Half {
             *table = Table::new(*table.layout());
         }
         self.changed.clear();
+        self.serves = 0;
         self.merge = Some(Merge::default());
     }
 
@@ -383,7 +428,7 @@ impl Half {
         payload.push(peer as u8);
         let page = PageWriter::new(&mut payload, shard, from, bytes);
         self.work.objects_copied += page.fill_from(table, table_bytes);
-        self.to_card.push_back(ToCard { token: LOG_TOKEN, kind: HostKind::Page as u8, payload });
+        self.tell(LOG_TOKEN, HostKind::Page, payload);
     }
 
     /// Takes in a page of a shard.
@@ -402,7 +447,7 @@ impl Half {
         let mut payload = epoch.0.to_be_bytes().to_vec();
         payload.push(page.shard as u8);
         page.next.write(&mut payload);
-        self.to_card.push_back(ToCard { token: LOG_TOKEN, kind: HostKind::Kept as u8, payload });
+        self.tell(LOG_TOKEN, HostKind::Kept, payload);
     }
 
     /// Loads an object, before the node is configured.
@@ -445,9 +490,13 @@ impl Half {
         }
     }
 
-    /// The next message to the card. Who has passed it on may [give it back](Half::give_back).
-    pub fn poll_card(&mut self) -> Option<ToCard> {
-        self.to_card.pop_front()
+    /// The next message to the card. Who has passed it on may [give it back](Half::give_back). `memory` is the host's: what the host executes by itself
+    /// it executes now.
+    pub fn poll_card(&mut self, memory: &[u8]) -> Option<ToCard> {
+        match self.to_card.pop_front()? {
+            Outgoing::Message(message) => Some(message),
+            Outgoing::Execute(slot) => Some(self.execute(slot, memory)),
+        }
     }
 
     /// Takes back the bytes of a message that was passed on, for a later one.

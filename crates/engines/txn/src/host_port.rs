@@ -4,6 +4,8 @@
 //! Begin     procedure(2) length(2) input  count(1) { as in Execute }
 //! Ran       id(8) step(1) reason(1)  count(1) { as in Execute: the keys that were added }
 //!           count(1) { key(8) version(8) length(2) value: the writes; the version is zero }  length(2) answer
+//! Local     applied(8) step(1) reason(1)  count(1) { as in Lock: the keys, with the versions that were read, zero if absent }
+//!           count(1) { as in Ran: the writes }  length(2) answer  count(1) { as in Executed: what was read, if that is recorded }
 //! Wire      peer(1) queue pair(4) local address(8) lkey(4) remote address(8) rkey(4)
 //! Applied   upto(8)  { 12 bytes each: what has changed in the table (`Report`) }
 //! Page      epoch(4) peer(1)  as in Copied
@@ -15,13 +17,14 @@
 //! Read      epoch(4) peer(1) bytes(2)  as in Copy
 //! Keep      epoch(4)  as in Copied
 //! Whole
+//! Serves    shards(2)
 //! ```
 
 use weft_rdma::QueuePairNumber;
 use weft_waist::{Caller, Epoch};
 
 use crate::copy::{Cursor, Page};
-use crate::message::{Got, List, Malformed, Put, Reader, Status, Want, write_list};
+use crate::message::{Claim, Got, List, Malformed, Put, Reader, Status, Want, write_list};
 use crate::one_sided::Wiring;
 use crate::procedure::{ANSWER_MAX, INPUT_MAX, ProcedureId, Step};
 use crate::store::Report;
@@ -52,6 +55,8 @@ pub enum HostKind {
     Page = 68,
     /// To the card: the table has taken in a page.
     Kept = 69,
+    /// To the card: what the host has executed by itself.
+    Local = 70,
     /// To the host: how an attempt ended.
     Outcome = 80,
     /// To the host: run the procedure.
@@ -66,6 +71,25 @@ pub enum HostKind {
     Keep = 85,
     /// To the host: all pages have come.
     Whole = 86,
+    /// To the host: this node serves as the primary of these shards.
+    Serves = 87,
+}
+
+/// What a transaction has done that the host has executed over its own table.
+#[derive(Clone, Debug)]
+pub struct HostExecution<'a> {
+    /// So much of the log the table had when it was read.
+    pub applied: u64,
+    /// What the last run has ended with.
+    pub step: Step,
+    /// All keys in the order in which they were named, and the versions that were read: zero of what was absent.
+    pub claims: List<'a, Claim>,
+    /// What is to be written.
+    pub writes: List<'a, Put<'a>>,
+    /// What the caller is told.
+    pub answer: &'a [u8],
+    /// What was read, where attempts are recorded.
+    pub read: List<'a, Got<'a>>,
 }
 
 /// What a message says.
@@ -74,6 +98,7 @@ pub enum HostKind {
 pub enum HostMessage<'a> {
     Begin { procedure: ProcedureId, input: &'a [u8], wants: List<'a, Want> },
     Ran { id: TransactionId, step: Step, added: List<'a, Want>, writes: List<'a, Put<'a>>, answer: &'a [u8] },
+    Local(HostExecution<'a>),
     Applied { upto: u64, reports: &'a [u8] },
     Wire { peer: usize, wiring: Wiring },
     Outcome { id: TransactionId, status: Status, reason: u8, answer: &'a [u8] },
@@ -85,6 +110,7 @@ pub enum HostMessage<'a> {
     Read { epoch: Epoch, peer: usize, bytes: usize, shard: usize, from: Cursor },
     Keep { epoch: Epoch, page: Page<'a> },
     Whole,
+    Serves { shards: u16 },
 }
 
 impl<'a> HostMessage<'a> {
@@ -104,15 +130,14 @@ impl<'a> HostMessage<'a> {
                 Self::Begin { procedure, input: r.bytes(length)?, wants: List::read(r)? }
             }
             kind if kind == HostKind::Ran as u8 => {
-                let id = r.id()?;
-                let (step, reason) = (r.u8()?, r.u8()?);
-                let step = match step {
-                    0 => Step::Commit,
-                    1 => Step::More,
-                    2 => Step::Abort(reason),
-                    _ => return Err(Malformed::Field("step")),
-                };
+                let (id, step) = (r.id()?, step(r)?);
                 Self::Ran { id, step, added: List::read(r)?, writes: List::read(r)?, answer: answer(r)? }
+            }
+            kind if kind == HostKind::Local as u8 => {
+                let (applied, step) = (r.u64()?, step(r)?);
+                let (claims, writes) = (List::read(r)?, List::read(r)?);
+                let (answer, read) = (answer(r)?, List::read(r)?);
+                Self::Local(HostExecution { applied, step, claims, writes, answer, read })
             }
             kind if kind == HostKind::Applied as u8 => {
                 let upto = r.u64()?;
@@ -151,6 +176,7 @@ impl<'a> HostMessage<'a> {
                 Self::Keep { epoch: Epoch(r.u32()?), page: Page::read(r)? }
             }
             kind if kind == HostKind::Whole as u8 => Self::Whole,
+            kind if kind == HostKind::Serves as u8 => Self::Serves { shards: r.u16()? },
             _ => return Err(Malformed::Kind),
         };
         reader.finish()?;
@@ -167,6 +193,24 @@ pub fn wire(peer: usize, wiring: &Wiring) -> Vec<u8> {
     out.extend_from_slice(&wiring.remote_address.to_be_bytes());
     out.extend_from_slice(&wiring.rkey.to_be_bytes());
     out
+}
+
+fn step(reader: &mut Reader<'_>) -> Result<Step, Malformed> {
+    let (step, reason) = (reader.u8()?, reader.u8()?);
+    match step {
+        0 => Ok(Step::Commit),
+        1 => Ok(Step::More),
+        2 => Ok(Step::Abort(reason)),
+        _ => Err(Malformed::Field("step")),
+    }
+}
+
+fn write_step(out: &mut Vec<u8>, step: Step) {
+    out.extend_from_slice(&match step {
+        Step::Commit => [0, 0],
+        Step::More => [1, 0],
+        Step::Abort(reason) => [2, reason],
+    });
 }
 
 fn answer<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
@@ -199,14 +243,26 @@ pub(crate) mod write {
         answer: &[u8],
     ) {
         out.extend_from_slice(&id.bits().to_be_bytes());
-        out.extend_from_slice(&match step {
-            Step::Commit => [0, 0],
-            Step::More => [1, 0],
-            Step::Abort(reason) => [2, reason],
-        });
+        write_step(out, step);
         write_list(out, added);
         write_list(out, writes);
         write_answer(out, answer);
+    }
+
+    pub fn local<'a>(
+        out: &mut Vec<u8>,
+        (applied, step): (u64, Step),
+        claims: impl Iterator<Item = Claim>,
+        writes: impl Iterator<Item = Put<'a>>,
+        answer: &[u8],
+        read: impl Iterator<Item = Got<'a>>,
+    ) {
+        out.extend_from_slice(&applied.to_be_bytes());
+        write_step(out, step);
+        write_list(out, claims);
+        write_list(out, writes);
+        write_answer(out, answer);
+        write_list(out, read);
     }
 
     pub fn outcome(out: &mut Vec<u8>, id: TransactionId, status: Status, reason: u8, answer: &[u8]) {

@@ -17,6 +17,7 @@ pub mod host_port;
 mod join;
 mod key;
 mod linked;
+mod local;
 pub mod log;
 pub mod message;
 pub mod one_sided;

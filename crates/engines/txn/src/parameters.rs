@@ -16,18 +16,21 @@ pub enum PlantedBug {
     LostLockOnPromotion,
     /// The first replica's answer commits.
     CommitAtFirstLog,
+    /// The card does not look whether what its host has read is what is there.
+    HostVersionUnchecked,
     /// A joining node says that it holds everything before its copy is complete.
     FullBeforeCopied,
 }
 
 impl PlantedBug {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::SkipValidate,
         Self::UnlockBeforeLog,
         Self::StaleCache,
         Self::LostLockOnPromotion,
         Self::CommitAtFirstLog,
+        Self::HostVersionUnchecked,
         Self::FullBeforeCopied,
     ];
 
@@ -39,6 +42,7 @@ impl PlantedBug {
             Self::StaleCache => "stale-cache",
             Self::LostLockOnPromotion => "lost-lock-on-promotion",
             Self::CommitAtFirstLog => "commit-at-first-log",
+            Self::HostVersionUnchecked => "host-version-unchecked",
             Self::FullBeforeCopied => "full-before-copied",
         }
     }

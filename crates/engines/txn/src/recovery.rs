@@ -8,6 +8,7 @@
 use weft_waist::{EngineState, Epoch, Io, NodeId, NodeSet, View};
 
 use crate::engine::{TAG_LOG, Transactions};
+use crate::host_port::{HostKind, LOG_CALLER};
 use crate::log;
 use crate::message::{Base, HEADER_BYTES, Held, Kind, List, Verdict, write};
 use crate::parameters::PlantedBug;
@@ -57,6 +58,8 @@ pub(crate) struct Recovery {
     settled: NodeSet,
     /// The shards that this node was the primary of in that view.
     led: u16,
+    /// How far the log was applied when this node began to act.
+    pub drained: u64,
 }
 
 impl Recovery {
@@ -92,7 +95,7 @@ impl Transactions {
             // Only the founders begin with nothing to be told.
             self.state = if view.epoch.0 == 1 { EngineState::Full } else { EngineState::Lost };
             if self.state == EngineState::Full {
-                self.begin_acting();
+                self.begin_acting(io);
             }
             return;
         }
@@ -317,12 +320,12 @@ impl Transactions {
         if self.recovery.phase == Phase::Draining && drained {
             match self.state {
                 EngineState::Joining { .. } => self.begin_joining(io),
-                _ => self.begin_acting(),
+                _ => self.begin_acting(io),
             }
         }
     }
 
-    fn begin_acting(&mut self) {
+    fn begin_acting(&mut self, io: &mut Io<'_>) {
         let led =
             (0..self.parameters.nodes).fold(0, |set, shard| set | u16::from(self.is_primary(shard)) << shard);
         // What was not this node's to change is not in its index, and what is no longer must not stay there. In the first view in which a node acts
@@ -334,5 +337,9 @@ impl Transactions {
         self.recovery.base =
             Base { epoch: self.view.epoch, full: self.view.full, joining: self.view.joining };
         self.recovery.phase = Phase::Acting;
+        self.recovery.drained = self.log.applied();
+        if !self.shards.are_near() {
+            io.effects.reply(LOG_CALLER, HostKind::Serves as u8, &[&led.to_be_bytes()]);
+        }
     }
 }

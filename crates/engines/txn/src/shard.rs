@@ -263,6 +263,22 @@ impl Shards {
         }
     }
 
+    /// Whether the host's table had what is committed of a key, at `version` (zero: absent), when it had the log up to `applied`.
+    pub(crate) fn is_current(&self, key: Key, version: Version, applied: u64) -> bool {
+        match &self.tables {
+            Tables::Far(far) => far.index.is_current(key, version, applied),
+            Tables::Near(_) | Tables::Linked(_) => false,
+        }
+    }
+
+    /// The version with which an absent key is read now.
+    pub(crate) fn absent(&self, key: Key) -> Version {
+        match &self.tables {
+            Tables::Far(far) => far.index.absent(key).max(self.floor),
+            Tables::Near(_) | Tables::Linked(_) => self.floor,
+        }
+    }
+
     /// Begins to look for a key in the host's memory, for the `at`-th key of an operation: what to read, and the tag with which it comes back. `None`
     /// if too many are looked for.
     pub(crate) fn seek(&mut self, key: Key, operation: usize, at: usize) -> Option<(u64, Read)> {
@@ -334,9 +350,9 @@ impl Shards {
     }
 
     /// The host has applied a write that was committed here.
-    pub(crate) fn unpin(&mut self, key: Key) {
+    pub(crate) fn unpin(&mut self, key: Key, applied: u64) {
         if let Tables::Far(far) = &mut self.tables {
-            far.index.unpin(key);
+            far.index.unpin(key, applied);
         }
     }
 

@@ -18,6 +18,8 @@ fn is_caught(seed: u64, bug: Option<PlantedBug>, crash: bool) -> bool {
         let mut setup = Setup::new(3, 2, entries);
         setup.parameters.bug = bug;
         setup.parameters.variant.multi_hop = seed.is_multiple_of(2);
+        setup.local =
+            bug == Some(PlantedBug::HostVersionUnchecked) || bug.is_none() && seed.is_multiple_of(2);
         let mut network = Network::new(seed, setup);
         if bug == Some(PlantedBug::FullBeforeCopied) || bug.is_none() && seed.is_multiple_of(3) {
             network.comes_back = Some(Duration::from_us(50));
@@ -70,6 +72,11 @@ fn promotion_before_the_log_is_applied() {
 #[test]
 fn commit_at_the_first_answer() {
     caught(PlantedBug::CommitAtFirstLog, true);
+}
+
+#[test]
+fn host_versions_that_are_not_checked() {
+    caught(PlantedBug::HostVersionUnchecked, false);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use weft_nic::{Egress, HostCommand};
 use weft_rdma::Target;
 use weft_time::{Duration, Instant};
 use weft_txn::client::Sessions;
-use weft_txn::host::{Half, HalfParameters, HalfTables};
+use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::{Procedures, Transactions};
 use weft_waist::{Configuration, EngineState, Epoch, Memory};
 use weft_wire::datagram::Datagram as WeftDatagram;
@@ -24,7 +24,15 @@ use crate::{Datagram, Node, NodeError, Stop};
 const SESSIONS: usize = 4_096;
 
 /// How the host half behaves: attempts take some hundred microseconds here, so there is no use in trying again much sooner.
-const HALF: HalfParameters = HalfParameters { calls: 1024, attempts: 1000, back_off: Duration::from_us(100) };
+const fn half(record: bool) -> HalfParameters {
+    HalfParameters {
+        calls: 1024,
+        attempts: 1000,
+        back_off: Duration::from_us(100),
+        local: Local::Unshipped,
+        record,
+    }
+}
 
 /// The kinds of messages that clients send begin here.
 const CLIENT_KINDS: u8 = 96;
@@ -58,7 +66,7 @@ impl Transactional {
         card: &mut TransactionCard,
     ) -> Self {
         let procedures = application.procedures();
-        let mut half = Half::new(procedures.clone(), HALF, Some(tables));
+        let mut half = Half::new(procedures.clone(), half(record.is_some()), Some(tables));
         let mut memory = vec![0; tables.table_address as usize + tables.table_bytes()];
         let (own, nodes) = (config.node.index(), config.peers.len());
         for step in 0..replicas {
@@ -85,7 +93,7 @@ impl Transactional {
     fn empty(&mut self, now: Instant, card: &mut TransactionCard) {
         card.submit(now, HostCommand::Reset);
         card.region_memory().bytes_mut(Target::Host).fill(0);
-        self.half = Half::new(self.procedures.clone(), HALF, Some(self.tables));
+        self.half = Half::new(self.procedures.clone(), half(self.record.is_some()), Some(self.tables));
     }
 
     fn keep_records(&mut self, card: &mut TransactionCard) {
@@ -155,7 +163,7 @@ impl Program for Transactional {
 
     fn settle(&mut self, now: Instant, card: &mut TransactionCard) -> bool {
         let mut told = false;
-        while let Some(message) = self.half.poll_card() {
+        while let Some(message) = self.half.poll_card(card.region_memory().bytes_mut(Target::Host)) {
             told = true;
             let (token, kind) = (message.token, message.kind);
             let payload = &message.payload;

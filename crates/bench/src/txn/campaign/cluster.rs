@@ -12,7 +12,7 @@ use weft_sim::{
     PortConfig, Stream, SwitchConfig, World,
 };
 use weft_time::{Duration, Instant};
-use weft_txn::host::{Half, HalfParameters, HalfTables};
+use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::{Key, Parameters, Placement, Transactions, Version};
 use weft_waist::{Engine, EngineState, EngineStatus, Memory, NodeId, View};
 
@@ -58,6 +58,8 @@ pub(super) struct ClusterParameters {
     pub(super) tight_logs: bool,
     /// Whether transactions may run at another's primary.
     pub(super) multi_hop: bool,
+    /// Hosts execute by themselves what they can (Xenic 4.2.4).
+    pub(super) local: Local,
     pub(super) seed: u64,
     pub(super) plan: FaultPlan,
     #[cfg(feature = "planted-bugs")]
@@ -409,8 +411,9 @@ impl NodeBuilder {
         let mut engine = Transactions::new(*sizes, workload.procedures(), *placement);
         let memory = Memory::new(Transactions::memory_bytes(sizes, placement));
         let (procedures, calls, tables) = (workload.procedures(), parameters.lanes, *tables);
+        let local = parameters.local;
         let fresh: Fresh = Rc::new(move || {
-            let calls = HalfParameters { calls, ..HalfParameters::default() };
+            let calls = HalfParameters { calls, local, record: true, ..HalfParameters::default() };
             Half::new(procedures.clone(), calls, Some(tables))
         });
         let mut half = fresh();

@@ -179,9 +179,9 @@ impl TxnHost {
         while let Some(finished) = self.half.poll_finished() {
             self.finish(now, &finished);
         }
-        while let Some(message) = self.half.poll_card() {
+        while let Some(message) = self.half.poll_card(commands.host_memory()) {
             let (token, kind) = (message.token, message.kind);
-            if kind == HostKind::Begin as u8 {
+            if [HostKind::Begin as u8, HostKind::Local as u8].contains(&kind) {
                 self.began.insert(token, self.clock.world(now));
             }
             commands.submit(HostCommand::Call { engine: SLOT, token, kind, payload: &message.payload });

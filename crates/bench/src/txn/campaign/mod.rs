@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use weft_sim::{FaultKind, FaultKinds, Stream};
 use weft_time::{Duration, Instant};
+use weft_txn::host::Local;
 
 use self::cluster::{Cluster, ClusterParameters, LEASE};
 use self::steps::StepCrash;
@@ -170,7 +171,8 @@ struct Run {
 
 impl Run {
     fn new(campaign: &Campaign, seed: u64) -> Self {
-        let mut random = Stream::new(seed, "txn campaign", 0);
+        let (mut random, mut host) =
+            (Stream::new(seed, "txn campaign", 0), Stream::new(seed, "txn host execution", 0));
         let period = FAULTS_FROM..FAULTS_UNTIL;
         let inserts = match campaign.workload_of(seed) {
             WorkloadName::Smallbank | WorkloadName::Retwis => 0,
@@ -191,6 +193,7 @@ impl Run {
                 index_entries: [512, 64][random.below(2) as usize],
                 tight_logs,
                 multi_hop: random.below(2) > 0,
+                local: [Local::All, Local::Unshipped, Local::Nothing][host.below(3) as usize],
                 seed,
                 plan: random_plan(seed, campaign.nodes, &["membership0"], period, campaign.kinds),
                 #[cfg(feature = "planted-bugs")]

@@ -25,7 +25,7 @@ pub(super) struct StepKind {
 }
 
 /// What goes on between nodes, and between a card and its host.
-pub(super) const STEPS: [StepKind; 22] = [
+pub(super) const STEPS: [StepKind; 23] = [
     StepKind { kind: Kind::Execute as u8, name: "execute" },
     StepKind { kind: Kind::Executed as u8, name: "executed" },
     StepKind { kind: Kind::Validate as u8, name: "validate" },
@@ -40,6 +40,7 @@ pub(super) const STEPS: [StepKind; 22] = [
     StepKind { kind: Kind::Ship as u8, name: "ship" },
     StepKind { kind: Kind::Shipped as u8, name: "shipped" },
     StepKind { kind: HostKind::Outcome as u8, name: "outcome" },
+    StepKind { kind: HostKind::Serves as u8, name: "serves" },
     StepKind { kind: HostKind::Decided as u8, name: "decided" },
     StepKind { kind: Kind::Report as u8, name: "report" },
     StepKind { kind: Kind::Settled as u8, name: "settled" },
@@ -54,7 +55,7 @@ impl StepKind {
     /// Whether it comes at most a few times in a view change.
     fn is_rare(self) -> bool {
         self.wants_full_logs()
-            || ["report", "settled", "copy", "copied", "read", "keep", "whole"].contains(&self.name)
+            || ["report", "settled", "serves", "copy", "copied", "read", "keep", "whole"].contains(&self.name)
     }
 
     /// Whether it comes only where logs are full.

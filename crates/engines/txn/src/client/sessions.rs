@@ -188,7 +188,7 @@ mod tests {
         }
 
         fn begun(&mut self) -> usize {
-            std::iter::from_fn(|| self.half.poll_card()).count()
+            std::iter::from_fn(|| self.half.poll_card(&[])).count()
         }
     }
 

@@ -75,6 +75,8 @@ struct Segment {
     first: u32,
     /// The version of the latest deletion.
     deletion: Version,
+    /// How far the host had applied the log when it had the last of the segment's writes.
+    applied: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -127,6 +129,7 @@ impl<T: Copy + Eq> Index<T> {
             page: Overflow::Unknown.pack().0,
             first: NONE,
             deletion: Version::ZERO,
+            applied: 0,
         };
         let entry = Entry {
             key: 0,
@@ -159,7 +162,7 @@ impl<T: Copy + Eq> Index<T> {
         for segment in &mut self.segments {
             segment.knowledge = Knowledge::UNKNOWN;
             (segment.page, segment.used) = Overflow::Unknown.pack();
-            (segment.first, segment.deletion) = (NONE, Version::ZERO);
+            (segment.first, segment.deletion, segment.applied) = (NONE, Version::ZERO, 0);
         }
         for (next, entry) in (1..).zip(&mut self.entries) {
             (entry.in_use, entry.lock, entry.next) = (false, None, next);
@@ -300,11 +303,27 @@ impl<T: Copy + Eq> Index<T> {
         }
     }
 
-    /// The host has applied one write of this object, and its reports have been taken.
+    /// Whether an object was as it is now, at `version` (zero: absent), in the host's table when that had the log up to `applied`. What is
+    /// committed is pinned until the host has it: so of what is not known here, the table had the latest version unless a write of the
+    /// segment was applied since.
+    pub fn is_current(&self, key: Key, version: Version, applied: u64) -> bool {
+        let known = self.find(key).map(|entry| &self.entries[entry]);
+        match known.map(|entry| (entry.content, entry.version)) {
+            Some((Content::Value { .. }, known)) => known == version,
+            Some((Content::Absent, _)) => version == Version::ZERO,
+            Some((Content::Unknown, _)) | None => {
+                self.segments[self.layout.segment(key.bits()) as usize].applied <= applied
+            }
+        }
+    }
+
+    /// The host has applied one write of this object, and the log up to `applied`, and its reports have been taken.
     ///
     /// # Panics
     /// If it was not pinned.
-    pub fn unpin(&mut self, key: Key) {
+    pub fn unpin(&mut self, key: Key, applied: u64) {
+        let segment = &mut self.segments[self.layout.segment(key.bits()) as usize];
+        segment.applied = segment.applied.max(applied);
         let entry = self.find(key).expect("a pinned object has an entry");
         self.entries[entry].pins = self.entries[entry].pins.checked_sub(1).expect("a pinned object");
     }

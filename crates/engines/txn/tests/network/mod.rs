@@ -14,7 +14,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_check::serializable::{self, Access, Fate, History, Options, Transaction};
 use weft_rdma::{CompletionStatus, Operation, QueuePairNumber};
 use weft_time::{Duration, Instant};
-use weft_txn::host::{Half, HalfParameters, HalfTables};
+use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::message::Status;
 use weft_txn::one_sided::Wiring;
@@ -63,6 +63,8 @@ pub struct Setup {
     pub linked: bool,
     /// Slots of the host's table in a segment.
     pub segment_slots: u32,
+    /// Hosts execute by themselves what they can, and half of the calls are such.
+    pub local: bool,
 }
 
 impl Setup {
@@ -72,7 +74,12 @@ impl Setup {
         parameters.operations = 64;
         parameters.log_bytes = LOG_BYTES;
         parameters.record = true;
-        Self { parameters, entries, faults: Faults::default(), linked: false, segment_slots: 4 }
+        Self { parameters, entries, faults: Faults::default(), linked: false, segment_slots: 4, local: false }
+    }
+
+    fn half(&self) -> HalfParameters {
+        let local = if self.local { Local::Unshipped } else { Local::Nothing };
+        HalfParameters { local, record: self.parameters.record, ..HalfParameters::default() }
     }
 
     fn shape(&self) -> Shape {
@@ -284,7 +291,7 @@ impl Network {
             (self.setup.parameters, self.setup.placement(index), self.setup.tables());
         let mut engine = Transactions::new(parameters, workload::procedures(), placement);
         let mut memory = Memory::new(Transactions::memory_bytes(&parameters, &placement));
-        let mut half = Half::new(workload::procedures(), HalfParameters::default(), tables);
+        let mut half = Half::new(workload::procedures(), self.setup.half(), tables);
         let mut host = vec![0; LOG_BYTES + tables.map_or(0, |tables| tables.table_bytes())];
         let objects = workload::load(parameters.nodes).filter(|(key, _)| self.replicates(index, key.shard()));
         for (key, value) in objects.filter(|_| loaded) {
@@ -510,14 +517,19 @@ impl Network {
     fn drain_host(&mut self, index: usize) {
         loop {
             let Some(node) = self.nodes[index].as_mut() else { return };
-            if let Some(message) = node.half.poll_card() {
-                if message.kind == HostKind::Begin as u8 {
+            if let Some(message) = node.half.poll_card(&node.host) {
+                if [HostKind::Begin as u8, HostKind::Local as u8].contains(&message.kind) {
                     node.begun.insert(message.token, self.now);
                 }
                 let at = self.now + self.nanoseconds(300, 900);
                 let down = &mut self.nodes[index].as_mut().unwrap().down;
-                *down = at.max(*down);
-                let at = *down;
+                let at = if message.kind == HostKind::Local as u8 {
+                    // The host works on it, and other things leave before it.
+                    at.max(*down) + self.nanoseconds(0, 40_000)
+                } else {
+                    *down = at.max(*down);
+                    *down
+                };
                 let (token, kind, payload) = (message.token, message.kind, message.payload);
                 self.schedule(at, Due::ToCard { node: index, token, kind, payload });
             } else if let Some(finished) = node.half.poll_finished() {
@@ -544,7 +556,12 @@ impl Network {
         self.calls_left -= 1;
         let nodes = self.setup.parameters.nodes;
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.rng.next_u64());
-        let request = workload::random(nodes, index, |below| rng.next_u64() % below);
+        let mut random = |below| rng.next_u64() % below;
+        let request = if self.setup.local && random(2) == 0 {
+            workload::random_on_host(nodes, index, random)
+        } else {
+            workload::random(nodes, index, random)
+        };
         self.call(index, request);
     }
 

@@ -126,6 +126,24 @@ impl Procedure for Long {
     }
 }
 
+/// One of the others, that stays on the host.
+struct OnHost<P>(P);
+
+impl<P: Procedure> Procedure for OnHost<P> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+    fn run(&self, context: &mut Context<'_>) -> Step {
+        self.0.run(context)
+    }
+    fn ship(&self) -> bool {
+        false
+    }
+}
+
+/// Where those begin.
+const ON_HOST: u16 = 7;
+
 pub fn procedures() -> Procedures {
     Procedures::new(vec![
         Box::new(Transfer { on_host: false }),
@@ -135,6 +153,13 @@ pub fn procedures() -> Procedures {
         Box::new(Transfer { on_host: true }),
         Box::new(Sums),
         Box::new(Long),
+        Box::new(OnHost(Transfer { on_host: true })),
+        Box::new(OnHost(Sum)),
+        Box::new(OnHost(Toggle)),
+        Box::new(OnHost(Chase)),
+        Box::new(OnHost(Transfer { on_host: true })),
+        Box::new(OnHost(Sums)),
+        Box::new(OnHost(Long)),
     ])
 }
 
@@ -179,6 +204,21 @@ fn request(procedure: ProcedureId, input: &[u8], keys: impl IntoIterator<Item = 
         accesses.add(key, mode).expect("few keys");
     }
     Request { procedure, input: input.to_vec(), accesses }
+}
+
+/// The same, of a procedure that stays on the host, and most often of keys of the node's own shard.
+pub fn random_on_host(nodes: usize, node: usize, mut random: impl FnMut(u64) -> u64) -> Request {
+    let request = self::random(nodes, node, &mut random);
+    let own = random(4) > 0;
+    let place = |key: Key| if own { Key::new(node, key.local()) } else { key };
+    let keys = request.accesses.as_slice().iter().map(|access| (place(access.key), access.mode));
+    let distinct: std::collections::BTreeSet<Key> = keys.clone().map(|(key, _)| key).collect();
+    let procedure = ProcedureId(request.procedure.0 + ON_HOST);
+    if distinct.len() < request.accesses.as_slice().len() && request.procedure != SUM {
+        // Two keys have become one.
+        return Request { procedure, ..request };
+    }
+    self::request(procedure, &request.input, keys)
 }
 
 /// A transaction of a random kind, called at `node`.

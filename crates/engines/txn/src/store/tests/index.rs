@@ -83,7 +83,7 @@ proptest! {
                 Step::Apply => {
                     if let Some((number, object)) = log.pop_front() {
                         table.insert(number, object);
-                        index.unpin(key(number));
+                        index.unpin(key(number), 0);
                     }
                 }
                 Step::Expect(number) => {
@@ -145,8 +145,46 @@ fn an_index_of_locked_objects_refuses_the_next_one() {
     assert_eq!(index.lock(key(3), 'b'), Ok(()));
     assert_eq!(index.lock(key(4), 'b'), Err(Refused::Full), "what the host has not applied is not evicted");
     assert_eq!(index.lookup(key(1)), Cached::Absent(deletion));
-    index.unpin(key(1));
+    index.unpin(key(1), 0);
     assert_eq!(index.lock(key(4), 'b'), Ok(()));
     index.clear();
     assert_eq!((index.used(), index.locked(), index.absent(key(3))), (0, 0, Version::ZERO));
+}
+
+/// What a host has read is judged by what is known; and of what is not, by whether the host's table was as new as the last write of the segment.
+#[test]
+fn what_the_host_has_read_is_current_or_not() {
+    let shape = Shape {
+        segment_slots: 8,
+        slots: 8,
+        displacement: Some(4),
+        slot_bytes: 32,
+        pages: 0,
+        page_slots: 1,
+        blocks: 0,
+        value_bytes_max: 8,
+    };
+    let parameters =
+        IndexParameters { precision: Precision::Highest, ahead: 1, entries: 2, value_bytes_max: 8 };
+    let mut index = Index::new(Layout::new(shape).unwrap(), parameters);
+    let [first, second] = [5, 6].map(Version::from_bits);
+    assert!(index.is_current(key(1), first, 0), "nothing says otherwise");
+    index.lock(key(1), 'a').unwrap();
+    assert!(index.is_current(key(1), first, 0), "a lock does not change what is there");
+    index.commit(key(1), second, Some(b"new"));
+    assert!(index.unlock(key(1), 'a'));
+    assert!(!index.is_current(key(1), first, 100) && !index.is_current(key(1), Version::ZERO, 100));
+    assert!(index.is_current(key(1), second, 0), "the host has it before it says so");
+    index.unpin(key(1), 100);
+    assert!(index.is_current(key(1), second, 100) && !index.is_current(key(1), first, 100));
+    // Others take its entry, and all that is known is when its segment was written last.
+    for number in [2, 3] {
+        index.lock(key(number), 'b').unwrap();
+    }
+    assert_eq!(index.lookup(key(1)), Cached::Unknown);
+    assert!(!index.is_current(key(1), first, 99), "the table was read before the write was applied");
+    assert!(index.is_current(key(1), second, 100));
+    // Deletions count as well.
+    index.commit(key(2), second, None);
+    assert!(index.is_current(key(2), Version::ZERO, 0) && !index.is_current(key(2), first, 0));
 }

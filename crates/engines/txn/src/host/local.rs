@@ -1,0 +1,129 @@
+//! Execution by the host itself, over its own table (Xenic 4.2.4): of procedures that stay on the host, if all keys are of shards whose primary the
+//! node is.
+//!
+//! The table may lag behind what is committed. The card finds that out; the transaction is then tried again through the card, which reads
+//! what is newest. What was read goes along as versions, with the place of the log that the table was at.
+
+use crate::execution::{Execution, Written};
+use crate::host_port::{HostKind, write};
+use crate::key::Version;
+use crate::message::{Claim, Got, Put, Want};
+use crate::procedure::{Procedure, Procedures, Step, VALUE_MAX};
+
+use super::{Called, Half, HostWork, Local, ToCard};
+use crate::store::Table;
+
+impl Half {
+    /// Whether the host executes this call by itself: the first time, and if it is worth trying.
+    pub(super) fn is_local(&self, called: &Called) -> bool {
+        let accesses = called.request.accesses.as_slice();
+        let procedure = self.procedures.get(called.request.procedure);
+        let stays = |procedure: &dyn Procedure| match self.parameters.local {
+            Local::Nothing => false,
+            Local::Unshipped => !procedure.ship(),
+            Local::All => true,
+        };
+        self.serves != 0
+            && called.attempts == 1
+            && procedure.is_some_and(stays)
+            && !accesses.is_empty()
+            && accesses.iter().all(|access| self.serves >> access.key.shard() & 1 == 1)
+    }
+
+    /// Executes a call, over the table as it is now: what the card is told of it. If that needs another shard, or has a fault, the card is asked for
+    /// all of it.
+    pub(super) fn execute(&mut self, slot: usize, memory: &[u8]) -> ToCard {
+        let mut payload = self.spare.pop().unwrap_or_default();
+        let called = self.called[slot].as_mut().expect("it is under way");
+        let (tables, table) = self.tables.as_ref().expect("a host that executes has a table");
+        let bytes = &memory[tables.table_address as usize..][..table.layout().bytes() as usize];
+        let over = Over { procedures: &self.procedures, serves: self.serves, table, bytes };
+        match over.run(called, &mut self.work) {
+            Some(step) => {
+                tell_card(&mut payload, (self.applied, step), &called.execution, self.parameters.record);
+                ToCard { token: slot as u32, kind: HostKind::Local as u8, payload }
+            }
+            None => self.ask_card(slot, payload),
+        }
+    }
+}
+
+/// What is executed over.
+struct Over<'a> {
+    procedures: &'a Procedures,
+    serves: u16,
+    table: &'a Table,
+    bytes: &'a [u8],
+}
+
+impl Over<'_> {
+    /// Runs a procedure as often as it wants, over what the table has. `None` if that is not for the host to do alone.
+    fn run(&self, called: &mut Called, work: &mut HostWork) -> Option<Step> {
+        let procedure = self.procedures.get(called.request.procedure)?;
+        let execution = &mut called.execution;
+        execution.begin(&called.request.input, called.request.accesses.as_slice()).ok()?;
+        loop {
+            self.fetch(execution, work)?;
+            work.runs += 1;
+            work.labour += procedure.labour();
+            match execution.run(procedure) {
+                Ok(Step::More) => {}
+                Ok(step) => {
+                    self.fetch(execution, work)?;
+                    return Some(step);
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Reads what was added. `None` if it is of a shard that is not served here.
+    fn fetch(&self, execution: &mut Execution, work: &mut HostWork) -> Option<()> {
+        for index in 0..execution.accesses().len() {
+            if execution.fetched(index) {
+                continue;
+            }
+            let access = execution.accesses()[index];
+            if self.serves >> access.key.shard() & 1 == 0 {
+                return None;
+            }
+            let mut value = [0; VALUE_MAX];
+            let mut found = None;
+            if access.mode.reads() {
+                work.objects_read += 1;
+                found = self.table.get(self.bytes, access.key, &mut value);
+            }
+            let version = found.map_or(Version::ZERO, |(version, _)| version);
+            execution.fetch(index, version, Version::ZERO, found.map(|(_, length)| &value[..length]));
+        }
+        Some(())
+    }
+}
+
+/// What an execution is to write; whoever locks the keys draws the versions.
+pub(super) fn writes(execution: &Execution) -> impl Iterator<Item = Put<'_>> {
+    execution.accesses().iter().enumerate().filter_map(|(index, access)| {
+        let (key, version) = (access.key, Version::ZERO);
+        match execution.written(index) {
+            Written::Nothing => None,
+            Written::Deleted => Some(Put { key, version, value: None }),
+            Written::Value(value) => Some(Put { key, version, value: Some(value) }),
+        }
+    })
+}
+
+/// What the card is told of an execution; `record`: with all that was read.
+fn tell_card(out: &mut Vec<u8>, head: (u64, Step), execution: &Execution, record: bool) {
+    let keys = || execution.accesses().iter().enumerate();
+    let claims = keys().map(|(index, &access)| Claim {
+        want: Want { index: index as u8, access },
+        version: execution.read_version(index),
+    });
+    let read = keys().filter(|(_, access)| record && access.mode.reads()).map(|(index, _)| Got {
+        index: index as u8,
+        read: execution.read_version(index),
+        new: Version::ZERO,
+        value: execution.value(index),
+    });
+    write::local(out, head, claims, writes(execution), execution.answered(), read);
+}
