@@ -1,0 +1,236 @@
+//! Lists, and what messages list: keys, versions and values.
+
+use std::marker::PhantomData;
+
+use super::{ABSENT, Malformed, NOT_READ, Reader};
+use crate::key::{Key, Version};
+use crate::procedure::{Access, Mode};
+
+/// An element of a list.
+pub trait Item<'a>: Sized {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// If it is malformed.
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed>;
+    /// Appends it.
+    fn write(&self, out: &mut Vec<u8>);
+}
+
+/// A list of items, checked when it was parsed.
+#[derive(Clone, Debug)]
+pub struct List<'a, T> {
+    bytes: &'a [u8],
+    count: usize,
+    items: PhantomData<T>,
+}
+
+impl<'a, T: Item<'a>> List<'a, T> {
+    /// Reads it: at most 255 items behind their count.
+    ///
+    /// # Errors
+    /// If it, or an item, is malformed.
+    pub fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let count = usize::from(reader.u8()?);
+        let bytes = reader.0;
+        for _ in 0..count {
+            T::read(reader)?;
+        }
+        Ok(Self { bytes: &bytes[..bytes.len() - reader.0.len()], count, items: PhantomData })
+    }
+
+    /// Its items.
+    pub fn iter(&self) -> impl Iterator<Item = T> + Clone + use<'a, T> {
+        let mut reader = Reader(self.bytes);
+        (0..self.count).map(move |_| T::read(&mut reader).expect("checked when the list was read"))
+    }
+
+    /// How many there are.
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// Appends a list, and says how many items it has.
+///
+/// # Panics
+/// If there are more than 255.
+pub fn write_list<'a, T: Item<'a>>(out: &mut Vec<u8>, items: impl Iterator<Item = T>) -> usize {
+    let at = out.len();
+    out.push(0);
+    let mut count = 0;
+    for item in items {
+        item.write(out);
+        count += 1;
+    }
+    out[at] = u8::try_from(count).expect("a list has at most 255 items");
+    count
+}
+
+/// A key that is to be locked or read, by its index among the transaction's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// Its index.
+    pub index: u8,
+    /// The key, and what for.
+    pub access: Access,
+}
+
+impl Item<'_> for Want {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let index = reader.u8()?;
+        let mode = match reader.u8()? {
+            0 => Mode::Read,
+            1 => Mode::Update,
+            2 => Mode::Write,
+            _ => return Err(Malformed::Field("mode")),
+        };
+        Ok(Self { index, access: Access { key: reader.key()?, mode } })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(self.index);
+        out.push(self.access.mode as u8);
+        out.extend_from_slice(&self.access.key.bits().to_be_bytes());
+    }
+}
+
+/// What was locked and read of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Got<'a> {
+    /// Its index among the transaction's.
+    pub index: u8,
+    /// The version of what was read.
+    pub read: Version,
+    /// The version that a write will have; zero if the key is not locked.
+    pub new: Version,
+    /// The value; `None` if it is absent or was not asked for.
+    pub value: Option<&'a [u8]>,
+}
+
+impl<'a> Item<'a> for Got<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let (index, length) = (reader.u8()?, reader.u16()?);
+        let (read, new) = (Version::from_bits(reader.u64()?), Version::from_bits(reader.u64()?));
+        Ok(Self { index, read, new, value: reader.value(length)? })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(self.index);
+        out.extend_from_slice(&length_of(self.value).to_be_bytes());
+        out.extend_from_slice(&self.read.bits().to_be_bytes());
+        out.extend_from_slice(&self.new.bits().to_be_bytes());
+        out.extend_from_slice(self.value.unwrap_or_default());
+    }
+}
+
+impl Got<'_> {
+    /// Bytes of an item with a value of this length.
+    pub const fn bytes(value: usize) -> usize {
+        19 + value
+    }
+}
+
+/// A key and the version that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The key.
+    pub key: Key,
+    /// What was read.
+    pub version: Version,
+}
+
+impl Item<'_> for Seen {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { key: reader.key()?, version: Version::from_bits(reader.u64()?) })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.key.bits().to_be_bytes());
+        out.extend_from_slice(&self.version.bits().to_be_bytes());
+    }
+}
+
+/// A key that is to be locked, if what was read of it has still this version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What is wanted of the key.
+    pub want: Want,
+    /// What was read; zero if its mode does not read.
+    pub version: Version,
+}
+
+impl Item<'_> for Claim {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { want: Want::read(reader)?, version: Version::from_bits(reader.u64()?) })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        self.want.write(out);
+        out.extend_from_slice(&self.version.bits().to_be_bytes());
+    }
+}
+
+/// A key that was locked by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// Its index among the transaction's.
+    pub index: u8,
+    /// The version that a write will have.
+    pub new: Version,
+}
+
+impl Item<'_> for Drawn {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { index: reader.u8()?, new: Version::from_bits(reader.u64()?) })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(self.index);
+        out.extend_from_slice(&self.new.bits().to_be_bytes());
+    }
+}
+
+/// A write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Put<'a> {
+    /// The key.
+    pub key: Key,
+    /// Its version from now on.
+    pub version: Version,
+    /// Its value; `None` deletes it.
+    pub value: Option<&'a [u8]>,
+}
+
+impl<'a> Item<'a> for Put<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let (key, version, length) = (reader.key()?, Version::from_bits(reader.u64()?), reader.u16()?);
+        if length == NOT_READ {
+            return Err(Malformed::Field("length"));
+        }
+        Ok(Self { key, version, value: reader.value(length)? })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.key.bits().to_be_bytes());
+        out.extend_from_slice(&self.version.bits().to_be_bytes());
+        out.extend_from_slice(&length_of(self.value).to_be_bytes());
+        out.extend_from_slice(self.value.unwrap_or_default());
+    }
+}
+
+impl Put<'_> {
+    /// Bytes of an item with a value of this length.
+    pub const fn bytes(value: usize) -> usize {
+        18 + value
+    }
+}
+
+fn length_of(value: Option<&[u8]>) -> u16 {
+    value.map_or(ABSENT, |value| u16::try_from(value.len()).expect("values are short"))
+}
