@@ -81,7 +81,10 @@ pub enum Phase {
 ///   without it, and is halted when nothing is left.
 /// - When no member that holds a part of the data has a lease, it is the service that was cut off. As soon as one is back, the
 ///   others that replicate that part have one more lease's time to return.
-/// - A joining member that reports to be synced in the current epoch holds all data that it replicates, and becomes full.
+/// - A joining member that reports to be synced in the current epoch holds all data that it replicates, and becomes full. If others are
+///   joining and alive it waits for them, at most as long as it has taken itself: the view that makes it full starts their transfer anew. So
+///   nodes that come back together are full together, not one after the other, and the first of them in at most twice its time. A view
+///   that must come makes it full at once.
 /// - A node that has been removed returns empty, with a greater incarnation.
 ///
 /// # Use
@@ -111,8 +114,8 @@ struct Node {
     heard: Instant,
     /// The latest epoch that its engine has reported as a member.
     reported: Epoch,
-    /// The latest epoch in which it reported to hold all data while joining.
-    synced: Option<Epoch>,
+    /// The latest epoch in which it reported to hold all data while joining, and when it did so first.
+    synced: Option<(Epoch, Instant)>,
     /// A life that has reported and is in no view.
     candidate: Option<Candidate>,
 }
@@ -300,8 +303,10 @@ impl Service {
         node.lease_end = lease_end;
         node.heard = self.now;
         node.reported = node.reported.max(heartbeat.status.epoch);
-        if heartbeat.status.state == (EngineState::Joining { synced: true }) {
-            node.synced = Some(heartbeat.status.epoch);
+        let epoch = heartbeat.status.epoch;
+        let known = node.synced.is_some_and(|(synced, _)| synced == epoch);
+        if heartbeat.status.state == (EngineState::Joining { synced: true }) && !known {
+            node.synced = Some((epoch, self.now));
         }
         let still_cut_off = self.parts_without_holder();
         for part in cut_off.into_iter().filter(|part| !still_cut_off.contains(part)) {
@@ -361,13 +366,27 @@ impl Service {
         let due = if !is_founded {
             // That waits for heartbeats, not for time.
             Instant::FAR_FUTURE
-        } else if removed.union(dead).is_empty() {
-            self.published + self.parameters.view_interval
-        } else {
+        } else if !removed.union(dead).is_empty() {
             // Writes stand still until a member that has gone is out of the view.
             self.published
+        } else {
+            let due = self.published + self.parameters.view_interval;
+            if reborn.is_empty() { due.max(self.patience(joining)) } else { due }
         };
         Some(Plan { full, joining, reborn, due })
+    }
+
+    /// How long members that are synced wait for these, which are still joining: twice as long as the first of them has taken. Whoever is
+    /// silent is not waited for.
+    fn patience(&self, joining: NodeSet) -> Instant {
+        let is_under_way = |id: NodeId| self.nodes[id.index()].lease_end > self.now;
+        let whole = self.whole();
+        let synced = whole.iter().filter_map(|id| self.nodes[id.index()].synced);
+        let first = synced.filter(|(epoch, _)| *epoch == self.epoch).map(|(_, at)| at).min();
+        match first {
+            Some(first) if joining.iter().any(is_under_way) => first + (first - self.published),
+            _ => self.published,
+        }
     }
 
     fn differs(&self, plan: &Plan) -> bool {
@@ -420,7 +439,7 @@ impl Service {
     /// to be dead are left out.
     fn whole(&self) -> NodeSet {
         self.select(|node| {
-            let synced = node.synced == Some(self.epoch) && node.lease_end > self.now;
+            let synced = node.synced.is_some_and(|(epoch, _)| epoch == self.epoch) && node.lease_end > self.now;
             node.candidate.is_none()
                 && (node.record.role == Role::Full || node.record.role == Role::Joining && synced)
         })
@@ -726,7 +745,62 @@ mod tests {
         assert!(beat(&mut service, 230, 1, 11, 4, EngineState::Joining { synced: true }).is_ok());
         assert_eq!(sets(&service).0, 5);
         assert!(beat(&mut service, 231, 1, 11, 5, EngineState::Joining { synced: true }).is_ok());
+        assert_eq!(sets(&service).0, 5);
+        // It has taken 35 ms, and waits for the others as long.
+        for ms in [240, 265] {
+            assert!(beat(&mut service, ms, 1, 11, 5, EngineState::Joining { synced: true }).is_ok());
+            assert_eq!(sets(&service).0, 5);
+            assert_eq!(service.next_deadline(), at(266));
+        }
+        service.tick(at(266));
         assert_eq!(sets(&service), (6, vec![0, 1], vec![2, 3]));
+    }
+
+    /// Nodes 1 to 3 have come back at 50 ms, and node 0 holds everything.
+    fn three_come_back() -> Service {
+        let mut service = running(4);
+        for node in 1..4 {
+            assert!(beat(&mut service, 50, node, 11, 0, EngineState::Starting).is_ok());
+        }
+        let epoch = service.view().epoch.0;
+        assert!(beat(&mut service, 60, 0, 10, epoch, EngineState::Full).is_ok());
+        for node in 1..4 {
+            assert!(beat(&mut service, 60, node, 11, epoch, EngineState::Joining { synced: false }).is_ok());
+        }
+        assert_eq!(sets(&service), (4, vec![0], vec![1, 2, 3]));
+        service
+    }
+
+    #[test]
+    fn who_comes_back_together_is_full_together() {
+        let mut service = three_come_back();
+        let epoch = service.view().epoch.0;
+        for (ms, node) in [(100, 2), (110, 1)] {
+            assert!(beat(&mut service, ms, node, 11, epoch, EngineState::Joining { synced: true }).is_ok());
+            assert_eq!(sets(&service).0, epoch);
+        }
+        assert!(beat(&mut service, 120, 3, 11, epoch, EngineState::Joining { synced: true }).is_ok());
+        assert_eq!(sets(&service), (epoch + 1, vec![0, 1, 2, 3], vec![]));
+    }
+
+    #[test]
+    fn who_is_synced_waits_for_nobody_that_is_silent_and_in_no_view_that_must_come() {
+        let mut silent = three_come_back();
+        let epoch = silent.view().epoch.0;
+        for ms in [110, 140] {
+            assert!(beat(&mut silent, ms, 0, 10, epoch, EngineState::Full).is_ok());
+        }
+        // Nodes 2 and 3 were heard last at 60 ms; node 1 would wait until far later.
+        assert!(beat(&mut silent, 150, 1, 11, epoch, EngineState::Joining { synced: true }).is_ok());
+        assert_eq!(sets(&silent).0, epoch);
+        silent.tick(at(161));
+        assert!(sets(&silent).1.contains(&1), "{:?}", sets(&silent));
+
+        let mut dead = three_come_back();
+        assert!(beat(&mut dead, 100, 1, 11, epoch, EngineState::Joining { synced: true }).is_ok());
+        assert_eq!(sets(&dead).0, epoch);
+        assert!(beat(&mut dead, 105, 3, 12, 0, EngineState::Starting).is_ok());
+        assert_eq!(sets(&dead), (epoch + 1, vec![0, 1], vec![2, 3]));
     }
 
     #[test]
