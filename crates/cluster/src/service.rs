@@ -439,7 +439,8 @@ impl Service {
     /// to be dead are left out.
     fn whole(&self) -> NodeSet {
         self.select(|node| {
-            let synced = node.synced.is_some_and(|(epoch, _)| epoch == self.epoch) && node.lease_end > self.now;
+            let synced =
+                node.synced.is_some_and(|(epoch, _)| epoch == self.epoch) && node.lease_end > self.now;
             node.candidate.is_none()
                 && (node.record.role == Role::Full || node.record.role == Role::Joining && synced)
         })
