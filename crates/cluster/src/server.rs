@@ -169,7 +169,7 @@ mod tests {
             sent,
             [
                 "100 refusal node0#1 at epoch 0: Waiting",
-                "101 grant node1#1 epoch 1: full {0, 1} joining {} for 100ms",
+                "101 grant node1#1 epoch 1: full {0, 1} joining {} for 100 ms",
                 "100 notice node0 epoch 1",
             ]
         );

@@ -157,14 +157,14 @@ impl Div<u64> for Duration {
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, unit) = match self.0 {
-            0..1_000 => return write!(f, "{}ps", self.0),
+            0..1_000 => return write!(f, "{} ps", self.0),
             1_000..1_000_000 => (self.0 as f64 / 1e3, "ns"),
-            1_000_000..1_000_000_000 => (self.0 as f64 / 1e6, "us"),
+            1_000_000..1_000_000_000 => (self.0 as f64 / 1e6, "µs"),
             1_000_000_000..1_000_000_000_000 => (self.0 as f64 / 1e9, "ms"),
             _ => (self.0 as f64 / 1e12, "s"),
         };
         let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-        write!(f, "{value:.digits$}{unit}")
+        write!(f, "{value:.digits$} {unit}")
     }
 }
 
@@ -180,10 +180,10 @@ mod tests {
 
     #[test]
     fn display_picks_a_unit() {
-        assert_eq!(Duration::from_ps(999).to_string(), "999ps");
-        assert_eq!(Duration::from_ns(4).to_string(), "4.00ns");
-        assert_eq!(Duration::from_ns(12_340).to_string(), "12.3us");
-        assert_eq!(Duration::from_ms(1_500).to_string(), "1.50s");
+        assert_eq!(Duration::from_ps(999).to_string(), "999 ps");
+        assert_eq!(Duration::from_ns(4).to_string(), "4.00 ns");
+        assert_eq!(Duration::from_ns(12_340).to_string(), "12.3 µs");
+        assert_eq!(Duration::from_ms(1_500).to_string(), "1.50 s");
     }
 
     #[test]

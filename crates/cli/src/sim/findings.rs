@@ -1,7 +1,6 @@
 //! What all campaigns say of what they have found.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 
 use weft_bench::campaign::{Findings, Violation};
 use weft_bench::table::{grouped, time_with_unit};
@@ -18,8 +17,9 @@ pub(super) fn list(counts: &BTreeMap<impl AsRef<str> + Ord, u64>) -> String {
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
-/// How soon all nodes of the slowest run were live again.
-pub(super) fn live_within(ns: u64, bound: impl Display) -> String {
+/// How soon all nodes of the slowest run were live again, and how soon they must be.
+pub(super) fn live_within(ns: u64, bound_ns: u64) -> String {
+    let bound = time_with_unit(bound_ns);
     match ns {
         u64::MAX => format!("NOT within {bound} of the last fault"),
         ns => format!("within {} of the last fault (bound {bound})", time_with_unit(ns)),

@@ -3,7 +3,7 @@
 use clap::Args;
 use weft_bench::kv::simulated::{Campaign, CampaignResult};
 use weft_bench::progress::Progress;
-use weft_bench::table::{Column, Table, grouped, time_with_unit};
+use weft_bench::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};
@@ -67,13 +67,12 @@ impl Task for KvCampaign {
             grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
-        let bound = time_with_unit(result.live_within_bound_ns);
         format!(
             "{table}\n  nic         {}, engines on the {}\n  faults      {}\n  every node  serves again {}\n{}",
             result.nic,
             result.engine_on,
             list(&result.faults),
-            live_within(result.live_within_ns, bound),
+            live_within(result.live_within_ns, result.live_within_bound_ns),
             findings::to_text(&result.findings, &self.command(&self.seeds), |()| String::new()),
         )
     }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use weft_bench::progress::Progress;
-use weft_bench::rdt::{Campaign, CampaignResult, Configuration, DELIVERED_WITHIN, SERVES_WITHIN, TypeName};
+use weft_bench::rdt::{Campaign, CampaignResult, Configuration, DELIVERED_WITHIN, TypeName};
 use weft_bench::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
@@ -85,7 +85,7 @@ impl Task for RdtCampaign {
             "{table}\n  nodes       {}\n  faults      {}\n  every node  serves again {}; all is delivered within {DELIVERED_WITHIN}\n{}",
             result.nodes,
             list(&result.faults),
-            live_within(result.live_within_ns, SERVES_WITHIN),
+            live_within(result.live_within_ns, result.live_within_bound_ns),
             findings::to_text(&result.findings, &self.command(&self.seeds), |run| {
                 format!(" ({}, {})", run.name, run.configuration)
             }),

@@ -3,7 +3,7 @@
 use clap::Args;
 use weft_bench::progress::Progress;
 use weft_bench::smr::{Campaign, CampaignResult};
-use weft_bench::table::{Column, Table, grouped, time_with_unit};
+use weft_bench::table::{Column, Table, grouped};
 
 use super::findings::{self, list, live_within};
 use crate::failure::Failure;
@@ -66,12 +66,11 @@ impl Task for SmrCampaign {
             grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
-        let bound = time_with_unit(result.live_within_bound_ns);
         format!(
             "{table}\n  nodes       {}\n  faults      {}\n  every node  takes part again {}\n{}",
             result.nodes,
             list(&result.faults),
-            live_within(result.live_within_ns, bound),
+            live_within(result.live_within_ns, result.live_within_bound_ns),
             findings::to_text(&result.findings, &self.command(&self.seeds), |()| String::new()),
         )
     }

@@ -3,7 +3,7 @@
 use clap::Args;
 use weft_bench::progress::Progress;
 use weft_bench::table::{Column, Table, grouped};
-use weft_bench::txn::{Campaign, CampaignResult, LIVE_WITHIN, WorkloadName};
+use weft_bench::txn::{Campaign, CampaignResult, WorkloadName};
 use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};
@@ -22,7 +22,7 @@ come back with nothing; they stand still, lose, delay, double and change frames,
 crash is skipped while f nodes do not hold everything, if each shard has f + 1 replicas. The history must be strictly serializable, \
 where nobody knows whether a call that was never answered took effect; no money appears or vanishes; all replicas of a shard hold the same \
 in the end, and no lock is left. After the last fault the clients of every node must commit again. Without --workload the seeds have Smallbank \
-and Retwis in turn.";
+and Retwis in turn, and those whose crashes are at messages of full logs new-order of TPC-C.";
 
 /// What decides a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -93,7 +93,7 @@ impl Task for TxnCampaign {
             list(&result.workloads),
             list(&result.faults),
             list(&result.step_crashes),
-            live_within(result.live_within_ns, LIVE_WITHIN),
+            live_within(result.live_within_ns, result.live_within_bound_ns),
         );
         if self.lose_shard {
             text += &format!("  lost shards {} calls were told so\n", grouped(result.unavailable));

@@ -47,38 +47,38 @@ fn a_crash_and_a_return() {
             1 ms   <- refusal node0#1 at epoch 0: Waiting
             1 ms   <- refusal node1#1 at epoch 0: Waiting
             1 ms epoch 1: full {0, 1, 2} joining {}
-            1 ms   <- grant node2#1 epoch 1: full {0, 1, 2} joining {} for 100ms
+            1 ms   <- grant node2#1 epoch 1: full {0, 1, 2} joining {} for 100 ms
             1 ms   <- notice node0 epoch 1
             1 ms   <- notice node1 epoch 1
-            3 ms   <- grant node0#1 epoch 1: full {0, 1, 2} joining {} for 100ms
-            3 ms   <- grant node1#1 epoch 1: full {0, 1, 2} joining {} for 100ms
+            3 ms   <- grant node0#1 epoch 1: full {0, 1, 2} joining {} for 100 ms
+            3 ms   <- grant node1#1 epoch 1: full {0, 1, 2} joining {} for 100 ms
            25 ms   -> heartbeat node2#1 full at epoch 1
            27 ms   -> heartbeat node0#1 full at epoch 1
            27 ms   -> heartbeat node1#1 full at epoch 1
           203 ms epoch 2: full {0, 1} joining {}
-          203 ms   <- grant node0#1 epoch 2: full {0, 1} joining {} for 100ms
+          203 ms   <- grant node0#1 epoch 2: full {0, 1} joining {} for 100 ms
           203 ms   <- notice node1 epoch 2
           203 ms   <- notice node2 epoch 2
-          203 ms   <- grant node1#1 epoch 2: full {0, 1} joining {} for 100ms
+          203 ms   <- grant node1#1 epoch 2: full {0, 1} joining {} for 100 ms
           227 ms   -> heartbeat node0#1 full at epoch 2
           229 ms   -> heartbeat node1#1 full at epoch 2
           500 ms   -> heartbeat node2#2 starting at epoch 0
           501 ms epoch 3: full {0, 1} joining {2}
-          501 ms   <- grant node2#2 epoch 3: full {0, 1} joining {2} for 100ms
+          501 ms   <- grant node2#2 epoch 3: full {0, 1} joining {2} for 100 ms
           501 ms   <- notice node0 epoch 3
           501 ms   <- notice node1 epoch 3
           502 ms   -> heartbeat node2#2 synced at epoch 3
-          503 ms   <- grant node0#1 epoch 3: full {0, 1} joining {2} for 100ms
-          503 ms   <- grant node1#1 epoch 3: full {0, 1} joining {2} for 100ms
+          503 ms   <- grant node0#1 epoch 3: full {0, 1} joining {2} for 100 ms
+          503 ms   <- grant node1#1 epoch 3: full {0, 1} joining {2} for 100 ms
           526 ms epoch 4: full {0, 1, 2} joining {}
           526 ms   <- notice node0 epoch 4
           526 ms   <- notice node1 epoch 4
           526 ms   <- notice node2 epoch 4
           527 ms   -> heartbeat node0#1 full at epoch 3
           527 ms   -> heartbeat node1#1 full at epoch 3
-          528 ms   <- grant node0#1 epoch 4: full {0, 1, 2} joining {} for 100ms
-          528 ms   <- grant node1#1 epoch 4: full {0, 1, 2} joining {} for 100ms
-          528 ms   <- grant node2#2 epoch 4: full {0, 1, 2} joining {} for 100ms
+          528 ms   <- grant node0#1 epoch 4: full {0, 1, 2} joining {} for 100 ms
+          528 ms   <- grant node1#1 epoch 4: full {0, 1, 2} joining {} for 100 ms
+          528 ms   <- grant node2#2 epoch 4: full {0, 1, 2} joining {} for 100 ms
           552 ms   -> heartbeat node0#1 full at epoch 4
           552 ms   -> heartbeat node1#1 full at epoch 4
           552 ms   -> heartbeat node2#2 full at epoch 4
@@ -101,23 +101,23 @@ fn a_quick_restart() {
             0 ms   -> heartbeat node1#1 starting at epoch 0
             1 ms   <- refusal node0#1 at epoch 0: Waiting
             1 ms epoch 1: full {0, 1} joining {}
-            1 ms   <- grant node1#1 epoch 1: full {0, 1} joining {} for 100ms
+            1 ms   <- grant node1#1 epoch 1: full {0, 1} joining {} for 100 ms
             1 ms   <- notice node0 epoch 1
-            3 ms   <- grant node0#1 epoch 1: full {0, 1} joining {} for 100ms
+            3 ms   <- grant node0#1 epoch 1: full {0, 1} joining {} for 100 ms
            25 ms   -> heartbeat node1#1 full at epoch 1
            27 ms   -> heartbeat node0#1 full at epoch 1
           110 ms   -> heartbeat node1#2 starting at epoch 0
           111 ms epoch 2: full {0} joining {1}
-          111 ms   <- grant node1#2 epoch 2: full {0} joining {1} for 100ms
+          111 ms   <- grant node1#2 epoch 2: full {0} joining {1} for 100 ms
           111 ms   <- notice node0 epoch 2
           112 ms   -> heartbeat node1#2 synced at epoch 2
-          113 ms   <- grant node0#1 epoch 2: full {0} joining {1} for 100ms
+          113 ms   <- grant node0#1 epoch 2: full {0} joining {1} for 100 ms
           136 ms epoch 3: full {0, 1} joining {}
           136 ms   <- notice node0 epoch 3
           136 ms   <- notice node1 epoch 3
           137 ms   -> heartbeat node0#1 full at epoch 2
-          138 ms   <- grant node0#1 epoch 3: full {0, 1} joining {} for 100ms
-          138 ms   <- grant node1#2 epoch 3: full {0, 1} joining {} for 100ms
+          138 ms   <- grant node0#1 epoch 3: full {0, 1} joining {} for 100 ms
+          138 ms   <- grant node1#2 epoch 3: full {0, 1} joining {} for 100 ms
           162 ms   -> heartbeat node0#1 full at epoch 3
           162 ms   -> heartbeat node1#2 full at epoch 3
         ",
@@ -140,28 +140,28 @@ fn a_node_that_was_cut_off_starts_empty() {
             0 ms   -> heartbeat node1#1 starting at epoch 0
             1 ms   <- refusal node0#1 at epoch 0: Waiting
             1 ms epoch 1: full {0, 1} joining {}
-            1 ms   <- grant node1#1 epoch 1: full {0, 1} joining {} for 100ms
+            1 ms   <- grant node1#1 epoch 1: full {0, 1} joining {} for 100 ms
             1 ms   <- notice node0 epoch 1
-            3 ms   <- grant node0#1 epoch 1: full {0, 1} joining {} for 100ms
+            3 ms   <- grant node0#1 epoch 1: full {0, 1} joining {} for 100 ms
            25 ms   -> heartbeat node1#1 full at epoch 1
            27 ms   -> heartbeat node0#1 full at epoch 1
           203 ms epoch 2: full {0} joining {}
-          203 ms   <- grant node0#1 epoch 2: full {0} joining {} for 100ms
+          203 ms   <- grant node0#1 epoch 2: full {0} joining {} for 100 ms
           203 ms   <- notice node1 epoch 2
           227 ms   -> heartbeat node0#1 full at epoch 2
           305 ms   <- refusal node1#1 at epoch 2: Rejoin
           306 ms   -> heartbeat node1#2 starting at epoch 0
           307 ms epoch 3: full {0} joining {1}
-          307 ms   <- grant node1#2 epoch 3: full {0} joining {1} for 100ms
+          307 ms   <- grant node1#2 epoch 3: full {0} joining {1} for 100 ms
           307 ms   <- notice node0 epoch 3
           308 ms   -> heartbeat node1#2 synced at epoch 3
-          309 ms   <- grant node0#1 epoch 3: full {0} joining {1} for 100ms
+          309 ms   <- grant node0#1 epoch 3: full {0} joining {1} for 100 ms
           332 ms epoch 4: full {0, 1} joining {}
           332 ms   <- notice node0 epoch 4
           332 ms   <- notice node1 epoch 4
           333 ms   -> heartbeat node0#1 full at epoch 3
-          334 ms   <- grant node0#1 epoch 4: full {0, 1} joining {} for 100ms
-          334 ms   <- grant node1#2 epoch 4: full {0, 1} joining {} for 100ms
+          334 ms   <- grant node0#1 epoch 4: full {0, 1} joining {} for 100 ms
+          334 ms   <- grant node1#2 epoch 4: full {0, 1} joining {} for 100 ms
           358 ms   -> heartbeat node0#1 full at epoch 4
           358 ms   -> heartbeat node1#2 full at epoch 4
         ",
@@ -186,13 +186,13 @@ fn the_last_copy_is_gone() {
             0 ms   -> heartbeat node1#1 starting at epoch 0
             1 ms   <- refusal node0#1 at epoch 0: Waiting
             1 ms epoch 1: full {0, 1} joining {}
-            1 ms   <- grant node1#1 epoch 1: full {0, 1} joining {} for 100ms
+            1 ms   <- grant node1#1 epoch 1: full {0, 1} joining {} for 100 ms
             1 ms   <- notice node0 epoch 1
-            3 ms   <- grant node0#1 epoch 1: full {0, 1} joining {} for 100ms
+            3 ms   <- grant node0#1 epoch 1: full {0, 1} joining {} for 100 ms
            25 ms   -> heartbeat node1#1 full at epoch 1
            27 ms   -> heartbeat node0#1 full at epoch 1
           203 ms epoch 2: full {0} joining {}
-          203 ms   <- grant node0#1 epoch 2: full {0} joining {} for 100ms
+          203 ms   <- grant node0#1 epoch 2: full {0} joining {} for 100 ms
           203 ms   <- notice node1 epoch 2
           227 ms   -> heartbeat node0#1 full at epoch 2
           300 ms   -> heartbeat node0#2 starting at epoch 0
