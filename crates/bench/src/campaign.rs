@@ -59,12 +59,6 @@ impl Judgement {
         }
         Self { wrong, log_hash: world.log_hash().to_string() }
     }
-
-    /// Of a run that may also end because an engine asserts what must hold, and stops at what must not.
-    pub(crate) fn catching(run: impl FnOnce() -> Self) -> Self {
-        catch_unwind(AssertUnwindSafe(run))
-            .unwrap_or_else(|panic| Self { wrong: vec![said(&*panic)], log_hash: String::new() })
-    }
 }
 
 /// What somebody who has stopped said.
@@ -81,15 +75,17 @@ impl<About> Default for Findings<About> {
 }
 
 impl<About> Findings<About> {
-    /// Adds the run of `seed`. `replay` names the command that repeats a seed.
+    /// Makes the run of `seed` and adds what is wrong with it. A run may also end because an engine asserts what must hold, and stops at
+    /// what must not: that is wrong with it, too. `replay` names the command that repeats a seed.
     pub(crate) fn add(
         &mut self,
         seed: u64,
         about: About,
-        judgement: Judgement,
+        run: impl FnOnce() -> Judgement,
         replay: impl Fn(u64) -> String,
     ) {
-        let Judgement { wrong, log_hash } = judgement;
+        let Judgement { wrong, log_hash } = catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|panic| Judgement { wrong: vec![said(&*panic)], log_hash: String::new() });
         if !wrong.is_empty() {
             self.violations_found += 1;
             if self.violations.len() < DESCRIBED_MAX {
@@ -156,9 +152,8 @@ mod tests {
     fn all_violations_are_counted_and_the_first_described() {
         let mut findings = Findings::default();
         for seed in 0..50 {
-            findings.add(seed, (), judgement(&["a"; 2][..seed as usize % 3], "0"), |seed| {
-                format!("again {seed}")
-            });
+            let run = || judgement(&["a"; 2][..seed as usize % 3], "0");
+            findings.add(seed, (), run, |seed| format!("again {seed}"));
         }
         assert_eq!((findings.violations_found, findings.violations.len()), (33, DESCRIBED_MAX));
         let Violation { seed, what, replay, .. } = &findings.violations[1];
@@ -171,7 +166,7 @@ mod tests {
     fn every_run_and_their_order_count_in_the_hash() {
         let hash = |hashes: &[&str]| {
             let mut findings = Findings::default();
-            hashes.iter().for_each(|hash| findings.add(0, (), judgement(&[], hash), |_| String::new()));
+            hashes.iter().for_each(|hash| findings.add(0, (), || judgement(&[], hash), |_| String::new()));
             findings.log_hash
         };
         assert_eq!(hash(&["1", "2"]), hash(&["1", "2"]));
@@ -191,9 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn an_assertion_that_fails_is_what_is_wrong() {
-        let wrong = Judgement::catching(|| panic!("{} of them", 3)).wrong;
-        assert_eq!(wrong, ["an assertion failed: 3 of them"]);
+    fn an_assertion_that_fails_is_what_is_wrong_and_the_next_seed_is_run() {
+        let mut findings = Findings::default();
+        findings.add(5, (), || panic!("{} of them", 3), |seed| format!("again {seed}"));
+        findings.add(6, (), || judgement(&[], "0"), |_| String::new());
+        let (seed, about, replay) = (5, (), "again 5".to_owned());
+        let what = "an assertion failed: 3 of them".to_owned();
+        assert_eq!(findings.violations, [Violation { seed, about, what, replay }]);
     }
 
     #[test]
@@ -203,7 +202,7 @@ mod tests {
             faulty: Vec<usize>,
         }
         let mut findings = Findings::default();
-        findings.add(3, About { faulty: vec![1] }, judgement(&["x"], "0"), |_| "again".to_owned());
+        findings.add(3, About { faulty: vec![1] }, || judgement(&["x"], "0"), |_| "again".to_owned());
         let json = serde_json::to_string(&findings.violations).unwrap();
         assert_eq!(json, r#"[{"seed":3,"faulty":[1],"what":"x","replay":"again"}]"#);
     }

@@ -134,6 +134,18 @@ fn a_slice_of_the_campaign_finds_nothing() {
 }
 
 /// Engines in gates, at all nodes and beside software, in a cluster that loses a node.
+/// Nothing can be loaded before the faults begin, as every frame is lost from the beginning: the run stops there.
+#[test]
+fn a_run_that_stops_is_a_violation_of_its_seed() {
+    let plan = "fault = [{ kind = \"loss\", from_us = 0, until_us = 30000, probability = 1.0 }]";
+    let campaign = Campaign { plan: Some(FaultPlan::parse(plan).unwrap()), ..campaign(3, 7..=8) };
+    let result = campaign.run(|seed| format!("seed {seed}"), |_| {}).unwrap();
+    assert_eq!((result.seeds_run, result.checked, result.findings.violations_found), (2, "undecided", 2));
+    let violation = &result.findings.violations[1];
+    assert_eq!((violation.seed, violation.replay.as_str()), (8, "seed 8"));
+    assert!(violation.what.contains("a cluster without faults loads 64 records"), "{violation:?}");
+}
+
 #[test]
 fn engines_in_gates_survive_the_loss_of_a_leader() {
     let plan = "[[fault]]\nkind = \"crash\"\nat_us = 1000\nmachine = \"node1\"\n\

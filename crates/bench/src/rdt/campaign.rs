@@ -17,7 +17,7 @@ const FAULTS_FROM: Duration = Duration::from_us(300);
 /// and are over at this time.
 const FAULTS_UNTIL: Duration = Duration::from_us(3_000);
 /// So long after the last fault every node serves again, and answers operations that were asked after that.
-pub const SERVES_WITHIN: Duration = Duration::from_ms(3);
+const SERVES_WITHIN: Duration = Duration::from_ms(3);
 /// So long after the last operation was asked all are answered, and every replica has all calls.
 pub const DELIVERED_WITHIN: Duration = Duration::from_ms(2);
 /// A run is watched in slices of so long.
@@ -107,18 +107,18 @@ impl Campaign {
             live_within_bound_ns: SERVES_WITHIN.as_ns(),
             ..CampaignResult::default()
         };
+        let mut findings = Findings::default();
         for seed in self.seeds.clone() {
             let run = Run::new(self, seed);
             let ClusterParameters { workload, configuration, .. } = &run.parameters;
             let about = SeedChoice { name: workload.name().name(), configuration: *configuration };
             *result.types.entry(about.name).or_insert(0) += 1;
-            let judgement = run.make(&mut result);
+            findings.add(seed, about, || run.make(&mut result), &replay);
             result.seeds_run += 1;
-            result.findings.add(seed, about, judgement, &replay);
             progress(result.seeds_run);
         }
-        result.checked = result.findings.checked("holds");
-        result
+        result.checked = findings.checked("holds");
+        CampaignResult { findings, ..result }
     }
 }
 

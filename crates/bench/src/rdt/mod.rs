@@ -16,7 +16,7 @@ mod sweep;
 mod system;
 mod workload;
 
-pub use campaign::{Campaign, CampaignResult, DELIVERED_WITHIN, SERVES_WITHIN, SeedChoice};
+pub use campaign::{Campaign, CampaignResult, DELIVERED_WITHIN, SeedChoice};
 pub use crash::{
     CrashBench, CrashReport, CrashResult, FailOvers, Mark, Outcome, Timeline, Victim, has_leader,
 };

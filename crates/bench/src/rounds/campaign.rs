@@ -283,19 +283,20 @@ impl Campaign {
             seed: *self.seeds.start(),
             ..CampaignResult::default()
         };
+        let mut findings = Findings::default();
         for seed in self.seeds.clone() {
             let schedule = Schedule::random(seed, self.nodes, self.faults);
-            let judgement = self.run_seed(seed, &schedule, &mut result);
+            let about = SeedFailures { faulty: schedule.faulty.clone() };
+            findings.add(seed, about, || self.run_seed(seed, &schedule, &mut result), &replay);
             result.seeds_run += 1;
             result.seeds_beyond += u64::from(schedule.beyond);
-            result.findings.add(seed, SeedFailures { faulty: schedule.faulty }, judgement, &replay);
             progress(result.seeds_run);
         }
-        result.checked = result.findings.checked(match self.service {
+        result.checked = findings.checked(match self.service {
             Service::Streams => "agree",
             Service::Register => "linearizable",
         });
-        result
+        CampaignResult { findings, ..result }
     }
 
     fn run_seed(&self, seed: u64, schedule: &Schedule, result: &mut CampaignResult) -> Judgement {

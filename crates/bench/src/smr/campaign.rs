@@ -18,7 +18,7 @@ const FAULTS_FROM: Duration = Duration::from_us(200);
 /// and are over at this time.
 const FAULTS_UNTIL: Duration = Duration::from_us(4_000);
 /// So long after the last fault every node takes part again, and clients are answered.
-pub const LIVE_WITHIN: Duration = Duration::from_us(3_000);
+const LIVE_WITHIN: Duration = Duration::from_us(3_000);
 /// So long after the last append everything is answered and applied everywhere.
 const CALM: Duration = Duration::from_us(1_000);
 
@@ -80,14 +80,14 @@ impl Campaign {
             live_within_bound_ns: LIVE_WITHIN.as_ns(),
             ..CampaignResult::default()
         };
+        let mut findings = Findings::default();
         for seed in self.seeds.clone() {
-            let judgement = self.run_seed(seed, &mut result);
+            findings.add(seed, (), || self.run_seed(seed, &mut result), &replay);
             result.seeds_run += 1;
-            result.findings.add(seed, (), judgement, &replay);
             progress(result.seeds_run);
         }
-        result.checked = result.findings.checked("linearizable");
-        result
+        result.checked = findings.checked("linearizable");
+        CampaignResult { findings, ..result }
     }
 
     fn log(&self, seed: u64) -> LogParameters {

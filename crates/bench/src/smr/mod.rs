@@ -8,7 +8,7 @@ mod measure;
 pub(crate) use cluster::card_with_log;
 pub(crate) use host::LOG_SLOT;
 
-pub use campaign::{Campaign, CampaignResult, LIVE_WITHIN};
+pub use campaign::{Campaign, CampaignResult};
 pub use measure::{FailOver, Quantiles, SmrBench, SmrResult};
 
 /// Clocks gain or lose up to this, in millionths: what crystal oscillators of network cards are allowed.

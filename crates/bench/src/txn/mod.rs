@@ -15,7 +15,7 @@ mod tables;
 mod threads;
 pub mod workloads;
 
-pub use campaign::{Campaign, CampaignResult, LIVE_WITHIN};
+pub use campaign::{Campaign, CampaignResult};
 pub use choice::{Without, WorkloadChoice, WorkloadName, check_loads};
 pub use measure::{KindResult, Measured, Point, TxnBench};
 pub use result::TxnResult;

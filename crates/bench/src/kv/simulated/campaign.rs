@@ -25,7 +25,7 @@ const FAULTS_UNTIL: Duration = Duration::from_ms(120);
 /// So long after the last fault every node must serve again: the lease of whoever is still missing ends (with its margin
 /// for clocks), a view without it is published, it learns that it must rejoin, joins in the next view, catches up
 /// and becomes full in a third; each of these waits for a heartbeat or for the service's interval between views.
-pub const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
+const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
 /// After that the workload goes on, undisturbed, for this long.
 const CALM: Duration = Duration::from_ms(5);
 /// Clients of a campaign and what they ask for, over all of them.
@@ -105,13 +105,23 @@ impl Campaign {
             ..CampaignResult::default()
         };
         let mut worst = Checked::Linearizable;
+        let mut findings = Findings::default();
         for seed in self.seeds.clone() {
-            let (judgement, checked) = self.run_seed(seed, &mut result)?;
+            let plan = self.plan_of(seed);
+            let faults_end = plan.ends_at().max(Instant::ZERO + FAULTS_FROM);
+            let cluster = self.cluster(seed, plan)?;
+            // Who does not come to the end has no history.
+            let mut checked = Checked::NotChecked;
+            let run = || {
+                let (judgement, report) = run(cluster, faults_end, &mut result);
+                checked = report;
+                judgement
+            };
+            findings.add(seed, (), run, &replay);
             if checked == Checked::NotLinearizable || worst == Checked::Linearizable {
                 worst = checked;
             }
             result.seeds_run += 1;
-            result.findings.add(seed, (), judgement, &replay);
             progress(result.seeds_run);
         }
         result.checked = match worst {
@@ -119,7 +129,7 @@ impl Campaign {
             Checked::NotLinearizable => "violation",
             Checked::Undecided | Checked::NotChecked => "undecided",
         };
-        Ok(result)
+        Ok(CampaignResult { findings, ..result })
     }
 
     /// The plan of one seed.
@@ -130,20 +140,13 @@ impl Campaign {
         })
     }
 
-    /// Makes the run, adds to the result what came of it, and returns what is wrong and what the check of its history says.
-    fn run_seed(
-        &self,
-        seed: u64,
-        result: &mut CampaignResult,
-    ) -> Result<(Judgement, Checked), weft_sim::PlanError> {
-        let plan = self.plan_of(seed);
-        let faults_end = plan.ends_at().max(Instant::ZERO + FAULTS_FROM);
+    fn cluster(&self, seed: u64, plan: FaultPlan) -> Result<Cluster, weft_sim::PlanError> {
         let workload = Workload::parse("mixed")
             .and_then(|workload| workload.with_records(RECORDS))
             .and_then(|workload| workload.with_value_bytes(64))
             .expect("the workload of campaigns exists")
             .with_distribution(Distribution::Zipfian);
-        let mut cluster = Cluster::new(&ClusterParameters {
+        Cluster::new(&ClusterParameters {
             nodes: self.nodes,
             workload,
             load: LOAD,
@@ -153,54 +156,57 @@ impl Campaign {
             plan,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
-        })?;
-
-        let slice = Duration::from_us(500);
-        cluster.begin(|_| Phase::Load);
-        let loaded = cluster.finish(slice, Instant::ZERO + FAULTS_FROM, |_| {});
-        assert!(loaded, "seed {seed}: a cluster without faults loads {RECORDS} records in {FAULTS_FROM}");
-        let until = faults_end + LIVE_WITHIN + CALM;
-        cluster.begin(|_| Phase::Run { limit: Limit::Until(until), warm_up: Duration::ZERO });
-        cluster.run_until(faults_end);
-        let live_within = live_within(&mut cluster, faults_end);
-        add_live_within(&mut result.live_within_ns, live_within);
-        let mut finished = cluster.finish(slice, until + LIVE_WITHIN, |_| {});
-        if finished {
-            cluster.begin(|_| Phase::ReadBack);
-            finished = cluster.finish(slice, cluster.world.now() + LIVE_WITHIN, |_| {});
-        }
-
-        let state = cluster.describe();
-        let digests = cluster.digests();
-        let alike = digests.windows(2).all(|pair| pair[0] == pair[1]);
-        result.views += cluster.views().len() as u64;
-        add_faults(&mut result.faults, &cluster.world);
-        let mut judgement = Judgement::of(&cluster.world, Vec::new());
-        let (_, history) = cluster.into_parts();
-        let report = weft_check::check(&history, &Options::default());
-        result.operations += report.operations;
-        result.lost_acknowledged_writes += report.lost_acknowledged_writes;
-
-        let wrong = &mut judgement.wrong;
-        if live_within.is_none() {
-            wrong
-                .push(format!("not every node served again within {LIVE_WITHIN} of the last fault: {state}"));
-        }
-        if !finished {
-            wrong.push("some operations were not answered although all faults were over".to_owned());
-        }
-        if finished && live_within.is_some() && !alike {
-            wrong.push(format!("the nodes hold different data in the end: digests {digests:016x?}"));
-        }
-        if report.lost_acknowledged_writes > 0 {
-            wrong.push(format!("{} acknowledged writes are lost", report.lost_acknowledged_writes));
-        }
-        wrong.extend(report.violations.iter().map(ToString::to_string));
-        if report.verdict == weft_check::Verdict::Undecided {
-            wrong.push("the check gave up".to_owned());
-        }
-        Ok((judgement, checked(&report)))
+        })
     }
+}
+
+/// Makes the run of a cluster whose faults are over at `faults_end`, adds to the result what came of it, and returns what is wrong and what
+/// the check of its history says.
+fn run(mut cluster: Cluster, faults_end: Instant, result: &mut CampaignResult) -> (Judgement, Checked) {
+    let slice = Duration::from_us(500);
+    cluster.begin(|_| Phase::Load);
+    let loaded = cluster.finish(slice, Instant::ZERO + FAULTS_FROM, |_| {});
+    assert!(loaded, "a cluster without faults loads {RECORDS} records in {FAULTS_FROM}");
+    let until = faults_end + LIVE_WITHIN + CALM;
+    cluster.begin(|_| Phase::Run { limit: Limit::Until(until), warm_up: Duration::ZERO });
+    cluster.run_until(faults_end);
+    let live_within = live_within(&mut cluster, faults_end);
+    add_live_within(&mut result.live_within_ns, live_within);
+    let mut finished = cluster.finish(slice, until + LIVE_WITHIN, |_| {});
+    if finished {
+        cluster.begin(|_| Phase::ReadBack);
+        finished = cluster.finish(slice, cluster.world.now() + LIVE_WITHIN, |_| {});
+    }
+
+    let state = cluster.describe();
+    let digests = cluster.digests();
+    let alike = digests.windows(2).all(|pair| pair[0] == pair[1]);
+    result.views += cluster.views().len() as u64;
+    add_faults(&mut result.faults, &cluster.world);
+    let mut judgement = Judgement::of(&cluster.world, Vec::new());
+    let (_, history) = cluster.into_parts();
+    let report = weft_check::check(&history, &Options::default());
+    result.operations += report.operations;
+    result.lost_acknowledged_writes += report.lost_acknowledged_writes;
+
+    let wrong = &mut judgement.wrong;
+    if live_within.is_none() {
+        wrong.push(format!("not every node served again within {LIVE_WITHIN} of the last fault: {state}"));
+    }
+    if !finished {
+        wrong.push("some operations were not answered although all faults were over".to_owned());
+    }
+    if finished && live_within.is_some() && !alike {
+        wrong.push(format!("the nodes hold different data in the end: digests {digests:016x?}"));
+    }
+    if report.lost_acknowledged_writes > 0 {
+        wrong.push(format!("{} acknowledged writes are lost", report.lost_acknowledged_writes));
+    }
+    wrong.extend(report.violations.iter().map(ToString::to_string));
+    if report.verdict == weft_check::Verdict::Undecided {
+        wrong.push("the check gave up".to_owned());
+    }
+    (judgement, checked(&report))
 }
 
 /// How long after `faults_end` every node serves again; nothing if that takes longer than it may.

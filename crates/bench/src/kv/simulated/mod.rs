@@ -6,7 +6,7 @@ pub(crate) mod machines;
 mod nodes;
 mod timeline;
 
-pub use campaign::{Campaign, CampaignResult, LIVE_WITHIN};
+pub use campaign::{Campaign, CampaignResult};
 pub use cluster::{ClusterParameters, LEASE};
 pub use nodes::NodeNic;
 

@@ -28,7 +28,7 @@ const FAULTS_UNTIL: Duration = Duration::from_ms(6);
 /// So long after the last fault the clients of every node commit again: the lease of whoever is still missing ends, a view without it is
 /// published, it learns that it must rejoin, joins in the next view, copies its shards and is full in a third; each of these
 /// waits for a heartbeat or for the service's interval between views.
-pub const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
+const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
 /// So long after the last call was answered nobody has anything under way.
 const QUIET_WITHIN: Duration = Duration::from_ms(5);
 /// A run is watched in slices of so long.
@@ -148,16 +148,16 @@ impl Campaign {
             live_within_bound_ns: LIVE_WITHIN.as_ns(),
             ..CampaignResult::default()
         };
+        let mut findings = Findings::default();
         for seed in self.seeds.clone() {
             *result.workloads.entry(self.workload_of(seed).name()).or_insert(0) += 1;
             let run = || Run::new(self, seed).make(self.make_workload(seed), &mut result);
-            let judgement = Judgement::catching(run);
+            findings.add(seed, (), run, &replay);
             result.seeds_run += 1;
-            result.findings.add(seed, (), judgement, &replay);
             progress(result.seeds_run);
         }
-        result.checked = result.findings.checked("strictly serializable");
-        result
+        result.checked = findings.checked("strictly serializable");
+        CampaignResult { findings, ..result }
     }
 }
 
