@@ -1,5 +1,5 @@
 //! Times the checker on a synthetic linearizable history: `cargo run --release -p weft-check --example
-//! speed [operations]`.
+//! linearizability [operations]`.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
 //! Times the check of transactions on a synthetic history: `cargo run --release -p weft-check --example
-//! transactions [transactions]`.
+//! serializability [transactions]`.
 
 use std::time::Instant;
 
