@@ -435,6 +435,10 @@ impl<W: Witness> Replica<W> {
             for origin in self.others() {
                 self.deliver_ring(origin, io.memory);
             }
+            if self.phase == Phase::Joining {
+                // What it has found of its own calls may have waited for those of others, too.
+                self.deliver_ring(self.me(), io.memory);
+            }
             for group in 0..self.groups.len() {
                 if std::mem::take(&mut self.state.groups[group].blocked) {
                     self.with_group(group, now, io, Group::poll);

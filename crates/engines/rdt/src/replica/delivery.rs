@@ -144,8 +144,43 @@ mod tests {
     use weft_waist::Effects;
 
     use super::*;
-    use crate::replica::{ReplicaParameters, SCANNED_MAX, Summaries};
-    use crate::{Bounds, Type};
+    use crate::replica::state::Vector;
+    use crate::replica::{Phase, ReplicaParameters, SCANNED_MAX, Summaries};
+    use crate::{Bounds, MethodSet, Type};
+
+    /// A node that joins has copied an own call of a former life, and what that depends on comes later, from its origin. Nothing else comes
+    /// then that would make the node look at its own ring again, and without the call it does not become full.
+    #[test]
+    fn who_joins_takes_in_own_calls_when_what_they_depend_on_has_come() {
+        let kind = Type::shipped("2p-set", &Bounds::uniform(4)).unwrap();
+        let [insert, remove] = ["insert", "remove"].map(|name| kind.definition().method(name).unwrap());
+        let parameters = ReplicaParameters { reduce: MethodSet::EMPTY, ..ReplicaParameters::new(kind, 3) };
+        let mut replica: Replica = Replica::new(parameters);
+        let mut memory = Memory::new(replica.parameters.memory_bytes());
+        (replica.phase, replica.state.joining) = (Phase::Joining, true);
+        let mut write = |origin: usize, method: usize, depends: Vector| {
+            let entry = Entry {
+                number: 1,
+                origin: origin as u8,
+                method: method as u8,
+                incarnation: 1,
+                sequence: 1,
+                arguments: [1, 0, 0, 0],
+                depends,
+            };
+            let at = replica.layout.entry(origin, 1);
+            let mut bytes = vec![0; replica.layout.entry_bytes()];
+            entry.write(&mut bytes, &replica.layout);
+            memory.write(at, &bytes);
+            replica.state.moved = true;
+            replica.settle(Instant::ZERO, &mut Io { effects: &mut Effects::default(), memory: &mut memory });
+            [replica.state.entries[0], replica.state.entries[1]]
+        };
+        let mut depends = Vector::default();
+        depends.entries[1] = 1;
+        assert_eq!(write(0, remove, depends), [0, 0]);
+        assert_eq!(write(1, insert, Vector::default()), [1, 1]);
+    }
 
     /// A peer that writes nonsense is counted, changes nothing and stops nobody.
     #[test]
