@@ -24,9 +24,13 @@
 //! > digests                       whether all full members of the last view hold the same
 //! ```
 
+#[path = "../../golden_scripts.rs"]
+mod golden_scripts;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
+use golden_scripts::scripts_read_as_they_did;
 use weft_kv::message::{Acknowledge, Commit, Kind, Reply, Request, Sealed, StateChunk, StateRequest, Write};
 use weft_kv::{Kv, Operation, Parameters, Role, Status, partition};
 use weft_time::{Duration, Instant};
@@ -241,7 +245,9 @@ impl Stage {
             self.nodes.push(fresh);
         }
     }
+}
 
+impl golden_scripts::Stage for Stage {
     fn command(&mut self, words: &[&str]) {
         match words[0] {
             "nodes" => {
@@ -341,42 +347,13 @@ impl Stage {
             word => panic!("no command {word}"),
         }
     }
-}
 
-/// The script with what comes of its commands.
-fn perform(script: &str) -> String {
-    let mut stage = Stage::new();
-    for line in script.lines() {
-        if line.starts_with('#') || line.is_empty() {
-            writeln!(stage.output, "{line}").unwrap();
-        } else if let Some(command) = line.strip_prefix('>') {
-            writeln!(stage.output, "{line}").unwrap();
-            stage.command(&command.split_whitespace().collect::<Vec<_>>());
-        }
+    fn output(&mut self) -> &mut String {
+        &mut self.output
     }
-    stage.output
 }
 
 #[test]
-fn conversations() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts");
-    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    assert!(paths.len() >= 9, "the scripts are there");
-    for path in paths {
-        let script = std::fs::read_to_string(&path).unwrap();
-        let output = perform(&script);
-        if std::env::var_os("WEFT_UPDATE_SCRIPTS").is_some() {
-            std::fs::write(&path, &output).unwrap();
-        } else {
-            let different = output.lines().zip(script.lines()).position(|(is, should)| is != should);
-            assert_eq!(
-                output,
-                script,
-                "{} differs from line {:?}",
-                path.display(),
-                different.map(|line| line + 1)
-            );
-        }
-    }
+fn scripts_read_as_they_did_before() {
+    scripts_read_as_they_did(14, Stage::new);
 }

@@ -18,14 +18,16 @@
 //! `0 -> 1: x` is a datagram, `0 => 1: x` a WRITE into node 1's memory, or a READ of it; `0 => 1,2` are two of them. Heartbeats are not shown.
 
 mod cluster;
+#[path = "../../golden_scripts.rs"]
+mod golden_scripts;
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::Arc;
 
-use cluster::network::overheard::{Lines, LogPlaces, Overheard, Words, call, scripts_read_as_they_did};
+use cluster::network::overheard::{Lines, LogPlaces, Overheard, Words, call};
 use cluster::network::{Network, node, wiring};
 use cluster::small;
+use golden_scripts::scripts_read_as_they_did;
 use weft_rdt::replica::message::DATA;
 use weft_rdt::replica::{Answer, Ask, Call, Replica, ReplicaParameters, Status};
 use weft_rdt::{Arguments, Type};
@@ -205,6 +207,14 @@ impl Stage {
         call(&mut self.network, node, what as u32, what as u8, &ask.encode());
     }
 
+    fn run(&mut self, microseconds: usize) {
+        let until = self.network.now + Duration::from_us(microseconds as u64);
+        self.network.run_until(until, |_| {});
+        self.network.replies.clear();
+    }
+}
+
+impl golden_scripts::Stage for Stage {
     fn command(&mut self, words: &[&str]) {
         let number = |word: &str| word.parse::<usize>().unwrap();
         let definition = self.parameters.kind.clone();
@@ -241,29 +251,12 @@ impl Stage {
         }
     }
 
-    fn run(&mut self, microseconds: usize) {
-        let until = self.network.now + Duration::from_us(microseconds as u64);
-        self.network.run_until(until, |_| {});
-        self.network.replies.clear();
+    fn output(&mut self) -> &mut String {
+        &mut self.output
     }
-}
-
-/// What the script reads like if its commands are carried out.
-fn play(script: &str) -> String {
-    let mut stage = Stage::new(1, "g-counter");
-    for line in script.lines() {
-        if let Some(command) = line.strip_prefix("> ") {
-            writeln!(stage.output, "{line}").unwrap();
-            stage.command(&command.split_whitespace().collect::<Vec<_>>());
-        } else if line.starts_with('#') || line.is_empty() {
-            writeln!(stage.output, "{line}").unwrap();
-        }
-    }
-    stage.output
 }
 
 #[test]
 fn scripts_read_as_they_did_before() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
-    scripts_read_as_they_did(&folder, play);
+    scripts_read_as_they_did(4, || Stage::new(1, "g-counter"));
 }

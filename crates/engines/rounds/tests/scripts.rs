@@ -19,10 +19,13 @@
 //! A message of a round reads `0 -> 1,2: round 3 "red"  1: 012 012 ? suspects 2 locked decided 012`: its proposal, then for each
 //! instance the row of each member that the sender knows.
 
+#[path = "../../golden_scripts.rs"]
+mod golden_scripts;
 mod lock_step;
 
 use std::fmt::Write as _;
 
+use golden_scripts::scripts_read_as_they_did;
 use lock_step::LockStep;
 use weft_rounds::message::{Answer, Call, Change, Fetch, Proposal, Round, Value};
 use weft_rounds::{Ckc, Members, Parameters, Record};
@@ -129,7 +132,9 @@ impl Stage {
             }
         }
     }
+}
 
+impl golden_scripts::Stage for Stage {
     fn command(&mut self, words: &[&str]) {
         let number = |word: &str| word.parse::<usize>().unwrap();
         match words {
@@ -169,36 +174,13 @@ impl Stage {
         }
         self.show(false);
     }
-}
 
-/// What the script reads like if its commands are carried out.
-fn play(script: &str) -> String {
-    let mut stage = Stage::new(1);
-    for line in script.lines() {
-        if let Some(command) = line.strip_prefix("> ") {
-            writeln!(stage.output, "{line}").unwrap();
-            stage.command(&command.split_whitespace().collect::<Vec<_>>());
-        } else if line.starts_with('#') || line.is_empty() {
-            writeln!(stage.output, "{line}").unwrap();
-        }
+    fn output(&mut self) -> &mut String {
+        &mut self.output
     }
-    stage.output
 }
 
 #[test]
-fn scripts_read_as_they_did() {
-    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
-    let mut paths: Vec<_> =
-        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    assert!(!paths.is_empty());
-    for path in paths {
-        let script = std::fs::read_to_string(&path).unwrap();
-        let played = play(&script);
-        if std::env::var_os("WEFT_UPDATE_SCRIPTS").is_some() {
-            std::fs::write(&path, played).unwrap();
-        } else {
-            assert_eq!(played, script, "{}", path.display());
-        }
-    }
+fn scripts_read_as_they_did_before() {
+    scripts_read_as_they_did(7, || Stage::new(1));
 }

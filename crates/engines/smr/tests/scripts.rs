@@ -17,11 +17,14 @@
 //!
 //! `0 -> 1: x` is a datagram, `0 => 1: x` a WRITE into node 1's memory, or a READ of it; `0 => 1,2` are two of them. Heartbeats are not shown.
 
+#[path = "../../golden_scripts.rs"]
+mod golden_scripts;
 mod network;
 
 use std::fmt::Write as _;
 
-use network::overheard::{Lines, LogPlaces, Overheard, Words, call, scripts_read_as_they_did};
+use golden_scripts::scripts_read_as_they_did;
+use network::overheard::{Lines, LogPlaces, Overheard, Words, call};
 use network::{Network, node, wiring};
 use weft_smr::log::{Answer, Append, Call, Log, LogParameters, Status, Wire};
 use weft_smr::message::PULSE;
@@ -158,6 +161,14 @@ impl Stage {
         call(&mut self.network, node, 1, Call::Append as u8, &payload);
     }
 
+    fn run(&mut self, microseconds: u64) {
+        let until = self.network.now + Duration::from_us(microseconds);
+        self.network.run_until(until, |_| {});
+        self.network.replies.clear();
+    }
+}
+
+impl golden_scripts::Stage for Stage {
     fn command(&mut self, words: &[&str]) {
         let number = |word: &str| word.parse::<u64>().unwrap();
         match words {
@@ -203,29 +214,12 @@ impl Stage {
         }
     }
 
-    fn run(&mut self, microseconds: u64) {
-        let until = self.network.now + Duration::from_us(microseconds);
-        self.network.run_until(until, |_| {});
-        self.network.replies.clear();
+    fn output(&mut self) -> &mut String {
+        &mut self.output
     }
-}
-
-/// What the script reads like if its commands are carried out.
-fn play(script: &str) -> String {
-    let mut stage = Stage::new(1);
-    for line in script.lines() {
-        if let Some(command) = line.strip_prefix("> ") {
-            writeln!(stage.output, "{line}").unwrap();
-            stage.command(&command.split_whitespace().collect::<Vec<_>>());
-        } else if line.starts_with('#') || line.is_empty() {
-            writeln!(stage.output, "{line}").unwrap();
-        }
-    }
-    stage.output
 }
 
 #[test]
 fn scripts_read_as_they_did_before() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
-    scripts_read_as_they_did(&folder, play);
+    scripts_read_as_they_did(4, || Stage::new(1));
 }

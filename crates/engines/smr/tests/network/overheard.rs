@@ -206,20 +206,3 @@ pub fn call<E: Engine>(network: &mut super::Network<E>, node: usize, token: u32,
     let message = Message { kind, payload };
     network.handle(node, Event::Call { caller: Caller::Host(token), message, last: true });
 }
-
-/// Plays every script of a folder, and compares what it says with what comes of its commands, or writes it anew if
-/// WEFT_UPDATE_SCRIPTS is set.
-pub fn scripts_read_as_they_did(folder: &std::path::Path, play: impl Fn(&str) -> String) {
-    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    assert!(!paths.is_empty());
-    for path in paths {
-        let script = std::fs::read_to_string(&path).unwrap();
-        let played = play(&script);
-        if std::env::var_os("WEFT_UPDATE_SCRIPTS").is_some() {
-            std::fs::write(&path, played).unwrap();
-        } else {
-            assert_eq!(played, script, "{}", path.display());
-        }
-    }
-}
