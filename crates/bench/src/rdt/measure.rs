@@ -24,6 +24,8 @@ pub(super) const SLICE: Duration = Duration::from_us(50);
 pub(super) const STUCK_AFTER: Duration = Duration::from_ms(1_000);
 /// So long after the last answer, what is on its way has arrived.
 pub(super) const DRAIN: Duration = Duration::from_us(500);
+/// So long after the last answer every replica has all calls. A process asks for a connection again after 100 ms, and may need a copy of the state besides.
+const COMPLETE_WITHIN: Duration = Duration::from_ms(1_000);
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -225,9 +227,7 @@ impl RdtBench {
             }
             Measured::of(&kind, &books.nodes, if kind.group_count() > 0 { &leads } else { &[] })
         };
-        cluster.run_for(DRAIN);
-        cluster.read_everywhere();
-        cluster.run_for(DRAIN);
+        wrong.extend(drain(cluster));
         let states: Vec<_> = (0..self.nodes).filter_map(|node| Some((node, cluster.object(node)?))).collect();
         let expected = self.nodes - usize::from(crashed.is_some());
         if states.len() != expected {
@@ -241,6 +241,23 @@ impl RdtBench {
         measured.wrong.append(&mut books.wrong);
         measured.log_hash = cluster.world.log_hash().to_string();
         measured
+    }
+}
+
+/// Lets time pass until every replica that runs has all calls. Returns what is wrong if that takes too long.
+fn drain(cluster: &mut Cluster) -> Option<String> {
+    let until = cluster.world.now() + COMPLETE_WITHIN;
+    loop {
+        cluster.run_for(DRAIN);
+        cluster.read_everywhere();
+        cluster.run_for(DRAIN);
+        if !cluster.books.borrow().check.lacks(|node| cluster.engine(node).is_some()) {
+            return None;
+        }
+        if cluster.world.now() >= until {
+            let how_far = cluster.describe();
+            return Some(format!("a replica lacks calls {COMPLETE_WITHIN} after the last answer: {how_far}"));
+        }
     }
 }
 
@@ -401,6 +418,19 @@ mod tests {
             commit: Commit::Local,
             nodes: 4,
             operations: 2_000,
+            ..bench("auction")
+        };
+        measured(&bench);
+    }
+
+    /// A process whose connection has failed asks for it again long after the last answer, and has all calls only then.
+    #[test]
+    fn who_lacks_calls_when_all_is_answered_is_waited_for() {
+        let bench = RdtBench {
+            system: System::Hamband,
+            configuration: Configuration::Buffered,
+            callers: Callers::Leader,
+            operations: 5_000,
             ..bench("auction")
         };
         measured(&bench);
