@@ -323,7 +323,7 @@ impl<W: Witness> Replica<W> {
                 self.state.tell_absorbed(self.scanned);
             }
         }
-        self.send_folded(now, io);
+        self.send_folded(io);
         for group in 0..groups {
             self.with_group(group, now, io, Group::tick);
             self.ask_leader(group, now, io);
@@ -445,7 +445,7 @@ impl<W: Witness> Replica<W> {
                 }
                 self.lead(group, now, io);
             }
-            self.release(now, io);
+            self.release(io);
         }
         if self.state.is_behind || self.state.is_forked {
             self.fall_behind();

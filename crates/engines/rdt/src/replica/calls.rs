@@ -114,7 +114,7 @@ impl<W: Witness> Replica<W> {
             self.forward(group, number, now, io);
             return;
         }
-        if self.waiting() >= self.parameters.window || !self.has_room(path, now, io) {
+        if self.waiting() >= self.parameters.window || !self.has_room(path, io) {
             return self.state.answer(caller, sequence, Status::Busy);
         }
         self.access(io);
@@ -136,7 +136,7 @@ impl<W: Witness> Replica<W> {
             Path::Summary => self.summarize(method, &arguments, sequence, waits, io),
             _ => self.enqueue(method, &arguments, sequence, waits, io),
         }
-        self.send_all(now, io);
+        self.send_all(io);
     }
 
     /// Answers what came of an event for those who wait.

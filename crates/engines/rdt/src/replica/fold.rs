@@ -4,7 +4,6 @@
 //! closed. Then it gets its numbers, those of a summary one after the other, so that the first so many calls of the stream are
 //! in each prefix of what is sent.
 
-use weft_time::Instant;
 use weft_waist::{Caller, Io};
 
 use super::Replica;
@@ -130,10 +129,10 @@ impl<W: Witness> Replica<W> {
     }
 
     /// What was folded is sent: something may depend on it now, or it has waited for long.
-    pub(super) fn send_folded(&mut self, now: Instant, io: &mut Io<'_>) {
+    pub(super) fn send_folded(&mut self, io: &mut Io<'_>) {
         if !self.fold.is_empty() {
             self.close_fold(io);
-            self.send_all(now, io);
+            self.send_all(io);
         }
     }
 }

@@ -161,7 +161,7 @@ impl<W: Witness> Replica<W> {
         }
         if self.state.groups[group].lead.established {
             if !self.queues[group].calls.is_empty() {
-                self.send_folded(now, io);
+                self.send_folded(io);
             }
             self.check(group);
             self.propose_checked(group, now, io);

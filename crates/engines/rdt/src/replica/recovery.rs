@@ -241,7 +241,7 @@ impl<W: Witness> Replica<W> {
             Some((to, known, bytes, _)) if (to, known) == (from, attempt) => bytes,
             Some((to, _, _, at)) if to != from && now < at + self.parameters.retry * GIVING => return,
             _ => {
-                self.send_folded(now, io);
+                self.send_folded(io);
                 let area = self.layout.snapshot;
                 let room = self.layout.snapshot_bytes;
                 let into = &mut io.memory.image_mut()[area..area + room];

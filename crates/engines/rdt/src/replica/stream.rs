@@ -81,8 +81,6 @@ pub(crate) struct Peer {
     seen: u64,
     connection: u64,
     granted: bool,
-    /// While this node joins: this peer holds nothing more that it lacks.
-    pub collected: bool,
     /// Something is being copied from it.
     pub pulling: bool,
 }
@@ -139,7 +137,7 @@ impl<W: Witness> Replica<W> {
 
     /// Whether there is room for another own call at all peers that matter: those that are alive, and those that
     /// could still be sent what would be written over.
-    pub(super) fn has_room(&mut self, path: Path, now: Instant, io: &mut Io<'_>) -> bool {
+    pub(super) fn has_room(&mut self, path: Path, io: &mut Io<'_>) -> bool {
         let (me, ring) = (self.me(), self.parameters.ring);
         let mut own = self.own();
         // What is folded has no numbers yet, and will take as many places.
@@ -168,7 +166,6 @@ impl<W: Witness> Replica<W> {
                 }
             }
         }
-        let _ = now;
         has_room
     }
 
@@ -244,7 +241,7 @@ impl<W: Witness> Replica<W> {
     }
 
     /// What was held back is sent if it may be.
-    pub(super) fn release(&mut self, now: Instant, io: &mut Io<'_>) {
+    pub(super) fn release(&mut self, io: &mut Io<'_>) {
         let before = self.stream.held.len();
         while let Some((_, vector)) = self.stream.held.front()
             && self.is_stable(vector, false)
@@ -252,18 +249,18 @@ impl<W: Witness> Replica<W> {
             self.stream.held.pop_front();
         }
         if self.stream.held.len() < before {
-            self.send_all(now, io);
+            self.send_all(io);
         }
         if !self.stream.held.is_empty() {
             self.read_headers(io.effects);
         }
     }
 
-    pub(super) fn send_all(&mut self, now: Instant, io: &mut Io<'_>) {
+    pub(super) fn send_all(&mut self, io: &mut Io<'_>) {
         for peer in self.others() {
             self.pump(peer, io);
         }
-        self.commit(now);
+        self.commit();
     }
 
     /// Sends a peer what it lacks.
@@ -311,7 +308,7 @@ impl<W: Witness> Replica<W> {
     }
 
     /// Counts who has what: what a majority has is committed, and answered.
-    fn commit(&mut self, _: Instant) {
+    fn commit(&mut self) {
         let own = self.own();
         let majority = match self.parameters.planted(PlantedBug::AnswerBeforeMajority) {
             true => 1,
@@ -355,7 +352,7 @@ impl<W: Witness> Replica<W> {
     fn down(&mut self, peer: usize) {
         let state = &mut self.peers[peer];
         (state.stage, state.header, state.next) = (Stage::Down, None, [0; 2]);
-        (state.reading, state.pulling, state.collected) = (false, false, false);
+        (state.reading, state.pulling) = (false, false);
         self.join.lost(peer);
     }
 
@@ -565,7 +562,7 @@ impl<W: Witness> Replica<W> {
             *acked = has.max(*acked);
         }
         self.pump(peer, io);
-        self.commit(now);
+        self.commit();
     }
 
     /// Whether a peer that has so many of this node's calls can be sent the rest, up to so many.
@@ -606,8 +603,8 @@ impl<W: Witness> Replica<W> {
                     self.state.moved = true;
                 }
             }
-            Posted::Summary(count) => self.acked(peer, SUMMARIES, count, now, io),
-            Posted::Entry(number) => self.acked(peer, ENTRIES, number, now, io),
+            Posted::Summary(count) => self.acked(peer, SUMMARIES, count, io),
+            Posted::Entry(number) => self.acked(peer, ENTRIES, number, io),
             Posted::Ring { origin, first, entries } => self.ring_pulled(peer, origin, first, entries, io),
             Posted::Summaries { origin, first, places, complete } => {
                 self.summaries_pulled(peer, origin, first, places, complete, io);
@@ -620,12 +617,12 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    fn acked(&mut self, peer: usize, kind: usize, number: u64, now: Instant, io: &mut Io<'_>) {
+    fn acked(&mut self, peer: usize, kind: usize, number: u64, io: &mut Io<'_>) {
         let state = &mut self.peers[peer];
         if state.acked[kind] < number {
             state.acked[kind] = number;
             let before = self.stream.committed;
-            self.commit(now);
+            self.commit();
             // A leader may wait for its own calls to be safe.
             self.state.moved |= before != self.stream.committed && !self.queues.is_empty();
         }
