@@ -249,7 +249,13 @@ impl RtlNic {
         &mut self.card.get_mut().board
     }
 
-    /// The next frame that the sniffer has captured, as blocks of pcapng.
+    /// Has the sniffer capture all frames that are received and sent from now on. To be called while none passes.
+    pub fn sniff(&mut self) {
+        self.card.get_mut().registers().write_sniffer();
+    }
+
+    /// The next frame that the sniffer has captured: an Enhanced Packet Block of pcapng, of interface 0 if it was received and 1 if it was
+    /// sent.
     pub fn poll_sniffed(&mut self) -> Option<Vec<u8>> {
         self.card.get_mut().board.sniffed.pop_front()
     }

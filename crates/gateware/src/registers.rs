@@ -85,6 +85,13 @@ impl<'a> Registers<'a> {
         self.write(offset::IPV4, address.to_bits());
     }
 
+    /// Lets the sniffer take all frames that are received and sent, whole.
+    pub(crate) fn write_sniffer(&mut self) {
+        self.write(offset::SNIFFER_SNAP, 0);
+        let both = 1 << shift::SNIFFER_FILTER_RECEIVE | 1 << shift::SNIFFER_FILTER_TRANSMIT;
+        self.write(offset::SNIFFER_FILTER, both);
+    }
+
     /// Enters a neighbour that is not forgotten.
     pub(crate) fn write_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
         let station = station(hardware);

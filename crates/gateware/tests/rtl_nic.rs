@@ -277,6 +277,37 @@ fn frames_of_the_host_pass_and_arp_is_answered() {
 }
 
 #[test]
+fn the_sniffer_captures_what_passes_once_it_is_on() {
+    let mut pair = Pair::new(|_| {});
+    let frames = [301, 60, 1_514].map(|length| {
+        let mut frame = [&station(1).0[..], &station(0).0[..], &[0x88, 0xb5]].concat();
+        frame.extend(pattern(length - frame.len(), length as u8));
+        frame
+    });
+    for (sent, frame) in frames.iter().enumerate() {
+        if sent == 1 {
+            // The first one has passed.
+            pair.nics.iter_mut().for_each(RtlNic::sniff);
+        }
+        pair.nics[0].submit(pair.now, HostCommand::Transmit(frame));
+        let limit = pair.now + Duration::from_us(10);
+        pair.run(limit, |_| false);
+        assert_eq!(pair.events[1].len(), sent + 1, "{:?}", pair.nics.each_ref().map(counters));
+    }
+    for (end, interface) in [(0, 1), (1, 0)] {
+        for frame in &frames[1..] {
+            let block = pair.nics[end].poll_sniffed().expect("it was captured");
+            let word = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().unwrap());
+            let length = frame.len() as u32;
+            // The kind of the block, its own length, the interface, and what of the frame was captured and what it had.
+            assert_eq!([0, 4, 8, 20, 24].map(word), [6, block.len() as u32, interface, length, length]);
+            assert_eq!(block[28..28 + frame.len()], *frame);
+        }
+        assert_eq!(pair.nics[end].poll_sniffed(), None);
+    }
+}
+
+#[test]
 fn a_write_arrives_and_completes() {
     for target in [Target::Host, Target::Hbm, Target::OnChip] {
         let mut pair = Pair::new(|_| {});
