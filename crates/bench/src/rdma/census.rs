@@ -8,7 +8,7 @@ use weft_wire::roce::Opcode;
 use weft_wire::udp::Udp;
 
 /// Bytes of a frame on the wire beside the frame itself: preamble, frame check sequence, gap.
-const FRAMING_BYTES: u64 = 8 + 4 + 12;
+pub(super) const FRAMING_BYTES: u64 = 8 + 4 + 12;
 
 /// Where the opcode of a RoCE frame is.
 pub(super) const OPCODE_AT: usize = Ethernet::BYTES + Ipv4::BYTES + Udp::BYTES;

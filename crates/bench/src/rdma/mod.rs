@@ -12,6 +12,7 @@ mod census;
 mod client;
 mod connection;
 mod error;
+mod limit;
 mod load;
 mod payload;
 mod real;
@@ -41,8 +42,9 @@ pub use result::{DataChecked, DirectionResult, Limit, LossBound, RdmaResult, Rou
 use crate::histogram::Latencies;
 use crate::progress::Progress;
 use crate::result::World;
+use limit::MeanMessage;
 use load::{Load, Tuning};
-use simulated::{MeanMessage, Simulation, Speed, Topology};
+use simulated::{Simulation, Speed, Topology};
 
 /// The hidden subcommand with which a bench starts its server: it calls [`child_main`] with the arguments that follow.
 pub const SERVER_COMMAND: &str = "bench-rdma-server";
@@ -318,9 +320,9 @@ impl RdmaBench {
         let all = outcome.directions.iter().map(|flowed| &flowed.measurement);
         let (messages, bytes) = all.fold((0, 0), |sums, one| (sums.0 + one.messages, sums.1 + one.bytes));
         let several = outcome.directions.len() > 1;
-        let plain_limit = simulated::limit(&load, 0.0);
+        let plain_limit = limit::limit(&load, 0.0);
         let other_bytes = if several { outcome.census.other_bytes as f64 / messages as f64 } else { 0.0 };
-        let limit = simulated::limit(&load, other_bytes);
+        let limit = limit::limit(&load, other_bytes);
         let mean_bytes = bytes as f64 / messages as f64;
         let mut directions: Vec<DirectionResult> = outcome
             .directions
@@ -410,7 +412,7 @@ impl RdmaBench {
         };
         let message = MeanMessage::of(load);
         let packet_bytes = message.wire_bytes / message.packets;
-        let round_trip = simulated::round_trip(packet_bytes);
+        let round_trip = limit::round_trip(packet_bytes);
         let packet_time = limit.goodput_bits_per_s / (8.0 * message.bytes) * message.packets;
         // In packets of one queue pair, which has its share of the wire.
         let pipe = (round_trip.as_secs_f64() * packet_time / f64::from(load.busy)).max(1.0);

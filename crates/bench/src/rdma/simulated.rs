@@ -14,20 +14,17 @@ use weft_sim::{
     SwitchConfig, World,
 };
 use weft_time::{Duration, Instant};
-use weft_wire::ethernet::{self, Ethernet, MacAddress};
-use weft_wire::icrc;
-use weft_wire::ipv4::Ipv4;
-use weft_wire::roce::Opcode;
-use weft_wire::udp::Udp;
+use weft_wire::ethernet::MacAddress;
 
 use super::census::Census;
 use super::client::{Client, Measurement};
 use super::connection::{Connection, Place, Side, card_config, connect, open};
-use super::load::{Load, RdmaOperation};
+use super::limit::opcodes_of;
+use super::load::Load;
 use super::payload::{self, ClientMemory, ServerMemory, Verification};
 use super::server::Server;
 use super::trace::FrameTrace;
-use super::{Limit, RdmaError, Waveform};
+use super::{RdmaError, Waveform};
 use crate::capture::{Capture, CaptureWindow};
 use crate::gateware;
 use crate::progress::Progress;
@@ -37,9 +34,6 @@ const BEGIN: Instant = Instant::from_ps(1_000_000);
 
 /// Nothing has completed for so long: nothing will.
 const STALL: Duration = Duration::from_secs(10);
-
-/// Bytes of a frame on the wire beside the frame itself: preamble, frame check sequence, gap.
-const FRAMING_BYTES: u64 = 8 + 4 + 12;
 
 /// Who talks to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -420,7 +414,7 @@ pub(super) fn run<N: Candidate>(
     if let Some(plan) = simulation.faults {
         world.set_plan(plan)?;
     }
-    let census = Rc::new(RefCell::new(Census::new(&carriers(load.operation))));
+    let census = Rc::new(RefCell::new(Census::new(&opcodes_of(load.operation))));
     world.add_tap(Box::new(Rc::clone(&census)));
     let capture = simulation.capture.map(|folder| {
         let capture = Rc::new(RefCell::new(Capture::new(folder.clone(), CaptureWindow::ALL)));
@@ -520,107 +514,4 @@ fn finish<N: Candidate>(
         }
         None => Ok((directions, verification)),
     }
-}
-
-/// The opcodes that carry an operation the way that more bytes go: of a READ its response.
-fn carriers(operation: RdmaOperation) -> Vec<Opcode> {
-    opcodes_of(operation).to_vec()
-}
-
-/// The opcodes of the first packet of a message, of one in the middle, of the last and of an only one.
-const fn opcodes_of(operation: RdmaOperation) -> [Opcode; 4] {
-    use Opcode::{
-        CompareSwap, FetchAdd, ReadResponseFirst, ReadResponseLast, ReadResponseMiddle, ReadResponseOnly,
-        SendFirst, SendLast, SendLastWithImmediate, SendMiddle, SendOnly, SendOnlyWithImmediate, WriteFirst,
-        WriteLast, WriteLastWithImmediate, WriteMiddle, WriteOnly, WriteOnlyWithImmediate,
-    };
-    match operation {
-        RdmaOperation::Write => [WriteFirst, WriteMiddle, WriteLast, WriteOnly],
-        RdmaOperation::WriteImm => [WriteFirst, WriteMiddle, WriteLastWithImmediate, WriteOnlyWithImmediate],
-        RdmaOperation::Send => [SendFirst, SendMiddle, SendLast, SendOnly],
-        RdmaOperation::SendImm => [SendFirst, SendMiddle, SendLastWithImmediate, SendOnlyWithImmediate],
-        RdmaOperation::Read => [ReadResponseFirst, ReadResponseMiddle, ReadResponseLast, ReadResponseOnly],
-        RdmaOperation::FetchAdd => [FetchAdd; 4],
-        RdmaOperation::CmpSwap => [CompareSwap; 4],
-    }
-}
-
-/// Bytes on the wire of a message of `size` bytes, with all that surrounds its packets, and its packets.
-fn on_wire(load: &Load, size: u32) -> (u64, u64) {
-    let [first, middle, last, only] = opcodes_of(load.operation);
-    let packets = size.div_ceil(load.mtu);
-    let frame = |opcode: Opcode, payload: u32| {
-        let payload = if opcode.has_payload() { payload } else { 0 };
-        let roce = opcode.header_bytes() + payload.next_multiple_of(4) as usize + icrc::BYTES;
-        let frame = Ethernet::BYTES + Ipv4::BYTES + Udp::BYTES + roce;
-        frame.max(ethernet::FRAME_BYTES_MIN) as u64 + FRAMING_BYTES
-    };
-    let bytes = match packets {
-        1 => frame(only, size),
-        _ => {
-            let rest = size - (packets - 1) * load.mtu;
-            frame(first, load.mtu) + u64::from(packets - 2) * frame(middle, load.mtu) + frame(last, rest)
-        }
-    };
-    (bytes, packets.into())
-}
-
-/// A mean message of a load.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct MeanMessage {
-    /// Payload.
-    pub(super) bytes: f64,
-    /// On the wire, with all that surrounds its packets.
-    pub(super) wire_bytes: f64,
-    pub(super) packets: f64,
-}
-
-impl MeanMessage {
-    pub(super) fn of(load: &Load) -> Self {
-        let sizes = if load.random_sizes { 1..=load.size } else { load.size..=load.size };
-        let count = f64::from(sizes.end() - sizes.start() + 1);
-        let mut sums = (0, 0, 0);
-        for size in sizes {
-            let (bytes, packets) = on_wire(load, size);
-            sums = (sums.0 + u64::from(size), sums.1 + bytes, sums.2 + packets);
-        }
-        let [bytes, wire_bytes, packets] = [sums.0, sums.1, sums.2].map(|sum| sum as f64 / count);
-        Self { bytes, wire_bytes, packets }
-    }
-}
-
-/// What one direction of a link can carry: nothing but packets of the operation, with all that surrounds them, and
-/// `other_bytes` a message of what belongs to messages the other way.
-pub(super) fn limit(load: &Load, other_bytes: f64) -> Limit {
-    let LinkConfig { bits_per_s, .. } = LinkConfig::default();
-    let MeanMessage { bytes, wire_bytes, .. } = MeanMessage::of(load);
-    let messages_per_s = bits_per_s as f64 / (8.0 * (wire_bytes + other_bytes));
-    let others = match other_bytes {
-        0.0 => String::new(),
-        bytes if load.operation == RdmaOperation::Read => {
-            format!("; {bytes:.1} more are requests for the other direction, as counted")
-        }
-        bytes => format!("; {bytes:.1} more are acknowledgements for the other direction, as counted"),
-    };
-    Limit {
-        goodput_bits_per_s: messages_per_s * bytes * 8.0,
-        messages_per_s,
-        what: format!(
-            "the wire: {} Gb/s, {wire_bytes} bytes a message with all headers, ICRC, frame check sequence, preamble and gap{others}",
-            bits_per_s / 1_000_000_000
-        ),
-    }
-}
-
-/// The shortest time between the first bit of a packet and the last bit of its acknowledgement at the sender: what links
-/// and switch take, with a NIC that takes none. `wire_bytes`: of the packet.
-pub(super) fn round_trip(wire_bytes: f64) -> Duration {
-    let LinkConfig { bits_per_s, propagation, .. } = LinkConfig::default();
-    let acknowledgement =
-        (Ethernet::BYTES + Ipv4::BYTES + Udp::BYTES + Opcode::Acknowledge.header_bytes() + icrc::BYTES)
-            as u64;
-    let bytes = wire_bytes + (acknowledgement + FRAMING_BYTES) as f64;
-    // The switch stores and forwards, so each is sent twice.
-    let sending = Duration::from_ps((2.0 * bytes * 8e12 / bits_per_s as f64) as u64);
-    sending + propagation * 4 + SwitchConfig::default().forwarding_latency * 2
 }
