@@ -282,7 +282,7 @@ impl Half {
             }
             HostMessage::Keep { epoch, page } => self.keep_page(epoch, &page, memory),
             HostMessage::Whole => self.merge = None,
-            HostMessage::Serves { shards } => self.serves = shards,
+            HostMessage::Serves { shards } if self.tables.is_some() => self.serves = shards,
             _ => return Err(Malformed::Kind),
         }
         Ok(())
