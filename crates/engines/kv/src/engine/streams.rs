@@ -1,0 +1,214 @@
+//! Writes on their way to the other nodes, in order.
+
+use weft_time::Instant;
+use weft_waist::{Effects, Epoch, Io, NodeId, NodeSet};
+
+use super::{Kv, Role, TIMER_LEAD, answer, arm, entry_of, version};
+use crate::message::{Acknowledge, Commit, Kind, Operation, Status, Write};
+use crate::parameters::PlantedBug;
+
+impl Kv {
+    /// Applies a stream up to `to`, which must be accepted: the table, the sessions, the answers.
+    pub(super) fn commit_to(&mut self, now: Instant, stream: usize, to: u64, io: &mut Io<'_>) {
+        let serves = self.may_serve(now);
+        while self.windows[stream].committed() < to {
+            let number = self.windows[stream].committed() + 1;
+            let (&entry, key, value) = self.windows[stream].get(number);
+            if entry.changes() {
+                self.counters.entries_applied += 1;
+                let deletes = entry.operation == Operation::Delete;
+                let slot = match entry.slot {
+                    Some(slot) => Some(slot),
+                    // A joining node claims nothing in advance.
+                    None if deletes => {
+                        let found = self.table.find(io.memory, self.table.place(key), key);
+                        found.inspect(|&(slot, _)| self.table.note_latest(io.memory, slot, entry.version));
+                        found.map(|(slot, _)| slot)
+                    }
+                    None => self.table.claim(io.memory, self.table.place(key), key, entry.version),
+                };
+                match slot {
+                    Some(slot) if deletes => self.table.commit_delete(io.memory, slot, entry.version),
+                    Some(slot) => self.table.commit_value(io.memory, slot, entry.version, key, value),
+                    None => {}
+                }
+            }
+            self.sessions.record(now, entry.client, entry.request, entry.status, entry.version);
+            if let Some(caller) = entry.caller {
+                let identity = (entry.client, entry.request);
+                answer(self.view, io.effects, caller, identity, entry.status, entry.version, &[]);
+            }
+            let mut waiting = entry.waiting;
+            while let Some(read) = self.waiting.take(&mut waiting) {
+                self.counters.reads += 1;
+                self.counters.reads_waited += 1;
+                let (status, version, value) = match entry.operation {
+                    _ if !serves => (Status::NotServing, 0, &[][..]),
+                    Operation::Delete => (Status::NotFound, 0, &[][..]),
+                    _ => (Status::Ok, entry.version, value),
+                };
+                answer(
+                    self.view,
+                    io.effects,
+                    read.caller,
+                    (read.client, read.request),
+                    status,
+                    version,
+                    value,
+                );
+            }
+            self.windows[stream].commit_next();
+        }
+    }
+
+    pub(super) fn is_other_epoch(&mut self, epoch: Epoch) -> bool {
+        if epoch < self.view.epoch {
+            self.counters.dropped_old_epoch += 1;
+        } else if epoch > self.view.epoch {
+            self.counters.dropped_future_epoch += 1;
+        }
+        epoch != self.view.epoch
+    }
+
+    /// As [`Kv::is_other_epoch`], for the messages of streams.
+    pub(super) fn is_other_stream(&mut self, epoch: Epoch) -> bool {
+        self.is_other_epoch(epoch) && !self.parameters.planted(PlantedBug::EpochNotChecked)
+    }
+
+    /// Whether this node follows the stream of `from`.
+    pub(super) fn follows(&mut self, from: NodeId) -> bool {
+        let follows = matches!(self.role, Role::Full | Role::Joining) && self.view.full.contains(from);
+        self.counters.dropped_wrong_role += u64::from(!follows || from == self.node);
+        follows && from != self.node
+    }
+
+    pub(super) fn replicated(&mut self, now: Instant, from: NodeId, write: &Write<'_>, io: &mut Io<'_>) {
+        if self.is_other_stream(write.epoch) || !self.follows(from) {
+            return;
+        }
+        let stream = from.index();
+        self.committed(now, stream, write.committed, io);
+        let accepted = self.windows[stream].accepted();
+        self.acknowledge_due = self.acknowledge_due.with(from);
+        if write.number <= accepted {
+            self.counters.writes_repeated += 1;
+            return;
+        }
+        if write.number > accepted + 1 {
+            self.counters.gaps += 1;
+            self.following[stream].gap = true;
+            return;
+        }
+        let place = self.table.place(write.key);
+        let is_its_own = usize::from(self.leaders[place.partition() as usize]) == stream;
+        let numbered = write.status != Status::Ok || write.version == version(write.epoch, write.number);
+        let fits = write.value.len() <= self.parameters.value_bytes_max && !self.windows[stream].is_full();
+        if !is_its_own || !numbered || !fits {
+            self.counters.dropped_contradiction += 1;
+            return;
+        }
+        let mut slot = None;
+        if self.role == Role::Full && write.status == Status::Ok {
+            slot = self.table.claim(io.memory, place, write.key, write.version);
+            if slot.is_none() {
+                // The leader found room, and the same keys are here: only a peer that lies gets here.
+                self.counters.dropped_contradiction += 1;
+                return;
+            }
+        }
+        let following = &mut self.following[stream];
+        if self.windows[stream].is_empty() {
+            following.pace.progress(now);
+        }
+        self.counters.writes_followed += 1;
+        self.windows[stream].push(entry_of(write, slot, None), write.key, write.value);
+        arm(&mut following.pace, stream as u32, io.effects);
+    }
+
+    /// A leader says how much is committed.
+    pub(super) fn committed(&mut self, now: Instant, stream: usize, committed: u64, io: &mut Io<'_>) {
+        // What is committed was accepted here, so an honest leader never names more; a write with a larger
+        // number may come first in disorder, but its sender had this node's acknowledgement.
+        let committed = committed.min(self.windows[stream].accepted());
+        if committed > self.windows[stream].committed() {
+            self.commit_to(now, stream, committed, io);
+            self.following[stream].pace.progress(now);
+            if !self.windows[stream].is_empty() {
+                arm(&mut self.following[stream].pace, stream as u32, io.effects);
+            }
+        }
+    }
+
+    pub(super) fn acknowledge(&mut self, to: NodeId, asks: bool, effects: &mut Effects) {
+        let stream = to.index();
+        let window = &self.windows[stream];
+        let following = &mut self.following[stream];
+        let message = Acknowledge {
+            epoch: self.view.epoch,
+            accepted: window.accepted(),
+            committed: window.committed(),
+            gap: std::mem::take(&mut following.gap),
+            asks,
+        };
+        effects.send(NodeSet::EMPTY.with(to), Kind::Acknowledge as u8, &[&message.encode()]);
+    }
+
+    pub(super) fn acknowledged(&mut self, now: Instant, from: NodeId, message: Acknowledge, io: &mut Io<'_>) {
+        if self.is_other_stream(message.epoch) {
+            return;
+        }
+        if self.role != Role::Full || !self.leading.followers().contains(from) {
+            self.counters.dropped_wrong_role += 1;
+            return;
+        }
+        let own = self.node.index();
+        let accepted = self.windows[own].accepted();
+        if message.accepted > accepted {
+            self.counters.dropped_contradiction += 1;
+            return;
+        }
+        let again = self.leading.acknowledge(from, message.accepted, message.gap, accepted);
+        let shortest = self.leading.shortest(accepted);
+        if shortest > self.windows[own].committed() {
+            self.commit_to(now, own, shortest, io);
+            self.leading.pace.progress(now);
+            if !self.windows[own].is_empty() {
+                arm(&mut self.leading.pace, TIMER_LEAD, io.effects);
+            }
+        }
+        if let Some(numbers) = again {
+            self.send_again(from, numbers, io.effects);
+        }
+        let committed = self.windows[own].committed();
+        if message.asks && message.committed < committed {
+            let commit = Commit { epoch: self.base, committed };
+            io.effects.send(NodeSet::EMPTY.with(from), Kind::Commit as u8, &[&commit.encode()]);
+        }
+    }
+
+    pub(super) fn send_again(
+        &mut self,
+        to: NodeId,
+        numbers: std::ops::RangeInclusive<u64>,
+        effects: &mut Effects,
+    ) {
+        let window = &self.windows[self.node.index()];
+        for number in (*numbers.start()).max(window.committed() + 1)..=*numbers.end() {
+            let (entry, key, value) = window.get(number);
+            let write = Write {
+                epoch: self.base,
+                operation: entry.operation,
+                status: entry.status,
+                number,
+                committed: window.committed(),
+                client: entry.client,
+                request: entry.request,
+                version: entry.version,
+                key,
+                value,
+            };
+            effects.send(NodeSet::EMPTY.with(to), Kind::Write as u8, &[&write.header(), key, value]);
+            self.counters.writes_resent += 1;
+        }
+    }
+}
