@@ -383,7 +383,10 @@ impl Transactions {
         answer: &[u8],
         io: &mut Io<'_>,
     ) {
-        let Some(attempt) = self.attempt(id).filter(|attempt| attempt.stage == Stage::AtHost) else { return };
+        // What began in a former view is for the view change to decide, and what its run has left comes too late.
+        let is_of_this_view = id.epoch() == self.view.epoch;
+        let runs = |attempt: &&mut Coordinated| is_of_this_view && attempt.stage == Stage::AtHost;
+        let Some(attempt) = self.attempt(id).filter(runs) else { return };
         let execution = &mut attempt.execution;
         execution.begin_run();
         for want in added.iter() {

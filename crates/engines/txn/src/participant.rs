@@ -599,7 +599,8 @@ impl Transactions {
 
     pub(crate) fn on_log(&mut self, place: Place, shards: u16, puts: &List<'_, Put<'_>>, io: &mut Io<'_>) {
         let node = weft_waist::NodeId::new(self.node).expect("a node");
-        let mine = self.replicas[place.shard].contains(node)
+        let mine = place.id.epoch() == self.view.epoch
+            && self.replicas[place.shard].contains(node)
             && puts.iter().all(|put| put.key.shard() == place.shard);
         if !mine || shards >> place.shard & 1 == 0 || self.participants.enter(place.id).is_none() {
             if self.commits_at_once(place.shard) && self.participants.has_ended_with(&place) {

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weft_time::Instant;
-use weft_txn::host_port::HostMessage;
+use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::message::{
     Base, Body, Got, Header, Held, Kind, List, Place, Put, Reader, Seen, Status, Verdict, Want, write,
     write_list,
@@ -139,6 +139,27 @@ impl Procedure for Refusal {
     }
 }
 
+/// Stays on the host.
+struct OnHost;
+
+impl Procedure for OnHost {
+    fn name(&self) -> &'static str {
+        "on host"
+    }
+
+    fn run(&self, _: &mut Context<'_>) -> Step {
+        Step::Commit
+    }
+
+    fn ship(&self) -> bool {
+        false
+    }
+}
+
+fn procedures() -> Procedures {
+    Procedures::new(vec![Box::new(Refusal), Box::new(OnHost)])
+}
+
 /// An engine of node 0, and what it says to whom.
 struct Node {
     engine: Transactions,
@@ -150,7 +171,7 @@ impl Node {
     /// A founder of three, with these objects of 1,000 bytes.
     fn new(objects: impl IntoIterator<Item = Key>) -> Self {
         let (parameters, placement) = (Parameters { window: 16, ..Parameters::new(3, 2) }, Placement::Host);
-        let mut engine = Transactions::new(parameters, Procedures::new(vec![Box::new(Refusal)]), placement);
+        let mut engine = Transactions::new(parameters, procedures(), placement);
         objects.into_iter().for_each(|key| engine.load(key, &[1; 1000]));
         let memory = Memory::new(Transactions::memory_bytes(&parameters, &placement));
         let mut node = Self { engine, memory, effects: Effects::default() };
@@ -281,4 +302,42 @@ fn what_is_withdrawn_keeps_its_locks_until_it_ends() {
     assert_eq!(execute(&mut node_0, 1), (Status::Conflict, None), "it is withdrawn, and has not ended");
     node_0.deliver(Epoch(1), Kind::End, |out| out.extend_from_slice(&id));
     assert_eq!(execute(&mut node_0, 2).0, Status::Ok);
+}
+
+/// A view change decides what has begun before it. Were it logged in the new view, nodes that join would keep what the others have aborted.
+#[test]
+fn what_a_run_of_a_former_view_has_left_is_not_logged() {
+    let key = Key::new(0, 1);
+    let mut node_0 = Node::new([key]);
+    let begin = [&[0, 1, 0, 0, 1, 0, 1][..], &key.bits().to_be_bytes()].concat();
+    let message = Message { kind: HostKind::Begin as u8, payload: &begin };
+    node_0.handle(Event::Call { caller: Caller::Host(1), message, last: true });
+    let id = TransactionId::new(node(0), Epoch(1), 0);
+    let run = |effect: &Effect| matches!(effect, Effect::Reply { kind, .. } if *kind == HostKind::Run as u8);
+    assert!(node_0.effects.iter().any(run), "the host is to run it");
+    let mut ran = id.bits().to_be_bytes().to_vec();
+    ran.extend_from_slice(&[0, 0, 0]);
+    write_list(&mut ran, [Put { key, version: Version::ZERO, value: Some(b"new") }].into_iter());
+    ran.extend_from_slice(&[0, 0]);
+    let message = Message { kind: HostKind::Ran as u8, payload: &ran };
+    let ran = Event::Call { caller: Caller::Host(1), message, last: true };
+    // Others have not reported yet.
+    node_0.configure(View {
+        epoch: Epoch(2),
+        full: NodeSet::first(2),
+        joining: NodeSet::EMPTY.with(node(2)),
+    });
+    node_0.handle(ran);
+    assert!(node_0.said(Kind::Log).is_none());
+}
+
+#[test]
+fn a_record_of_another_view_is_not_kept() {
+    for (epoch, kept) in [(1, true), (2, false)] {
+        let mut node_0 = Node::new([]);
+        let place = Place { id: TransactionId::new(node(1), Epoch(epoch), 0), shard: 2, part: 0, parts: 1 };
+        let put = Put { key: Key::new(2, 1), version: Version::from_bits(1 << 40), value: None };
+        node_0.deliver(Epoch(1), Kind::Log, |out| write::log(out, &place, 1 << 2, [put].into_iter()));
+        assert_eq!(node_0.said(Kind::Logged).is_some(), kept);
+    }
 }
