@@ -4,7 +4,8 @@ mod network;
 
 use network::workload::{ACCOUNTS, BALANCE, SUM, sum_of_all, sum_of_shard};
 use network::{Faults, Network, Setup, before_events};
-use weft_txn::Outcome;
+use weft_txn::{Outcome, Variant};
+use weft_waist::{Engine, EngineState};
 
 /// Runs with a crash of `victim` before event `event`. `false` if the run ended before it.
 fn crash(seed: u64, setup: Setup, calls: u64, victim: usize, event: u64) -> bool {
@@ -104,4 +105,36 @@ fn two_after_each_other() {
         assert!(!report.is_violated(), "seed {seed}: {report:#?}");
         assert_eq!(network.money(), 4 * ACCOUNTS * BALANCE, "seed {seed}");
     }
+}
+
+/// FaSST tells the outcome before the primaries have the values, so a view change might abort what was told. Therefore its engines end with
+/// their view: whoever hears of another decides nothing any more, and tells nothing.
+#[test]
+fn a_rival_says_nothing_after_a_view_change() {
+    let mut committing = 0;
+    before_events(9, 3, |victim, event| {
+        let mut setup = Setup::new(3, 2, None);
+        setup.parameters.variant = Variant::FASST;
+        let mut network = Network::new(30_000 + event, setup);
+        network.crash_at = Some((victim, event));
+        network.start(3, 60);
+        let knows = |network: &Network| {
+            let epoch = network.view.epoch;
+            epoch.0 > 1 && network.alive().all(|(_, node)| node.engine.status().epoch == epoch)
+        };
+        while !knows(&network) && network.step() {}
+        let said =
+            |network: &Network| ["committed", "aborted", "conflicts"].map(|counter| network.counter(counter));
+        let before = said(&network);
+        committing += u64::from(network.alive().any(|(_, node)| !node.engine.is_quiet()));
+        // Clients ask again and again, and are told that nobody serves.
+        let happened = network.events >= event;
+        network.settle(2_000);
+        assert_eq!(said(&network), before, "node {victim} before event {event}");
+        for (index, node) in network.alive().filter(|_| happened) {
+            assert_eq!(node.engine.status().state, EngineState::Lost, "node {index}, event {event}");
+        }
+        happened
+    });
+    assert!(committing > 25, "something was under way");
 }
