@@ -58,6 +58,23 @@ fn a_full_output_queue_drops_the_tail() {
 }
 
 #[test]
+fn a_lossless_switch_holds_what_overflows_a_port_and_drops_nothing() {
+    let sent = |switch| {
+        let sender =
+            |from| Station::sending((0..1_000).map(move |number| (us(1), frame(2, from, number, 1_514))));
+        let mut world = world_with(1, switch, [sender(0), sender(1), Station::silent()]);
+        world.run_until(us(1_000), &mut NoCrashes);
+        let traffic = world.traffic();
+        assert!(traffic.is_conserved());
+        (traffic.delivered, traffic.queue_drops)
+    };
+    assert_eq!(sent(SwitchConfig::lossless()), (2_000, 0));
+    // A thousand frames of 1.5 KB wait at the end, of which 1 MiB has room.
+    let (delivered, drops) = sent(SwitchConfig::default());
+    assert!(drops > 300 && delivered + drops == 2_000, "{delivered} {drops}");
+}
+
+#[test]
 fn unknown_and_broadcast_addresses_are_flooded() {
     let mut to_all = frame(0, 0, 5, 60);
     to_all[..6].fill(0xff);

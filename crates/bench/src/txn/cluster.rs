@@ -195,7 +195,7 @@ pub(super) struct Cluster {
 impl Cluster {
     /// A cluster of these servers at time zero.
     pub(super) fn new(machinery: &Machinery, books: Shared, servers: impl Iterator<Item = Server>) -> Self {
-        let mut world = World::new(machinery.seed, SwitchConfig::default());
+        let mut world = World::new(machinery.seed, SwitchConfig::lossless());
         for (node, server) in servers.enumerate() {
             let link = LinkConfig { bits_per_s: machinery.link_bits_per_s, ..LinkConfig::default() };
             let port = PortConfig {
@@ -274,7 +274,7 @@ impl Machinery {
     }
 
     fn node(&self, node: usize, server: Server) -> Node {
-        let Server { engine, memory, mut host, host_memory } = server;
+        let Server { engine, mut memory, mut host, host_memory } = server;
         let card = CardConfig {
             peers: peers(self.nodes),
             datagram_bytes: DATAGRAM_BYTES,
@@ -297,7 +297,8 @@ impl Machinery {
             }
             System::Fasst | System::DrtmH | System::DrtmHNoCache | System::DrtmR => {
                 let mut nic: SoftNic<NoEngine> = SoftNic::new(config, Vec::new());
-                *nic.card_mut().region_memory().bytes_mut(Target::Host) = memory.image().to_vec();
+                let memory_bytes = memory.image().len();
+                memory.exchange(nic.card_mut().region_memory().bytes_mut(Target::Host));
                 let config = HostConfig {
                     hardware: hardware(node),
                     address: address(node),
@@ -305,7 +306,7 @@ impl Machinery {
                     datagram_bytes: DATAGRAM_BYTES,
                 };
                 let peerings = if self.system.is_one_sided() {
-                    self.connect(node, &mut nic, memory.image().len(), &mut host)
+                    self.connect(node, &mut nic, memory_bytes, &mut host)
                 } else {
                     Vec::new()
                 };
