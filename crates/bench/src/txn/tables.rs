@@ -2,8 +2,8 @@
 
 use weft_txn::Placement;
 use weft_txn::host::HalfTables;
-use weft_txn::store::{IndexParameters, Precision, Shape};
-use weft_txn::{LinkedShape, Parameters, VALUE_MAX};
+use weft_txn::store::{IndexParameters, Layout, Precision, Shape};
+use weft_txn::{Key, LINKED_TABLES, LinkedShape, LinkedTable, Parameters, VALUE_MAX};
 
 use super::workloads::Workload;
 
@@ -33,6 +33,10 @@ pub(super) struct Contents {
     /// Values by length: how many need a slot of each size, and how many are longer.
     by_slot: [u64; SLOTS.len() + 1],
     longest: usize,
+    /// Of one shard, by table ([`weft_txn::Key::table`]): objects, and the longest value.
+    tables: [(u64, usize); LINKED_TABLES],
+    /// Objects of all shards for which room is added.
+    inserted: u64,
 }
 
 impl Contents {
@@ -42,7 +46,7 @@ impl Contents {
         let shards: Vec<Self> = (0..nodes)
             .map(|shard| {
                 let mut contents = Self::default();
-                workload.load(shard, &mut |_, value| contents.add(value.len()));
+                workload.load(shard, &mut |key, value| contents.add(key, value.len()));
                 contents
             })
             .collect();
@@ -58,10 +62,17 @@ impl Contents {
                 most = sum;
             }
         }
+        for table in 0..LINKED_TABLES {
+            let of_shards = || shards.iter().map(|shard| shard.tables[table]);
+            let (objects, longest) = (of_shards().map(|(objects, _)| objects), of_shards().map(|of| of.1));
+            most.tables[table] = (objects.max().unwrap_or(0), longest.max().unwrap_or(0));
+        }
         most
     }
 
-    fn add(&mut self, length: usize) {
+    fn add(&mut self, key: Key, length: usize) {
+        let (objects, longest) = &mut self.tables[usize::from(key.table()) % LINKED_TABLES];
+        (*objects, *longest) = (*objects + 1, length.max(*longest));
         self.objects += 1;
         self.longest = self.longest.max(length);
         let place = SLOTS.iter().position(|(_, value)| length <= *value).unwrap_or(SLOTS.len());
@@ -75,17 +86,18 @@ impl Contents {
             *count += (*count * inserted).div_ceil(all);
         }
         self.objects = self.by_slot.iter().sum();
+        self.inserted = inserted;
         self
     }
 
-    /// The table: slots that hold nine in ten of the values, blocks for the others.
+    /// The table that takes the least memory: slots for short values, blocks for the longer ones.
     fn shape(&self) -> Shape {
-        let mut held = 0;
-        let place = self.by_slot.iter().position(|count| {
-            held += count;
-            held * 10 >= self.objects * 9
-        });
-        let place = place.unwrap_or(0).min(SLOTS.len() - 1);
+        let bytes = |shape: &Shape| Layout::new(*shape).expect("the shape is in range").bytes();
+        let shapes = (0..SLOTS.len()).map(|place| self.shape_with(place));
+        shapes.min_by_key(bytes).expect("there are sizes of slots")
+    }
+
+    fn shape_with(&self, place: usize) -> Shape {
         let longer: u64 = self.by_slot[place + 1..].iter().sum();
         let slots = (self.objects * 100 / OCCUPANCY_PERCENT + 64).next_multiple_of(SEGMENT.into());
         let slots = u32::try_from(slots).expect("a table has fewer than 2^32 slots");
@@ -101,18 +113,22 @@ impl Contents {
         }
     }
 
-    /// The table of one shard in the memory of an engine that verbs reach: buckets of the size B that Xenic compares with, as full as its own
-    /// table.
+    /// The tables of one shard in the memory of an engine that verbs reach: buckets of the size B that Xenic compares with, as full as its own
+    /// table. What is inserted goes into any of them, so each has linked buckets for all of it, which take no memory before they are used.
     pub(super) fn linked(&self, replicas: usize) -> LinkedShape {
-        let shard = self.own.max(self.objects.div_ceil(replicas as u64));
-        let buckets = (shard * 100 / OCCUPANCY_PERCENT).div_ceil(BUCKET.into()) + 8;
-        let buckets = u32::try_from(buckets).expect("a table has fewer than 2^32 buckets");
-        LinkedShape {
-            buckets,
-            linked: buckets / 2 + 8,
-            bucket_slots: BUCKET,
-            value_bytes_max: self.longest.clamp(8, VALUE_MAX),
-        }
+        let inserted = self.inserted.div_ceil(replicas as u64);
+        let tables = self.tables.map(|(objects, longest)| {
+            let buckets = (objects * 100 / OCCUPANCY_PERCENT).div_ceil(BUCKET.into()) + 8;
+            let linked = buckets / 2 + 8 + inserted.min(buckets + inserted / u64::from(BUCKET));
+            let longest = if objects == 0 { self.longest } else { longest };
+            let number = |count: u64| u32::try_from(count).expect("a table has fewer than 2^32 buckets");
+            LinkedTable {
+                buckets: number(buckets),
+                linked: number(linked),
+                value_bytes_max: longest.clamp(8, VALUE_MAX) as u32,
+            }
+        });
+        LinkedShape { tables, bucket_slots: BUCKET }
     }
 
     /// Where an engine on a card finds the tables, and what the program of its host keeps.

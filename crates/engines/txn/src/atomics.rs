@@ -14,7 +14,7 @@ use crate::key::Version;
 use crate::message::Status;
 use crate::one_sided::{Reading, Why};
 use crate::procedure::Access;
-use crate::store::Chained;
+use crate::store::{Bucket, Chained};
 use crate::transaction::TransactionId;
 use crate::window::{Coordinated, Stage};
 
@@ -56,7 +56,7 @@ impl Transactions {
             self.counters.verbs += 1;
             match self.one_sided.address(key) {
                 Some(at) => {
-                    let length = linked.element_bytes();
+                    let length = linked.element_bytes(key);
                     let why = Why::Lock;
                     self.swap(
                         landing,
@@ -65,7 +65,7 @@ impl Transactions {
                     );
                 }
                 None => {
-                    let (at, length) = (linked.remote_bucket(key).at, linked.bucket_bytes());
+                    let Bucket { at, length } = linked.remote_bucket(key);
                     let why = Why::Find;
                     let reading = Reading { id, index, key, why, primary, at, is_bucket: true, length };
                     self.one_sided.read(landing, reading, io.effects);
@@ -95,7 +95,7 @@ impl Transactions {
         let stage = self.attempt(reading.id).map(|attempt| attempt.stage);
         match (address, stage) {
             (Some(at), Some(Stage::Executing { .. })) => {
-                let length = self.shards.linked().expect("it has READ there").element_bytes();
+                let length = self.shards.linked().expect("it has READ there").element_bytes(reading.key);
                 self.counters.verbs += 1;
                 self.swap(landing, Reading { at, length, is_bucket: false, ..reading }, io);
             }

@@ -15,7 +15,7 @@ use crate::execution::Execution;
 use crate::host_port::{HostKind, HostMessage, LOG_CALLER};
 use crate::join::Join;
 use crate::key::{Key, SHARDS_MAX, Version};
-use crate::linked::LinkedShape;
+use crate::linked::{LINKED_TABLES, LinkedShape, LinkedTable};
 use crate::log::Log;
 use crate::message::{Body, Header, Kind, Malformed, Put, Reader};
 use crate::one_sided::OneSided;
@@ -100,7 +100,8 @@ impl Transactions {
         };
         let verbs = parameters.variant.reads != crate::Reads::Messages || parameters.variant.log_by_write;
         assert!(linked.is_some() || !verbs, "verbs reach tables in the engine's memory");
-        let no_tables = LinkedShape { buckets: 1, linked: 0, bucket_slots: 1, value_bytes_max: 0 };
+        let no_table = LinkedTable { buckets: 1, linked: 0, value_bytes_max: 0 };
+        let no_tables = LinkedShape { tables: [no_table; LINKED_TABLES], bucket_slots: 1 };
         let one_sided = OneSided::new(&parameters, &linked.unwrap_or(no_tables));
         assert!(logs, "a primary that gets its values with COMMIT has its tables near");
         Self {

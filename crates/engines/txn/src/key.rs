@@ -43,6 +43,11 @@ impl Key {
         (self.0 >> LOCAL_BITS) as usize
     }
 
+    /// The top byte of the application's part. An application with several tables numbers them there.
+    pub const fn table(self) -> u8 {
+        (self.local() >> (LOCAL_BITS - 8)) as u8
+    }
+
     /// The application's 56 bits.
     pub const fn local(self) -> u64 {
         self.0 & ((1 << LOCAL_BITS) - 1)

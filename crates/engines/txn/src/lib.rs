@@ -39,7 +39,7 @@ pub use counters::Counters;
 pub use engine::{Recorded, Transactions};
 pub use execution::{Execution, Fault, Written};
 pub use key::{Key, SHARDS_MAX, Version};
-pub use linked::LinkedShape;
+pub use linked::{LINKED_TABLES, LinkedShape, LinkedTable};
 pub use parameters::{Parameters, PlantedBug, Reads, Variant};
 pub use procedure::{
     ANSWER_MAX, Access, Accesses, Context, INPUT_MAX, KEYS_MAX, Mode, Outcome, Procedure, ProcedureId,

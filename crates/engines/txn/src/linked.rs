@@ -1,6 +1,8 @@
 //! Tables of an engine on the host that peers reach with verbs: objects, locks and versions lie in the engine's memory at addresses that
 //! stay ([`Chained`]), first those of the shard that the node is the primary of, then those of the others that it replicates.
 
+use std::ops::Range;
+
 use weft_waist::Memory;
 
 use crate::key::{Key, Version};
@@ -8,27 +10,46 @@ use crate::message::Put;
 use crate::store::{Bucket, Chained, Element};
 use crate::transaction::TransactionId;
 
-/// The sizes of one shard's table.
+/// Tables of a shard. Those of higher numbers ([`Key::table`]) begin with the first again.
+pub const LINKED_TABLES: usize = 16;
+
+/// The sizes of one table of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkedShape {
+pub struct LinkedTable {
     /// Buckets.
     pub buckets: u32,
     /// Buckets that can be linked behind them.
     pub linked: u32,
+    /// The longest value, in bytes.
+    pub value_bytes_max: u32,
+}
+
+/// The sizes of one shard's tables. As in DrTM+H each table of the application has one of its own, whose elements are as long as its values
+/// need: a READ of an object, or of a bucket, moves no bytes of other tables' longer ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkedShape {
+    /// By the number in the key.
+    pub tables: [LinkedTable; LINKED_TABLES],
     /// Objects of a bucket: B.
     pub bucket_slots: u32,
-    /// The longest value, in bytes.
-    pub value_bytes_max: usize,
 }
 
 impl LinkedShape {
-    fn table(&self) -> Chained {
-        Chained::new(self.buckets, self.linked, self.bucket_slots, self.value_bytes_max)
+    fn chained(&self) -> impl Iterator<Item = Chained> + '_ {
+        self.tables.iter().map(|table| {
+            let LinkedTable { buckets, linked, value_bytes_max } = *table;
+            Chained::new(buckets, linked, self.bucket_slots, value_bytes_max as usize)
+        })
     }
 
-    /// Bytes of one shard's table.
+    /// Bytes of one shard's tables.
     pub fn bytes(&self) -> usize {
-        self.table().bytes() as usize
+        self.chained().map(|table| table.bytes() as usize).sum()
+    }
+
+    /// Bytes of the longest bucket.
+    pub(crate) fn bucket_bytes_max(&self) -> usize {
+        self.chained().map(|table| table.bucket_bytes()).max().expect("there are tables")
     }
 }
 
@@ -37,43 +58,49 @@ impl LinkedShape {
 pub(crate) struct Linked {
     node: usize,
     nodes: usize,
-    /// Where the first begins in the engine's memory.
-    base: usize,
-    bytes: usize,
-    tables: Vec<Chained>,
+    /// One shard's tables after the other's, and where each begins in the engine's memory.
+    tables: Vec<(usize, Chained)>,
 }
 
 impl Linked {
     pub fn new(shape: &LinkedShape, node: usize, nodes: usize, replicas: usize, base: usize) -> Self {
-        let tables = (0..replicas).map(|_| shape.table()).collect();
-        Self { node, nodes, base, bytes: shape.bytes(), tables }
+        let mut at = base;
+        let tables = (0..replicas).flat_map(|_| shape.chained()).map(|table| {
+            let begin = at;
+            at += table.bytes() as usize;
+            (begin, table)
+        });
+        Self { node, nodes, tables: tables.collect() }
     }
 
-    /// Which of the tables has a shard, and where it begins.
-    fn place(&self, shard: usize) -> (usize, usize) {
-        let table = (self.node + self.nodes - shard) % self.nodes;
-        assert!(table < self.tables.len(), "a shard that this node replicates");
-        (table, self.base + table * self.bytes)
+    /// Which of the tables has a key, and where that lies.
+    fn place(&self, key: Key) -> (usize, Range<usize>) {
+        let replica = (self.node + self.nodes - key.shard()) % self.nodes;
+        let number = replica * LINKED_TABLES + usize::from(key.table()) % LINKED_TABLES;
+        let (begin, table) = self.tables.get(number).expect("a shard that this node replicates");
+        (number, *begin..*begin + table.bytes() as usize)
     }
 
     fn find(&self, memory: &Memory, key: Key) -> Option<usize> {
-        let (table, base) = self.place(key.shard());
-        let at = self.tables[table].find(&memory.image()[base..base + self.bytes], key)?;
-        Some(base + at as usize)
+        let (number, place) = self.place(key);
+        let at = self.tables[number].1.find(&memory.image()[place.clone()], key)?;
+        Some(place.start + at as usize)
     }
 
-    fn element<'m>(&self, memory: &'m Memory, at: usize) -> Element<'m> {
-        Element::parse(&memory.image()[at..at + self.tables[0].element_bytes()])
+    /// What is at an address that was found for this key.
+    fn element<'m>(&self, memory: &'m Memory, key: Key, at: usize) -> Element<'m> {
+        Element::parse(&memory.image()[at..at + self.element_bytes(key)])
     }
 
     pub fn holder(&self, memory: &Memory, key: Key) -> Option<TransactionId> {
-        TransactionId::from_bits(self.element(memory, self.find(memory, key)?).lock)
+        let at = self.find(memory, key)?;
+        TransactionId::from_bits(self.element(memory, key, at).lock)
     }
 
     pub fn lock(&mut self, memory: &mut Memory, key: Key, id: TransactionId) -> bool {
-        let (table, base) = self.place(key.shard());
-        let bytes = &mut memory.image_mut()[base..base + self.bytes];
-        let Ok(at) = self.tables[table].find_or_make(bytes, key, id.bits()) else { return false };
+        let (number, place) = self.place(key);
+        let bytes = &mut memory.image_mut()[place];
+        let Ok(at) = self.tables[number].1.find_or_make(bytes, key, id.bits()) else { return false };
         let lock = at as usize + Chained::LOCK as usize;
         bytes[lock..lock + 8].copy_from_slice(&id.bits().to_le_bytes());
         true
@@ -89,7 +116,7 @@ impl Linked {
     /// The version of an object, and its value, which is appended; `None` if it is absent.
     pub fn get(&self, memory: &Memory, key: Key, values: &mut Vec<u8>) -> (Version, Option<usize>) {
         let Some(at) = self.find(memory, key) else { return (Version::ZERO, None) };
-        let element = self.element(memory, at);
+        let element = self.element(memory, key, at);
         values.extend_from_slice(element.value.unwrap_or_default());
         (element.version, element.value.map(<[u8]>::len))
     }
@@ -99,14 +126,15 @@ impl Linked {
     /// # Panics
     /// If the table has no room: it is made for all objects that the node may ever hold.
     pub fn put(&mut self, memory: &mut Memory, put: &Put<'_>) {
-        let newer =
-            self.find(memory, put.key).is_some_and(|at| self.element(memory, at).version >= put.version);
+        let newer = self
+            .find(memory, put.key)
+            .is_some_and(|at| self.element(memory, put.key, at).version >= put.version);
         if newer {
             return;
         }
-        let (table, base) = self.place(put.key.shard());
-        let bytes = &mut memory.image_mut()[base..base + self.bytes];
-        let table = &mut self.tables[table];
+        let (number, place) = self.place(put.key);
+        let bytes = &mut memory.image_mut()[place];
+        let (_, table) = &mut self.tables[number];
         match put.value {
             Some(value) => {
                 table.put(bytes, put.key, put.version, value).expect("the table has room");
@@ -118,37 +146,37 @@ impl Linked {
 
     /// Calls `each` with every object that is present.
     pub fn for_each(&self, memory: &[u8], mut each: impl FnMut(Key, Version, &[u8])) {
-        for (number, table) in self.tables.iter().enumerate() {
-            let base = self.base + number * self.bytes;
-            table.for_each(&memory[base..base + self.bytes], &mut each);
+        for (begin, table) in &self.tables {
+            table.for_each(&memory[*begin..begin + table.bytes() as usize], &mut each);
         }
     }
 
-    // At a peer, whose own shard's table lies where this node's own does.
+    // At a peer, whose own shard's tables lie where this node's own do.
+
+    fn own(&self, key: Key) -> &(usize, Chained) {
+        &self.tables[usize::from(key.table()) % LINKED_TABLES]
+    }
 
     pub fn remote_bucket(&self, key: Key) -> Bucket {
-        self.remote(self.tables[0].bucket(key))
+        let (begin, table) = self.own(key);
+        let Bucket { at, length } = table.bucket(key);
+        Bucket { at: at + *begin as u64, length }
     }
 
-    pub fn remote_next(&self, bytes: &[u8]) -> Option<Bucket> {
-        self.tables[0].next(bytes).map(|bucket| self.remote(bucket))
-    }
-
-    fn remote(&self, bucket: Bucket) -> Bucket {
-        Bucket { at: bucket.at + self.base as u64, length: bucket.length }
+    /// The bucket of a key's table behind the one with these bytes.
+    pub fn remote_next(&self, bytes: &[u8], key: Key) -> Option<Bucket> {
+        let (begin, table) = self.own(key);
+        table.next(bytes).map(|Bucket { at, length }| Bucket { at: at + *begin as u64, length })
     }
 
     /// Where in a bucket's bytes the element of a key begins.
     pub fn position(&self, bytes: &[u8], key: Key) -> Option<usize> {
-        self.tables[0].position(bytes, key)
+        self.own(key).1.position(bytes, key)
     }
 
-    pub fn element_bytes(&self) -> usize {
-        self.tables[0].element_bytes()
-    }
-
-    pub fn bucket_bytes(&self) -> usize {
-        self.remote_bucket(Key::new(0, 0)).length
+    /// Bytes of an element of a key's table.
+    pub fn element_bytes(&self, key: Key) -> usize {
+        self.own(key).1.element_bytes()
     }
 
     /// Where the element of a key of the own shard is, for peers.
@@ -161,10 +189,47 @@ impl Linked {
 mod tests {
     use super::*;
 
+    fn shape(value_bytes_max: u32) -> LinkedShape {
+        let table = LinkedTable { buckets: 2, linked: 2, value_bytes_max };
+        LinkedShape { tables: [table; LINKED_TABLES], bucket_slots: 2 }
+    }
+
+    /// Objects of tables whose values differ in length, beyond the last number, and of the same local number.
+    #[test]
+    fn each_table_has_elements_as_long_as_its_values_need() {
+        let mut shape = shape(8);
+        shape.tables[3].value_bytes_max = 40;
+        let mut linked = Linked::new(&shape, 1, 3, 2, 64);
+        let mut memory = Memory::new(64 + 2 * shape.bytes());
+        let keys: Vec<Key> = [(1, 2), (1, 3), (0, 3), (1, 255)]
+            .into_iter()
+            .map(|(shard, table): (usize, u64)| Key::new(shard, table << 48 | 7))
+            .collect();
+        let version = Version::from_bits(5);
+        for (length, key) in keys.iter().enumerate() {
+            linked.put(&mut memory, &Put { key: *key, version, value: Some(&[7; 8][..length + 1]) });
+        }
+        assert_eq!(keys.iter().map(|key| linked.element_bytes(*key)).collect::<Vec<_>>(), [40, 72, 72, 40]);
+        assert_eq!(linked.remote_bucket(keys[0]).length, 8 + 2 * 40);
+        for (length, key) in keys.iter().enumerate() {
+            let mut value = Vec::new();
+            assert_eq!(linked.get(&memory, *key, &mut value), (version, Some(length + 1)));
+            let bucket = linked.remote_bucket(*key);
+            if key.shard() == 1 {
+                let bytes = &memory.image()[bucket.at as usize..][..bucket.length];
+                let at = bucket.at + linked.position(bytes, *key).expect("it is there") as u64;
+                assert_eq!(linked.address(&memory, *key), Some(at));
+            }
+        }
+        let mut found = 0;
+        linked.for_each(memory.image(), |_, _, _| found += 1);
+        assert_eq!(found, keys.len());
+    }
+
     /// One coordinator inserts, another deletes, and their rings at a backup are read in the other order.
     #[test]
     fn what_was_deleted_is_not_inserted_by_what_came_before() {
-        let shape = LinkedShape { buckets: 2, linked: 2, bucket_slots: 2, value_bytes_max: 64 };
+        let shape = shape(64);
         let mut linked = Linked::new(&shape, 0, 1, 1, 0);
         let mut memory = Memory::new(shape.bytes());
         let key = Key::new(0, 7);

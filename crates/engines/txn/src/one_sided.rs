@@ -25,7 +25,7 @@ use crate::log;
 use crate::message::{Place, Status, Verdict};
 use crate::parameters::{Parameters, Reads};
 use crate::procedure::{Access, Mode};
-use crate::store::Element;
+use crate::store::{Bucket, Element};
 use crate::transaction::TransactionId;
 use crate::window::Stage;
 
@@ -50,8 +50,7 @@ pub struct Wiring {
 }
 
 fn landing_bytes(shape: &LinkedShape) -> usize {
-    let element = HEAD_BYTES + shape.value_bytes_max.next_multiple_of(8);
-    (8 + shape.bucket_slots as usize * element).next_multiple_of(64)
+    shape.bucket_bytes_max().next_multiple_of(64)
 }
 
 pub(crate) fn memory_bytes(parameters: &Parameters, shape: &LinkedShape) -> usize {
@@ -309,10 +308,10 @@ impl Transactions {
                 Why::Validate => Some(self.window.at(id.sequence()).addresses[index]).filter(|at| *at != 0),
                 _ => self.one_sided.addresses.get(&key).copied(),
             };
-            let (at, length, is_bucket) = match (known, why) {
-                (Some(at), Why::Validate) => (at, HEAD_BYTES, false),
-                (Some(at), _) => (at, linked.element_bytes(), false),
-                (None, _) => (linked.remote_bucket(key).at, linked.bucket_bytes(), true),
+            let (Bucket { at, length }, is_bucket) = match (known, why) {
+                (Some(at), Why::Validate) => (Bucket { at, length: HEAD_BYTES }, false),
+                (Some(at), _) => (Bucket { at, length: linked.element_bytes(key) }, false),
+                (None, _) => (linked.remote_bucket(key), true),
             };
             let reading = Reading { id, index, key, why, primary, at, is_bucket, length };
             self.counters.verbs += 1;
@@ -362,7 +361,7 @@ impl Transactions {
         let position = if reading.is_bucket { linked.position(&bytes, reading.key) } else { Some(0) };
         match position {
             Some(position) => {
-                let end = (position + linked.element_bytes()).min(bytes.len());
+                let end = (position + linked.element_bytes(reading.key)).min(bytes.len());
                 let element = Element::parse(&bytes[position..end]);
                 let address = reading.at + position as u64;
                 if element.key == reading.key.bits() {
@@ -392,7 +391,7 @@ impl Transactions {
                     self.one_sided.read(number, reading, io.effects);
                 }
             }
-            None => match linked.remote_next(&bytes) {
+            None => match linked.remote_next(&bytes, reading.key) {
                 Some(bucket) => {
                     (reading.at, reading.length) = (bucket.at, bucket.length);
                     self.counters.verbs += 1;

@@ -250,7 +250,8 @@ impl Chained {
         Bucket { at: number * self.bucket_bytes() as u64, length: self.bucket_bytes() }
     }
 
-    fn bucket_bytes(&self) -> usize {
+    /// Bytes of a bucket.
+    pub fn bucket_bytes(&self) -> usize {
         NEXT_BYTES + self.bucket_slots as usize * self.element_bytes()
     }
 

@@ -20,7 +20,8 @@ use weft_txn::message::Status;
 use weft_txn::one_sided::Wiring;
 use weft_txn::store::{IndexParameters, Precision, Shape};
 use weft_txn::{
-    LOADED, LinkedShape, Outcome, Parameters, Placement, Recorded, Request, TransactionId, Transactions,
+    LINKED_TABLES, LOADED, LinkedShape, LinkedTable, Outcome, Parameters, Placement, Recorded, Request,
+    TransactionId, Transactions,
 };
 use weft_waist::{
     Caller, Configuration, Effect, Effects, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory,
@@ -97,7 +98,8 @@ impl Setup {
 
     fn placement(&self, node: usize) -> Placement {
         if self.linked {
-            let shape = LinkedShape { buckets: 8, linked: 16, bucket_slots: 2, value_bytes_max: 1024 };
+            let table = LinkedTable { buckets: 8, linked: 16, value_bytes_max: 1024 };
+            let shape = LinkedShape { tables: [table; LINKED_TABLES], bucket_slots: 2 };
             return Placement::Linked { node, shape };
         }
         self.entries.map_or(Placement::Host, |entries| Placement::Card {
