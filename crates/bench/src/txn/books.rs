@@ -12,7 +12,7 @@ use crate::histogram::Latencies;
 /// All hosts write into the same books.
 pub(super) type Shared = Rc<RefCell<Books>>;
 
-/// Transactions of one kind, in the present window.
+/// Transactions of one kind that were begun in the present window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KindBooks {
     pub(super) committed: u64,
@@ -47,8 +47,17 @@ pub(super) struct Attempt {
 pub(super) struct Books {
     /// Clients of each server that go on when they have their answer.
     pub(super) lanes: usize,
-    /// In the present window, by kind.
+    /// Those begun in the present window, by kind.
     pub(super) kinds: Vec<KindBooks>,
+    /// Which window it is, from 1 on.
+    window: u64,
+    is_window_open: bool,
+    /// Transactions that were begun in the present window.
+    pub(super) begun: u64,
+    /// Those of them that have not ended.
+    pub(super) awaited: u64,
+    /// Clients that have ended a transaction which they had begun at the present load.
+    pub(super) settled: usize,
     /// Calls that were answered in the present window.
     pub(super) calls: u64,
     /// Those of them that gave way to others as often as they were tried.
@@ -71,6 +80,11 @@ impl Books {
         Self {
             lanes: 0,
             kinds: vec![KindBooks::default(); kinds],
+            window: 0,
+            is_window_open: false,
+            begun: 0,
+            awaited: 0,
+            settled: 0,
             calls: 0,
             conflicts: 0,
             attempts: 0,
@@ -82,13 +96,38 @@ impl Books {
         }
     }
 
+    /// Has `lanes` clients of each server go on from now on.
+    pub(super) fn begin_load(&mut self, lanes: usize) {
+        (self.lanes, self.settled) = (lanes, 0);
+    }
+
     /// Begins another window.
     pub(super) fn begin_window(&mut self) {
         self.kinds.fill(KindBooks::default());
         (self.calls, self.conflicts, self.attempts) = (0, 0, 0);
+        (self.begun, self.awaited) = (0, 0);
+        self.window += 1;
+        self.is_window_open = true;
     }
 
-    /// Transactions that have committed in the window.
+    /// What is begun from now on does not count, and that of the window is waited for. Says what was answered in it: calls, those that gave
+    /// way as often as they were tried, and how often all were tried.
+    pub(super) fn end_window(&mut self) -> (u64, u64, u64) {
+        self.is_window_open = false;
+        (self.calls, self.conflicts, self.attempts)
+    }
+
+    /// A client begins a transaction: in which window.
+    pub(super) fn begins(&mut self) -> u64 {
+        if !self.is_window_open {
+            return OUTSIDE;
+        }
+        self.begun += 1;
+        self.awaited += 1;
+        self.window
+    }
+
+    /// Transactions begun in the window that have committed.
     pub(super) fn committed(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.committed).sum()
     }
@@ -118,9 +157,20 @@ impl Books {
         }
     }
 
-    /// A transaction of a client has ended, with this answer to its last call.
-    pub(super) fn ended(&mut self, kind: usize, began: Instant, now: Instant, outcome: &Outcome) {
+    /// A transaction of a client has ended, which was begun in `window`, with this answer to its last call.
+    pub(super) fn ended(
+        &mut self,
+        window: u64,
+        kind: usize,
+        began: Instant,
+        now: Instant,
+        outcome: &Outcome,
+    ) {
         self.ended += 1;
+        if window == OUTSIDE || window != self.window {
+            return;
+        }
+        self.awaited -= 1;
         let books = &mut self.kinds[kind];
         match outcome {
             Outcome::Committed { .. } => {
@@ -144,7 +194,7 @@ impl Books {
         wrong
     }
 
-    /// All latencies of the window.
+    /// All latencies of what was begun in the window.
     pub(super) fn latencies(&self) -> Latencies {
         let mut all = Latencies::new();
         self.kinds.iter().for_each(|kind| all.merge(&kind.latencies));
@@ -152,8 +202,67 @@ impl Books {
     }
 }
 
+/// The window of what is begun in none.
+const OUTSIDE: u64 = 0;
+
 /// Of what must not happen, so much is told.
 const WRONG_SHOWN: usize = 8;
 
 /// How long a client waits when its call was in conflict as often as its host has tried.
 pub(super) const CONFLICT_PAUSE: Duration = Duration::from_us(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl Audit for Nothing {
+        fn committed(&mut self, _: &Request, _: &[u8]) {}
+
+        fn unknown(&mut self, _: &Request) {}
+
+        fn object(&mut self, _: Key, _: &[u8]) {}
+
+        fn findings(&mut self) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    const SHORT: usize = 0;
+    const LONG: usize = 1;
+
+    fn at(us: u64) -> Instant {
+        Instant::ZERO + Duration::from_us(us)
+    }
+
+    /// Whatever is begun in a window counts, however long it takes, and nothing else does: the kinds' shares are those that clients ask for.
+    #[test]
+    fn a_transaction_counts_in_the_window_in_which_it_was_begun() {
+        let mut books = Books::new(2, Box::new(Nothing), false);
+        let committed = Outcome::Committed { answer: Vec::new() };
+        let before = books.begins();
+        books.begin_window();
+        let (long, short) = (books.begins(), books.begins());
+        books.ended(before, LONG, at(0), at(11), &committed);
+        books.ended(short, SHORT, at(10), at(12), &committed);
+        let open = books.begins();
+        books.end_window();
+        let after = books.begins();
+        assert_eq!((books.begun, books.awaited), (3, 2));
+        books.ended(after, SHORT, at(20), at(21), &committed);
+        books.ended(open, SHORT, at(12), at(22), &Outcome::Aborted { reason: 1, answer: Vec::new() });
+        assert_eq!(books.awaited, 1);
+        books.ended(long, LONG, at(10), at(90), &committed);
+        assert_eq!((books.awaited, books.committed(), books.ended), (0, 2, 5));
+        assert_eq!([SHORT, LONG].map(|kind| books.kinds[kind].committed), [1, 1]);
+        assert_eq!(books.kinds[SHORT].aborted, 1);
+        assert!(books.kinds[LONG].latencies.summary().max_ns >= 80_000);
+        // What ends in a later window than it was begun in counts in neither.
+        books.begin_window();
+        let late = books.begins();
+        books.begin_window();
+        books.ended(late, LONG, at(91), at(99), &committed);
+        assert_eq!((books.awaited, books.committed()), (0, 0));
+    }
+}

@@ -25,6 +25,12 @@ struct Lane {
     called: Instant,
     /// When the transaction began that the call is a part of.
     began: Instant,
+    /// In which window it began.
+    window: u64,
+    /// The load at which it began: clients of each server.
+    load: usize,
+    /// The load at which the client has ended one that it had begun at it.
+    settled: usize,
     /// Waits after a conflict.
     pauses: bool,
 }
@@ -61,7 +67,8 @@ impl NodeHost {
     ) -> Self {
         let lane = |mut client: Box<dyn Client>| {
             let call = client.next(None);
-            Lane { client, call, ticket: None, called: Instant::ZERO, began: Instant::ZERO, pauses: false }
+            let (called, began) = (Instant::ZERO, Instant::ZERO);
+            Lane { client, call, ticket: None, called, began, window: 0, load: 0, settled: 0, pauses: false }
         };
         Self {
             node,
@@ -116,7 +123,8 @@ impl NodeHost {
     fn call(&mut self, now: Instant, index: usize) {
         let lane = &mut self.lanes[index];
         if lane.call.begins {
-            lane.began = now;
+            let mut books = self.books.borrow_mut();
+            (lane.began, lane.window, lane.load) = (now, books.begins(), books.lanes);
         }
         lane.called = now;
         lane.pauses = false;
@@ -131,7 +139,7 @@ impl NodeHost {
         let index = self.tickets.remove(&finished.ticket).expect("a lane has called this");
         let lane = &mut self.lanes[index];
         assert_eq!(lane.ticket.take(), Some(finished.ticket), "a lane calls one thing at a time");
-        let (kind, began) = (lane.call.kind, lane.began);
+        let (kind, window, began) = (lane.call.kind, lane.window, lane.began);
         let mut books = self.books.borrow_mut();
         books.answered(Ended {
             id: finished.id,
@@ -143,7 +151,11 @@ impl NodeHost {
         });
         lane.call = lane.client.next(Some(&finished.outcome));
         if lane.call.begins {
-            books.ended(kind, began, now, &finished.outcome);
+            books.ended(window, kind, began, now, &finished.outcome);
+            if lane.load == books.lanes && lane.settled != books.lanes {
+                lane.settled = books.lanes;
+                books.settled += 1;
+            }
             if index >= books.lanes {
                 return;
             }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use weft_check::serializable::Report;
 use weft_sim::{CostProfile, Execution, HOST_TRANSACTION};
 use weft_time::{Duration, Instant};
-use weft_txn::host::{Half, HalfParameters, Local};
+use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::{Parameters, Placement, Transactions, Variant};
 use weft_waist::Memory;
 
@@ -23,7 +23,8 @@ use crate::histogram::Summary;
 
 /// A run is watched in slices of so long.
 const SLICE: Duration = Duration::from_us(5);
-/// Of the transactions at each load, the first so many per cent do not count.
+/// Of the transactions at each load, the first so many per cent do not count; nor does what is begun before each client has ended one, or as
+/// many have ended as are asked for, where some starve.
 const WARM_UP_PERCENT: u64 = 20;
 /// A run in which nothing ends for so long is stuck.
 const STUCK_AFTER: Duration = Duration::from_ms(50);
@@ -52,7 +53,7 @@ pub struct KindResult {
 pub struct Point {
     /// Transactions under way at each server.
     pub outstanding: usize,
-    /// Committed transactions a second at each server, on average; of a workload that counts one kind only, those.
+    /// Transactions begun in the window that committed, for each second of it and each server; of a workload that counts one kind only, those.
     pub throughput_per_server: f64,
     /// From the first call to the last answer, of all that committed.
     pub latency: Summary,
@@ -253,7 +254,7 @@ impl TxnBench {
         let lanes = *self.outstanding.last().expect("there is a load");
         let (parameters, procedures) = (self.parameters(), workload.procedures());
         let contents = Contents::count(&*workload, self.nodes, self.replication);
-        let contents = contents.with_room(self.workload.inserts(self.transactions));
+        let contents = contents.with_room(self.workload.inserts(self.transactions_at_most(lanes)));
         let (on_card, tables) = contents.on_card(&parameters);
         let linked = contents.linked(self.replication);
         let placement = |node| match self.system {
@@ -277,10 +278,9 @@ impl TxnBench {
                 ..HalfParameters::default()
             };
             let mut half = Half::new(procedures.clone(), calls, tables);
-            let mut host_memory = Vec::new();
-            if let Some(tables) = &tables {
-                host_memory.resize(tables.table_address as usize + tables.table_bytes(), 0);
-            }
+            // The system has zeros at hand and gives memory to those that are written only.
+            let bytes = |tables: HalfTables| tables.table_address as usize + tables.table_bytes();
+            let mut host_memory = vec![0; tables.map_or(0, bytes)];
             for step in 0..self.replication {
                 let shard = (node + self.nodes - step) % self.nodes;
                 workload.load(shard, &mut |key, value| match self.system {
@@ -306,6 +306,11 @@ impl TxnBench {
             self.remember(&*workload, &mut servers);
         }
         Cluster::new(&self.machinery(), books, servers.into_iter())
+    }
+
+    /// Transactions of all clients that may come: all before a window, as many in it, and again after it, and what is under way then.
+    const fn transactions_at_most(&self, lanes: usize) -> u64 {
+        3 * self.transactions + 2 * (lanes * self.nodes * self.outstanding.len()) as u64
     }
 
     /// Has every coordinator remember where all objects are, as DrTM+H does after a while.
@@ -390,20 +395,32 @@ impl<'a> Run<'a> {
 
     /// Measures `share` transactions with `load` of them under way at each server.
     fn point(&mut self, load: usize, share: u64, progress: &mut impl FnMut(u64)) -> Option<Point> {
-        self.cluster.books.borrow_mut().lanes = load;
+        self.cluster.books.borrow_mut().begin_load(load);
         self.cluster.nudge();
         let before = self.cluster.books.borrow().ended;
-        let warm_up = before + share * WARM_UP_PERCENT / 100;
-        self.run_until(|cluster| cluster.books.borrow().ended >= warm_up);
+        let warm_up = share * WARM_UP_PERCENT / 100;
+        let clients = load * self.bench.nodes;
+        self.run_until(|cluster| {
+            let books = cluster.books.borrow();
+            let ended = books.ended - before;
+            ended >= share || ended >= warm_up && books.settled == clients
+        });
         self.cluster.books.borrow_mut().begin_window();
         let (begin, earlier) = (self.cluster.world.now(), self.cluster.totals());
         self.run_until(|cluster| {
-            let ended = cluster.books.borrow().ended;
-            progress(ended);
-            ended >= before + share
+            let books = cluster.books.borrow();
+            progress(books.ended);
+            books.begun >= share - warm_up
         });
         let time = self.cluster.world.now() - begin;
         let used = self.cluster.totals().since(&earlier);
+        let (calls, conflicts, attempts) = self.cluster.books.borrow_mut().end_window();
+        // Clients go on, so that what is still under way meets as many others as before; but for no longer than the window has lasted, since what
+        // starves would have them go on for ever.
+        let until = begin + time + time;
+        self.run_until(|cluster| cluster.books.borrow().awaited == 0 || cluster.world.now() >= until);
+        self.cluster.books.borrow_mut().lanes = 0;
+        self.run_until(|cluster| cluster.books.borrow().awaited == 0);
         let books = self.cluster.books.borrow();
         let committed = books.committed();
         if committed == 0 {
@@ -428,9 +445,8 @@ impl<'a> Run<'a> {
             throughput_per_server: counted as f64 / time.as_secs_f64() / self.bench.nodes as f64,
             latency: books.latencies().summary(),
             kinds: kinds.collect(),
-            conflicts_percent: 100.0 * books.conflicts as f64 / books.calls.max(1) as f64,
-            attempts_lost_percent: 100.0
-                * (1.0 - (books.calls - books.conflicts) as f64 / books.attempts.max(1) as f64),
+            conflicts_percent: 100.0 * conflicts as f64 / calls.max(1) as f64,
+            attempts_lost_percent: 100.0 * (1.0 - (calls - conflicts) as f64 / attempts.max(1) as f64),
             bytes_per_transaction: each(used.bytes),
             frames_per_transaction: each(used.frames),
             messages_per_transaction: each(used.messages),
