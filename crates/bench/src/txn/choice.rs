@@ -12,8 +12,9 @@ use super::workloads::{LANES_MAX, Workload};
 
 /// Items of TPC-C unless something else is asked for: a tenth of the specification's, which would need 60 MB for each warehouse at each replica.
 const ITEMS: u32 = 10_000;
-/// The most items, and for each of its customers a district so many items: the specification's.
+/// The most items and customers of a district, and for each of these so many of those: the specification's.
 const ITEMS_MAX: u32 = 100_000;
+const CUSTOMERS_MAX: u32 = 3_000;
 const ITEMS_FOR_EACH_CUSTOMER: u32 = 33;
 
 /// The workloads.
@@ -86,6 +87,13 @@ pub struct WorkloadChoice {
     size: u64,
     /// Of TPC-C.
     items: u32,
+    customers: u32,
+}
+
+/// Customers of a district unless something else is asked for, in tens.
+const fn customers(items: u32) -> u32 {
+    let tens = items / ITEMS_FOR_EACH_CUSTOMER / 10 * 10;
+    if tens == 0 { 10 } else { tens }
 }
 
 impl WorkloadChoice {
@@ -97,7 +105,7 @@ impl WorkloadChoice {
         let (least, most) = (if name == WorkloadName::Smallbank { 2 } else { 1 }, name.size_max());
         let least = if name == WorkloadName::Retwis { 10 } else { least };
         if (least..=most).contains(&size) {
-            Ok(Self { name, size, items: ITEMS })
+            Ok(Self { name, size, items: ITEMS, customers: customers(ITEMS) })
         } else {
             Err(format!("{name} takes a size of {least} to {most} for each server"))
         }
@@ -116,7 +124,7 @@ impl WorkloadChoice {
                 WorkloadName::Tpcc
             )),
             WorkloadName::TpccNewOrder | WorkloadName::Tpcc if (100..=ITEMS_MAX).contains(&items) => {
-                Ok(Self { items, ..self })
+                Ok(Self { items, customers: customers(items), ..self })
             }
             WorkloadName::TpccNewOrder | WorkloadName::Tpcc => {
                 Err(format!("{} takes 100 to {ITEMS_MAX} items", self.name))
@@ -124,10 +132,18 @@ impl WorkloadChoice {
         }
     }
 
-    /// Customers of a district: 3,000 for 100,000 items, in tens.
-    const fn customers(&self) -> u32 {
-        let tens = self.items / ITEMS_FOR_EACH_CUSTOMER / 10 * 10;
-        if tens == 0 { 10 } else { tens }
+    /// The same with so many customers of a district, each with an order in the beginning.
+    ///
+    /// # Errors
+    /// The workload has no customers, or no such number of them.
+    pub fn with_customers(self, customers: u32) -> Result<Self, String> {
+        match self.name {
+            WorkloadName::Smallbank | WorkloadName::Retwis => Err(format!("{} has no customers", self.name)),
+            _ if (10..=CUSTOMERS_MAX).contains(&customers) && customers.is_multiple_of(10) => {
+                Ok(Self { customers, ..self })
+            }
+            _ => Err(format!("{} takes 10 to {CUSTOMERS_MAX} customers of a district, in tens", self.name)),
+        }
     }
 
     /// Its name.
@@ -142,7 +158,7 @@ impl WorkloadChoice {
             WorkloadName::Smallbank => format!("{size} accounts a server"),
             WorkloadName::Retwis => format!("{size} keys a server"),
             WorkloadName::TpccNewOrder | WorkloadName::Tpcc => {
-                let (items, customers) = (self.items, self.customers());
+                let Self { items, customers, .. } = self;
                 format!("{size} warehouses a server, {items} items, {customers} customers a district")
             }
         }
@@ -153,7 +169,9 @@ impl WorkloadChoice {
         match self.name {
             WorkloadName::Smallbank | WorkloadName::Retwis => 0,
             // An order, its mark and up to 15 lines, at half of the servers or fewer.
-            WorkloadName::TpccNewOrder | WorkloadName::Tpcc => transactions * 9,
+            WorkloadName::TpccNewOrder => transactions * 9,
+            // The same for 45 in a hundred, and for 43 the history of a payment.
+            WorkloadName::Tpcc => transactions * 5,
         }
     }
 
@@ -162,13 +180,21 @@ impl WorkloadChoice {
         (self.name == WorkloadName::Tpcc).then_some("new-order")
     }
 
+    /// The unit of the throughput of each server.
+    pub(super) fn unit(&self) -> &'static str {
+        match self.counted() {
+            None => "tx/s",
+            Some(_) => "new orders/s",
+        }
+    }
+
     /// The workload, for `nodes` servers.
     pub fn make(&self, nodes: usize) -> Box<dyn Workload> {
         let scale = Scale {
             shards: nodes,
             warehouses: u16::try_from(self.size).unwrap_or(u16::MAX),
             items: self.items,
-            customers: self.customers(),
+            customers: self.customers,
         };
         match self.name {
             WorkloadName::Smallbank => Box::new(Smallbank::new(nodes, self.size)),

@@ -15,6 +15,8 @@ pub struct TxnResult {
     pub workload: &'static str,
     /// How much of it there is.
     pub scale: String,
+    /// What is counted as throughput: `tx/s` for all transactions, `new orders/s` for those alone.
+    pub throughput_unit: &'static str,
     /// Where engines run.
     pub system: System,
     /// What the times rest on.
@@ -54,6 +56,7 @@ impl TxnBench {
             world: "sim",
             workload: self.workload.name(),
             scale: self.workload.scale(),
+            throughput_unit: self.workload.unit(),
             system: self.system,
             basis: format!("cost profile `{}`: {}", profile.name, profile.basis),
             nodes: self.nodes,
@@ -81,7 +84,7 @@ impl TxnResult {
         let measured = &self.measured;
         let mut table = Table::new([
             Column::numbers("open", ""),
-            Column::numbers("throughput", "tx/s/server"),
+            Column::numbers("throughput", &format!("{}/server", self.throughput_unit)),
             Column::numbers("p50", "µs"),
             Column::numbers("p99", "µs"),
             Column::numbers("gave way", "%"),
@@ -138,7 +141,7 @@ impl TxnResult {
         };
         let mut text = format!(
             "{table}\n{kinds}\n  workload    {}: {}, {} servers, {} replicas\n  system      {}, {}{} host threads, link {}b/s{without}\n  \
-             peak        {} tx/s per server; median {} µs at the lowest load\n  checked     {checked}\n  took        {} virtual, {} s\n  \
+             peak        {} {} per server; median {} µs at the lowest load\n  checked     {checked}\n  took        {} virtual, {} s\n  \
              card        {}\n  log hash    {}\n  repeat      {}\n",
             self.workload,
             self.scale,
@@ -149,6 +152,7 @@ impl TxnResult {
             self.host_threads,
             with_prefix(self.link_bits_per_s as f64),
             with_prefix(measured.peak_throughput_per_server),
+            self.throughput_unit,
             microseconds(measured.median_latency_low_load_ns),
             time_with_unit(virtual_ns),
             three_digits(self.wall_s),

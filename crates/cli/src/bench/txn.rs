@@ -17,8 +17,10 @@ const OUTSTANDING: &str = "1,8,32,128,512";
 const DEFINITIONS: &str = "\
 Each server is the primary of one shard and a backup of others, and has so many clients, each with one transaction under way, at one \
 load after the other. Throughput is committed transactions a second, per server; of tpcc, new orders. Latency is from a \
-client's first call to the last answer, with all attempts that gave way. What a transaction uses (bytes, frames, messages, copies by DMA) is what \
-all servers use, per committed transaction. The first fifth of the transactions at each load does not count. \
+client's first call to the last answer, with all attempts that gave way. A transaction counts in the window in which it is begun, and is waited for, however long it takes, so that each kind counts as often as clients ask for it. \
+They go on for as long again as the window has lasted, at most. A window begins when a fifth of the transactions at its load have ended, and each client has ended one \
+(or as many have ended as are asked for, where some starve). \
+What a transaction uses (bytes, frames, messages, copies by DMA) is what all servers use within the window, per committed transaction. \
 `weft` has the engine on the 24 cores of a SmartNIC, whose index knows all objects when the measurement begins. The others have it in a process of the host \
 beside an RDMA card whose rate is never the limit: `fasst` by messages alone, `drtm-h` with READs at remembered addresses, locks by messages and logs that are WRITTEN, `drtm-h-nc` without \
 the addresses, `drtm-r` with ATOMICs and WRITEs for the rest, too; they commit as their papers say, and survive no failure. All times are virtual; docs/costs.md says what they rest on. The whole run is checked for strict serializability, \
@@ -37,6 +39,9 @@ pub(crate) struct TxnOptions {
     /// Items of TPC-C, and stocks of each warehouse; a district has a customer for 33 of them [default: 10000; the specification has 100000]
     #[arg(long, value_name = "N")]
     items: Option<u32>,
+    /// Customers of each district of TPC-C, each with an order in the beginning [default: one for 33 items; the specification has 3000]
+    #[arg(long, value_name = "N")]
+    customers: Option<u32>,
     /// Whose design: weft (on the cores of a SmartNIC), or fasst, drtm-h, drtm-h-nc or drtm-r (in a process of the host beside an RDMA card)
     #[arg(long, value_name = "NAME", default_value_t)]
     system: System,
@@ -88,6 +93,11 @@ impl TxnOptions {
                 .with_items(items)
                 .map_err(|error| Failure::new(format!("--items {items}: {error}")))?;
         }
+        if let Some(customers) = self.customers {
+            workload = workload
+                .with_customers(customers)
+                .map_err(|error| Failure::new(format!("--customers {customers}: {error}")))?;
+        }
         let only_weft = |part: &dyn std::fmt::Display| {
             Err(Failure::new(format!("{} has no {part}; choose --system weft", self.system)))
         };
@@ -116,6 +126,7 @@ impl TxnOptions {
             .option("--workload", self.workload)
             .given("--size", self.size)
             .given("--items", self.items)
+            .given("--customers", self.customers)
             .unless(System::Weft, "--system", self.system)
             .unless(TRANSACTIONS, "--transactions", self.transactions)
             .unless(OUTSTANDING, "--outstanding", self.outstanding.as_str())
@@ -146,7 +157,7 @@ mod tests {
     fn the_command_that_repeats_it_says_all_of_it() {
         for line in [
             "txn --workload smallbank --seed 7",
-            "txn --workload tpcc --size 2 --items 500 --system fasst --transactions 5000 --outstanding 1,2 --host-threads 8 --nodes 4 --replication 2 --link 50 --unchecked --seed 9",
+            "txn --workload tpcc --size 2 --items 500 --customers 20 --system fasst --transactions 5000 --outstanding 1,2 --host-threads 8 --nodes 4 --replication 2 --link 50 --unchecked --seed 9",
             "txn --workload retwis --nic-cores 12 --without multi-hop,aggregation,asynchronous-dma --seed 7",
         ] {
             assert_eq!(parse(line).unwrap().command().to_string(), format!("weft bench {line}"));
@@ -172,6 +183,8 @@ mod tests {
             ("txn --workload retwis --system fasst --nic-cores 4", "no cores on its card"),
             ("txn --workload retwis --items 4000", "retwis has no items"),
             ("txn --workload tpcc --items 4", "100 to 100000 items"),
+            ("txn --workload tpcc --customers 15", "10 to 3000 customers"),
+            ("txn --workload smallbank --customers 20", "smallbank has no customers"),
         ] {
             let error = parse(line).unwrap().bench().unwrap_err().to_string();
             assert!(error.contains(says), "{line}: {error}");
