@@ -71,6 +71,8 @@ pub struct Point {
     pub messages_per_transaction: f64,
     /// Copies between card and host, likewise.
     pub dma_per_transaction: f64,
+    /// Bytes of these copies, likewise.
+    pub dma_bytes_per_transaction: f64,
     /// Copies that were handed over together, on average.
     pub dma_vector: f64,
     /// How busy the link of a server is, per cent of each direction.
@@ -451,6 +453,7 @@ impl<'a> Run<'a> {
             frames_per_transaction: each(used.frames),
             messages_per_transaction: each(used.messages),
             dma_per_transaction: each(used.dma_copies),
+            dma_bytes_per_transaction: each(used.dma_bytes),
             dma_vector: used.dma_copies as f64 / used.dma_vectors.max(1) as f64,
             link_percent: self.rates.link_percent(&used, time),
             nic_percent: self.rates.percent(used.nic_busy, time),
