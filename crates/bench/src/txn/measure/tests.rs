@@ -1,0 +1,110 @@
+use super::*;
+use crate::txn::WorkloadName;
+
+fn bench(name: WorkloadName, size: u64) -> TxnBench {
+    TxnBench {
+        workload: WorkloadChoice::new(name, size).unwrap(),
+        system: System::Weft,
+        nodes: 3,
+        replication: 2,
+        transactions: 600,
+        outstanding: vec![1, 8],
+        host_threads: None,
+        nic_cores: None,
+        link_bits_per_s: 100_000_000_000,
+        without: Vec::new(),
+        checks: true,
+        seed: 7,
+    }
+}
+
+fn measured(bench: &TxnBench) -> Measured {
+    let measured = bench.measure(|_| {});
+    assert!(measured.holds(), "{bench:?}: {:?} {:?}", measured.check, measured.wrong);
+    assert!(measured.transactions >= bench.transactions, "{bench:?}");
+    assert_eq!(measured.points.len(), bench.outstanding.len());
+    measured
+}
+
+#[test]
+fn every_workload_holds_on_every_system() {
+    for system in System::ALL {
+        measured(&TxnBench { system, ..bench(WorkloadName::Smallbank, 200) });
+        measured(&TxnBench { system, ..bench(WorkloadName::Retwis, 200) });
+    }
+    for (name, system) in [
+        (WorkloadName::TpccNewOrder, System::Weft),
+        (WorkloadName::Tpcc, System::Weft),
+        (WorkloadName::Tpcc, System::DrtmH),
+    ] {
+        let outstanding = vec![1, 2];
+        measured(&TxnBench { system, transactions: 150, outstanding, ..bench(name, 1) });
+    }
+}
+
+#[test]
+fn more_clients_do_more_until_something_is_busy() {
+    let all = measured(&TxnBench {
+        transactions: 12_000,
+        outstanding: vec![1, 192],
+        ..bench(WorkloadName::Smallbank, 20_000)
+    });
+    let [idle, busy] = &all.points[..] else { panic!("two loads") };
+    assert!(busy.throughput_per_server > 10.0 * idle.throughput_per_server, "{idle:?} {busy:?}");
+    assert!(busy.latency.p50_ns > idle.latency.p50_ns);
+    assert!(busy.nic_percent > 50.0 && busy.nic_percent <= 101.0, "{busy:?}");
+    assert!(idle.nic_percent < 20.0, "{idle:?}");
+    assert_eq!(all.peak_throughput_per_server, busy.throughput_per_server);
+    assert_eq!(all.median_latency_low_load_ns, idle.latency.p50_ns);
+    assert_eq!(busy.drops, 0);
+    // Two replicas of 1.25 shards are logged, and nothing is looked up in the hosts' tables.
+    assert!(busy.dma_per_transaction < 3.0, "{busy:?}");
+}
+
+#[test]
+fn each_part_that_is_left_out_costs_something() {
+    let smallbank = TxnBench {
+        transactions: 12_000,
+        outstanding: vec![1, 256],
+        ..bench(WorkloadName::Smallbank, 20_000)
+    };
+    let of = |without: &[Without]| {
+        let less = measured(&TxnBench { without: without.to_vec(), ..smallbank.clone() });
+        (less.median_latency_low_load_ns, less.peak_throughput_per_server)
+    };
+    // One after the other, as some only matter where others are missing. Hosts have nothing to execute here: Smallbank's procedures
+    // are run on cards.
+    let of_cards: Vec<_> = Without::ALL.into_iter().filter(|part| *part != Without::HostExecution).collect();
+    let mut before = of(&[]);
+    for parts in 1..=of_cards.len() {
+        let after = of(&of_cards[..parts]);
+        let part = of_cards[parts - 1];
+        assert!(after.0 > before.0 || after.1 < before.1, "without {part}: {after:?}, with it {before:?}");
+        before = after;
+    }
+}
+
+/// One in eight of TPC-C's transactions stays on the host, with keys of its own shard only.
+#[test]
+fn what_hosts_execute_by_themselves_takes_less_time() {
+    let of = |without: &[Without]| {
+        let without = without.to_vec();
+        let tpcc = bench(WorkloadName::Tpcc, 2);
+        measured(&TxnBench { transactions: 400, outstanding: vec![1], without, ..tpcc }).points.remove(0)
+    };
+    let (with, without) = (of(&[]), of(&[Without::HostExecution]));
+    assert!(with.throughput_per_server > without.throughput_per_server, "{with:?} {without:?}");
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    let hash = |seed| measured(&TxnBench { seed, ..bench(WorkloadName::Smallbank, 200) }).log_hash;
+    assert_eq!(hash(7), hash(7));
+    assert_ne!(hash(7), hash(8));
+}
+
+#[test]
+fn loads_share_the_transactions() {
+    assert_eq!(shares(1_600, &[1, 8, 64]), [133, 533, 933]);
+    assert_eq!(shares(2, &[1, 1_024]), [1, 1]);
+}
