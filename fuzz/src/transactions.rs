@@ -9,8 +9,8 @@ use weft_txn::client::ClientMessage;
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::host_port::HostMessage;
 use weft_txn::message::{
-    Base, Body, Claim, Drawn, Got, Header, Held, Kind, Place, Put, Reader, Seen, Status, Verdict, Want,
-    write, write_list,
+    Base, Body, Claim, Drawn, Got, Header, Held, Kind, Place, Put, Reader, Replacement, Seen, Status,
+    Verdict, Want, write, write_list,
 };
 use weft_txn::store::{IndexParameters, Precision, Shape};
 use weft_txn::{
@@ -106,7 +106,7 @@ fn rewrite(kind: Kind, bytes: &[u8]) -> Option<Vec<u8>> {
         }
         Body::Validate { id, shard, seen } => write::validate(into, id, shard, seen.iter()),
         Body::Validated { id, shard, status } => write::validated(into, id, shard, status),
-        Body::Log { place, shards, puts } => write::log(into, &place, shards, puts.iter()),
+        Body::Log { place, shards, writes } => write::log(into, &place, shards, writes.iter()),
         Body::Logged { place } => write::place(into, &place),
         Body::Refused { place, shards } => write::refused(into, &place, shards),
         Body::End { id } | Body::Withdraw { id } | Body::Withdrawn { id } => {
@@ -421,7 +421,16 @@ impl Node {
             Kind::Log => {
                 let place = place(id, shard, input);
                 let shards = u16::from(input.byte() % 8) | 1 << shard;
-                write::log(out, &place, shards, self.puts(shard, input));
+                let puts = self.puts(shard, input);
+                if input.coin() {
+                    // What was read had one byte that is another now.
+                    let base = self.version(input);
+                    let read = |put: &Put<'static>| put.value.map(|value| (base, former(value.len())));
+                    let replacements = puts.map(|put| Replacement { put, read: read(&put) });
+                    write::log_differences(out, &place, shards, replacements);
+                } else {
+                    write::log(out, &place, shards, puts);
+                }
             }
             Kind::Logged => write::place(out, &place(id, shard, input)),
             Kind::Refused => write::refused(out, &place(id, shard, input), input.byte().into()),
@@ -550,6 +559,16 @@ fn value(input: &mut Input<'_>) -> Option<&'static [u8]> {
     input
         .one_of(&[Some(8), None, Some(0), Some(40), Some(300), Some(VALUE_MAX)])
         .map(|length| &BYTES[..length])
+}
+
+/// What another value of this length differs from in a byte.
+fn former(length: usize) -> &'static [u8] {
+    const BYTES: [u8; VALUE_MAX] = {
+        let mut bytes = [9; VALUE_MAX];
+        bytes[20] = 8;
+        bytes
+    };
+    &BYTES[..length]
 }
 
 fn wants(input: &mut Input<'_>) -> impl Iterator<Item = Want> + use<> {

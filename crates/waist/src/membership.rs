@@ -96,6 +96,12 @@ impl NodeSet {
         Self(self.0 & other.0)
     }
 
+    /// The nodes of this set that are not in the other.
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Its nodes in ascending order.
     pub fn iter(self) -> impl Iterator<Item = NodeId> {
         (0..NODES_MAX as u8).map(NodeId).filter(move |&node| self.contains(node))

@@ -216,6 +216,8 @@ pub enum Without {
     HostExecution,
     /// A key is read and locked by one request. Nothing runs at another primary without it.
     CombinedRequests,
+    /// Backups are told what has changed of a value, where that is shorter.
+    LogDifferences,
     /// Messages share frames, and packets between card and host.
     Aggregation,
     /// Copies between card and host are handed over in vectors.
@@ -226,11 +228,12 @@ pub enum Without {
 
 impl Without {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::MultiHop,
         Self::CardExecution,
         Self::HostExecution,
         Self::CombinedRequests,
+        Self::LogDifferences,
         Self::Aggregation,
         Self::DmaVectors,
         Self::AsynchronousDma,
@@ -243,6 +246,7 @@ impl Without {
             Self::CardExecution => "card-execution",
             Self::HostExecution => "host-execution",
             Self::CombinedRequests => "combined-requests",
+            Self::LogDifferences => "log-differences",
             Self::Aggregation => "aggregation",
             Self::DmaVectors => "dma-vectors",
             Self::AsynchronousDma => "asynchronous-dma",

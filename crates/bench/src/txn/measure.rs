@@ -238,6 +238,7 @@ impl TxnBench {
                 multi_hop: !self.is_without(Without::MultiHop) && !self.is_without(Without::CombinedRequests),
                 combined: !self.is_without(Without::CombinedRequests),
                 ship_to_card: !self.is_without(Without::CardExecution),
+                log_differences: !self.is_without(Without::LogDifferences),
                 ..Variant::default()
             },
             System::Fasst => Variant::FASST,
@@ -246,6 +247,7 @@ impl TxnBench {
             System::DrtmR => Variant::DRTMR,
         };
         parameters.apply = HOST_TRANSACTION.apply.duration();
+        parameters.compare = HOST_TRANSACTION.compare.duration();
         parameters
     }
 

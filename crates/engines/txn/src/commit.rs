@@ -2,13 +2,14 @@
 
 use std::mem::take;
 
+use weft_time::Duration;
 use weft_waist::{Io, NodeId, NodeSet};
 
 use crate::engine::Transactions;
 use crate::execution::{Execution, Fault, Written};
 use crate::host_port;
 use crate::log;
-use crate::message::{Got, Kind, Place, Put, Status, Want, write};
+use crate::message::{Got, Kind, Place, Put, Replacement, Status, Want, write};
 use crate::one_sided::RING_BYTES;
 use crate::parameters::PlantedBug;
 use crate::transaction::TransactionId;
@@ -170,12 +171,49 @@ impl Transactions {
                     continue;
                 }
                 let receivers = to(self, place);
-                let mut out = self.message();
-                write::log(&mut out, &place, shards, puts_of(execution, shard, part, budget));
-                self.post(io.effects, receivers, Kind::Log, out);
+                let told = self.log_differences(execution, &place, shards, receivers, io);
+                let receivers = receivers.minus(told);
+                if !receivers.is_empty() {
+                    let mut out = self.message();
+                    write::log(&mut out, &place, shards, puts_of(execution, shard, part, budget));
+                    self.post(io.effects, receivers, Kind::Log, out);
+                }
             }
         }
         shards
+    }
+
+    /// Sends a record with what it changes to those who hold what was read, if that makes it shorter; says to whom. These are the backups that are
+    /// full: a primary shows the values before its host has applied them, and a joining node may not have them yet.
+    fn log_differences(
+        &mut self,
+        execution: &Execution,
+        place: &Place,
+        shards: u16,
+        receivers: NodeSet,
+        io: &mut Io<'_>,
+    ) -> NodeSet {
+        let primary = self.primaries[place.shard].and_then(NodeId::new);
+        let backups = receivers.intersection(self.view.full);
+        let backups = primary.map_or(backups, |primary| backups.without(primary));
+        if !self.parameters.variant.log_differences || backups.is_empty() {
+            return NodeSet::EMPTY;
+        }
+        let mut compared = 0;
+        let puts = puts_of(execution, place.shard, place.part, self.log_budget());
+        let replacements = puts.map(|put| {
+            let index = execution.find(put.key).expect("it writes the key");
+            let read = execution.value(index).map(|value| (execution.read_version(index), value));
+            compared += read.and(put.value).map_or(0, |value| value.len() as u64);
+            Replacement { put, read }
+        });
+        let mut out = self.message();
+        let shorter = write::log_differences(&mut out, place, shards, replacements);
+        io.effects.labour(Duration::from_ps(self.parameters.compare.as_ps() * compared / 1_024));
+        self.counters.differences += u64::from(shorter);
+        let backups = if shorter { backups } else { NodeSet::EMPTY };
+        self.post(io.effects, backups, Kind::Log, out);
+        backups
     }
 
     pub(crate) fn on_logged(&mut self, from: usize, place: Place, io: &mut Io<'_>) {

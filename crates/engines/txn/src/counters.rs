@@ -48,6 +48,8 @@ counters! {
     verbs,
     /// Records appended to the log.
     records,
+    /// Records of which backups were told only what they change.
+    differences,
     /// Requests that were repeated.
     repeats,
     /// Messages of another epoch.
@@ -66,6 +68,8 @@ counters! {
     operations_full,
     /// View changes in which survivors contradicted each other: the node has stopped.
     contradictions,
+    /// Times that the log did not fit the tables: the node has stopped.
+    strays,
     /// View changes that this node has gone through.
     recoveries,
     /// Attempts that a view change committed.

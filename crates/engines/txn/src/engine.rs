@@ -23,7 +23,7 @@ use crate::operation::Operations;
 use crate::parameters::{Parameters, PlantedBug};
 use crate::participant::Participants;
 use crate::procedure::Procedures;
-use crate::recovery::Recovery;
+use crate::recovery::{Phase, Recovery};
 use crate::shard::{Placement, Shards};
 use crate::store::Report;
 use crate::transaction::TransactionId;
@@ -279,7 +279,7 @@ impl Transactions {
             Body::Execute { id, wants } => self.on_execute(id, &wants, io),
             Body::Lock { id, claims } => self.on_lock(id, &claims, io),
             Body::Validate { id, shard, seen } => self.on_validate(id, shard, &seen, io),
-            Body::Log { place, shards, puts } => self.on_log(place, shards, &puts, io),
+            Body::Log { place, shards, writes } => self.on_log(place, shards, &writes, io),
             Body::Withdraw { id } => self.on_withdraw(from, id, io),
             Body::End { id } => self.on_end(id, io),
             Body::Ship { id, procedure, input, wants, local } => {
@@ -358,6 +358,7 @@ impl Transactions {
                 }
                 self.on_applied(upto, io);
             }
+            Ok(HostMessage::Astray) => self.go_astray(),
             Ok(HostMessage::Page { epoch, peer, bytes, .. }) => self.on_page(epoch, peer, bytes, io),
             Ok(HostMessage::Kept { epoch, shard, next }) => self.on_kept(epoch, shard, next, io),
             _ => self.counters.malformed += 1,
@@ -394,7 +395,7 @@ impl Transactions {
     fn apply_near(&mut self, memory: &mut Memory) -> Duration {
         let (apply, mut labour) = (self.parameters.apply, Duration::ZERO);
         let decided = self.log.decided();
-        let mut bytes = take(&mut self.scratch);
+        let (mut bytes, mut is_astray) = (take(&mut self.scratch), false);
         let (base, capacity, shards) = (self.log.near(0), self.parameters.log_bytes as u64, &mut self.shards);
         self.log.release(decided, |entry, _| {
             if entry.verdict == crate::message::Verdict::Committed {
@@ -403,14 +404,29 @@ impl Transactions {
                     memory.read(base + (entry.position % capacity) as usize, entry.length),
                 );
                 let record = crate::log::parse(&bytes).expect("written by this engine");
-                for put in record.puts.iter().flat_map(|puts| puts.iter()) {
+                for write in record.writes.iter().flat_map(|writes| writes.iter()) {
                     labour += apply;
-                    shards.apply(memory, &put);
+                    is_astray |= shards.apply_write(memory, &write).is_err();
                 }
             }
         });
         self.scratch = bytes;
+        if is_astray {
+            self.go_astray();
+        }
         labour
+    }
+
+    /// A write of the log is a difference to something that this node does not have: it must not serve with the tables that it has.
+    pub(crate) fn go_astray(&mut self) {
+        self.counters.strays += 1;
+        self.stop();
+    }
+
+    /// The node takes no part any more, until it is started anew.
+    pub(crate) fn stop(&mut self) {
+        self.state = EngineState::Lost;
+        self.recovery.phase = Phase::Idle;
     }
 
     // Time.

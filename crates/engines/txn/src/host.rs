@@ -14,8 +14,8 @@ use crate::execution::{Execution, Fault};
 use crate::host_port::{HostKind, HostMessage, LOG_TOKEN, NOBODY, write};
 use crate::key::Key;
 use crate::log;
-use crate::message::{Malformed, Put, Status, Want};
-use crate::procedure::{Outcome, Procedures, Request, Step};
+use crate::message::{Content, Malformed, Put, Status, Stray, Want, Write};
+use crate::procedure::{Outcome, Procedures, Request, Step, VALUE_MAX};
 use crate::store::{Change, Layout, Precision, Report, Shape, Table};
 use crate::transaction::TransactionId;
 
@@ -386,7 +386,13 @@ impl Half {
         bytes.extend_from_slice(&ring[offset..offset + length]);
         let record = log::parse(&bytes).expect("written by the card");
         let into = &mut memory[tables.table_address as usize..][..table.layout().bytes() as usize];
-        for put in record.puts.iter().flat_map(|puts| puts.iter()) {
+        let mut is_astray = false;
+        for write in record.writes.iter().flat_map(|writes| writes.iter()) {
+            let mut value = [0; VALUE_MAX];
+            let Ok(put) = complete(table, into, &write, &mut value) else {
+                is_astray = true;
+                continue;
+            };
             if self.merge.as_mut().is_some_and(|merge| !merge.is_news(table, into, &put)) {
                 continue;
             }
@@ -397,6 +403,9 @@ impl Half {
         self.applied += record.length as u64;
         self.work.records_applied += 1;
         self.record = bytes;
+        if is_astray {
+            self.tell(LOG_TOKEN, HostKind::Astray, Vec::new());
+        }
     }
 
     // A node that comes back.
@@ -517,6 +526,21 @@ impl Half {
     }
 }
 
+/// The whole of what a write leaves, made of what the table has if need be.
+fn complete<'a>(
+    table: &Table,
+    memory: &[u8],
+    write: &Write<'a>,
+    value: &'a mut [u8; VALUE_MAX],
+) -> Result<Put<'a>, Stray> {
+    let Content::Changed(difference) = &write.content else {
+        return Ok(write.whole().expect("it is no difference"));
+    };
+    let (former, length) = table.get(memory, write.key, value).ok_or(Stray)?;
+    difference.apply(Some(former), &mut value[..length])?;
+    Ok(Put { key: write.key, version: write.version, value: Some(&value[..length]) })
+}
+
 /// Leaves in the table what a write says.
 ///
 /// # Panics
@@ -525,5 +549,71 @@ fn write_object(table: &mut Table, memory: &mut [u8], put: &Put<'_>) -> Change {
     match put.value {
         Some(value) => table.put(memory, put.key, put.version, value).expect("the table has room"),
         None => table.remove(memory, put.key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_waist::NodeId;
+
+    use super::*;
+    use crate::LOADED;
+    use crate::message::{Place, Replacement, Verdict};
+
+    const ROW: [u8; 200] = [1; 200];
+    const TABLES: HalfTables = HalfTables {
+        shape: Shape {
+            slots: 16,
+            segment_slots: 4,
+            displacement: Some(4),
+            slot_bytes: 64,
+            pages: 4,
+            page_slots: 4,
+            blocks: 8,
+            value_bytes_max: 256,
+        },
+        table_address: 0,
+        precision: Precision::Runs,
+        log_address: 1 << 16,
+        log_bytes: 4096,
+    };
+
+    /// Lets a host that has one row apply a record that changes what had version `base` of it: the row then, and the kinds of what the card is told.
+    fn applied(base: crate::Version) -> (Vec<u8>, Vec<u8>) {
+        let key = Key::new(0, 1);
+        let mut half = Half::new(Procedures::new(Vec::new()), HalfParameters::default(), Some(TABLES));
+        let mut memory = vec![0; (1 << 16) + TABLES.log_bytes];
+        half.load(&mut memory, key, &ROW);
+        let mut new = ROW;
+        new[100] = 2;
+        let put = Put { key, version: crate::Version::from_bits(1 << 40), value: Some(&new) };
+        let mut list = vec![1];
+        assert!(Replacement { put, read: Some((base, &ROW)) }.write_shorter(&mut list));
+        let writes = crate::message::List::<Write<'_>>::read(&mut crate::message::Reader(&list)).unwrap();
+        let id = TransactionId::new(NodeId::new(1).unwrap(), Epoch(1), 0);
+        let mut record = Vec::new();
+        log::encode(&mut record, &Place { id, shard: 0, part: 0, parts: 1 }, 1, writes.iter());
+        record[4] = Verdict::Committed as u8;
+        memory[1 << 16..][..record.len()].copy_from_slice(&record);
+        let upto = (record.len() as u64).to_be_bytes();
+        half.receive(Instant::ZERO, LOG_TOKEN, HostKind::Decided as u8, &upto, &mut memory).unwrap();
+        let mut value = Vec::new();
+        half.for_each(&memory, |_, _, row| value = row.to_vec());
+        (value, std::iter::from_fn(|| half.poll_card(&memory)).map(|message| message.kind).collect())
+    }
+
+    #[test]
+    fn a_row_changes_where_the_log_says_so() {
+        let (row, told) = applied(LOADED);
+        assert_eq!((row[99], row[100], row[101]), (1, 2, 1));
+        assert_eq!(told, [HostKind::Applied as u8]);
+    }
+
+    /// The table is not what the others have: it stays as it is, and the card hears of it.
+    #[test]
+    fn a_change_of_another_version_is_reported() {
+        let (row, told) = applied(crate::Version::from_bits(9));
+        assert_eq!(row, ROW);
+        assert_eq!(told, [HostKind::Astray as u8, HostKind::Applied as u8]);
     }
 }

@@ -5,9 +5,10 @@
 //! Ran       id(8) step(1) reason(1)  count(1) { as in Execute: the keys that were added }
 //!           count(1) { key(8) version(8) length(2) value: the writes; the version is zero }  length(2) answer
 //! Local     applied(8) step(1) reason(1)  count(1) { as in Lock: the keys, with the versions that were read, zero if absent }
-//!           count(1) { as in Ran: the writes }  length(2) answer  count(1) { as in Executed: what was read, if that is recorded }
+//!           count(1) { as in Ran: the writes }  length(2) answer  count(1) { as in Executed: what was read of what is written, and all if that is recorded }
 //! Wire      peer(1) queue pair(4) local address(8) lkey(4) remote address(8) rkey(4)
 //! Applied   upto(8)  { 12 bytes each: what has changed in the table (`Report`) }
+//! Astray
 //! Page      epoch(4) peer(1)  as in Copied
 //! Kept      epoch(4) shard(1) next(12)
 //! Outcome   id(8) status(1) reason(1) length(2) answer
@@ -57,6 +58,8 @@ pub enum HostKind {
     Kept = 69,
     /// To the card: what the host has executed by itself.
     Local = 70,
+    /// To the card: the log says what has changed of something that the table does not have.
+    Astray = 71,
     /// To the host: how an attempt ended.
     Outcome = 80,
     /// To the host: run the procedure.
@@ -88,7 +91,7 @@ pub struct HostExecution<'a> {
     pub writes: List<'a, Put<'a>>,
     /// What the caller is told.
     pub answer: &'a [u8],
-    /// What was read, where attempts are recorded.
+    /// What was read of the keys that are written, and of all where attempts are recorded.
     pub read: List<'a, Got<'a>>,
 }
 
@@ -100,6 +103,7 @@ pub enum HostMessage<'a> {
     Ran { id: TransactionId, step: Step, added: List<'a, Want>, writes: List<'a, Put<'a>>, answer: &'a [u8] },
     Local(HostExecution<'a>),
     Applied { upto: u64, reports: &'a [u8] },
+    Astray,
     Wire { peer: usize, wiring: Wiring },
     Outcome { id: TransactionId, status: Status, reason: u8, answer: &'a [u8] },
     Run { id: TransactionId, got: List<'a, Got<'a>> },
@@ -144,6 +148,7 @@ impl<'a> HostMessage<'a> {
                 let whole = r.0.len() / Report::BYTES * Report::BYTES;
                 Self::Applied { upto, reports: r.bytes(whole)? }
             }
+            kind if kind == HostKind::Astray as u8 => Self::Astray,
             kind if kind == HostKind::Wire as u8 => {
                 let peer = usize::from(r.u8()?);
                 let queue_pair = QueuePairNumber(r.u32()?);

@@ -6,7 +6,7 @@
 //! the earlier one's lock was given back, which was after all replicas had the earlier one's record.
 //!
 //! ```text
-//! record   0 length(4)   4 verdict(1) shard(1) part(1) parts(1)   8 id(8)   16 shards(2)   18 count(1) { key version length value }
+//! record   0 length(4)   4 verdict(1) shard(1) part(1) parts(1)   8 id(8)   16 shards(2)   18 count(1) { as in Log }
 //!          length: of all of it, a multiple of 16. verdict: 2 if it is not to be applied. Behind the last record before the
 //!          end of the ring stands a filler of verdict 2 up to the end.
 //! ```
@@ -17,7 +17,7 @@ use std::mem::take;
 use weft_waist::Memory;
 
 use crate::key::Key;
-use crate::message::{List, Malformed, Place, Put, Reader, Verdict};
+use crate::message::{Item, List, Malformed, Place, Reader, Verdict, Write};
 use crate::transaction::TransactionId;
 
 /// Every record begins at a multiple of so many bytes.
@@ -48,25 +48,30 @@ pub(crate) struct Record<'a> {
     /// Bytes of the whole record.
     pub length: usize,
     /// What it writes; `None` if it is not to be applied.
-    pub puts: Option<List<'a, Put<'a>>>,
+    pub writes: Option<List<'a, Write<'a>>>,
 }
 
 /// Writes a record for [`Log::append`].
-pub(crate) fn encode<'a>(out: &mut Vec<u8>, place: &Place, shards: u16, puts: impl Iterator<Item = Put<'a>>) {
+pub(crate) fn encode<'a, T: Item<'a>>(
+    out: &mut Vec<u8>,
+    place: &Place,
+    shards: u16,
+    writes: impl Iterator<Item = T>,
+) {
     out.clear();
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&[Verdict::Undecided as u8, place.shard as u8, place.part, place.parts]);
     out.extend_from_slice(&place.id.bits().to_be_bytes());
     out.extend_from_slice(&shards.to_be_bytes());
-    crate::message::write_list(out, puts);
+    crate::message::write_list(out, writes);
     out.resize(out.len().next_multiple_of(ALIGN), 0);
     let length = out.len() as u32;
     out[..4].copy_from_slice(&length.to_be_bytes());
 }
 
 /// Bytes of a record whose writes take so many.
-pub(crate) const fn length(puts: usize) -> usize {
-    (HEAD_BYTES + puts).next_multiple_of(ALIGN)
+pub(crate) const fn length(writes: usize) -> usize {
+    (HEAD_BYTES + writes).next_multiple_of(ALIGN)
 }
 
 /// Reads the record at the beginning of `bytes`.
@@ -75,12 +80,12 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
     let length = reader.u32()? as usize;
     let verdict = reader.u8()?;
     if verdict == Verdict::Aborted as u8 {
-        return Ok(Record { length, puts: None });
+        return Ok(Record { length, writes: None });
     }
     reader.bytes(3)?;
     TransactionId::from_bits(reader.u64()?).ok_or(Malformed::Field("identifier"))?;
     reader.u16()?;
-    Ok(Record { length, puts: Some(List::read(&mut reader)?) })
+    Ok(Record { length, writes: Some(List::read(&mut reader)?) })
 }
 
 /// What the host's memory has of a record says the wrong verdict.
@@ -293,7 +298,7 @@ mod tests {
         let mut memory = Memory::new(1024);
         let mut log = Log::new(0, 1024);
         let mut record = Vec::new();
-        encode(&mut record, &place, 1, std::iter::empty());
+        encode(&mut record, &place, 1, std::iter::empty::<Write<'_>>());
         let first = log.append(&mut memory, &record, place, std::iter::empty(), |_| {});
         let second = log.append(&mut memory, &record, place, std::iter::empty(), |_| {});
         assert_eq!(log.make_durable(second), Ok(Some(place)));

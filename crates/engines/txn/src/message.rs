@@ -7,7 +7,8 @@
 //! Executed       id(8) shard(1) status(1) flags(1) count(1) { index(1) length(2) read(8) new(8) value }
 //! Validate       id(8) shard(1) count(1) { key(8) version(8) }
 //! Validated      id(8) shard(1) status(1)
-//! Log            id(8) shard(1) part(1) parts(1) shards(2) count(1) { key(8) version(8) length(2) value }
+//! Log            id(8) shard(1) part(1) parts(1) shards(2) count(1) { key(8) version(8) length(2) value or difference }
+//!                a difference (length 65,533) is base(8) count(1) { offset(2) length(2) bytes }
 //! Logged         id(8) shard(1) part(1) parts(1)
 //! Refused        id(8) shard(1) part(1) parts(1) shards(2)
 //! Withdraw       id(8)
@@ -27,10 +28,12 @@
 //!
 //! A length of 65,535 stands for an absent (deleted) value, 65,534 for one that was not read.
 
+mod difference;
 mod items;
 pub mod write;
 
-pub use items::{Claim, Drawn, Got, Item, List, Put, Seen, Want, write_list};
+pub use difference::{Difference, Stray};
+pub use items::{Claim, Content, Drawn, Got, Item, List, Put, Replacement, Seen, Want, Write, write_list};
 
 use weft_waist::{Epoch, NodeSet};
 
@@ -43,6 +46,7 @@ use crate::transaction::TransactionId;
 pub const HEADER_BYTES: usize = 16;
 const ABSENT: u16 = u16::MAX;
 const NOT_READ: u16 = u16::MAX - 1;
+const DIFFERENCE: u16 = u16::MAX - 2;
 
 /// Why a message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -359,7 +363,7 @@ pub enum Body<'a> {
     Log {
         place: Place,
         shards: u16,
-        puts: List<'a, Put<'a>>,
+        writes: List<'a, Write<'a>>,
     },
     Logged {
         place: Place,
@@ -460,7 +464,7 @@ impl<'a> Body<'a> {
             Kind::Validated => {
                 Self::Validated { id: r.id()?, shard: r.shard()?, status: Status::parse(r.u8()?)? }
             }
-            Kind::Log => Self::Log { place: place(r)?, shards: r.u16()?, puts: List::read(r)? },
+            Kind::Log => Self::Log { place: place(r)?, shards: r.u16()?, writes: List::read(r)? },
             Kind::Logged => Self::Logged { place: place(r)? },
             Kind::End => Self::End { id: r.id()? },
             Kind::Marks => {

@@ -485,7 +485,8 @@ impl Transactions {
                 self.counters.malformed += 1;
                 break;
             }
-            for put in record.puts.iter().flat_map(|puts| puts.iter()) {
+            for put in record.writes.iter().flat_map(|writes| writes.iter()).filter_map(|write| write.whole())
+            {
                 self.shards.apply(io.memory, &put);
                 labour += self.parameters.apply;
             }

@@ -65,6 +65,8 @@ pub struct Variant {
     pub reads: Reads,
     /// Backups are logged to by WRITEs, else by messages.
     pub log_by_write: bool,
+    /// Backups that hold what was read are told what a write changes of it, where that is shorter than the value.
+    pub log_differences: bool,
     /// Keys at other nodes are locked by ATOMICs, also those that are only read, and committed by WRITEs.
     pub lock_by_atomic: bool,
 }
@@ -95,12 +97,14 @@ impl Variant {
         log_at_primary: true,
         reads: Reads::Messages,
         log_by_write: false,
+        log_differences: true,
         lock_by_atomic: false,
     };
 
     /// FaSST (OSDI 2016): messages for everything, values with COMMIT, and each transaction run where it was called. For an engine
     /// on the host.
-    pub const FASST: Self = Self { multi_hop: false, log_at_primary: false, ..Self::XENIC };
+    pub const FASST: Self =
+        Self { multi_hop: false, log_at_primary: false, log_differences: false, ..Self::XENIC };
 
     /// DrTM+H (OSDI 2018): READs of all that is read, at remembered addresses; messages that lock what is written, if it is as it was read;
     /// READs that validate the rest; WRITEs that log; messages that commit. For an engine with [`crate::Placement::Linked`] tables.
@@ -138,6 +142,8 @@ pub struct Parameters {
     pub variant: Variant,
     /// Time of a reference core to apply a write to a table that the engine itself holds.
     pub apply: Duration,
+    /// Time of a reference core to find out where 1,024 bytes of a value have changed.
+    pub compare: Duration,
     /// Whether what is read and written is recorded, for a checker: [`crate::Transactions::take_records`].
     pub record: bool,
     /// The bug that is switched on.
@@ -160,6 +166,7 @@ impl Parameters {
             tick: Duration::from_us(25),
             variant: Variant::XENIC,
             apply: Duration::ZERO,
+            compare: Duration::ZERO,
             record: false,
             #[cfg(feature = "planted-bugs")]
             bug: None,
@@ -180,6 +187,8 @@ impl Parameters {
         let apart = !self.variant.combined;
         assert!(!apart || !self.variant.multi_hop, "what is shipped is locked as it is read");
         assert!(!apart || !self.variant.lock_by_atomic, "an ATOMIC locks before the READ");
+        let whole = self.variant.log_at_primary && !self.variant.log_by_write;
+        assert!(whole || !self.variant.log_differences, "a primary keeps and shows whole values");
         assert!(self.operations > 0, "a node serves something");
         assert!(self.log_bytes.is_multiple_of(crate::log::ALIGN), "records are aligned");
         assert!(self.message_bytes >= 1280, "a message holds one value and all keys of a transaction");

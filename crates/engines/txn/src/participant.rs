@@ -13,7 +13,7 @@ use crate::execution::Execution;
 use crate::key::{Key, Version};
 use crate::log;
 use crate::message::{
-    Claim, Drawn, Got, Header, Kind, List, Place, Put, Seen, Status, Verdict, Want, write, write_list,
+    Claim, Drawn, Got, Header, Kind, List, Place, Seen, Status, Verdict, Want, Write, write, write_list,
 };
 use crate::operation::{Purpose, Sought};
 use crate::parameters::PlantedBug;
@@ -258,7 +258,8 @@ impl Transactions {
         let (near, length) = (self.log.near(position), self.log.length(position));
         bytes.extend_from_slice(io.memory.read(near, length));
         let record = log::parse(&bytes).expect("written by this engine");
-        for put in record.puts.iter().flat_map(List::iter) {
+        for write in record.writes.iter().flat_map(List::iter) {
+            let put = write.whole().expect("a primary logs whole values");
             self.shards.commit(io.memory, &put);
         }
         self.log.pin(position);
@@ -597,11 +598,17 @@ impl Transactions {
 
     // LOG.
 
-    pub(crate) fn on_log(&mut self, place: Place, shards: u16, puts: &List<'_, Put<'_>>, io: &mut Io<'_>) {
+    pub(crate) fn on_log(
+        &mut self,
+        place: Place,
+        shards: u16,
+        writes: &List<'_, Write<'_>>,
+        io: &mut Io<'_>,
+    ) {
         let node = weft_waist::NodeId::new(self.node).expect("a node");
         let mine = place.id.epoch() == self.view.epoch
             && self.replicas[place.shard].contains(node)
-            && puts.iter().all(|put| put.key.shard() == place.shard);
+            && writes.iter().all(|write| write.key.shard() == place.shard);
         if !mine || shards >> place.shard & 1 == 0 || self.participants.enter(place.id).is_none() {
             if self.commits_at_once(place.shard) && self.participants.has_ended_with(&place) {
                 self.answer_log(&place, io);
@@ -609,10 +616,13 @@ impl Transactions {
             self.counters.stale += 1;
             return;
         }
-        // The primary keeps what its own locks were given for, and nothing else.
+        // The primary keeps what its own locks were given for, and nothing else, and shows it to others before its host has applied it.
         if self.is_primary(place.shard) {
             let slot = self.participants.slot(place.id);
-            if !puts.iter().all(|put| slot.locks.contains(&(put.key, put.version))) {
+            let shows = |write: &Write<'_>| {
+                slot.locks.contains(&(write.key, write.version)) && write.whole().is_some()
+            };
+            if !writes.iter().all(|write| shows(&write)) {
                 self.counters.stale += 1;
                 return;
             }
@@ -628,16 +638,17 @@ impl Transactions {
             return;
         }
         let mut record = take(&mut self.scratch);
-        log::encode(&mut record, &place, shards, puts.iter());
+        log::encode(&mut record, &place, shards, writes.iter());
         let has_room = self.log.has_room(record.len());
         // What a primary gets when it is committed must not wait for room: that may be held by others who wait for a primary like this one, and
         // nobody could withdraw, for all have been told. Their backups have it; here the log is only a queue for the tables.
         let at_once = self.commits_at_once(place.shard) && self.shards.are_near();
         if has_room || at_once {
             let position = if has_room {
-                self.append(place, &record, puts, io)
+                self.append(place, &record, writes, io)
             } else {
-                puts.iter().for_each(|put| self.shards.apply(io.memory, &put));
+                let puts = writes.iter().filter_map(|write| write.whole());
+                puts.for_each(|put| self.shards.apply(io.memory, &put));
                 UNLOGGED
             };
             self.participants.slot(place.id).parts.push(Part { place, position });
@@ -662,11 +673,11 @@ impl Transactions {
         !self.parameters.variant.log_at_primary && self.is_primary(shard)
     }
 
-    fn append(&mut self, place: Place, record: &[u8], puts: &List<'_, Put<'_>>, io: &mut Io<'_>) -> u64 {
+    fn append(&mut self, place: Place, record: &[u8], writes: &List<'_, Write<'_>>, io: &mut Io<'_>) -> u64 {
         self.counters.records += 1;
         let near = self.shards.are_near();
         let may_pin = !near && self.is_primary(place.shard);
-        let keys = puts.iter().map(|put| put.key).filter(|_| may_pin);
+        let keys = writes.iter().map(|write| write.key).filter(|_| may_pin);
         let (base, capacity) = (self.log.near(0) as u64, self.parameters.log_bytes as u64);
         let host = self.parameters.log_address;
         let mut begin = None;

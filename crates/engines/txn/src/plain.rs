@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::key::{Key, Version};
-use crate::message::Put;
+use crate::message::{Difference, Put, Stray};
 use crate::transaction::TransactionId;
 
 #[derive(Clone, Debug, Default)]
@@ -54,6 +54,20 @@ impl Plain {
             object.version = put.version;
             object.value = put.value.map(<[u8]>::to_vec);
         }
+    }
+
+    /// Changes a part of an object, which must be as it was when that was said.
+    pub(crate) fn change(
+        &mut self,
+        key: Key,
+        version: Version,
+        difference: &Difference<'_>,
+    ) -> Result<(), Stray> {
+        let object = self.objects.get_mut(&key).ok_or(Stray)?;
+        let former = object.value.is_some().then_some(object.version);
+        difference.apply(former, object.value.as_deref_mut().unwrap_or_default())?;
+        object.version = version;
+        Ok(())
     }
 
     /// The objects of a shard that are present, by key, from these bits of a key on.

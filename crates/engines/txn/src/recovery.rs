@@ -236,9 +236,7 @@ impl Transactions {
             if is(Verdict::Committed) && is(Verdict::Aborted) {
                 // One of them lies, or this design does: whoever goes on might contradict what was told.
                 self.counters.contradictions += 1;
-                self.state = EngineState::Lost;
-                self.recovery.phase = Phase::Idle;
-                return;
+                return self.stop();
             }
             let shards = group.iter().fold(0, |set, (held, _)| set | held.shards);
             let logged = || {

@@ -5,7 +5,7 @@ use weft_waist::{Epoch, Memory};
 use crate::copy::{Cursor, PageWriter};
 use crate::key::{Key, Version};
 use crate::linked::{Linked, LinkedShape};
-use crate::message::Put;
+use crate::message::{Content, Put, Stray, Write};
 use crate::parameters::Parameters;
 use crate::plain::Plain;
 use crate::procedure::VALUE_MAX;
@@ -340,13 +340,26 @@ impl Shards {
         }
     }
 
-    /// Applies a write of the log, where the engine itself holds the tables.
+    /// Leaves what a write says in tables that the engine itself holds.
     pub(crate) fn apply(&mut self, memory: &mut Memory, put: &Put<'_>) {
         match &mut self.tables {
             Tables::Near(plain) => plain.put(put),
             Tables::Linked(linked) => linked.put(memory, put),
             Tables::Far(_) => {}
         }
+    }
+
+    /// Applies a write of the log to tables that the engine itself holds.
+    ///
+    /// # Errors
+    /// If it is a difference to something else than they have.
+    pub(crate) fn apply_write(&mut self, memory: &mut Memory, write: &Write<'_>) -> Result<(), Stray> {
+        let Content::Changed(difference) = &write.content else {
+            write.whole().iter().for_each(|put| self.apply(memory, put));
+            return Ok(());
+        };
+        let Tables::Near(plain) = &mut self.tables else { return Err(Stray) };
+        plain.change(write.key, write.version, difference)
     }
 
     /// The host has applied a write that was committed here.

@@ -5,15 +5,16 @@ use proptest::prelude::*;
 use weft_time::Instant;
 use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::message::{
-    Base, Body, Got, Header, Held, Kind, List, Place, Put, Reader, Seen, Status, Verdict, Want, write,
-    write_list,
+    Base, Body, Got, Header, Held, Kind, List, Place, Put, Reader, Replacement, Seen, Status, Verdict, Want,
+    write, write_list,
 };
 use weft_txn::{
     Access, Context, Key, Mode, Parameters, Placement, Procedure, ProcedureId, Procedures, Step,
     TransactionId, Transactions, Version,
 };
 use weft_waist::{
-    Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
+    Caller, Configuration, Effect, Effects, Engine, EngineState, Epoch, Event, Io, Memory, Message, NodeId,
+    NodeSet, View,
 };
 
 fn key() -> impl Strategy<Value = Key> {
@@ -340,4 +341,38 @@ fn a_record_of_another_view_is_not_kept() {
         node_0.deliver(Epoch(1), Kind::Log, |out| write::log(out, &place, 1 << 2, [put].into_iter()));
         assert_eq!(node_0.said(Kind::Logged).is_some(), kept);
     }
+}
+
+/// A record of one write, which changes a row of which `base` was read.
+fn changed(out: &mut Vec<u8>, id: TransactionId, key: Key, base: Version) {
+    let shard = key.shard();
+    let place = Place { id, shard, part: 0, parts: 1 };
+    let put = Put { key, version: Version::from_bits(1 << 40), value: Some(&[1; 64]) };
+    let replacement = Replacement { put, read: Some((base, &[[0; 8], [1; 8]].concat().repeat(4))) };
+    assert!(write::log_differences(out, &place, 1 << shard, [replacement].into_iter()));
+}
+
+/// Who is told of changes to what it does not have does not make something up, and does not fall over: it takes no part any more.
+#[test]
+fn a_change_of_something_else_stops_the_backup() {
+    for known in [false, true] {
+        let key = Key::new(2, 1);
+        let mut node_0 = if known { Node::new([key]) } else { Node::new([]) };
+        let id = TransactionId::new(node(1), Epoch(1), 0);
+        node_0.deliver(Epoch(1), Kind::Log, |out| changed(out, id, key, Version::from_bits(9)));
+        assert!(node_0.said(Kind::Logged).is_some(), "what it is to is not known before it is applied");
+        node_0.deliver(Epoch(1), Kind::End, |out| out.extend_from_slice(&id.bits().to_be_bytes()));
+        assert_eq!(node_0.engine.counted().strays, 1);
+        assert_eq!(node_0.engine.status().state, EngineState::Lost);
+    }
+}
+
+/// Others read of a primary what its host has not applied yet.
+#[test]
+fn a_primary_takes_whole_values_only() {
+    let mut node_0 = Node::new([Key::new(0, 1)]);
+    let id = TransactionId::new(node(1), Epoch(1), 0);
+    node_0.deliver(Epoch(1), Kind::Log, |out| changed(out, id, Key::new(0, 1), weft_txn::LOADED));
+    assert!(node_0.said(Kind::Logged).is_none());
+    assert_eq!(node_0.engine.counted().stale, 1);
 }

@@ -16,6 +16,7 @@ fn run(seed: u64, setup: Setup, calls: u64) -> Network {
     assert!(!report.is_violated(), "seed {seed}: {report:#?}");
     assert_eq!(network.money(), setup.parameters.nodes as u64 * ACCOUNTS * BALANCE, "seed {seed}");
     assert_eq!(network.finished.len() as u64, calls, "seed {seed}");
+    assert_eq!(network.counter("strays"), 0, "seed {seed}");
     network
 }
 
@@ -24,6 +25,7 @@ fn tables_near_the_engine() {
     for seed in 0..6 {
         let network = run(seed, Setup::new(3, 2, None), 400);
         assert!(network.counter("shipped") > 0 && network.counter("recalled") == 0);
+        assert!(network.counter("differences") > 0);
     }
 }
 
@@ -31,7 +33,7 @@ fn tables_near_the_engine() {
 fn tables_behind_the_card() {
     for seed in 0..6 {
         let network = run(seed, Setup::new(3, 2, Some(64)), 400);
-        assert!(network.counter("misses") > 0);
+        assert!(network.counter("misses") > 0 && network.counter("differences") > 0);
     }
 }
 
@@ -52,7 +54,8 @@ fn values_with_the_commit() {
         let mut setup = Setup::new(4, 3, None);
         setup.parameters.variant = Variant::FASST;
         setup.faults = LOSSY;
-        assert_eq!(run(seed, setup, 300).counter("shipped"), 0);
+        let network = run(seed, setup, 300);
+        assert_eq!(network.counter("shipped") + network.counter("differences"), 0);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::execution::{Execution, Written};
 use crate::host_port::{HostKind, write};
 use crate::key::Version;
 use crate::message::{Claim, Got, Put, Want};
-use crate::procedure::{Procedure, Procedures, Step, VALUE_MAX};
+use crate::procedure::{Access, Procedure, Procedures, Step, VALUE_MAX};
 
 use super::{Called, Half, HostWork, Local, ToCard};
 use crate::store::Table;
@@ -112,14 +112,17 @@ pub(super) fn writes(execution: &Execution) -> impl Iterator<Item = Put<'_>> {
     })
 }
 
-/// What the card is told of an execution; `record`: with all that was read.
+/// What the card is told of an execution, with what was read of what is written, for the log's differences; `record`: with all that was read.
 fn tell_card(out: &mut Vec<u8>, head: (u64, Step), execution: &Execution, record: bool) {
     let keys = || execution.accesses().iter().enumerate();
     let claims = keys().map(|(index, &access)| Claim {
         want: Want { index: index as u8, access },
         version: execution.read_version(index),
     });
-    let read = keys().filter(|(_, access)| record && access.mode.reads()).map(|(index, _)| Got {
+    let told = |&(index, access): &(usize, &Access)| {
+        access.mode.reads() && (record || matches!(execution.written(index), Written::Value(_)))
+    };
+    let read = keys().filter(told).map(|(index, _)| Got {
         index: index as u8,
         read: execution.read_version(index),
         new: Version::ZERO,

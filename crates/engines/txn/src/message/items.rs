@@ -2,7 +2,8 @@
 
 use std::marker::PhantomData;
 
-use super::{ABSENT, Malformed, NOT_READ, Reader};
+use super::difference::Difference;
+use super::{ABSENT, DIFFERENCE, Malformed, NOT_READ, Reader};
 use crate::key::{Key, Version};
 use crate::procedure::{Access, Mode};
 
@@ -228,6 +229,90 @@ impl Put<'_> {
     /// Bytes of an item with a value of this length.
     pub const fn bytes(value: usize) -> usize {
         18 + value
+    }
+}
+
+/// What a write of the log leaves at its key.
+#[derive(Clone, Debug)]
+pub enum Content<'a> {
+    /// This value; `None` deletes it.
+    Whole(Option<&'a [u8]>),
+    /// What the key has had, but for this.
+    Changed(Difference<'a>),
+}
+
+/// A write in a record of the log.
+#[derive(Clone, Debug)]
+pub struct Write<'a> {
+    /// The key.
+    pub key: Key,
+    /// Its version from now on.
+    pub version: Version,
+    /// What it leaves.
+    pub content: Content<'a>,
+}
+
+impl<'a> Write<'a> {
+    /// The same where all of the value is said.
+    pub const fn whole(&self) -> Option<Put<'a>> {
+        match self.content {
+            Content::Whole(value) => Some(Put { key: self.key, version: self.version, value }),
+            Content::Changed(_) => None,
+        }
+    }
+}
+
+impl<'a> Item<'a> for Write<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let (key, version, length) = (reader.key()?, Version::from_bits(reader.u64()?), reader.u16()?);
+        let content = match length {
+            NOT_READ => return Err(Malformed::Field("length")),
+            DIFFERENCE => Content::Changed(Difference::read(reader)?),
+            length => Content::Whole(reader.value(length)?),
+        };
+        Ok(Self { key, version, content })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match &self.content {
+            Content::Whole(value) => Put { key: self.key, version: self.version, value: *value }.write(out),
+            Content::Changed(difference) => {
+                write_changed(out, self.key, self.version);
+                difference.write(out);
+            }
+        }
+    }
+}
+
+/// Writes what stands before a difference.
+fn write_changed(out: &mut Vec<u8>, key: Key, version: Version) {
+    out.extend_from_slice(&key.bits().to_be_bytes());
+    out.extend_from_slice(&version.bits().to_be_bytes());
+    out.extend_from_slice(&DIFFERENCE.to_be_bytes());
+}
+
+/// A write, and what its transaction has read of the key: for records that may say less than the whole value.
+#[derive(Clone, Copy, Debug)]
+pub struct Replacement<'a> {
+    /// The write.
+    pub put: Put<'a>,
+    /// The version and the value that were read; `None` if nothing was.
+    pub read: Option<(Version, &'a [u8])>,
+}
+
+impl Replacement<'_> {
+    /// Appends the write as a difference if that is shorter, which is said, and else as a whole.
+    pub fn write_shorter(&self, out: &mut Vec<u8>) -> bool {
+        let (start, put) = (out.len(), &self.put);
+        if let (Some((base, old)), Some(new)) = (self.read, put.value) {
+            write_changed(out, put.key, put.version);
+            if super::difference::write(out, base, old, new) && out.len() - start < Put::bytes(new.len()) {
+                return true;
+            }
+            out.truncate(start);
+        }
+        put.write(out);
+        false
     }
 }
 

@@ -40,10 +40,29 @@ pub fn refused(out: &mut Vec<u8>, at: &Place, shards: u16) {
     out.extend_from_slice(&shards.to_be_bytes());
 }
 
-pub fn log<'a>(out: &mut Vec<u8>, at: &Place, shards: u16, puts: impl Iterator<Item = Put<'a>>) {
+pub fn log<'a, T: Item<'a>>(out: &mut Vec<u8>, at: &Place, shards: u16, writes: impl Iterator<Item = T>) {
     place(out, at);
     out.extend_from_slice(&shards.to_be_bytes());
-    write_list(out, puts);
+    write_list(out, writes);
+}
+
+/// The same for those that hold what was read. Returns whether that is shorter.
+pub fn log_differences<'a>(
+    out: &mut Vec<u8>,
+    at: &Place,
+    shards: u16,
+    replacements: impl Iterator<Item = Replacement<'a>>,
+) -> bool {
+    place(out, at);
+    out.extend_from_slice(&shards.to_be_bytes());
+    let count_at = out.len();
+    out.push(0);
+    let mut shorter = false;
+    for replacement in replacements {
+        shorter |= replacement.write_shorter(out);
+        out[count_at] += 1;
+    }
+    shorter
 }
 
 pub fn marks(out: &mut Vec<u8>, heard: u64, written: u64, applied: u64, asks: bool) {

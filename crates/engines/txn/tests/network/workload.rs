@@ -13,6 +13,16 @@ fn number(value: Option<&[u8]>) -> u64 {
     value.map_or(0, |value| u64::from_be_bytes(value[..8].try_into().expect("eight bytes")))
 }
 
+/// A row: a balance, and as much text that stays as makes a difference shorter than the row.
+fn row(balance: u64, text: u8) -> Vec<u8> {
+    [&balance.to_be_bytes()[..], &[text; 48]].concat()
+}
+
+/// A row that was read, with another balance.
+fn with_balance(row: Option<&[u8]>, balance: u64) -> Vec<u8> {
+    [&balance.to_be_bytes()[..], row.map_or(&[][..], |row| &row[8..])].concat()
+}
+
 /// Moves the input from the first key to the second; refuses if there is too little.
 struct Transfer {
     on_host: bool,
@@ -29,8 +39,9 @@ impl Procedure for Transfer {
         if from < amount {
             return Step::Abort(7);
         }
-        context.write(0, &(from - amount).to_be_bytes());
-        context.write(1, &(to + amount).to_be_bytes());
+        let rows =
+            [with_balance(context.value(0), from - amount), with_balance(context.value(1), to + amount)];
+        (0..).zip(rows).for_each(|(index, row)| context.write(index, &row));
         Step::Commit
     }
     fn ship(&self) -> bool {
@@ -175,7 +186,7 @@ pub fn load(nodes: usize) -> impl Iterator<Item = (Key, Vec<u8>)> {
         let to = Key::new((shard + 1) % nodes, SUMS + 5);
         (Key::new(shard, POINTERS), to.bits().to_be_bytes().to_vec())
     });
-    accounts(nodes).map(|key| (key, BALANCE.to_be_bytes().to_vec())).chain(pointers)
+    accounts(nodes).map(|key| (key, row(BALANCE, key.local() as u8))).chain(pointers)
 }
 
 pub fn sum_of_all(nodes: usize) -> Request {

@@ -1,0 +1,182 @@
+//! What a write changes of a value: most transactions that update a long row change a few fields of it.
+//!
+//! A backup holds what a transaction has read, or will by the time it applies the record: it applies its log in the order of
+//! the versions of each key. So the bytes that have changed are enough for it, with the version that they are to.
+
+use super::{Item, List, Malformed, Reader};
+use crate::key::Version;
+use crate::procedure::VALUE_MAX;
+
+/// Bytes before those of a run: fewer that are as they were are not worth another run.
+const RUN_HEAD_BYTES: usize = 4;
+
+/// A difference does not fit what it is applied to: the replica does not hold what the others do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a difference to another version than the table has")]
+pub struct Stray;
+
+/// Bytes that have changed, one behind the other.
+#[derive(Clone, Copy, Debug)]
+struct Run<'a> {
+    offset: u16,
+    bytes: &'a [u8],
+}
+
+impl<'a> Item<'a> for Run<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let (offset, length) = (reader.u16()?, reader.u16()?);
+        if usize::from(offset) + usize::from(length) > VALUE_MAX {
+            return Err(Malformed::Field("run"));
+        }
+        Ok(Self { offset, bytes: reader.bytes(length.into())? })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.offset.to_be_bytes());
+        out.extend_from_slice(&(self.bytes.len() as u16).to_be_bytes());
+        out.extend_from_slice(self.bytes);
+    }
+}
+
+/// How a value differs from a former one of the same length.
+#[derive(Clone, Debug)]
+pub struct Difference<'a> {
+    /// The version of the former value.
+    base: Version,
+    runs: List<'a, Run<'a>>,
+}
+
+impl<'a> Difference<'a> {
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Self { base: Version::from_bits(reader.u64()?), runs: List::read(reader)? })
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.base.bits().to_be_bytes());
+        super::write_list(out, self.runs.iter());
+    }
+
+    /// Makes the new value of the former one.
+    ///
+    /// # Errors
+    /// If that is none, of another version, or too short.
+    pub fn apply(&self, former: Option<Version>, value: &mut [u8]) -> Result<(), Stray> {
+        if former != Some(self.base) {
+            return Err(Stray);
+        }
+        for run in self.runs.iter() {
+            let at = usize::from(run.offset);
+            value.get_mut(at..at + run.bytes.len()).ok_or(Stray)?.copy_from_slice(run.bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Appends the difference of `new` to `old`, which has version `base`, if it has one: they are as long, and differ in few places.
+pub(super) fn write(out: &mut Vec<u8>, base: Version, old: &[u8], new: &[u8]) -> bool {
+    if old.len() != new.len() {
+        return false;
+    }
+    out.extend_from_slice(&base.bits().to_be_bytes());
+    let count_at = out.len();
+    out.push(0);
+    for (count, run) in (1..).zip(runs(old, new)) {
+        let Ok(count) = u8::try_from(count) else { return false };
+        run.write(out);
+        out[count_at] = count;
+    }
+    true
+}
+
+/// Where `new` differs from `old`, which is as long.
+fn runs<'a>(old: &'a [u8], new: &'a [u8]) -> impl Iterator<Item = Run<'a>> {
+    let differs = move |at: &usize| old[*at] != new[*at];
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let start = (from..new.len()).find(differs)?;
+        let mut end = start + 1;
+        while let Some(next) = (end..new.len().min(end + RUN_HEAD_BYTES + 1)).find(differs) {
+            end = next + 1;
+        }
+        from = end;
+        Some(Run { offset: start as u16, bytes: &new[start..end] })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BASE: Version = Version::from_bits(7);
+
+    fn difference(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        write(&mut out, BASE, old, new).then_some(out)
+    }
+
+    #[test]
+    fn two_fields_of_a_row_are_two_runs() {
+        let old = [0; 300];
+        let mut new = old;
+        new[0..2].copy_from_slice(&[1, 2]);
+        new[7] = 3;
+        new[200] = 4;
+        // 5 bytes between the first two fields are as many as a head and one more: not worth a byte of them.
+        let bytes = difference(&old, &new).unwrap();
+        assert_eq!(bytes.len(), 8 + 1 + (4 + 2) + (4 + 1) + (4 + 1));
+        new[4] = 5;
+        assert_eq!(difference(&old, &new).unwrap().len(), 8 + 1 + (4 + 8) + (4 + 1));
+    }
+
+    #[test]
+    fn what_has_another_length_has_no_difference() {
+        assert_eq!(difference(&[1; 40], &[1; 41]), None);
+    }
+
+    #[test]
+    fn a_difference_fits_its_own_base_only() {
+        let bytes = difference(&[1; 40], &[2; 40]).unwrap();
+        let difference = Difference::read(&mut Reader(&bytes)).unwrap();
+        let other = Version::from_bits(8);
+        for (former, length) in [(None, 0), (Some(other), 40), (Some(BASE), 39)] {
+            let mut value = vec![1; length];
+            assert_eq!(difference.apply(former, &mut value), Err(Stray));
+            assert_eq!(value, vec![1; length]);
+        }
+    }
+
+    #[test]
+    fn a_run_does_not_end_behind_the_longest_value() {
+        let mut bytes = BASE.bits().to_be_bytes().to_vec();
+        bytes.extend_from_slice(&[1, 0xff, 0xff, 0, 1, 9]);
+        assert_eq!(Difference::read(&mut Reader(&bytes)).unwrap_err(), Malformed::Field("run"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever changes, the difference makes the new value of the old one, and reads as it was written.
+        #[test]
+        fn a_difference_makes_the_new_value(
+            old in vec(0u8..3, 1..VALUE_MAX), changes in vec((any::<prop::sample::Index>(), 0u8..3), 0..40),
+        ) {
+            let mut new = old.clone();
+            for (at, byte) in &changes {
+                new[at.index(old.len())] = *byte;
+            }
+            let Some(bytes) = difference(&old, &new) else { return Err(TestCaseError::fail("as long")) };
+            let mut reader = Reader(&bytes);
+            let read = Difference::read(&mut reader).unwrap();
+            reader.finish().unwrap();
+            let mut again = Vec::new();
+            read.write(&mut again);
+            prop_assert_eq!(&again, &bytes);
+            let mut value = old;
+            read.apply(Some(BASE), &mut value).unwrap();
+            prop_assert_eq!(value, new);
+        }
+    }
+}
