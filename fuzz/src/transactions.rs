@@ -9,10 +9,10 @@ use weft_txn::client::ClientMessage;
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::host_port::HostMessage;
 use weft_txn::message::{
-    Base, Body, Claim, Drawn, Got, Header, Held, Kind, Place, Put, Reader, Replacement, Seen, Status,
+    Base, Body, Claim, Drawn, Got, Header, Held, Kind, Lack, Place, Put, Reader, Replacement, Seen, Status,
     Verdict, Want, write, write_list,
 };
-use weft_txn::store::{IndexParameters, Precision, Shape};
+use weft_txn::store::{IndexParameters, Precision, Room, Shape};
 use weft_txn::{
     Access, Accesses, Context, Cursor, INPUT_MAX, Key, Mode, Page, Parameters, Placement, Procedure,
     ProcedureId, Procedures, Request, Step, TransactionId, Transactions, VALUE_MAX, Version,
@@ -28,7 +28,7 @@ use crate::input::Input;
 const NODES: usize = 3;
 const KINDS: u8 = 19;
 const LOG_BYTES: usize = 1 << 14;
-/// The table has room for every object that an input can name.
+/// The table has room for every object that an input can name, but not for all of them to be long.
 const SHAPE: Shape = Shape {
     slots: 256,
     segment_slots: 4,
@@ -36,7 +36,7 @@ const SHAPE: Shape = Shape {
     slot_bytes: 64,
     pages: 128,
     page_slots: 4,
-    blocks: 256,
+    blocks: 8,
     value_bytes_max: VALUE_MAX,
 };
 const TABLES: HalfTables = HalfTables {
@@ -106,9 +106,9 @@ fn rewrite(kind: Kind, bytes: &[u8]) -> Option<Vec<u8>> {
         }
         Body::Validate { id, shard, seen } => write::validate(into, id, shard, seen.iter()),
         Body::Validated { id, shard, status } => write::validated(into, id, shard, status),
-        Body::Log { place, shards, writes } => write::log(into, &place, shards, writes.iter()),
+        Body::Log { place, shards, needs, writes } => write::log(into, &place, shards, needs, writes.iter()),
         Body::Logged { place } => write::place(into, &place),
-        Body::Refused { place, shards } => write::refused(into, &place, shards),
+        Body::Refused { place, shards, lack } => write::refused(into, &place, shards, lack),
         Body::End { id } | Body::Withdraw { id } | Body::Withdrawn { id } => {
             into.extend_from_slice(&id.bits().to_be_bytes());
         }
@@ -290,6 +290,7 @@ impl Node {
             }
         }
         node.half.reports(&node.host).for_each(|report| node.engine.learn(&report));
+        node.half.room().into_iter().for_each(|room| node.engine.learn_room(room));
         node
     }
 
@@ -421,19 +422,23 @@ impl Node {
             Kind::Log => {
                 let place = place(id, shard, input);
                 let shards = u16::from(input.byte() % 8) | 1 << shard;
+                let needs = Room { pages: u32::from(input.byte() % 4), blocks: u32::from(input.byte() % 4) };
                 let puts = self.puts(shard, input);
                 if input.coin() {
                     // What was read had one byte that is another now.
                     let base = self.version(input);
                     let read = |put: &Put<'static>| put.value.map(|value| (base, former(value.len())));
                     let replacements = puts.map(|put| Replacement { put, read: read(&put) });
-                    write::log_differences(out, &place, shards, replacements);
+                    write::log_differences(out, &place, shards, needs, replacements);
                 } else {
-                    write::log(out, &place, shards, puts);
+                    write::log(out, &place, shards, needs, puts);
                 }
             }
             Kind::Logged => write::place(out, &place(id, shard, input)),
-            Kind::Refused => write::refused(out, &place(id, shard, input), input.byte().into()),
+            Kind::Refused => {
+                let lack = [Lack::Log, Lack::Passing, Lack::Table][usize::from(input.byte() % 3)];
+                write::refused(out, &place(id, shard, input), input.byte().into(), lack);
+            }
             Kind::End | Kind::Withdraw | Kind::Withdrawn => out.extend_from_slice(&id.bits().to_be_bytes()),
             Kind::Marks => {
                 let heard = u64::from(input.byte());

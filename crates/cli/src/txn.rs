@@ -131,6 +131,11 @@ impl CallArguments {
                     "others were in the way for too long, and nothing has happened: call again",
                 ));
             }
+            Outcome::Full => {
+                return Err(Failure::new(
+                    "the table of a replica has no room for what is inserted, and nothing has happened: delete something first",
+                ));
+            }
             Outcome::Unavailable => {
                 return Err(Failure::new(
                     "no node that holds one of these shards is left, and nothing has happened: their objects are lost",

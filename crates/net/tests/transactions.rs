@@ -5,10 +5,14 @@ use std::thread;
 
 use weft_cluster::NodeConfig;
 use weft_net::Stop;
-use weft_net::transactions::{Caller, CallerOptions, Ledger, LedgerRefusal, read_record, run_transactions};
+use weft_net::transactions::{
+    Application, Caller, CallerOptions, Ledger, LedgerRefusal, read_record, run_transactions,
+};
 use weft_time::Duration;
 use weft_txn::client::Ended;
-use weft_txn::{Accesses, Fault, Key, Mode, Outcome, ProcedureId, Request};
+use weft_txn::{
+    Accesses, Context, Fault, Key, Mode, Outcome, Procedure, ProcedureId, Procedures, Request, Step,
+};
 
 const TRANSFER: u16 = 0;
 const BALANCE: u16 = 2;
@@ -105,4 +109,83 @@ fn what_no_node_takes_has_not_begun() {
     let config = config(2, None);
     let mut caller = caller(&config, Duration::from_ms(200));
     assert_eq!(caller.call(transfer(1, 2, 1)).unwrap(), Ended::NotBegun);
+}
+
+/// Leaves the input at all keys, and deletes them if there is none; answers how many there were.
+struct Set;
+
+impl Procedure for Set {
+    fn name(&self) -> &'static str {
+        "set"
+    }
+
+    fn run(&self, context: &mut Context<'_>) -> Step {
+        let keys = context.keys().len();
+        let there = (0..keys).filter(|&index| context.value(index).is_some()).count();
+        context.answer(&[there as u8]);
+        let input = context.input().to_vec();
+        for index in 0..keys {
+            match context.keys()[index].mode {
+                Mode::Read => {}
+                _ if input.is_empty() => context.delete(index),
+                _ => context.write(index, &input),
+            }
+        }
+        Step::Commit
+    }
+}
+
+/// A store that is empty in the beginning, and made for a few objects.
+struct Few;
+
+impl Application for Few {
+    fn procedures(&self) -> Procedures {
+        Procedures::new(vec![Box::new(Set)])
+    }
+
+    fn objects(&self) -> u64 {
+        16
+    }
+
+    fn value_bytes(&self) -> usize {
+        8
+    }
+
+    fn load(&self, _: usize, _: &mut dyn FnMut(Key, &[u8])) {}
+}
+
+/// Fills a store until it has no room, and again after all has been deleted. Meanwhile whatever inserts nothing goes on.
+#[test]
+fn a_full_store_says_so_and_goes_on() {
+    let (config, stop) = (config(3, None), Stop::new().unwrap());
+    thread::scope(|scope| {
+        let node = scope.spawn(|| run_transactions(&config, &Few, &stop, &mut std::io::sink()));
+        let mut caller = caller(&config, Duration::from_secs(20));
+        let mut call = |mode: Mode, keys: std::ops::Range<u64>, input: &[u8]| {
+            let keys: Vec<_> = keys.map(|key| (Key::new(0, key), mode)).collect();
+            outcome(caller.call(request(0, &keys, input)).unwrap())
+        };
+        let there = |count: u64| Outcome::Committed { answer: vec![count as u8] };
+        for _ in 0..2 {
+            let outcomes = (0..1_000).map(|key| call(Mode::Update, key..key + 1, b"first"));
+            let told: Vec<_> = outcomes.take_while(|outcome| *outcome == there(0)).collect();
+            let full = told.len() as u64;
+            assert!((16..1_000).contains(&full), "{full} objects");
+            assert_eq!(call(Mode::Update, full..full + 1, b"one more"), Outcome::Full);
+            for first in (0..full).step_by(32) {
+                let some = first..full.min(first + 32);
+                let count = some.end - some.start;
+                assert_eq!(
+                    call(Mode::Update, some.clone(), b"second"),
+                    there(count),
+                    "what is there is written"
+                );
+                assert_eq!(call(Mode::Read, some.clone(), b""), there(count), "and read");
+                assert_eq!(call(Mode::Update, some, b""), there(count), "and deleted");
+            }
+        }
+        assert_eq!(call(Mode::Update, 0..1, b"nine bytes"), Outcome::Faulty(Fault::LongValue));
+        stop.request();
+        node.join().unwrap().unwrap();
+    });
 }

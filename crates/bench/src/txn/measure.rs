@@ -296,6 +296,7 @@ impl TxnBench {
                 });
             }
             half.reports(&host_memory).for_each(|report| engine.learn(&report));
+            half.room().into_iter().for_each(|room| engine.learn_room(room));
             if self.system == System::Weft {
                 workload.load(node, &mut |key, value| engine.warm(key, value));
             }

@@ -12,6 +12,7 @@ use crate::log;
 use crate::message::{Got, Kind, Place, Put, Replacement, Status, Want, write};
 use crate::one_sided::RING_BYTES;
 use crate::parameters::PlantedBug;
+use crate::store::Room;
 use crate::transaction::TransactionId;
 use crate::window::{Acknowledgement, Stage};
 
@@ -25,9 +26,9 @@ impl Transactions {
         }
         let execution = take(&mut self.the(id).execution);
         let by_write = self.parameters.variant.log_by_write;
-        if self.is_too_large(&execution) {
+        if let Some(fault) = self.misfit(&execution) {
             self.the(id).execution = execution;
-            return self.finish(id, Status::Faulty, Fault::TooLarge as u8, io);
+            return self.finish(id, Status::Faulty, fault as u8, io);
         }
         // What is WRITTEN cannot be withdrawn, so nothing is before there is room everywhere, in this node's own log too.
         let own_room = |engine: &Self| engine.log.has_room_for(engine.log_bytes_at(&execution, engine.node));
@@ -96,8 +97,21 @@ impl Transactions {
         (all, longest)
     }
 
+    /// Why no replica could ever hold what an execution writes.
+    pub(crate) fn misfit(&self, execution: &Execution) -> Option<Fault> {
+        let is_long = |index| match execution.written(index) {
+            Written::Value(value) => !self.shards.can_hold(Some(value)),
+            Written::Nothing | Written::Deleted => false,
+        };
+        if (0..execution.accesses().len()).any(is_long) {
+            Some(Fault::LongValue)
+        } else {
+            self.is_too_large(execution).then_some(Fault::TooLarge)
+        }
+    }
+
     /// Whether some log does not hold all records of an execution, even when it holds nothing else: no attempt would ever end.
-    pub(crate) fn is_too_large(&self, execution: &Execution) -> bool {
+    fn is_too_large(&self, execution: &Execution) -> bool {
         let rings = self.parameters.variant.log_by_write && 2 * bytes_of(execution) > RING_BYTES;
         let is_short = |node: usize| {
             let (all, longest) = self.log_bytes_at(execution, node);
@@ -171,11 +185,12 @@ impl Transactions {
                     continue;
                 }
                 let receivers = to(self, place);
-                let told = self.log_differences(execution, &place, shards, receivers, io);
+                let needs = self.needs_of(execution, &place);
+                let told = self.log_differences(execution, &place, shards, needs, receivers, io);
                 let receivers = receivers.minus(told);
                 if !receivers.is_empty() {
                     let mut out = self.message();
-                    write::log(&mut out, &place, shards, puts_of(execution, shard, part, budget));
+                    write::log(&mut out, &place, shards, needs, puts_of(execution, shard, part, budget));
                     self.post(io.effects, receivers, Kind::Log, out);
                 }
             }
@@ -190,6 +205,7 @@ impl Transactions {
         execution: &Execution,
         place: &Place,
         shards: u16,
+        needs: Room,
         receivers: NodeSet,
         io: &mut Io<'_>,
     ) -> NodeSet {
@@ -208,12 +224,23 @@ impl Transactions {
             Replacement { put, read }
         });
         let mut out = self.message();
-        let shorter = write::log_differences(&mut out, place, shards, replacements);
+        let shorter = write::log_differences(&mut out, place, shards, needs, replacements);
         io.effects.labour(Duration::from_ps(self.parameters.compare.as_ps() * compared / 1_024));
         self.counters.differences += u64::from(shorter);
         let backups = if shorter { backups } else { NodeSet::EMPTY };
         self.post(io.effects, backups, Kind::Log, out);
         backups
+    }
+
+    /// What the writes of a record take of a table at worst. Where nobody has looked whether the object is there, it is an insertion.
+    fn needs_of(&self, execution: &Execution, place: &Place) -> Room {
+        let puts = puts_of(execution, place.shard, place.part, self.log_budget());
+        puts.fold(Room::default(), |all, put| {
+            let Some(value) = put.value else { return all };
+            let index = execution.find(put.key).expect("it writes the key");
+            let former = execution.value(index).map(<[u8]>::len);
+            all.plus(self.shards.needs(value.len(), former))
+        })
     }
 
     pub(crate) fn on_logged(&mut self, from: usize, place: Place, io: &mut Io<'_>) {

@@ -50,6 +50,8 @@ counters! {
     records,
     /// Records of which backups were told only what they change.
     differences,
+    /// Records that the host's table might have had no room for.
+    table_full,
     /// Requests that were repeated.
     repeats,
     /// Messages of another epoch.

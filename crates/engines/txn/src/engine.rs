@@ -25,7 +25,7 @@ use crate::participant::Participants;
 use crate::procedure::Procedures;
 use crate::recovery::{Phase, Recovery};
 use crate::shard::{Placement, Shards};
-use crate::store::Report;
+use crate::store::{Report, Room};
 use crate::transaction::TransactionId;
 use crate::window::Window;
 
@@ -183,6 +183,12 @@ impl Transactions {
         self.shards.learn(report);
     }
 
+    /// Learns what room the host's table has, before the node is configured; later the host half tells it. Without it the table is
+    /// taken for empty.
+    pub fn learn_room(&mut self, room: Room) {
+        self.shards.learn_room(room);
+    }
+
     /// Puts an object of the host's table into the card's index, before the node is configured, as if it had been looked up: a measurement may
     /// begin where a node gets after a while. Nothing happens where the tables are near, or the index is full.
     pub fn warm(&mut self, key: Key, value: &[u8]) {
@@ -279,7 +285,7 @@ impl Transactions {
             Body::Execute { id, wants } => self.on_execute(id, &wants, io),
             Body::Lock { id, claims } => self.on_lock(id, &claims, io),
             Body::Validate { id, shard, seen } => self.on_validate(id, shard, &seen, io),
-            Body::Log { place, shards, writes } => self.on_log(place, shards, &writes, io),
+            Body::Log { place, shards, needs, writes } => self.on_log(place, shards, needs, &writes, io),
             Body::Withdraw { id } => self.on_withdraw(from, id, io),
             Body::End { id } => self.on_end(id, io),
             Body::Ship { id, procedure, input, wants, local } => {
@@ -295,7 +301,7 @@ impl Transactions {
             Body::Locked { id, shard, status, drawn } => self.on_locked(id, shard, status, &drawn, io),
             Body::Validated { id, shard, status } => self.on_validated(id, shard, status, io),
             Body::Logged { place } => self.on_logged(from, place, io),
-            Body::Refused { place, shards } => self.on_refused(from, &place, shards, io),
+            Body::Refused { place, shards, lack } => self.on_refused(from, &place, shards, lack, io),
             Body::Withdrawn { id } => self.on_withdrawn(from, id, io),
             Body::Shipped { id, status, reason, shards, answer } => {
                 self.on_shipped(id, status, reason, shards, answer, io);
@@ -352,16 +358,27 @@ impl Transactions {
             Ok(HostMessage::Wire { peer, wiring }) if peer < self.parameters.nodes => {
                 self.one_sided.wire(peer, wiring);
             }
-            Ok(HostMessage::Applied { upto, reports }) => {
-                for report in reports.chunks_exact(Report::BYTES) {
-                    self.shards.learn(&Report::parse(report.try_into().expect("as long as a report")));
-                }
+            Ok(HostMessage::Applied { upto, room, reports }) => {
+                self.learn_all(room, reports);
                 self.on_applied(upto, io);
             }
             Ok(HostMessage::Astray) => self.go_astray(),
             Ok(HostMessage::Page { epoch, peer, bytes, .. }) => self.on_page(epoch, peer, bytes, io),
-            Ok(HostMessage::Kept { epoch, shard, next }) => self.on_kept(epoch, shard, next, io),
+            // What an earlier copy has left is cleared.
+            Ok(HostMessage::Kept { epoch, .. }) if epoch != self.view.epoch => {}
+            Ok(HostMessage::Kept { shard, next, room, reports, .. }) => {
+                self.learn_all(room, reports);
+                self.on_kept(shard, next, io);
+            }
             _ => self.counters.malformed += 1,
+        }
+    }
+
+    /// The host says where its table has what it has moved, and what is left of it.
+    fn learn_all(&mut self, room: Room, reports: &[u8]) {
+        self.shards.learn_room(room);
+        for report in reports.chunks_exact(Report::BYTES) {
+            self.shards.learn(&Report::parse(report.try_into().expect("as long as a report")));
         }
     }
 
@@ -417,7 +434,9 @@ impl Transactions {
         labour
     }
 
-    /// A write of the log is a difference to something that this node does not have: it must not serve with the tables that it has.
+    /// What is decided does not fit the tables: a write is a difference to something that this node does not have, or finds no room (the copy of
+    /// a shard stands otherwise than what it was copied from; or a peer has said too little of what its writes need). The node must not serve
+    /// with the tables that it has.
     pub(crate) fn go_astray(&mut self) {
         self.counters.strays += 1;
         self.stop();

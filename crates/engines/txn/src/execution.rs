@@ -24,8 +24,8 @@ pub enum Fault {
     /// An index beyond the keys.
     #[error("there is no key of this index")]
     NoSuchKey,
-    /// A value longer than [`VALUE_MAX`].
-    #[error("a value has at most {VALUE_MAX} bytes")]
+    /// A value longer than [`VALUE_MAX`], or than the tables hold.
+    #[error("a value has at most {VALUE_MAX} bytes, and as many as the tables hold")]
     LongValue,
     /// An answer longer than [`ANSWER_MAX`].
     #[error("an answer has at most {ANSWER_MAX} bytes")]

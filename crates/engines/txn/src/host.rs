@@ -11,12 +11,12 @@ use weft_waist::Epoch;
 
 use crate::copy::{Cursor, Merge, Page, PageWriter};
 use crate::execution::{Execution, Fault};
-use crate::host_port::{HostKind, HostMessage, LOG_TOKEN, NOBODY, write};
+use crate::host_port::{HostKind, HostMessage, LOG_TOKEN, NOBODY, TABLE, write};
 use crate::key::Key;
 use crate::log;
 use crate::message::{Content, Malformed, Put, Status, Stray, Want, Write};
 use crate::procedure::{Outcome, Procedures, Request, Step, VALUE_MAX};
-use crate::store::{Change, Layout, Precision, Report, Shape, Table};
+use crate::store::{Change, Full, Layout, Precision, Report, Room, Shape, Table};
 use crate::transaction::TransactionId;
 
 /// Which transactions the host executes by itself over its own table, if all keys are of shards whose primary its node is (Xenic 4.2.4).
@@ -331,6 +331,7 @@ impl Half {
             // Nobody serves for now: there will be a view in which somebody does.
             Status::Unavailable if reason != NOBODY => return self.retry(now, slot, id),
             Status::Unavailable => Outcome::Unavailable,
+            Status::Full if reason == TABLE => Outcome::Full,
             Status::Conflict | Status::Full | Status::More if called.attempts < self.parameters.attempts => {
                 return self.retry(now, slot, id);
             }
@@ -361,15 +362,20 @@ impl Half {
         assert_eq!(self.applied, upto, "the log is applied record by record");
         let mut payload = self.spare.pop().unwrap_or_default();
         payload.extend_from_slice(&upto.to_be_bytes());
+        self.report_changes(memory, &mut payload);
+        self.tell(LOG_TOKEN, HostKind::Applied, payload);
+    }
+
+    /// Writes what is free in the table, and where it has what it has moved since the card was told.
+    fn report_changes(&mut self, memory: &[u8], payload: &mut Vec<u8>) {
+        let Some((tables, table)) = &self.tables else { panic!("the card has the tables of this node") };
+        table.room().write(payload);
         self.changed.sort_unstable();
         self.changed.dedup();
-        if let Some((tables, table)) = &self.tables {
-            let bytes = &memory[tables.table_address as usize..][..table.layout().bytes() as usize];
-            for segment in self.changed.drain(..) {
-                payload.extend_from_slice(&table.report(bytes, segment, tables.precision).encode());
-            }
+        let bytes = &memory[tables.table_address as usize..][..table.layout().bytes() as usize];
+        for segment in self.changed.drain(..) {
+            payload.extend_from_slice(&table.report(bytes, segment, tables.precision).encode());
         }
-        self.tell(LOG_TOKEN, HostKind::Applied, payload);
     }
 
     fn apply_record(&mut self, memory: &mut [u8]) {
@@ -396,7 +402,10 @@ impl Half {
             if self.merge.as_mut().is_some_and(|merge| !merge.is_news(table, into, &put)) {
                 continue;
             }
-            let change = write_object(table, into, &put);
+            let Ok(change) = write_object(table, into, &put) else {
+                is_astray = true;
+                continue;
+            };
             self.changed.extend(change.segments.into_iter().flat_map(|(first, last)| first..=last));
             self.work.writes_applied += 1;
         }
@@ -446,16 +455,17 @@ impl Half {
         let into = &mut memory[tables.table_address as usize..][..table.layout().bytes() as usize];
         for put in page.puts.iter() {
             if self.merge.as_mut().is_some_and(|merge| merge.is_news(table, into, &put)) {
-                let change = write_object(table, into, &put);
+                let Ok(change) = write_object(table, into, &put) else {
+                    return self.tell(LOG_TOKEN, HostKind::Astray, Vec::new());
+                };
                 self.changed.extend(change.segments.into_iter().flat_map(|(first, last)| first..=last));
                 self.work.objects_copied += 1;
             }
         }
-        self.changed.sort_unstable();
-        self.changed.dedup();
         let mut payload = epoch.0.to_be_bytes().to_vec();
         payload.push(page.shard as u8);
         page.next.write(&mut payload);
+        self.report_changes(memory, &mut payload);
         self.tell(LOG_TOKEN, HostKind::Kept, payload);
     }
 
@@ -466,7 +476,8 @@ impl Half {
     pub fn load(&mut self, memory: &mut [u8], key: Key, value: &[u8]) {
         let (tables, table) = self.tables.as_mut().expect("the host half keeps the table");
         let into = &mut memory[tables.table_address as usize..][..table.layout().bytes() as usize];
-        write_object(table, into, &Put { key, version: crate::LOADED, value: Some(value) });
+        let put = Put { key, version: crate::LOADED, value: Some(value) };
+        write_object(table, into, &put).expect("a table that has room for what it begins with");
     }
 
     /// Where the table has its objects, segment by segment: what the card learns after loading.
@@ -475,6 +486,11 @@ impl Half {
             let bytes = &memory[tables.table_address as usize..][..table.layout().bytes() as usize];
             (0..table.layout().segments()).map(move |segment| table.report(bytes, segment, tables.precision))
         })
+    }
+
+    /// What the table has left: what the card learns after loading. `None` where the engine has the tables itself.
+    pub fn room(&self) -> Option<Room> {
+        self.tables.as_ref().map(|(_, table)| table.room())
     }
 
     /// Calls `each` with every object of the table.
@@ -542,13 +558,10 @@ fn complete<'a>(
 }
 
 /// Leaves in the table what a write says.
-///
-/// # Panics
-/// If the table has no room: it is made for all objects that the node may ever hold.
-fn write_object(table: &mut Table, memory: &mut [u8], put: &Put<'_>) -> Change {
+fn write_object(table: &mut Table, memory: &mut [u8], put: &Put<'_>) -> Result<Change, Full> {
     match put.value {
-        Some(value) => table.put(memory, put.key, put.version, value).expect("the table has room"),
-        None => table.remove(memory, put.key),
+        Some(value) => table.put(memory, put.key, put.version, value),
+        None => Ok(table.remove(memory, put.key)),
     }
 }
 
@@ -578,17 +591,13 @@ mod tests {
         log_bytes: 4096,
     };
 
-    /// Lets a host that has one row apply a record that changes what had version `base` of it: the row then, and the kinds of what the card is told.
-    fn applied(base: crate::Version) -> (Vec<u8>, Vec<u8>) {
-        let key = Key::new(0, 1);
+    /// Lets a host that has so many rows apply a record of this replacement: what it has then, and the kinds of what the card is told.
+    fn applied(rows: u64, replacement: Replacement<'_>) -> (Vec<(Key, Vec<u8>)>, Vec<u8>) {
         let mut half = Half::new(Procedures::new(Vec::new()), HalfParameters::default(), Some(TABLES));
         let mut memory = vec![0; (1 << 16) + TABLES.log_bytes];
-        half.load(&mut memory, key, &ROW);
-        let mut new = ROW;
-        new[100] = 2;
-        let put = Put { key, version: crate::Version::from_bits(1 << 40), value: Some(&new) };
+        (1..=rows).for_each(|local| half.load(&mut memory, Key::new(0, local), &ROW));
         let mut list = vec![1];
-        assert!(Replacement { put, read: Some((base, &ROW)) }.write_shorter(&mut list));
+        replacement.write_shorter(&mut list);
         let writes = crate::message::List::<Write<'_>>::read(&mut crate::message::Reader(&list)).unwrap();
         let id = TransactionId::new(NodeId::new(1).unwrap(), Epoch(1), 0);
         let mut record = Vec::new();
@@ -597,14 +606,26 @@ mod tests {
         memory[1 << 16..][..record.len()].copy_from_slice(&record);
         let upto = (record.len() as u64).to_be_bytes();
         half.receive(Instant::ZERO, LOG_TOKEN, HostKind::Decided as u8, &upto, &mut memory).unwrap();
-        let mut value = Vec::new();
-        half.for_each(&memory, |_, _, row| value = row.to_vec());
-        (value, std::iter::from_fn(|| half.poll_card(&memory)).map(|message| message.kind).collect())
+        let mut objects = Vec::new();
+        half.for_each(&memory, |key, _, row| objects.push((key, row.to_vec())));
+        (objects, std::iter::from_fn(|| half.poll_card(&memory)).map(|message| message.kind).collect())
+    }
+
+    fn put(local: u64, value: &[u8]) -> Put<'_> {
+        Put { key: Key::new(0, local), version: crate::Version::from_bits(1 << 40), value: Some(value) }
+    }
+
+    /// The only row, when a byte of what had version `base` of it has been changed, and what the card is told.
+    fn changed(base: crate::Version) -> (Vec<u8>, Vec<u8>) {
+        let mut new = ROW;
+        new[100] = 2;
+        let (mut objects, told) = applied(1, Replacement { put: put(1, &new), read: Some((base, &ROW)) });
+        (objects.remove(0).1, told)
     }
 
     #[test]
     fn a_row_changes_where_the_log_says_so() {
-        let (row, told) = applied(LOADED);
+        let (row, told) = changed(LOADED);
         assert_eq!((row[99], row[100], row[101]), (1, 2, 1));
         assert_eq!(told, [HostKind::Applied as u8]);
     }
@@ -612,8 +633,18 @@ mod tests {
     /// The table is not what the others have: it stays as it is, and the card hears of it.
     #[test]
     fn a_change_of_another_version_is_reported() {
-        let (row, told) = applied(crate::Version::from_bits(9));
+        let (row, told) = changed(crate::Version::from_bits(9));
         assert_eq!(row, ROW);
         assert_eq!(told, [HostKind::Astray as u8, HostKind::Applied as u8]);
+    }
+
+    /// Each row takes a block, and there are eight.
+    #[test]
+    fn what_finds_no_room_is_reported() {
+        let (objects, told) = applied(8, Replacement { put: put(9, &ROW), read: None });
+        assert!(objects.len() == 8 && objects.iter().all(|(key, _)| key.local() != 9));
+        assert_eq!(told, [HostKind::Astray as u8, HostKind::Applied as u8]);
+        let (objects, told) = applied(7, Replacement { put: put(9, &ROW), read: None });
+        assert_eq!((objects.len(), told), (8, vec![HostKind::Applied as u8]));
     }
 }

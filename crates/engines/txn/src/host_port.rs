@@ -7,10 +7,11 @@
 //! Local     applied(8) step(1) reason(1)  count(1) { as in Lock: the keys, with the versions that were read, zero if absent }
 //!           count(1) { as in Ran: the writes }  length(2) answer  count(1) { as in Executed: what was read of what is written, and all if that is recorded }
 //! Wire      peer(1) queue pair(4) local address(8) lkey(4) remote address(8) rkey(4)
-//! Applied   upto(8)  { 12 bytes each: what has changed in the table (`Report`) }
+//! Applied   upto(8) pages(4) blocks(4)  { 12 bytes each: what has changed in the table (`Report`) }
+//!           pages, blocks: what is free in the table (`Room`)
 //! Astray
 //! Page      epoch(4) peer(1)  as in Copied
-//! Kept      epoch(4) shard(1) next(12)
+//! Kept      epoch(4) shard(1) next(12) pages(4) blocks(4)  { as in Applied }
 //! Outcome   id(8) status(1) reason(1) length(2) answer
 //! Run       id(8)  count(1) { as in Executed: the keys that were fetched since the last Run }
 //! Decided   upto(8)
@@ -28,7 +29,7 @@ use crate::copy::{Cursor, Page};
 use crate::message::{Claim, Got, List, Malformed, Put, Reader, Status, Want, write_list};
 use crate::one_sided::Wiring;
 use crate::procedure::{ANSWER_MAX, INPUT_MAX, ProcedureId, Step};
-use crate::store::Report;
+use crate::store::{Report, Room};
 use crate::transaction::TransactionId;
 
 /// The token with which the log's messages are exchanged.
@@ -36,6 +37,9 @@ pub const LOG_TOKEN: u32 = u32::MAX;
 
 /// The reason of an outcome that is unavailable for good: no node that holds a shard is left.
 pub(crate) const NOBODY: u8 = 2;
+
+/// The reason of an outcome that is full: a replica's table has no room.
+pub(crate) const TABLE: u8 = 1;
 
 /// Whom the log's messages go to.
 pub(crate) const LOG_CALLER: Caller = Caller::Host(LOG_TOKEN);
@@ -58,7 +62,7 @@ pub enum HostKind {
     Kept = 69,
     /// To the card: what the host has executed by itself.
     Local = 70,
-    /// To the card: the log says what has changed of something that the table does not have.
+    /// To the card: what is decided does not fit the table: it has no room for that, or not what is to be changed.
     Astray = 71,
     /// To the host: how an attempt ended.
     Outcome = 80,
@@ -102,14 +106,14 @@ pub enum HostMessage<'a> {
     Begin { procedure: ProcedureId, input: &'a [u8], wants: List<'a, Want> },
     Ran { id: TransactionId, step: Step, added: List<'a, Want>, writes: List<'a, Put<'a>>, answer: &'a [u8] },
     Local(HostExecution<'a>),
-    Applied { upto: u64, reports: &'a [u8] },
+    Applied { upto: u64, room: Room, reports: &'a [u8] },
     Astray,
     Wire { peer: usize, wiring: Wiring },
     Outcome { id: TransactionId, status: Status, reason: u8, answer: &'a [u8] },
     Run { id: TransactionId, got: List<'a, Got<'a>> },
     Decided { upto: u64 },
     Page { epoch: Epoch, peer: usize, page: Page<'a>, bytes: &'a [u8] },
-    Kept { epoch: Epoch, shard: usize, next: Cursor },
+    Kept { epoch: Epoch, shard: usize, next: Cursor, room: Room, reports: &'a [u8] },
     Clear,
     Read { epoch: Epoch, peer: usize, bytes: usize, shard: usize, from: Cursor },
     Keep { epoch: Epoch, page: Page<'a> },
@@ -144,9 +148,8 @@ impl<'a> HostMessage<'a> {
                 Self::Local(HostExecution { applied, step, claims, writes, answer, read })
             }
             kind if kind == HostKind::Applied as u8 => {
-                let upto = r.u64()?;
-                let whole = r.0.len() / Report::BYTES * Report::BYTES;
-                Self::Applied { upto, reports: r.bytes(whole)? }
+                let (upto, room) = (r.u64()?, room(r)?);
+                Self::Applied { upto, room, reports: reports(r)? }
             }
             kind if kind == HostKind::Astray as u8 => Self::Astray,
             kind if kind == HostKind::Wire as u8 => {
@@ -170,7 +173,8 @@ impl<'a> HostMessage<'a> {
                 Self::Page { epoch, peer, page: Page::read(r)?, bytes }
             }
             kind if kind == HostKind::Kept as u8 => {
-                Self::Kept { epoch: Epoch(r.u32()?), shard: r.shard()?, next: Cursor::read(r)? }
+                let (epoch, shard, next) = (Epoch(r.u32()?), r.shard()?, Cursor::read(r)?);
+                Self::Kept { epoch, shard, next, room: room(r)?, reports: reports(r)? }
             }
             kind if kind == HostKind::Clear as u8 => Self::Clear,
             kind if kind == HostKind::Read as u8 => {
@@ -216,6 +220,15 @@ fn write_step(out: &mut Vec<u8>, step: Step) {
         Step::More => [1, 0],
         Step::Abort(reason) => [2, reason],
     });
+}
+
+fn room(reader: &mut Reader<'_>) -> Result<Room, Malformed> {
+    Ok(Room { pages: reader.u32()?, blocks: reader.u32()? })
+}
+
+/// As many whole reports as follow.
+fn reports<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    reader.bytes(reader.0.len() / Report::BYTES * Report::BYTES)
 }
 
 fn answer<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {

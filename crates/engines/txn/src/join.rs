@@ -160,7 +160,8 @@ impl Transactions {
     pub(crate) fn on_copied(&mut self, from: usize, page: &Page<'_>, io: &mut Io<'_>) {
         let expected =
             matches!(self.join.shards[page.shard], Progress::Asked { from, .. } if from == page.from);
-        if !self.keeps_logs() || !expected || self.primaries[page.shard] != Some(from) {
+        let fits = page.puts.iter().all(|put| self.shards.can_hold(put.value));
+        if !self.keeps_logs() || !expected || !fits || self.primaries[page.shard] != Some(from) {
             self.counters.stale += 1;
             return;
         }
@@ -170,7 +171,7 @@ impl Transactions {
             for put in page.puts.iter() {
                 self.shards.apply(io.memory, &put);
             }
-            self.on_kept(self.view.epoch, page.shard, page.next, io);
+            self.on_kept(page.shard, page.next, io);
         } else {
             let epoch = self.view.epoch.0.to_be_bytes();
             let mut bytes = std::mem::take(&mut self.scratch);
@@ -182,8 +183,8 @@ impl Transactions {
     }
 
     /// The host has taken in a page.
-    pub(crate) fn on_kept(&mut self, epoch: Epoch, shard: usize, next: Cursor, io: &mut Io<'_>) {
-        if epoch != self.view.epoch || self.join.shards[shard] != (Progress::Keeping { next }) {
+    pub(crate) fn on_kept(&mut self, shard: usize, next: Cursor, io: &mut Io<'_>) {
+        if self.join.shards[shard] != (Progress::Keeping { next }) {
             return;
         }
         if next != Cursor::END {
@@ -191,6 +192,10 @@ impl Transactions {
         }
         self.join.shards[shard] = Progress::Whole;
         if self.join.shards.iter().all(|progress| *progress == Progress::Whole) {
+            // Records were let in while pages were still to come. From here on nothing is that has no place.
+            if self.shards.room().is_some_and(|room| !room.covers(self.log.demand().needs)) {
+                return self.go_astray();
+            }
             if !self.shards.are_near() {
                 io.effects.reply(LOG_CALLER, HostKind::Whole as u8, &[]);
             }

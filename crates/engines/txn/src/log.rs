@@ -18,6 +18,7 @@ use weft_waist::Memory;
 
 use crate::key::Key;
 use crate::message::{Item, List, Malformed, Place, Reader, Verdict, Write};
+use crate::store::Demand;
 use crate::transaction::TransactionId;
 
 /// Every record begins at a multiple of so many bytes.
@@ -41,6 +42,8 @@ pub(crate) struct Entry {
     pub pinned: bool,
     /// So many keys of the log's are its own.
     keys: usize,
+    /// What its writes may do to the room of the table.
+    demand: Demand,
 }
 
 /// A record as it lies in the ring.
@@ -105,6 +108,8 @@ pub(crate) struct Log {
     keys: VecDeque<Key>,
     /// So many of the entries are durable and decided, and all before them.
     ready: usize,
+    /// The same of all entries that are not aborted.
+    demand: Demand,
 }
 
 impl Log {
@@ -117,6 +122,7 @@ impl Log {
             entries: VecDeque::new(),
             keys: VecDeque::new(),
             ready: 0,
+            demand: Demand::default(),
         }
     }
 
@@ -137,6 +143,11 @@ impl Log {
     /// The end of all that was appended.
     pub const fn tail(&self) -> u64 {
         self.tail
+    }
+
+    /// What all that may yet be applied may do to the room of the table.
+    pub const fn demand(&self) -> Demand {
+        self.demand
     }
 
     /// The end of what the host may apply.
@@ -160,12 +171,13 @@ impl Log {
     }
 
     /// Appends a record that has room, with a filler before it if it would not end before the ring does. Calls `write` for each entry, whose bytes
-    /// are to be brought to the host. `keys`: what it writes, if this node may pin it.
+    /// are to be brought to the host. `keys`: what it writes, if this node may pin it. `demand`: what that may do to the room of the table.
     pub fn append(
         &mut self,
         memory: &mut Memory,
         record: &[u8],
         place: Place,
+        demand: Demand,
         keys: impl Iterator<Item = Key>,
         mut write: impl FnMut(&Entry),
     ) -> u64 {
@@ -185,6 +197,7 @@ impl Log {
                 verdict: Verdict::Aborted,
                 pinned: false,
                 keys: 0,
+                demand: Demand::default(),
             };
             write(&entry);
             self.entries.push_back(entry);
@@ -203,7 +216,9 @@ impl Log {
             verdict: Verdict::Undecided,
             pinned: false,
             keys: self.keys.len() - before,
+            demand,
         };
+        self.demand = self.demand.plus(demand);
         write(&entry);
         self.entries.push_back(entry);
         self.tail += record.len() as u64;
@@ -246,9 +261,11 @@ impl Log {
         if entry.verdict == Verdict::Undecided {
             entry.verdict = if committed { Verdict::Committed } else { Verdict::Aborted };
             if !committed {
+                let demand = take(&mut entry.demand);
                 copy = take(&mut entry.durable);
                 entry.again = !copy;
                 memory.write(near + VERDICT, &[Verdict::Aborted as u8]);
+                self.demand = self.demand.less(demand);
             }
         }
         self.advance();
@@ -278,6 +295,7 @@ impl Log {
         {
             released(entry, &mut self.keys.drain(..entry.keys));
             self.applied = entry.position + entry.length as u64;
+            self.demand = self.demand.less(entry.demand);
             self.entries.pop_front();
             self.ready -= 1;
         }
@@ -299,8 +317,8 @@ mod tests {
         let mut log = Log::new(0, 1024);
         let mut record = Vec::new();
         encode(&mut record, &place, 1, std::iter::empty::<Write<'_>>());
-        let first = log.append(&mut memory, &record, place, std::iter::empty(), |_| {});
-        let second = log.append(&mut memory, &record, place, std::iter::empty(), |_| {});
+        let first = log.append(&mut memory, &record, place, Demand::default(), std::iter::empty(), |_| {});
+        let second = log.append(&mut memory, &record, place, Demand::default(), std::iter::empty(), |_| {});
         assert_eq!(log.make_durable(second), Ok(Some(place)));
         // The first is still being copied, the second is not.
         assert!(!log.decide(&mut memory, first, false));

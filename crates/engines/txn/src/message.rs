@@ -7,10 +7,11 @@
 //! Executed       id(8) shard(1) status(1) flags(1) count(1) { index(1) length(2) read(8) new(8) value }
 //! Validate       id(8) shard(1) count(1) { key(8) version(8) }
 //! Validated      id(8) shard(1) status(1)
-//! Log            id(8) shard(1) part(1) parts(1) shards(2) count(1) { key(8) version(8) length(2) value or difference }
+//! Log            id(8) shard(1) part(1) parts(1) shards(2) pages(1) blocks(1) count(1) { key(8) version(8) length(2) value or difference }
 //!                a difference (length 65,533) is base(8) count(1) { offset(2) length(2) bytes }
+//!                pages, blocks: what the writes take of a table at worst (`Room`)
 //! Logged         id(8) shard(1) part(1) parts(1)
-//! Refused        id(8) shard(1) part(1) parts(1) shards(2)
+//! Refused        id(8) shard(1) part(1) parts(1) shards(2) lack(1)
 //! Withdraw       id(8)
 //! Withdrawn      id(8)
 //! End            id(8)
@@ -40,6 +41,7 @@ use weft_waist::{Epoch, NodeSet};
 use crate::copy::{Cursor, Page};
 use crate::key::Key;
 use crate::procedure::{ANSWER_MAX, INPUT_MAX, ProcedureId, VALUE_MAX};
+use crate::store::Room;
 use crate::transaction::TransactionId;
 
 /// Bytes of the header of every message.
@@ -135,6 +137,29 @@ impl Kind {
     /// If there is none.
     pub fn parse(kind: u8) -> Result<Self, Malformed> {
         Self::ALL.get(usize::from(kind)).copied().ok_or(Malformed::Kind)
+    }
+}
+
+/// Where there is no room for writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Lack {
+    /// In the log.
+    Log = 0,
+    /// In the table for now: what others have logged may take what is left, or give some back.
+    Passing = 1,
+    /// In the table, whatever becomes of the others.
+    Table = 2,
+}
+
+impl Lack {
+    fn parse(lack: u8) -> Result<Self, Malformed> {
+        match lack {
+            0 => Ok(Self::Log),
+            1 => Ok(Self::Passing),
+            2 => Ok(Self::Table),
+            _ => Err(Malformed::Field("lack")),
+        }
     }
 }
 
@@ -363,6 +388,7 @@ pub enum Body<'a> {
     Log {
         place: Place,
         shards: u16,
+        needs: Room,
         writes: List<'a, Write<'a>>,
     },
     Logged {
@@ -419,6 +445,7 @@ pub enum Body<'a> {
     Refused {
         place: Place,
         shards: u16,
+        lack: Lack,
     },
     Withdraw {
         id: TransactionId,
@@ -464,7 +491,12 @@ impl<'a> Body<'a> {
             Kind::Validated => {
                 Self::Validated { id: r.id()?, shard: r.shard()?, status: Status::parse(r.u8()?)? }
             }
-            Kind::Log => Self::Log { place: place(r)?, shards: r.u16()?, writes: List::read(r)? },
+            Kind::Log => Self::Log {
+                place: place(r)?,
+                shards: r.u16()?,
+                needs: Room { pages: r.u8()?.into(), blocks: r.u8()?.into() },
+                writes: List::read(r)?,
+            },
             Kind::Logged => Self::Logged { place: place(r)? },
             Kind::End => Self::End { id: r.id()? },
             Kind::Marks => {
@@ -518,7 +550,9 @@ impl<'a> Body<'a> {
                 status: Status::parse(r.u8()?)?,
                 drawn: List::read(r)?,
             },
-            Kind::Refused => Self::Refused { place: place(r)?, shards: r.u16()? },
+            Kind::Refused => {
+                Self::Refused { place: place(r)?, shards: r.u16()?, lack: Lack::parse(r.u8()?)? }
+            }
             Kind::Withdraw => Self::Withdraw { id: r.id()? },
             Kind::Withdrawn => Self::Withdrawn { id: r.id()? },
         };

@@ -13,12 +13,14 @@ use crate::execution::Execution;
 use crate::key::{Key, Version};
 use crate::log;
 use crate::message::{
-    Claim, Drawn, Got, Header, Kind, List, Place, Seen, Status, Verdict, Want, Write, write, write_list,
+    Claim, Content, Drawn, Got, Header, Kind, Lack, List, Place, Seen, Status, Verdict, Want, Write, write,
+    write_list,
 };
 use crate::operation::{Purpose, Sought};
 use crate::parameters::PlantedBug;
 use crate::procedure::{Mode, ProcedureId};
 use crate::shard::{Look, Shards, Sight};
+use crate::store::{Demand, Room};
 use crate::transaction::TransactionId;
 
 /// A record of an attempt in this node's log.
@@ -602,13 +604,18 @@ impl Transactions {
         &mut self,
         place: Place,
         shards: u16,
+        needs: Room,
         writes: &List<'_, Write<'_>>,
         io: &mut Io<'_>,
     ) {
         let node = weft_waist::NodeId::new(self.node).expect("a node");
+        let fits = |write: Write<'_>| {
+            let value = write.whole().and_then(|put| put.value);
+            write.key.shard() == place.shard && self.shards.can_hold(value)
+        };
         let mine = place.id.epoch() == self.view.epoch
             && self.replicas[place.shard].contains(node)
-            && writes.iter().all(|write| write.key.shard() == place.shard);
+            && writes.iter().all(fits);
         if !mine || shards >> place.shard & 1 == 0 || self.participants.enter(place.id).is_none() {
             if self.commits_at_once(place.shard) && self.participants.has_ended_with(&place) {
                 self.answer_log(&place, io);
@@ -639,13 +646,15 @@ impl Transactions {
         }
         let mut record = take(&mut self.scratch);
         log::encode(&mut record, &place, shards, writes.iter());
-        let has_room = self.log.has_room(record.len());
+        let deletions = writes.iter().filter(|write| matches!(write.content, Content::Whole(None))).count();
+        let demand = Demand { needs, deletions: deletions as u32 };
+        let lack = self.lack(record.len(), needs);
         // What a primary gets when it is committed must not wait for room: that may be held by others who wait for a primary like this one, and
         // nobody could withdraw, for all have been told. Their backups have it; here the log is only a queue for the tables.
         let at_once = self.commits_at_once(place.shard) && self.shards.are_near();
-        if has_room || at_once {
-            let position = if has_room {
-                self.append(place, &record, writes, io)
+        if lack.is_none() || at_once {
+            let position = if lack.is_none() {
+                self.append(place, &record, demand, writes, io)
             } else {
                 let puts = writes.iter().filter_map(|write| write.whole());
                 puts.for_each(|put| self.shards.apply(io.memory, &put));
@@ -661,9 +670,8 @@ impl Transactions {
                     self.end(place.id, io);
                 }
             }
-        } else {
-            self.counters.log_full += 1;
-            self.refuse_log(&place, shards, io);
+        } else if let Some(lack) = lack {
+            self.refuse_log(&place, shards, lack, io);
         }
         self.scratch = record;
     }
@@ -673,7 +681,27 @@ impl Transactions {
         !self.parameters.variant.log_at_primary && self.is_primary(shard)
     }
 
-    fn append(&mut self, place: Place, record: &[u8], writes: &List<'_, Write<'_>>, io: &mut Io<'_>) -> u64 {
+    /// Where there is no room for a record of so many bytes: in the log, or in the host's table besides all that is logged. It is asked before
+    /// anything is decided: what is, has its place at every replica.
+    fn lack(&self, bytes: usize, needs: Room) -> Option<Lack> {
+        let (logged, left) = (self.log.demand(), self.shards.room());
+        match left.filter(|_| needs != Room::default()) {
+            Some(left) if !left.covers(logged.needs.plus(needs)) => {
+                let may_pass = left.covers(needs) || logged.deletions > 0;
+                Some(if may_pass { Lack::Passing } else { Lack::Table })
+            }
+            _ => (!self.log.has_room(bytes)).then_some(Lack::Log),
+        }
+    }
+
+    fn append(
+        &mut self,
+        place: Place,
+        record: &[u8],
+        demand: Demand,
+        writes: &List<'_, Write<'_>>,
+        io: &mut Io<'_>,
+    ) -> u64 {
         self.counters.records += 1;
         let near = self.shards.are_near();
         let may_pin = !near && self.is_primary(place.shard);
@@ -682,7 +710,7 @@ impl Transactions {
         let host = self.parameters.log_address;
         let mut begin = None;
         let (effects, memory) = (&mut *io.effects, &mut *io.memory);
-        let position = self.log.append(memory, record, place, keys, |entry| {
+        let position = self.log.append(memory, record, place, demand, keys, |entry| {
             begin.get_or_insert(entry.position);
             let offset = entry.position % capacity;
             // Of a filler the host needs the head only.

@@ -243,6 +243,8 @@ pub enum Outcome {
     },
     /// Others were in the way as often as it was tried; nothing was written.
     Conflict,
+    /// It inserts, and the table of a replica may have no room for that; nothing was written.
+    Full,
     /// No node that holds one of its shards is left; nothing was written.
     Unavailable,
     /// The procedure broke its contract; nothing was written.

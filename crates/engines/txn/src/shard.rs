@@ -9,7 +9,7 @@ use crate::message::{Content, Put, Stray, Write};
 use crate::parameters::Parameters;
 use crate::plain::Plain;
 use crate::procedure::VALUE_MAX;
-use crate::store::{Cached, Index, IndexParameters, Layout, Lookup, Next, Region, Report, Shape};
+use crate::store::{Cached, Index, IndexParameters, Layout, Lookup, Next, Region, Report, Room, Shape};
 use crate::transaction::TransactionId;
 
 /// Where the tables are, as seen from the engine.
@@ -79,6 +79,8 @@ struct Far {
     layout: Layout,
     address: u64,
     index: Index<TransactionId>,
+    /// What the table has left, without what is logged and not applied.
+    room: Room,
     seekers: Vec<Option<Seeker>>,
     free: Vec<usize>,
     /// Where copies arrive in the card's memory, and how far apart.
@@ -123,6 +125,7 @@ impl Shards {
                     layout,
                     address: table_address,
                     index: Index::new(layout, index),
+                    room: Room::of_empty(&layout),
                     seekers: vec![None; parameters.operations],
                     free: (0..parameters.operations).rev().collect(),
                     landing: parameters.log_bytes,
@@ -165,6 +168,37 @@ impl Shards {
         if let Tables::Far(far) = &mut self.tables {
             far.index.report(report);
         }
+    }
+
+    pub(crate) fn learn_room(&mut self, room: Room) {
+        if let Tables::Far(far) = &mut self.tables {
+            far.room = room;
+        }
+    }
+
+    /// What the host's table has left, without what is logged and not applied. `None` where the tables are near: these grow.
+    pub fn room(&self) -> Option<Room> {
+        match &self.tables {
+            Tables::Far(far) => Some(far.room),
+            Tables::Near(_) | Tables::Linked(_) => None,
+        }
+    }
+
+    /// What writing a value of `length` bytes takes of the host's table at worst, where one of `former` bytes stands, or none.
+    pub(crate) fn needs(&self, length: usize, former: Option<usize>) -> Room {
+        match &self.tables {
+            Tables::Far(far) => Room::for_write(far.layout.inline_bytes(), length, former),
+            Tables::Near(_) | Tables::Linked(_) => Room::default(),
+        }
+    }
+
+    /// Whether the tables hold a value as long as this, or its absence.
+    pub(crate) fn can_hold(&self, value: Option<&[u8]>) -> bool {
+        let longest = match &self.tables {
+            Tables::Far(far) => far.layout.shape().value_bytes_max,
+            Tables::Near(_) | Tables::Linked(_) => VALUE_MAX,
+        };
+        value.is_none_or(|value| value.len() <= longest)
     }
 
     pub(crate) fn warm(&mut self, key: Key, value: &[u8]) {
@@ -378,8 +412,10 @@ impl Shards {
 
     /// Forgets all objects: the node begins to join.
     pub(crate) fn empty(&mut self, epoch: Epoch) {
-        if let Tables::Near(plain) = &mut self.tables {
-            *plain = Plain::default();
+        match &mut self.tables {
+            Tables::Near(plain) => *plain = Plain::default(),
+            Tables::Linked(_) => {}
+            Tables::Far(far) => far.room = Room::of_empty(&far.layout),
         }
         self.begin_epoch(epoch, true);
     }

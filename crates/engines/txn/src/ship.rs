@@ -7,7 +7,6 @@ use weft_waist::{Io, NodeId};
 
 use crate::commit::written_shards;
 use crate::engine::Transactions;
-use crate::execution::Fault;
 use crate::message::{Got, Kind, List, Status, Want, write};
 use crate::operation::Purpose;
 use crate::procedure::{Access, Mode, ProcedureId, Step};
@@ -112,9 +111,12 @@ impl Transactions {
         io.effects.labour(procedure.labour());
         self.counters.runs += 1;
         let (status, reason) = match execution.run(procedure) {
-            Ok(Step::Commit) if self.is_too_large(&execution) => (Status::Faulty, Fault::TooLarge as u8),
-            Ok(Step::Commit) if execution.pending().next().is_none() => (Status::Ok, 0),
-            Ok(Step::Commit | Step::More) => (Status::More, 0),
+            Ok(Step::Commit) => match self.misfit(&execution) {
+                Some(fault) => (Status::Faulty, fault as u8),
+                None if execution.pending().next().is_none() => (Status::Ok, 0),
+                None => (Status::More, 0),
+            },
+            Ok(Step::More) => (Status::More, 0),
             Ok(Step::Abort(reason)) => (Status::Aborted, reason),
             Err(fault) => (Status::Faulty, fault as u8),
         };

@@ -5,7 +5,7 @@ use weft_waist::NodeSet;
 
 use crate::atomics::HeldLock;
 use crate::execution::Execution;
-use crate::message::{Place, Verdict};
+use crate::message::{Lack, Place, Verdict};
 use crate::procedure::{Access, ProcedureId};
 use crate::transaction::TransactionId;
 
@@ -36,6 +36,8 @@ pub(crate) enum Stage {
         waiting: NodeSet,
         /// The answer is known.
         answered: bool,
+        /// What there was no room in.
+        lack: Lack,
     },
     /// A view change has decided it; the host is told when all know.
     Marked {

@@ -15,7 +15,8 @@ use weft_waist::{Io, NodeId, NodeSet};
 
 use crate::commit::written_shards;
 use crate::engine::Transactions;
-use crate::message::{Kind, Place, Status, write};
+use crate::host_port::TABLE;
+use crate::message::{Kind, Lack, Place, Status, write};
 use crate::transaction::TransactionId;
 use crate::window::Stage;
 
@@ -24,31 +25,43 @@ const PATIENCE: u32 = 2;
 
 impl Transactions {
     /// Tells the coordinator of a record that finds no room here. `shards`: all that the attempt writes.
-    pub(crate) fn refuse_log(&mut self, place: &Place, shards: u16, io: &mut Io<'_>) {
+    pub(crate) fn refuse_log(&mut self, place: &Place, shards: u16, lack: Lack, io: &mut Io<'_>) {
+        let counters = &mut self.counters;
+        *(if lack == Lack::Log { &mut counters.log_full } else { &mut counters.table_full }) += 1;
         let mut out = self.message();
-        write::refused(&mut out, place, shards);
+        write::refused(&mut out, place, shards, lack);
         self.post_to(io.effects, place.id.coordinator(), Kind::Refused, out);
     }
 
-    pub(crate) fn on_refused(&mut self, from: usize, place: &Place, shards: u16, io: &mut Io<'_>) {
+    pub(crate) fn on_refused(
+        &mut self,
+        from: usize,
+        place: &Place,
+        shards: u16,
+        lack: Lack,
+        io: &mut Io<'_>,
+    ) {
         let node = NodeId::new(from).expect("a node");
         // What was WRITTEN into rings stays there.
         if self.parameters.variant.log_by_write || !self.replicas[place.shard].contains(node) {
             return;
         }
         let Some(attempt) = self.attempt(place.id) else { return };
-        let (shards, answered) = match attempt.stage {
+        let (shards, answered) = match &mut attempt.stage {
             Stage::Logging => (written_shards(&attempt.execution), true),
             Stage::Shipped { .. } => (shards, attempt.shipped.is_some()),
+            // One replica whose table is full is enough, whatever the others lack.
+            Stage::Withdrawing { lack: worst, .. } => return *worst = lack.max(*worst),
             _ => return,
         };
-        if attempt.log_repeats < PATIENCE {
+        // Who waits for a table keeps what others want of it.
+        if lack == Lack::Log && attempt.log_repeats < PATIENCE {
             return;
         }
         let written = (0..self.parameters.nodes).filter(|shard| shards >> shard & 1 == 1);
         let waiting = written.fold(NodeSet::EMPTY, |all, shard| all.union(self.replicas[shard]));
         self.counters.withdrawn += 1;
-        self.the(place.id).stage = Stage::Withdrawing { waiting, answered };
+        self.the(place.id).stage = Stage::Withdrawing { waiting, answered, lack };
         self.send_withdraw(place.id, waiting, io);
     }
 
@@ -82,11 +95,12 @@ impl Transactions {
     pub(crate) fn on_withdrawn(&mut self, from: usize, id: TransactionId, io: &mut Io<'_>) {
         let node = NodeId::new(from).expect("a node");
         let Some(attempt) = self.attempt(id) else { return };
-        let Stage::Withdrawing { waiting, .. } = &mut attempt.stage else { return };
+        let Stage::Withdrawing { waiting, lack, .. } = &mut attempt.stage else { return };
         *waiting = waiting.without(node);
         if waiting.is_empty() {
+            let reason = if *lack == Lack::Table { TABLE } else { 0 };
             attempt.answer.clear();
-            self.finish(id, Status::Full, 0, io);
+            self.finish(id, Status::Full, reason, io);
         }
     }
 }

@@ -8,6 +8,7 @@ use weft_txn::message::{
     Base, Body, Got, Header, Held, Kind, List, Place, Put, Reader, Replacement, Seen, Status, Verdict, Want,
     write, write_list,
 };
+use weft_txn::store::Room;
 use weft_txn::{
     Access, Context, Key, Mode, Parameters, Placement, Procedure, ProcedureId, Procedures, Step,
     TransactionId, Transactions, Version,
@@ -241,7 +242,9 @@ fn what_was_refused_may_be_logged_nevertheless() {
     });
     let place = Place { id, shard: 2, part: 0, parts: 1 };
     let put = Put { key: Key::new(2, 1), version: Version::from_bits(1 << 40), value: None };
-    node_0.deliver(Epoch(1), Kind::Log, |out| write::log(out, &place, 1 << 2, [put].into_iter()));
+    node_0.deliver(Epoch(1), Kind::Log, |out| {
+        write::log(out, &place, 1 << 2, Room::default(), [put].into_iter())
+    });
     let sent = node_0.effects.iter().filter_map(|effect| match effect {
         Effect::Send { kind, .. } => Some(*kind),
         _ => None,
@@ -295,7 +298,7 @@ fn what_is_withdrawn_keeps_its_locks_until_it_ends() {
     assert_eq!(status, Status::Ok);
     let place = Place { id: attempt(0), shard: 0, part: 0, parts: 1 };
     let put = Put { key, version: version.expect("it is locked"), value: Some(b"new") };
-    node_0.deliver(Epoch(1), Kind::Log, |out| write::log(out, &place, 1, [put].into_iter()));
+    node_0.deliver(Epoch(1), Kind::Log, |out| write::log(out, &place, 1, Room::default(), [put].into_iter()));
     assert!(node_0.said(Kind::Logged).is_some());
     let id = attempt(0).bits().to_be_bytes();
     node_0.deliver(Epoch(1), Kind::Withdraw, |out| out.extend_from_slice(&id));
@@ -338,7 +341,9 @@ fn a_record_of_another_view_is_not_kept() {
         let mut node_0 = Node::new([]);
         let place = Place { id: TransactionId::new(node(1), Epoch(epoch), 0), shard: 2, part: 0, parts: 1 };
         let put = Put { key: Key::new(2, 1), version: Version::from_bits(1 << 40), value: None };
-        node_0.deliver(Epoch(1), Kind::Log, |out| write::log(out, &place, 1 << 2, [put].into_iter()));
+        node_0.deliver(Epoch(1), Kind::Log, |out| {
+            write::log(out, &place, 1 << 2, Room::default(), [put].into_iter())
+        });
         assert_eq!(node_0.said(Kind::Logged).is_some(), kept);
     }
 }
@@ -349,7 +354,7 @@ fn changed(out: &mut Vec<u8>, id: TransactionId, key: Key, base: Version) {
     let place = Place { id, shard, part: 0, parts: 1 };
     let put = Put { key, version: Version::from_bits(1 << 40), value: Some(&[1; 64]) };
     let replacement = Replacement { put, read: Some((base, &[[0; 8], [1; 8]].concat().repeat(4))) };
-    assert!(write::log_differences(out, &place, 1 << shard, [replacement].into_iter()));
+    assert!(write::log_differences(out, &place, 1 << shard, Room::default(), [replacement].into_iter()));
 }
 
 /// Who is told of changes to what it does not have does not make something up, and does not fall over: it takes no part any more.

@@ -74,6 +74,7 @@ impl Transactional {
             application.load(shard, &mut |key, value| half.load(&mut memory, key, value));
         }
         half.reports(&memory).for_each(|report| card.engine_mut(TRANSACTIONS_SLOT).learn(&report));
+        half.room().into_iter().for_each(|room| card.engine_mut(TRANSACTIONS_SLOT).learn_room(room));
         *card.region_memory().bytes_mut(Target::Host) = memory;
         Self {
             procedures,

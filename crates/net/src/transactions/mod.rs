@@ -28,10 +28,10 @@ pub trait Application: Send + Sync {
     /// The procedures, with the same numbers at all nodes and clients.
     fn procedures(&self) -> Procedures;
 
-    /// The most objects that a shard ever holds. A node whose table is full stops, so procedures must not insert beyond.
+    /// The most objects that a shard is to hold. Tables are made for them; who inserts more may be refused, as [`weft_txn::Outcome::Full`].
     fn objects(&self) -> u64;
 
-    /// The longest value, in bytes: at most [`weft_txn::VALUE_MAX`]. Procedures must not write longer ones.
+    /// The longest value, in bytes: at most [`weft_txn::VALUE_MAX`]. A procedure that writes a longer one is at fault.
     fn value_bytes(&self) -> usize;
 
     /// Tells all objects that `shard` has when the cluster is founded, each once, by keys of that shard.

@@ -424,6 +424,7 @@ impl NodeBuilder {
                 workload.load(shard, &mut |key, value| half.load(&mut host_memory, key, value));
             }
             half.reports(&host_memory).for_each(|report| engine.learn(&report));
+            half.room().into_iter().for_each(|room| engine.learn_room(room));
         }
         // Each life has room for incarnations of its own: a node that must rejoin takes the next one.
         let incarnation = Incarnation::new(1 + (u64::from(life) << 32)).expect("a small number");

@@ -178,7 +178,7 @@ impl<'a> Clients<'a> {
                         false
                     }
                     Outcome::Aborted { .. } | Outcome::Conflict => false,
-                    Outcome::Unavailable | Outcome::Faulty(_) => {
+                    Outcome::Full | Outcome::Unavailable | Outcome::Faulty(_) => {
                         told.wrong.push(format!("a call ended with {outcome:?}"));
                         false
                     }

@@ -56,6 +56,7 @@ const UNAVAILABLE: u8 = 4;
 const FAULTY: u8 = 5;
 const UNKNOWN: u8 = 6;
 const REFUSED: u8 = 7;
+const FULL: u8 = 8;
 
 impl ClientMessage {
     /// Reads a message.
@@ -156,6 +157,7 @@ fn read_answer(r: &mut Reader<'_>) -> Result<Answer, Malformed> {
         UNANSWERED => Outcome::Unanswered,
         ABORTED => Outcome::Aborted { reason, answer },
         CONFLICT => Outcome::Conflict,
+        FULL => Outcome::Full,
         UNAVAILABLE => Outcome::Unavailable,
         FAULTY => Outcome::Faulty(Fault::parse(reason).ok_or(Malformed::Field("reason"))?),
         UNKNOWN => Outcome::Unknown,
@@ -176,6 +178,7 @@ fn write_answer(out: &mut Vec<u8>, answer: &Answer) {
                 Outcome::Unanswered => (UNANSWERED, 0, NOTHING),
                 Outcome::Aborted { reason, answer } => (ABORTED, *reason, &answer[..]),
                 Outcome::Conflict => (CONFLICT, 0, NOTHING),
+                Outcome::Full => (FULL, 0, NOTHING),
                 Outcome::Unavailable => (UNAVAILABLE, 0, NOTHING),
                 Outcome::Faulty(fault) => (FAULTY, *fault as u8, NOTHING),
                 Outcome::Unknown => (UNKNOWN, 0, NOTHING),
@@ -216,6 +219,7 @@ mod tests {
             Outcome::Unanswered,
             Outcome::Aborted { reason: 4, answer: vec![1] },
             Outcome::Conflict,
+            Outcome::Full,
             Outcome::Unavailable,
             Outcome::Faulty(Fault::NoSuchProcedure),
             Outcome::Unknown,

@@ -35,15 +35,28 @@ pub fn place(out: &mut Vec<u8>, place: &Place) {
     out.extend_from_slice(&[place.shard as u8, place.part, place.parts]);
 }
 
-pub fn refused(out: &mut Vec<u8>, at: &Place, shards: u16) {
+pub fn refused(out: &mut Vec<u8>, at: &Place, shards: u16, lack: Lack) {
     place(out, at);
     out.extend_from_slice(&shards.to_be_bytes());
+    out.push(lack as u8);
 }
 
-pub fn log<'a, T: Item<'a>>(out: &mut Vec<u8>, at: &Place, shards: u16, writes: impl Iterator<Item = T>) {
+pub fn log<'a, T: Item<'a>>(
+    out: &mut Vec<u8>,
+    at: &Place,
+    shards: u16,
+    needs: Room,
+    writes: impl Iterator<Item = T>,
+) {
+    log_head(out, at, shards, needs);
+    write_list(out, writes);
+}
+
+fn log_head(out: &mut Vec<u8>, at: &Place, shards: u16, needs: Room) {
     place(out, at);
     out.extend_from_slice(&shards.to_be_bytes());
-    write_list(out, writes);
+    // A transaction has fewer keys than a byte can count.
+    out.extend_from_slice(&[needs.pages as u8, needs.blocks as u8]);
 }
 
 /// The same for those that hold what was read. Returns whether that is shorter.
@@ -51,10 +64,10 @@ pub fn log_differences<'a>(
     out: &mut Vec<u8>,
     at: &Place,
     shards: u16,
+    needs: Room,
     replacements: impl Iterator<Item = Replacement<'a>>,
 ) -> bool {
-    place(out, at);
-    out.extend_from_slice(&shards.to_be_bytes());
+    log_head(out, at, shards, needs);
     let count_at = out.len();
     out.push(0);
     let mut shorter = false;

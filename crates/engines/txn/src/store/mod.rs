@@ -15,6 +15,7 @@ mod lookup;
 mod overflow;
 mod record;
 mod report;
+mod room;
 mod table;
 
 pub use chained::{Bucket, Chained, Element};
@@ -23,6 +24,8 @@ pub use layout::{LINE, Layout, LayoutError, Shape};
 pub use lookup::{Lookup, Next, Region};
 pub use record::Lines;
 pub use report::{Hint, Overflow, Precision, Report};
+pub(crate) use room::Demand;
+pub use room::Room;
 pub use table::{Change, Full, Table};
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use super::layout::{Layout, SLOT_BYTES_MAX, value_bytes};
 use super::overflow::Pages;
 use super::record::{self, Head, Lines, be32};
 use super::report::{Knowledge, Precision, Report};
+use super::room::Room;
 use crate::key::{Key, Version};
 
 /// The table has no room for this object; nothing was changed.
@@ -110,6 +111,11 @@ impl Table {
     /// Overflow pages that are free.
     pub fn free_pages(&self) -> usize {
         self.pages.free()
+    }
+
+    /// What insertions and long values find in it, wherever they belong.
+    pub fn room(&self) -> Room {
+        Room { pages: self.pages.free() as u32, blocks: self.free_blocks.len() as u32 }
     }
 
     /// Reads an object: its version and the bytes of its value, which is copied to the beginning of `value`.

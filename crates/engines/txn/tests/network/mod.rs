@@ -64,6 +64,10 @@ pub struct Setup {
     pub linked: bool,
     /// Slots of the host's table in a segment.
     pub segment_slots: u32,
+    /// Overflow pages of the host's table.
+    pub pages: u32,
+    /// The longest value of the host's table.
+    pub value_bytes_max: usize,
     /// Hosts execute by themselves what they can, and half of the calls are such.
     pub local: bool,
 }
@@ -75,7 +79,16 @@ impl Setup {
         parameters.operations = 64;
         parameters.log_bytes = LOG_BYTES;
         parameters.record = true;
-        Self { parameters, entries, faults: Faults::default(), linked: false, segment_slots: 4, local: false }
+        Self {
+            parameters,
+            entries,
+            faults: Faults::default(),
+            linked: false,
+            segment_slots: 4,
+            pages: 64,
+            value_bytes_max: 1024,
+            local: false,
+        }
     }
 
     fn half(&self) -> HalfParameters {
@@ -89,10 +102,10 @@ impl Setup {
             segment_slots: self.segment_slots,
             displacement: Some(8),
             slot_bytes: 64,
-            pages: 64,
+            pages: self.pages,
             page_slots: 4,
             blocks: 128,
-            value_bytes_max: 1024,
+            value_bytes_max: self.value_bytes_max,
         }
     }
 
@@ -104,7 +117,12 @@ impl Setup {
         }
         self.entries.map_or(Placement::Host, |entries| Placement::Card {
             shape: self.shape(),
-            index: IndexParameters { precision: Precision::Runs, ahead: 0, entries, value_bytes_max: 1024 },
+            index: IndexParameters {
+                precision: Precision::Runs,
+                ahead: 0,
+                entries,
+                value_bytes_max: self.value_bytes_max,
+            },
             table_address: TABLE_ADDRESS,
         })
     }
@@ -304,6 +322,7 @@ impl Network {
             }
         }
         half.reports(&host).for_each(|report| engine.learn(&report));
+        half.room().into_iter().for_each(|room| engine.learn_room(room));
         Node {
             memory,
             engine,
@@ -411,6 +430,18 @@ impl Network {
     fn synced(&self) -> NodeSet {
         let says = EngineStatus { epoch: self.view.epoch, state: EngineState::Joining { synced: true } };
         self.alive().filter(|(_, node)| node.engine.status() == says).map(|(index, _)| node(index)).collect()
+    }
+
+    /// As the membership service does: a joining node whose table does not hold what it copies is not let in.
+    fn expel(&mut self) {
+        let says = EngineStatus { epoch: self.view.epoch, state: EngineState::Lost };
+        let lost = |&(index, running): &(usize, &Node)| {
+            self.view.joining.contains(node(index)) && running.engine.status() == says
+        };
+        let Some((index, running)) = self.alive().find(lost) else { return };
+        assert!(running.engine.counted().strays > 0, "node {index} is lost for no reason");
+        self.nodes[index] = None;
+        self.remove(index);
     }
 
     fn promote(&mut self) {
@@ -707,6 +738,7 @@ impl Network {
             }
             Due::Return { node } => self.rejoin(node),
         }
+        self.expel();
         self.promote();
         true
     }
@@ -759,6 +791,10 @@ impl Network {
             assert!(node.engine.is_quiet(), "node {index} still has something under way");
             assert!(!node.engine.shards().holds_locks(&node.memory), "node {index} has locks left");
             assert_eq!(node.half.under_way(), 0, "node {index} has calls that were not answered");
+            if let Some(room) = node.half.room() {
+                let known = node.engine.shards().room();
+                assert_eq!(known, Some(room), "node {index} does not know what is free");
+            }
         }
         self.history()
     }

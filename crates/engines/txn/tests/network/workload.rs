@@ -204,6 +204,22 @@ pub fn long(shard: usize, keys: u64) -> Request {
     request(ProcedureId(6), &[1; 8], (0..keys).map(|index| (Key::new(shard, LONG + index), Mode::Write)))
 }
 
+/// Inserts these keys where they are absent, and deletes them where they are there; `on_host`: by a procedure that stays there.
+pub fn toggle(keys: &[Key], on_host: bool) -> Request {
+    let procedure = ProcedureId(if on_host { 2 + ON_HOST } else { 2 });
+    request(procedure, &[3; 8], keys.iter().map(|&key| (key, Mode::Update)))
+}
+
+/// Moves money between two accounts of shards.
+pub fn transfer(from: Key, to: Key) -> Request {
+    request(ProcedureId(0), &1u64.to_be_bytes(), [(from, Mode::Update), (to, Mode::Update)])
+}
+
+/// Writes a value of 300 bytes.
+pub fn long_at(key: Key) -> Request {
+    request(ProcedureId(6), &[1; 8], [(key, Mode::Write)])
+}
+
 /// Reads all accounts of a shard.
 pub fn sum_of_shard(shard: usize) -> Request {
     request(SUM, b"", (0..ACCOUNTS).map(|local| (Key::new(shard, local), Mode::Read)))
