@@ -170,6 +170,11 @@ impl Shards {
         }
     }
 
+    /// Whether the card knows this of the host's table.
+    pub fn knows(&self, report: &Report) -> bool {
+        matches!(&self.tables, Tables::Far(far) if far.index.knows(report))
+    }
+
     pub(crate) fn learn_room(&mut self, room: Room) {
         if let Tables::Far(far) = &mut self.tables {
             far.room = room;
@@ -415,7 +420,10 @@ impl Shards {
         match &mut self.tables {
             Tables::Near(plain) => *plain = Plain::default(),
             Tables::Linked(_) => {}
-            Tables::Far(far) => far.room = Room::of_empty(&far.layout),
+            Tables::Far(far) => {
+                far.index.clear();
+                far.room = Room::of_empty(&far.layout);
+            }
         }
         self.begin_epoch(epoch, true);
     }
@@ -427,7 +435,7 @@ impl Shards {
             Tables::Near(plain) => plain.unlock_all(),
             Tables::Linked(_) => {}
             Tables::Far(far) if anew => {
-                far.index.clear();
+                far.index.forget_objects();
                 far.seekers.iter_mut().flatten().for_each(|seeker| seeker.expected = false);
             }
             Tables::Far(_) => {}

@@ -162,6 +162,14 @@ impl<T: Copy + Eq> Index<T> {
         for segment in &mut self.segments {
             segment.knowledge = Knowledge::UNKNOWN;
             (segment.page, segment.used) = Overflow::Unknown.pack();
+        }
+        self.forget_objects();
+    }
+
+    /// Forgets all objects, their locks and deletions. Where the table has its objects stays known: the host tells that of all of them, whoever
+    /// their primary is.
+    pub fn forget_objects(&mut self) {
+        for segment in &mut self.segments {
             (segment.first, segment.deletion, segment.applied) = (NONE, Version::ZERO, 0);
         }
         for (next, entry) in (1..).zip(&mut self.entries) {
@@ -192,6 +200,13 @@ impl<T: Copy + Eq> Index<T> {
         let Some(segment) = self.segments.get_mut(report.segment as usize) else { return };
         segment.knowledge = report.knowledge;
         (segment.page, segment.used) = report.overflow.pack();
+    }
+
+    /// Whether this is what is known of a segment.
+    pub fn knows(&self, report: &Report) -> bool {
+        self.segments.get(report.segment as usize).is_some_and(|segment| {
+            segment.knowledge == report.knowledge && (segment.page, segment.used) == report.overflow.pack()
+        })
     }
 
     /// Where a lookup of this object in the table begins.

@@ -7,7 +7,7 @@
 pub mod workload;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -18,7 +18,7 @@ use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::message::Status;
 use weft_txn::one_sided::Wiring;
-use weft_txn::store::{IndexParameters, Precision, Shape};
+use weft_txn::store::{IndexParameters, Layout, Precision, Shape};
 use weft_txn::{
     LINKED_TABLES, LOADED, LinkedShape, LinkedTable, Outcome, Parameters, Placement, Recorded, Request,
     TransactionId, Transactions,
@@ -791,12 +791,23 @@ impl Network {
             assert!(node.engine.is_quiet(), "node {index} still has something under way");
             assert!(!node.engine.shards().holds_locks(&node.memory), "node {index} has locks left");
             assert_eq!(node.half.under_way(), 0, "node {index} has calls that were not answered");
-            if let Some(room) = node.half.room() {
-                let known = node.engine.shards().room();
-                assert_eq!(known, Some(room), "node {index} does not know what is free");
-            }
+            self.check_hints(index, node);
         }
         self.history()
+    }
+
+    /// Checks that a card knows what its host's table has left, and where that has its objects.
+    fn check_hints(&self, index: usize, node: &Node) {
+        if node.half.room().is_none() {
+            return;
+        }
+        let shards = node.engine.shards();
+        assert_eq!(shards.room(), node.half.room(), "node {index} does not know what is free");
+        let layout = Layout::new(self.setup.shape()).expect("a table");
+        let objects = self.objects(index).into_iter();
+        let segments: BTreeSet<u32> = objects.map(|(key, ..)| layout.segment(key.bits())).collect();
+        let reports = node.half.reports(&node.host).filter(|report| segments.contains(&report.segment));
+        reports.for_each(|report| assert!(shards.knows(&report), "node {index} does not know {report:?}"));
     }
 
     /// What the checker says of all that happened.
