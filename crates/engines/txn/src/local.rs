@@ -43,7 +43,8 @@ impl Transactions {
                 self.the(id).refused = Some(reason);
                 self.log_writes(id, io);
             }
-            Ok(Step::Commit | Step::More) => match self.lock_written(id, io) {
+            Ok(Step::More) => unreachable!("all that is claimed is fetched: there is nothing to go on for"),
+            Ok(Step::Commit) => match self.lock_written(id, io) {
                 Ok(()) => self.log_writes(id, io),
                 Err(status) => self.finish(id, status, 0, io),
             },

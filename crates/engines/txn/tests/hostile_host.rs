@@ -202,7 +202,8 @@ fn only_own_keys_that_nobody_holds_are_written() {
         claims: (0..65).map(|local| (Key::new(0, local), Mode::Read, 0)).collect(),
         ..Said::writing(other)
     };
-    for wrong in [unclaimed, only_read, twice, too_many] {
+    let goes_on = Said { step: [1, 0], ..Said::writing(other) };
+    for wrong in [unclaimed, only_read, twice, too_many, goes_on] {
         assert_eq!(card.executed(&wrong), (Some(Status::Faulty), false), "{wrong:?}");
     }
     let stale = Said { claims: vec![(other, Mode::Update, 99)], applied: 0, ..Said::writing(other) };
