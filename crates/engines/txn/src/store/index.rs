@@ -14,7 +14,7 @@
 //!   the expectation keeps its entry.
 //!
 //! An entry without lock, pin or expectation may be evicted, by a clock hand, when a new one is needed. No other ever is: if
-//! there are only such, the newcomer is refused.
+//! there are only such, the newcomer is refused. What was written and never read leaves a crowded index with its last pin.
 
 use super::layout::Layout;
 use super::report::{Hint, Knowledge, Overflow, Precision, Report};
@@ -25,6 +25,10 @@ const NONE: u32 = u32::MAX;
 
 /// Entries that the clock hand looks at for one newcomer, at most.
 const HAND_STEPS: usize = 128;
+
+/// An index is crowded when less than one in so many of its entries is free. What is written then and not read need not stay: new rows
+/// would drive out what is read.
+const CROWDED: usize = 16;
 
 /// What is chosen about an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -341,6 +345,10 @@ impl<T: Copy + Eq> Index<T> {
         segment.applied = segment.applied.max(applied);
         let entry = self.find(key).expect("a pinned object has an entry");
         self.entries[entry].pins = self.entries[entry].pins.checked_sub(1).expect("a pinned object");
+        let is_crowded = self.used as usize > self.entries.len() - self.entries.len() / CROWDED;
+        if is_crowded && self.entries[entry].is_evictable() && !self.entries[entry].recent {
+            self.release(entry);
+        }
     }
 
     /// Commits of this object that the host has not applied.
@@ -416,7 +424,7 @@ impl<T: Copy + Eq> Index<T> {
             pins: 0,
             expected: 0,
             in_use: true,
-            recent: true,
+            recent: false,
             next: segment.first,
         };
         segment.first = entry;
@@ -424,17 +432,20 @@ impl<T: Copy + Eq> Index<T> {
         Some(entry as usize)
     }
 
-    /// The next entry under the clock hand that nobody needs and nobody has looked at lately.
+    /// The next entry under the clock hand that nobody needs, and nobody has looked at lately if there is such a one within reach.
     fn victim(&mut self) -> Option<usize> {
-        // Twice around a small index: the first time may only find that all were looked at.
-        for _ in 0..HAND_STEPS.min(2 * self.entries.len()) {
+        let mut needless = None;
+        for _ in 0..HAND_STEPS.min(self.entries.len()) {
             let entry = self.hand;
             self.hand = (self.hand + 1) % self.entries.len();
-            if self.entries[entry].is_evictable() && !std::mem::take(&mut self.entries[entry].recent) {
-                return Some(entry);
+            if self.entries[entry].is_evictable() {
+                if !std::mem::take(&mut self.entries[entry].recent) {
+                    return Some(entry);
+                }
+                needless.get_or_insert(entry);
             }
         }
-        None
+        needless
     }
 
     fn release(&mut self, entry: usize) {

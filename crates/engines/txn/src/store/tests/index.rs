@@ -152,6 +152,52 @@ fn an_index_of_locked_objects_refuses_the_next_one() {
 }
 
 /// What a host has read is judged by what is known; and of what is not, by whether the host's table was as new as the last write of the segment.
+/// An index with room for a thousand objects.
+fn a_thousand() -> Index<char> {
+    let shape = Shape {
+        slots: 2_048,
+        segment_slots: 4,
+        displacement: Some(4),
+        slot_bytes: 64,
+        pages: 2,
+        page_slots: 2,
+        blocks: 0,
+        value_bytes_max: 40,
+    };
+    let parameters =
+        IndexParameters { precision: Precision::Runs, ahead: 0, entries: 1_000, value_bytes_max: 40 };
+    Index::new(Layout::new(shape).unwrap(), parameters)
+}
+
+fn look_up_in_table(index: &mut Index<char>, number: u64) {
+    assert!(index.expect(key(number)));
+    index.fill(key(number), Some((Version::from_bits(1), b"popular")));
+}
+
+/// All that is in a full index may have been looked at since the hand has come by: that is no reason to refuse.
+#[test]
+fn an_index_whose_objects_are_all_popular_takes_another() {
+    let mut index = a_thousand();
+    (0..1_000).for_each(|number| look_up_in_table(&mut index, number));
+    assert_eq!(index.used(), 1_000);
+    assert_eq!(index.lock(key(1_000), 'a'), Ok(()));
+}
+
+/// Rows that are inserted and not read leave what is read where it is.
+#[test]
+fn new_rows_do_not_drive_out_what_is_read() {
+    let mut index = a_thousand();
+    (0..900).for_each(|number| look_up_in_table(&mut index, number));
+    for number in 10_000..20_000 {
+        assert_eq!(index.lock(key(number), 'a'), Ok(()));
+        index.commit(key(number), Version::from_bits(number), Some(b"new"));
+        assert!(index.unlock(key(number), 'a'));
+        index.unpin(key(number), number);
+    }
+    let known = (0..900).filter(|&number| index.lookup(key(number)) != Cached::Unknown).count();
+    assert_eq!(known, 900);
+}
+
 #[test]
 fn what_the_host_has_read_is_current_or_not() {
     let shape = Shape {
