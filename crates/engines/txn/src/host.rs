@@ -37,7 +37,7 @@ pub struct HalfParameters {
     pub calls: usize,
     /// How often a transaction that gives way is tried in all.
     pub attempts: u32,
-    /// The longest wait before the second attempt; it doubles with each further one, up to 64 times as long.
+    /// The longest wait before the second attempt; it doubles with each further one, up to 16 times as long.
     pub back_off: Duration,
     /// What the host executes by itself.
     pub local: Local,
@@ -50,7 +50,8 @@ impl Default for HalfParameters {
         Self {
             calls: 1024,
             attempts: 1000,
-            back_off: Duration::from_us(4),
+            // About as long as a lock is held under load: who tries sooner mostly finds it again.
+            back_off: Duration::from_us(32),
             local: Local::Unshipped,
             record: false,
         }
@@ -347,7 +348,7 @@ impl Half {
     fn retry(&mut self, now: Instant, slot: usize, id: TransactionId) {
         let called = self.called[slot].as_mut().expect("the caller has looked");
         let longest =
-            self.parameters.back_off.saturating_mul(1 << (called.attempts - 1).min(6)).as_ps().max(1);
+            self.parameters.back_off.saturating_mul(1 << (called.attempts - 1).min(4)).as_ps().max(1);
         let mixed = (id.bits() ^ called.ticket.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         let at = now + Duration::from_ps(1 + mixed % longest);
         called.retry_at = Some(at);
