@@ -198,8 +198,8 @@ impl Transactions {
         shards
     }
 
-    /// Sends a record with what it changes to those who hold what was read, if that makes it shorter; says to whom. These are the backups that are
-    /// full: a primary shows the values before its host has applied them, and a joining node may not have them yet.
+    /// Sends a record with what it changes to those who hold what was read, if that makes it shorter; says to whom. A joining node may not have it
+    /// yet. The primary has read it for this transaction; only what its own host has executed it may never have seen.
     fn log_differences(
         &mut self,
         execution: &Execution,
@@ -209,27 +209,27 @@ impl Transactions {
         receivers: NodeSet,
         io: &mut Io<'_>,
     ) -> NodeSet {
-        let primary = self.primaries[place.shard].and_then(NodeId::new);
-        let backups = receivers.intersection(self.view.full);
-        let backups = primary.map_or(backups, |primary| backups.without(primary));
-        if !self.parameters.variant.log_differences || backups.is_empty() {
+        let holders = receivers.intersection(self.view.full);
+        if !self.parameters.variant.log_differences || holders.is_empty() {
             return NodeSet::EMPTY;
         }
-        let mut compared = 0;
+        let (mut compared, is_primary) = (0, self.is_primary(place.shard));
+        let mut out = self.message();
         let puts = puts_of(execution, place.shard, place.part, self.log_budget());
         let replacements = puts.map(|put| {
             let index = execution.find(put.key).expect("it writes the key");
             let read = execution.value(index).map(|value| (execution.read_version(index), value));
+            let is_near = |version| self.shards.known(put.key).is_some_and(|(near, _)| near == version);
+            let read = read.filter(|&(version, _)| !is_primary || is_near(version));
             compared += read.and(put.value).map_or(0, |value| value.len() as u64);
             Replacement { put, read }
         });
-        let mut out = self.message();
         let shorter = write::log_differences(&mut out, place, shards, needs, replacements);
         io.effects.labour(Duration::from_ps(self.parameters.compare.as_ps() * compared / 1_024));
         self.counters.differences += u64::from(shorter);
-        let backups = if shorter { backups } else { NodeSet::EMPTY };
-        self.post(io.effects, backups, Kind::Log, out);
-        backups
+        let told = if shorter { holders } else { NodeSet::EMPTY };
+        self.post(io.effects, told, Kind::Log, out);
+        told
     }
 
     /// What the writes of a record take of a table at worst. Where nobody has looked whether the object is there, it is an insertion.

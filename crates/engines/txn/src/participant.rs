@@ -261,8 +261,7 @@ impl Transactions {
         bytes.extend_from_slice(io.memory.read(near, length));
         let record = log::parse(&bytes).expect("written by this engine");
         for write in record.writes.iter().flat_map(List::iter) {
-            let put = write.whole().expect("a primary logs whole values");
-            self.shards.commit(io.memory, &put);
+            self.shards.commit(io.memory, &write);
         }
         self.log.pin(position);
         self.scratch = bytes;
@@ -626,10 +625,8 @@ impl Transactions {
         // The primary keeps what its own locks were given for, and nothing else, and shows it to others before its host has applied it.
         if self.is_primary(place.shard) {
             let slot = self.participants.slot(place.id);
-            let shows = |write: &Write<'_>| {
-                slot.locks.contains(&(write.key, write.version)) && write.whole().is_some()
-            };
-            if !writes.iter().all(|write| shows(&write)) {
+            let is_locked = |write: &Write<'_>| slot.locks.contains(&(write.key, write.version));
+            if !writes.iter().all(|write| is_locked(&write) && self.shards.can_show(&write)) {
                 self.counters.stale += 1;
                 return;
             }
@@ -656,8 +653,7 @@ impl Transactions {
             let position = if lack.is_none() {
                 self.append(place, &record, demand, writes, io)
             } else {
-                let puts = writes.iter().filter_map(|write| write.whole());
-                puts.for_each(|put| self.shards.apply(io.memory, &put));
+                writes.iter().for_each(|write| self.shards.commit(io.memory, &write));
                 UNLOGGED
             };
             self.participants.slot(place.id).parts.push(Part { place, position });

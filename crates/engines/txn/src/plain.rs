@@ -56,7 +56,7 @@ impl Plain {
         }
     }
 
-    /// Changes a part of an object, which must be as it was when that was said.
+    /// Changes a part of an object, which must be as it was when that was said, or have got the change already.
     pub(crate) fn change(
         &mut self,
         key: Key,
@@ -64,6 +64,9 @@ impl Plain {
         difference: &Difference<'_>,
     ) -> Result<(), Stray> {
         let object = self.objects.get_mut(&key).ok_or(Stray)?;
+        if version <= object.version {
+            return Ok(());
+        }
         let former = object.value.is_some().then_some(object.version);
         difference.apply(former, object.value.as_deref_mut().unwrap_or_default())?;
         object.version = version;

@@ -370,12 +370,41 @@ impl Shards {
         }
     }
 
-    /// The primary commits a write, whose key is locked.
-    pub(crate) fn commit(&mut self, memory: &mut Memory, put: &Put<'_>) {
-        match &mut self.tables {
-            Tables::Linked(linked) => linked.put(memory, put),
-            Tables::Near(plain) => plain.put(put),
-            Tables::Far(far) => far.index.commit(put.key, put.version, put.value),
+    /// The version of what is near of a key, and the length of its value.
+    pub(crate) fn known(&self, key: Key) -> Option<(Version, usize)> {
+        match &self.tables {
+            Tables::Near(plain) => {
+                let (version, value) = plain.get(key);
+                Some((version, value?.len()))
+            }
+            Tables::Far(far) => far.index.known(key),
+            // Peers write these.
+            Tables::Linked(_) => None,
+        }
+    }
+
+    /// Whether the primary can show a write of a key that is locked: it has room for the value, or what the write changes is near. That stays so
+    /// as long as the key is locked.
+    pub(crate) fn can_show(&self, write: &Write<'_>) -> bool {
+        match (&write.content, &self.tables) {
+            (Content::Whole(Some(value)), Tables::Far(far)) => value.len() <= far.index.value_bytes_max(),
+            (Content::Whole(_), _) => true,
+            (Content::Changed(difference), _) => {
+                self.known(write.key).is_some_and(|(version, length)| difference.fits(Some(version), length))
+            }
+        }
+    }
+
+    /// The primary commits a write that it [can show](Shards::can_show), whose key is locked. A second one of the same key changes nothing.
+    pub(crate) fn commit(&mut self, memory: &mut Memory, write: &Write<'_>) {
+        match (&mut self.tables, &write.content) {
+            (Tables::Far(far), Content::Whole(value)) => far.index.commit(write.key, write.version, *value),
+            (Tables::Far(far), Content::Changed(difference)) => {
+                let _ = far.index.change(write.key, write.version, difference);
+            }
+            (Tables::Near(_) | Tables::Linked(_), _) => {
+                let _ = self.apply_write(memory, write);
+            }
         }
     }
 

@@ -2,13 +2,14 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use weft_rdma::CompletionStatus;
 use weft_time::Instant;
 use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::message::{
     Base, Body, Got, Header, Held, Kind, List, Place, Put, Reader, Replacement, Seen, Status, Verdict, Want,
     write, write_list,
 };
-use weft_txn::store::Room;
+use weft_txn::store::{IndexParameters, Precision, Room, Shape};
 use weft_txn::{
     Access, Context, Key, Mode, Parameters, Placement, Procedure, ProcedureId, Procedures, Step,
     TransactionId, Transactions, Version,
@@ -170,11 +171,21 @@ struct Node {
 }
 
 impl Node {
-    /// A founder of three, with these objects of 1,000 bytes.
+    /// A founder of three, with these objects of 1,000 bytes in its host's memory.
     fn new(objects: impl IntoIterator<Item = Key>) -> Self {
-        let (parameters, placement) = (Parameters { window: 16, ..Parameters::new(3, 2) }, Placement::Host);
+        Self::of(Placement::Host, objects)
+    }
+
+    /// The same, or one on a card whose index has the objects.
+    fn of(placement: Placement, objects: impl IntoIterator<Item = Key>) -> Self {
+        let parameters = Parameters { window: 16, log_bytes: 1 << 16, ..Parameters::new(3, 2) };
         let mut engine = Transactions::new(parameters, procedures(), placement);
-        objects.into_iter().for_each(|key| engine.load(key, &[1; 1000]));
+        for key in objects {
+            match placement {
+                Placement::Card { .. } => engine.warm(key, &[1; 1000]),
+                _ => engine.load(key, &[1; 1000]),
+            }
+        }
         let memory = Memory::new(Transactions::memory_bytes(&parameters, &placement));
         let mut node = Self { engine, memory, effects: Effects::default() };
         node.configure(View { epoch: Epoch(1), full: NodeSet::first(3), joining: NodeSet::EMPTY });
@@ -372,12 +383,119 @@ fn a_change_of_something_else_stops_the_backup() {
     }
 }
 
-/// Others read of a primary what its host has not applied yet.
+/// Where the tables of a primary are: in its own memory, and in its host's, of which it has an index.
+fn placements() -> [Placement; 2] {
+    let shape = Shape {
+        slots: 128,
+        segment_slots: 4,
+        displacement: Some(8),
+        slot_bytes: 64,
+        pages: 64,
+        page_slots: 4,
+        blocks: 128,
+        value_bytes_max: 1024,
+    };
+    let index = IndexParameters { precision: Precision::Runs, ahead: 0, entries: 16, value_bytes_max: 1000 };
+    [Placement::Host, Placement::Card { shape, index, table_address: 1 << 16 }]
+}
+
+/// A primary, and what peers log at it.
+struct Primary {
+    node: Node,
+    key: Key,
+    attempts: u64,
+}
+
+impl Primary {
+    fn new(placement: Placement) -> Self {
+        let key = Key::new(0, 1);
+        Self { node: Node::of(placement, [key]), key, attempts: 0 }
+    }
+
+    /// Has another attempt lock and read the key: what it has, and the version of a write.
+    fn execute(&mut self) -> (TransactionId, Version, Vec<u8>) {
+        let id = TransactionId::new(node(1), Epoch(1), self.attempts);
+        self.attempts += 1;
+        let want = Want { index: 0, access: Access { key: self.key, mode: Mode::Update } };
+        self.node.deliver(Epoch(1), Kind::Execute, |out| write::execute(out, id, [want].into_iter()));
+        let mut reader = Reader(self.node.said(Kind::Executed).expect("an answer"));
+        Header::parse(&mut reader).unwrap();
+        let Ok(Body::Executed { got, .. }) = Body::parse(Kind::Executed, reader) else { panic!() };
+        let got = got.iter().next().expect("it is not locked");
+        (id, got.new, got.value.expect("it is there").to_vec())
+    }
+
+    /// Whether the primary keeps these writes of the attempt, which has ended then.
+    fn keeps(&mut self, id: TransactionId, writes: &[Replacement<'_>]) -> bool {
+        let place = Place { id, shard: 0, part: 0, parts: 1 };
+        self.node.deliver(Epoch(1), Kind::Log, |out| {
+            write::log_differences(out, &place, 1, Room::default(), writes.iter().copied());
+        });
+        let copy = self.node.effects.iter().find_map(|effect| match effect {
+            Effect::HostWrite { tag, .. } => Some(*tag),
+            _ => None,
+        });
+        if let Some(tag) = copy {
+            self.node.handle(Event::Done { tag, status: CompletionStatus::Success });
+        }
+        let kept = self.node.said(Kind::Logged).is_some();
+        self.node.deliver(Epoch(1), Kind::End, |out| out.extend_from_slice(&id.bits().to_be_bytes()));
+        kept
+    }
+}
+
+/// Others read of a primary what its host has not applied yet: it has what its locks were given for, and makes the new value of that.
 #[test]
-fn a_primary_takes_whole_values_only() {
-    let mut node_0 = Node::new([Key::new(0, 1)]);
-    let id = TransactionId::new(node(1), Epoch(1), 0);
-    node_0.deliver(Epoch(1), Kind::Log, |out| changed(out, id, Key::new(0, 1), weft_txn::LOADED));
-    assert!(node_0.said(Kind::Logged).is_none());
-    assert_eq!(node_0.engine.counted().stale, 1);
+fn a_primary_shows_what_a_write_changes() {
+    for placement in placements() {
+        let mut primary = Primary::new(placement);
+        let (id, version, old) = primary.execute();
+        let mut new = old.clone();
+        new[500] = 7;
+        let put = Put { key: primary.key, version, value: Some(&new) };
+        assert!(primary.keeps(id, &[Replacement { put, read: Some((weft_txn::LOADED, &old)) }]));
+        assert_eq!(primary.execute().2, new);
+    }
+}
+
+#[test]
+fn a_primary_refuses_what_it_could_not_show() {
+    for placement in placements() {
+        let mut primary = Primary::new(placement);
+        let (id, version, old) = primary.execute();
+        let mut new = old.clone();
+        new[500] = 7;
+        let put = Put { key: primary.key, version, value: Some(&new) };
+        let former = Version::from_bits(9);
+        assert!(!primary.keeps(id, &[Replacement { put, read: Some((former, &old)) }]));
+        let (id, version, old) = primary.execute();
+        let longer = [&new[..], &new[..]].concat();
+        let put = Put { key: primary.key, version, value: Some(&longer) };
+        let base = [&old[..], &old[..]].concat();
+        assert!(!primary.keeps(id, &[Replacement { put, read: Some((weft_txn::LOADED, &base)) }]));
+        assert_eq!(primary.execute().2, old);
+    }
+    let mut primary = Primary::new(placements()[1]);
+    let (id, version, _) = primary.execute();
+    let put = Put { key: primary.key, version, value: Some(&[2; 1001]) };
+    assert!(!primary.keeps(id, &[Replacement { put, read: None }]), "its index has no room for the value");
+}
+
+#[test]
+fn a_record_may_name_a_key_twice() {
+    for placement in placements() {
+        let mut primary = Primary::new(placement);
+        let (id, version, old) = primary.execute();
+        let mut new = old.clone();
+        new[500] = 7;
+        let put = Put { key: primary.key, version, value: Some(&new) };
+        let changes = Replacement { put, read: Some((weft_txn::LOADED, &old)) };
+        assert!(primary.keeps(id, &[changes, changes]));
+        assert_eq!(primary.execute().2, new);
+        let mut primary = Primary::new(placement);
+        let (id, version, _) = primary.execute();
+        let whole = Replacement { put: Put { key: primary.key, version, value: Some(&[2; 9]) }, read: None };
+        assert!(primary.keeps(id, &[whole, whole]));
+        assert_eq!(primary.execute().2, [2; 9]);
+    }
 }

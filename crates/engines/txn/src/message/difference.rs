@@ -1,6 +1,6 @@
 //! What a write changes of a value: most transactions that update a long row change a few fields of it.
 //!
-//! A backup holds what a transaction has read, or will by the time it applies the record: it applies its log in the order of
+//! A replica holds what a transaction has read, or will by the time it applies the record: it applies its log in the order of
 //! the versions of each key. So the bytes that have changed are enough for it, with the version that they are to.
 
 use super::{Item, List, Malformed, Reader};
@@ -61,14 +61,20 @@ impl<'a> Difference<'a> {
     /// # Errors
     /// If that is none, of another version, or too short.
     pub fn apply(&self, former: Option<Version>, value: &mut [u8]) -> Result<(), Stray> {
-        if former != Some(self.base) {
+        if !self.fits(former, value.len()) {
             return Err(Stray);
         }
         for run in self.runs.iter() {
             let at = usize::from(run.offset);
-            value.get_mut(at..at + run.bytes.len()).ok_or(Stray)?.copy_from_slice(run.bytes);
+            value[at..at + run.bytes.len()].copy_from_slice(run.bytes);
         }
         Ok(())
+    }
+
+    /// Whether it is to a value of this version and as long as this at least.
+    pub fn fits(&self, former: Option<Version>, length: usize) -> bool {
+        let ends = |run: Run<'_>| usize::from(run.offset) + run.bytes.len();
+        former == Some(self.base) && self.runs.iter().all(|run| ends(run) <= length)
     }
 }
 

@@ -19,6 +19,7 @@
 use super::layout::Layout;
 use super::report::{Hint, Knowledge, Overflow, Precision, Report};
 use crate::key::{Key, Version};
+use crate::message::{Difference, Stray};
 
 /// No entry.
 const NONE: u32 = u32::MAX;
@@ -231,6 +232,15 @@ impl<T: Copy + Eq> Index<T> {
         self.cached(entry)
     }
 
+    /// The version of an object that is cached, and the length of its value.
+    pub fn known(&self, key: Key) -> Option<(Version, usize)> {
+        let entry = &self.entries[self.find(key)?];
+        match entry.content {
+            Content::Value { length } => Some((entry.version, length.into())),
+            Content::Unknown | Content::Absent => None,
+        }
+    }
+
     /// The version that a reader of this object gets if the table does not have it: that of the latest deletion in its segment.
     pub fn absent(&self, key: Key) -> Version {
         self.segments[self.layout.segment(key.bits()) as usize].deletion
@@ -304,22 +314,47 @@ impl<T: Copy + Eq> Index<T> {
     /// Takes a committed write (`None`: a deletion) of a locked object, and pins it until the host has applied it.
     ///
     /// # Panics
-    /// If the object is not locked, or its version does not grow.
+    /// If the object is not locked, or its version becomes less.
     pub fn commit(&mut self, key: Key, version: Version, value: Option<&[u8]>) {
-        let entry = self.find(key).expect("a committed object has an entry");
-        assert!(self.entries[entry].lock.is_some(), "what is written is locked");
-        assert!(
-            self.entries[entry].content == Content::Unknown || self.entries[entry].version < version,
-            "versions of a key grow"
-        );
+        let entry = self.pin(key, version);
         self.set(entry, value.map(|value| (version, value)));
         self.entries[entry].version = version;
-        self.entries[entry].pins =
-            self.entries[entry].pins.checked_add(1).expect("commits are bounded by the log");
         if value.is_none() {
             let segment = &mut self.segments[self.layout.segment(key.bits()) as usize];
             segment.deletion = segment.deletion.max(version);
         }
+    }
+
+    /// The same of a write that changes the value that is known.
+    ///
+    /// # Errors
+    /// If that is none, or not what the write changes.
+    ///
+    /// # Panics
+    /// As [`Index::commit`].
+    pub fn change(&mut self, key: Key, version: Version, difference: &Difference<'_>) -> Result<(), Stray> {
+        let at = self.pin(key, version);
+        let entry = &mut self.entries[at];
+        let Content::Value { length } = entry.content else { return Err(Stray) };
+        let value = &mut self.values[at * self.parameters.value_bytes_max..][..length.into()];
+        difference.apply(Some(entry.version), value)?;
+        entry.version = version;
+        Ok(())
+    }
+
+    /// The longest value that there is room for, in bytes.
+    pub const fn value_bytes_max(&self) -> usize {
+        self.parameters.value_bytes_max
+    }
+
+    /// Holds the entry of an object that is written until the host has it. A record that names an object twice writes the same version twice.
+    fn pin(&mut self, key: Key, version: Version) -> usize {
+        let at = self.find(key).expect("a committed object has an entry");
+        let entry = &mut self.entries[at];
+        assert!(entry.lock.is_some(), "what is written is locked");
+        assert!(entry.content == Content::Unknown || entry.version <= version, "versions of a key grow");
+        entry.pins = entry.pins.checked_add(1).expect("commits are bounded by the log");
+        at
     }
 
     /// Whether an object was as it is now, at `version` (zero: absent), in the host's table when that had the log up to `applied`. What is
