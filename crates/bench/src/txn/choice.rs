@@ -216,8 +216,10 @@ pub enum Without {
     HostExecution,
     /// A key is read and locked by one request. Nothing runs at another primary without it.
     CombinedRequests,
-    /// Backups are told what has changed of a value, where that is shorter.
+    /// Replicas are told what has changed of a value, where that is shorter.
     LogDifferences,
+    /// A coordinator looks first whether its own keys are locked, and reads last those that it only reads.
+    OwnKeysOrder,
     /// Messages share frames, and packets between card and host.
     Aggregation,
     /// Copies between card and host are handed over in vectors.
@@ -228,12 +230,13 @@ pub enum Without {
 
 impl Without {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::MultiHop,
         Self::CardExecution,
         Self::HostExecution,
         Self::CombinedRequests,
         Self::LogDifferences,
+        Self::OwnKeysOrder,
         Self::Aggregation,
         Self::DmaVectors,
         Self::AsynchronousDma,
@@ -247,6 +250,7 @@ impl Without {
             Self::HostExecution => "host-execution",
             Self::CombinedRequests => "combined-requests",
             Self::LogDifferences => "log-differences",
+            Self::OwnKeysOrder => "own-keys-order",
             Self::Aggregation => "aggregation",
             Self::DmaVectors => "dma-vectors",
             Self::AsynchronousDma => "asynchronous-dma",

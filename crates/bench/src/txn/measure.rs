@@ -239,6 +239,7 @@ impl TxnBench {
                 combined: !self.is_without(Without::CombinedRequests),
                 ship_to_card: !self.is_without(Without::CardExecution),
                 log_differences: !self.is_without(Without::LogDifferences),
+                order_own_keys: !self.is_without(Without::OwnKeysOrder),
                 ..Variant::default()
             },
             System::Fasst => Variant::FASST,

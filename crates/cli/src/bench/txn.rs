@@ -60,7 +60,7 @@ pub(crate) struct TxnOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     nic_cores: Option<u32>,
     /// Leave parts out, to see what they are good for: multi-hop, card-execution, host-execution, combined-requests (and multi-hop with it),
-    /// log-differences, aggregation, dma-vectors, asynchronous-dma (and dma-vectors with it)
+    /// log-differences, own-keys-order, aggregation, dma-vectors, asynchronous-dma (and dma-vectors with it)
     #[arg(long, value_name = "NAME,NAME,...", value_delimiter = ',')]
     without: Vec<Without>,
 }

@@ -11,6 +11,7 @@ use weft_waist::{Caller, Io, NodeId, NodeSet};
 use crate::engine::Transactions;
 use crate::execution::{Execution, Fault, Written};
 use crate::host_port::{self, HostKind};
+use crate::key::Key;
 use crate::message::{Claim, Drawn, Got, Kind, List, Place, Put, Seen, Status, Verdict, Want, write};
 use crate::one_sided::Why;
 use crate::parameters::{PlantedBug, Reads};
@@ -110,6 +111,7 @@ impl Transactions {
         (attempt.token, attempt.procedure, attempt.named) = (token, procedure, 0);
         (attempt.asked, attempt.told, attempt.rounds) = (0, 0, 0);
         (attempt.ready, attempt.refused, attempt.atomic) = (false, None, true);
+        attempt.seen = (0, 0);
         (attempt.locked, attempt.waiting, attempt.shipped) = (0, 0, None);
         (attempt.by_message, attempt.reading) = (0, 0);
         assert!(attempt.held.is_empty(), "the former attempt has given its locks back");
@@ -185,6 +187,7 @@ impl Transactions {
             return self.fetched(id, io);
         }
         attempt.rounds += 1;
+        attempt.own_asked = false;
         attempt.atomic &= attempt.rounds == 1;
         if !self.parameters.variant.combined {
             // Of a key that is not read there is nothing to fetch: it is locked when it is written.
@@ -199,6 +202,9 @@ impl Transactions {
             }
         }
         self.the(id).addresses.resize(crate::KEYS_MAX, 0);
+        if self.parameters.variant.order_own_keys && self.would_give_way_here(id, asked, io) {
+            return self.finish(id, Status::Conflict, 0, io);
+        }
         self.send_execute(id, asked, io);
         if self.attempt(id).is_some() {
             self.read_remotely(id, asked, Why::Execute, io);
@@ -208,9 +214,56 @@ impl Transactions {
         }
     }
 
+    /// Whether this node is the primary of a key's shard; there may be no such shard.
+    fn is_own(&self, key: Key) -> bool {
+        self.primaries.get(key.shard()).is_some_and(|&primary| primary == Some(self.node))
+    }
+
+    /// Whether another has locked one of this node's own keys, from the `from`-th on: then others need not lock and read for nothing.
+    fn would_give_way_here(&mut self, id: TransactionId, from: usize, io: &mut Io<'_>) -> bool {
+        let execution = take(&mut self.the(id).execution);
+        let mut looks = 0;
+        let gives_way =
+            execution.accesses()[from..].iter().filter(|access| self.is_own(access.key)).any(|access| {
+                looks += 1;
+                let holder = self.shards.holder(io.memory, access.key).filter(|&holder| holder != id);
+                // END of what this node has given up in this event is on its way, and comes before EXECUTE.
+                holder
+                    .is_some_and(|holder| holder.coordinator() != self.node || !self.window.has_ended(holder))
+            });
+        if gives_way {
+            // Else EXECUTE looks at the same at once, and is charged for it.
+            io.memory.touch(2 * looks);
+        }
+        self.the(id).execution = execution;
+        gives_way
+    }
+
+    /// The keys, by their indices, that this node reads at its own tables once all others are fetched; none if they are.
+    fn own_reads_to_wait(&mut self, id: TransactionId) -> u64 {
+        let attempt = self.window.at(id.sequence());
+        if !self.parameters.variant.order_own_keys || attempt.stage != (Stage::Executing { ship: None }) {
+            return 0;
+        }
+        let (asked, execution) = (attempt.asked, take(&mut attempt.execution));
+        let (mut own, mut others_missing) = (0, false);
+        for index in (0..asked).filter(|&index| !execution.fetched(index)) {
+            let access = &execution.accesses()[index];
+            if access.mode == Mode::Read && self.is_own(access.key) {
+                own |= 1 << index;
+            } else {
+                others_missing = true;
+            }
+        }
+        self.the(id).execution = execution;
+        if others_missing { own } else { 0 }
+    }
+
     /// Sends EXECUTE for the keys from the `from`-th on that are not fetched.
     pub(crate) fn send_execute(&mut self, id: TransactionId, from: usize, io: &mut Io<'_>) {
+        let waits = self.own_reads_to_wait(id);
         let attempt = self.the(id);
+        attempt.own_asked = waits == 0;
         let ship = match attempt.stage {
             Stage::Executing { ship } => ship,
             _ => None,
@@ -227,7 +280,7 @@ impl Transactions {
         let by_message = (from..asked).fold(0u64, |set, index| {
             let access = &execution.accesses()[index];
             let by_verbs = self.is_read_remotely(access) || self.is_locked_by_atomic(access, by_message);
-            set | u64::from(!by_verbs) << index
+            set | u64::from(!by_verbs && waits >> index & 1 == 0) << index
         });
         // What is shipped later runs under locks: this node's own keys are locked too when they are only read.
         let combined = self.parameters.variant.combined;
@@ -276,6 +329,7 @@ impl Transactions {
         got: &List<'_, Got<'_>>,
         io: &mut Io<'_>,
     ) {
+        let (event, is_own) = (self.events, self.primaries[shard] == Some(self.node));
         let Some(attempt) = self.attempt(id) else { return };
         let Stage::Executing { .. } = attempt.stage else { return };
         if status != Status::Ok {
@@ -289,6 +343,7 @@ impl Transactions {
             return;
         }
         attempt.atomic &= atomic;
+        let mut seen = if attempt.seen.0 == event { attempt.seen.1 } else { 0 };
         for got in got.iter() {
             let index = usize::from(got.index);
             if index < attempt.asked
@@ -296,8 +351,10 @@ impl Transactions {
                 && !attempt.execution.fetched(index)
             {
                 attempt.execution.fetch(index, got.read, got.new, got.value);
+                seen |= u64::from(atomic && is_own) << index;
             }
         }
+        attempt.seen = (event, seen);
         self.look_whether_fetched(id, io);
     }
 
@@ -311,6 +368,9 @@ impl Transactions {
         if (0..attempt.asked).any(|index| missing(&index)) {
             // What comes later may be the answer to a repeated request, from another moment.
             attempt.atomic = false;
+            if !attempt.own_asked && self.own_reads_to_wait(id) == 0 {
+                self.send_execute(id, 0, io);
+            }
             return;
         }
         match ship {
@@ -472,17 +532,27 @@ impl Transactions {
         is_unlocked(self.parameters.variant.combined, execution, refused, index)
     }
 
+    /// The keys, by their indices, that were read here in this very event: VALIDATE would look at the same again.
+    fn seen_now(&mut self, id: TransactionId) -> u64 {
+        let (event, seen) = self.window.at(id.sequence()).seen;
+        let counts = self.parameters.variant.order_own_keys && event == self.events;
+        if counts { seen } else { 0 }
+    }
+
     /// Asks whether what was read and not locked is still so.
     fn validate(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let skip = self.bug(PlantedBug::SkipValidate);
         let attempt = self.the(id);
         let (execution, refused) = (take(&mut attempt.execution), attempt.refused.is_some());
         let count = execution.accesses().len();
+        let seen_now = self.seen_now(id);
         let unlocked = (0..count).filter(|&index| self.is_unlocked(&execution, refused, index));
-        let (mut reads, mut shards) = (0, 0u16);
+        let (mut reads, mut shards, mut seen_before) = (0, 0u16, 0u16);
         for index in unlocked {
+            let shard = execution.accesses()[index].key.shard();
             reads += 1;
-            shards |= 1 << execution.accesses()[index].key.shard();
+            shards |= 1 << shard;
+            seen_before |= u16::from(seen_now >> index & 1 == 0) << shard;
         }
         let attempt = self.the(id);
         attempt.execution = execution;
@@ -495,7 +565,7 @@ impl Transactions {
         let read_remotely = self.parameters.variant.reads != Reads::Messages;
         let own =
             (0..self.parameters.nodes).fold(0, |own, shard| own | u16::from(self.is_primary(shard)) << shard);
-        let waiting = if read_remotely { shards & own } else { shards };
+        let waiting = if read_remotely { seen_before & own } else { seen_before };
         self.the(id).waiting = waiting;
         self.the(id).reading = 0;
         self.send_validate(id, waiting, io);

@@ -77,6 +77,8 @@ pub struct Transactions {
     /// What a READ has brought.
     pub(crate) read_bytes: Vec<u8>,
     pub(crate) now: Instant,
+    /// Counts events.
+    pub(crate) events: u64,
     loopback: VecDeque<(Kind, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
     pub(crate) scratch: Vec<u8>,
@@ -123,6 +125,7 @@ impl Transactions {
             one_sided,
             read_bytes: Vec::new(),
             now: Instant::ZERO,
+            events: 0,
             loopback: VecDeque::new(),
             spare: Vec::new(),
             scratch: Vec::new(),
@@ -553,6 +556,7 @@ impl Transactions {
 impl Engine for Transactions {
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
         self.now = now;
+        self.events += 1;
         match event {
             Event::Reset => {
                 let placement = self.shards.placement();

@@ -65,8 +65,11 @@ pub struct Variant {
     pub reads: Reads,
     /// Backups are logged to by WRITEs, else by messages.
     pub log_by_write: bool,
-    /// Backups that hold what was read are told what a write changes of it, where that is shorter than the value.
+    /// Replicas that hold what was read are told what a write changes of it, where that is shorter than the value.
     pub log_differences: bool,
+    /// A coordinator looks first whether its own keys are locked, and gives way before it asks others for theirs. Those that it only reads it
+    /// reads last, when it has all that others hold: what is read in the event in which all is locked need not be validated.
+    pub order_own_keys: bool,
     /// Keys at other nodes are locked by ATOMICs, also those that are only read, and committed by WRITEs.
     pub lock_by_atomic: bool,
 }
@@ -98,13 +101,19 @@ impl Variant {
         reads: Reads::Messages,
         log_by_write: false,
         log_differences: true,
+        order_own_keys: true,
         lock_by_atomic: false,
     };
 
     /// FaSST (OSDI 2016): messages for everything, values with COMMIT, and each transaction run where it was called. For an engine
     /// on the host.
-    pub const FASST: Self =
-        Self { multi_hop: false, log_at_primary: false, log_differences: false, ..Self::XENIC };
+    pub const FASST: Self = Self {
+        multi_hop: false,
+        log_at_primary: false,
+        log_differences: false,
+        order_own_keys: false,
+        ..Self::XENIC
+    };
 
     /// DrTM+H (OSDI 2018): READs of all that is read, at remembered addresses; messages that lock what is written, if it is as it was read;
     /// READs that validate the rest; WRITEs that log; messages that commit. For an engine with [`crate::Placement::Linked`] tables.

@@ -75,6 +75,10 @@ pub(crate) struct Coordinated {
     pub refused: Option<u8>,
     /// All was read at one moment of one shard.
     pub atomic: bool,
+    /// This node's own keys that are only read are asked for.
+    pub own_asked: bool,
+    /// The event in which keys were read here, and which, by their indices: nobody has locked them then.
+    pub seen: (u64, u64),
     pub rounds: u32,
     /// Shards where it may hold locks.
     pub locked: u16,
@@ -111,6 +115,8 @@ impl Coordinated {
             ready: false,
             refused: None,
             atomic: true,
+            own_asked: false,
+            seen: (0, 0),
             rounds: 0,
             locked: 0,
             addresses: Vec::new(),
@@ -189,6 +195,12 @@ impl Window {
     pub fn at(&mut self, sequence: u64) -> &mut Coordinated {
         let index = self.index(sequence);
         &mut self.slots[index]
+    }
+
+    /// Whether an attempt of this node is decided.
+    pub fn has_ended(&self, id: TransactionId) -> bool {
+        let attempt = &self.slots[self.index(id.sequence())];
+        id.sequence() < self.base || attempt.id == Some(id) && attempt.stage == Stage::Ended
     }
 
     /// The attempts that are not decided.

@@ -346,6 +346,25 @@ fn what_a_run_of_a_former_view_has_left_is_not_logged() {
     assert!(node_0.said(Kind::Log).is_none());
 }
 
+/// A transaction that was shipped, with a lock held here, and turns out to need more begins anew: what was locked for it does not stand in its way.
+#[test]
+fn who_begins_anew_does_not_give_way_to_itself() {
+    let keys = [Key::new(0, 1), Key::new(1, 1)];
+    let mut node_0 = Node::new(keys);
+    let mut begin = vec![0, 0, 0, 0];
+    let wants =
+        (0..).zip(keys).map(|(index, key)| Want { index, access: Access { key, mode: Mode::Update } });
+    write_list(&mut begin, wants);
+    let message = Message { kind: HostKind::Begin as u8, payload: &begin };
+    node_0.handle(Event::Call { caller: Caller::Host(1), message, last: true });
+    assert!(node_0.said(Kind::Ship).is_some());
+    let id = TransactionId::new(node(0), Epoch(1), 0);
+    node_0.deliver(Epoch(1), Kind::Shipped, |out| write::shipped(out, id, Status::More, 0, 0, &[]));
+    assert_eq!(node_0.engine.counted().recalled, 1);
+    assert_eq!(node_0.engine.counted().conflicts, 0);
+    assert!(node_0.said(Kind::Execute).is_some());
+}
+
 #[test]
 fn a_record_of_another_view_is_not_kept() {
     for (epoch, kept) in [(1, true), (2, false)] {
