@@ -322,6 +322,20 @@ impl Execution {
         };
     }
 
+    /// Writes what was read of a key, after `change`. False if nothing was.
+    pub(crate) fn edit(&mut self, index: usize, change: impl FnOnce(&mut [u8])) -> bool {
+        let Some(Slot::Value(range)) = self.read.get(index).cloned() else { return false };
+        if !self.accesses[index].mode.locks() {
+            self.fault.get_or_insert(Fault::NotLocked);
+            return true;
+        }
+        let start = self.new_values.len();
+        self.new_values.extend_from_slice(&self.values[range]);
+        change(&mut self.new_values[start..]);
+        self.written[index] = Slot::Value(start..self.new_values.len());
+        true
+    }
+
     pub(crate) fn answer(&mut self, bytes: &[u8]) {
         if bytes.len() > ANSWER_MAX {
             self.fault.get_or_insert(Fault::LongAnswer);

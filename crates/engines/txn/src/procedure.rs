@@ -202,6 +202,11 @@ impl Context<'_> {
         self.0.write(index, Some(value));
     }
 
+    /// Writes what was read of the key of this index, after `change`, when the transaction commits. False if it is absent, or was not read.
+    pub fn edit(&mut self, index: usize, change: impl FnOnce(&mut [u8])) -> bool {
+        self.0.edit(index, change)
+    }
+
     /// Deletes the key of this index when the transaction commits.
     pub fn delete(&mut self, index: usize) {
         self.0.write(index, None);

@@ -7,20 +7,20 @@
 use weft_time::Duration;
 
 /// Smallbank, any of the six.
-pub(super) const SMALLBANK: Duration = Duration::from_ns(70);
+pub(super) const SMALLBANK: Duration = Duration::from_ns(60);
 /// Retwis, any of the four.
 pub(super) const RETWIS: Duration = Duration::from_ns(60);
 /// TPC-C new-order: ten stocks and as many lines on average.
-pub(super) const NEW_ORDER: Duration = Duration::from_ns(1_110);
+pub(super) const NEW_ORDER: Duration = Duration::from_ns(730);
 /// TPC-C payment, each of its one or two runs.
-pub(super) const PAYMENT: Duration = Duration::from_ns(150);
+pub(super) const PAYMENT: Duration = Duration::from_ns(110);
 /// TPC-C order-status, each of its three or four runs.
-pub(super) const ORDER_STATUS: Duration = Duration::from_ns(280);
+pub(super) const ORDER_STATUS: Duration = Duration::from_ns(180);
 /// TPC-C delivery of one district's order, each of its three runs.
-pub(super) const DELIVERY: Duration = Duration::from_ns(200);
+pub(super) const DELIVERY: Duration = Duration::from_ns(120);
 /// TPC-C stock-level, its first piece.
-pub(super) const NEXT_ORDER: Duration = Duration::from_ns(120);
+pub(super) const NEXT_ORDER: Duration = Duration::from_ns(50);
 /// TPC-C stock-level, each of the two runs of a piece of three orders.
-pub(super) const RECENT_ITEMS: Duration = Duration::from_ns(780);
+pub(super) const RECENT_ITEMS: Duration = Duration::from_ns(610);
 /// TPC-C stock-level, a piece of sixty stocks.
-pub(super) const LOW_STOCK: Duration = Duration::from_ns(210);
+pub(super) const LOW_STOCK: Duration = Duration::from_ns(180);

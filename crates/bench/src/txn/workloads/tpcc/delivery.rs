@@ -4,7 +4,7 @@ use weft_time::Duration;
 use weft_txn::{Accesses, Context, Mode, Procedure, Request, Step};
 
 use super::rows::{customer, order, order_line, pointer};
-use super::{DELIVERY, Keys, LINES_MAX, MISSING, edit};
+use super::{DELIVERY, Keys, LINES_MAX, MISSING};
 use crate::txn::workloads::input::{Reader, Writer};
 use crate::txn::workloads::labour;
 
@@ -66,19 +66,19 @@ impl Delivery {
             return Ok(Step::More);
         }
         let mut sum = 0;
-        let mut found = edit(context, of_order, |row| order::CARRIER.set(row, carrier.into()));
+        let mut found = context.edit(of_order, |row| order::CARRIER.set(row, carrier.into()));
         for index in lines {
-            found &= edit(context, *index, |row| {
+            found &= context.edit(*index, |row| {
                 order_line::DELIVERY_DATE.set(row, date);
                 sum += order_line::AMOUNT.get(row);
             });
         }
-        found &= edit(context, who, |row| {
+        found &= context.edit(who, |row| {
             customer::BALANCE.add(row, sum);
             customer::DELIVERIES.add(row, 1);
         });
         // Orders are numbered without gaps and delivered in their order.
-        found &= edit(context, 0, |row| pointer::ORDER.set(row, u64::from(number) + 1));
+        found &= context.edit(0, |row| pointer::ORDER.set(row, u64::from(number) + 1));
         if !found {
             return Err(MISSING);
         }

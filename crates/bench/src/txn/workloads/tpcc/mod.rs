@@ -34,7 +34,7 @@ mod stock_level;
 #[cfg(test)]
 mod tests;
 
-use weft_txn::{Context, Key, Outcome, Procedure, ProcedureId, Procedures, VALUE_MAX};
+use weft_txn::{Key, Outcome, Procedure, ProcedureId, Procedures};
 
 use super::{Audit, Client, Repeating, Workload, random_of_client};
 
@@ -298,17 +298,6 @@ impl Keys {
     fn oldest_new_order(&self, warehouse: u16, district: u8) -> Key {
         self.at(Table::OldestNewOrder, warehouse, district, 0)
     }
-}
-
-/// Changes the row of this index in place, and writes it. False if there is none.
-fn edit(context: &mut Context<'_>, index: usize, change: impl FnOnce(&mut [u8])) -> bool {
-    let mut row = [0; VALUE_MAX];
-    let Some(value) = context.value(index) else { return false };
-    let length = value.len();
-    row[..length].copy_from_slice(value);
-    change(&mut row[..length]);
-    context.write(index, &row[..length]);
-    true
 }
 
 /// How a customer is named.

@@ -1,10 +1,10 @@
 //! New-order (clause 2.4): takes an order of five to fifteen lines.
 
 use weft_time::Duration;
-use weft_txn::{Accesses, Context, Mode, Procedure, Request, Step, VALUE_MAX};
+use weft_txn::{Accesses, Context, Key, Mode, Procedure, Request, Step, VALUE_MAX};
 
 use super::rows::{customer, district, item, new_order, order, order_line, pointer, stock, warehouse};
-use super::{Keys, LINES_MAX, MISSING, NEW_ORDER, UNUSED_ITEM, edit};
+use super::{Keys, LINES_MAX, MISSING, NEW_ORDER, UNUSED_ITEM};
 use crate::txn::workloads::input::{Reader, Writer};
 use crate::txn::workloads::labour;
 
@@ -76,12 +76,12 @@ impl NewOrder {
             (home, in_district, by, date, count)
         };
         let taken = &mut taken[..count];
+        let mut next = FIRST_ITEM;
         for taken in taken.iter_mut() {
-            let index = context.find(keys.item(home, taken.line.item)).ok_or(MISSING)?;
+            let index = find(context, keys.item(home, taken.line.item), &mut next)?;
             // An unused number is found here, when all has been asked for: the whole order is rolled back (2.4.2.3).
             taken.price = item::PRICE.get(context.value(index).ok_or(UNUSED_ITEM)?);
-            taken.stock =
-                context.find(keys.stock(taken.line.supply_warehouse, taken.line.item)).ok_or(MISSING)?;
+            taken.stock = find(context, keys.stock(taken.line.supply_warehouse, taken.line.item), &mut next)?;
         }
 
         let tax = warehouse::TAX.get(context.value(0).ok_or(MISSING)?);
@@ -89,7 +89,7 @@ impl NewOrder {
         let row = context.value(1).ok_or(MISSING)?;
         let tax = tax + district::TAX.get(row);
         let number = district::NEXT_ORDER.get(row) as u32;
-        edit(context, 1, |row| district::NEXT_ORDER.set(row, u64::from(number) + 1));
+        context.edit(1, |row| district::NEXT_ORDER.set(row, u64::from(number) + 1));
 
         // A stock that several lines ask for is written once, with what all of them take.
         for first in 0..count {
@@ -97,7 +97,7 @@ impl NewOrder {
             if taken[..first].iter().any(|earlier| earlier.stock == index) {
                 continue;
             }
-            let found = edit(context, index, |row| {
+            let found = context.edit(index, |row| {
                 for taken in taken[first..].iter_mut().filter(|taken| taken.stock == index) {
                     take_from_stock(row, &taken.line, home);
                     taken.district_information.copy_from_slice(stock::district_information(row, in_district));
@@ -142,6 +142,18 @@ impl NewOrder {
         context.answer(&Writer::default().u32(number).u64(total as u64).0);
         Ok(Step::Commit)
     }
+}
+
+/// The first item, behind warehouse, district and customer.
+const FIRST_ITEM: usize = 3;
+
+/// The index of a key: `next`, unless lines before have asked for the same.
+fn find(context: &Context<'_>, key: Key, next: &mut usize) -> Result<usize, u8> {
+    if context.keys().get(*next).is_some_and(|access| access.key == key) {
+        *next += 1;
+        return Ok(*next - 1);
+    }
+    context.find(key).ok_or(MISSING)
 }
 
 /// What remains is at least ten, or is filled up by 91 (2.4.2.2).

@@ -4,7 +4,7 @@ use weft_time::Duration;
 use weft_txn::{Accesses, Context, Mode, Procedure, Request, Step};
 
 use super::rows::{customer, district, history, warehouse};
-use super::{Customer, Keys, MISSING, PAYMENT, edit};
+use super::{Customer, Keys, MISSING, PAYMENT};
 use crate::txn::workloads::input::{Reader, Writer};
 use crate::txn::workloads::labour;
 
@@ -80,9 +80,9 @@ impl Payment {
         };
         let amount = i64::from(paid.amount);
         let mut balance = 0;
-        let found = edit(context, 0, |row| warehouse::YTD.add(row, amount))
-            && edit(context, 1, |row| district::YTD.add(row, amount))
-            && edit(context, index, |row| {
+        let found = context.edit(0, |row| warehouse::YTD.add(row, amount))
+            && context.edit(1, |row| district::YTD.add(row, amount))
+            && context.edit(index, |row| {
                 customer::BALANCE.add(row, -amount);
                 customer::YTD_PAYMENT.add(row, amount);
                 customer::PAYMENTS.add(row, 1);
