@@ -65,7 +65,7 @@ impl<'a> Page<'a> {
     pub fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let (shard, from, next) = (reader.shard()?, Cursor::read(reader)?, Cursor::read(reader)?);
         let puts = List::<Put<'_>>::read(reader)?;
-        if next <= from {
+        if next <= from || next > Cursor::END {
             return Err(Malformed::Field("cursor"));
         }
         if puts.iter().any(|put| put.key.shard() != shard || put.value.is_none()) {
@@ -200,6 +200,22 @@ mod tests {
         let page = Page::read(&mut reader).unwrap();
         reader.finish().unwrap();
         (page.puts.iter().map(|put| (put.key, put.version)).collect(), page.next)
+    }
+
+    /// Who is told to go on behind the end would ask for what nobody answers.
+    #[test]
+    fn the_next_page_begins_behind_this_one_and_not_behind_the_end() {
+        let beyond = Cursor { key: 1, ..Cursor::END };
+        for (from, next, is_page) in [
+            (Cursor::START, Cursor::END, true),
+            (Cursor::START, Cursor::START, false),
+            (Cursor::END, Cursor::END, false),
+            (Cursor::START, beyond, false),
+        ] {
+            let mut bytes = Vec::new();
+            Page { shard: 1, from, next, puts: List::read(&mut Reader(&[0])).unwrap() }.write(&mut bytes);
+            assert_eq!(Page::read(&mut Reader(&bytes)).is_ok(), is_page, "{from:?} {next:?}");
+        }
     }
 
     proptest! {
