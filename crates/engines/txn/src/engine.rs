@@ -272,6 +272,10 @@ impl Transactions {
             }
             _ => {}
         }
+        if body.of_coordinator().is_some_and(|id| id.coordinator() != from) {
+            self.counters.stale += 1;
+            return Ok(());
+        }
         let keeps = self.keeps_logs()
             && matches!(
                 body,
@@ -289,7 +293,7 @@ impl Transactions {
             Body::Lock { id, claims } => self.on_lock(id, &claims, io),
             Body::Validate { id, shard, seen } => self.on_validate(id, shard, &seen, io),
             Body::Log { place, shards, needs, writes } => self.on_log(place, shards, needs, &writes, io),
-            Body::Withdraw { id } => self.on_withdraw(from, id, io),
+            Body::Withdraw { id } => self.on_withdraw(id, io),
             Body::End { id } => self.on_end(id, io),
             Body::Ship { id, procedure, input, wants, local } => {
                 self.on_ship(id, procedure, input, &wants, &local, io)

@@ -471,6 +471,21 @@ fn place(reader: &mut Reader<'_>) -> Result<Place, Malformed> {
     if part < parts { Ok(Place { id, shard, part, parts }) } else { Err(Malformed::Field("part")) }
 }
 
+impl Body<'_> {
+    /// The attempt whose coordinator alone may say this. (A record may come from whom the attempt was shipped to.)
+    pub(crate) const fn of_coordinator(&self) -> Option<TransactionId> {
+        match self {
+            Self::Execute { id, .. }
+            | Self::Lock { id, .. }
+            | Self::Validate { id, .. }
+            | Self::Ship { id, .. }
+            | Self::Withdraw { id }
+            | Self::End { id } => Some(*id),
+            _ => None,
+        }
+    }
+}
+
 impl<'a> Body<'a> {
     /// Reads what follows a header.
     ///

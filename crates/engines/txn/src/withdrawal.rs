@@ -72,12 +72,9 @@ impl Transactions {
     }
 
     /// Drops what is logged here of an attempt. Its locks stay: it may take effect elsewhere.
-    pub(crate) fn on_withdraw(&mut self, from: usize, id: TransactionId, io: &mut Io<'_>) {
+    pub(crate) fn on_withdraw(&mut self, id: TransactionId, io: &mut Io<'_>) {
         // Of what is not known here a LOG may come later.
-        let participants = &mut self.participants;
-        let known =
-            from == id.coordinator() && (participants.open(id).is_some() || participants.enter(id).is_some());
-        if !known {
+        if self.participants.open(id).is_none() && self.participants.enter(id).is_none() {
             self.counters.stale += 1;
             return;
         }
@@ -89,7 +86,7 @@ impl Transactions {
         }
         let mut out = self.message();
         out.extend_from_slice(&id.bits().to_be_bytes());
-        self.post_to(io.effects, from, Kind::Withdrawn, out);
+        self.post_to(io.effects, id.coordinator(), Kind::Withdrawn, out);
     }
 
     pub(crate) fn on_withdrawn(&mut self, from: usize, id: TransactionId, io: &mut Io<'_>) {

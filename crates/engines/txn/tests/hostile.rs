@@ -6,8 +6,8 @@ use weft_rdma::CompletionStatus;
 use weft_time::Instant;
 use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::message::{
-    Base, Body, Got, Header, Held, Kind, List, Place, Put, Reader, Replacement, Seen, Status, Verdict, Want,
-    write, write_list,
+    Base, Body, Claim, Got, Header, Held, Kind, List, Place, Put, Reader, Replacement, Seen, Status, Verdict,
+    Want, write, write_list,
 };
 use weft_txn::store::{IndexParameters, Precision, Room, Shape};
 use weft_txn::{
@@ -363,6 +363,39 @@ fn who_begins_anew_does_not_give_way_to_itself() {
     assert_eq!(node_0.engine.counted().recalled, 1);
     assert_eq!(node_0.engine.counted().conflicts, 0);
     assert!(node_0.said(Kind::Execute).is_some());
+}
+
+/// Writes the body of a message.
+type Writer<'a> = &'a dyn Fn(&mut Vec<u8>);
+
+/// What an attempt is to have locked, run or ended its coordinator says, and nobody else: it knows what it has asked for.
+#[test]
+fn nobody_speaks_for_another_coordinator() {
+    let want = Want { index: 0, access: Access { key: Key::new(0, 1), mode: Mode::Update } };
+    for (coordinator, heard) in [(1, true), (2, false), (0, false)] {
+        let id = TransactionId::new(node(coordinator), Epoch(1), 0);
+        let says: [(Kind, Writer<'_>); 6] = [
+            (Kind::Execute, &|out| write::execute(out, id, [want].into_iter())),
+            (Kind::Lock, &|out| write::lock(out, id, [Claim { want, version: Version::ZERO }].into_iter())),
+            (Kind::Validate, &|out| {
+                let seen = Seen { key: want.access.key, version: Version::ZERO };
+                write::validate(out, id, 0, [seen].into_iter());
+            }),
+            (Kind::Ship, &|out| {
+                write::ship(out, id, ProcedureId(0), &[], [want].into_iter(), [].into_iter())
+            }),
+            (Kind::Withdraw, &|out| out.extend_from_slice(&id.bits().to_be_bytes())),
+            (Kind::End, &|out| out.extend_from_slice(&id.bits().to_be_bytes())),
+        ];
+        for (kind, body) in says {
+            let mut node_0 = Node::new([want.access.key]);
+            node_0.deliver(Epoch(1), kind, body);
+            assert_eq!(node_0.engine.counted().malformed, 0, "{kind:?}");
+            let answers = node_0.effects.iter().any(|effect| matches!(effect, Effect::Send { .. }));
+            assert_eq!(answers, heard && kind != Kind::End, "{kind:?} of node {coordinator}");
+            assert_eq!(node_0.engine.counted().stale == 0, heard, "{kind:?} of node {coordinator}");
+        }
+    }
 }
 
 #[test]
