@@ -380,6 +380,8 @@ impl NodeBuilder {
         if parameters.tight_logs {
             engine.log_bytes = TIGHT_LOG_BYTES;
             (engine.repeat, engine.tick) = (TIGHT_LOG_REPEAT, TIGHT_LOG_TICK);
+            // Whole rows fill it.
+            engine.variant.log_differences = false;
         }
         engine.record = true;
         engine.variant.multi_hop = parameters.multi_hop;
