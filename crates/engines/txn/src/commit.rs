@@ -9,7 +9,7 @@ use crate::engine::Transactions;
 use crate::execution::{Execution, Fault, Written};
 use crate::host_port;
 use crate::log;
-use crate::message::{Got, Kind, Place, Put, Replacement, Status, Want, write};
+use crate::message::{DIFFERENCE_BYTES_MIN, Got, Kind, Place, Put, Replacement, Status, Want, write};
 use crate::one_sided::RING_BYTES;
 use crate::parameters::PlantedBug;
 use crate::store::Room;
@@ -210,12 +210,14 @@ impl Transactions {
         io: &mut Io<'_>,
     ) -> NodeSet {
         let holders = receivers.intersection(self.view.full);
-        if !self.parameters.variant.log_differences || holders.is_empty() {
+        let puts = puts_of(execution, place.shard, place.part, self.log_budget());
+        let is_long = |put: Put<'_>| put.value.is_some_and(|value| value.len() > DIFFERENCE_BYTES_MIN);
+        let may_be_shorter = self.parameters.variant.log_differences && puts.clone().any(is_long);
+        if !may_be_shorter || holders.is_empty() {
             return NodeSet::EMPTY;
         }
         let (mut compared, is_primary) = (0, self.is_primary(place.shard));
         let mut out = self.message();
-        let puts = puts_of(execution, place.shard, place.part, self.log_budget());
         let replacements = puts.map(|put| {
             let index = execution.find(put.key).expect("it writes the key");
             let read = execution.value(index).map(|value| (execution.read_version(index), value));
@@ -446,7 +448,12 @@ fn split(execution: &Execution, shard: usize, budget: usize) -> ([u8; crate::KEY
     (part_of, part + 1)
 }
 
-fn puts_of(execution: &Execution, shard: usize, part: u8, budget: usize) -> impl Iterator<Item = Put<'_>> {
+fn puts_of(
+    execution: &Execution,
+    shard: usize,
+    part: u8,
+    budget: usize,
+) -> impl Iterator<Item = Put<'_>> + Clone {
     let part_of = split(execution, shard, budget).0;
     (0..execution.accesses().len())
         .filter(move |&index| part_of[index] == part)

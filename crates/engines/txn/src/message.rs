@@ -33,6 +33,7 @@ mod difference;
 mod items;
 pub mod write;
 
+pub(crate) use difference::DIFFERENCE_BYTES_MIN;
 pub use difference::{Difference, Stray};
 pub use items::{Claim, Content, Drawn, Got, Item, List, Put, Replacement, Seen, Want, Write, write_list};
 

@@ -73,8 +73,9 @@ fn each_part_that_is_left_out_costs_something() {
         (less.median_latency_low_load_ns, less.peak_throughput_per_server)
     };
     // One after the other, as some only matter where others are missing. Hosts have nothing to execute here: Smallbank's procedures
-    // are run on cards.
-    let of_cards: Vec<_> = Without::ALL.into_iter().filter(|part| *part != Without::HostExecution).collect();
+    // are run on cards. Nor are its values long, or its own keys only read.
+    let elsewhere = [Without::HostExecution, Without::LogDifferences, Without::OwnKeysOrder];
+    let of_cards: Vec<_> = Without::ALL.into_iter().filter(|part| !elsewhere.contains(part)).collect();
     let mut before = of(&[]);
     for parts in 1..=of_cards.len() {
         let after = of(&of_cards[..parts]);
@@ -82,6 +83,21 @@ fn each_part_that_is_left_out_costs_something() {
         assert!(after.0 > before.0 || after.1 < before.1, "without {part}: {after:?}, with it {before:?}");
         before = after;
     }
+}
+
+/// Ten of its rows are long, and are changed a little; of its own keys most are only read.
+#[test]
+fn new_orders_gain_by_differences_and_by_the_order_of_own_keys() {
+    let of = |without: &[Without]| {
+        let new_order = bench(WorkloadName::TpccNewOrder, 8);
+        let without = without.to_vec();
+        measured(&TxnBench { transactions: 1_200, outstanding: vec![4], without, ..new_order })
+            .points
+            .remove(0)
+    };
+    let (all, whole, unordered) = (of(&[]), of(&[Without::LogDifferences]), of(&[Without::OwnKeysOrder]));
+    assert!(3.0 * all.dma_bytes_per_transaction < 2.0 * whole.dma_bytes_per_transaction, "{all:?} {whole:?}");
+    assert!(all.throughput_per_server > unordered.throughput_per_server, "{all:?} {unordered:?}");
 }
 
 /// One in eight of TPC-C's transactions stays on the host, with keys of its own shard only.

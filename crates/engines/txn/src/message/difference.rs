@@ -10,6 +10,9 @@ use crate::procedure::VALUE_MAX;
 /// Bytes before those of a run: fewer that are as they were are not worth another run.
 const RUN_HEAD_BYTES: usize = 4;
 
+/// No difference is shorter: a version, a count, and a run of one byte.
+pub(crate) const DIFFERENCE_BYTES_MIN: usize = 8 + 1 + RUN_HEAD_BYTES + 1;
+
 /// A difference does not fit what it is applied to: the replica does not hold what the others do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a difference to another version than the table has")]
