@@ -36,14 +36,14 @@ HOT_ACCOUNTS_PERCENT = 4
 PORTS = [54_931, 54_932, 54_933]
 
 SCHEMA = """
-CREATE TABLE savings (account int PRIMARY KEY, cents int NOT NULL);
-CREATE TABLE checking (account int PRIMARY KEY, cents int NOT NULL);
+CREATE TABLE savings (account int PRIMARY KEY, cents bigint NOT NULL);
+CREATE TABLE checking (account int PRIMARY KEY, cents bigint NOT NULL);
 INSERT INTO savings SELECT account, 1000000 + (random() * 4000000)::int FROM generate_series(0, {accounts} - 1) AS account;
 INSERT INTO checking SELECT account, 1000000 + (random() * 4000000)::int FROM generate_series(0, {accounts} - 1) AS account;
 CREATE FUNCTION smallbank(share int, a int, b int) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
-    s int;
-    c int;
+    s bigint;
+    c bigint;
 BEGIN
     IF share <= 15 THEN -- amalgamate
         SELECT cents INTO STRICT s FROM savings WHERE account = a;
