@@ -40,7 +40,7 @@ CREATE TABLE savings (account int PRIMARY KEY, cents bigint NOT NULL);
 CREATE TABLE checking (account int PRIMARY KEY, cents bigint NOT NULL);
 INSERT INTO savings SELECT account, 1000000 + (random() * 4000000)::int FROM generate_series(0, {accounts} - 1) AS account;
 INSERT INTO checking SELECT account, 1000000 + (random() * 4000000)::int FROM generate_series(0, {accounts} - 1) AS account;
-CREATE FUNCTION smallbank(share int, a int, b int) RETURNS int LANGUAGE plpgsql AS $$
+CREATE FUNCTION smallbank(share int, a int, b int) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     s bigint;
     c bigint;
