@@ -121,6 +121,10 @@ impl Shards {
             }
             Placement::Card { shape, index, table_address } => {
                 let layout = Layout::new(shape).expect("the shape of a table");
+                assert!(
+                    index.value_bytes_max >= shape.value_bytes_max,
+                    "the index takes every value of the table"
+                );
                 Tables::Far(Box::new(Far {
                     layout,
                     address: table_address,
@@ -383,13 +387,11 @@ impl Shards {
         }
     }
 
-    /// Whether the primary can show a write of a key that is locked: it has room for the value, or what the write changes is near. That stays so
-    /// as long as the key is locked.
+    /// Whether the primary can show a write of a key that is locked: what the write changes is near. That stays so as long as the key is locked.
     pub(crate) fn can_show(&self, write: &Write<'_>) -> bool {
-        match (&write.content, &self.tables) {
-            (Content::Whole(Some(value)), Tables::Far(far)) => value.len() <= far.index.value_bytes_max(),
-            (Content::Whole(_), _) => true,
-            (Content::Changed(difference), _) => {
+        match &write.content {
+            Content::Whole(_) => true,
+            Content::Changed(difference) => {
                 self.known(write.key).is_some_and(|(version, length)| difference.fits(Some(version), length))
             }
         }

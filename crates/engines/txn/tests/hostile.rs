@@ -445,7 +445,7 @@ fn placements() -> [Placement; 2] {
         pages: 64,
         page_slots: 4,
         blocks: 128,
-        value_bytes_max: 1024,
+        value_bytes_max: 1000,
     };
     let index = IndexParameters { precision: Precision::Runs, ahead: 0, entries: 16, value_bytes_max: 1000 };
     [Placement::Host, Placement::Card { shape, index, table_address: 1 << 16 }]
@@ -496,14 +496,19 @@ impl Primary {
     }
 }
 
+fn changed_in_the_middle(row: &[u8]) -> Vec<u8> {
+    let mut row = row.to_vec();
+    row[500] = 7;
+    row
+}
+
 /// Others read of a primary what its host has not applied yet: it has what its locks were given for, and makes the new value of that.
 #[test]
 fn a_primary_shows_what_a_write_changes() {
     for placement in placements() {
         let mut primary = Primary::new(placement);
         let (id, version, old) = primary.execute();
-        let mut new = old.clone();
-        new[500] = 7;
+        let new = changed_in_the_middle(&old);
         let put = Put { key: primary.key, version, value: Some(&new) };
         assert!(primary.keeps(id, &[Replacement { put, read: Some((weft_txn::LOADED, &old)) }]));
         assert_eq!(primary.execute().2, new);
@@ -515,8 +520,7 @@ fn a_primary_refuses_what_it_could_not_show() {
     for placement in placements() {
         let mut primary = Primary::new(placement);
         let (id, version, old) = primary.execute();
-        let mut new = old.clone();
-        new[500] = 7;
+        let new = changed_in_the_middle(&old);
         let put = Put { key: primary.key, version, value: Some(&new) };
         let former = Version::from_bits(9);
         assert!(!primary.keeps(id, &[Replacement { put, read: Some((former, &old)) }]));
@@ -530,7 +534,7 @@ fn a_primary_refuses_what_it_could_not_show() {
     let mut primary = Primary::new(placements()[1]);
     let (id, version, _) = primary.execute();
     let put = Put { key: primary.key, version, value: Some(&[2; 1001]) };
-    assert!(!primary.keeps(id, &[Replacement { put, read: None }]), "its index has no room for the value");
+    assert!(!primary.keeps(id, &[Replacement { put, read: None }]), "its tables do not hold the value");
 }
 
 #[test]
@@ -538,8 +542,7 @@ fn a_record_may_name_a_key_twice() {
     for placement in placements() {
         let mut primary = Primary::new(placement);
         let (id, version, old) = primary.execute();
-        let mut new = old.clone();
-        new[500] = 7;
+        let new = changed_in_the_middle(&old);
         let put = Put { key: primary.key, version, value: Some(&new) };
         let changes = Replacement { put, read: Some((weft_txn::LOADED, &old)) };
         assert!(primary.keeps(id, &[changes, changes]));

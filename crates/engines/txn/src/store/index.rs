@@ -342,11 +342,6 @@ impl<T: Copy + Eq> Index<T> {
         Ok(())
     }
 
-    /// The longest value that there is room for, in bytes.
-    pub const fn value_bytes_max(&self) -> usize {
-        self.parameters.value_bytes_max
-    }
-
     /// Holds the entry of an object that is written until the host has it. A record that names an object twice writes the same version twice.
     fn pin(&mut self, key: Key, version: Version) -> usize {
         let at = self.find(key).expect("a committed object has an entry");

@@ -151,7 +151,6 @@ fn an_index_of_locked_objects_refuses_the_next_one() {
     assert_eq!((index.used(), index.locked(), index.absent(key(3))), (0, 0, Version::ZERO));
 }
 
-/// What a host has read is judged by what is known; and of what is not, by whether the host's table was as new as the last write of the segment.
 /// An index with room for a thousand objects.
 fn a_thousand() -> Index<char> {
     let shape = Shape {
@@ -198,6 +197,7 @@ fn new_rows_do_not_drive_out_what_is_read() {
     assert_eq!(known, 900);
 }
 
+/// What a host has read is judged by what is known; and of what is not, by whether the host's table was as new as the last write of the segment.
 #[test]
 fn what_the_host_has_read_is_current_or_not() {
     let shape = Shape {
