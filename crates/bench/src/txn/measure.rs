@@ -513,4 +513,4 @@ impl<'a> Run<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -283,25 +283,13 @@ impl StepsResult {
 mod tests {
     use super::*;
     use crate::txn::WorkloadName;
+    use crate::txn::measure::tests::bench;
 
     #[test]
     fn each_step_takes_latency_away_and_the_last_is_the_whole_design() {
         let workload = |name| WorkloadChoice::new(name, 500).unwrap();
         let workloads = [workload(WorkloadName::Retwis), workload(WorkloadName::Smallbank)];
-        let each = TxnBench {
-            workload: workloads[0],
-            system: System::Weft,
-            nodes: 3,
-            replication: 2,
-            transactions: 600,
-            outstanding: vec![1, 16],
-            host_threads: None,
-            nic_cores: None,
-            link_bits_per_s: 100_000_000_000,
-            without: Vec::new(),
-            checks: true,
-            seed: 7,
-        };
+        let each = TxnBench { outstanding: vec![1, 16], ..bench(WorkloadName::Retwis, 500) };
         let bench = StepsBench { workloads, each };
         let mut most = 0;
         let result = bench.run("weft".into(), |ended| most = most.max(ended));

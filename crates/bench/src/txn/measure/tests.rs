@@ -1,7 +1,8 @@
 use super::*;
 use crate::txn::WorkloadName;
 
-fn bench(name: WorkloadName, size: u64) -> TxnBench {
+/// A short measurement of Weft on three nodes.
+pub(in crate::txn) fn bench(name: WorkloadName, size: u64) -> TxnBench {
     TxnBench {
         workload: WorkloadChoice::new(name, size).unwrap(),
         system: System::Weft,
