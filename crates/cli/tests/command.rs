@@ -115,6 +115,20 @@ fn a_campaign_has_all_keys_and_names_the_command_that_repeats_it() {
     assert!(human.contains("weft sim kv --nodes 3 --seeds 5..6 --faults loss,crash"), "{human}");
 }
 
+/// Also where runs count their own seeds from it on.
+#[test]
+fn the_last_seed_is_a_seed_like_any_other() {
+    let folder = TempDir::new().unwrap();
+    for line in [
+        "sim txn --seeds 18446744073709551614..18446744073709551615",
+        "bench smr --crashes 2 --seed 18446744073709551615",
+        "bench rdt-crash --crash leader --systems weft --updates 20 --ops 1000 --fail-overs 2 --seed 18446744073709551615",
+    ] {
+        let words: Vec<&str> = line.split(' ').chain(["--json", "-"]).collect();
+        assert!(json(&weft(folder.path(), &words)).is_object(), "{line}");
+    }
+}
+
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn a_violation_ends_with_exit_code_1_and_can_be_repeated() {

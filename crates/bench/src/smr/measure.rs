@@ -128,7 +128,7 @@ impl SmrBench {
             Quantiles { min: quantile(0.0), p50: quantile(0.5), p99: quantile(0.99), max: quantile(1.0) };
         let mut fail_overs = Vec::new();
         for number in 0..self.crashes {
-            let seed = self.seed + number;
+            let seed = self.seed.wrapping_add(number);
             let (fail_over, mut wrong) = self.fail_over(seed, number);
             fail_overs.extend(fail_over);
             violations.append(&mut wrong);

@@ -136,8 +136,8 @@ impl CrashBench {
             let mut times = Vec::new();
             let mut wrong = Vec::new();
             for number in 0..self.fail_overs {
-                let bench =
-                    RdtBench { seed: self.seed + number, ..self.bench(system, name, fail_over::UPDATES) };
+                let seed = self.seed.wrapping_add(number);
+                let bench = RdtBench { seed, ..self.bench(system, name, fail_over::UPDATES) };
                 match fail_over::measure(&bench, number) {
                     Ok(time) => times.push(time),
                     Err(what) => wrong.push(what),

@@ -86,7 +86,8 @@ impl StepCrash {
         let crashes = random.between(1, 3);
         let mut all: Vec<Self> = (0..crashes)
             .map(|index| {
-                let step = STEPS[((seed * 3 + index) % STEPS.len() as u64) as usize];
+                let kinds = STEPS.len() as u64;
+                let step = STEPS[((seed % kinds * 3 + index) % kinds) as usize];
                 let most = if step.is_rare() { 4 } else { COUNT_MAX };
                 Self {
                     step,
