@@ -8,6 +8,13 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+/// What the standard library says of a number that it cannot read, and what to say of it.
+const UNREADABLE_NUMBERS: [(&str, &str); 3] = [
+    ("invalid digit found in string", "give a whole number, 0 or more"),
+    ("cannot parse integer from empty string", "give a whole number, 0 or more"),
+    ("number too large to fit in target type", "give a smaller number"),
+];
+
 /// What a command that did its work has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -50,7 +57,8 @@ impl Failure {
             _ => {
                 let text = error.to_string();
                 let paragraph = text.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>();
-                paragraph.join(" ").trim_start_matches("error: ").to_owned()
+                let what = paragraph.join(" ").trim_start_matches("error: ").to_owned();
+                UNREADABLE_NUMBERS.iter().fold(what, |what, (from, to)| what.replace(from, to))
             }
         };
         let kinds =
@@ -132,6 +140,12 @@ mod tests {
             line(&["weft", "bnch"]),
             "unrecognized subcommand 'bnch'; did you mean `bench`? see `weft x --help`"
         );
+        assert_eq!(
+            line(&["weft", "bench", "kv", "--seed", "seven"]),
+            "invalid value 'seven' for '--seed <N>': give a whole number, 0 or more; see `weft x --help`"
+        );
+        let large = line(&["weft", "bench", "kv", "--seed", "18446744073709551616"]);
+        assert!(large.contains("give a smaller number"), "{large}");
         assert_eq!(line(&["weft", "bench"]), "a subcommand is missing; see `weft x --help`");
         let missing = line(&["weft", "start"]);
         assert!(

@@ -23,9 +23,10 @@ mod task;
 mod trace;
 mod txn;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use weft_bench::kv::real::{CLIENT_COMMAND, MEMBERSHIP_COMMAND, NODE_COMMAND};
 use weft_bench::rdma::SERVER_COMMAND;
 
@@ -94,9 +95,25 @@ impl Command {
     }
 }
 
+/// Lets options take what looks like a negative number, so that the option says what it takes, and not that there is no option `-1`.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|argument| {
+        let takes_values = argument.get_action().takes_values();
+        argument.allow_negative_numbers(takes_values)
+    });
+    command.mut_subcommands(with_negative_numbers)
+}
+
+/// The command line that `arguments` give.
+fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let mut definition = with_negative_numbers(Cli::command());
+    let mut matches = definition.try_get_matches_from_mut(arguments)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut definition))
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    let result = match Cli::try_parse_from(&arguments) {
+    let result = match parse(&arguments) {
         Ok(cli) => cli.command.run(),
         Err(error) if !error.use_stderr() => output::print(&error.to_string()).map(|()| Verdict::Good),
         Err(error) => Err(Failure::of_arguments(&error, &failure::subcommand::<Cli>(&arguments))),
@@ -112,12 +129,28 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
-        Cli::command().debug_assert();
+        with_negative_numbers(Cli::command()).debug_assert();
+    }
+
+    #[test]
+    fn what_looks_like_a_negative_number_is_a_value() {
+        let line = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            parse(&words).map_err(|error| Failure::of_arguments(&error, "weft x").to_string())
+        };
+        for (words, says) in [
+            ("weft bench kv --nodes -1", "a cluster has 1 to 16 nodes"),
+            ("weft bench kv --seed -1", "give a whole number, 0 or more"),
+            ("weft bench kv --clients -1", "-1 is not in 1..=1024"),
+            ("weft bench kv --unknown -1", "unexpected argument '--unknown'"),
+        ] {
+            let error = line(words).unwrap_err();
+            assert!(error.contains(says), "{words}: {error}");
+        }
+        assert!(line("weft kv put temperature -5").is_ok());
     }
 }

@@ -38,8 +38,8 @@ struct CallArguments {
     /// Keys, as SHARD/NUMBER, in the order that the procedure wants; r:SHARD/NUMBER is only read, w:SHARD/NUMBER only written
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
-    /// What to tell the procedure: numbers of 64 bits, N,N,...
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_hyphen_values = true)]
+    /// What to tell the procedure: whole numbers of 64 bits, with a sign if need be
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_number)]
     input: Vec<i64>,
     /// The node that is asked first
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -184,6 +184,12 @@ impl CallArguments {
         output::deliver(self.json.as_ref(), as_json, &human)?;
         Ok(Verdict::Good)
     }
+}
+
+/// A number of an input.
+fn parse_number(text: &str) -> Result<i64, String> {
+    text.parse()
+        .map_err(|_| format!("give whole numbers from {} to {}, separated by commas", i64::MIN, i64::MAX))
 }
 
 /// A key with what is done with it.
