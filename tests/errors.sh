@@ -50,6 +50,10 @@ expect 'a value is required' "$weft" bench kv --seed
 expect 'seven' "$weft" bench kv --seed seven
 expect '1 to 16 nodes' "$weft" bench kv --nodes 0
 expect '1 to 16 nodes' "$weft" bench kv --nodes 17
+expect '1 to 16 nodes' "$weft" bench kv --nodes -1
+expect 'give a whole number, 0 or more' "$weft" bench kv --seed -1
+expect 'give a smaller number' "$weft" bench kv --ops 99999999999999999999
+expect 'fewer records, nodes or operations' "$weft" bench kv --ops 18446744073709551615
 expect 'is not in 1..' "$weft" bench kv --ops 0
 expect 'cannot be used with' "$weft" bench kv --ops 5 --seconds 1
 expect 'give seconds' "$weft" bench kv --seconds 0
@@ -70,6 +74,8 @@ expect 'is not in 0..=100' "$weft" bench rdt --type account --updates 101
 expect '2 to 8 nodes' "$weft" bench rdt --type account --nodes 8..3
 expect 'there is no workload `d`' "$weft" bench rdt --type ycsb --workload d
 expect 'choose --type ycsb' "$weft" bench rdt --type account --workload a
+expect 'has no keys' "$weft" bench rdt --type account --keys 10
+expect '1 to 10000000 keys' "$weft" bench rdt --type ycsb --keys 99999999999
 expect 'one log' "$weft" bench rdt --type ycsb --system waverunner --commit local
 expect 'callers leader' "$weft" bench rdt --type ycsb --system waverunner --callers leader
 expect 'calls no engine' "$weft" bench rdt --type account --system hamband --configuration rpc
@@ -78,6 +84,7 @@ expect 'nobody is called `node`' "$weft" bench rdt-crash --crash node
 expect 'nobody is crashed' "$weft" bench rdt-crash --systems waverunner
 expect 'choose 3 to 8 nodes' "$weft" bench rdt-crash --nodes 2
 expect 'separated by commas' "$weft" bench rdt-crash --updates 15,120
+expect 'nothing tells that another one leads' "$weft" bench rdt-crash --updates 0
 expect 'account has no keys' "$weft" bench rdt-hybrid --types account
 expect 'a smaller --card-keys' "$weft" bench rdt-hybrid --keys 10 --card-keys 10
 expect 'give 1 to 64 updates' "$weft" bench rdt-hybrid --summarize 0
@@ -99,6 +106,7 @@ expect 'cannot hold 3 replicas' "$weft" bench txn-steps --nodes 2
 expect 'retwis takes a size' "$weft" bench txn-steps --size 2000000
 expect 'there is no folder' "$weft" bench txn-steps --json nowhere/result.json
 expect 'choose one of --workloads' "$weft" bench txn-threads --size 1000
+expect 'none of the workloads has items' "$weft" bench txn-threads --workloads smallbank --items 200
 expect 'there is no workload `bank`' "$weft" bench txn-threads --workloads bank
 expect 'there is no data type `bank`' "$weft" sim rdt --type bank
 expect '3 nodes cannot hold 4 replicas' "$weft" sim txn --nodes 3 --replication 4
@@ -181,6 +189,7 @@ expect 'fault plan, line 1' "$weft" bench kv --faults nonsense.toml
 # Places that cannot be written to.
 expect 'there is no folder' "$weft" bench kv --ops 10 --json nowhere/result.json
 expect 'it is a folder' "$weft" bench kv --ops 10 --json .
+expect 'a file without a name' "$weft" bench kv --ops 10 --json ''
 expect 'there is no folder' "$weft" bench kv --ops 10 --perfetto nowhere/trace
 expect 'cannot be created' "$weft" bench kv --ops 10 --pcap nowhere/captures
 expect 'cannot be created' "$weft" bench rdma --iterations 10 --pcap nowhere/captures
@@ -235,7 +244,7 @@ expect 'choose transfer, deposit, balance' "$weft" txn --config ledger.toml call
 expect 'is no key' "$weft" txn --config ledger.toml call balance 7
 expect 'there is a shard for each node' "$weft" txn --config ledger.toml call balance 1/7
 expect 'there is no node 1' "$weft" txn --config ledger.toml call balance 0/7 --node 1
-expect 'invalid value' "$weft" txn --config ledger.toml call deposit 0/1 --input much
+expect 'give whole numbers' "$weft" txn --config ledger.toml call deposit 0/1 --input much
 expect 'no node took the call' "$weft" txn --config ledger.toml call balance 0/7 --give-up-ms 50
 with_transactions bank 10 >bank.toml
 expect 'nothing is registered as `bank`' "$weft" start --config bank.toml

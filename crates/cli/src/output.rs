@@ -63,6 +63,9 @@ pub(crate) fn check_file(path: &Path) -> Result<(), Failure> {
     let refuse = |reason: String| {
         Err(Failure::at(path, format!("cannot be written ({reason}); choose another place")))
     };
+    if path.as_os_str().is_empty() {
+        return Err(Failure::new("a file without a name cannot be written; give it one"));
+    }
     if path.is_dir() {
         return refuse("it is a folder".into());
     }

@@ -24,6 +24,8 @@ const SECONDS_MAX: f64 = 600.0;
 const VALUE_BYTES_MAX: usize = 1_024;
 /// The most records: with long values each node's table takes several times as many kilobytes.
 const RECORDS_MAX: u64 = 1_000_000;
+/// The most keys of a data type: each replica, its reference and the popularity of keys take dozens of bytes for each.
+const KEYS_MAX: usize = 10_000_000;
 
 /// `soft` or `rtl`.
 pub(crate) fn nic(name: &str) -> Result<NicModel, String> {
@@ -162,6 +164,14 @@ pub(crate) fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
         _ => Err("give a whole number, at least 1".into()),
+    }
+}
+
+/// How many records or accounts a data type has, as many as memory is likely to take.
+pub(crate) fn keys(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(keys) if (1..=KEYS_MAX).contains(&keys) => Ok(keys),
+        _ => Err(format!("give 1 to {KEYS_MAX} keys")),
     }
 }
 

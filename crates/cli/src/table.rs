@@ -42,7 +42,11 @@ pub(crate) fn one_run(result: &RunResult) -> String {
         Some(format!("{} {value}", name.replace('_', " ")))
     });
     let chosen = chosen.collect::<Vec<_>>().join(", ");
-    text += &format!("\n  operations  {} on {} nodes; {chosen}\n", grouped(result.operations), result.nodes);
+    let operations = match result.operations {
+        0 => "none measured, all began in the warm-up (give more, or a shorter --warm-up-us),".to_owned(),
+        operations => grouped(operations),
+    };
+    text += &format!("\n  operations  {operations} on {} nodes; {chosen}\n", result.nodes);
     if let Some(place) = result.parameters.get("engine_on").and_then(serde_json::Value::as_str) {
         text += &format!("  nic         {}, engines on the {place}\n", result.nic);
     }

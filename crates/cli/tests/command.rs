@@ -129,6 +129,14 @@ fn the_last_seed_is_a_seed_like_any_other() {
     }
 }
 
+#[test]
+fn a_run_that_ends_in_its_warm_up_says_so() {
+    let folder = TempDir::new().unwrap();
+    let output = weft(folder.path(), &["bench", "kv", "--ops", "100"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("none measured"), "{text}");
+}
+
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn a_violation_ends_with_exit_code_1_and_can_be_repeated() {

@@ -26,6 +26,8 @@ use crate::{faults, memory, parse, table, trace};
 const OPERATIONS: u64 = 1_000_000;
 /// The gateware is computed cycle by cycle: so much takes about half a minute.
 const OPERATIONS_RTL: u64 = 50_000;
+/// What the history of a run takes of memory for each operation, in bytes: 64 of its record, and a third of the next doubling.
+const OPERATION_BYTES: u64 = 96;
 const CLIENTS: u32 = 32;
 const NODES: usize = 3;
 const SEED: u64 = 7;
@@ -185,16 +187,18 @@ impl KvOptions {
         self.check_memory(memory::available())
     }
 
-    /// Refuses tables that do not fit the machine. About half of a table stays untouched.
+    /// Refuses tables and histories that do not fit the machine. About half of a table stays untouched.
     fn check_memory(&self, available: Option<u64>) -> Result<(), Failure> {
         let workload = self.workload()?;
         let (records, value_bytes) = (workload.records(), workload.value_bytes());
         let table = Parameters { value_bytes_max: value_bytes, ..Parameters::for_keys(2 * records) };
-        let needed = table.memory_bytes() as u64 / 2 * self.nodes as u64;
+        let tables = table.memory_bytes() as u64 / 2 * self.nodes as u64;
+        let operations = if self.seconds.is_some() { 0 } else { self.operations() };
+        let needed = tables.saturating_add(operations.saturating_mul(OPERATION_BYTES));
         match available {
             Some(available) if needed > available => Err(Failure::new(format!(
-                "{records} records of {value_bytes} bytes on {} nodes take about {} MiB, and {} MiB are free; choose \
-                 fewer records or nodes, or shorter values",
+                "{records} records of {value_bytes} bytes on {} nodes and {operations} operations take about {} MiB, and {} MiB are free; \
+                 choose fewer records, nodes or operations, or shorter values",
                 self.nodes,
                 needed >> 20,
                 available >> 20
@@ -408,6 +412,9 @@ mod tests {
         let refused = options.check_memory(Some(4 << 30)).unwrap_err().to_string();
         assert!(refused.contains("4096 MiB are free"), "{refused}");
         assert_eq!(KvOptions::default().check_memory(Some(128 << 20)), Ok(()));
+        let endless = KvOptions { operations: Some(u64::MAX), ..KvOptions::default() };
+        let refused = endless.check_memory(Some(64 << 30)).unwrap_err().to_string();
+        assert!(refused.contains("fewer records, nodes or operations"), "{refused}");
     }
 
     #[test]

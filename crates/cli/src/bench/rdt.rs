@@ -137,7 +137,7 @@ pub(crate) struct RdtOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     outstanding: u8,
     /// Records of ycsb, accounts of smallbank
-    #[arg(long, value_name = "N", default_value_t = KEYS, value_parser = parse::positive)]
+    #[arg(long, value_name = "N", default_value_t = KEYS, value_parser = parse::keys)]
     keys: usize,
     /// Skew of their popularity (Zipf), 0 to 2
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = parse::skew)]
@@ -220,6 +220,13 @@ impl RdtOptions {
             && self.types.0.iter().any(|name| name.name() != mix.of)
         {
             return Err(Failure::new(format!("workload {mix} is one of {0}; choose --type {0}", mix.of)));
+        }
+        let keyless = self.types.0.iter().all(|name| name.class() != "keyed");
+        if keyless && (self.keys != KEYS || self.skew != 0.0) {
+            return Err(Failure::new(format!(
+                "{} has no keys; leave out --keys and --skew, or choose --type ycsb or smallbank",
+                self.types
+            )));
         }
         Ok(())
     }

@@ -85,8 +85,15 @@ impl RdtCrashOptions {
         if let Some(log) = self.systems.iter().find(|system| system.is_ordered()) {
             return Err(Failure::new(format!("in {log} nobody is crashed; choose --systems weft,hamband")));
         }
+        let experiments = self.experiments()?;
+        let a_leader_crashes = experiments.iter().any(|(victim, _)| *victim == Victim::Leader);
+        if a_leader_crashes && self.updates.0.contains(&0) {
+            return Err(Failure::new(
+                "without updates nothing tells that another one leads; give --updates from 1, or choose --crash replica or follower",
+            ));
+        }
         Ok(CrashBench {
-            experiments: self.experiments()?,
+            experiments,
             systems: self.systems.clone(),
             updates: self.updates.0.clone(),
             commit: self.commit,
@@ -172,6 +179,8 @@ mod tests {
         let error = experiments("rdt-crash --crash replica --type account").unwrap_err();
         assert!(error.to_string().contains("--crash follower or leader"));
         assert!(parse("rdt-crash --systems waverunner").unwrap().bench().is_err());
+        assert!(parse("rdt-crash --updates 5,0").unwrap().bench().is_err());
+        assert!(parse("rdt-crash --crash follower --updates 5,0").unwrap().bench().is_ok());
         for line in [
             "rdt-crash --crash node",
             "rdt-crash --nodes 2",

@@ -60,10 +60,10 @@ pub(crate) struct RdtHybridOptions {
     #[arg(long, value_name = "N", default_value_t = OPERATIONS, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     ops: u64,
     /// Records or accounts
-    #[arg(long, value_name = "N", default_value_t = KEYS, value_parser = parse::positive)]
+    #[arg(long, value_name = "N", default_value_t = KEYS, value_parser = parse::keys)]
     keys: usize,
     /// Of these, on the card
-    #[arg(long, value_name = "N", default_value_t = CARD_KEYS, value_parser = parse::positive)]
+    #[arg(long, value_name = "N", default_value_t = CARD_KEYS, value_parser = parse::keys)]
     card_keys: usize,
     /// What lies between the cards: detpu, switch or zero
     #[arg(long, value_name = "NAME", default_value = NETWORK, value_parser = parse::network)]

@@ -22,7 +22,7 @@ least of it.";
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct SmrOptions {
-    /// Nodes, 3 to 8
+    /// Nodes, 3 to 8, or 2 with --crashes 0
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = parse::members)]
     nodes: usize,
     /// Appends under way at the leader, 1 to 16

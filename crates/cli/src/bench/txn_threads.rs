@@ -62,12 +62,22 @@ impl Task for ThreadsOptions {
     }
 }
 
+/// Whether it is TPC-C.
+const fn has_items(name: WorkloadName) -> bool {
+    matches!(name, WorkloadName::TpccNewOrder | WorkloadName::Tpcc)
+}
+
 impl ThreadsOptions {
     fn bench(&self) -> Result<ThreadsBench, Failure> {
         if let (Some(size), true) = (self.size, self.workloads.len() > 1) {
             let error =
                 format!("--size {size}: workloads differ in what they count; choose one of --workloads");
             return Err(Failure::new(error));
+        }
+        if let (Some(items), false) = (self.items, self.workloads.iter().any(|name| has_items(*name))) {
+            return Err(Failure::new(format!(
+                "--items {items}: none of the workloads has items; choose tpcc-new-order or tpcc of --workloads"
+            )));
         }
         let workloads: Result<Vec<_>, Failure> =
             self.workloads.iter().map(|name| self.choose(*name)).collect();
@@ -81,7 +91,7 @@ impl ThreadsOptions {
         let choice = WorkloadChoice::new(name, size)
             .map_err(|error| Failure::new(format!("--size {size}: {error}")))?;
         match self.items {
-            Some(items) if matches!(name, WorkloadName::TpccNewOrder | WorkloadName::Tpcc) => {
+            Some(items) if has_items(name) => {
                 choice.with_items(items).map_err(|error| Failure::new(format!("--items {items}: {error}")))
             }
             _ => Ok(choice),
@@ -134,6 +144,7 @@ mod tests {
             ("txn-threads --outstanding 4,4", "ascending"),
             ("txn-threads --size 100", "choose one of --workloads"),
             ("txn-threads --items 7", "100 to 100000 items"),
+            ("txn-threads --workloads retwis,smallbank --items 200", "none of the workloads has items"),
         ] {
             let error = parse(line).bench().unwrap_err().to_string();
             assert!(error.contains(says), "{line}: {error}");

@@ -94,7 +94,7 @@ impl Task for RoundsCheck {
         let stands = if outcome.shipped_stands { "stands" } else { "FALLS" };
         let printed = match outcome.printed_falls {
             Some(true) => "breaks uniform agreement, as it must",
-            Some(false) => "was NOT seen to break uniform agreement",
+            Some(false) => "was NOT seen to break uniform agreement; give a larger --random",
             None => "not searched where it breaks; give --random",
         };
         let mut text = format!("{table}\n  shipped     {stands}\n  printed     {printed}\n");
