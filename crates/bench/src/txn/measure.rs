@@ -314,6 +314,15 @@ impl TxnBench {
         Cluster::new(&self.machinery(), books, servers.into_iter())
     }
 
+    /// What the objects alone take on all servers, in bytes, with their keys and versions. Tables, indexes and logs take as much again, and more.
+    pub fn objects_bytes(&self) -> u64 {
+        let workload = self.workload.make(self.nodes);
+        let mut shard = 0;
+        // All shards are alike.
+        workload.load(0, &mut |_, value| shard += value.len() as u64 + 16);
+        shard * (self.nodes * self.replication) as u64
+    }
+
     /// Transactions of all clients that may come: all before a window, as many in it, and again after it, and what is under way then.
     const fn transactions_at_most(&self, lanes: usize) -> u64 {
         3 * self.transactions + 2 * (lanes * self.nodes * self.outstanding.len()) as u64

@@ -4,8 +4,8 @@ use clap::Args;
 use weft_bench::txn::{System, TxnBench, WorkloadChoice, check_loads};
 
 use crate::failure::Failure;
-use crate::parse;
 use crate::replay::CommandLine;
+use crate::{memory, parse};
 
 const NODES: usize = 6;
 const REPLICATION: usize = 3;
@@ -46,7 +46,7 @@ impl Servers {
                 "{nodes} servers cannot hold {replication} replicas of a shard; choose --replication 1 to {nodes}"
             )));
         }
-        Ok(TxnBench {
+        let bench = TxnBench {
             workload,
             system: System::Weft,
             nodes,
@@ -59,7 +59,9 @@ impl Servers {
             without: Vec::new(),
             checks: !self.unchecked,
             seed: self.seed,
-        })
+        };
+        check_memory(&bench, memory::available())?;
+        Ok(bench)
     }
 
     /// Adds what repeats the choice to a command.
@@ -72,10 +74,51 @@ impl Servers {
     }
 }
 
+/// Refuses objects that do not fit the machine.
+fn check_memory(bench: &TxnBench, available: Option<u64>) -> Result<(), Failure> {
+    let needed = bench.objects_bytes();
+    match available {
+        Some(available) if needed > available => Err(Failure::new(format!(
+            "the objects of {} servers with {} replicas of each shard alone take about {} MiB, and {} MiB are free; choose a smaller --size, \
+             --items or --customers, or fewer --nodes",
+            bench.nodes,
+            bench.replication,
+            needed >> 20,
+            available >> 20
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The loads that `--outstanding` names.
 pub(super) fn outstanding(text: &str) -> Result<Vec<usize>, Failure> {
     let loads: Result<Vec<usize>, _> = text.split(',').map(|load| load.trim().parse()).collect();
     let loads = loads.unwrap_or_default();
     check_loads(&loads).map_err(|error| Failure::new(format!("--outstanding {text}: {error}")))?;
     Ok(loads)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use weft_bench::txn::WorkloadName;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        servers: Servers,
+    }
+
+    #[test]
+    fn objects_that_do_not_fit_are_refused() {
+        let servers = Command::parse_from(["command"]).servers;
+        let workload = WorkloadChoice::new(WorkloadName::Smallbank, 1_000).unwrap();
+        let bench = servers.bench(workload, 1_000, vec![1]).unwrap();
+        assert_eq!(check_memory(&bench, None), Ok(()));
+        assert_eq!(check_memory(&bench, Some(1 << 30)), Ok(()));
+        let refused = check_memory(&bench, Some(100_000)).unwrap_err().to_string();
+        assert!(refused.contains("choose a smaller --size"), "{refused}");
+    }
 }
