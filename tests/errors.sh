@@ -208,7 +208,9 @@ expect 'ends in the middle' "$weft" report whole.json truncated.json --out page.
 echo '{"format": "weft-result-0"}' >old.json
 expect 'another version' "$weft" report old.json
 echo '{"answer": 42}' >foreign.json
-expect 'not a result of weft' "$weft" report foreign.json
+expect 'no result that a page shows' "$weft" report foreign.json
+"$weft" bench rdma --iterations 10 --json rdma.json >/dev/null || { echo "FAILED: a short bench"; failed=$((failed + 1)); }
+expect 'give what `--json` of weft bench kv' "$weft" report rdma.json
 expect 'there is no folder' "$weft" report whole.json --out nowhere/page.html
 expect 'were not provided' "$weft" report
 

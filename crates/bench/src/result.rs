@@ -415,7 +415,10 @@ pub enum ResultError {
         path: PathBuf,
     },
     /// The file is something else.
-    #[error("{}: is not a result of weft; give the JSON file that `--json` wrote", path.display())]
+    #[error(
+        "{}: is no result that a page shows; give what `--json` of weft bench kv, rdt, rdt-crash, rdt-hybrid, txn, txn-steps or txn-threads wrote",
+        path.display()
+    )]
     Foreign {
         /// Which file.
         path: PathBuf,

@@ -12,7 +12,7 @@ use crate::output;
 /// Which results, and where to.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// Results that `--json` wrote
+    /// Results that `--json` of weft bench kv, rdt, rdt-crash, rdt-hybrid, txn, txn-steps or txn-threads wrote
     #[arg(required = true, value_name = "FILE")]
     results: Vec<PathBuf>,
     /// The page to write
