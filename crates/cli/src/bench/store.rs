@@ -18,7 +18,8 @@ const SEED: u64 = 1;
 /// What the figures mean.
 const DEFINITIONS: &str = "\
 The objects are in the host's memory; a lookup on the card reads them by DMA, and has none of them cached. Objects read: slots, in use or not. \
-Roundtrips: reads, one after the other. Index `highest`: the highest displacement in a segment, as the host reports it (Xenic's d_i); \
+Roundtrips: reads, one after the other. D_m, the displacement limit: an object is less than so many slots from its home; H: slots of a \
+neighbourhood; B: objects of a bucket. Index `highest`: the highest displacement in a segment, as the host reports it (Xenic's d_i); \
 `highest + 1`: one object more is read, as in Xenic (k = 1); `runs`: where the objects of each home are. While replacing: one deletion, \
 one insertion and one lookup each, and what the host reports reaches the card late. The paper: Xenic, table 2.";
 
