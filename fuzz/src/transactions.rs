@@ -10,7 +10,7 @@ use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::host_port::HostMessage;
 use weft_txn::message::{
     Base, Body, Claim, Drawn, Got, Header, Held, Kind, Lack, Place, Put, Reader, Replacement, Seen, Status,
-    Verdict, Want, write, write_list,
+    Verdict, Want, write, write_id, write_list,
 };
 use weft_txn::store::{IndexParameters, Precision, Room, Shape};
 use weft_txn::{
@@ -110,7 +110,7 @@ fn rewrite(kind: Kind, bytes: &[u8]) -> Option<Vec<u8>> {
         Body::Logged { place } => write::place(into, &place),
         Body::Refused { place, shards, lack } => write::refused(into, &place, shards, lack),
         Body::End { id } | Body::Withdraw { id } | Body::Withdrawn { id } => {
-            into.extend_from_slice(&id.bits().to_be_bytes());
+            write_id(into, id);
         }
         Body::Marks { heard, written, applied, asks } => write::marks(into, heard, written, applied, asks),
         Body::Ship { id, procedure, input, wants, local } => {
@@ -160,7 +160,7 @@ fn locked(
     status: Status,
     drawn: impl Iterator<Item = Drawn>,
 ) {
-    out.extend_from_slice(&id.bits().to_be_bytes());
+    write_id(out, id);
     out.extend_from_slice(&[shard as u8, status as u8]);
     write_list(out, drawn);
 }
@@ -439,7 +439,7 @@ impl Node {
                 let lack = [Lack::Log, Lack::Passing, Lack::Table][usize::from(input.byte() % 3)];
                 write::refused(out, &place(id, shard, input), input.byte().into(), lack);
             }
-            Kind::End | Kind::Withdraw | Kind::Withdrawn => out.extend_from_slice(&id.bits().to_be_bytes()),
+            Kind::End | Kind::Withdraw | Kind::Withdrawn => write_id(out, id),
             Kind::Marks => {
                 let heard = u64::from(input.byte());
                 write::marks(out, heard, input.long(), input.long(), input.coin());

@@ -9,7 +9,9 @@ use crate::engine::Transactions;
 use crate::execution::{Execution, Fault, Written};
 use crate::host_port;
 use crate::log;
-use crate::message::{DIFFERENCE_BYTES_MIN, Got, Kind, Place, Put, Replacement, Status, Want, write};
+use crate::message::{
+    DIFFERENCE_BYTES_MIN, Got, HEADER_BYTES_MAX, Kind, Place, Put, Replacement, Status, Want, write,
+};
 use crate::one_sided::RING_BYTES;
 use crate::parameters::PlantedBug;
 use crate::store::Room;
@@ -78,7 +80,7 @@ impl Transactions {
 
     /// The most bytes of writes in a record.
     const fn log_budget(&self) -> usize {
-        self.parameters.message_bytes - crate::message::HEADER_BYTES - 16
+        self.parameters.message_bytes - HEADER_BYTES_MAX - write::LOG_HEAD_BYTES_MAX
     }
 
     /// Bytes of the records of an execution that a node logs, and of the longest.
@@ -90,7 +92,7 @@ impl Transactions {
         for shard in (0..self.parameters.nodes).filter(logs) {
             for part in 0..split(execution, shard, budget).1 {
                 let puts = puts_of(execution, shard, part, budget);
-                let length = log::length(puts.map(|put| Put::bytes(put.value.map_or(0, <[u8]>::len))).sum());
+                let length = log::length(puts.map(|put| put.bytes()).sum());
                 (all, longest) = (all + length, longest.max(length));
             }
         }
@@ -412,7 +414,7 @@ impl Transactions {
 /// No fewer bytes than all records of an execution take.
 fn bytes_of(execution: &Execution) -> usize {
     let puts = (0..execution.accesses().len()).filter_map(|index| put_of(execution, index));
-    puts.map(|put| 64 + Put::bytes(put.value.map_or(0, <[u8]>::len))).sum()
+    puts.map(|put| 64 + put.bytes()).sum()
 }
 
 /// The shards that an execution writes.
@@ -437,7 +439,7 @@ fn split(execution: &Execution, shard: usize, budget: usize) -> ([u8; crate::KEY
     let (mut part, mut bytes) = (0, 0);
     for (index, in_part) in part_of.iter_mut().enumerate().take(execution.accesses().len()) {
         if let Some(put) = put_of(execution, index).filter(|put| put.key.shard() == shard) {
-            let length = Put::bytes(put.value.map_or(0, <[u8]>::len));
+            let length = put.bytes();
             if bytes > 0 && bytes + length > budget {
                 (part, bytes) = (part + 1, 0);
             }

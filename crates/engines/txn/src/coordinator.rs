@@ -12,7 +12,9 @@ use crate::engine::Transactions;
 use crate::execution::{Execution, Fault, Written};
 use crate::host_port::{self, HostKind};
 use crate::key::Key;
-use crate::message::{Claim, Drawn, Got, Kind, List, Place, Put, Seen, Status, Verdict, Want, write};
+use crate::message::{
+    Claim, Drawn, Got, Kind, List, Place, Put, Seen, Status, Verdict, Want, write, write_id,
+};
 use crate::one_sided::Why;
 use crate::parameters::{PlantedBug, Reads};
 use crate::procedure::{Access, Mode, ProcedureId, Step};
@@ -653,7 +655,7 @@ impl Transactions {
         }
         if !primaries.is_empty() {
             let mut out = self.message();
-            out.extend_from_slice(&id.bits().to_be_bytes());
+            write_id(&mut out, id);
             self.post(io.effects, primaries, Kind::End, out);
         }
     }

@@ -108,8 +108,7 @@ impl<'a> PageWriter<'a> {
 
     /// Adds an object, if it has room.
     fn add(&mut self, put: &Put<'_>) -> bool {
-        let length = Put::bytes(put.value.map_or(0, <[u8]>::len));
-        if self.count == u8::MAX || self.out.len() + length > self.end {
+        if self.count == u8::MAX || self.out.len() + put.bytes() > self.end {
             return false;
         }
         put.write(self.out);

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! Begin     procedure(2) length(2) input  count(1) { as in Execute }
-//! Ran       id(8) step(1) reason(1)  count(1) { as in Execute: the keys that were added }
-//!           count(1) { key(8) version(8) length(2) value: the writes; the version is zero }  length(2) answer
+//! Ran       id step(1) reason(1)  count(1) { as in Execute: the keys that were added }
+//!           count(1) { as a whole value in Log: the writes; the version is zero }  length(2) answer
 //! Local     applied(8) step(1) reason(1)  count(1) { as in Lock: the keys, with the versions that were read, zero if absent }
 //!           count(1) { as in Ran: the writes }  length(2) answer  count(1) { as in Executed: what was read of what is written, and all if that is recorded }
 //! Wire      peer(1) queue pair(4) local address(8) lkey(4) remote address(8) rkey(4)
@@ -12,8 +12,8 @@
 //! Astray
 //! Page      epoch(4) peer(1)  as in Copied
 //! Kept      epoch(4) shard(1) next(12) pages(4) blocks(4)  { as in Applied }
-//! Outcome   id(8) status(1) reason(1) length(2) answer
-//! Run       id(8)  count(1) { as in Executed: the keys that were fetched since the last Run }
+//! Outcome   id status(1) reason(1) length(2) answer
+//! Run       id  count(1) { as in Executed: the keys that were fetched since the last Run }
 //! Decided   upto(8)
 //! Clear
 //! Read      epoch(4) peer(1) bytes(2)  as in Copy
@@ -21,12 +21,14 @@
 //! Whole
 //! Serves    shards(2)
 //! ```
+//!
+//! An id is as between engines.
 
 use weft_rdma::QueuePairNumber;
 use weft_waist::{Caller, Epoch};
 
 use crate::copy::{Cursor, Page};
-use crate::message::{Claim, Got, List, Malformed, Put, Reader, Status, Want, write_list};
+use crate::message::{Claim, Got, List, Malformed, Put, Reader, Status, Want, write_id, write_list};
 use crate::one_sided::Wiring;
 use crate::procedure::{ANSWER_MAX, INPUT_MAX, ProcedureId, Step};
 use crate::store::{Report, Room};
@@ -260,7 +262,7 @@ pub(crate) mod write {
         writes: impl Iterator<Item = Put<'a>>,
         answer: &[u8],
     ) {
-        out.extend_from_slice(&id.bits().to_be_bytes());
+        write_id(out, id);
         write_step(out, step);
         write_list(out, added);
         write_list(out, writes);
@@ -284,13 +286,13 @@ pub(crate) mod write {
     }
 
     pub fn outcome(out: &mut Vec<u8>, id: TransactionId, status: Status, reason: u8, answer: &[u8]) {
-        out.extend_from_slice(&id.bits().to_be_bytes());
+        write_id(out, id);
         out.extend_from_slice(&[status as u8, reason]);
         write_answer(out, answer);
     }
 
     pub fn run<'a>(out: &mut Vec<u8>, id: TransactionId, got: impl Iterator<Item = Got<'a>>) {
-        out.extend_from_slice(&id.bits().to_be_bytes());
+        write_id(out, id);
         write_list(out, got);
     }
 }

@@ -17,7 +17,7 @@ use crate::copy::{Cursor, Page, PageWriter};
 use crate::engine::Transactions;
 use crate::host_port::{HostKind, LOG_CALLER};
 use crate::key::SHARDS_MAX;
-use crate::message::{Base, HEADER_BYTES, Kind};
+use crate::message::{Base, HEADER_BYTES_MAX, Kind};
 use crate::parameters::PlantedBug;
 use crate::recovery::Phase;
 
@@ -132,7 +132,7 @@ impl Transactions {
             return;
         }
         self.counters.pages_read += 1;
-        let bytes = self.parameters.message_bytes - HEADER_BYTES;
+        let bytes = self.parameters.message_bytes - HEADER_BYTES_MAX;
         if self.shards.are_near() {
             let mut out = self.message();
             self.shards.write_page(PageWriter::new(&mut out, shard, cursor, bytes), shard, cursor);

@@ -74,9 +74,16 @@ impl Version {
     /// # Panics
     /// If either does not fit: 24 bits of epochs, 40 bits of numbers.
     pub const fn new(epoch: Epoch, number: u64) -> Self {
-        assert!(epoch.0 >> (64 - NUMBER_BITS) == 0, "a version has 24 bits of epochs");
-        assert!(number >> NUMBER_BITS == 0, "a version has 40 bits below its epoch");
-        Self((epoch.0 as u64) << NUMBER_BITS | number)
+        Self::try_new(epoch, number).expect("a version has 24 bits of epochs and 40 bits below them")
+    }
+
+    /// The same, or `None` if either does not fit.
+    pub const fn try_new(epoch: Epoch, number: u64) -> Option<Self> {
+        if epoch.0 >> (64 - NUMBER_BITS) == 0 && number >> NUMBER_BITS == 0 {
+            Some(Self((epoch.0 as u64) << NUMBER_BITS | number))
+        } else {
+            None
+        }
     }
 
     /// The version of these 64 bits.
@@ -92,6 +99,11 @@ impl Version {
     /// The epoch in which it was drawn.
     pub const fn epoch(self) -> Epoch {
         Epoch((self.0 >> NUMBER_BITS) as u32)
+    }
+
+    /// Its number in that epoch.
+    pub const fn number(self) -> u64 {
+        self.0 & ((1 << NUMBER_BITS) - 1)
     }
 }
 

@@ -1,55 +1,52 @@
-//! Messages between engines, byte by byte. All integers are big-endian.
+//! Messages between engines, byte by byte. All integers are big-endian, but for numbers (n), which take one byte and more.
 //!
 //! ```text
-//! every message  0 epoch(4)   4 behind(4)   8 decided(8)                                                  16 what follows
+//! every message  epoch(n) behind(n) decided(5) and what follows
 //!                decided: all attempts of the sender below it are decided; decided - behind: and all nodes know
-//! Execute        id(8) count(1) { index(1) mode(1) key(8) }
-//! Executed       id(8) shard(1) status(1) flags(1) count(1) { index(1) length(2) read(8) new(8) value }
-//! Validate       id(8) shard(1) count(1) { key(8) version(8) }
-//! Validated      id(8) shard(1) status(1)
-//! Log            id(8) shard(1) part(1) parts(1) shards(2) pages(1) blocks(1) count(1) { key(8) version(8) length(2) value or difference }
-//!                a difference (length 65,533) is base(8) count(1) { offset(2) length(2) bytes }
+//! id             epoch(n) coordinator and sequence(5)
+//! version        epoch(n) number(5)
+//!
+//! Execute        id count(1) { index(1) mode(1) key(8) }
+//! Executed       id shard(1) status(1) flags(1) count(1) { index(1) length(n) read:version new:version value }
+//!                length: the value's and 1, or 0 if it is absent or was not asked for; twice, and 1 more if the key is locked: then new is there
+//! Validate       id shard(1) count(1) { key(8) version }
+//! Validated      id shard(1) status(1)
+//! Log            id shard(1) part(1) parts(1) shards(2) pages(1) blocks(1) count(1) { key(8) version length(n) value or difference }
+//!                length: the value's and 2; 0 deletes; 1 is a difference: base:version count(1) { offset(n) length(n) bytes }
 //!                pages, blocks: what the writes take of a table at worst (`Room`)
-//! Logged         id(8) shard(1) part(1) parts(1)
-//! Refused        id(8) shard(1) part(1) parts(1) shards(2) lack(1)
-//! Withdraw       id(8)
-//! Withdrawn      id(8)
-//! End            id(8)
+//! Logged         id shard(1) part(1) parts(1)
+//! Refused        id shard(1) part(1) parts(1) shards(2) lack(1)
+//! Withdraw       id
+//! Withdrawn      id
+//! End            id
 //! Marks          heard(8) written(8) applied(8) asks(1)
 //!                written: so much of the sender's ring here is decided; applied: so much of the receiver's there is applied (one_sided.rs)
-//! Ship           id(8) procedure(2) length(2) input  count(1) { index(1) mode(1) key(8) }  count(1) { as in Executed }
-//! Shipped        id(8) status(1) reason(1) shards(2) length(2) answer
-//! Report         asks(1) base(4) full(2) joining(2) part(2) parts(2) count(1) { id(8) shards(2) held(2) verdict(1) }
+//! Ship           id procedure(2) length(2) input  count(1) { index(1) mode(1) key(8) }  count(1) { as in Executed }
+//! Shipped        id status(1) reason(1) shards(2) length(2) answer
+//! Report         asks(1) base(4) full(2) joining(2) part(2) parts(2) count(1) { id shards(2) held(2) verdict(1) }
 //! Settled        acts(1)
 //! Copy           shard(1) from(12)
-//! Lock           id(8) count(1) { index(1) mode(1) key(8) version(8) }
-//! Locked         id(8) shard(1) status(1) count(1) { index(1) new(8) }
-//! Copied         shard(1) from(12) next(12)  count(1) { key(8) version(8) length(2) value }                     a cursor is segment(4) key(8)
+//! Lock           id count(1) { index(1) mode(1) key(8) version }
+//! Locked         id shard(1) status(1) count(1) { index(1) new:version }
+//! Copied         shard(1) from(12) next(12)  count(1) { key(8) version length(n) value }                     a cursor is segment(4) key(8)
 //! ```
-//!
-//! A length of 65,535 stands for an absent (deleted) value, 65,534 for one that was not read.
 
 mod difference;
+mod fields;
 mod items;
 pub mod write;
 
 pub(crate) use difference::DIFFERENCE_BYTES_MIN;
 pub use difference::{Difference, Stray};
+pub use fields::{HEADER_BYTES_MAX, Reader, write_id};
 pub use items::{Claim, Content, Drawn, Got, Item, List, Put, Replacement, Seen, Want, Write, write_list};
 
 use weft_waist::{Epoch, NodeSet};
 
 use crate::copy::{Cursor, Page};
-use crate::key::Key;
-use crate::procedure::{ANSWER_MAX, INPUT_MAX, ProcedureId, VALUE_MAX};
+use crate::procedure::{ANSWER_MAX, INPUT_MAX, ProcedureId};
 use crate::store::Room;
 use crate::transaction::TransactionId;
-
-/// Bytes of the header of every message.
-pub const HEADER_BYTES: usize = 16;
-const ABSENT: u16 = u16::MAX;
-const NOT_READ: u16 = u16::MAX - 1;
-const DIFFERENCE: u16 = u16::MAX - 2;
 
 /// Why a message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -179,10 +176,9 @@ impl Header {
     /// Writes it at the beginning of `out`, which is emptied.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.clear();
-        out.extend_from_slice(&self.epoch.0.to_be_bytes());
-        let behind = u32::try_from(self.decided - self.truncated).expect("a window has far fewer attempts");
-        out.extend_from_slice(&behind.to_be_bytes());
-        out.extend_from_slice(&self.decided.to_be_bytes());
+        fields::write_number(out, self.epoch.0.into());
+        fields::write_number(out, self.decided - self.truncated);
+        fields::write_count(out, self.decided);
     }
 
     /// Reads it.
@@ -190,78 +186,10 @@ impl Header {
     /// # Errors
     /// If the message is too short or contradicts itself.
     pub fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (epoch, behind, decided) = (Epoch(reader.u32()?), reader.u32()?, reader.u64()?);
+        let (epoch, behind, decided) =
+            (Epoch(reader.short_number()?), reader.short_number()?, reader.count()?);
         let truncated = decided.checked_sub(u64::from(behind)).ok_or(Malformed::Field("watermark"))?;
         Ok(Self { epoch, decided, truncated })
-    }
-}
-
-/// Reads bytes from the front.
-#[derive(Clone, Debug)]
-pub struct Reader<'a>(pub &'a [u8]);
-
-impl<'a> Reader<'a> {
-    /// The next `length` bytes.
-    ///
-    /// # Errors
-    /// [`Malformed::Length`] if there are fewer; so do all others.
-    pub fn bytes(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
-        let (head, tail) = self.0.split_at_checked(length).ok_or(Malformed::Length)?;
-        self.0 = tail;
-        Ok(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        Ok(self.bytes(N)?.try_into().expect("as many as asked for"))
-    }
-
-    /// One byte.
-    pub fn u8(&mut self) -> Result<u8, Malformed> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    /// Two bytes.
-    pub fn u16(&mut self) -> Result<u16, Malformed> {
-        Ok(u16::from_be_bytes(self.array()?))
-    }
-
-    /// Four bytes.
-    pub fn u32(&mut self) -> Result<u32, Malformed> {
-        Ok(u32::from_be_bytes(self.array()?))
-    }
-
-    /// Eight bytes.
-    pub fn u64(&mut self) -> Result<u64, Malformed> {
-        Ok(u64::from_be_bytes(self.array()?))
-    }
-
-    /// An identifier of an attempt.
-    pub fn id(&mut self) -> Result<TransactionId, Malformed> {
-        TransactionId::from_bits(self.u64()?).ok_or(Malformed::Field("identifier"))
-    }
-
-    /// A key.
-    pub fn key(&mut self) -> Result<Key, Malformed> {
-        Key::from_bits(self.u64()?).ok_or(Malformed::Field("key"))
-    }
-
-    /// The number of a shard.
-    pub fn shard(&mut self) -> Result<usize, Malformed> {
-        let shard = usize::from(self.u8()?);
-        if shard < crate::key::SHARDS_MAX { Ok(shard) } else { Err(Malformed::Field("shard")) }
-    }
-
-    fn value(&mut self, length: u16) -> Result<Option<&'a [u8]>, Malformed> {
-        match length {
-            ABSENT | NOT_READ => Ok(None),
-            _ if usize::from(length) > VALUE_MAX => Err(Malformed::Field("length")),
-            _ => self.bytes(usize::from(length)).map(Some),
-        }
-    }
-
-    /// Nothing may be left.
-    pub fn finish(self) -> Result<(), Malformed> {
-        if self.0.is_empty() { Ok(()) } else { Err(Malformed::Length) }
     }
 }
 
@@ -324,8 +252,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// Bytes of an item.
-    pub const BYTES: usize = 13;
+    /// The most bytes of an item.
+    pub(crate) const BYTES_MAX: usize = fields::ID_BYTES_MAX + 5;
 }
 
 impl Item<'_> for Held {
@@ -341,7 +269,7 @@ impl Item<'_> for Held {
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.id.bits().to_be_bytes());
+        write_id(out, self.id);
         out.extend_from_slice(&self.shards.to_be_bytes());
         out.extend_from_slice(&self.held.to_be_bytes());
         out.push(self.verdict as u8);

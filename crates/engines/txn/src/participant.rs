@@ -523,20 +523,20 @@ impl Transactions {
             write::executed(&mut out, id, shard, Status::Ok, atomic);
             let room = self.parameters.message_bytes - out.len() - 1;
             let mut bytes = 0;
-            let fits = rest.iter().take_while(|sought| {
-                bytes += Got::bytes(sought.value.as_ref().map_or(0, ExactSizeIterator::len));
-                bytes <= room
-            });
-            let (head, tail) = rest.split_at(fits.count().max(1));
-            let got = head.iter().map(|sought| Got {
+            let got = rest.iter().map(|sought| Got {
                 index: sought.index,
                 read: sought.version,
                 new: sought.new,
                 value: sought.value.clone().map(|range| &values[range]),
             });
-            write_list(&mut out, got);
+            let fits = got.clone().take_while(|got| {
+                bytes += got.bytes();
+                bytes <= room
+            });
+            let count = fits.count().max(1);
+            write_list(&mut out, got.take(count));
             self.post_to(io.effects, id.coordinator(), Kind::Executed, out);
-            rest = tail;
+            rest = &rest[count..];
         }
         let operation = self.operations.get(number);
         (operation.sought, operation.values) = (sought, values);

@@ -10,7 +10,7 @@ use weft_waist::{EngineState, Epoch, Io, NodeId, NodeSet, View};
 use crate::engine::{TAG_LOG, Transactions};
 use crate::host_port::{HostKind, LOG_CALLER};
 use crate::log;
-use crate::message::{Base, HEADER_BYTES, Held, Kind, List, Verdict, write};
+use crate::message::{Base, HEADER_BYTES_MAX, Held, Kind, List, Verdict, write};
 use crate::parameters::PlantedBug;
 use crate::participant::UNLOGGED;
 use crate::transaction::TransactionId;
@@ -126,7 +126,7 @@ impl Transactions {
 
     fn send_report(&mut self, to: NodeSet, io: &mut Io<'_>) {
         let mine = std::mem::take(&mut self.recovery.mine);
-        let a_message = ((self.parameters.message_bytes - HEADER_BYTES - 16) / Held::BYTES).min(255);
+        let a_message = ((self.parameters.message_bytes - HEADER_BYTES_MAX - 16) / Held::BYTES_MAX).min(255);
         let parts = mine.len().div_ceil(a_message).max(1);
         let asks = self.recovery.phase == Phase::Reporting;
         for part in 0..parts {

@@ -12,6 +12,9 @@ const SEQUENCE_BITS: u32 = 36;
 pub struct TransactionId(u64);
 
 impl TransactionId {
+    /// Bits of a sequence; those of the coordinator are above them.
+    pub(crate) const SEQUENCE_BITS: u32 = SEQUENCE_BITS;
+
     /// Attempt `sequence` of `coordinator`, begun in `epoch`.
     ///
     /// # Panics
@@ -34,6 +37,17 @@ impl TransactionId {
     /// The identifier of these 64 bits, or `None` if they are none.
     pub const fn from_bits(bits: u64) -> Option<Self> {
         if (bits >> SEQUENCE_BITS) & ((1 << EPOCH_BITS) - 1) == 0 { None } else { Some(Self(bits)) }
+    }
+
+    /// The identifier of this epoch, coordinator and sequence (40 bits in all), or `None` if it is none.
+    pub(crate) const fn from_parts(epoch: Epoch, count: u64) -> Option<Self> {
+        if epoch.0 >> EPOCH_BITS != 0 {
+            return None;
+        }
+        let (coordinator, sequence) = (count >> SEQUENCE_BITS, count & ((1 << SEQUENCE_BITS) - 1));
+        Self::from_bits(
+            coordinator << (EPOCH_BITS + SEQUENCE_BITS) | (epoch.0 as u64) << SEQUENCE_BITS | sequence,
+        )
     }
 
     /// Its 64 bits.

@@ -16,7 +16,7 @@ use weft_waist::{Io, NodeId, NodeSet};
 use crate::commit::written_shards;
 use crate::engine::Transactions;
 use crate::host_port::TABLE;
-use crate::message::{Kind, Lack, Place, Status, write};
+use crate::message::{Kind, Lack, Place, Status, write, write_id};
 use crate::transaction::TransactionId;
 use crate::window::Stage;
 
@@ -67,7 +67,7 @@ impl Transactions {
 
     pub(crate) fn send_withdraw(&mut self, id: TransactionId, to: NodeSet, io: &mut Io<'_>) {
         let mut out = self.message();
-        out.extend_from_slice(&id.bits().to_be_bytes());
+        write_id(&mut out, id);
         self.post(io.effects, to, Kind::Withdraw, out);
     }
 
@@ -85,7 +85,7 @@ impl Transactions {
             self.decide(part.position, false, io);
         }
         let mut out = self.message();
-        out.extend_from_slice(&id.bits().to_be_bytes());
+        write_id(&mut out, id);
         self.post_to(io.effects, id.coordinator(), Kind::Withdrawn, out);
     }
 

@@ -7,7 +7,7 @@ use weft_time::Instant;
 use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::message::{
     Base, Body, Claim, Got, Header, Held, Kind, List, Place, Put, Reader, Replacement, Seen, Status, Verdict,
-    Want, write, write_list,
+    Want, write, write_id, write_list,
 };
 use weft_txn::store::{IndexParameters, Precision, Room, Shape};
 use weft_txn::{
@@ -86,7 +86,7 @@ proptest! {
 
     #[test]
     fn a_header_and_a_place_are_read_as_they_were_written(
-        epoch: u32, decided: u64, behind: u32, id in id(), shard in 0usize..16, part in 0u8..10,
+        epoch: u32, decided in 0u64..1 << 40, behind: u32, id in id(), shard in 0usize..16, part in 0u8..10,
     ) {
         let header = Header { epoch: Epoch(epoch), decided, truncated: decided.saturating_sub(behind.into()) };
         let mut out = Vec::new();
@@ -117,13 +117,14 @@ proptest! {
         for (kind, id, bytes, decided, with_id) in messages {
             let mut payload = Vec::new();
             Header { epoch: Epoch(1), decided, truncated: 0 }.encode(&mut payload);
+            let header_bytes = payload.len();
             if with_id {
-                payload.extend_from_slice(&id.bits().to_be_bytes());
+                write_id(&mut payload, id);
             }
             payload.extend_from_slice(&bytes);
             let message = Message { kind, payload: &payload };
             node_0.handle(Event::Deliver { from: node(1), message, last: true });
-            let message = Message { kind: 64 + kind, payload: &payload[16..] };
+            let message = Message { kind: 64 + kind, payload: &payload[header_bytes..] };
             node_0.handle(Event::Call { caller: Caller::Host(1), message, last: true });
         }
     }
@@ -311,11 +312,11 @@ fn what_is_withdrawn_keeps_its_locks_until_it_ends() {
     let put = Put { key, version: version.expect("it is locked"), value: Some(b"new") };
     node_0.deliver(Epoch(1), Kind::Log, |out| write::log(out, &place, 1, Room::default(), [put].into_iter()));
     assert!(node_0.said(Kind::Logged).is_some());
-    let id = attempt(0).bits().to_be_bytes();
-    node_0.deliver(Epoch(1), Kind::Withdraw, |out| out.extend_from_slice(&id));
+    let id = attempt(0);
+    node_0.deliver(Epoch(1), Kind::Withdraw, |out| write_id(out, id));
     assert!(node_0.said(Kind::Withdrawn).is_some());
     assert_eq!(execute(&mut node_0, 1), (Status::Conflict, None), "it is withdrawn, and has not ended");
-    node_0.deliver(Epoch(1), Kind::End, |out| out.extend_from_slice(&id));
+    node_0.deliver(Epoch(1), Kind::End, |out| write_id(out, id));
     assert_eq!(execute(&mut node_0, 2).0, Status::Ok);
 }
 
@@ -330,7 +331,8 @@ fn what_a_run_of_a_former_view_has_left_is_not_logged() {
     let id = TransactionId::new(node(0), Epoch(1), 0);
     let run = |effect: &Effect| matches!(effect, Effect::Reply { kind, .. } if *kind == HostKind::Run as u8);
     assert!(node_0.effects.iter().any(run), "the host is to run it");
-    let mut ran = id.bits().to_be_bytes().to_vec();
+    let mut ran = Vec::new();
+    write_id(&mut ran, id);
     ran.extend_from_slice(&[0, 0, 0]);
     write_list(&mut ran, [Put { key, version: Version::ZERO, value: Some(b"new") }].into_iter());
     ran.extend_from_slice(&[0, 0]);
@@ -384,8 +386,8 @@ fn nobody_speaks_for_another_coordinator() {
             (Kind::Ship, &|out| {
                 write::ship(out, id, ProcedureId(0), &[], [want].into_iter(), [].into_iter())
             }),
-            (Kind::Withdraw, &|out| out.extend_from_slice(&id.bits().to_be_bytes())),
-            (Kind::End, &|out| out.extend_from_slice(&id.bits().to_be_bytes())),
+            (Kind::Withdraw, &|out| write_id(out, id)),
+            (Kind::End, &|out| write_id(out, id)),
         ];
         for (kind, body) in says {
             let mut node_0 = Node::new([want.access.key]);
@@ -429,7 +431,7 @@ fn a_change_of_something_else_stops_the_backup() {
         let id = TransactionId::new(node(1), Epoch(1), 0);
         node_0.deliver(Epoch(1), Kind::Log, |out| changed(out, id, key, Version::from_bits(9)));
         assert!(node_0.said(Kind::Logged).is_some(), "what it is to is not known before it is applied");
-        node_0.deliver(Epoch(1), Kind::End, |out| out.extend_from_slice(&id.bits().to_be_bytes()));
+        node_0.deliver(Epoch(1), Kind::End, |out| write_id(out, id));
         assert_eq!(node_0.engine.counted().strays, 1);
         assert_eq!(node_0.engine.status().state, EngineState::Lost);
     }
@@ -491,7 +493,7 @@ impl Primary {
             self.node.handle(Event::Done { tag, status: CompletionStatus::Success });
         }
         let kept = self.node.said(Kind::Logged).is_some();
-        self.node.deliver(Epoch(1), Kind::End, |out| out.extend_from_slice(&id.bits().to_be_bytes()));
+        self.node.deliver(Epoch(1), Kind::End, |out| write_id(out, id));
         kept
     }
 }

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use weft_txn::message::{Malformed, Reader};
-use weft_txn::{Key, Recorded, Version};
+use weft_txn::{Key, Recorded, TransactionId, Version};
 
 const LIFE: u8 = b'L';
 const ATTEMPT: u8 = b'T';
@@ -59,7 +59,7 @@ impl Record {
             LIFE => self.objects = None,
             _ if is_first => return Err(Malformed::Field("beginning")),
             ATTEMPT => {
-                let id = reader.id()?;
+                let id = TransactionId::from_bits(reader.u64()?).ok_or(Malformed::Field("identifier"))?;
                 let (reads, writes) = (read_items(reader)?, read_items(reader)?);
                 self.attempts.push(Recorded { id, reads, writes });
             }

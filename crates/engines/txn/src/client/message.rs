@@ -4,13 +4,13 @@
 //! Hello     client(8)
 //! Welcome   client(8) life(8)
 //! Call      client(8) life(8) sequence(8)  procedure(2) length(2) input  count(1) { as in Execute }
-//! Answered  client(8) life(8) sequence(8)  status(1) reason(1) identifier(8)  length(2) answer
+//! Answered  client(8) life(8) sequence(8)  status(1) reason(1) id  length(2) answer
 //! ```
 //!
-//! All integers are big-endian.
+//! All integers are big-endian; an id is as between engines.
 
 use crate::execution::Fault;
-use crate::message::{Item, Malformed, Reader, Want};
+use crate::message::{Item, Malformed, Reader, Want, write_id};
 use crate::procedure::{ANSWER_MAX, Accesses, INPUT_MAX, KEYS_MAX, Outcome, ProcedureId, Request};
 use crate::transaction::TransactionId;
 
@@ -187,7 +187,7 @@ fn write_answer(out: &mut Vec<u8>, answer: &Answer) {
         }
     };
     out.extend_from_slice(&[status, reason]);
-    out.extend_from_slice(&id.bits().to_be_bytes());
+    write_id(out, id);
     out.extend_from_slice(&(answer.len() as u16).to_be_bytes());
     out.extend_from_slice(answer);
 }

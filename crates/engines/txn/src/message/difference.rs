@@ -3,15 +3,16 @@
 //! A replica holds what a transaction has read, or will by the time it applies the record: it applies its log in the order of
 //! the versions of each key. So the bytes that have changed are enough for it, with the version that they are to.
 
+use super::fields::{write_number, write_version};
 use super::{Item, List, Malformed, Reader};
 use crate::key::Version;
 use crate::procedure::VALUE_MAX;
 
-/// Bytes before those of a run: fewer that are as they were are not worth another run.
-const RUN_HEAD_BYTES: usize = 4;
+/// Bytes before those of a run, mostly: fewer that are as they were are not worth another run.
+const RUN_HEAD_BYTES: usize = 3;
 
 /// No difference is shorter: a version, a count, and a run of one byte.
-pub(crate) const DIFFERENCE_BYTES_MIN: usize = 8 + 1 + RUN_HEAD_BYTES + 1;
+pub(crate) const DIFFERENCE_BYTES_MIN: usize = 6 + 1 + 2 + 1;
 
 /// A difference does not fit what it is applied to: the replica does not hold what the others do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,16 +28,16 @@ struct Run<'a> {
 
 impl<'a> Item<'a> for Run<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let (offset, length) = (reader.u16()?, reader.u16()?);
-        if usize::from(offset) + usize::from(length) > VALUE_MAX {
+        let (offset, length) = (reader.number()?, reader.number()?);
+        if offset.saturating_add(length) > VALUE_MAX as u64 {
             return Err(Malformed::Field("run"));
         }
-        Ok(Self { offset, bytes: reader.bytes(length.into())? })
+        Ok(Self { offset: offset as u16, bytes: reader.bytes(length as usize)? })
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.offset.to_be_bytes());
-        out.extend_from_slice(&(self.bytes.len() as u16).to_be_bytes());
+        write_number(out, self.offset.into());
+        write_number(out, self.bytes.len() as u64);
         out.extend_from_slice(self.bytes);
     }
 }
@@ -51,11 +52,11 @@ pub struct Difference<'a> {
 
 impl<'a> Difference<'a> {
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
-        Ok(Self { base: Version::from_bits(reader.u64()?), runs: List::read(reader)? })
+        Ok(Self { base: reader.version()?, runs: List::read(reader)? })
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.base.bits().to_be_bytes());
+        write_version(out, self.base);
         super::write_list(out, self.runs.iter());
     }
 
@@ -86,7 +87,7 @@ pub(super) fn write(out: &mut Vec<u8>, base: Version, old: &[u8], new: &[u8]) ->
     if old.len() != new.len() {
         return false;
     }
-    out.extend_from_slice(&base.bits().to_be_bytes());
+    write_version(out, base);
     let count_at = out.len();
     out.push(0);
     for (count, run) in (1..).zip(runs(old, new)) {
@@ -131,13 +132,13 @@ mod tests {
         let old = [0; 300];
         let mut new = old;
         new[0..2].copy_from_slice(&[1, 2]);
-        new[7] = 3;
+        new[6] = 3;
         new[200] = 4;
-        // 5 bytes between the first two fields are as many as a head and one more: not worth a byte of them.
+        // 4 bytes between the first two fields are as many as a head and one more: not worth a byte of them.
         let bytes = difference(&old, &new).unwrap();
-        assert_eq!(bytes.len(), 8 + 1 + (4 + 2) + (4 + 1) + (4 + 1));
+        assert_eq!(bytes.len(), 6 + 1 + (2 + 2) + (2 + 1) + (3 + 1));
         new[4] = 5;
-        assert_eq!(difference(&old, &new).unwrap().len(), 8 + 1 + (4 + 8) + (4 + 1));
+        assert_eq!(difference(&old, &new).unwrap().len(), 6 + 1 + (2 + 7) + (3 + 1));
     }
 
     #[test]
@@ -159,8 +160,11 @@ mod tests {
 
     #[test]
     fn a_run_does_not_end_behind_the_longest_value() {
-        let mut bytes = BASE.bits().to_be_bytes().to_vec();
-        bytes.extend_from_slice(&[1, 0xff, 0xff, 0, 1, 9]);
+        let mut bytes = Vec::new();
+        write_version(&mut bytes, BASE);
+        bytes.push(1);
+        write_number(&mut bytes, VALUE_MAX as u64);
+        bytes.extend_from_slice(&[1, 9]);
         assert_eq!(Difference::read(&mut Reader(&bytes)).unwrap_err(), Malformed::Field("run"));
     }
 

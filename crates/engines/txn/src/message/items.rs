@@ -3,9 +3,15 @@
 use std::marker::PhantomData;
 
 use super::difference::Difference;
-use super::{ABSENT, DIFFERENCE, Malformed, NOT_READ, Reader};
+use super::fields::{number_bytes, version_bytes, write_number, write_version};
+use super::{Malformed, Reader};
 use crate::key::{Key, Version};
-use crate::procedure::{Access, Mode};
+use crate::procedure::{Access, Mode, VALUE_MAX};
+
+/// The lengths of what is written: of nothing, of a difference, and of an empty value.
+const DELETED: u64 = 0;
+const DIFFERENCE: u64 = 1;
+const EMPTY: u64 = 2;
 
 /// An element of a list.
 pub trait Item<'a>: Sized {
@@ -116,24 +122,38 @@ pub struct Got<'a> {
 
 impl<'a> Item<'a> for Got<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let (index, length) = (reader.u8()?, reader.u16()?);
-        let (read, new) = (Version::from_bits(reader.u64()?), Version::from_bits(reader.u64()?));
-        Ok(Self { index, read, new, value: reader.value(length)? })
+        let (index, length) = (reader.u8()?, reader.number()?);
+        let read = reader.version()?;
+        let new = if length & 1 == 1 { reader.version()? } else { Version::ZERO };
+        if length & 1 == 1 && new == Version::ZERO {
+            return Err(Malformed::Field("version"));
+        }
+        let value = (length >> 1).checked_sub(1).map(|length| value(reader, length)).transpose()?;
+        Ok(Self { index, read, new, value })
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         out.push(self.index);
-        out.extend_from_slice(&length_of(self.value).to_be_bytes());
-        out.extend_from_slice(&self.read.bits().to_be_bytes());
-        out.extend_from_slice(&self.new.bits().to_be_bytes());
+        write_number(out, self.length());
+        write_version(out, self.read);
+        if self.new != Version::ZERO {
+            write_version(out, self.new);
+        }
         out.extend_from_slice(self.value.unwrap_or_default());
     }
 }
 
 impl Got<'_> {
-    /// Bytes of an item with a value of this length.
-    pub const fn bytes(value: usize) -> usize {
-        19 + value
+    /// That of the value and 1, or 0; twice, and 1 more if there is a new version.
+    fn length(&self) -> u64 {
+        let length = self.value.map_or(0, |value| value.len() as u64 + 1);
+        length << 1 | u64::from(self.new != Version::ZERO)
+    }
+
+    /// Bytes of the item.
+    pub(crate) fn bytes(&self) -> usize {
+        let new = if self.new == Version::ZERO { 0 } else { version_bytes(self.new) };
+        1 + number_bytes(self.length()) + version_bytes(self.read) + new + self.value.map_or(0, <[u8]>::len)
     }
 }
 
@@ -148,12 +168,12 @@ pub struct Seen {
 
 impl Item<'_> for Seen {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { key: reader.key()?, version: Version::from_bits(reader.u64()?) })
+        Ok(Self { key: reader.key()?, version: reader.version()? })
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.key.bits().to_be_bytes());
-        out.extend_from_slice(&self.version.bits().to_be_bytes());
+        write_version(out, self.version);
     }
 }
 
@@ -168,12 +188,12 @@ pub struct Claim {
 
 impl Item<'_> for Claim {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { want: Want::read(reader)?, version: Version::from_bits(reader.u64()?) })
+        Ok(Self { want: Want::read(reader)?, version: reader.version()? })
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         self.want.write(out);
-        out.extend_from_slice(&self.version.bits().to_be_bytes());
+        write_version(out, self.version);
     }
 }
 
@@ -188,12 +208,12 @@ pub struct Drawn {
 
 impl Item<'_> for Drawn {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { index: reader.u8()?, new: Version::from_bits(reader.u64()?) })
+        Ok(Self { index: reader.u8()?, new: reader.version()? })
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         out.push(self.index);
-        out.extend_from_slice(&self.new.bits().to_be_bytes());
+        write_version(out, self.new);
     }
 }
 
@@ -210,25 +230,23 @@ pub struct Put<'a> {
 
 impl<'a> Item<'a> for Put<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let (key, version, length) = (reader.key()?, Version::from_bits(reader.u64()?), reader.u16()?);
-        if length == NOT_READ {
-            return Err(Malformed::Field("length"));
-        }
-        Ok(Self { key, version, value: reader.value(length)? })
+        Write::read(reader)?.whole().ok_or(Malformed::Field("length"))
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.key.bits().to_be_bytes());
-        out.extend_from_slice(&self.version.bits().to_be_bytes());
-        out.extend_from_slice(&length_of(self.value).to_be_bytes());
+        write_head(out, self.key, self.version, self.length());
         out.extend_from_slice(self.value.unwrap_or_default());
     }
 }
 
 impl Put<'_> {
-    /// Bytes of an item with a value of this length.
-    pub const fn bytes(value: usize) -> usize {
-        18 + value
+    fn length(&self) -> u64 {
+        self.value.map_or(DELETED, |value| EMPTY + value.len() as u64)
+    }
+
+    /// Bytes of the item.
+    pub(crate) fn bytes(&self) -> usize {
+        8 + version_bytes(self.version) + number_bytes(self.length()) + self.value.map_or(0, <[u8]>::len)
     }
 }
 
@@ -264,11 +282,11 @@ impl<'a> Write<'a> {
 
 impl<'a> Item<'a> for Write<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let (key, version, length) = (reader.key()?, Version::from_bits(reader.u64()?), reader.u16()?);
-        let content = match length {
-            NOT_READ => return Err(Malformed::Field("length")),
+        let (key, version) = (reader.key()?, reader.version()?);
+        let content = match reader.number()? {
+            DELETED => Content::Whole(None),
             DIFFERENCE => Content::Changed(Difference::read(reader)?),
-            length => Content::Whole(reader.value(length)?),
+            length => Content::Whole(Some(value(reader, length - EMPTY)?)),
         };
         Ok(Self { key, version, content })
     }
@@ -277,18 +295,25 @@ impl<'a> Item<'a> for Write<'a> {
         match &self.content {
             Content::Whole(value) => Put { key: self.key, version: self.version, value: *value }.write(out),
             Content::Changed(difference) => {
-                write_changed(out, self.key, self.version);
+                write_head(out, self.key, self.version, DIFFERENCE);
                 difference.write(out);
             }
         }
     }
 }
 
-/// Writes what stands before a difference.
-fn write_changed(out: &mut Vec<u8>, key: Key, version: Version) {
+/// Writes what stands before a value or a difference.
+fn write_head(out: &mut Vec<u8>, key: Key, version: Version, length: u64) {
     out.extend_from_slice(&key.bits().to_be_bytes());
-    out.extend_from_slice(&version.bits().to_be_bytes());
-    out.extend_from_slice(&DIFFERENCE.to_be_bytes());
+    write_version(out, version);
+    write_number(out, length);
+}
+
+fn value<'a>(reader: &mut Reader<'a>, length: u64) -> Result<&'a [u8], Malformed> {
+    if length > VALUE_MAX as u64 {
+        return Err(Malformed::Field("length"));
+    }
+    reader.bytes(length as usize)
 }
 
 /// A write, and what its transaction has read of the key: for records that may say less than the whole value.
@@ -305,8 +330,8 @@ impl Replacement<'_> {
     pub fn write_shorter(&self, out: &mut Vec<u8>) -> bool {
         let (start, put) = (out.len(), &self.put);
         if let (Some((base, old)), Some(new)) = (self.read, put.value) {
-            write_changed(out, put.key, put.version);
-            if super::difference::write(out, base, old, new) && out.len() - start < Put::bytes(new.len()) {
+            write_head(out, put.key, put.version, DIFFERENCE);
+            if super::difference::write(out, base, old, new) && out.len() - start < put.bytes() {
                 return true;
             }
             out.truncate(start);
@@ -314,8 +339,4 @@ impl Replacement<'_> {
         put.write(out);
         false
     }
-}
-
-fn length_of(value: Option<&[u8]>) -> u16 {
-    value.map_or(ABSENT, |value| u16::try_from(value.len()).expect("values are short"))
 }

@@ -3,35 +3,38 @@
 
 use super::*;
 
+/// The most bytes of a record in a message before its writes.
+pub(crate) const LOG_HEAD_BYTES_MAX: usize = fields::ID_BYTES_MAX + 8;
+
 pub fn execute(out: &mut Vec<u8>, id: TransactionId, wants: impl Iterator<Item = Want>) {
-    out.extend_from_slice(&id.bits().to_be_bytes());
+    write_id(out, id);
     write_list(out, wants);
 }
 
 pub fn lock(out: &mut Vec<u8>, id: TransactionId, claims: impl Iterator<Item = Claim>) {
-    out.extend_from_slice(&id.bits().to_be_bytes());
+    write_id(out, id);
     write_list(out, claims);
 }
 
 /// The count of items follows, and then the items: [`write_list`].
 pub fn executed(out: &mut Vec<u8>, id: TransactionId, shard: usize, status: Status, atomic: bool) {
-    out.extend_from_slice(&id.bits().to_be_bytes());
+    write_id(out, id);
     out.extend_from_slice(&[shard as u8, status as u8, u8::from(atomic)]);
 }
 
 pub fn validate(out: &mut Vec<u8>, id: TransactionId, shard: usize, seen: impl Iterator<Item = Seen>) {
-    out.extend_from_slice(&id.bits().to_be_bytes());
+    write_id(out, id);
     out.push(shard as u8);
     write_list(out, seen);
 }
 
 pub fn validated(out: &mut Vec<u8>, id: TransactionId, shard: usize, status: Status) {
-    out.extend_from_slice(&id.bits().to_be_bytes());
+    write_id(out, id);
     out.extend_from_slice(&[shard as u8, status as u8]);
 }
 
 pub fn place(out: &mut Vec<u8>, place: &Place) {
-    out.extend_from_slice(&place.id.bits().to_be_bytes());
+    write_id(out, place.id);
     out.extend_from_slice(&[place.shard as u8, place.part, place.parts]);
 }
 
@@ -93,7 +96,7 @@ pub fn ship<'a>(
     wants: impl Iterator<Item = Want>,
     local: impl Iterator<Item = Got<'a>>,
 ) {
-    out.extend_from_slice(&id.bits().to_be_bytes());
+    write_id(out, id);
     out.extend_from_slice(&procedure.0.to_be_bytes());
     out.extend_from_slice(&(input.len() as u16).to_be_bytes());
     out.extend_from_slice(input);
@@ -102,7 +105,7 @@ pub fn ship<'a>(
 }
 
 pub fn shipped(out: &mut Vec<u8>, id: TransactionId, status: Status, reason: u8, shards: u16, answer: &[u8]) {
-    out.extend_from_slice(&id.bits().to_be_bytes());
+    write_id(out, id);
     out.extend_from_slice(&[status as u8, reason]);
     out.extend_from_slice(&shards.to_be_bytes());
     out.extend_from_slice(&(answer.len() as u16).to_be_bytes());
