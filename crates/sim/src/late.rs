@@ -7,9 +7,9 @@ use weft_time::{Duration, Instant};
 use weft_wire::frame::Frame;
 use weft_wire::roce::{self, Opcode};
 
-/// What came of events with labour, each with that.
+/// What came of a batch of events, each thing with the labour of its event.
 #[derive(Debug, Default)]
-pub(crate) struct Laborious {
+pub(crate) struct Outcome {
     pub frames: Vec<(Duration, Vec<u8>)>,
     pub told: Vec<(Duration, HostEvent)>,
     pub asked: Vec<(Duration, DmaRequest)>,

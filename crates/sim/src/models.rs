@@ -192,6 +192,12 @@ impl ProcessorModel {
         }
     }
 
+    /// Whether what comes of one batch of work leaves before what comes of the next, as of a pipeline. Of cores each thing leaves when one is
+    /// through with it.
+    pub const fn is_in_order(&self) -> bool {
+        !matches!(self.execution, Execution::Cores { .. })
+    }
+
     /// How long a processor takes for labour, while it does other work as well: what it is on a host's core, on a core; and on all others,
     /// which are held up by it, as they are by everything else, nothing more.
     fn labour(&self, of_host: Duration) -> Duration {

@@ -7,7 +7,7 @@ use weft_time::{Duration, Instant};
 
 use crate::cost::{self, CostProfile, Execution};
 use crate::host::{Command, Commands, Host, event_bytes};
-use crate::late::{Laborious, Late, event_order, is_response, order_of};
+use crate::late::{Late, Outcome, event_order, is_response, order_of};
 use crate::machine::Machine;
 use crate::models::{Batch, BusModel, Charge, DmaModel, ProcessorModel};
 
@@ -66,9 +66,9 @@ pub struct Usage {
 /// A NIC and its host.
 ///
 /// Frames wait in a buffer until the NIC is free, and the NIC learns of them only then, so that its clock tells it when
-/// it really acts. What it answers leaves after the latency that its work has, in order; except that what comes of an event with labour
-/// ([`Nic::labour`]) leaves when a core is through with that, and keeps nothing else waiting: answers to one call, and packets of one queue pair, stay in order. Frames that find the buffer full are dropped
-/// and counted.
+/// it really acts. What it answers leaves after the latency that its work has. From a pipeline that is in order; from cores it leaves when
+/// one is through with it, with its labour too ([`Nic::labour`]), and keeps nothing else waiting: only answers to one call, and packets of
+/// one queue pair, stay in order. Frames that find the buffer full are dropped and counted.
 #[derive(Debug)]
 pub struct NicMachine<N, H> {
     nic: N,
@@ -91,16 +91,16 @@ pub struct NicMachine<N, H> {
     receive_drops: u64,
     /// Frames from the NIC, and when they reach the wire.
     outbox: VecDeque<(Instant, Vec<u8>)>,
-    /// Frames that wait for verbs' accesses to memory, or for the labour of their event. Others pass them meanwhile.
+    /// Frames that wait for verbs' accesses to memory, or for cores. Others pass them meanwhile.
     held: Late<Vec<u8>>,
-    /// What is to be told to the host when the labour of its event is over,
+    /// What is to be told to the host when a core is through with it,
     told_late: Late<HostEvent>,
     /// and copies to be handed over then.
     asked_late: Late<DmaRequest>,
     /// What was just polled for the host.
     told: Vec<HostEvent>,
-    /// What was just polled and waits for labour, until it is known how long.
-    laborious: Laborious,
+    /// What was just polled and waits for cores, until it is known how long.
+    outcome: Outcome,
     /// Whether the NIC does nothing but verbs, so that all its frames may have to wait for their accesses.
     verbs_only: bool,
     commands: Commands,
@@ -147,7 +147,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             told_late: Late::new(),
             asked_late: Late::new(),
             told: Vec::new(),
-            laborious: Laborious::default(),
+            outcome: Outcome::default(),
             verbs_only: matches!(profile.execution, Execution::Verbs { .. }),
             commands: Commands::default(),
             to_nic: VecDeque::new(),
@@ -275,9 +275,9 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         }
     }
 
-    /// Lets what was just polled wait for its labour.
-    fn wait_for_labour(&mut self, charge: &Charge) {
-        let Laborious { mut frames, mut told, mut asked } = std::mem::take(&mut self.laborious);
+    /// Lets what was just polled wait until a core is through with it.
+    fn wait_for_cores(&mut self, charge: &Charge) {
+        let Outcome { mut frames, mut told, mut asked } = std::mem::take(&mut self.outcome);
         for (labour, frame) in frames.drain(..) {
             let until = self.processor.ready(charge, labour);
             let behind = self.held.last(order_of(&frame).as_ref(), |held| order_of(held));
@@ -291,7 +291,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         for (labour, request) in asked.drain(..) {
             self.asked_late.insert(self.processor.ready(charge, labour), request);
         }
-        self.laborious = Laborious { frames, told, asked };
+        self.outcome = Outcome { frames, told, asked };
     }
 
     /// Lets go of what need not wait any more.
@@ -307,6 +307,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             while let Some((_, request)) = self.asked_late.pop_due(at) {
                 self.asked[request.direction as usize].push(request);
             }
+            // Cores that wait for copies are missing for other work.
             let waiting = self.begin_dma(at) / self.processor.cores();
             self.usage.busy += waiting;
             self.free_at = self.free_at.max(at) + waiting;
@@ -322,23 +323,19 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
     /// Takes the copies that the NIC asks for. Returns the vectors that they fill.
     fn take_dma(&mut self) -> u32 {
         while let Some(request) = self.nic.poll_dma() {
-            match self.nic.labour() {
-                Duration::ZERO => self.asked[request.direction as usize].push(request),
-                labour => self.laborious.asked.push((labour, request)),
-            }
+            assert!(!self.processor.is_in_order(), "cores hand over copies");
+            self.outcome.asked.push((self.nic.labour(), request));
         }
-        let late = &mut self.laborious.asked;
-        if self.asked.iter().all(Vec::is_empty) && late.is_empty() {
+        let asked = &mut self.outcome.asked;
+        if asked.is_empty() {
             return 0;
         }
-        late.sort_by_key(|(labour, request)| (*labour, request.direction as usize));
+        asked.sort_by_key(|(labour, request)| (*labour, request.direction as usize));
         let vector = self.vector(self.dma.as_ref().expect("the engines' profile lets them copy"));
-        let vectors = |copies: usize| copies.div_ceil(vector) as u32;
-        let together = self.laborious.asked.chunk_by(|(labour, request), (other, next)| {
+        let together = self.outcome.asked.chunk_by(|(labour, request), (other, next)| {
             (labour, request.direction) == (other, next.direction)
         });
-        self.asked.iter().map(|asked| vectors(asked.len())).sum::<u32>()
-            + together.map(|copies| vectors(copies.len())).sum::<u32>()
+        together.map(|copies| copies.len().div_ceil(vector) as u32).sum()
     }
 
     /// The most copies that a core hands over together: who waits for a copy has asked for that one only.
@@ -409,18 +406,18 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
                 break;
             }
             batch.bytes_sent += frame.len() as u64;
-            match self.nic.labour() {
-                Duration::ZERO => self.outbox.push_back((now, frame)),
-                labour => self.laborious.frames.push((labour, frame)),
+            if self.processor.is_in_order() {
+                self.outbox.push_back((now, frame));
+            } else {
+                self.outcome.frames.push((self.nic.labour(), frame));
             }
         }
         while let Some(event) = self.nic.poll_host() {
             to_host.add(event_bytes(&event));
-            let labour = self.nic.labour();
-            let must_wait = !self.told_late.is_empty() || !self.laborious.told.is_empty();
-            match labour {
-                Duration::ZERO if !must_wait => told.push(event),
-                labour => self.laborious.told.push((labour, event)),
+            if self.processor.is_in_order() {
+                told.push(event);
+            } else {
+                self.outcome.told.push((self.nic.labour(), event));
             }
         }
         batch.dma_vectors = self.take_dma();
@@ -434,8 +431,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             let (count, _) = self.commands.host_writes;
             self.commands.host_writes = (count + batch.work.host_writes, now);
         }
-        // Cores that wait for copies are missing for other work.
-        self.free_at = charge.free + self.begin_dma(charge.done) / self.processor.cores();
+        self.free_at = charge.free;
         self.usage.busy += self.free_at - now;
         self.usage.host_packets += u64::from(batch.host_packets.0 + batch.host_packets.1);
         self.usage.messages += u64::from(batch.work.messages);
@@ -454,7 +450,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             self.tell(charge.done, event);
         }
         self.told = told;
-        self.wait_for_labour(&charge);
+        self.wait_for_cores(&charge);
     }
 }
 
