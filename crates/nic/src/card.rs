@@ -356,10 +356,12 @@ impl<E: Engine> Card<E> {
         for memory in &mut self.memory.engines {
             let accesses = memory.take_accesses();
             self.work.memory.reads += accesses.reads;
+            self.work.memory.repeated += accesses.repeated;
             self.work.memory.writes += accesses.writes;
             self.work.memory.bytes += accesses.bytes;
             let accesses = memory.take_host_accesses();
             self.work.host_state.reads += accesses.reads;
+            self.work.host_state.repeated += accesses.repeated;
             self.work.host_state.writes += accesses.writes;
             self.work.host_state.bytes += accesses.bytes;
         }

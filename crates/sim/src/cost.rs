@@ -17,6 +17,7 @@ pub use host::{
 pub use table::cost_table_markdown;
 
 use weft_time::Duration;
+use weft_waist::Accesses;
 
 const NIC_KV_5_1: &str = "NIC-KV table 5.1, 128 B";
 const NIC_KV_5_2: &str = "NIC-KV table 5.2, 128 B";
@@ -207,6 +208,17 @@ pub struct MemoryCost {
     pub byte: Figure,
     /// Channels that share the bytes evenly.
     pub channels: Figure,
+    /// Latency of a read burst of what was read moments before, where there are caches.
+    pub repeated: Option<Figure>,
+}
+
+impl MemoryCost {
+    /// What reads take, one after the other: those of `messages` messages, which share them evenly and whose reads overlap.
+    pub(crate) fn reads(&self, accesses: &Accesses, messages: u32) -> Duration {
+        let each = |reads: u32| u64::from(reads.div_ceil(messages.max(1)));
+        let repeated = self.repeated.unwrap_or(self.read);
+        self.read.duration() * each(accesses.reads) + repeated.duration() * each(accesses.repeated)
+    }
 }
 
 /// A PCIe bus.
@@ -275,6 +287,7 @@ const HBM: MemoryCost = MemoryCost {
     // Of reads, rounded up; that of writes is 125 ps: 32 bytes, one beat of an HBM channel, per 4 ns cycle.
     byte: Figure::time("memory byte, per channel", 130, NIC_KV_5_4),
     channels: Figure::count("memory channels", 4, "estimate; the card has 32"),
+    repeated: None,
 };
 
 /// The host's memory, as a card reaches it across the bus.
@@ -283,6 +296,7 @@ const HOST_MEMORY: MemoryCost = MemoryCost {
     write: Figure::time("host memory, write", 288_000, NIC_KV_5_2),
     byte: Figure::time("host memory, byte", 64, "PCIe 3.0, 16 lanes, rounded up"),
     channels: Figure::count("host memory, buses", 1, "a card is in one slot"),
+    repeated: None,
 };
 
 /// Memory behind a cache hierarchy.
@@ -291,6 +305,11 @@ const DRAM: MemoryCost = MemoryCost {
     write: Figure::time("memory write", 0, "estimate: a store does not wait"),
     byte: Figure::time("memory byte, per channel", 50, "estimate: DDR4-2666, 21.3 GB/s, rounded up"),
     channels: Figure::count("memory channels", 2, ESTIMATE),
+    repeated: Some(Figure::time(
+        "memory read, repeated",
+        30_000,
+        "estimate: what all cores' last cache has, 66 cycles of 2.2 GHz",
+    )),
 };
 
 impl CostProfile {
@@ -523,6 +542,7 @@ impl CostProfile {
         // A card for verbs alone has no engine, and so none of its memory.
         if !matches!(self.execution, Execution::Verbs { .. }) {
             add("memory", &[self.memory.read, self.memory.write, self.memory.byte, self.memory.channels]);
+            add("memory", self.memory.repeated.as_slice());
         }
         add("transmit", self.transmit);
         for (part, bus) in [("wire bus", self.wire_bus), ("host bus", self.host_bus)] {
@@ -532,7 +552,7 @@ impl CostProfile {
                 add(part, &[bus.rate]);
             }
         }
-        if let Some(MemoryCost { read, write, byte, channels }) = self.host_memory {
+        if let Some(MemoryCost { read, write, byte, channels, repeated: _ }) = self.host_memory {
             add("host memory", &[read, write, byte, channels]);
         }
         if let Some(DmaCost { queues, vector, submission, read, write, operation }) = self.dma {

@@ -7,7 +7,8 @@ use weft_nic::{Egress, HostEvent, Peering, Slot};
 use weft_rdma::{AccessFlags, Completion, CompletionStatus, Modify, QueuePairNumber};
 use weft_time::{Duration, Instant};
 use weft_waist::{
-    Caller, Configuration, Effect, Effects, Engine, Event, Io, Memory, Message, NODES_MAX, NodeId, NodeSet,
+    Accesses, Caller, Configuration, Effect, Effects, Engine, Event, Io, Memory, Message, NODES_MAX, NodeId,
+    NodeSet,
 };
 use weft_wire::datagram::{self, Datagram};
 use weft_wire::ethernet::MacAddress;
@@ -472,13 +473,17 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         let is_call = matches!(event, Event::Call { caller: Caller::Host(_), .. });
         let Self { slot, memory, effects, .. } = self;
         slot.engine.handle(now, event, &mut Io { effects, memory });
-        let reads = self.memory.take_accesses().reads;
+        let Accesses { reads, repeated, .. } = self.memory.take_accesses();
         let mut ready = ready + self.effects.total_labour();
         let mut effects = std::mem::take(&mut self.effects);
         let mut unseen_for = Duration::ZERO;
         match self.two_cores {
-            None => ready += self.cost.memory_read.duration() * u64::from(reads),
+            None => {
+                ready += self.cost.memory_read.duration() * u64::from(reads)
+                    + self.cost.repeated_read.duration() * u64::from(repeated);
+            }
             Some(cost) => {
+                ready += cost.cache_read.duration() * u64::from(repeated);
                 if reads > 0 {
                     let (written, seen_at) = std::mem::take(&mut self.unseen);
                     let missed = reads.min(written);

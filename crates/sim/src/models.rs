@@ -28,8 +28,7 @@ impl MemoryModel {
         let busy = u128::from(accesses.bytes) * u128::from(self.cost.byte.value);
         let busy = busy.div_ceil(u128::from(self.cost.channels.value.max(1)));
         self.free_at = start + Duration::from_ps(u64::try_from(busy).unwrap_or(u64::MAX));
-        let reads_in_a_row = accesses.reads.div_ceil(messages.max(1));
-        let reads = self.cost.read.duration() * u64::from(reads_in_a_row);
+        let reads = self.cost.reads(accesses, messages);
         let writes = if accesses.writes > 0 { self.cost.write.duration() } else { Duration::ZERO };
         (start + reads + writes).max(self.free_at)
     }
@@ -267,7 +266,7 @@ impl ProcessorModel {
                     + frame_send.duration() * u64::from(work.frames_sent + to_host)
                     + self.dma_submission * u64::from(batch.dma_vectors);
                 // A core waits for the memory that it reads.
-                let waiting = self.memory.cost.read.duration() * u64::from(work.memory.reads);
+                let waiting = self.memory.cost.reads(&work.memory, 1);
                 let shared = (all + waiting + self.labour(work.labour)) / threads.value;
                 let one = (one + waiting / u64::from(work.messages.max(1))).min(all + waiting);
                 let accessed = self.memory.access(at, &work.memory, work.messages);
@@ -308,18 +307,29 @@ mod tests {
     #[test]
     fn reads_of_one_message_are_serial_and_of_many_overlap() {
         let mut memory = MemoryModel::new(CostProfile::FPGA.memory);
-        let two = Accesses { reads: 2, writes: 0, bytes: 0 };
+        let two = Accesses { reads: 2, ..Accesses::default() };
         assert_eq!(memory.access(at(0), &two, 1), at(752));
         assert_eq!(memory.access(at(0), &two, 2), at(376));
-        assert_eq!(memory.access(at(0), &Accesses { reads: 1, writes: 5, bytes: 0 }, 1), at(760));
+        assert_eq!(
+            memory.access(at(0), &Accesses { reads: 1, writes: 5, ..Accesses::default() }, 1),
+            at(760)
+        );
         assert_eq!(memory.access(at(5), &Accesses::default(), 1), at(5));
+    }
+
+    #[test]
+    fn caches_have_what_was_read_moments_before() {
+        let repeated = Accesses { reads: 1, repeated: 2, ..Accesses::default() };
+        assert_eq!(MemoryModel::new(CostProfile::CORES.memory).access(at(0), &repeated, 1), at(160));
+        let no_cache = MemoryModel::new(CostProfile::FPGA.memory).access(at(0), &repeated, 1);
+        assert_eq!(no_cache, at(3 * 376));
     }
 
     #[test]
     fn memory_has_a_rate() {
         let mut memory = MemoryModel::new(CostProfile::FPGA.memory);
         // 130 ps per byte on four channels: 32,500 ns for a megabyte.
-        let megabyte = Accesses { reads: 0, writes: 1, bytes: 1_000_000 };
+        let megabyte = Accesses { writes: 1, bytes: 1_000_000, ..Accesses::default() };
         assert_eq!(memory.access(at(0), &megabyte, 1), at(32_500));
         assert_eq!(memory.access(at(0), &megabyte, 1), at(65_000));
     }
@@ -352,10 +362,10 @@ mod tests {
     fn responses_wait_for_what_verbs_do_to_memory() {
         let mut processor = ProcessorModel::new(&CostProfile::FPGA);
         let mut batch = Batch { bytes_received: 64, ..Batch::default() };
-        batch.work.verbs = Accesses { reads: 0, writes: 1, bytes: 64 };
+        batch.work.verbs = Accesses { writes: 1, bytes: 64, ..Accesses::default() };
         let stored = Charge { done: at(4), alone: at(4), verbs_done: at(384), free: at(4) };
         assert_eq!(processor.charge(at(0), &batch), stored);
-        batch.work.verbs = Accesses { reads: 1, writes: 0, bytes: 64 };
+        batch.work.verbs = Accesses { reads: 1, bytes: 64, ..Accesses::default() };
         assert_eq!(processor.charge(at(1_000), &batch).verbs_done, at(1_376));
     }
 
@@ -401,7 +411,7 @@ mod tests {
     fn what_lies_on_the_host_is_a_bus_away() {
         let mut batch = Batch::default();
         batch.work.messages = 1;
-        batch.work.host_state = Accesses { reads: 2, writes: 1, bytes: 192 };
+        batch.work.host_state = Accesses { reads: 2, writes: 1, bytes: 192, ..Accesses::default() };
         let charged = ProcessorModel::new(&CostProfile::FPGA_APPLICATION).charge(at(0), &batch);
         // Two reads one after the other, and a write; the pipeline goes on meanwhile.
         assert_eq!((charged.done, charged.free), (at(2 * 560 + 288), at(16)));
@@ -460,7 +470,7 @@ mod tests {
         let mut processor = ProcessorModel::new(&CostProfile::CORES);
         let mut batch = Batch::default();
         batch.work.messages = 1;
-        batch.work.memory = Accesses { reads: 1, writes: 0, bytes: 1_000_000 };
+        batch.work.memory = Accesses { reads: 1, bytes: 1_000_000, ..Accesses::default() };
         // 50 ps per byte on two channels: 25 us for a megabyte.
         let alone = at(0) + Duration::from_ps(44_568) + CostProfile::CORES.memory.read.duration();
         assert_eq!(processor.charge(at(0), &batch), Charge { alone, ..charge(at(25_000), at(25_000)) });

@@ -45,6 +45,8 @@ pub struct Memory {
 pub struct Accesses {
     /// Read bursts.
     pub reads: u32,
+    /// Those of what was read moments before: caches have it, where there are any.
+    pub repeated: u32,
     /// Write bursts.
     pub writes: u32,
     /// Bytes of all bursts.
@@ -104,6 +106,11 @@ impl Memory {
         self.accesses.reads += reads;
     }
 
+    /// The same of what the engine has read for the same purpose moments before.
+    pub const fn touch_again(&mut self, reads: u32) {
+        self.accesses.repeated += reads;
+    }
+
     /// Zero everywhere again, uncounted: part of a reset.
     pub fn clear(&mut self) {
         self.bytes.fill(0);
@@ -133,6 +140,7 @@ impl Memory {
     /// bus. Its bytes are the engine's own business.
     pub fn count_host(&mut self, accesses: Accesses) {
         self.host.reads += accesses.reads;
+        self.host.repeated += accesses.repeated;
         self.host.writes += accesses.writes;
         self.host.bytes += accesses.bytes;
     }
@@ -155,10 +163,10 @@ mod tests {
         assert_eq!(memory.take_accesses(), Accesses::default());
         memory.write(12, &[2; 8]);
         memory.read(31, 1);
-        assert_eq!(memory.take_accesses(), Accesses { reads: 1, writes: 1, bytes: 9 });
+        assert_eq!(memory.take_accesses(), Accesses { reads: 1, writes: 1, bytes: 9, ..Accesses::default() });
         let mut memory = Memory::new(64);
         memory.read(0, 4);
-        assert_eq!(memory.take_accesses(), Accesses { reads: 1, writes: 0, bytes: 4 });
+        assert_eq!(memory.take_accesses(), Accesses { reads: 1, bytes: 4, ..Accesses::default() });
     }
 
     #[test]

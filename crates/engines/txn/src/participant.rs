@@ -422,7 +422,12 @@ impl Transactions {
                 continue;
             }
             self.counters.lookups += 1;
-            io.memory.touch(if self.shards.are_near() { 1 } else { 2 });
+            let looks = if self.shards.are_near() { 1 } else { 2 };
+            if operation.purpose == Purpose::Validate {
+                io.memory.touch_again(looks);
+            } else {
+                io.memory.touch(looks);
+            }
             let start = operation.values.len();
             match self.shards.look(io.memory, sought.key, &mut operation.values) {
                 Look::Known(version, length) => {

@@ -18,6 +18,8 @@ pub struct HostCost {
     pub verb: Figure,
     /// To read memory: one burst.
     pub memory_read: Figure,
+    /// To read what was read moments before.
+    pub repeated_read: Figure,
     /// To change what a peer may do through a queue pair.
     pub access: Figure,
     /// To reset a queue pair and connect it again.
@@ -31,6 +33,7 @@ pub const HOST_PROCESS: HostCost = HostCost {
     frame_send: Figure::time("frame, send", 278_261, XENIC_HOST),
     verb: Figure::time("request posted, completion taken or timer seen", 50_000, ESTIMATE),
     memory_read: DRAM.read,
+    repeated_read: DRAM.repeated.expect("behind caches"),
     access: Figure::time("queue pair, access flags", 88_000_000, MU_PERMISSION),
     connect: Figure::time("queue pair, reset and connected", 1_216_000_000, MU_PERMISSION),
 };
@@ -45,9 +48,10 @@ pub const HOST_DATAGRAMS: HostCost = HostCost {
 
 impl HostCost {
     /// Every constant, in the order of the table.
-    pub fn figures(&self) -> [Figure; 7] {
-        let Self { operation, frame_receive, frame_send, verb, memory_read, access, connect } = *self;
-        [operation, frame_receive, frame_send, verb, memory_read, access, connect]
+    pub fn figures(&self) -> [Figure; 8] {
+        let Self { operation, frame_receive, frame_send, verb, memory_read, repeated_read, access, connect } =
+            *self;
+        [operation, frame_receive, frame_send, verb, memory_read, repeated_read, access, connect]
     }
 }
 
