@@ -230,7 +230,7 @@ expect 'many.toml' "$weft" membership --config many.toml
 
 # Asking a cluster.
 node 0 127.77.0.5 >quiet.toml
-expect 'cannot be read' "$weft" kv get a
+expect 'give a configuration by --config' "$weft" kv get a
 expect 'the key has 9 bytes' "$weft" kv --config quiet.toml get ninebytes
 expect 'the value has 0 bytes' "$weft" kv --config quiet.toml put a ''
 expect 'invalid value' "$weft" kv --config quiet.toml compare-and-set a seven b

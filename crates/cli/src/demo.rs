@@ -44,7 +44,7 @@ pub(crate) struct DemoArguments {
     /// A shorter tour of a few seconds
     #[arg(long)]
     quick: bool,
-    /// Which NIC: in software, or the gateware cycle by cycle: a tour of about a minute
+    /// Which NIC: in software, or the gateware cycle by cycle: a tour of one or two minutes
     #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
     nic: NicModel,
 }

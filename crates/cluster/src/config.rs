@@ -269,7 +269,8 @@ impl ServiceConfig {
 
 fn load<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<T, ConfigError> {
     let error = |reason| ConfigError { path: path.to_owned(), reason };
-    let text = std::fs::read_to_string(path).map_err(|cause| error(format!("cannot be read: {cause}")))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|cause| error(format!("cannot be read ({cause}); give a configuration by --config")))?;
     parse(&text).map_err(error)
 }
 
@@ -444,7 +445,7 @@ core = 1
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("node.toml");
         let message = || NodeConfig::load(&path).unwrap_err().to_string();
-        assert!(message().contains("node.toml: cannot be read: No such file"), "{}", message());
+        assert!(message().contains("node.toml: cannot be read (No such file"), "{}", message());
         std::fs::write(&path, EXAMPLE.replace("spin_us", "spin")).unwrap();
         assert!(message().contains("node.toml: line 23, column 1: unknown field `spin`"), "{}", message());
         std::fs::write(&path, EXAMPLE).unwrap();
