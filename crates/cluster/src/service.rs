@@ -79,8 +79,8 @@ pub enum Phase {
 ///   the only copy would be the one that is being removed.
 /// - The last member that holds a part of the data is never removed. When it is known to be dead, that part is lost; the cluster goes on
 ///   without it, and is halted when nothing is left.
-/// - When no member that holds a part of the data has a lease, it is the service that was cut off. As soon as one is back, the
-///   others that replicate that part have one more lease's time to return.
+/// - When no member that holds a part of the data was heard within a lease's time, it is the service that was cut off. As soon as one is
+///   back, the others that replicate that part have one more lease's time to return.
 /// - A joining member that reports to be synced in the current epoch holds all data that it replicates, and becomes full. If others are
 ///   joining and alive it waits for them, at most as long as it has taken itself: the view that makes it full starts their transfer anew. So
 ///   nodes that come back together are full together, not one after the other, and the first of them in at most twice its time. A view
@@ -446,10 +446,12 @@ impl Service {
         })
     }
 
-    /// The parts of the data of which no holder has a lease.
+    /// The parts of the data of which no holder was heard within a lease's time. That somebody's lease was extended without being heard does
+    /// not count.
     fn parts_without_holder(&self) -> Vec<usize> {
         let whole = self.whole().iter();
-        let holders: NodeSet = whole.filter(|id| self.nodes[id.index()].lease_end > self.now).collect();
+        let is_heard = |id: &NodeId| self.nodes[id.index()].heard + self.parameters.term() > self.now;
+        let holders: NodeSet = whole.filter(is_heard).collect();
         (0..self.nodes.len())
             .filter(|&part| self.replicas_of(part).intersection(holders).is_empty())
             .collect()
@@ -581,11 +583,11 @@ mod tests {
         assert_eq!(sets(&service), (4, vec![1], vec![]));
     }
 
-    /// Five nodes; part *p* of the data is at nodes *p* and *p* + 1.
-    fn running_in_a_ring() -> Service {
-        let mut service = Service::new(ServiceParameters { replicas: 2, ..parameters(5) });
+    /// Part *p* of the data is at as many nodes as there are replicas, from *p* on.
+    fn running_in_a_ring(nodes: usize, replicas: usize) -> Service {
+        let mut service = Service::new(ServiceParameters { replicas, ..parameters(nodes) });
         for (epoch, state) in [(0, EngineState::Starting), (1, EngineState::Full)] {
-            for node in 0..5 {
+            for node in 0..nodes {
                 let _ = beat(&mut service, 0, node, 10, epoch, state);
             }
         }
@@ -594,7 +596,7 @@ mod tests {
 
     #[test]
     fn of_each_part_one_that_holds_it_remains() {
-        let mut service = running_in_a_ring();
+        let mut service = running_in_a_ring(5, 2);
         // Nodes 1 and 2, the only ones with part 1, are silent, and so is node 4, whose parts others have.
         for ms in [50, 100, 150] {
             for node in [0, 3] {
@@ -615,7 +617,7 @@ mod tests {
 
     #[test]
     fn what_is_known_to_be_lost_stops_nobody() {
-        let mut service = running_in_a_ring();
+        let mut service = running_in_a_ring(5, 2);
         for node in [1, 2] {
             assert!(beat(&mut service, 50, node, 11, 0, EngineState::Starting).is_ok());
         }
@@ -685,6 +687,18 @@ mod tests {
         assert_eq!(sets(&service).0, 1);
         assert!(beat(&mut service, 601, 0, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service), (2, vec![0, 2], vec![]));
+    }
+
+    /// Each holds its part with two others. Those who are given time because one of them is back have not been heard, and may be dead: they
+    /// do not make up for the holders of another part.
+    #[test]
+    fn of_each_part_the_silent_have_one_more_lease() {
+        let mut service = running_in_a_ring(6, 3);
+        for node in [0, 1, 2, 4] {
+            assert!(beat(&mut service, 400, node, 10, 1, EngineState::Full).is_ok());
+        }
+        assert!(beat(&mut service, 400, 3, 10, 1, EngineState::Full).is_ok());
+        assert_eq!(sets(&service), (1, (0..6).collect(), vec![]));
     }
 
     #[test]
