@@ -78,7 +78,7 @@ impl Version {
     }
 
     /// The same, or `None` if either does not fit.
-    pub const fn try_new(epoch: Epoch, number: u64) -> Option<Self> {
+    pub(crate) const fn try_new(epoch: Epoch, number: u64) -> Option<Self> {
         if epoch.0 >> (64 - NUMBER_BITS) == 0 && number >> NUMBER_BITS == 0 {
             Some(Self((epoch.0 as u64) << NUMBER_BITS | number))
         } else {

@@ -38,7 +38,8 @@ pub mod write;
 
 pub(crate) use difference::DIFFERENCE_BYTES_MIN;
 pub use difference::{Difference, Stray};
-pub use fields::{HEADER_BYTES_MAX, Reader, write_id};
+pub(crate) use fields::HEADER_BYTES_MAX;
+pub use fields::{Reader, write_id};
 pub use items::{Claim, Content, Drawn, Got, Item, List, Put, Replacement, Seen, Want, Write, write_list};
 
 use weft_waist::{Epoch, NodeSet};

@@ -12,9 +12,6 @@ const SEQUENCE_BITS: u32 = 36;
 pub struct TransactionId(u64);
 
 impl TransactionId {
-    /// Bits of a sequence; those of the coordinator are above them.
-    pub(crate) const SEQUENCE_BITS: u32 = SEQUENCE_BITS;
-
     /// Attempt `sequence` of `coordinator`, begun in `epoch`.
     ///
     /// # Panics
@@ -39,7 +36,12 @@ impl TransactionId {
         if (bits >> SEQUENCE_BITS) & ((1 << EPOCH_BITS) - 1) == 0 { None } else { Some(Self(bits)) }
     }
 
-    /// The identifier of this epoch, coordinator and sequence (40 bits in all), or `None` if it is none.
+    /// Its epoch, and its coordinator above its sequence, 40 bits.
+    pub(crate) const fn parts(self) -> (Epoch, u64) {
+        (self.epoch(), (self.coordinator() as u64) << SEQUENCE_BITS | self.sequence())
+    }
+
+    /// The identifier of these [`TransactionId::parts`], or `None` if they are none.
     pub(crate) const fn from_parts(epoch: Epoch, count: u64) -> Option<Self> {
         if epoch.0 >> EPOCH_BITS != 0 {
             return None;

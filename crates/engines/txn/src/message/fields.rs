@@ -22,7 +22,7 @@ const COUNT_BYTES: usize = 5;
 pub(crate) const ID_BYTES_MAX: usize = 4 + COUNT_BYTES;
 
 /// The most bytes of a header.
-pub const HEADER_BYTES_MAX: usize = 5 + 5 + COUNT_BYTES;
+pub(crate) const HEADER_BYTES_MAX: usize = 5 + 5 + COUNT_BYTES;
 
 /// Appends a number.
 pub(super) fn write_number(out: &mut Vec<u8>, mut number: u64) {
@@ -40,15 +40,15 @@ pub(super) const fn number_bytes(number: u64) -> usize {
 
 /// Appends a count of 40 bits.
 pub(super) fn write_count(out: &mut Vec<u8>, count: u64) {
-    let [high @ .., _, _, _, _, _] = count.to_be_bytes();
-    assert!(high == [0; 8 - COUNT_BYTES], "a count has 40 bits");
+    assert!(count >> (8 * COUNT_BYTES) == 0, "a count has 40 bits");
     out.extend_from_slice(&count.to_be_bytes()[8 - COUNT_BYTES..]);
 }
 
 /// Appends an identifier.
 pub fn write_id(out: &mut Vec<u8>, id: TransactionId) {
-    write_number(out, id.epoch().0.into());
-    write_count(out, (id.coordinator() as u64) << TransactionId::SEQUENCE_BITS | id.sequence());
+    let (epoch, count) = id.parts();
+    write_number(out, epoch.0.into());
+    write_count(out, count);
 }
 
 /// Appends a version.
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// If it takes more, or does not fit 64 bits.
-    pub fn number(&mut self) -> Result<u64, Malformed> {
+    pub(super) fn number(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
         for shift in (0..u64::BITS).step_by(NUMBER_BITS as usize) {
             let byte = self.u8()?;
@@ -210,6 +210,25 @@ mod tests {
             write_version(&mut bytes, version);
             assert_eq!((bytes.len(), Reader(&bytes).version()), (6, Ok(version)));
         }
+    }
+
+    #[test]
+    fn what_is_no_identifier_or_version_is_refused() {
+        let with_epoch = |epoch| {
+            let mut bytes = Vec::new();
+            write_number(&mut bytes, epoch);
+            write_count(&mut bytes, 7);
+            bytes
+        };
+        for (epoch, field) in [(0, "identifier"), (1 << 24, "identifier"), (1 << 32, "number")] {
+            assert_eq!(Reader(&with_epoch(epoch)).id(), Err(Malformed::Field(field)), "{epoch}");
+        }
+        for (epoch, field) in [(1 << 24, "version"), (1 << 32, "number")] {
+            assert_eq!(Reader(&with_epoch(epoch)).version(), Err(Malformed::Field(field)), "{epoch}");
+        }
+        let bytes = with_epoch(1);
+        assert_eq!(Reader(&bytes[..5]).id(), Err(Malformed::Length));
+        assert_eq!(Reader(&bytes[..5]).version(), Err(Malformed::Length));
     }
 
     proptest! {

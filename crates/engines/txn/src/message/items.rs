@@ -340,3 +340,63 @@ impl Replacement<'_> {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weft_waist::Epoch;
+
+    use super::*;
+
+    const VERSION: Version = Version::new(Epoch(1), 7);
+    const LONG: [u8; VALUE_MAX + 1] = [0; VALUE_MAX + 1];
+
+    fn read<'a, T: Item<'a>>(bytes: &'a [u8]) -> Option<Malformed> {
+        T::read(&mut Reader(bytes)).err()
+    }
+
+    #[test]
+    fn what_is_locked_has_a_version() {
+        let mut bytes = Vec::new();
+        Got { index: 0, read: VERSION, new: VERSION, value: None }.write(&mut bytes);
+        assert_eq!(read::<Got<'_>>(&bytes), None);
+        bytes.truncate(bytes.len() - version_bytes(VERSION));
+        write_version(&mut bytes, Version::ZERO);
+        assert_eq!(read::<Got<'_>>(&bytes), Some(Malformed::Field("version")));
+    }
+
+    #[test]
+    fn no_value_is_longer_than_the_longest() {
+        let (key, mut bytes) = (Key::new(0, 1), Vec::new());
+        Got { index: 0, read: VERSION, new: Version::ZERO, value: Some(&LONG) }.write(&mut bytes);
+        assert_eq!(read::<Got<'_>>(&bytes), Some(Malformed::Field("length")));
+        bytes.clear();
+        Put { key, version: VERSION, value: Some(&LONG) }.write(&mut bytes);
+        assert_eq!(read::<Put<'_>>(&bytes), Some(Malformed::Field("length")));
+    }
+
+    #[test]
+    fn what_must_be_whole_is_no_difference() {
+        let (old, mut new, mut bytes) = ([1; 40], [1; 40], Vec::new());
+        new[7] = 2;
+        let put = Put { key: Key::new(0, 1), version: VERSION, value: Some(&new) };
+        assert!(Replacement { put, read: Some((Version::ZERO, &old)) }.write_shorter(&mut bytes));
+        assert_eq!(read::<Write<'_>>(&bytes), None);
+        assert_eq!(read::<Put<'_>>(&bytes), Some(Malformed::Field("length")));
+    }
+
+    #[test]
+    fn an_item_has_the_bytes_that_it_says() {
+        for value in [None, Some(&LONG[..0]), Some(&LONG[..63]), Some(&LONG[..200])] {
+            for new in [Version::ZERO, VERSION] {
+                let mut bytes = Vec::new();
+                let got = Got { index: 3, read: VERSION, new, value };
+                got.write(&mut bytes);
+                assert_eq!((bytes.len(), Got::read(&mut Reader(&bytes))), (got.bytes(), Ok(got)));
+            }
+            let mut bytes = Vec::new();
+            let put = Put { key: Key::new(0, 1), version: VERSION, value };
+            put.write(&mut bytes);
+            assert_eq!((bytes.len(), Put::read(&mut Reader(&bytes))), (put.bytes(), Ok(put)));
+        }
+    }
+}
