@@ -354,20 +354,10 @@ impl<E: Engine> Card<E> {
     /// What was done since the last call. Frames received are the frame port's to count.
     pub fn take_work(&mut self) -> Work {
         for memory in &mut self.memory.engines {
-            let accesses = memory.take_accesses();
-            self.work.memory.reads += accesses.reads;
-            self.work.memory.repeated += accesses.repeated;
-            self.work.memory.writes += accesses.writes;
-            self.work.memory.bytes += accesses.bytes;
-            let accesses = memory.take_host_accesses();
-            self.work.host_state.reads += accesses.reads;
-            self.work.host_state.repeated += accesses.repeated;
-            self.work.host_state.writes += accesses.writes;
-            self.work.host_state.bytes += accesses.bytes;
+            self.work.memory += memory.take_accesses();
+            self.work.host_state += memory.take_host_accesses();
         }
-        let written = std::mem::take(&mut self.memory.written);
-        self.work.verbs.writes += written.writes;
-        self.work.verbs.bytes += written.bytes;
+        self.work.verbs += std::mem::take(&mut self.memory.written);
         self.work.host_writes += std::mem::take(&mut self.memory.host_writes);
         self.transport_labour = Duration::ZERO;
         std::mem::take(&mut self.work)

@@ -552,8 +552,9 @@ impl CostProfile {
                 add(part, &[bus.rate]);
             }
         }
-        if let Some(MemoryCost { read, write, byte, channels, repeated: _ }) = self.host_memory {
+        if let Some(MemoryCost { read, write, byte, channels, repeated }) = self.host_memory {
             add("host memory", &[read, write, byte, channels]);
+            add("host memory", repeated.as_slice());
         }
         if let Some(DmaCost { queues, vector, submission, read, write, operation }) = self.dma {
             add("host memory", &[queues, vector, submission, read, write, operation]);

@@ -216,11 +216,6 @@ impl ProcessorModel {
         }
     }
 
-    /// Whether packets of a queue pair that leave later than others of their batch keep later batches' from passing them.
-    pub const fn keeps_order(&self) -> bool {
-        matches!(self.execution, Execution::Cores { .. } | Execution::Verbs { .. })
-    }
-
     /// Charges the accesses of engines to the host's memory. Returns when the last is done.
     fn access_host(&mut self, at: Instant, work: &Work) -> Instant {
         match &mut self.host_memory {

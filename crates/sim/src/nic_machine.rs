@@ -111,7 +111,7 @@ pub struct NicMachine<N, H> {
     dma: Option<DmaModel>,
     /// Whether a core waits for each copy that it asks for.
     waits_for_dma: bool,
-    /// Copies that the NIC has asked for, by direction, until its work is done.
+    /// Copies that are handed over together, by direction.
     asked: [Vec<DmaRequest>; 2],
     /// Copies on their way, in the order in which they are over, and when.
     copying: VecDeque<(Instant, DmaRequest)>,
@@ -438,7 +438,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         self.nic_deadline = self.nic.next_deadline();
         if charge.verbs_done > charge.done {
             self.hold(sent_before, charge.verbs_done);
-        } else if self.processor.keeps_order() && !self.held.is_empty() {
+        } else if self.verbs_only && !self.held.is_empty() {
             self.keep_order(sent_before);
         }
         for (at, frame) in self.outbox.range_mut(sent_before..) {

@@ -1,6 +1,6 @@
 //! Card memory that an engine owns, and where verbs find it.
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 
 /// Where engines' memories begin among the addresses of a card's memories: above all that a card has installed, and
 /// with every slot's memory within 48 bits.
@@ -45,12 +45,22 @@ pub struct Memory {
 pub struct Accesses {
     /// Read bursts.
     pub reads: u32,
-    /// Those of what was read moments before: caches have it, where there are any.
+    /// Read bursts of what was read moments before, which are counted here only: caches have it, where there are any.
     pub repeated: u32,
     /// Write bursts.
     pub writes: u32,
     /// Bytes of all bursts.
     pub bytes: u64,
+}
+
+impl AddAssign for Accesses {
+    fn add_assign(&mut self, more: Self) {
+        let Self { reads, repeated, writes, bytes } = more;
+        self.reads += reads;
+        self.repeated += repeated;
+        self.writes += writes;
+        self.bytes += bytes;
+    }
 }
 
 impl Memory {
@@ -139,10 +149,7 @@ impl Memory {
     /// Counts accesses to what the engine keeps in the host's memory instead of on the card: the world charges the way across the
     /// bus. Its bytes are the engine's own business.
     pub fn count_host(&mut self, accesses: Accesses) {
-        self.host.reads += accesses.reads;
-        self.host.repeated += accesses.repeated;
-        self.host.writes += accesses.writes;
-        self.host.bytes += accesses.bytes;
+        self.host += accesses;
     }
 
     /// Those accesses since the last call.

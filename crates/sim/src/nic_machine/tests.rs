@@ -329,7 +329,6 @@ fn what_is_ready_does_not_wait_for_the_labour_of_others() {
     assert_eq!(sent, expected);
 }
 
-/// The host would take the last of two answers to a call for the newer one.
 /// Cores that are through with a short piece of work do not wait for those that have got a long one before.
 #[test]
 fn what_cores_are_through_with_passes_what_they_have_begun_before() {
@@ -355,6 +354,7 @@ fn what_cores_are_through_with_passes_what_they_have_begun_before() {
     assert_eq!(sent, [2, 1]);
 }
 
+/// The host would take the last of two answers to a call for the newer one.
 #[test]
 fn answers_to_a_call_stay_in_order_whatever_labour_they_wait_for() {
     let mut nic = EchoNic::default();
