@@ -70,7 +70,7 @@ counters! {
         arp_replies,
         /// ICMP echo requests answered.
         echo_replies,
-        /// Packets dropped because the neighbour's hardware address is not known yet.
+        /// Packets dropped because their neighbour never told its hardware address, or because too many waited for theirs.
         neighbour_unresolved,
     }
 }

@@ -22,6 +22,7 @@ mod ownership;
 mod replies;
 mod slot;
 mod soft;
+mod waiting;
 
 pub use card::{Card, CardConfig};
 pub use dma::{DmaDirection, DmaRequest};

@@ -1,12 +1,15 @@
-//! Hardware addresses of IPv4 neighbours.
+//! Hardware addresses of IPv4 neighbours, and the questions for those that are unknown.
 
 use std::net::Ipv4Addr;
 
 use weft_time::{Duration, Instant};
 use weft_wire::ethernet::MacAddress;
 
-/// Asking for the same neighbour again waits this long.
+/// How long the first question waits for its answer; each further one waits twice as long.
 const REQUEST_INTERVAL: Duration = Duration::from_ms(1);
+
+/// Questions for one neighbour before it counts as unreachable, after 255 ms.
+const QUESTIONS_MAX: u32 = 8;
 
 /// A small table of neighbours, searched in order: a NIC of a cluster speaks to few stations.
 #[derive(Debug)]
@@ -19,30 +22,39 @@ pub(crate) struct Neighbours {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     address: Ipv4Addr,
-    station: Option<MacAddress>,
-    asked: Instant,
+    state: State,
 }
 
-/// What is known of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lookup {
-    /// Its hardware address.
+enum State {
     Known(MacAddress),
-    /// Unknown: ask.
-    Ask,
-    /// Unknown, and asked a moment ago.
-    Wait,
+    /// The last of `questions` is not answered; at `until` there is another one, or none.
+    Asked {
+        questions: u32,
+        until: Instant,
+    },
+    Unreachable,
+}
+
+/// What follows from a question that was not answered in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    /// Ask again.
+    Ask(Ipv4Addr),
+    /// The neighbour is unreachable.
+    GiveUp(Ipv4Addr),
 }
 
 impl Neighbours {
-    /// A table of at most `capacity` neighbours; the oldest gives way.
+    /// A table of at most `capacity` neighbours; the oldest that is not being asked for gives way. Fewer than
+    /// `capacity` may be asked for at a time.
     pub(crate) fn new(capacity: usize) -> Self {
         assert!(capacity > 0, "a neighbour table holds at least one entry");
         Self { entries: Vec::with_capacity(capacity), capacity, victim: 0 }
     }
 
-    pub(crate) fn learn(&mut self, now: Instant, address: Ipv4Addr, station: MacAddress) {
-        self.entry(now, address).station = Some(station);
+    pub(crate) fn learn(&mut self, address: Ipv4Addr, station: MacAddress) {
+        self.entry(address).state = State::Known(station);
     }
 
     /// Whether the table holds this neighbour or has asked for it: unsolicited claims of others are not learned.
@@ -50,30 +62,63 @@ impl Neighbours {
         self.entries.iter().any(|entry| entry.address == address)
     }
 
-    pub(crate) fn lookup(&mut self, now: Instant, address: Ipv4Addr) -> Lookup {
-        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.address == address) {
-            return match entry.station {
-                Some(station) => Lookup::Known(station),
-                None if now.saturating_since(entry.asked) < REQUEST_INTERVAL => Lookup::Wait,
-                None => {
-                    entry.asked = now;
-                    Lookup::Ask
-                }
-            };
-        }
-        self.entry(now, address);
-        Lookup::Ask
+    /// The hardware address of a neighbour, if it is known.
+    #[inline]
+    pub(crate) fn station(&self, address: Ipv4Addr) -> Option<MacAddress> {
+        self.entries.iter().find(|entry| entry.address == address).and_then(|entry| match entry.state {
+            State::Known(station) => Some(station),
+            _ => None,
+        })
     }
 
-    fn entry(&mut self, now: Instant, address: Ipv4Addr) -> &mut Entry {
+    /// A packet waits for a neighbour. Says whether the neighbour must be asked for: not if it is already.
+    pub(crate) fn wait_for(&mut self, now: Instant, address: Ipv4Addr) -> bool {
+        let entry = self.entry(address);
+        let fresh = entry.state == State::Unreachable;
+        if fresh {
+            entry.state = State::Asked { questions: 1, until: now + REQUEST_INTERVAL };
+        }
+        fresh
+    }
+
+    /// When [`Neighbours::expire`] has something to tell.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let until = |entry: &Entry| match entry.state {
+            State::Asked { until, .. } => Some(until),
+            _ => None,
+        };
+        self.entries.iter().filter_map(until).min()
+    }
+
+    /// A question whose time is up.
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<Unanswered> {
+        self.entries.iter_mut().find_map(|entry| match entry.state {
+            State::Asked { questions, until } if until <= now => {
+                if questions == QUESTIONS_MAX {
+                    entry.state = State::Unreachable;
+                    return Some(Unanswered::GiveUp(entry.address));
+                }
+                let until = now + REQUEST_INTERVAL * (1 << questions);
+                entry.state = State::Asked { questions: questions + 1, until };
+                Some(Unanswered::Ask(entry.address))
+            }
+            _ => None,
+        })
+    }
+
+    /// The entry of a neighbour, a fresh one if there is none.
+    fn entry(&mut self, address: Ipv4Addr) -> &mut Entry {
         let position = self.entries.iter().position(|entry| entry.address == address).unwrap_or_else(|| {
-            let fresh = Entry { address, station: None, asked: now };
+            let fresh = Entry { address, state: State::Unreachable };
             if self.entries.len() < self.capacity {
                 self.entries.push(fresh);
                 return self.entries.len() - 1;
             }
-            let position = self.victim;
-            self.victim = (self.victim + 1) % self.capacity;
+            let asked = |entry: &Entry| matches!(entry.state, State::Asked { .. });
+            let free = (0..self.capacity).map(|step| (self.victim + step) % self.capacity);
+            let position = free.into_iter().find(|&place| !asked(&self.entries[place]));
+            let position = position.expect("fewer neighbours are asked for than the table holds");
+            self.victim = (position + 1) % self.capacity;
             self.entries[position] = fresh;
             position
         });
@@ -86,26 +131,46 @@ mod tests {
     use super::*;
 
     const STATION: MacAddress = MacAddress([2, 0, 0, 0, 0, 7]);
+    const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 7);
 
     #[test]
-    fn asks_once_then_waits_then_knows() {
+    fn asks_again_at_growing_intervals_then_gives_up() {
         let mut table = Neighbours::new(4);
-        let address = Ipv4Addr::new(10, 0, 0, 7);
-        let start = Instant::ZERO;
-        assert_eq!(table.lookup(start, address), Lookup::Ask);
-        assert_eq!(table.lookup(start, address), Lookup::Wait);
-        assert_eq!(table.lookup(start + REQUEST_INTERVAL, address), Lookup::Ask);
-        table.learn(start, address, STATION);
-        assert_eq!(table.lookup(start, address), Lookup::Known(STATION));
+        assert!(table.wait_for(Instant::ZERO, ADDRESS));
+        assert!(!table.wait_for(Instant::ZERO, ADDRESS), "asked already");
+        let mut now = Instant::ZERO;
+        for question in 1..QUESTIONS_MAX {
+            let due = table.next_deadline().unwrap();
+            assert_eq!(due - now, REQUEST_INTERVAL * (1 << (question - 1)));
+            assert_eq!(table.expire(now), None);
+            now = due;
+            assert_eq!(table.expire(now), Some(Unanswered::Ask(ADDRESS)));
+        }
+        now = table.next_deadline().unwrap();
+        assert_eq!(table.expire(now), Some(Unanswered::GiveUp(ADDRESS)));
+        assert_eq!(table.next_deadline(), None);
+        assert!(table.wait_for(now, ADDRESS), "the next packet asks anew");
     }
 
     #[test]
-    fn the_oldest_gives_way() {
-        let mut table = Neighbours::new(2);
+    fn an_answer_ends_the_questions() {
+        let mut table = Neighbours::new(4);
+        assert!(table.wait_for(Instant::ZERO, ADDRESS));
+        assert_eq!(table.station(ADDRESS), None);
+        table.learn(ADDRESS, STATION);
+        assert_eq!(table.next_deadline(), None);
+        assert_eq!(table.station(ADDRESS), Some(STATION));
+    }
+
+    #[test]
+    fn the_oldest_that_is_not_asked_for_gives_way() {
+        let address = |last| Ipv4Addr::new(10, 0, 0, last);
+        let mut table = Neighbours::new(3);
+        assert!(table.wait_for(Instant::ZERO, address(9)));
         for last in 1..=3 {
-            table.learn(Instant::ZERO, Ipv4Addr::new(10, 0, 0, last), STATION);
+            table.learn(address(last), STATION);
         }
-        assert!(!table.expects(Ipv4Addr::new(10, 0, 0, 1)));
-        assert!(table.expects(Ipv4Addr::new(10, 0, 0, 3)));
+        let expected = [9, 1, 2, 3].map(|last| table.expects(address(last)));
+        assert_eq!(expected, [true, false, true, true]);
     }
 }

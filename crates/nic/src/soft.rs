@@ -12,11 +12,14 @@ use weft_wire::icmp::EchoKind;
 use weft_wire::{datagram, icrc, roce};
 
 use crate::counters::PortCounters;
-use crate::neighbours::{Lookup, Neighbours};
+use crate::neighbours::{Neighbours, Unanswered};
+use crate::waiting::{Content, Outgoing, WAITING_MAX, Waiting};
 use crate::{Card, CardConfig, DmaRequest, HostCommand, HostEvent, Nic, Work};
 
-/// Neighbours whose hardware addresses are kept.
+/// Neighbours whose hardware addresses are kept. A packet waits for each one that is asked for, so there are always some
+/// that are not.
 const NEIGHBOURS_MAX: usize = 256;
+const _: () = assert!(NEIGHBOURS_MAX > WAITING_MAX);
 
 /// How a soft NIC is built.
 #[derive(Clone, Debug)]
@@ -37,6 +40,7 @@ pub struct SoftNic<E> {
     address: Ipv4Addr,
     card: Card<E>,
     neighbours: Neighbours,
+    waiting: Waiting,
     /// Frames that the port itself answers with, and what the host transmits.
     ready: VecDeque<Vec<u8>>,
     to_host: VecDeque<Vec<u8>>,
@@ -55,6 +59,7 @@ impl<E: Engine> SoftNic<E> {
             address: config.address,
             card: Card::new(config.card, engines),
             neighbours: Neighbours::new(NEIGHBOURS_MAX),
+            waiting: Waiting::new(),
             ready: VecDeque::new(),
             to_host: VecDeque::new(),
             payload: Vec::new(),
@@ -76,17 +81,27 @@ impl<E: Engine> SoftNic<E> {
 
     /// Enters a neighbour by hand, as an operator does who does not want the first packet to wait for ARP.
     pub fn add_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
-        self.neighbours.learn(Instant::ZERO, address, hardware);
+        self.learn(address, hardware);
     }
 
-    fn receive_arp(&mut self, now: Instant, arp: &Arp) {
+    /// Enters a neighbour, and sends what waited for it.
+    fn learn(&mut self, address: Ipv4Addr, hardware: MacAddress) {
+        self.neighbours.learn(address, hardware);
+        while let Some(packet) = self.waiting.take(address) {
+            let mut frame = Vec::new();
+            self.emit(hardware, &packet, &mut frame);
+            self.ready.push_back(frame);
+        }
+    }
+
+    fn receive_arp(&mut self, arp: &Arp) {
         if arp.target.address != self.address {
             return;
         }
         // Only stations that were asked, or that ask for this one, get an entry: an unsolicited claim
         // cannot redirect a neighbour's traffic.
         if arp.operation == Operation::Request || self.neighbours.expects(arp.sender.address) {
-            self.neighbours.learn(now, arp.sender.address, arp.sender.hardware);
+            self.learn(arp.sender.address, arp.sender.hardware);
         }
         if arp.operation == Operation::Request {
             let mut reply = Vec::new();
@@ -101,28 +116,28 @@ impl<E: Engine> SoftNic<E> {
         self.to_host.push_back(bytes.to_vec());
     }
 
-    /// The flow to a neighbour, or `None` (and a question to the network) while its station is unknown.
-    fn flow(&mut self, now: Instant, source_port: u16, to: SocketAddrV4) -> Option<Flow> {
-        match self.neighbours.lookup(now, *to.ip()) {
-            Lookup::Known(hardware) => Some(Flow {
-                source: Endpoint { hardware: self.hardware, address: self.address, port: source_port },
-                destination: Endpoint { hardware, address: *to.ip(), port: to.port() },
-                type_of_service: 0,
-            }),
-            lookup => {
-                self.counters.neighbour_unresolved += 1;
-                if lookup == Lookup::Ask {
-                    let question = Arp {
-                        operation: Operation::Request,
-                        sender: Station { hardware: self.hardware, address: self.address },
-                        target: Station { hardware: MacAddress([0; 6]), address: *to.ip() },
-                    };
-                    let mut request = Vec::new();
-                    frame::emit_arp_frame(&mut request, MacAddress::BROADCAST, &question);
-                    self.ready.push_back(request);
-                }
-                None
-            }
+    /// Asks the network for the station of `address`.
+    fn ask(&mut self, address: Ipv4Addr) {
+        let question = Arp {
+            operation: Operation::Request,
+            sender: Station { hardware: self.hardware, address: self.address },
+            target: Station { hardware: MacAddress([0; 6]), address },
+        };
+        let mut request = Vec::new();
+        frame::emit_arp_frame(&mut request, MacAddress::BROADCAST, &question);
+        self.ready.push_back(request);
+    }
+
+    /// Puts the frame of `packet` to a neighbour's station at the end of `out`.
+    fn emit(&self, hardware: MacAddress, packet: &Outgoing, out: &mut Vec<u8>) {
+        let flow = Flow {
+            source: Endpoint { hardware: self.hardware, address: self.address, port: packet.source_port },
+            destination: Endpoint { hardware, address: *packet.to.ip(), port: packet.to.port() },
+            type_of_service: 0,
+        };
+        match packet.content {
+            Content::Datagram => frame::emit_udp_frame(out, &flow, &packet.payload),
+            Content::Roce => frame::emit_roce_bytes_frame(out, &flow, &packet.payload),
         }
     }
 
@@ -144,7 +159,7 @@ impl<E: Engine> Nic for SoftNic<E> {
         }
         match Frame::parse(bytes) {
             Err(_) => self.counters.frames_malformed += 1,
-            Ok(Frame::Arp { arp, .. }) => self.receive_arp(now, &arp),
+            Ok(Frame::Arp { arp, .. }) => self.receive_arp(&arp),
             Ok(Frame::Echo { ethernet, ipv4, echo })
                 if ipv4.destination == self.address && echo.kind == EchoKind::Request =>
             {
@@ -179,10 +194,20 @@ impl<E: Engine> Nic for SoftNic<E> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.card.next_deadline()
+        self.card.next_deadline().into_iter().chain(self.neighbours.next_deadline()).min()
     }
 
     fn handle_deadline(&mut self, now: Instant) {
+        while let Some(unanswered) = self.neighbours.expire(now) {
+            match unanswered {
+                Unanswered::Ask(address) => self.ask(address),
+                Unanswered::GiveUp(address) => {
+                    while self.waiting.take(address).is_some() {
+                        self.counters.neighbour_unresolved += 1;
+                    }
+                }
+            }
+        }
         self.card.handle_deadline(now);
     }
 
@@ -193,17 +218,11 @@ impl<E: Engine> Nic for SoftNic<E> {
                 self.labour = Duration::ZERO;
                 break;
             }
-            let mut payload = std::mem::take(&mut self.payload);
-            payload.clear();
-            let sent = self.poll_card(now, &mut payload, out);
-            self.payload = payload;
-            match sent {
-                Sent::Frame => {
-                    self.labour = self.card.labour();
-                    break;
-                }
-                Sent::Dropped => {}
-                Sent::Nothing => return false,
+            let Some(packet) = self.poll_card(now) else { return false };
+            if let Some(payload) = self.send(now, packet, out) {
+                self.payload = payload;
+                self.labour = self.card.labour();
+                break;
             }
         }
         self.counters.frames_sent += 1;
@@ -249,27 +268,40 @@ impl<E: Engine> Nic for SoftNic<E> {
     }
 }
 
-/// What came of asking the card for something to send.
-enum Sent {
-    Frame,
-    /// The neighbour is unknown: a question is on its way in place of the packet.
-    Dropped,
-    Nothing,
-}
-
 impl<E: Engine> SoftNic<E> {
-    fn poll_card(&mut self, now: Instant, payload: &mut Vec<u8>, out: &mut Vec<u8>) -> Sent {
-        if let Some(to) = self.card.poll_datagram(payload) {
-            let Some(flow) = self.flow(now, datagram::UDP_PORT, to) else { return Sent::Dropped };
-            frame::emit_udp_frame(out, &flow, payload);
-            return Sent::Frame;
+    /// The next packet of the card.
+    fn poll_card(&mut self, now: Instant) -> Option<Outgoing> {
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
+        if let Some(to) = self.card.poll_datagram(&mut payload) {
+            let source_port = datagram::UDP_PORT;
+            return Some(Outgoing { content: Content::Datagram, source_port, to, payload });
         }
-        if let Some(transmit) = self.card.poll_roce(now, payload) {
+        if let Some(transmit) = self.card.poll_roce(now, &mut payload) {
             let to = SocketAddrV4::new(transmit.destination, roce::UDP_PORT);
-            let Some(flow) = self.flow(now, transmit.source_port, to) else { return Sent::Dropped };
-            frame::emit_roce_bytes_frame(out, &flow, payload);
-            return Sent::Frame;
+            let source_port = transmit.source_port;
+            return Some(Outgoing { content: Content::Roce, source_port, to, payload });
         }
-        Sent::Nothing
+        self.payload = payload;
+        None
+    }
+
+    /// Puts the frame of `packet` at the end of `out` and gives its buffer back. `None` if it waits for its neighbour
+    /// instead, or is dropped because too many wait.
+    fn send(&mut self, now: Instant, packet: Outgoing, out: &mut Vec<u8>) -> Option<Vec<u8>> {
+        let address = *packet.to.ip();
+        if let Some(hardware) = self.neighbours.station(address) {
+            self.emit(hardware, &packet, out);
+            return Some(packet.payload);
+        }
+        if self.waiting.is_full() {
+            self.counters.neighbour_unresolved += 1;
+            return None;
+        }
+        self.waiting.keep(packet);
+        if self.neighbours.wait_for(now, address) {
+            self.ask(address);
+        }
+        None
     }
 }

@@ -184,16 +184,42 @@ fn calls_of_one_datagram_are_answered_in_one() {
 }
 
 #[test]
-fn a_neighbour_is_asked_for_before_the_first_packet() {
+fn packets_wait_in_order_while_their_neighbour_is_asked_for() {
     let mut nics = [nic(0), nic(1)];
     nics[0].add_neighbour(address(CLIENT), hardware(CLIENT));
-    nics[0].receive_frame(NOW, &from_client(datagram::UDP_PORT, &calls(&["one"])));
+    for text in ["one", "two"] {
+        nics[0].receive_frame(NOW, &from_client(datagram::UDP_PORT, &calls(&[text])));
+        // The question of the first packet leaves; the second packet waits for the same answer.
+        for frame in frames(&mut nics[0]).iter().filter(|frame| frame[..6] == [0xff; 6]) {
+            nics[1].receive_frame(NOW, frame);
+        }
+    }
+    assert_eq!(told(&nics[1]), [""; 0]);
     settle(&mut nics);
-    assert_eq!(told(&nics[1]), [""; 0], "the first message is dropped, as loss");
-    assert_eq!(counter(&nics[0], "neighbour_unresolved"), 1);
-    nics[0].receive_frame(NOW, &from_client(datagram::UDP_PORT, &calls(&["two"])));
-    settle(&mut nics);
-    assert_eq!(told(&nics[1]), ["node0 says hello last=true"]);
+    assert_eq!(told(&nics[1]), ["node0 says hello last=true"; 2]);
+    assert_eq!(counter(&nics[0], "neighbour_unresolved"), 0);
+}
+
+#[test]
+fn questions_to_a_neighbour_that_is_not_there_are_bounded() {
+    let mut nic = nic(0);
+    nic.add_neighbour(address(CLIENT), hardware(CLIENT));
+    let call = from_client(datagram::UDP_PORT, &calls(&["one"]));
+    let questions =
+        |nic: &mut SoftNic<Parrot>| frames(nic).iter().filter(|frame| frame[..6] == [0xff; 6]).count();
+    let mut asked = 0;
+    for _ in 0..100 {
+        nic.receive_frame(NOW, &call);
+        asked += questions(&mut nic);
+    }
+    assert_eq!((asked, counter(&nic, "neighbour_unresolved")), (1, 36), "64 of 100 packets wait");
+    while let Some(due) = nic.next_deadline() {
+        nic.handle_deadline(due);
+        asked += questions(&mut nic);
+    }
+    assert_eq!((asked, counter(&nic, "neighbour_unresolved")), (8, 100));
+    nic.receive_frame(NOW, &call);
+    assert_eq!(questions(&mut nic), 1, "the next packet asks anew");
 }
 
 #[test]
@@ -212,7 +238,7 @@ fn unsolicited_claims_redirect_nobody() {
         nics[0].receive_frame(NOW, &from_client(datagram::UDP_PORT, &calls(&["x"])));
         settle(&mut nics);
     }
-    assert_eq!(told(&nics[1]), ["node0 says hello last=true"], "node 1 answered the question itself");
+    assert_eq!(told(&nics[1]), ["node0 says hello last=true"; 2], "node 1 answered the question itself");
 }
 
 #[test]
