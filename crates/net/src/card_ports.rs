@@ -7,6 +7,7 @@ use weft_time::Instant;
 use weft_waist::Engine;
 use weft_wire::{icrc, roce};
 
+use crate::identification::Identifications;
 use crate::{Composed, Datagram, UdpPort};
 
 /// No RoCE v2 packet of the largest path MTU is longer, with its ICRC: all extended headers together do not reach 64
@@ -15,12 +16,14 @@ const LONGEST_PACKET: usize = 4_096 + 64;
 
 /// Connects a [`Card`] with a port for RoCE v2 and one for Weft datagrams.
 ///
-/// The ICRC covers addresses and the IP identification. Both are known here: the address is the one that peers send to,
-/// and [`UdpPort`] tells the identification.
+/// The ICRC covers addresses and the IP identification. The address is the one that peers send to. Of what is sent,
+/// [`UdpPort`] tells the identification; of what arrives it is solved from the ICRC, and must be one that the peer may have
+/// chosen (see the crate's documentation).
 #[derive(Debug)]
 pub struct CardPorts<E> {
     card: Card<E>,
     address: Ipv4Addr,
+    identifications: Identifications,
     outgoing: Outgoing,
 }
 
@@ -55,7 +58,7 @@ impl Outgoing {
 impl<E: Engine> CardPorts<E> {
     /// `address` is that of the ports, as peers know it.
     pub fn new(card: Card<E>, address: Ipv4Addr) -> Self {
-        Self { card, address, outgoing: Outgoing::default() }
+        Self { card, address, identifications: Identifications::new(), outgoing: Outgoing::default() }
     }
 
     /// The card.
@@ -68,20 +71,29 @@ impl<E: Engine> CardPorts<E> {
         &mut self.card
     }
 
+    /// RoCE v2 packets that were dropped for their identification: with it the ICRC was right, but the peer should not have
+    /// come to it yet. They are among the card's `icrc_errors`.
+    pub fn identifications_refused(&self) -> u64 {
+        self.identifications.refused()
+    }
+
     /// A datagram has arrived on the RoCE v2 port.
-    ///
-    /// The ICRC covers the UDP source port too: every Weft node sends from the port that it listens on.
     pub fn receive_roce(&mut self, now: Instant, datagram: Datagram<'_>) {
+        let source = *datagram.from.ip();
         let path = icrc::Path {
-            source: *datagram.from.ip(),
+            source,
             destination: self.address,
             source_port: datagram.from.port(),
             identification: datagram.identification,
             dont_fragment: true,
         };
-        match path.verify(datagram.bytes) {
-            Ok(packet) => self.card.receive_roce(now, *datagram.from.ip(), packet),
-            Err(_) => self.card.count_icrc_error(),
+        match path.solve(datagram.bytes) {
+            Ok((packet, identification))
+                if self.identifications.accept(now, source, datagram.identification, identification) =>
+            {
+                self.card.receive_roce(now, source, packet);
+            }
+            _ => self.card.count_icrc_error(),
         }
     }
 

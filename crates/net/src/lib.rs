@@ -24,13 +24,24 @@
 //! RoCE v2's invariant CRC covers the IP identification, which an ordinary socket neither sets nor sees. It can
 //! be known all the same. A socket that is not connected and forbids fragmentation sends identification 0
 //! (RFC 6864 leaves it free for a datagram that is never fragmented), and segment *i* of a segmented send carries
-//! *i*. [`UdpPort`] keeps to such sockets and tells the writer of each datagram, and its reader, the
-//! identification.
+//! *i*. [`UdpPort`] keeps to such sockets and tells the writer of each datagram the identification.
 //!
-//! The reader's is inferred from the segment's place. That is exact if every coalesced buffer is one that was
-//! segmented at the sender: over loopback and veth, where the buffer crosses whole. A real link's receive
-//! offload may join datagrams that were sent one by one, so there [`PortOptions::segmentation`] must be off at both ends;
-//! every identification is then 0.
+//! What arrives may come from any sender: Linux's soft RoCE counts its identifications up, and a real link's receive offload
+//! joins datagrams that were sent one by one. [`CardPorts`] solves the identification from the ICRC and accepts those that the
+//! peer may have chosen:
+//!
+//! | a damaged packet passes with a probability of at most | when |
+//! |---|---|
+//! | 2^-31 | the peer sends as Weft does: 0, or the segment's number |
+//! | 2^-22 | the peer counts, and is heard every 10 ms or more often |
+//! | 2^-16 | the first packet, one after a minute of silence, or after two that were dropped for their identification |
+//!
+//! Ethernet's frame check sequence and, where the sender fills it in, UDP's checksum stand before that. A peer whose counter
+//! jumps, such as one that was started again, loses two packets, which its transport repeats. No privilege is needed for any
+//! of this.
+//!
+//! [`PortOptions::segmentation`] of IPv4 ports must be off on real links as long as a network card may segment: which
+//! identifications it writes is not known.
 
 #![deny(unsafe_code)]
 
@@ -40,6 +51,7 @@ mod card_ports;
 mod clock;
 mod cores;
 mod drive;
+mod identification;
 mod membership;
 mod node;
 pub mod plain;

@@ -68,6 +68,20 @@ fn every_icrc_verifies_whatever_the_opcode() {
     assert_eq!(verified, 134);
 }
 
+/// Linux counts up the identification of its packets, which a UDP socket does not show.
+#[test]
+fn every_identification_is_solved_from_the_icrc() {
+    let frames = frames();
+    let mut solved = 0;
+    for (_, ipv4, udp, payload) in roce(&frames) {
+        let path = Path { identification: 0, ..Path::new(&ipv4, &udp) };
+        let packet = &payload[..payload.len() - icrc::BYTES];
+        assert_eq!(path.solve(payload), Ok((packet, ipv4.identification)));
+        solved += usize::from(ipv4.identification != 0);
+    }
+    assert_eq!(solved, 134);
+}
+
 #[test]
 fn every_packet_of_a_reliable_connection_is_emitted_as_it_came() {
     let frames = frames();

@@ -28,7 +28,10 @@ fn parse_as_everything(bytes: &[u8]) {
         let _ = Udp::parse(payload, &ipv4);
     }
     if let Ok(Frame::Udp { ipv4, udp, payload, .. }) = Frame::parse(bytes) {
-        let _ = Path::new(&ipv4, &udp).verify(payload);
+        let path = Path::new(&ipv4, &udp);
+        if let Ok(packet) = path.verify(payload) {
+            assert_eq!(path.solve(payload), Ok((packet, ipv4.identification)));
+        }
         let _ = Packet::parse(payload);
         let _ = Datagram::parse(payload);
     }
@@ -235,6 +238,26 @@ proptest! {
         frame::emit_echo_frame(&mut bytes, &ethernet, &ipv4, &echo);
         prop_assert_eq!(Frame::parse(&bytes), Ok(Frame::Echo { ethernet, ipv4, echo }));
         refuses_every_truncation(&bytes, 14 + 20 + 8 + payload.len());
+    }
+
+    /// Whatever the identification is and whatever is guessed, the ICRC gives it; a datagram with an error is refused
+    /// or has another identification.
+    #[test]
+    fn the_identification_is_solved_from_the_icrc(
+        mut path in path(),
+        packet in prop::collection::vec(any::<u8>(), 12..5_000),
+        guess: u16,
+        bit: prop::sample::Index,
+    ) {
+        let mut datagram = packet.clone();
+        path.append(&mut datagram, 0);
+        let identification = std::mem::replace(&mut path.identification, guess);
+        prop_assert_eq!(path.solve(&datagram), Ok((&packet[..], identification)));
+        let bit = bit.index(datagram.len() * 8);
+        datagram[bit / 8] ^= 1 << (bit % 8);
+        let is_covered = bit / 8 != 4; // not the BTH byte of the congestion bits
+        let solved = path.solve(&datagram).map(|(_, identification)| identification);
+        prop_assert!(!is_covered || solved != Ok(identification));
     }
 
     #[test]

@@ -7,10 +7,12 @@ use weft_wire::arp::{Arp, Operation, Station};
 use weft_wire::ethernet::{Ethernet, MacAddress};
 use weft_wire::frame::{Endpoint, Flow};
 use weft_wire::icmp::EchoKind;
+use weft_wire::icrc::Path;
 use weft_wire::ipv4::Ipv4;
 use weft_wire::roce::{
     Aeth, AtomicEth, Bth, Congestion, MASK_24, NakCode, Opcode, Packet, Reth, Syndrome, UDP_PORT,
 };
+use weft_wire::udp::Udp;
 
 pub fn mac_address() -> impl Strategy<Value = MacAddress> {
     any::<[u8; 6]>().prop_map(MacAddress)
@@ -56,6 +58,11 @@ pub fn ipv4() -> impl Strategy<Value = Ipv4> {
             }
         },
     )
+}
+
+pub fn path() -> impl Strategy<Value = Path> {
+    (ipv4(), any::<u16>())
+        .prop_map(|(ipv4, source_port)| Path::new(&ipv4, &Udp { source_port, destination_port: UDP_PORT }))
 }
 
 pub fn echo_kind() -> impl Strategy<Value = EchoKind> {

@@ -1,0 +1,327 @@
+//! Which IP identifications a peer's RoCE v2 packets may carry.
+//!
+//! The ICRC covers the identification of an IPv4 packet, and a UDP socket does not show it. It can be solved from the
+//! ICRC ([`weft_wire::icrc::Path::solve`]), which leaves 16 of its 32 check bits: one of 2^16 damaged packets has a
+//! solution. What is known of a peer's identifications brings a part of the others back.
+//!
+//! - **Known identifications.** Weft sends 0, and segment *i* of a segmented send carries *i*; so do other senders
+//!   that leave the identification at 0 because they forbid fragmentation (RFC 6864). A packet whose identification
+//!   is one of these two is accepted from every peer: a damaged one passes with a probability of at most 2 / 2^32 =
+//!   2^-31.
+//! - **Counted identifications.** Linux's soft RoCE takes them from a counter that all UDP traffic between two
+//!   addresses may share, and which moves on by itself, by at most one for every tick of the kernel's clock since it
+//!   was used last (`ip_idents_reserve`; a tick takes 1 ms or longer). A packet is accepted if it is at most [`STEP`]
+//!   and one for each millisecond ahead of the last that was accepted, or at most [`STEP`] behind it, because
+//!   networks reorder. Of a peer that is heard every 10 ms, a damaged packet passes with a probability of (256 + 10 +
+//!   256 + 1 + 2) / 2^32 < 2^-22. The tolerance is twice what the last step took, if that is more.
+//!
+//! A peer is taken for one of the first kind or of the second by its first packet, and for one of the first kind
+//! again after [`KNOWN_AFTER`] packets of that kind which its counter does not explain.
+//!
+//! **Resynchronisation.** Beyond its tolerance a packet is dropped, although its ICRC has a solution: the peer
+//! repeats it. The tolerance for the next is then sixteen times as large, so that the third packet of a peer whose
+//! counter jumped is accepted whatever it carries; of a peer of the first kind it is the second. A packet that is
+//! accepted ends that. Damaged packets widen the tolerance as well, but only those that have a solution, one of 2^16.
+//!
+//! So the check is at its weakest, 2^-16, for the first packet of a peer, for one that ends a silence of more than a
+//! minute, and for one that follows two which were dropped for their identification. No check of an ICRC protects
+//! against a sender that means to deceive: one that can write a peer's address into a packet can write the right ICRC
+//! too. Three forged packets in a row make the peer's own next two be dropped, which its transport repeats.
+
+use std::net::Ipv4Addr;
+
+use weft_time::{Duration, Instant};
+
+/// How far a counter may move on between two packets, apart from the time between them. 233 is the most that was seen
+/// of Linux 6.1.
+const STEP: u32 = 256;
+
+/// How many times as far after each packet that was dropped.
+const WIDENING: u32 = 16;
+
+/// The tolerance that accepts every identification.
+const EVERYTHING: u32 = 1 << 16;
+
+/// The fastest clock that a Linux kernel is built with.
+const TICK: Duration = Duration::from_ms(1);
+
+/// So many packets in a row of which the identification is known, and not explained by the counter, end the counting.
+const KNOWN_AFTER: u8 = 8;
+
+/// Peers that share a place by their address: the one that was silent for longest gives way to a new one.
+const WAYS: usize = 4;
+
+/// Places. A peer that gave way is taken for a new one.
+const SETS: usize = 256;
+
+/// What is known of the identifications of the peers that were heard last.
+#[derive(Debug)]
+pub(crate) struct Identifications {
+    sets: Vec<[Option<Peer>; WAYS]>,
+    refused: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    address: Ipv4Addr,
+    heard: Instant,
+    manner: Manner,
+}
+
+/// How a peer chooses identifications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// As Weft does. `doubted`: the last packet had another, and was dropped.
+    Known { doubted: bool },
+    /// From a counter. `last`: the furthest that was accepted; `tolerance`: how far the next may be from it, apart
+    /// from the time between them; `dropped`: packets in a row; `known`: packets in a row whose identification is
+    /// known and not explained by the counter.
+    Counted { last: u16, tolerance: u32, dropped: u8, known: u8 },
+}
+
+impl Manner {
+    fn of_first(identification: u16, is_known: bool) -> Self {
+        if is_known {
+            Self::Known { doubted: false }
+        } else {
+            Self::Counted { last: identification, tolerance: STEP, dropped: 0, known: 0 }
+        }
+    }
+
+    /// Whether the next packet, after `silence`, is accepted.
+    fn accept(&mut self, identification: u16, is_known: bool, silence: Duration) -> bool {
+        match self {
+            Self::Known { doubted } if is_known => *doubted = false,
+            Self::Known { doubted: doubted @ false } => {
+                *doubted = true;
+                return false;
+            }
+            Self::Known { doubted: true } => *self = Self::of_first(identification, false),
+            Self::Counted { last, tolerance, dropped, known } => {
+                let ahead = u32::from(identification.wrapping_sub(*last));
+                let behind = u32::from(last.wrapping_sub(identification));
+                let ticks = (silence.as_ps() / TICK.as_ps()).min(u64::from(EVERYTHING)) as u32;
+                let limit = (*tolerance * WIDENING.pow((*dropped).into())).min(EVERYTHING);
+                if ahead <= limit + ticks {
+                    let step = ahead.saturating_sub(ticks);
+                    *tolerance = (2 * step).max(*tolerance / 2).clamp(STEP, EVERYTHING);
+                    (*last, *dropped, *known) = (identification, 0, 0);
+                } else if behind <= limit {
+                    (*dropped, *known) = (0, 0);
+                } else if is_known {
+                    *known += 1;
+                    if *known == KNOWN_AFTER {
+                        *self = Self::of_first(identification, true);
+                    }
+                } else {
+                    *dropped += 1;
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl Identifications {
+    pub(crate) fn new() -> Self {
+        Self { sets: vec![[None; WAYS]; SETS], refused: 0 }
+    }
+
+    /// Packets whose ICRC had a solution that was not accepted.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Whether a packet that came from `source` at `now` is accepted. `identification` is what its ICRC says, `place`
+    /// its place in a segmented buffer.
+    #[inline]
+    pub(crate) fn accept(&mut self, now: Instant, source: Ipv4Addr, place: u16, identification: u16) -> bool {
+        let is_known = identification == 0 || identification == place;
+        let set = &mut self.sets[set_of(source)];
+        let accepted = match set.iter_mut().flatten().find(|peer| peer.address == source) {
+            Some(peer) => {
+                let silence = now.saturating_since(peer.heard);
+                let accepted = peer.manner.accept(identification, is_known, silence);
+                // What was dropped says nothing about how far the counter is.
+                if accepted {
+                    peer.heard = now;
+                }
+                accepted
+            }
+            None => {
+                let oldest = set.iter_mut().min_by_key(|peer| peer.map(|peer| peer.heard));
+                let manner = Manner::of_first(identification, is_known);
+                *oldest.expect("a set has ways") = Some(Peer { address: source, heard: now, manner });
+                true
+            }
+        };
+        self.refused += u64::from(!accepted);
+        accepted
+    }
+}
+
+/// The place of a peer. Neighbouring addresses are apart.
+fn set_of(address: Ipv4Addr) -> usize {
+    let mixed = address.to_bits().wrapping_mul(0x9e37_79b1);
+    (mixed >> (u32::BITS - SETS.ilog2())) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+    /// A peer that is heard once a millisecond.
+    struct Hearing {
+        identifications: Identifications,
+        now: Instant,
+    }
+
+    impl Hearing {
+        fn new() -> Self {
+            Self { identifications: Identifications::new(), now: Instant::ZERO }
+        }
+
+        fn hears(&mut self, identification: u16) -> bool {
+            self.now += TICK;
+            self.identifications.accept(self.now, PEER, 0, identification)
+        }
+
+        /// How many of all identifications would be accepted next.
+        fn tolerated(&self) -> usize {
+            let accepts = |identification: &u16| {
+                let mut peer = self.identifications.sets[set_of(PEER)][0].unwrap();
+                peer.manner.accept(*identification, *identification == 0, TICK)
+            };
+            (0..=u16::MAX).filter(accepts).count()
+        }
+    }
+
+    /// Microseconds and identifications of a machine with rdma_rxe of Linux 6.1, a tick of 4 ms.
+    fn of_linux() -> impl Iterator<Item = (Instant, u16)> {
+        include_str!("../tests/data/rxe_identifications.txt")
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| {
+                let (time, identification) = line.split_once(' ').unwrap();
+                let time = Instant::ZERO + Duration::from_us(time.parse().unwrap());
+                (time, identification.parse().unwrap())
+            })
+    }
+
+    #[test]
+    fn linux_is_heard_from_its_first_packet_on() {
+        let mut identifications = Identifications::new();
+        let mut heard = 0;
+        for (now, identification) in of_linux() {
+            assert!(identifications.accept(now, PEER, 0, identification), "{identification} at {now:?}");
+            heard += 1;
+        }
+        assert!(heard > 500 && identifications.refused() == 0);
+    }
+
+    #[test]
+    fn the_tolerances_are_those_that_the_documentation_gives() {
+        let mut hearing = Hearing::new();
+        assert!(hearing.hears(0));
+        assert_eq!(hearing.tolerated(), 1);
+        let mut hearing = Hearing::new();
+        assert!(hearing.hears(10_000));
+        // Ahead with one tick, the same, behind, and 0.
+        assert_eq!(hearing.tolerated(), 2 * STEP as usize + 1 + 1 + 1);
+        hearing.now += Duration::from_ms(1_000);
+        assert!(!hearing.hears(10_000 + 2_000) && hearing.hears(10_000 + 1_200));
+        hearing.now += Duration::from_secs(66);
+        assert!(hearing.hears(1_000));
+    }
+
+    #[test]
+    fn a_jump_costs_two_packets_and_the_tolerance_returns() {
+        let mut hearing = Hearing::new();
+        assert!(hearing.hears(5_000));
+        let heard = [30_000, 30_001, 30_002, 30_003].map(|identification| hearing.hears(identification));
+        assert_eq!(heard, [false, false, true, true]);
+        let before = hearing.tolerated();
+        for number in 4..20 {
+            assert!(hearing.hears(30_000 + number));
+        }
+        assert!(before > 16_384 && hearing.tolerated() < 600, "{before} and {}", hearing.tolerated());
+    }
+
+    #[test]
+    fn a_peer_whose_counter_others_move_fast_is_heard() {
+        let mut hearing = Hearing::new();
+        let heard = (0..1_000_u16)
+            .filter(|number| hearing.hears(number.wrapping_mul(5_003).wrapping_add(77)))
+            .count();
+        assert!(heard >= 998, "{heard}");
+    }
+
+    #[test]
+    fn a_peer_with_known_identifications_is_not_taken_for_another_after_one_packet() {
+        let mut hearing = Hearing::new();
+        assert!(hearing.hears(0));
+        for _ in 0..100 {
+            assert!(!hearing.hears(4_711) && hearing.hears(0));
+        }
+        assert!(!hearing.hears(7) && hearing.hears(8), "Linux took the address over");
+        for _ in 0..KNOWN_AFTER {
+            assert!(hearing.identifications.accept(hearing.now, PEER, 0x8000, 0x8000));
+        }
+        assert_eq!(hearing.tolerated(), 1, "Weft took the address over");
+    }
+
+    #[test]
+    fn a_counter_that_passes_0_stays_a_counter() {
+        let mut hearing = Hearing::new();
+        for number in 0..100_000_u32 {
+            assert!(hearing.hears(number as u16 | 1) && hearing.hears(number as u16));
+        }
+        assert!(hearing.tolerated() > 1);
+    }
+
+    /// A segmented send over a real link arrives joined anew: segments carry their numbers, but not those of their
+    /// places.
+    #[test]
+    fn segments_that_were_joined_anew_are_heard() {
+        let mut hearing = Hearing::new();
+        let lost = (0..64).cycle().take(10_000).filter(|&number| !hearing.hears(number)).count();
+        assert!(lost <= 1, "{lost}");
+    }
+
+    #[test]
+    fn more_peers_than_places_are_heard_and_the_memory_stays_what_it_is() {
+        let mut identifications = Identifications::new();
+        for round in 0..3_u16 {
+            for number in 0..10_000_u32 {
+                let peer = Ipv4Addr::from_bits(number);
+                assert!(identifications.accept(Instant::ZERO, peer, 0, 500 + round));
+            }
+        }
+        assert_eq!(identifications.sets.len(), SETS);
+    }
+
+    proptest! {
+        /// What passes of packets whose identifications are random, as those of damaged packets are that have a
+        /// solution: few, while the peer's own pass.
+        #[test]
+        fn garbage_hardly_passes_between_packets_of_a_peer(
+            start: u16,
+            garbage in prop::collection::vec(any::<u16>(), 1_000),
+        ) {
+            let mut hearing = Hearing::new();
+            hearing.hears(start);
+            let (mut own, mut foreign) = (0, 0);
+            for (number, &garbage) in (1_u16..).zip(&garbage) {
+                own += u32::from(hearing.hears(start.wrapping_add(number)));
+                foreign += u32::from(hearing.hears(garbage));
+            }
+            prop_assert!(own >= 950, "{own} of the peer's own");
+            prop_assert!(foreign <= 250, "{foreign} of garbage");
+        }
+    }
+}
