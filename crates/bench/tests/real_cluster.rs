@@ -228,6 +228,7 @@ fn a_cluster_goes_on_without_a_node_and_takes_it_back() {
     let configs = configs(3, None);
     let service = ServiceConfig {
         nodes: 3,
+        replicas: 3,
         address: configs[0].membership.address,
         serve: ServeConfig { lease: LEASE, state_file: None },
     };
@@ -285,6 +286,7 @@ fn a_node_that_was_superseded_stops_and_says_so() {
     let configs = configs(2, None);
     let service = ServiceConfig {
         nodes: 2,
+        replicas: 2,
         address: configs[0].membership.address,
         serve: ServeConfig { lease: LEASE, state_file: None },
     };

@@ -38,6 +38,7 @@
 //!
 //! ```toml
 //! nodes = 3                     # how many nodes the cluster has
+//! replicas = 3                  # how many of them hold the same data: [transactions] replicas; all of them unless told
 //! address = "127.0.0.1:4794"
 //! lease_ms = 1000               # optional, as state_file is
 //! state_file = "state.toml"
@@ -112,6 +113,8 @@ pub struct ServeConfig {
 pub struct ServiceConfig {
     /// How many nodes the cluster has, 1 to 16.
     pub nodes: usize,
+    /// How many nodes hold the same data: all of them in a key-value cluster.
+    pub replicas: usize,
     /// The UDP address to listen at.
     pub address: SocketAddrV4,
     /// How to run the service.
@@ -232,6 +235,11 @@ impl NodeConfig {
     /// If [`NodeConfig::peers`] has been changed and lacks it.
     pub fn own(&self) -> &PeerConfig {
         self.peers.get(self.node).expect("every node is one of the peers")
+    }
+
+    /// How many nodes hold the same data: the replicas of a shard, or all nodes where there are no shards.
+    pub fn replicas(&self) -> usize {
+        self.transactions.as_ref().map_or(self.peers.len(), |transactions| transactions.replicas)
     }
 
     /// The longest UDP payload, in bytes, that fits a packet of the network.
@@ -425,13 +433,22 @@ core = 1
         let serve = ServeConfig { lease: DEFAULT_LEASE, state_file: None };
         assert_eq!(
             config,
-            ServiceConfig { nodes: 3, address: "127.0.0.1:4794".parse().unwrap(), serve: serve.clone() }
+            ServiceConfig {
+                nodes: 3,
+                replicas: 3,
+                address: "127.0.0.1:4794".parse().unwrap(),
+                serve: serve.clone()
+            }
         );
         let config =
             ServiceConfig { serve: ServeConfig { state_file: Some("state".into()), ..serve }, ..config };
         assert_eq!(ServiceConfig::parse(&config.to_toml()), Ok(config));
         let reason = |text: &str| ServiceConfig::parse(text).unwrap_err();
         assert!(reason("nodes = 0\naddress = \"127.0.0.1:4794\"").contains("a cluster has 1 to 16 nodes"));
+        assert!(
+            reason("nodes = 3\nreplicas = 4\naddress = \"127.0.0.1:1\"")
+                .contains("3 nodes hold 1 to 3 copies")
+        );
         assert!(reason("nodes = 3\naddress = \"127.0.0.1:0\"").contains("nobody can send there"));
         assert!(
             reason("nodes = 3\naddress = \"127.0.0.1:1\"\nlease_ms = 0")

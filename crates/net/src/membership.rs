@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 
-use weft_cluster::{Durable, DurableError, ServeConfig, Server, Service, ServiceConfig, ServiceParameters};
+use weft_cluster::{
+    Durable, DurableError, NodeConfig, ServeConfig, Server, Service, ServiceConfig, ServiceParameters,
+};
 use weft_time::Instant;
 use weft_waist::View;
 
@@ -56,9 +58,15 @@ pub(crate) struct MembershipHost {
 }
 
 impl MembershipHost {
-    /// A service for `nodes` nodes that goes on where the state file ends, if there is one.
-    pub(crate) fn open(nodes: usize, config: &ServeConfig, now: Instant) -> Result<Self, MembershipError> {
-        let parameters = ServiceParameters::new(nodes, config.lease);
+    /// A service for `nodes` nodes, `replicas` of which hold the same data, that goes on where the state file ends, if
+    /// there is one.
+    pub(crate) fn open(
+        nodes: usize,
+        replicas: usize,
+        config: &ServeConfig,
+        now: Instant,
+    ) -> Result<Self, MembershipError> {
+        let parameters = ServiceParameters { replicas, ..ServiceParameters::new(nodes, config.lease) };
         let stored = config.state_file.as_deref().map(read_state).transpose()?.flatten();
         let service = match &stored {
             Some(durable) => Service::restore(parameters, durable, now).map_err(|source| {
@@ -72,6 +80,12 @@ impl MembershipHost {
             state_file: config.state_file.clone(),
             announced: View::default(),
         })
+    }
+
+    /// The service that the process of a node runs, if it runs one.
+    pub(crate) fn of_node(config: &NodeConfig, now: Instant) -> Option<Result<Self, MembershipError>> {
+        let serve = config.membership.serve.as_ref()?;
+        Some(Self::open(config.peers.len(), config.replicas(), serve, now))
     }
 
     pub(crate) fn receive(&mut self, now: Instant, datagram: Datagram<'_>) {
@@ -193,7 +207,7 @@ pub fn run_membership(
 ) -> Result<(), MembershipError> {
     let clock = Clock::starting_now();
     let mut ports = [UdpPort::bind(config.address, &PortOptions::default())?];
-    let host = MembershipHost::open(config.nodes, &config.serve, clock.now())?;
+    let host = MembershipHost::open(config.nodes, config.replicas, &config.serve, clock.now())?;
     say(out, &format_args!("membership ready on {}", config.address));
     let mut alone = Alone { host, clock, stop, out, failure: None };
     run(&mut alone, &mut ports, clock, IdlePolicy::SLEEP, stop)?;
@@ -205,6 +219,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use weft_time::Duration;
+    use weft_waist::EngineState;
 
     use super::*;
 
@@ -213,12 +228,16 @@ mod tests {
     }
 
     fn heartbeat(node: usize) -> weft_cluster::Datagram {
+        heartbeat_with(node, weft_waist::EngineStatus::STARTING)
+    }
+
+    fn heartbeat_with(node: usize, status: weft_waist::EngineStatus) -> weft_cluster::Datagram {
         weft_cluster::Message::Heartbeat {
             token: 1,
             heartbeat: weft_cluster::Heartbeat {
                 node: weft_waist::NodeId::new(node).unwrap(),
                 incarnation: weft_cluster::Incarnation::FIRST,
-                status: weft_waist::EngineStatus::STARTING,
+                status,
             },
         }
         .encode()
@@ -232,7 +251,7 @@ mod tests {
     fn a_service_goes_on_where_its_state_file_ends() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.toml");
-        let mut host = MembershipHost::open(2, &serve(&path), Instant::ZERO).unwrap();
+        let mut host = MembershipHost::open(2, 2, &serve(&path), Instant::ZERO).unwrap();
         let (mut ports, client) = (port(), port());
         for node in 0..2 {
             let datagram =
@@ -243,21 +262,57 @@ mod tests {
         assert!(ports.queued() >= 2);
         let view = host.server.service().view();
         assert_eq!(view.full.len(), 2);
-        let restored = MembershipHost::open(2, &serve(&path), Instant::ZERO).unwrap();
+        let restored = MembershipHost::open(2, 2, &serve(&path), Instant::ZERO).unwrap();
         assert_eq!(restored.server.service().view(), view);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing half-written is left");
-        let error = MembershipHost::open(3, &serve(&path), Instant::ZERO).unwrap_err().to_string();
+        let error = MembershipHost::open(3, 3, &serve(&path), Instant::ZERO).unwrap_err().to_string();
         assert!(error.contains("describes 2 nodes, but 3 are configured"), "{error}");
         std::fs::write(&path, "epoch = ").unwrap();
-        let error = MembershipHost::open(2, &serve(&path), Instant::ZERO).unwrap_err().to_string();
+        let error = MembershipHost::open(2, 2, &serve(&path), Instant::ZERO).unwrap_err().to_string();
         assert!(error.contains("state.toml") && !error.contains('\n'), "{error}");
+    }
+
+    /// Five nodes with three replicas of each shard: three silent neighbours are the only holders of a shard, so none of
+    /// them is removed.
+    #[test]
+    fn the_only_holders_of_a_shard_stay_in_the_view() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut text = format!(
+            "node = 0\n[membership]\naddress = \"127.0.0.1:4794\"\nserve = true\nlease_ms = 100\nstate_file = {:?}\n\
+             [transactions]\nprocedures = \"ledger\"\nsize = 10\nreplicas = 3\n",
+            folder.path().join("state.toml")
+        );
+        for node in 0..5 {
+            text += &format!("[[peers]]\nnode = {node}\naddress = \"127.0.0.{}\"\n", node + 1);
+        }
+        let config = NodeConfig::parse(&text).unwrap();
+        let mut host = MembershipHost::of_node(&config, Instant::ZERO).unwrap().unwrap();
+        let from = port().local_address();
+        let mut beat = |ms, node, epoch: u32, state| {
+            let status = weft_waist::EngineStatus { epoch: weft_waist::Epoch(epoch), state };
+            let bytes = heartbeat_with(node, status);
+            let now = Instant::ZERO + Duration::from_ms(ms);
+            host.receive(now, Datagram { from, bytes: &bytes, identification: 0 });
+            host.server.service().view()
+        };
+        for (epoch, state) in [(0, EngineState::Starting), (1, EngineState::Full)] {
+            (0..5).for_each(|node| {
+                beat(0, node, epoch, state);
+            });
+        }
+        for ms in [50, 100, 150, 200, 250] {
+            for node in [3, 4] {
+                let view = beat(ms, node, 1, EngineState::Full);
+                assert_eq!(view.full.len(), 5, "at {ms} ms: {view:?}");
+            }
+        }
     }
 
     #[test]
     fn what_cannot_be_stored_is_not_said() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("missing").join("state.toml");
-        let mut host = MembershipHost::open(1, &serve(&path), Instant::ZERO).unwrap();
+        let mut host = MembershipHost::open(1, 1, &serve(&path), Instant::ZERO).unwrap();
         let (mut out, client) = (port(), port());
         let datagram = Datagram { from: client.local_address(), bytes: &heartbeat(0), identification: 0 };
         host.receive(Instant::ZERO, datagram);

@@ -126,13 +126,10 @@ impl<'a, P: Program> Node<'a, P> {
             UdpPort::bind(SocketAddrV4::new(own.address, ROCE_PORT), &roce)?,
             UdpPort::bind(SocketAddrV4::new(own.address, 0), &standard)?,
         ];
-        let service = match &config.membership.serve {
-            Some(serve) => {
-                ports.push(UdpPort::bind(config.membership.address, &standard)?);
-                Some(MembershipHost::open(config.peers.len(), serve, clock.now())?)
-            }
-            None => None,
-        };
+        if config.membership.serve.is_some() {
+            ports.push(UdpPort::bind(config.membership.address, &standard)?);
+        }
+        let service = MembershipHost::of_node(config, clock.now()).transpose()?;
         let mut peers = [None; NODES_MAX];
         for (node, peer) in config.peers.iter() {
             peers[node.index()] = Some(peer.datagram_address());

@@ -47,6 +47,8 @@ pub(super) struct File {
 #[serde(deny_unknown_fields)]
 pub(super) struct ServiceFile {
     nodes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replicas: Option<usize>,
     address: SocketAddrV4,
     #[serde(skip_serializing_if = "Option::is_none")]
     lease_ms: Option<u64>,
@@ -167,6 +169,7 @@ impl From<&ServiceConfig> for ServiceFile {
     fn from(config: &ServiceConfig) -> Self {
         Self {
             nodes: config.nodes,
+            replicas: Some(config.replicas),
             address: config.address,
             lease_ms: Some(lease_ms(&config.serve)),
             state_file: config.serve.state_file.clone(),
@@ -215,12 +218,16 @@ impl File {
 impl ServiceFile {
     /// The configuration that the file describes, or the first thing that is wrong with it.
     pub(super) fn check(self) -> Result<ServiceConfig, String> {
-        let Self { nodes, address, lease_ms, state_file } = self;
+        let Self { nodes, replicas, address, lease_ms, state_file } = self;
         if !(1..=NODES_MAX).contains(&nodes) {
             return Err(format!("nodes = {nodes}: a cluster has 1 to 16 nodes"));
         }
+        let replicas = replicas.unwrap_or(nodes);
+        if !(1..=nodes).contains(&replicas) {
+            return Err(format!("replicas = {replicas}: {nodes} nodes hold 1 to {nodes} copies"));
+        }
         check_address("address", address)?;
-        Ok(ServiceConfig { nodes, address, serve: check_serve("", lease_ms, state_file)? })
+        Ok(ServiceConfig { nodes, replicas, address, serve: check_serve("", lease_ms, state_file)? })
     }
 }
 

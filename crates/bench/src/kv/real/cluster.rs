@@ -110,6 +110,10 @@ impl Cluster {
     ) -> Result<Self, RealBenchError> {
         let service = ServiceConfig {
             nodes: settings.nodes as usize,
+            replicas: settings
+                .transactions
+                .as_ref()
+                .map_or(settings.nodes as usize, |transactions| transactions.replicas),
             address: addresses.membership(),
             serve: ServeConfig { lease: settings.lease, state_file: None },
         };
