@@ -9,23 +9,32 @@ PYTHON ?= python3
 VENV := .venv
 WEFT := target/release/weft
 FUZZ_SECONDS ?= 60
+# What `make quick` looks at: all that is built without the gateware.
+QUICK ?= --workspace --exclude weft-conformance
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test model lint unit formal blocks synth oracle campaign cluster determinism errors docs fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test quick model lint unit formal blocks synth oracle campaign cluster determinism errors docs fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-build: $(VENV)/.ready ## Build the weft command (target/release/weft)
-	@$(CARGO) build --release --locked --package weft-cli
+build: $(VENV)/.ready ## Build the weft command with the gateware (target/release/weft)
+	@$(CARGO) build --release --locked --package weft-cli --features fst
 
-demo: build ## Take the tour: a cluster, a killed leader, a checked history, real sockets, a report in out/
+# The tour is in software, so it is built without the gateware: that takes Verilator and minutes.
+demo: ## Take the tour: a cluster, a killed leader, a checked history, real sockets, a report in out/
+	@$(CARGO) build --release --locked --package weft-cli
 	@$(WEFT) demo --out out
 
 # What is quick and what tells most comes first; a stage uses what those before it have built.
 test: lint docs unit oracle build errors cluster determinism model campaign formal blocks ## Run every check
 	@echo "make test: all checks passed"
+
+quick: ## For the inner loop: formatting, lints and unit tests, without the gateware
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy $(QUICK) --all-targets --locked -- --deny warnings
+	$(CARGO) test $(QUICK) --locked
 
 lint: $(VENV)/.ready ## Formatting and lints, warnings as errors
 	$(CARGO) fmt --all --check

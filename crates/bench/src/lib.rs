@@ -21,3 +21,6 @@ pub mod store;
 pub mod table;
 pub mod txn;
 pub mod workload;
+
+/// Whether this build has the gateware, which `--nic rtl` needs.
+pub const GATEWARE: bool = weft_gateware::MODELS;

@@ -18,6 +18,7 @@ fn result(parts: &[Part]) -> (Value, String) {
 }
 
 #[test]
+#[cfg_attr(not(feature = "gateware"), ignore = "this build has no gateware")]
 fn replication_takes_no_more_cycles_than_it_may() {
     let (json, text) = result(&[Part::Passages, Part::Hbm]);
     let at_most = |pointer: &str, most: u64| {

@@ -71,6 +71,7 @@ fn a_killed_leader_loses_nothing() {
 
 /// The gateware as the nodes' NIC: a crashed one is built anew, from its reset.
 #[test]
+#[cfg_attr(not(feature = "gateware"), ignore = "this build has no gateware")]
 fn gateware_carries_a_cluster_that_loses_its_leader() {
     let plan = "[[fault]]\nkind = \"crash\"\nat_us = 3000\nmachine = \"node1\"\n\
                 [[fault]]\nkind = \"restart\"\nat_us = 14000\nmachine = \"node1\"\n\
@@ -100,6 +101,7 @@ fn gateware_carries_a_cluster_that_loses_its_leader() {
 
 /// What a software NIC at the same costs would have answered: the history is not the same, but as good.
 #[test]
+#[cfg_attr(not(feature = "gateware"), ignore = "this build has no gateware")]
 fn gateware_is_as_fast_as_the_card_that_it_stands_for() {
     let run = |nic| {
         let mut bench = bench(5, "ycsb-b", "");
@@ -147,6 +149,7 @@ fn a_run_that_stops_is_a_violation_of_its_seed() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "gateware"), ignore = "this build has no gateware")]
 fn engines_in_gates_survive_the_loss_of_a_leader() {
     let plan = "[[fault]]\nkind = \"crash\"\nat_us = 1000\nmachine = \"node1\"\n\
                 [[fault]]\nkind = \"restart\"\nat_us = 9000\nmachine = \"node1\"\n";
@@ -166,6 +169,7 @@ fn engines_in_gates_survive_the_loss_of_a_leader() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "gateware"), ignore = "this build has no gateware")]
 fn a_campaign_on_gateware_finds_nothing() {
     let campaign = Campaign { nic: NodeNic::RtlBeforeHost, ..campaign(3, 1..=1) };
     let result = campaign.run(|seed| format!("seed {seed}"), |_| {}).unwrap();

@@ -61,8 +61,8 @@ impl Ports {
         self.0.iter().filter(move |port| port.input == input)
     }
 
-    /// The structs `Inputs` and `Outputs`, and the functions of the shim for the module `top`.
-    pub(crate) fn rust(&self, top: &str) -> String {
+    /// The structs `Inputs` and `Outputs`.
+    pub(crate) fn rust(&self) -> String {
         let mut text = String::new();
         for (name, input, what) in [("Inputs", true, "driven before"), ("Outputs", false, "sampled before")] {
             let _ = writeln!(
@@ -80,7 +80,13 @@ impl Ports {
             }
             text.push_str("}\n\n");
         }
-        text.push_str("unsafe extern \"C\" {\n");
+        text.truncate(text.trim_end().len() + 1);
+        text
+    }
+
+    /// The functions of the shim for the module `top`.
+    pub(crate) fn functions(top: &str) -> String {
+        let mut text = String::from("unsafe extern \"C\" {\n");
         for (function, arguments) in [
             ("new", "seed: u32) -> *mut Instance"),
             ("delete", "model: *mut Instance)"),

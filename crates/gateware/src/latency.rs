@@ -217,7 +217,7 @@ impl Joined {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "models"))]
 mod tests {
     use super::*;
 

@@ -43,6 +43,9 @@ pub use rounds::{RtlAllReduce, RtlRounds, RtlRoundsConfig};
 
 use weft_time::Duration;
 
+/// Whether this build has the models: without the feature `models`, none can be made.
+pub const MODELS: bool = cfg!(feature = "models");
+
 /// Whether this build can write waveforms.
 pub const WAVEFORMS: bool = cfg!(feature = "fst");
 

@@ -31,6 +31,43 @@ pub(crate) struct Functions<I, O> {
     memory: unsafe extern "C" fn(*mut Instance, bool, *mut usize) -> *mut u8,
 }
 
+/// In place of the functions of a module in a build without models: no instance exists that they could be called with.
+#[cfg(not(feature = "models"))]
+mod absent {
+    use super::{Instance, c_char};
+
+    pub(super) unsafe extern "C" fn model_new(_: u32) -> *mut Instance {
+        std::ptr::null_mut()
+    }
+
+    pub(super) unsafe extern "C" fn model_delete(_: *mut Instance) {}
+
+    pub(super) unsafe extern "C" fn model_step<I, O>(
+        _: *mut Instance,
+        _: *const I,
+        _: *mut O,
+        _: u64,
+    ) -> bool {
+        true
+    }
+
+    pub(super) unsafe extern "C" fn model_failure(_: *const Instance) -> *const c_char {
+        c"there is no model".as_ptr()
+    }
+
+    pub(super) unsafe extern "C" fn model_trace(_: *mut Instance, _: *const c_char) -> bool {
+        false
+    }
+
+    pub(super) unsafe extern "C" fn model_trace_end(_: *mut Instance) {}
+
+    pub(super) unsafe extern "C" fn model_memory(_: *mut Instance, _: bool, bytes: *mut usize) -> *mut u8 {
+        // SAFETY: the caller gives a place for a number.
+        unsafe { *bytes = 0 };
+        std::ptr::null_mut()
+    }
+}
+
 /// A module that was built.
 ///
 /// # Safety
@@ -43,12 +80,25 @@ pub(crate) unsafe trait Top {
 
 /// The ports and functions of a module, from what the build has written.
 macro_rules! top {
-    ($(#[$doc:meta])* $module:ident: $ports:literal) => {
+    ($(#[$doc:meta])* $module:ident: $ports:literal, $functions:literal) => {
         $(#[$doc])*
         pub(crate) mod $module {
-            use super::{Functions, Instance, c_char};
+            use super::Functions;
+            #[cfg(feature = "models")]
+            use super::{Instance, c_char};
 
+            #[cfg(feature = "models")]
             include!(concat!(env!("OUT_DIR"), "/", $ports));
+            #[cfg(feature = "models")]
+            include!(concat!(env!("OUT_DIR"), "/", $functions));
+
+            // As the build has last written them: a test compares.
+            #[cfg(not(feature = "models"))]
+            include!(concat!("generated/", $ports));
+            #[cfg(not(feature = "models"))]
+            use super::absent::{
+                model_delete, model_failure, model_memory, model_new, model_step, model_trace, model_trace_end,
+            };
 
             #[derive(Debug)]
             pub(crate) struct Top;
@@ -73,22 +123,22 @@ macro_rules! top {
 
 top! {
     /// The NIC.
-    weft_nic: "weft_nic_ports.rs"
+    weft_nic: "weft_nic_ports.rs", "weft_nic_functions.rs"
 }
 
 top! {
     /// The key-value engine.
-    kv: "kv_ports.rs"
+    kv: "kv_ports.rs", "kv_functions.rs"
 }
 
 top! {
     /// The rounds engine.
-    rounds: "rounds_ports.rs"
+    rounds: "rounds_ports.rs", "rounds_functions.rs"
 }
 
 top! {
     /// The rounds engine with the all-reduce.
-    rounds_all_reduce: "rounds_all_reduce_ports.rs"
+    rounds_all_reduce: "rounds_all_reduce_ports.rs", "rounds_all_reduce_functions.rs"
 }
 
 /// An instance of a module, after reset.
@@ -104,7 +154,13 @@ unsafe impl<T: Top> Send for Model<T> {}
 impl<T: Top> Model<T> {
     /// A module that has just been reset. Storage that reset leaves alone holds zeros, or bits that follow from a seed that is
     /// not zero.
+    ///
+    /// # Panics
+    /// If the crate was built without the feature `models`; callers ask [`crate::MODELS`] first.
     pub(crate) fn new(seed: u32) -> Self {
+        if !crate::MODELS {
+            panic!("this build has no models of the gateware: they need the feature `models`");
+        }
         // SAFETY: the function has no preconditions.
         let instance = unsafe { (T::FUNCTIONS.new)(seed) };
         let instance = NonNull::new(instance).expect("the C++ side allocates or ends the process");

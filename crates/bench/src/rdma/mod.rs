@@ -389,6 +389,9 @@ impl RdmaBench {
     /// The gateware's latencies in cycles: a measurement of its own, since the world has links and a switch.
     fn latency_cycles(&self, profile: &CostProfile) -> Option<WriteLatencies> {
         let Execution::Clocked { cycle, .. } = profile.execution else { return None };
+        if !crate::GATEWARE {
+            return None;
+        }
         let cycles = |time: u64| time.div_ceil(cycle.value);
         Some(latency::measure(weft_gateware::Latency {
             read_cycles: cycles(profile.memory.read.value),

@@ -75,6 +75,7 @@ fn a_dead_link_is_an_error() {
 
 /// The gateware does what the soft NIC does, in its own time.
 #[test]
+#[cfg_attr(not(feature = "gateware"), ignore = "this build has no gateware")]
 fn the_gateware_carries_every_operation() {
     for operation in RdmaOperation::ALL {
         for faults in [None, Some(loss(0.01))] {

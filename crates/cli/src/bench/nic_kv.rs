@@ -8,6 +8,7 @@ use weft_bench::result::{Checked, to_json, write_whole};
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
+use crate::parse;
 use crate::replay::CommandLine;
 
 const VALUE_BYTES: u32 = 1_024;
@@ -57,6 +58,7 @@ impl NicKvArguments {
     /// Measures and delivers what came of it.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let Self { options, json, plot } = self;
+        parse::gateware().map_err(Failure::new)?;
         output::check_json(json.as_ref())?;
         if let Some(path) = &plot {
             output::check_file(path)?;

@@ -1,0 +1,117 @@
+//! The models: Verilator turns the sources that `rtl/weft.f` lists into C++, the C++ compiler into a library that links with
+//! this crate, once for each of the tops. The ports of each are written as Rust structs, as Verilator has declared them.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use crate::ports::Ports;
+use crate::verilator::{self, Top, Verilator};
+use crate::{modules, read, rerun_if_changed, sources, write};
+
+/// The NIC, and the engines without one.
+const TOPS: [Top; 4] = [
+    // The engine's planted bugs are chosen while it runs; none is the default.
+    Top { module: "weft_nic", parameters: &["PlantedBugs=1"] },
+    Top { module: "kv", parameters: &["PlantedBugs=1"] },
+    Top { module: "rounds", parameters: &[] },
+    Top { module: "rounds_all_reduce", parameters: &[] },
+];
+
+/// Builds all models and links them; returns `all` sources with those that only a list of the environment names.
+pub(crate) fn build(
+    manifest: &Path,
+    root: &Path,
+    all: Vec<PathBuf>,
+    out: &Path,
+) -> Result<Vec<PathBuf>, String> {
+    let tool = Verilator::find(root)?;
+    rerun_if_changed(&manifest.join("cpp"));
+    let mut packages = all.clone();
+    for top in TOPS {
+        // Another list, for example of a netlist in place of the sources.
+        let variable = format!("WEFT_RTL_FILES_{}", top.module.to_uppercase());
+        println!("cargo::rerun-if-env-changed={variable}");
+        let sources = match env::var_os(variable) {
+            Some(list) => {
+                let files = sources::list(Path::new(&list))?;
+                let is_one = modules::has_module(top.module, &files);
+                if is_one { modules::of_module(top.module, &files)? } else { files }
+            }
+            None => modules::of_module(top.module, &all)?,
+        };
+        let is_known = |source: &&PathBuf| all.iter().any(|known| known.file_name() == source.file_name());
+        packages.extend(sources.iter().filter(|source| !is_known(source)).cloned());
+        build_top(top, &tool, &sources, manifest, &root.join("target/verilated"), out)?;
+    }
+    verilator::link_runtime();
+    Ok(packages)
+}
+
+/// Builds the model of a top and links it. It takes minutes to compile and does not depend on Cargo's profile, so all
+/// profiles share one, by what it is made of. It is built beside its place and moved there when it is whole.
+fn build_top(
+    top: Top,
+    tool: &Verilator,
+    sources: &[PathBuf],
+    manifest: &Path,
+    models: &Path,
+    out: &Path,
+) -> Result<(), String> {
+    let cpp = ["model.cpp", "runtime.cpp"].map(|name| manifest.join("cpp").join(name));
+    let build = ["ports.rs", "verilator.rs"].map(|name| manifest.join("build").join(name));
+    let parts = [&cpp, &build, sources].concat();
+    let kept = models.join(format!("{}-{:016x}", top.module, digest(top, &parts)?));
+    if !kept.exists() {
+        let work = out.join("verilated");
+        remove(&work)?;
+        fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
+        let model = tool.verilate(top, sources, &work.join("cpp"))?;
+        let ports = Ports::parse(&read(&model.header())?)?;
+        write(&work.join("ports.rs"), &ports.rust())?;
+        let memories = Ports::cpp_memories(&read(&model.root_header())?);
+        write(&work.join("ports.inc"), &(ports.cpp() + &memories))?;
+        model.compile(&cpp[0], &cpp[1], &work)?;
+        remove(&work.join("cpp"))?;
+        fs::create_dir_all(models).map_err(|error| format!("{}: {error}", models.display()))?;
+        // Another build may have been faster: then its model stays.
+        if fs::rename(&work, &kept).is_err() && !kept.exists() {
+            return Err(format!("the model cannot be moved to {}", kept.display()));
+        }
+    }
+    write(&out.join(format!("{}_ports.rs", top.module)), &read(&kept.join("ports.rs"))?)?;
+    write(&out.join(format!("{}_functions.rs", top.module)), &Ports::functions(top.module))?;
+    // A kept model that somebody removes is built again.
+    rerun_if_changed(&kept);
+    verilator::link(top, &kept);
+    Ok(())
+}
+
+/// What the files hold and what is asked of the tools, in one number (FNV-1a).
+fn digest(top: Top, files: &[PathBuf]) -> Result<u64, String> {
+    let mut digest = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |bytes: &[u8]| {
+        for &byte in bytes {
+            digest = (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    };
+    for file in files {
+        add(read(file)?.as_bytes());
+    }
+    for parameter in top.parameters {
+        add(parameter.as_bytes());
+    }
+    for variable in ["CARGO_FEATURE_FST", "TARGET", "CXX", "CXXFLAGS"] {
+        add(env::var(variable).unwrap_or_default().as_bytes());
+        add(b"|");
+    }
+    Ok(digest)
+}
+
+fn remove(folder: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("{}: {error}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
