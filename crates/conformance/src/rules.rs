@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::twin::Kind;
 
 /// Counters that both kinds have and that mean the same in both, in the order in which they are printed.
-pub const COUNTERS: [&str; 49] = [
+pub const COUNTERS: [&str; 48] = [
     "sent_pkts",
     "rcvd_pkts",
     "duplicate_request",
@@ -41,7 +41,6 @@ pub const COUNTERS: [&str; 49] = [
     "drop_malformed",
     "drop_out_of_sequence",
     "drop_unknown_duplicate",
-    "drop_duplicate_busy",
     "drop_ghost_response",
     "drop_stale_response",
     "drop_reserved_syndrome",
@@ -164,14 +163,18 @@ rules! {
         ["nak_sequence_go_back_n", "error_flush"] ["a PSN behind", "a second packet"] ["random"];
     "What is not acknowledged in time is sent again", "9.7.6.1.3": ["time_out_go_back_n", "window_64"] [] ["random"];
     "A missing response is asked for again from where it is missing", "9.7.5.1.1": ["read_response_lost", "psn_wrap"] [] ["random"];
+    "What is left of an older stream of responses spends no further retry and restarts the time-out", "9.7.6.1.3": ["read_time_out"] [] [];
     "Responses that nobody asked for, or that are late, are dropped", "9.7.6.1":
         ["lost_acknowledgement"] ["an acknowledgement of what", "an acknowledgement from long", "a NAK of what", "a receiver-not-ready", "a READ response that nobody", "an atomic response that nobody", "a NAK that only"] ["random"];
     "Responses of the wrong kind or length end the request", "9.9.2.2": [] ["a READ response that is", "an atomic response to"] [];
     "A NAK of the peer ends the request, with its reason", "9.9.2.2, 9.7.5.2.2": ["access_violation", "invalid_requests"] ["a NAK: "] [];
     "Duplicate SENDs and WRITEs are acknowledged again and not carried out", "9.7.4.1.1, 9.7.5.1.4": ["lost_acknowledgement", "rpc_region", "error_flush"] ["a PSN far behind"] ["random"];
+    "That acknowledgement stays before the next READ or atomic, for which soft RoCE would take it", "9.7.5.1.3": ["acknowledgement_before_response"] [] ["random"];
+    "A READ or atomic has one response due, and responses leave in the order of PSNs", "9.7.4.1.4": ["duplicate_responses"] [] ["random"];
     "Duplicate READs are carried out again", "9.7.5.1.5": ["read_response_lost", "error_flush"] ["a duplicate READ"] ["random"];
     "Duplicate atomics are answered from what was saved", "9.7.5.1.5": ["atomic_duplicate", "error_flush"] ["a duplicate atomic"] ["random"];
     "Receiver not ready: wait, then try again; packets behind are dropped", "9.7.5.2.8": ["send_receiver_not_ready"] ["a SEND without", "a WRITE with immediate"] ["random"];
+    "A gap that is reported in that wait, as soft RoCE does, neither ends it nor spends a retry", "9.7.5.2.8": ["nak_sequence_receiver_not_ready"] [] [];
     "`rnr_retry` limits that", "9.7.5.2.8": ["receiver_not_ready_retry_exceeded"] [] [];
     "`retry_cnt` limits attempts; the first request fails, the others are flushed", "9.9.2.1": ["retry_exceeded_flush", "error_flush"] [] [];
     "Key, domain, bounds and permission of a region", "10.6.3.1, 9.7.4.1.5":

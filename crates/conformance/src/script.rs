@@ -8,17 +8,19 @@ use std::path::{Path, PathBuf};
 
 use weft_rdma::{
     AccessFlags, LocalBuffer, Modify, Operation, PathMtu, ReceiveRequest, Region, RegionKeys, RemoteAddress,
-    Target, WorkRequest,
+    Target, WorkRequest, source_port,
 };
 use weft_time::Duration;
-use weft_wire::frame::Frame;
+use weft_wire::frame::{Endpoint, Flow, Frame, emit_roce_frame};
 use weft_wire::icrc;
-use weft_wire::roce::Packet;
+use weft_wire::roce::{self, Packet};
 
-use crate::language::{Fate, NAMES, Words, access, describe, describe_completion, number, target};
+use crate::language::{
+    Fate, NAMES, Words, access, describe, describe_completion, number, sequence_nak, target,
+};
 use crate::rules;
 use crate::stage::{Connection, Stage};
-use crate::twin::{Kind, Options};
+use crate::twin::{Kind, Options, address, hardware};
 
 /// The most rounds of one `run`: far more than any script needs.
 const ROUNDS_MAX: usize = 200;
@@ -159,6 +161,7 @@ impl Pair {
             "lose" => self.plan(words, Fate::Lose),
             "duplicate" => self.plan(words, Fate::Duplicate),
             "delay" => self.plan(words, Fate::Delay),
+            "nak" => self.nak(words, out),
             "receive" => self.post_receive(words),
             "state" => self.print_state(out),
             "counters" => self.print_counters(side, out),
@@ -222,6 +225,23 @@ impl Pair {
         for operand in &words.operands {
             self.fates[words.side].insert(self.sent[words.side] + number(operand), fate);
         }
+    }
+
+    /// Puts a NAK "PSN sequence error" on the wire that the side itself would not send.
+    fn nak(&mut self, words: &Words<'_>, out: &mut Transcript) {
+        let side = words.side;
+        let end = |side, port| Endpoint { hardware: hardware(side), address: address(side), port };
+        let [own, peer] = [side, 1 - side].map(|side| self.stage.queue_pairs[side]);
+        let flow = Flow {
+            source: end(side, source_port(own, peer)),
+            destination: end(1 - side, roce::UDP_PORT),
+            type_of_service: 0,
+        };
+        let mut frame = Vec::new();
+        emit_roce_frame(&mut frame, &flow, &sequence_nak(peer, number(words.operands[0]) as u32));
+        let line = describe_frame(&frame);
+        out.lines.push(format!("  {} -> {}  {line}", NAMES[side], NAMES[1 - side]));
+        self.deliver(1 - side, &frame, out);
     }
 
     fn post_receive(&mut self, words: &Words<'_>) {

@@ -42,11 +42,6 @@ const NEVER: &[(&str, &str, &str)] = &[
     ),
     (
         "responder",
-        "drop_duplicate_busy",
-        "depends on cycles: a READ asked again while its answer waits; `rtl/rdma/test_responder.py::limits_answers_that_are_due`",
-    ),
-    (
-        "responder",
         "drop_malformed",
         "the receive path drops what has no opcode first; `rtl/rdma/test_responder.py::drops_what_is_not_for_it`",
     ),

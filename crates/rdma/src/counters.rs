@@ -90,8 +90,6 @@ counters! {
     drop_out_of_sequence,
     /// Dropped: a duplicate READ or atomic whose saved state is gone, or is not what the request says.
     drop_unknown_duplicate,
-    /// Dropped: too many duplicate READs at once.
-    drop_duplicate_busy,
     /// Dropped: a response or acknowledgement of something that was never sent.
     drop_ghost_response,
     /// Dropped: a response or acknowledgement of something that is already acknowledged.

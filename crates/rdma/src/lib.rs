@@ -83,6 +83,11 @@
 //!   state once the NAK is queued; the NAK still leaves. So does one whose own request fails.
 //! - Retries are counted down by time-outs, sequence-error NAKs and implied NAKs alike and counted afresh
 //!   whenever a further packet is acknowledged.
+//! - The acknowledgement of a duplicate ends before the next READ or atomic, because Linux's soft RoCE takes one
+//!   with the PSN of a READ or atomic for its completion. One with a later PSN is an implied NAK to everybody.
+//! - A READ or atomic has one response due at most: what is asked for again takes its place.
+//! - A sequence-error NAK in the wait after a receiver-not-ready NAK only acknowledges what lies before it:
+//!   Linux's soft RoCE sends both for a SEND of several packets.
 //! - A WRITE with immediate into an RPC region consumes no receive request.
 //! - End-to-end credits are not used: acknowledgements carry credit code 31.
 //! - The forward congestion bit of a request comes back as the backward bit of the next response. A NIC

@@ -13,10 +13,14 @@
 //! | what is not acknowledged in time is sent again | `time_out_go_back_n` |
 //! | a missing response is asked for again from where it is missing | `read_response_lost`, `psn_wrap` |
 //! | duplicate SENDs and WRITEs are acknowledged again and not carried out | `lost_acknowledgement`, `rpc_region` |
+//! | that acknowledgement stays before the next READ or atomic (soft RoCE takes it literally) | `acknowledgement_before_response`, `responses.rs` |
 //! | duplicate READs are carried out again | `read_response_lost` |
+//! | a READ or atomic has one response due, and those leave in the order of PSNs | `duplicate_responses`, `responses.rs` |
 //! | duplicate atomics are answered from what was saved | `atomic_duplicate` |
 //! | receiver not ready: wait, then try again; packets behind are dropped | `send_receiver_not_ready` |
+//! | a gap reported in that wait changes nothing (soft RoCE does it) | `nak_sequence_receiver_not_ready`, `recovery.rs` |
 //! | `rnr_retry` limits that | `receiver_not_ready_retry_exceeded` |
+//! | what is left of an older stream of responses costs no further retry | `read_time_out`, `recovery.rs` |
 //! | `retry_cnt` limits attempts; the first request fails, the others are flushed | `retry_exceeded_flush` |
 //! | key, domain, bounds and permission of a region | `access_violation`, `region::tests` |
 //! | permissions change while traffic flows | `permission_revoked` |
@@ -90,4 +94,8 @@ scripts! {
     rpc_region
     write_through
     credits_drop
+    acknowledgement_before_response
+    duplicate_responses
+    nak_sequence_receiver_not_ready
+    read_time_out
 }

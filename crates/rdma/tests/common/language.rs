@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use weft_rdma::{AccessFlags, Completion, CompletionStatus, Target};
-use weft_wire::roce::{Opcode, Packet, Syndrome};
+use weft_rdma::{AccessFlags, Completion, CompletionStatus, QueuePairNumber, Target};
+use weft_wire::roce::{Aeth, Bth, Congestion, NakCode, Opcode, Packet, Syndrome};
 
 /// A command: `[A|B] verb [operand ...] [key=value ...]`.
 pub struct Words<'a> {
@@ -77,6 +77,23 @@ pub enum Fate {
     Duplicate,
     /// Arrives after everything else of its round.
     Delay,
+}
+
+/// The packet of the command `nak`: a NAK "PSN sequence error" for a queue pair.
+pub fn sequence_nak(destination: QueuePairNumber, psn: u32) -> Packet<'static> {
+    let bth = Bth {
+        opcode: Opcode::Acknowledge,
+        solicited: false,
+        migration: true,
+        pad: 0,
+        partition_key: 0xffff,
+        congestion: Congestion::default(),
+        destination: destination.0,
+        acknowledge: false,
+        psn,
+    };
+    let aeth = Aeth { syndrome: Syndrome::Nak(NakCode::PsnSequenceError), msn: 0 };
+    Packet { aeth: Some(aeth), ..Packet::new(bth, &[]) }
 }
 
 pub const NAMES: [char; 2] = ['A', 'B'];

@@ -15,7 +15,7 @@ use weft_wire::roce::Packet;
 mod language;
 
 use crate::common::{Connection, Node, connected};
-use language::{Fate, NAMES, Words, access, describe, describe_completion, number, target};
+use language::{Fate, NAMES, Words, access, describe, describe_completion, number, sequence_nak, target};
 
 /// The most rounds of one `run`: far more than any script needs.
 const ROUNDS_MAX: usize = 200;
@@ -117,6 +117,7 @@ impl Pair {
             "round" => {
                 self.round(out);
             }
+            "nak" => self.nak(words, out),
             "receive" => self.post_receive(words),
             "credits" => self.nodes[side].transport.return_host_credits(number(words.operands[0])),
             "state" => self.print_state(out),
@@ -165,6 +166,15 @@ impl Pair {
         for operand in &words.operands {
             self.fates[words.side].insert(self.sent[words.side] + number(operand), fate);
         }
+    }
+
+    /// Puts a NAK "PSN sequence error" on the wire that the side itself would not send.
+    fn nak(&mut self, words: &Words<'_>, out: &mut String) {
+        let side = words.side;
+        let (own, peer) = (self.nodes[side].address, &mut self.nodes[1 - side]);
+        let packet = sequence_nak(peer.queue_pair, number(words.operands[0]) as u32);
+        writeln!(out, "  {} -> {}  {}", NAMES[side], NAMES[1 - side], describe(&packet)).unwrap();
+        peer.transport.receive(self.now, own, &packet, &mut peer.memory);
     }
 
     fn post_receive(&mut self, words: &Words<'_>) {

@@ -202,7 +202,7 @@ impl Requester {
     /// Whether the packet at the cursor may be sent now.
     #[inline]
     pub(super) fn ready(&self, setup: &Setup) -> bool {
-        if self.failed.is_some() || matches!(self.timer, Some((Wait::ReceiverReady, _))) {
+        if self.failed.is_some() || self.waits_for(Wait::ReceiverReady) {
             return false;
         }
         let Some(entry) = self.at_cursor() else { return false };
@@ -304,6 +304,10 @@ impl Requester {
     fn restore_retries(&mut self, setup: &Setup) {
         self.retries = setup.retry_cnt;
         self.rnr_retries = setup.rnr_retry;
+    }
+
+    fn waits_for(&self, what: Wait) -> bool {
+        self.timer.is_some_and(|(wait, _)| wait == what)
     }
 
     fn wait_for_acknowledgement(&mut self, now: Instant, setup: &Setup) {

@@ -90,6 +90,10 @@ impl Requester {
             }
             Syndrome::Nak(NakCode::PsnSequenceError) => {
                 shared.counters.rcvd_seq_err += 1;
+                // A responder may report the gap behind the packet for which it is not ready, as Linux's soft RoCE does.
+                if self.waits_for(Wait::ReceiverReady) {
+                    return Ok(());
+                }
                 self.retry(now, Loss::Gap, shared)
             }
             Syndrome::Nak(NakCode::InvalidRequest) => {
@@ -123,6 +127,11 @@ impl Requester {
             Some(expected) if sequence == expected => {}
             Some(expected) if sequence > expected => {
                 self.advance(now, expected, setup, shared)?;
+                // The stream is alive, though stale. It ends, so a request for the missing response that is lost is
+                // still found.
+                if self.implied == Some(expected) && self.waits_for(Wait::Acknowledgement) {
+                    self.wait_for_acknowledgement(now, setup);
+                }
                 return self.go_back_for_response(now, shared);
             }
             // A response in the place of a request that is answered by an acknowledgement.
@@ -179,7 +188,8 @@ impl Requester {
             }
             Some((Wait::Acknowledgement, _)) => {
                 shared.counters.ack_timeout += 1;
-                self.implied = None;
+                // What is left of an older stream of responses must not cost another retry.
+                self.implied = self.next_response();
                 self.retry(now, Loss::TimeOut, shared)
             }
         }
@@ -188,7 +198,7 @@ impl Requester {
     /// A later answer shows that a response is missing: an implied NAK (clause 9.7.5.2.7). Goes back once;
     /// if that is lost too, the time-out helps.
     fn go_back_for_response(&mut self, now: Instant, shared: &mut Shared) -> Result<(), Fault> {
-        if self.implied == Some(self.unacknowledged) {
+        if self.implied == Some(self.unacknowledged) || self.waits_for(Wait::ReceiverReady) {
             return Ok(());
         }
         self.implied = Some(self.unacknowledged);

@@ -2,7 +2,7 @@
 
 use weft_wire::roce::{NakCode, Opcode, Packet, Reth};
 
-use super::{Body, Inbound, Refusal, Responder, Response, Saved, access, check};
+use super::{Body, Inbound, Refusal, Responder, access, check};
 use crate::completion::{Completion, CompletionOpcode, CompletionStatus};
 use crate::memory::RegionMemory;
 use crate::queue_pair::Setup;
@@ -256,19 +256,13 @@ impl Responder {
 
     /// A peer that has more READs and atomics outstanding than was agreed makes an invalid request.
     fn claim_resource(&self) -> Result<(), Refusal> {
-        let waiting = self.responses.iter().filter(|response| !response.duplicate).count();
-        if waiting < self.resources { Ok(()) } else { Err(Refusal::Nak(NakCode::InvalidRequest)) }
+        if self.resources.has_room() { Ok(()) } else { Err(Refusal::Nak(NakCode::InvalidRequest)) }
     }
 
     /// Queues the response to a READ or atomic and keeps what its duplicates need.
     fn respond(&mut self, packets: u32, body: Body) {
         self.count_message();
-        if self.saved.len() == self.resources {
-            self.saved.pop_front();
-        }
-        self.saved.push_back(Saved { first: self.expected, packets, body });
-        let response = Response { first: self.expected, packets, sent: 0, body, duplicate: false };
-        self.responses.push_back(response);
+        self.resources.keep(self.expected, packets, body);
     }
 }
 

@@ -1,10 +1,11 @@
 //! The responder: carries out the peer's requests in the order of their PSNs and answers them.
 //!
-//! Answers leave in the order of their PSNs too: first the queued responses of READs and atomics, then the one
+//! Answers leave in the order of their PSNs too: first the responses of READs and atomics that are due, then the one
 //! acknowledgement that may be pending. Since an acknowledgement speaks for everything before it, a
 //! later one takes the place of an earlier one: that is all the coalescing there is.
 
 mod carry_out;
+mod resources;
 
 use std::collections::VecDeque;
 
@@ -17,6 +18,7 @@ use crate::region::{AccessFlags, Grant, Request};
 use crate::shared::Shared;
 use crate::work::ReceiveRequest;
 use crate::{ApiError, psn};
+use resources::{Body, Resources, Response};
 
 /// The credit count code that says "credits are not used" (clause 9.7.7.2.4).
 const NO_CREDITS: Syndrome = Syndrome::Ack { credits: 31 };
@@ -53,34 +55,13 @@ enum Inbound {
     },
 }
 
-/// What is kept of a READ or atomic to answer its duplicates (clause 9.7.4.2: responder resources).
-#[derive(Clone, Copy, Debug)]
-struct Saved {
-    first: u64,
-    packets: u32,
-    body: Body,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Body {
-    Read(Reth),
-    Atomic { original: u64 },
-}
-
-/// A response that is due or under way.
-#[derive(Clone, Copy, Debug)]
-struct Response {
-    first: u64,
-    packets: u32,
-    sent: u32,
-    body: Body,
-    duplicate: bool,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Acknowledgement {
-    /// Of everything that has been carried out when it leaves.
-    Positive,
+    /// Of everything up to and with a PSN, which is never that of a READ or atomic: there are requesters that take the
+    /// acknowledgement of such a PSN for the response itself.
+    Positive {
+        sequence: u64,
+    },
     Negative {
         syndrome: Syndrome,
         sequence: u64,
@@ -100,11 +81,7 @@ pub(super) struct Responder {
     gap_reported: bool,
     /// One past the highest sequence number that arrived too early and was dropped.
     dropped: u64,
-    saved: VecDeque<Saved>,
-    responses: VecDeque<Response>,
-    /// The most READs and atomics in `saved`, and the most in `responses`, once for originals and once
-    /// for duplicates.
-    resources: usize,
+    resources: Resources,
     acknowledgement: Option<Acknowledgement>,
     /// A request met congestion, which the next answer says.
     marked: bool,
@@ -120,9 +97,7 @@ impl Responder {
             inbound: Inbound::Idle,
             gap_reported: false,
             dropped: 0,
-            saved: VecDeque::new(),
-            responses: VecDeque::new(),
-            resources: 0,
+            resources: Resources::default(),
             acknowledgement: None,
             marked: false,
         }
@@ -135,11 +110,8 @@ impl Responder {
         self.inbound = Inbound::Idle;
         self.gap_reported = false;
         self.dropped = self.expected;
-        self.saved.clear();
-        self.saved.reserve(resources);
         self.forget_output();
-        self.responses.reserve(2 * resources);
-        self.resources = resources;
+        self.resources.start(resources);
     }
 
     pub(super) fn expected(&self) -> u64 {
@@ -178,14 +150,14 @@ impl Responder {
 
     /// Forgets the answers that are due.
     pub(super) fn forget_output(&mut self) {
-        self.responses.clear();
+        self.resources.forget_responses();
         self.acknowledgement = None;
         self.marked = false;
     }
 
     #[inline]
     pub(super) fn has_output(&self) -> bool {
-        !self.responses.is_empty() || self.acknowledgement.is_some()
+        self.resources.has_response() || self.acknowledgement.is_some()
     }
 
     /// Takes a request packet.
@@ -216,7 +188,7 @@ impl Responder {
                 self.expected += u64::from(packets);
                 self.gap_reported = false;
                 self.acknowledge(packet);
-                if earlier == Some(Acknowledgement::Positive) {
+                if matches!(earlier, Some(Acknowledgement::Positive { .. })) {
                     shared.counters.ack_deferred += 1;
                 }
                 Ok(())
@@ -250,7 +222,7 @@ impl Responder {
         memory: &mut impl RegionMemory,
         out: &mut Vec<u8>,
     ) -> Result<bool, Refused> {
-        let Some(response) = self.responses.front().copied() else {
+        let Some(response) = self.resources.response() else {
             self.transmit_acknowledgement(setup, shared, out);
             return Ok(true);
         };
@@ -289,17 +261,13 @@ impl Responder {
                 emit(&packet, shared, out);
             }
         }
-        if last {
-            self.responses.pop_front();
-        } else {
-            self.responses[0].sent += 1;
-        }
+        self.resources.sent_one();
         Ok(true)
     }
 
     fn transmit_acknowledgement(&mut self, setup: &Setup, shared: &mut Shared, out: &mut Vec<u8>) {
         let (syndrome, sequence) = match self.acknowledgement.take() {
-            Some(Acknowledgement::Positive) => (NO_CREDITS, self.expected - 1),
+            Some(Acknowledgement::Positive { sequence }) => (NO_CREDITS, sequence),
             Some(Acknowledgement::Negative { syndrome, sequence }) => (syndrome, sequence),
             None => unreachable!("only a responder with output transmits"),
         };
@@ -320,13 +288,14 @@ impl Responder {
     ) -> Result<bool, Refused> {
         shared.count_sent_nak(code);
         let sequence = response.first + u64::from(response.sent);
-        if response.duplicate {
-            self.responses.pop_front();
-        } else {
-            self.responses.clear();
-        }
         self.refuse(Syndrome::Nak(code), sequence);
-        if response.duplicate { Ok(false) } else { Err(Refused) }
+        if response.fresh {
+            self.resources.forget_responses();
+            Err(Refused)
+        } else {
+            self.resources.forget_response();
+            Ok(false)
+        }
     }
 
     /// Brings the acknowledgement that is due in line with a request that was just carried out.
@@ -343,7 +312,7 @@ impl Responder {
             // A response acknowledges by itself.
             _ if asks_for_response(packet.bth.opcode) => None,
             None if !packet.bth.acknowledge => None,
-            _ => Some(Acknowledgement::Positive),
+            _ => Some(Acknowledgement::Positive { sequence: self.expected - 1 }),
         };
     }
 
@@ -368,38 +337,23 @@ impl Responder {
     fn receive_duplicate(&mut self, sequence: u64, packet: &Packet<'_>, setup: &Setup, shared: &mut Shared) {
         shared.counters.duplicate_request += 1;
         if !asks_for_response(packet.bth.opcode) {
-            // A refusal that is still due says as much about what was carried out.
-            self.acknowledgement.get_or_insert(Acknowledgement::Positive);
-            return;
-        }
-        let Some(saved) = self
-            .saved
-            .iter()
-            .rev()
-            .find(|saved| (saved.first..saved.first + u64::from(saved.packets)).contains(&sequence))
-        else {
+            self.acknowledge_again(sequence);
+        } else if !self.resources.repeat(sequence, packet.reth, setup) {
             shared.counters.drop_unknown_duplicate += 1;
-            return;
-        };
-        let (body, packets) = match (saved.body, packet.reth) {
-            (Body::Read(original), Some(again))
-                if is_part(&original, &again, sequence - saved.first, setup.mtu) =>
-            {
-                (Body::Read(again), setup.packets(again.length))
-            }
-            (Body::Atomic { original }, None) => (Body::Atomic { original }, 1),
-            _ => {
-                shared.counters.drop_unknown_duplicate += 1;
-                return;
-            }
-        };
-        let waiting = self.responses.iter().filter(|response| response.duplicate).count();
-        let same = |response: &Response| response.first == sequence && response.sent == 0;
-        if waiting >= self.resources || self.responses.iter().any(same) {
-            shared.counters.drop_duplicate_busy += 1;
-            return;
         }
-        self.responses.push_back(Response { first: sequence, packets, sent: 0, body, duplicate: true });
+    }
+
+    /// Acknowledges a duplicate, and with it what was carried out behind it, but only up to the next READ or atomic: the
+    /// requester that sends this again has had no response from behind it (clause 9.7.5.1.3).
+    fn acknowledge_again(&mut self, duplicate: u64) {
+        let end = self.resources.first_behind(duplicate).unwrap_or(self.expected);
+        let sequence = match self.acknowledgement {
+            None => end - 1,
+            Some(Acknowledgement::Positive { sequence }) => sequence.max(end - 1),
+            // A refusal that is still due says as much about what was carried out.
+            Some(Acknowledgement::Negative { .. }) => return,
+        };
+        self.acknowledgement = Some(Acknowledgement::Positive { sequence });
     }
 
     fn count_message(&mut self) {
@@ -450,14 +404,6 @@ fn read_part<'a>(
     let grant = check(part, AccessFlags::REMOTE_READ, setup, shared)?;
     let fault = |_| NakCode::RemoteOperationalError;
     memory.read(grant.target, part.address, part.length as usize).map_err(fault)
-}
-
-/// Whether `again` asks for a part of the READ `original`, from its packet `packet` on.
-fn is_part(original: &Reth, again: &Reth, packet: u64, mtu: u32) -> bool {
-    let offset = packet * u64::from(mtu);
-    again.rkey == original.rkey
-        && again.address == original.address.wrapping_add(offset)
-        && u64::from(again.length) <= u64::from(original.length) - offset
 }
 
 /// Whether the packet has exactly the extended headers that its opcode calls for.

@@ -1,0 +1,164 @@
+//! Responder resources (clause 9.7.4.2): what is kept of the latest READs and atomics to answer their duplicates, and the
+//! responses that are due.
+//!
+//! They lie in the order of their PSNs, and each has at most one response due: what a requester asks for again takes the
+//! place of what it asked for before, so a responder never sends more than one stream of data for a READ.
+
+use std::collections::VecDeque;
+
+use weft_wire::roce::Reth;
+
+use crate::queue_pair::Setup;
+
+/// What a response is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// The memory to read.
+    Read(Reth),
+    Atomic {
+        original: u64,
+    },
+}
+
+/// A response that is due or under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Response {
+    /// Sequence number of its first packet.
+    pub(super) first: u64,
+    pub(super) packets: u32,
+    pub(super) sent: u32,
+    pub(super) body: Body,
+    /// The request has never been answered in full.
+    pub(super) fresh: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Resource {
+    first: u64,
+    packets: u32,
+    body: Body,
+    due: Option<Response>,
+}
+
+impl Resource {
+    fn covers(&self, sequence: u64) -> bool {
+        (self.first..self.first + u64::from(self.packets)).contains(&sequence)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Resources {
+    kept: VecDeque<Resource>,
+    /// The most that are kept.
+    limit: usize,
+    /// How many responses are due.
+    due: usize,
+}
+
+impl Resources {
+    /// Begins a connection whose peer may have `limit` READs and atomics outstanding.
+    pub(super) fn start(&mut self, limit: usize) {
+        self.kept.clear();
+        self.kept.reserve(limit);
+        self.limit = limit;
+        self.due = 0;
+    }
+
+    /// Whether there is room for a further READ or atomic. There is none while as many as are kept have not been answered.
+    pub(super) fn has_room(&self) -> bool {
+        // Responses leave oldest first, so that none behind the oldest has been answered if that has not.
+        let waits = |oldest: &Resource| oldest.due.is_some_and(|response| response.fresh);
+        self.kept.len() < self.limit || self.kept.front().is_some_and(|oldest| !waits(oldest))
+    }
+
+    /// Keeps a READ or atomic that was just carried out, in place of the oldest if need be. The requester has completed
+    /// that one, or it would have more outstanding than was agreed. All of the response becomes due.
+    pub(super) fn keep(&mut self, first: u64, packets: u32, body: Body) {
+        assert!(self.has_room(), "a request without room is refused");
+        if self.kept.len() == self.limit {
+            let oldest = self.kept.pop_front().expect("a connection without resources has no room");
+            self.due -= usize::from(oldest.due.is_some());
+        }
+        let response = Response { first, packets, sent: 0, body, fresh: true };
+        self.kept.push_back(Resource { first, packets, body, due: Some(response) });
+        self.due += 1;
+    }
+
+    /// Makes the response to a duplicate due, in place of the one that may be due for the same request. Returns false if
+    /// nothing is kept of the request, or not what the duplicate says.
+    pub(super) fn repeat(&mut self, sequence: u64, again: Option<Reth>, setup: &Setup) -> bool {
+        let Some(resource) = self.kept.iter_mut().find(|resource| resource.covers(sequence)) else {
+            return false;
+        };
+        let (body, packets) = match (resource.body, again) {
+            (Body::Read(original), Some(again))
+                if is_part(&original, &again, sequence - resource.first, setup.mtu) =>
+            {
+                (Body::Read(again), setup.packets(again.length))
+            }
+            (Body::Atomic { .. }, None) => (resource.body, 1),
+            _ => return false,
+        };
+        let fresh = resource.due.is_some_and(|response| response.fresh);
+        self.due += usize::from(resource.due.is_none());
+        resource.due = Some(Response { first: sequence, packets, sent: 0, body, fresh });
+        true
+    }
+
+    /// Sequence number of the oldest READ or atomic behind `sequence`.
+    pub(super) fn first_behind(&self, sequence: u64) -> Option<u64> {
+        self.kept.iter().map(|resource| resource.first).find(|&first| first > sequence)
+    }
+
+    #[inline]
+    pub(super) fn has_response(&self) -> bool {
+        self.due > 0
+    }
+
+    /// The oldest response that is due.
+    pub(super) fn response(&self) -> Option<Response> {
+        if self.due == 0 {
+            return None;
+        }
+        self.kept.iter().find_map(|resource| resource.due)
+    }
+
+    /// Takes note that one packet of the oldest response has been sent.
+    pub(super) fn sent_one(&mut self) {
+        let due = self.oldest();
+        let response = due.as_mut().expect("it is due");
+        response.sent += 1;
+        if response.sent == response.packets {
+            *due = None;
+            self.due -= 1;
+        }
+    }
+
+    /// Forgets the oldest response that is due, but not what its duplicates need.
+    pub(super) fn forget_response(&mut self) {
+        *self.oldest() = None;
+        self.due -= 1;
+    }
+
+    /// Forgets all responses that are due.
+    pub(super) fn forget_responses(&mut self) {
+        self.kept.iter_mut().for_each(|resource| resource.due = None);
+        self.due = 0;
+    }
+
+    fn oldest(&mut self) -> &mut Option<Response> {
+        self.kept
+            .iter_mut()
+            .map(|resource| &mut resource.due)
+            .find(|due| due.is_some())
+            .expect("a response is due")
+    }
+}
+
+/// Whether `again` asks for a part of the READ `original`, from its packet `packet` on.
+fn is_part(original: &Reth, again: &Reth, packet: u64, mtu: u32) -> bool {
+    let offset = packet * u64::from(mtu);
+    again.rkey == original.rkey
+        && again.address == original.address.wrapping_add(offset)
+        && u64::from(again.length) <= u64::from(original.length) - offset
+}

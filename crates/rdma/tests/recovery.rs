@@ -1,0 +1,150 @@
+//! What a requester does about answers that tell of a loss while it recovers already.
+
+mod common;
+
+use common::{Connection, Node, connected};
+use weft_rdma::{Config, Counters, Operation, local_ack_timeout, rnr_timer};
+use weft_time::{Duration, Instant};
+use weft_wire::roce::{Aeth, Bth, Congestion, NakCode, Opcode, Packet, Syndrome};
+
+const PSN: u32 = 100;
+const MTU: u32 = 256;
+const TIMEOUT: u8 = 8;
+
+/// A requester, whose peer is played by the tests.
+struct Requester {
+    node: Node,
+    peer: Node,
+    now: Instant,
+}
+
+impl Requester {
+    /// One that has sent a READ of four packets.
+    fn reading() -> Self {
+        let with = Connection { timeout: TIMEOUT, psn: [PSN, 500], ..Connection::default() };
+        let [mut node, peer] = connected(&Config::default(), &with);
+        let read = Operation::Read { remote: peer.remote(0) };
+        let local = node.local(0, 4 * MTU);
+        node.post(Instant::ZERO, 1, read, local);
+        let mut requester = Self { node, peer, now: Instant::ZERO };
+        assert_eq!(requester.requests(), [PSN]);
+        requester
+    }
+
+    /// The PSNs of what it sends.
+    fn requests(&mut self) -> Vec<u32> {
+        let Node { transport, memory, .. } = &mut self.node;
+        let mut bytes = Vec::new();
+        let mut request = || {
+            bytes.clear();
+            transport.poll_transmit(self.now, memory, &mut bytes)?;
+            Some(Packet::parse(&bytes).unwrap().bth.psn)
+        };
+        std::iter::from_fn(&mut request).collect()
+    }
+
+    fn take(&mut self, opcode: Opcode, psn: u32, syndrome: Syndrome) {
+        let bth = Bth {
+            opcode,
+            solicited: false,
+            migration: true,
+            pad: 0,
+            partition_key: 0xffff,
+            congestion: Congestion::default(),
+            destination: self.node.queue_pair.0,
+            acknowledge: false,
+            psn,
+        };
+        let payload = [0; MTU as usize];
+        let is_data = opcode != Opcode::Acknowledge;
+        let mut packet = Packet::new(bth, if is_data { &payload } else { &[] });
+        packet.aeth = opcode.has_aeth().then_some(Aeth { syndrome, msn: 0 });
+        let source = self.peer.address;
+        self.node.transport.receive(self.now, source, &packet, &mut self.node.memory);
+    }
+
+    fn respond(&mut self, packet: u32) {
+        self.take(Opcode::ReadResponseMiddle, PSN + packet, Syndrome::Ack { credits: 31 });
+    }
+
+    fn nak(&mut self, psn: u32, syndrome: Syndrome) {
+        self.take(Opcode::Acknowledge, psn, syndrome);
+    }
+
+    fn pass(&mut self, duration: Duration) {
+        self.now += duration;
+        self.node.transport.handle_deadline(self.now);
+    }
+
+    fn counters(&self) -> &Counters {
+        self.node.transport.counters()
+    }
+}
+
+#[test]
+fn a_stale_stream_restarts_the_time_out_and_costs_one_retry() {
+    let timeout = local_ack_timeout(TIMEOUT).unwrap();
+    let step = Duration::from_us(100);
+    let mut requester = Requester::reading();
+    requester.respond(1);
+    assert_eq!(requester.requests(), [PSN], "an implied NAK");
+    for packet in [2, 3] {
+        requester.pass(step);
+        requester.respond(packet);
+        assert_eq!(requester.requests(), []);
+        assert_eq!(requester.node.transport.next_deadline(), Some(requester.now + timeout));
+    }
+    // The repeated request is lost; its answer is late, and its first packet is missing.
+    requester.pass(timeout);
+    assert_eq!(requester.requests(), [PSN]);
+    for packet in 1..4 {
+        requester.pass(step);
+        requester.respond(packet);
+        assert_eq!(requester.requests(), []);
+    }
+    assert_eq!(requester.counters().completer_retry_err, 2);
+    assert_eq!(requester.counters().implied_nak_seq_err, 1);
+    // Another response that is missing is another matter.
+    requester.respond(0);
+    requester.respond(2);
+    assert_eq!(requester.requests(), [PSN + 1]);
+    assert_eq!(requester.counters().implied_nak_seq_err, 2);
+}
+
+#[test]
+fn a_time_out_before_the_read_counts_as_going_back_for_its_response() {
+    let mut requester = Requester::reading();
+    (0..4).for_each(|packet| requester.respond(packet));
+    let (write, local) =
+        (Operation::Write { remote: requester.peer.remote(0), immediate: None }, requester.node.local(0, 8));
+    requester.node.post(requester.now, 2, write, local);
+    let (read, local) =
+        (Operation::Read { remote: requester.peer.remote(0) }, requester.node.local(0, 2 * MTU));
+    requester.node.post(requester.now, 3, read, local);
+    assert_eq!(requester.requests(), [PSN + 4, PSN + 5]);
+    requester.pass(local_ack_timeout(TIMEOUT).unwrap());
+    assert_eq!(requester.requests(), [PSN + 4, PSN + 5]);
+    requester.respond(6);
+    assert_eq!(requester.requests(), []);
+    assert_eq!(requester.counters().implied_nak_seq_err, 0);
+}
+
+#[test]
+fn nothing_but_its_end_or_progress_ends_the_wait_for_a_receiver() {
+    let mut requester = Requester::reading();
+    requester.nak(PSN, Syndrome::RnrNak { timer: 12 });
+    let end = requester.now + rnr_timer(12);
+    requester.pass(Duration::from_us(100));
+    requester.nak(PSN, Syndrome::Nak(NakCode::PsnSequenceError));
+    requester.respond(1);
+    assert_eq!(requester.requests(), []);
+    assert_eq!(requester.node.transport.next_deadline(), Some(end));
+    assert_eq!(requester.counters().rcvd_seq_err, 1);
+    assert_eq!(requester.counters().implied_nak_seq_err, 0);
+    assert_eq!(requester.counters().completer_retry_err, 1, "for the receiver");
+    // The first response is progress, and the gap behind it is one again.
+    requester.respond(0);
+    requester.nak(PSN + 1, Syndrome::Nak(NakCode::PsnSequenceError));
+    assert_eq!(requester.requests(), [PSN + 1]);
+    assert_eq!(requester.counters().completer_retry_err, 2);
+}
