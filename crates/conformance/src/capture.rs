@@ -10,24 +10,42 @@ use weft_rdma::{
 };
 use weft_wire::ethernet::MacAddress;
 use weft_wire::frame::{Endpoint, Flow, Frame, emit_roce_frame};
-use weft_wire::icrc::Path;
+use weft_wire::icrc::{self, Path};
 use weft_wire::roce::{self, Packet};
 
 use crate::rules::COUNTERS;
 use crate::twin::{Kind, MEMORY_BYTES, Options, Twin, hardware};
 
-/// All frames, as they came.
+/// All frames of the capture of mixed traffic, as they came.
 ///
 /// # Panics
 /// If the capture is not one.
 pub fn frames() -> Vec<Vec<u8>> {
-    let capture = include_bytes!("../../wire/tests/data/rxe.pcap");
-    let mut reader = PcapReader::new(&capture[..]).expect("as captured");
+    read(include_bytes!("../../wire/tests/data/rxe.pcap"))
+}
+
+fn read(capture: &[u8]) -> Vec<Vec<u8>> {
+    let mut reader = PcapReader::new(capture).expect("as captured");
     let mut frames = Vec::new();
     while let Some(packet) = reader.next_packet() {
-        frames.push(packet.expect("as captured").data.into_owned());
+        let packet = packet.expect("as captured");
+        let mut frame = packet.data.into_owned();
+        if frame.len() < packet.orig_len as usize {
+            frame.resize(packet.orig_len as usize, 0);
+            seal(&mut frame);
+        }
+        frames.push(frame);
     }
     frames
+}
+
+/// Gives a RoCE frame whose payload has been cut off in the capture the ICRC of what it holds now.
+fn seal(frame: &mut [u8]) {
+    let Ok(Frame::Udp { ipv4, udp, payload, .. }) = Frame::parse(frame) else { panic!("a RoCE frame") };
+    let mut payload = payload[..payload.len() - icrc::BYTES].to_vec();
+    Path::new(&ipv4, &udp).append(&mut payload, 0);
+    let start = frame.len() - payload.len();
+    frame[start..].copy_from_slice(&payload);
 }
 
 /// What one kind of NIC makes of all frames that were sent to `address`, as they are.
@@ -63,14 +81,27 @@ pub struct Conversation {
     pub responses: Vec<Vec<u8>>,
 }
 
-/// Conversations by the responding machine and its queue pair.
+/// Conversations of mixed traffic by the responding machine and its queue pair.
 ///
 /// # Panics
 /// If the capture is not one.
 pub fn conversations() -> BTreeMap<(Ipv4Addr, u32), Conversation> {
+    conversations_in(frames())
+}
+
+/// A conversation in which Linux sends WRITEs again that lie before atomics, and what an earlier Weft answered.
+///
+/// # Panics
+/// If the capture is not one.
+pub fn repeated_writes() -> Conversation {
+    let capture = include_bytes!("../../wire/tests/data/rxe-repeated-writes.pcap");
+    conversations_in(read(capture)).into_values().next().expect("as captured")
+}
+
+fn conversations_in(frames: Vec<Vec<u8>>) -> BTreeMap<(Ipv4Addr, u32), Conversation> {
     let mut requests: BTreeMap<(Ipv4Addr, u32), Conversation> = BTreeMap::new();
     let mut responses: BTreeMap<Ipv4Addr, Vec<(u32, Vec<u8>)>> = BTreeMap::new();
-    for frame in frames() {
+    for frame in frames {
         let Ok(Frame::Udp { ipv4, udp, payload, .. }) = Frame::parse(&frame) else { continue };
         let Ok(packet) = Path::new(&ipv4, &udp).verify(payload).and_then(Packet::parse) else { continue };
         if packet.bth.opcode.is_response() {
@@ -85,11 +116,12 @@ pub fn conversations() -> BTreeMap<(Ipv4Addr, u32), Conversation> {
     for ((responder, _), conversation) in &mut requests {
         let psns: Vec<u32> =
             conversation.requests.iter().map(|frame| parse(frame, |packet| packet.bth.psn)).collect();
-        let (first, last) = (psns[0], *psns.last().expect("as captured"));
+        let first = psns[0];
+        let last = psns.iter().map(|psn| psn.wrapping_sub(first) & roce::MASK_24).max().expect("as captured");
         for (_, frame) in responses.get(responder).into_iter().flatten() {
             let psn = parse(frame, |packet| packet.bth.psn);
             // A READ's responses have PSNs of their own behind its request's.
-            if psn.wrapping_sub(first) & roce::MASK_24 <= (last.wrapping_sub(first) & roce::MASK_24) + 8 {
+            if psn.wrapping_sub(first) & roce::MASK_24 <= last + 8 {
                 conversation.responses.push(frame.clone());
             }
         }

@@ -1,13 +1,13 @@
 //! Real traffic of Linux' soft RoCE, on both kinds of NIC.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use weft_conformance::capture::{conversations, frames, parse, replay, untouched};
+use weft_conformance::capture::{conversations, frames, parse, repeated_writes, replay, untouched};
 use weft_conformance::script::describe_frame;
 use weft_conformance::twin::Kind;
 use weft_wire::ethernet::Ethernet;
 use weft_wire::frame::Frame;
-use weft_wire::roce::Opcode;
+use weft_wire::roce::{Opcode, Syndrome};
 
 /// To NICs with the addresses of the two machines: their ICRCs are right, nobody has those queue pairs, and what is not RoCE
 /// goes to the host or is answered.
@@ -61,4 +61,34 @@ fn requests_of_a_real_peer() {
         requests += conversation.requests.len();
     }
     assert!(requests > 60, "{requests} requests");
+}
+
+/// Linux sends a WRITE again that lies before atomics which it has not completed. An acknowledgement with the PSN of an atomic would
+/// be the completion of that to Linux; an earlier Weft sent two.
+fn repeats_writes_before_atomics(kind: Kind) {
+    let conversation = repeated_writes();
+    let requests = conversation.requests.iter().map(|frame| parse(frame, |packet| packet.bth));
+    let atomics: BTreeSet<u32> =
+        requests.filter(|bth| bth.opcode == Opcode::FetchAdd).map(|bth| bth.psn).collect();
+    assert_eq!(atomics, [0x107, 0x10b, 0x10f, 0x113].into());
+    let acknowledged = |frames: &[Vec<u8>]| -> Vec<u32> {
+        let positive = |frame: &Vec<u8>| {
+            parse(frame, |packet| match packet.aeth?.syndrome {
+                Syndrome::Ack { .. } if packet.bth.opcode == Opcode::Acknowledge => Some(packet.bth.psn),
+                _ => None,
+            })
+        };
+        frames.iter().filter_map(positive).collect()
+    };
+    assert!(acknowledged(&conversation.responses).ends_with(&[0x113, 0x113]), "two repeated packets");
+    let (answers, _, _, counters) = replay(kind, &conversation);
+    let acknowledged = acknowledged(&answers);
+    assert_eq!(acknowledged, [0x10a, 0x10e, 0x112, 0x10a, 0x10a]);
+    assert!(acknowledged.iter().all(|psn| !atomics.contains(psn)));
+    assert!(counters.contains(&("duplicate_request", 2)), "{counters:?}");
+}
+
+#[test]
+fn soft_acknowledges_a_repeated_write_before_the_next_atomic() {
+    repeats_writes_before_atomics(Kind::Soft);
 }
