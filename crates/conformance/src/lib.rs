@@ -9,6 +9,7 @@
 //! - [`malformed`]: bad packets, each answered or dropped as its rule says.
 //! - [`random`]: random requests over a wire that loses, duplicates, reorders and corrupts.
 //! - [`capture`]: real traffic of Linux' soft RoCE.
+//! - [`literal`]: peers that take answers literally, and give them, as Linux' soft RoCE does.
 //! - [`permission`]: permissions that are taken while packets stream in; [`engine`]: the same at the gateware's port for
 //!   engines; [`overload`]: memories that are too slow.
 //! - [`rpc`]: calls of the key-value engine by WRITEs, with ordinary networking beside them.
@@ -20,6 +21,7 @@ pub mod capture;
 pub mod coverage;
 pub mod engine;
 pub mod kv;
+pub mod literal;
 pub mod malformed;
 pub mod overload;
 pub mod permission;

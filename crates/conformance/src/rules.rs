@@ -169,12 +169,12 @@ rules! {
     "Responses of the wrong kind or length end the request", "9.9.2.2": [] ["a READ response that is", "an atomic response to"] [];
     "A NAK of the peer ends the request, with its reason", "9.9.2.2, 9.7.5.2.2": ["access_violation", "invalid_requests"] ["a NAK: "] [];
     "Duplicate SENDs and WRITEs are acknowledged again and not carried out", "9.7.4.1.1, 9.7.5.1.4": ["lost_acknowledgement", "rpc_region", "error_flush"] ["a PSN far behind"] ["random"];
-    "That acknowledgement stays before the next READ or atomic, for which soft RoCE would take it", "9.7.5.1.3": ["acknowledgement_before_response"] [] ["random"];
+    "That acknowledgement stays before the next READ or atomic, for which soft RoCE would take it", "9.7.5.1.3": ["acknowledgement_before_response"] [] ["literal", "capture"];
     "A READ or atomic has one response due, and responses leave in the order of PSNs", "9.7.4.1.4": ["duplicate_responses"] [] ["random"];
     "Duplicate READs are carried out again", "9.7.5.1.5": ["read_response_lost", "error_flush"] ["a duplicate READ"] ["random"];
     "Duplicate atomics are answered from what was saved", "9.7.5.1.5": ["atomic_duplicate", "error_flush"] ["a duplicate atomic"] ["random"];
     "Receiver not ready: wait, then try again; packets behind are dropped", "9.7.5.2.8": ["send_receiver_not_ready"] ["a SEND without", "a WRITE with immediate"] ["random"];
-    "A gap that is reported in that wait, as soft RoCE does, neither ends it nor spends a retry", "9.7.5.2.8": ["nak_sequence_receiver_not_ready"] [] [];
+    "A gap that is reported in that wait, as soft RoCE does, neither ends it nor spends a retry", "9.7.5.2.8": ["nak_sequence_receiver_not_ready"] [] ["literal"];
     "`rnr_retry` limits that", "9.7.5.2.8": ["receiver_not_ready_retry_exceeded"] [] [];
     "`retry_cnt` limits attempts; the first request fails, the others are flushed", "9.9.2.1": ["retry_exceeded_flush", "error_flush"] [] [];
     "Key, domain, bounds and permission of a region", "10.6.3.1, 9.7.4.1.5":
@@ -262,7 +262,8 @@ alike, touch no memory, and leave the next good packet working. `random` are ran
 reorders and corrupts, held to a model of memory and completions. `permission` takes permissions from a stream of packets. `engine` does so at the gateware's port for engines, and fills its credits and \
 buffers. `rpc` calls the key-value engine by WRITEs over several queue pairs, with ordinary networking beside and with loss, and holds answers \
 and counters of both kinds to each other and to a model. `capture` replays \
-traffic of Linux' soft RoCE to both.
+traffic of Linux' soft RoCE to both. `literal` sets each kind against models of a requester and a responder that behave literally as that does, \
+over a wire that loses, doubles and reorders.
 
 `make nightly` runs the long random runs. This file is written by `UPDATE=1 cargo test -p weft-conformance --test document`.
 

@@ -1,0 +1,35 @@
+//! NICs against peers that behave literally as Linux's soft RoCE does.
+
+use weft_conformance::literal::{request, respond};
+use weft_conformance::random::Faults;
+use weft_conformance::twin::Kind;
+
+const LOSS: Faults = Faults { loss: 100_000, duplication: 0, reordering: 0, corruption: 0 };
+const DISORDER: Faults = Faults { loss: 10_000, duplication: 20_000, reordering: 50_000, corruption: 0 };
+
+/// No READ and no atomic is reported as complete whose data have not come.
+fn never_acknowledges_what_it_has_not_answered(kind: Kind) {
+    for (faults, recoveries) in [(LOSS, 300), (DISORDER, 150)] {
+        let report = request(kind, 1, 1_000, faults).unwrap();
+        assert!(report.recoveries > recoveries && report.duplicates > 1_000, "{report:?}");
+    }
+}
+
+/// The gaps that are reported behind a packet which finds no receive request cost no retry, under loss too.
+fn waits_for_a_receiver(kind: Kind) {
+    let report = respond(kind, 1, 50, 10, 0, Faults::default()).unwrap();
+    assert!(report.recoveries > 200, "{report:?}");
+    let some = Faults { loss: 20_000, ..Faults::default() };
+    let report = respond(kind, 2, 100, 10, 7, some).unwrap();
+    assert!(report.recoveries > 400 && report.lost > 20, "{report:?}");
+}
+
+#[test]
+fn soft_never_acknowledges_what_it_has_not_answered() {
+    never_acknowledges_what_it_has_not_answered(Kind::Soft);
+}
+
+#[test]
+fn soft_waits_for_a_receiver() {
+    waits_for_a_receiver(Kind::Soft);
+}
