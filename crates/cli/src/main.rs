@@ -129,11 +129,48 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
         with_negative_numbers(Cli::command()).debug_assert();
+    }
+
+    /// Every indented line of the pages that begins with `weft`, up to its comment.
+    fn commands_of_the_pages() -> Vec<(String, Vec<OsString>)> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace");
+        let folders = [root.to_owned(), root.join("docs"), root.join("peers"), root.join("examples")];
+        let files = folders.iter().flat_map(|folder| folder.read_dir().expect("a folder"));
+        let pages = files.map(|file| file.expect("a file").path());
+        let mut commands = Vec::new();
+        for page in pages.filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
+            let text = std::fs::read_to_string(&page).expect("a page");
+            for line in text.lines().filter_map(|line| line.strip_prefix("    ")) {
+                let command = line.split(['#', '|', '>', '&']).next().unwrap_or_default().trim();
+                if command.starts_with("weft ") {
+                    let words =
+                        command.split_whitespace().map(|word| OsString::from(word.trim_matches('\'')));
+                    commands.push((format!("{}: {command}", page.display()), words.collect()));
+                }
+            }
+        }
+        commands
+    }
+
+    #[test]
+    fn the_command_accepts_every_line_of_the_pages() {
+        let commands = commands_of_the_pages();
+        assert!(commands.len() > 80, "{} commands", commands.len());
+        for (line, words) in commands {
+            // What the pages write for the reader to fill in.
+            let is_form = words.iter().any(|word| word.to_string_lossy().contains(['[', '<', '…']));
+            let needs_gateware = words.iter().any(|word| word == "rtl");
+            if !is_form && (weft_bench::GATEWARE || !needs_gateware) {
+                assert!(parse(&words).is_ok(), "{line}: {}", parse(&words).err().expect("an error"));
+            }
+        }
     }
 
     #[test]
