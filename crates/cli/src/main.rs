@@ -141,7 +141,7 @@ mod tests {
     /// Every indented line of the pages that begins with `weft`, up to its comment.
     fn commands_of_the_pages() -> Vec<(String, Vec<OsString>)> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace");
-        let folders = [root.to_owned(), root.join("docs"), root.join("peers"), root.join("examples")];
+        let folders = [root.to_owned(), root.join("docs"), root.join("docs/benchmarks"), root.join("peers")];
         let files = folders.iter().flat_map(|folder| folder.read_dir().expect("a folder"));
         let pages = files.map(|file| file.expect("a file").path());
         let mut commands = Vec::new();

@@ -15,7 +15,7 @@ pub use result::{Figures, Row, StoreResult};
 /// The displacement limits of table 2.
 const DISPLACEMENTS: [Option<u32>; 4] = [Some(8), Some(16), Some(32), None];
 
-/// The segments of the two indexes that are compared: see docs/benchmarks.md for the choice.
+/// The segments of the two indexes that are compared: see docs/benchmarks/transactions.md for the choice.
 const SEGMENTS: [u32; 2] = [2, 8];
 
 /// The elements of DrTM+H's buckets in table 2.

@@ -1,7 +1,7 @@
 //! A replicated key-value store as a protocol engine, and its client half.
 //!
 //! Every node holds all data and leads some of the keys; a write is answered when every member has it, and any full
-//! member answers reads. The protocol is described in `ARCHITECTURE.md`, "The key-value protocol"; its origin
+//! member answers reads. The protocol is described in `PROTOCOL.md`; its origin
 //! is NIC-KV (chapter 4). [`Kv`] is the engine, [`Client`] the other end of its conversation.
 
 mod client;

@@ -8,7 +8,7 @@
 //!   It takes effect, or is refused, everywhere in the order of the log.
 //!
 //! A call is checked once, where it is issued; the definition's verdicts tell why that is enough. Queries are
-//! answered from the replica's own state at once. ARCHITECTURE.md, "Replicated data types", has the protocol and why it is right:
+//! answered from the replica's own state at once. PROTOCOL.md has the protocol and why it is right:
 //! when an update is answered, what survives which crashes, how a node comes back.
 //!
 //! The origin is SafarDB (section 4), Hamband and Hamsaz. Where they are silent or unsafe this differs.

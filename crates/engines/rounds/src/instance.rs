@@ -4,7 +4,7 @@
 //! What a member says in a round is its [`Record`]; it depends on earlier rounds only. Nothing here trusts a record: one
 //! that cannot be true is refused, and its sender is suspected like one that was not heard.
 //!
-//! Why it is right is told in `ARCHITECTURE.md`, "The rounds". In short: a member whose suspects number at most *r* at
+//! Why it is right is told in `PROTOCOL.md`. In short: a member whose suspects number at most *r* at
 //! the end of round *r* knows every row that anybody will ever learn (it is *locked*); members that are locked and accept
 //! each other have equal rows; two majorities share a member.
 

@@ -1,7 +1,7 @@
 //! Synchronous algorithms as protocol engines, and CKC, a consensus, as one of them.
 //!
 //! Time is cut into numbered rounds; in each, every member sends one message to every other, and what comes late
-//! counts as lost. The protocol and why it is right are described in `ARCHITECTURE.md`, "The rounds"; its origin is detPU
+//! counts as lost. The protocol and why it is right are described in `PROTOCOL.md`; its origin is detPU
 //! (chapters 3 to 6), whose consensus is repaired here.
 //!
 //! [`Rounds`] is the engine. It keeps the rounds for an [`Algorithm`], such as [`Ckc`], and brings the decisions to a

@@ -2,7 +2,7 @@
 //!
 //! A leader replicates by writing into the memory of the others, which need not do anything for it. What makes that safe is
 //! *permission*: each replica lets exactly one other write to its log, by what it allows on the queue pair on which that one
-//! makes its requests. ARCHITECTURE.md, "Mu", says why it is right.
+//! makes its requests. PROTOCOL.md says why it is right.
 //!
 //! - [`Pulse`] feels who is alive: the lowest of these leads.
 //! - [`Group`] is one replica of one log. A new leader asks all others for the permission to write (a datagram). Each revokes
@@ -16,7 +16,7 @@
 //! An engine that embeds groups passes in what they may touch ([`Ports`]) and its replicated state ([`StateMachine`]).
 //!
 //! The origin is Mu (Aguilera et al., OSDI 2020) as SafarDB puts it on a card (sections 4.3 and 4.4). Where both are silent
-//! or unsafe this one differs: see ARCHITECTURE.md.
+//! or unsafe this one differs: see PROTOCOL.md.
 
 mod counters;
 mod group;

@@ -2,7 +2,7 @@
 //!
 //! A transaction is a registered [`Procedure`] over a set of keys, called by its number with an input. Keys belong to shards;
 //! each shard has a primary, which holds the locks, and backups. The origin is Xenic (Schuh et al., SOSP 2021);
-//! ARCHITECTURE.md, "Transactions", says where this design differs and why.
+//! PROTOCOL.md says where this design differs and why.
 
 mod atomics;
 pub mod client;

@@ -92,7 +92,7 @@ impl Default for Variant {
 }
 
 impl Variant {
-    /// All that Xenic does, with the corrections that ARCHITECTURE.md names.
+    /// All that Xenic does, with the corrections that PROTOCOL.md names.
     pub const XENIC: Self = Self {
         ship_to_card: true,
         multi_hop: true,

@@ -9,7 +9,7 @@
 //! object to the limit. Xenic limits displacement "to limit the cost of insertion"; but at an occupancy of 90 % the next free
 //! slot is 50 slots away on average (Knuth, volume 3, section 6.4: (1 + 1 / 0.1^2) / 2), however little each of the objects
 //! between is displaced. So the distance is limited, too. Limited to D_m it gives the paper's
-//! figures; see docs/benchmarks.md.
+//! figures; see docs/benchmarks/transactions.md.
 
 use thiserror::Error;
 
