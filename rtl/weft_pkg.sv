@@ -339,11 +339,12 @@ package weft_pkg;
 
   typedef struct packed {
     answer_e         kind;
-    logic            duplicate;   // of a READ or atomic that was answered before
+    logic            duplicate;   // of a request that was carried out before
     psn_t            psn;
+    psn_t            next;        // unless a duplicate: of the request behind this one
     psn_t            msn;         // messages carried out so far
     logic [7:0]      syndrome;
-    resource_index_t resource;    // where the outcome of an atomic is kept for duplicates
+    resource_index_t resource;    // where a READ or atomic, and what an atomic found, is kept for its duplicates
     logic [63:0]     address;
     logic [31:0]     rkey;
     logic [31:0]     length;

@@ -8,8 +8,13 @@
 // Ordering: verdicts are in the order of the headers; what concerns one queue pair is in the order in which it was
 // accepted. A RESET waits until the receive requests that a fault has flushed are told.
 // Stalls headers: while the output is full, while the queue pair of the next has another packet in the pipeline, for up
-// to 20 cycles to look up a duplicate READ or atomic, while more than 8 queue pairs wait to be flushed, and in the first
-// `QueuePairs` cycles after reset, in which all queue pairs are put into state RESET.
+// to 20 cycles to look up a duplicate of a queue pair that keeps READs or atomics, while more than 8 queue pairs wait to
+// be flushed, and in the first `QueuePairs` cycles after reset, in which all queue pairs are put into state RESET.
+//
+// A duplicate SEND or WRITE is acknowledged up to the oldest READ or atomic behind it, exclusively. The requester sends
+// it again because it has completed nothing from there on, and there are requesters that take an acknowledgement of a
+// READ's own PSN for its completion, though its data never came. What is no longer kept has been completed: the
+// requester may not have more READs and atomics outstanding than there are resources.
 //
 // Stages, with an interlock instead of forwarding:
 //   0  accept; read state, attributes, answered READs
@@ -75,10 +80,9 @@ module responder
   input payload_bytes_t credit_return_i,
   // One call has left the queue of calls: a pulse.
   input logic           rpc_free_i,
-  // The answer to a READ or atomic has been sent, given up or forgotten: a pulse, exactly one for each.
+  // The first response to a READ or atomic has been sent, given up or forgotten: a pulse, exactly one for each request.
   input logic           answered_valid_i,
   input qp_index_t      answered_qp_i,
-  input logic           answered_duplicate_i,
 
   // An AnswerAcknowledge that is a `duplicate` takes the place of no refusal that is due. Any other answer whose
   // `syndrome` is SyndromeSequenceError, though no refusal, is of a packet with a gap behind it: if a refusal is still
@@ -101,52 +105,52 @@ module responder
   localparam int unsigned ListDepth = 16;
 
   // What has been read in the cycle before.
-  state_t                             read_state;
-  answered_t                          read_answered;
-  receive_t                           read_receive;
+  state_t                                   read_state;
+  resource_count_t                          read_answered;
+  receive_t                                 read_receive;
 
-  logic                               s1_valid_q;
-  logic                               s2_valid_q;
-  logic                               s3_valid_q;
-  logic                               s4_valid_q;
-  logic                               s5_valid_q;
-  logic                               s6_valid_q;
-  event_t                             s1_event_q;
-  work_t                              s3_q;
-  work_t                              s4_q;
-  work_t                              s5_q;
+  logic                                     s1_valid_q;
+  logic                                     s2_valid_q;
+  logic                                     s3_valid_q;
+  logic                                     s4_valid_q;
+  logic                                     s5_valid_q;
+  logic                                     s6_valid_q;
+  event_t                                   s1_event_q;
+  work_t                                    s3_q;
+  work_t                                    s4_q;
+  work_t                                    s5_q;
   /* verilator lint_off UNUSEDSIGNAL */  // what earlier stages have used up
-  work_t                              s6_q;
+  work_t                                    s6_q;
   /* verilator lint_on UNUSEDSIGNAL */
-  qp_index_t                          s2_qp;
+  qp_index_t                                s2_qp;
 
   // Stage 2 waits for the lookup of a duplicate; so do those before it.
-  logic                               wait_lookup;
+  logic                                     wait_lookup;
   // Stage 6 has a RESET that must wait until the receive requests are flushed.
-  logic                               s6_again;
+  logic                                     s6_again;
 
   // Stage 0.
 
   // The queue pair to put into state RESET next; the highest bit says that all are.
-  logic      [  $clog2(QueuePairs):0] clear_q;
-  logic                               ready;
+  logic            [  $clog2(QueuePairs):0] clear_q;
+  logic                                     ready;
   // Verdicts in the output queue, and places for those in the pipeline.
-  logic      [$clog2(VerdictDepth):0] reserved_q;
-  logic                               open;
-  logic                               quiet;
-  logic                               side_valid;
-  logic                               side_ready;
-  event_t                             side;
-  qp_index_t                          header_qp;
-  logic                               accept;
-  event_t                             accepted;
-  logic      [   $clog2(ListDepth):0] flush_level;
-  logic      [   $clog2(ListDepth):0] fail_level;
-  logic                               flush_valid;
-  qp_index_t                          flush_qp;
-  logic                               flush_new;
-  logic                               posted;
-  logic                               intake_idle;
+  logic            [$clog2(VerdictDepth):0] reserved_q;
+  logic                                     open;
+  logic                                     quiet;
+  logic                                     side_valid;
+  logic                                     side_ready;
+  event_t                                   side;
+  qp_index_t                                header_qp;
+  logic                                     accept;
+  event_t                                   accepted;
+  logic            [   $clog2(ListDepth):0] flush_level;
+  logic            [   $clog2(ListDepth):0] fail_level;
+  logic                                     flush_valid;
+  qp_index_t                                flush_qp;
+  logic                                     flush_new;
+  logic                                     posted;
+  logic                                     intake_idle;
 
   assign ready = clear_q[$clog2(QueuePairs)];
   // Everything in the pipeline could still add to the lists.
@@ -219,14 +223,13 @@ module responder
   responder_answered u_answered (
     .clk_i,
     .rst_ni,
-    .clear_i          (!ready),
-    .clear_qp_i       (clear_q[$clog2(QueuePairs)-1:0]),
-    .pulse_i          (answered_valid_i),
-    .pulse_qp_i       (answered_qp_i),
-    .pulse_duplicate_i(answered_duplicate_i),
-    .read_i           (accept),
-    .read_qp_i        (accepted.qp),
-    .read_data_o      (read_answered)
+    .clear_i    (!ready),
+    .clear_qp_i (clear_q[$clog2(QueuePairs)-1:0]),
+    .pulse_i    (answered_valid_i),
+    .pulse_qp_i (answered_qp_i),
+    .read_i     (accept),
+    .read_qp_i  (accepted.qp),
+    .read_data_o(read_answered)
   );
 
   state_t write_state;
@@ -261,10 +264,11 @@ module responder
   logic           s1_same_partition;
   receive_count_t s1_receives;
   logic           s1_post;
-  answered_t      s1_waiting;
+  logic           s1_response;
 
   assign s1_packet = s1_event_q.kind == EventHeader;
   assign s1_meaning = meaning(s1_header_q.opcode);
+  assign s1_response = s1_meaning.read || s1_meaning.atomic;
   assign s1_distance = s1_header_q.psn - read_state.expected;
   // Keys match if their low 15 bits do and at least one has full membership (clause 10.9.3).
   assign s1_same_partition = s1_header_q.partition_key[14:0] == PartitionKey[14:0]
@@ -286,12 +290,12 @@ module responder
     else if (table_data_i.destination != s1_header_q.source) s1_outcome = OutcomeSource;
     else if (s1_distance == '0) s1_turn = 1'b1;
     else if (!s1_distance[23]) s1_outcome = OutcomeAhead;
-    else if (s1_meaning.read || s1_meaning.atomic) s1_lookup = 1'b1;
-    else s1_outcome = OutcomeDuplicate;
+    else begin
+      s1_outcome = s1_response ? OutcomeUnknownDuplicate : OutcomeDuplicate;
+      s1_lookup  = read_state.saved != '0;
+    end
   end
 
-  assign s1_waiting.originals = read_state.issued.originals - read_answered.originals;
-  assign s1_waiting.duplicates = read_state.issued.duplicates - read_answered.duplicates;
   assign s1_receives = read_state.tail - read_state.head;
   assign s1_post = read_state.state != ResponderReset && !s1_receives[ReceiveBits];
   assign posted = s1_valid_q && s1_event_q.kind == EventPost && !wait_lookup;
@@ -331,7 +335,8 @@ module responder
   logic                   s2_lookup_q;
   psn_t                   s2_distance_q;
   logic                   s2_empty_q;
-  answered_t              s2_waiting_q;
+  logic                   s2_response_q;
+  resource_count_t        s2_waiting_q;
   logic            [15:0] s2_domain_q;
   logic            [ 2:0] s2_path_mtu_q;
   resource_count_t        s2_resources_q;
@@ -356,7 +361,8 @@ module responder
       if (s1_packet) begin
         s2_header_q    <= s1_header_q;
         s2_distance_q  <= s1_distance;
-        s2_waiting_q   <= s1_waiting;
+        s2_response_q  <= s1_response;
+        s2_waiting_q   <= read_state.issued - read_answered;
         s2_domain_q    <= table_data_i.domain;
         s2_path_mtu_q  <= table_data_i.path_mtu;
         s2_resources_q <= table_data_i.max_dest_rd_atomic;
@@ -370,9 +376,7 @@ module responder
   logic            lookup_done;
   logic            lookup_found;
   resource_index_t lookup_resource;
-  resource_count_t lookup_newer;
-  logic            lookup_same_first;
-  logic            lookup_single;
+  psn_t            lookup_behind;
   logic            save;
   saved_t          saved;
 
@@ -389,8 +393,12 @@ module responder
     .start_i        (s2_valid_q && s2_lookup_q),
     .qp_i           (s2_event_q.qp),
     .resource_i     (s2_state_q.resource),
+    .resources_i    (s2_resources_q),
     .saved_i        (s2_state_q.saved),
+    .expected_i     (s2_state_q.expected),
+    .response_i     (s2_response_q),
     .psn_i          (s2_header_q.psn),
+    .distance_i     (s2_distance_q),
     .atomic_i       (s2_meaning_q.atomic),
     .address_i      (s2_header_q.address),
     .rkey_i         (s2_header_q.rkey),
@@ -399,37 +407,25 @@ module responder
     .done_o         (lookup_done),
     .found_o        (lookup_found),
     .resource_o     (lookup_resource),
-    .newer_o        (lookup_newer),
-    .same_first_o   (lookup_same_first),
-    .single_o       (lookup_single)
+    .behind_o       (lookup_behind)
   );
 
   // The sizes of a path MTU of code 1 to 5 are 256 to 4096 bytes.
   payload_bytes_t s2_mtu;
   assign s2_mtu = 13'd128 << s2_path_mtu_q;
 
-  // A duplicate that waits for its answer already is not taken again. The answer that is under way may have lost its
-  // first packet, so that a duplicate of it has a point, unless the answer is that one packet.
-  logic s2_busy_original;
-  logic s2_busy_duplicate;
-  logic s2_one_response;
+  outcome_e        s2_outcome;
+  psn_t            s2_psn;
+  resource_count_t s2_behind_resource;
 
-  assign s2_one_response = s2_meaning_q.atomic || s2_header_q.length <= 32'(s2_mtu);
-  assign s2_busy_original = lookup_newer < s2_waiting_q.originals && lookup_same_first
-                            && (lookup_single || lookup_newer + 1'b1 != s2_waiting_q.originals);
-  assign s2_busy_duplicate = s2_waiting_q.duplicates != '0 && s2_state_q.duplicate == s2_header_q.psn
-                             && (s2_one_response || s2_waiting_q.duplicates != resource_count_t'(1));
+  assign s2_outcome = s2_lookup_q && lookup_found ? OutcomeAgain : s2_outcome_q;
+  assign s2_behind_resource = resource_count_t'(s2_state_q.resource) + 1'b1;
 
-  outcome_e s2_outcome;
-
+  // Of the answer: all that has been carried out, as far as a duplicate may say it; or the packet itself.
   always_comb begin
-    s2_outcome = s2_outcome_q;
-    if (s2_lookup_q) begin
-      if (!lookup_found) s2_outcome = OutcomeUnknownDuplicate;
-      else if (s2_waiting_q.duplicates >= s2_resources_q || s2_busy_original || s2_busy_duplicate)
-        s2_outcome = OutcomeBusy;
-      else s2_outcome = OutcomeAgain;
-    end
+    s2_psn = s2_state_q.expected;
+    if (s2_outcome_q == OutcomeDuplicate) s2_psn = (s2_lookup_q ? lookup_behind : s2_state_q.expected) - 1'b1;
+    else if (s2_lookup_q) s2_psn = s2_header_q.psn;
   end
 
   access_t        s2_needs;
@@ -496,7 +492,7 @@ module responder
     s2_facts.is_rest = 32'(s2_payload) == s2_rest;
     s2_facts.beyond_rest = 32'(s2_payload) > s2_rest;
     s2_facts.too_long = s2_header_q.length[31] && s2_header_q.length[30:0] != '0;
-    s2_facts.no_resource = s2_waiting_q.originals >= s2_resources_q;
+    s2_facts.no_resource = s2_waiting_q >= s2_resources_q;
     s2_facts.misaligned = s2_header_q.address[2:0] != '0;
     s2_facts.overflow = s2_next_q[64] && !s2_meaning_q.starts;
     s2_facts.has_payload = s2_payload != '0;
@@ -535,7 +531,8 @@ module responder
       s3_q.second    <= s2_meaning_q.read ? {s2_header_q.rkey, s2_header_q.length}
                         : s2_meaning_q.atomic ? s2_header_q.compare : 64'(s2_header_q.immediate);
       s3_q.resource <= s2_lookup_q ? lookup_resource : s2_state_q.resource;
-      s3_q.psn <= s2_lookup_q ? s2_header_q.psn : s2_state_q.expected - psn_t'(s2_outcome_q == OutcomeDuplicate);
+      s3_q.next_resource <= s2_behind_resource >= s2_resources_q ? '0 : s2_behind_resource[ResourceBits-1:0];
+      s3_q.psn <= s2_psn;
       s3_q.state <= s2_state_q;
       // Later stages find these.
       s3_q.check <= 1'b0;
@@ -808,6 +805,8 @@ module responder
       else $error("a flush without a place");
       assert (!(s6_valid_q && s6_q.change.kind == EventHeader) || s6_q.outcome != OutcomeNone)
       else $error("a packet without an outcome");
+      assert (!save || resource_count_t'(s6_q.state.resource) < s6_q.resources)
+      else $error("a resource that the queue pair does not have");
       assert (!(s6_valid_q && verdict.complete) || !s6_q.empty)
       else $error("a completion without a receive request");
       assert (reserved_q >= level && reserved_q <= 5'(VerdictDepth))

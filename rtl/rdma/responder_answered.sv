@@ -1,4 +1,4 @@
-// Counts, for each queue pair, the READs and atomics that have been answered.
+// Counts, for each queue pair, the READs and atomics that have been answered once.
 //
 // Latency: a pulse counts in reads from the second cycle after it on; a read takes 1 cycle. Throughput: one pulse and one
 // read a cycle.
@@ -8,39 +8,32 @@ module responder_answered
   import weft_pkg::*;
   import responder_pkg::*;
 (
-  input  logic      clk_i,
-  input  logic      rst_ni,
-  input  logic      clear_i,
-  input  qp_index_t clear_qp_i,
-  input  logic      pulse_i,
-  input  qp_index_t pulse_qp_i,
-  input  logic      pulse_duplicate_i,
-  input  logic      read_i,
-  input  qp_index_t read_qp_i,
-  output answered_t read_data_o
+  input  logic            clk_i,
+  input  logic            rst_ni,
+  input  logic            clear_i,
+  input  qp_index_t       clear_qp_i,
+  input  logic            pulse_i,
+  input  qp_index_t       pulse_qp_i,
+  input  logic            read_i,
+  input  qp_index_t       read_qp_i,
+  output resource_count_t read_data_o
 );
 
-  logic      pulse_q;
-  qp_index_t qp_q;
-  logic      duplicate_q;
-  answered_t held;
-  answered_t old;
-  answered_t after;
+  logic            pulse_q;
+  qp_index_t       qp_q;
+  resource_count_t held;
+  resource_count_t old;
+  resource_count_t after;
   // What was written last, which a read in the same cycle did not see.
-  logic      last_q;
-  qp_index_t last_qp_q;
-  answered_t last_after_q;
+  logic            last_q;
+  qp_index_t       last_qp_q;
+  resource_count_t last_after_q;
 
-  assign old = last_q && last_qp_q == qp_q ? last_after_q : held;
-
-  always_comb begin
-    after = old;
-    if (duplicate_q) after.duplicates = old.duplicates + 1'b1;
-    else after.originals = old.originals + 1'b1;
-  end
+  assign old   = last_q && last_qp_q == qp_q ? last_after_q : held;
+  assign after = old + 1'b1;
 
   ram #(
-    .T    (answered_t),
+    .T    (resource_count_t),
     .Depth(QueuePairs)
   ) u_count (
     .clk_i,
@@ -53,7 +46,7 @@ module responder_answered
   );
 
   ram #(
-    .T    (answered_t),
+    .T    (resource_count_t),
     .Depth(QueuePairs)
   ) u_copy (
     .clk_i,
@@ -67,7 +60,6 @@ module responder_answered
 
   always_ff @(posedge clk_i) begin
     qp_q <= pulse_qp_i;
-    duplicate_q <= pulse_duplicate_i;
     last_qp_q <= qp_q;
     last_after_q <= after;
   end

@@ -82,6 +82,7 @@ module responder_conclude
         answer: AnswerNone,
         duplicate: 1'b0,
         psn: work_i.psn,
+        next: work_i.expected,
         msn: work_i.state.msn,
         syndrome: SyndromeAck,
         resource: work_i.resource,
@@ -153,10 +154,6 @@ module responder_conclude
         state_o.dropped = work_i.dropped;
         state_o.gap_reported = 1'b1;
       end
-      OutcomeAgain: begin
-        state_o.issued.duplicates = work_i.state.issued.duplicates + 1'b1;
-        state_o.duplicate = work_i.psn;
-      end
       OutcomeNotReady: state_o.gap_reported = 1'b1;
       OutcomeAccept: begin
         state_o.expected = work_i.expected;
@@ -167,9 +164,9 @@ module responder_conclude
         if (work_i.meaning.ends) state_o.inbound = InboundIdle;
         else state_o.inbound = work_i.meaning.send ? InboundSend : InboundWrite;
         if (response) begin
-          state_o.resource = work_i.state.resource + 1'b1;
+          state_o.resource = work_i.next_resource;
           if (work_i.state.saved < work_i.resources) state_o.saved = work_i.state.saved + 1'b1;
-          state_o.issued.originals = work_i.state.issued.originals + 1'b1;
+          state_o.issued = work_i.state.issued + 1'b1;
         end
       end
       default: ;
@@ -198,6 +195,8 @@ module responder_conclude
         state_o.msn = '0;
         state_o.inbound = InboundIdle;
         state_o.saved = '0;
+        // The number of resources may be another than that of the last connection.
+        state_o.resource = '0;
       end
       EventAccess:
       if (work_i.state.state == ResponderInit || work_i.state.state == ResponderReady) begin

@@ -33,8 +33,7 @@ module responder_events
   always_comb begin
     events_d = '0;
     events_d.rcvd_pkts = packet;
-    events_d.duplicate_request = work_i.outcome inside {OutcomeDuplicate, OutcomeAgain, OutcomeUnknownDuplicate,
-                                                      OutcomeBusy};
+    events_d.duplicate_request = work_i.outcome inside {OutcomeDuplicate, OutcomeAgain, OutcomeUnknownDuplicate};
     events_d.out_of_seq_request = work_i.outcome == OutcomeAhead;
     events_d.send_rnr_err = work_i.outcome == OutcomeNotReady;
     events_d.rdma_recvs = accept && work_i.meaning.send && work_i.meaning.ends;
@@ -55,7 +54,6 @@ module responder_events
     events_d.drop_malformed = work_i.outcome == OutcomeMalformed;
     events_d.drop_out_of_sequence = work_i.outcome == OutcomeAhead && work_i.state.gap_reported;
     events_d.drop_unknown_duplicate = work_i.outcome == OutcomeUnknownDuplicate;
-    events_d.drop_duplicate_busy = work_i.outcome == OutcomeBusy;
     events_d.drop_no_credit = work_i.outcome == OutcomeNoCredit;
     events_d.drop_rpc_queue_full = work_i.outcome == OutcomeNoCall;
     events_d.drop_receive_request = work_i.change.kind == EventDropped;

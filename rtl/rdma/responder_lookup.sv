@@ -1,8 +1,10 @@
-// Keeps what the responder needs to answer duplicate READs and atomics, and finds it again (clause 9.7.4.2).
+// Keeps what the responder needs to answer duplicates, and finds it again (clause 9.7.4.2): of a READ or atomic its
+// resource, of a SEND or WRITE the oldest READ or atomic behind it, which its acknowledgement must not reach.
 //
-// The resources of a queue pair are searched from the newest to the oldest. Latency: 1 cycle and the number of resources
-// searched, and 3 more when one is found; at most 20. Throughput: one search at a time, one
-// resource kept a cycle. A search holds `start_i` and its inputs until `done_o`, which is a pulse.
+// The resources of a queue pair are searched from the newest to the oldest: for a SEND or WRITE until one is in front of
+// it. Latency: 1 cycle and the number of resources searched, and 3 more when that of a READ or atomic is found; at most
+// 20. Throughput: one search at a time, one resource kept a cycle. A search holds `start_i` and its inputs until
+// `done_o`, which is a pulse.
 module responder_lookup
   import weft_pkg::*;
   import responder_pkg::*;
@@ -17,11 +19,15 @@ module responder_lookup
 
   input logic                   start_i,
   input qp_index_t              qp_i,
-  // Behind the newest resource, and how many there are.
+  // Behind the newest resource, how many the queue pair has, and how many hold something.
   input resource_index_t        resource_i,
+  input resource_count_t        resources_i,
   input resource_count_t        saved_i,
-  // Of the request that came again.
+  // What comes next, and what came again.
+  input psn_t                   expected_i,
+  input logic                   response_i,   // a READ or atomic
   input psn_t                   psn_i,
+  input psn_t                   distance_i,   // of `psn_i` from `expected_i`
   input logic                   atomic_i,
   input logic            [63:0] address_i,
   input logic            [31:0] rkey_i,
@@ -32,10 +38,8 @@ module responder_lookup
   // The request asks for (a part of) what was asked for before.
   output logic            found_o,
   output resource_index_t resource_o,
-  // How many newer resources there are, and whether it begins with the same packet and has only one.
-  output resource_count_t newer_o,
-  output logic            same_first_o,
-  output logic            single_o
+  // Of a SEND or WRITE: the first PSN of the oldest READ or atomic behind it, or `expected_i`.
+  output psn_t            behind_o
 );
 
   typedef enum logic [2:0] {
@@ -48,24 +52,33 @@ module responder_lookup
   } step_e;
 
   step_e                  step_q;
-  resource_count_t        newer_q;
-  resource_index_t        resource;
+  resource_count_t        left_q;
+  resource_index_t        next;
+  resource_index_t        read_q;
   saved_t                 saved;
   logic                   read;
   psn_t                   packet;
   logic                   hit;
+  logic                   behind;
   logic                   last;
+  psn_t                   behind_q;
   logic            [31:0] offset_q;
   logic            [63:0] address_q;
   logic            [31:0] rest_q;
   logic                   found_q;
 
-  // In step Search, `saved` is the one that has `newer_q` newer ones.
+  // In step Search, `saved` is what `read_q` holds, and `left_q` older ones are left.
   assign packet = psn_i - saved.first;
-  assign hit = packet < saved.packets;
-  assign last = newer_q + 1'b1 == saved_i;
+  assign hit = response_i && packet < saved.packets;
+  // It begins between `psn_i` and what is expected.
+  assign behind = packet > distance_i;
+  assign last = left_q == '0 || (!response_i && !behind);
   assign read = (step_q == Idle && start_i) || (step_q == Search && !hit && !last);
-  assign resource = resource_i - 1'b1 - (step_q == Idle ? '0 : newer_q[ResourceBits-1:0] + 1'b1);
+
+  always_comb begin
+    next = (step_q == Idle ? resource_i : read_q) - 1'b1;
+    if ((step_q == Idle ? resource_i : read_q) == '0) next = resource_index_t'(resources_i - 1'b1);
+  end
 
   ram #(
     .T    (saved_t),
@@ -77,24 +90,27 @@ module responder_lookup
     .write_address_i({save_qp_i, save_resource_i}),
     .write_data_i   (save_data_i),
     .read_i         (read),
-    .read_address_i ({qp_i, resource}),
+    .read_address_i ({qp_i, next}),
     .read_data_o    (saved)
   );
 
   assign done_o = step_q == Done;
   assign found_o = found_q;
-  assign resource_o = resource_i - 1'b1 - newer_q[ResourceBits-1:0];
-  assign newer_o = newer_q;
-  assign same_first_o = packet == '0;
-  assign single_o = saved.packets == psn_t'(1);
+  assign resource_o = read_q;
+  assign behind_o = behind_q;
 
   always_ff @(posedge clk_i) begin
+    if (read) read_q <= next;
     unique case (step_q)
       Idle: begin
-        newer_q <= '0;
-        found_q <= 1'b0;
+        left_q   <= saved_i - 1'b1;
+        found_q  <= 1'b0;
+        behind_q <= expected_i;
       end
-      Search: if (!hit) newer_q <= newer_q + 1'b1;
+      Search: begin
+        if (!hit && !last) left_q <= left_q - 1'b1;
+        if (behind) behind_q <= saved.first;
+      end
       // A path MTU of code 1 is 256 bytes.
       Offset: offset_q <= {packet, 8'h00} << (path_mtu_i - 3'd1);
       Add: begin
@@ -125,6 +141,9 @@ module responder_lookup
       endcase
       assert (!start_i || saved_i <= resource_count_t'(ResponderResources))
       else $error("more resources than there are");
+      // An acknowledgement says that its request, and nothing behind a READ or atomic, has been carried out.
+      assert (!(step_q == Done && !response_i) || psn_t'(behind_q - psn_i - 1'b1) < psn_t'(expected_i - psn_i))
+      else $error("an acknowledgement that is not of what came again");
     end
   end
 

@@ -1,8 +1,4 @@
-"""The responder as crates/rdma/src/queue_pair/responder writes it, with sequence numbers of 64 bits, for comparison.
-
-Where the gateware cannot know what the soft twin knows (what of an answer has left already), the model does as the
-gateware; `Model.duplicate` says so.
-"""
+"""The responder as crates/rdma/src/queue_pair/responder writes it, with sequence numbers of 64 bits, for comparison."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -68,9 +64,8 @@ class QueuePair:
     marked: bool = False
     saved: list = field(default_factory=list)
     resource: int = 0
-    originals: int = 0
-    duplicates: int = 0
-    last_duplicate: int = 0
+    # READs and atomics whose first response is due.
+    waiting: int = 0
 
 
 class Refusal(Exception):
@@ -108,7 +103,7 @@ class Model:
     def control(self, index, operation, argument):
         pair = self.pair(index)
         if operation == "Reset":
-            kept = {name: getattr(pair, name) for name in ("expected", "originals", "duplicates", "resource")}
+            kept = {name: getattr(pair, name) for name in ("expected", "waiting")}
             self.pairs[index] = QueuePair(**kept)
         elif operation == "Init" and pair.state in (RESET, INIT):
             pair.state, pair.access = INIT, argument & 15
@@ -116,7 +111,7 @@ class Model:
             pair.state = READY
             pair.expected = pair.dropped = ROUND + argument
             pair.msn, pair.inbound, pair.gap_reported, pair.marked = 0, None, False, False
-            pair.saved = []
+            pair.saved, pair.resource = [], 0
         elif operation == "Access":
             if pair.state in (INIT, READY):
                 pair.access = argument & 15
@@ -197,7 +192,7 @@ class Model:
         hint = constant("SyndromeSequenceError" if behind else "SyndromeAck")
         kind, fields = answer
         if kind != "AnswerNone":
-            self.answer(kind, first, syndrome=hint, **fields)
+            self.answer(kind, first, next=pair.expected & MASK, syndrome=hint, **fields)
         return None
 
     def refuse(self, refusal):
@@ -227,13 +222,14 @@ class Model:
 
     def duplicate(self, sequence, header):
         pair = self.current
-        resources = self.setup["max_dest_rd_atomic"]
         self.count("duplicate_request")
         kind = OPCODES[header["opcode"]][0]
         if kind in ("send", "write"):
-            self.answer("AnswerAcknowledge", pair.expected - 1, duplicate=1, syndrome=constant("SyndromeAck"))
+            # Not up to a READ or atomic of which the requester, which is still before it, cannot have the response.
+            behind = min((saved["first"] for saved in pair.saved if saved["first"] > sequence), default=pair.expected)
+            self.answer("AnswerAcknowledge", behind - 1, duplicate=1, syndrome=constant("SyndromeAck"))
             return
-        for newer, saved in enumerate(reversed(pair.saved)):
+        for saved in reversed(pair.saved):
             if saved["first"] <= sequence < saved["first"] + saved["packets"]:
                 break
         else:
@@ -250,25 +246,11 @@ class Model:
                 return self.count("drop_unknown_duplicate")
         elif saved["kind"] == "read" or kind == "read":
             return self.count("drop_unknown_duplicate")
-        # The soft twin compares with all answers of which nothing has left; here an answer that is the oldest, and has
-        # more than one packet, counts as under way, and only the newest duplicate is remembered.
-        same = (
-            newer < pair.originals
-            and saved["first"] == sequence
-            and (saved["packets"] == 1 or newer + 1 != pair.originals)
-        )
-        one = kind != "read" or header["length"] <= mtu
-        again = pair.duplicates > 0 and pair.last_duplicate == sequence & MASK and (one or pair.duplicates != 1)
-        if pair.duplicates >= resources or same or again:
-            return self.count("drop_duplicate_busy")
-        pair.duplicates += 1
-        pair.last_duplicate = sequence & MASK
+        fields = {"resource": saved["resource"]}
         if kind == "read":
-            fields = {name: header[name] for name in ("address", "rkey", "length")}
-            self.answer("AnswerRead", sequence, duplicate=1, syndrome=constant("SyndromeAck"), **fields)
-        else:
-            resource = saved["resource"]
-            self.answer("AnswerAtomic", sequence, duplicate=1, syndrome=constant("SyndromeAck"), resource=resource)
+            fields.update({name: header[name] for name in ("address", "rkey", "length")})
+        answer = "AnswerRead" if kind == "read" else "AnswerAtomic"
+        self.answer(answer, sequence, duplicate=1, syndrome=constant("SyndromeAck"), **fields)
         return None
 
     # Carrying out one packet whose turn it is.
@@ -421,7 +403,7 @@ class Model:
 
     def respond(self, header, kind, place):
         pair = self.current
-        if pair.originals >= self.setup["max_dest_rd_atomic"]:
+        if pair.waiting >= self.setup["max_dest_rd_atomic"]:
             raise INVALID
         packets = 1
         if kind == "read":
@@ -432,7 +414,7 @@ class Model:
                 self.remote(header["address"], header["rkey"], header["length"], REMOTE_READ)
             packets = max(1, -(-header["length"] // (128 << self.setup["path_mtu"])))
             fields = {name: header[name] for name in ("address", "rkey", "length")}
-            answer = "AnswerRead", fields
+            answer = "AnswerRead", {**fields, "resource": pair.resource}
         else:
             self.allow(REMOTE_ATOMIC)
             if header["address"] % 8:
@@ -450,6 +432,6 @@ class Model:
             first=pair.expected, packets=packets, kind="read" if kind == "read" else "atomic", resource=pair.resource
         )
         pair.saved = [*pair.saved, saved][-self.setup["max_dest_rd_atomic"]:]
-        pair.resource = (pair.resource + 1) % constant("ResponderResources")
-        pair.originals += 1
+        pair.resource = (pair.resource + 1) % self.setup["max_dest_rd_atomic"]
+        pair.waiting += 1
         return packets, answer

@@ -75,6 +75,7 @@ module responder_output
         kind: out.answer,
         duplicate: out.duplicate,
         psn: out.psn,
+        next: out.next,
         msn: out.msn,
         syndrome: out.syndrome,
         resource: out.resource,

@@ -40,12 +40,6 @@ package responder_pkg;
   typedef logic [ReceiveBits:0] receive_count_t;
   typedef logic [ResourceBits:0] resource_count_t;
 
-  // Counts modulo a power of two above the greatest difference.
-  typedef struct packed {
-    resource_count_t originals;
-    resource_count_t duplicates;
-  } answered_t;
-
   // All that is kept of a queue pair, besides its receive requests and what duplicates need.
   typedef struct packed {
     responder_state_e state;
@@ -67,14 +61,12 @@ package responder_pkg;
     logic [31:0]      done;
     receive_count_t   head;
     receive_count_t   tail;
-    // Where the next READ or atomic is kept, and how many are.
+    // Where the next READ or atomic is kept, below the number of resources that the queue pair has, and how many are.
     resource_index_t  resource;
     resource_count_t  saved;
-    // READs and atomics accepted, and duplicates of them, ever; what is not answered yet is the difference to
-    // `answered_t`.
-    answered_t        issued;
-    // PSN of the duplicate accepted last.
-    psn_t             duplicate;
+    // READs and atomics accepted, ever, modulo a power of two above the greatest difference to those that have been
+    // answered, which `responder_answered` counts.
+    resource_count_t  issued;
   } state_t;
 
   // What is kept of a READ or atomic to answer its duplicates (clause 9.7.4.2: responder resources). The outcome of an
@@ -145,7 +137,6 @@ package responder_pkg;
     OutcomeDuplicate,         // of a SEND or WRITE
     OutcomeAgain,             // a duplicate READ or atomic that is answered again
     OutcomeUnknownDuplicate,
-    OutcomeBusy,
     OutcomeInvalid,
     OutcomeForbidden,         // by the queue pair's own flags
     OutcomeNotReady,
@@ -182,6 +173,7 @@ package responder_pkg;
     answer_e         answer;
     logic            duplicate;
     psn_t            psn;
+    psn_t            next;
     psn_t            msn;
     logic [7:0]      syndrome;
     resource_index_t resource;
@@ -213,6 +205,7 @@ package responder_pkg;
     logic [63:0] first;  // as in verdict_t
     logic [63:0] second;
     resource_index_t resource;
+    resource_index_t next_resource;  // behind `state.resource`
     psn_t psn;  // of the answer
     // What `state` becomes if the packet is accepted, or if it came too early.
     logic [31:0] done;

@@ -1,12 +1,18 @@
 // The sending half of the responder: what the peers are due, queue pair by queue pair.
 //
-// The responses to READs and atomics leave first, in the order of the answers; then the one acknowledgement or refusal
-// that may be pending. An acknowledgement speaks for everything before it, so a later one takes the place of an earlier
-// one and a response that of all of them (InfiniBand volume 1, clauses 9.7.5.1.2 and 9.7.5.1.3): that is all the
-// coalescing there is. Each turn of a queue pair makes one packet, so queue pairs and kinds of answers interleave.
-// A READ is cut at the path MTU, and each of its packets is checked again, since the permission may have gone
-// meanwhile: then the peer is told at the packet that is missing, and unless the READ was a duplicate, for which the
-// requester may no longer wait, the queue pair fails.
+// The responses to READs and atomics leave first, the oldest request's before those of later ones; then the one
+// acknowledgement or refusal that may be pending. An acknowledgement speaks for everything before it, so a later one
+// takes the place of an earlier one and a response that of all of them (InfiniBand volume 1, clauses 9.7.5.1.2 and
+// 9.7.5.1.3): that is all the coalescing there is. Each turn of a queue pair makes one packet, so queue pairs and kinds
+// of answers interleave. A READ is cut at the path MTU, and each of its packets is checked again, since the permission
+// may have gone meanwhile: then the peer is told at the packet that is missing, and unless the READ was a duplicate, for
+// which the requester may no longer wait, the queue pair fails.
+//
+// Each responder resource has at most one response due. A duplicate asks for a part of what its resource has, and that
+// takes the place of what was due, begun or not: the requester has lost a packet of the older response and would drop
+// the rest of it. The other resources keep how far they have come. A new request forgets what was due of the resource
+// that it takes; that can only be a response to a duplicate. A response is fresh until the request has been answered
+// whole once, also if a duplicate has begun it again.
 //
 // Which answers count: those from ControlReceive to ControlReset, ControlError or failure. Others are taken and
 // forgotten, with their pulse of `answered_*`. AnswerNone only notes congestion. An acknowledgement of a duplicate does
@@ -19,9 +25,10 @@
 // answer waits for events of its queue pair under way, and every other cycle for packets; never for
 // `transmit_ready_i` or `fail_ready_i`. After reset the state is cleared, one queue pair a cycle.
 //
-// Pipeline: 0 choose an event; 1 state read, answers change and write it; turns: 2 oldest answer read, 3 cut off a
-// packet, write the state, ask for the check, 6 the grant: packet or failure. An event waits in front while one of its
-// queue pair has not written the state (stages 1 to 3); turns also wait for the grant of the packet before.
+// Pipeline: 0 choose an event; 1 state read, answers change and write it; turns: 1 choose the oldest response, 2 it is
+// read, 3 cut off a packet, write the state and what is left, ask for the check, 6 the grant: packet or failure. An
+// event waits in front while one of its queue pair has not written the state (stages 1 to 3); turns also wait for the
+// grant of the packet before.
 module responses
   import weft_pkg::*;
 (
@@ -31,7 +38,7 @@ module responses
   input  logic              answer_valid_i,
   output logic              answer_ready_o,
   input  qp_index_t         answer_qp_i,
-  // An atomic's resource is the responder's matter; an address outside 48 bits is that of a READ of no bytes.
+  // An address outside 48 bits is that of a READ of no bytes.
   // verilator lint_off UNUSEDSIGNAL
   input  answer_t           answer_i,
   // verilator lint_on UNUSEDSIGNAL
@@ -62,17 +69,14 @@ module responses
   output logic              fail_valid_o,
   input  logic              fail_ready_i,
   output qp_index_t         fail_o,
-  // The answer to a READ or atomic has been sent, given up or forgotten; one pulse for each.
+  // The first response to a READ or atomic has been sent, given up or forgotten; one pulse for each request.
   output logic              answered_valid_o,
   output qp_index_t         answered_qp_o,
-  output logic              answered_duplicate_o,
   output responses_events_t events_o,
   output logic              idle_o
 );
 
-  // Answers to READs and atomics that one queue pair can have waiting: originals and duplicates.
-  localparam int unsigned RingDepth = 2 * ResponderResources;
-  localparam int unsigned RingBits = $clog2(RingDepth);
+  localparam int unsigned ResourceBits = $clog2(ResponderResources);
   localparam int unsigned QueuePairBits = $bits(qp_index_t);
   // Packets between a turn and the taker of `transmit_o`.
   localparam int unsigned Credits = 16;
@@ -83,25 +87,24 @@ module responses
     PendingRefuse
   } pending_e;
 
+  typedef logic [ResponderResources-1:0] resources_t;
+
   typedef struct packed {
     // Answers count.
-    logic                open;
-    // The ring of answers: the oldest, and how many there are.
-    logic [RingBits-1:0] head;
-    logic [RingBits:0]   count;
-    // So many of the oldest are dropped instead of sent.
-    logic [RingBits:0]   forgotten;
-    // Bytes of the oldest that have been sent, and the PSN of its next packet if there are any.
-    logic [31:0]         offset;
-    psn_t                next;
-    pending_e            pending;
-    psn_t                psn;
-    logic [7:0]          syndrome;
-    // The refusal is of the packet after the last response to an original.
-    logic                follow;
-    psn_t                msn;
+    logic                  open;
+    // The resources whose response is due, and which of these are fresh.
+    resources_t            due;
+    resources_t            fresh;
+    // Where the newest READ or atomic is kept; the oldest resource is the next that something is due for.
+    resource_index_t       newest;
+    // Fresh responses that have been forgotten, whose pulse of `answered_*` is still to come.
+    logic [ResourceBits:0] forgotten;
+    pending_e              pending;
+    psn_t                  psn;
+    logic [7:0]            syndrome;
+    psn_t                  msn;
     // A request met congestion, which the next packet says.
-    logic                marked;
+    logic                  marked;
   } state_t;
 
   typedef struct packed {
@@ -110,9 +113,10 @@ module responses
     logic [31:0] length;
   } read_t;
 
+  // What of a response is left to send.
   typedef struct packed {
     logic  atomic;
-    logic  duplicate;
+    logic  begun;
     psn_t  psn;
     // Of an atomic: the original value in the low bits.
     read_t read;
@@ -120,11 +124,11 @@ module responses
 
   // A packet of which the check failed.
   typedef struct packed {
-    qp_index_t qp;
-    logic      duplicate;
-    logic      last;
-    logic      marked;
-    psn_t      psn;
+    qp_index_t       qp;
+    resource_index_t resource;
+    logic            fresh;
+    logic            marked;
+    psn_t            psn;
   } failure_t;
 
   // What differs between the packets that this block sends.
@@ -245,17 +249,17 @@ module responses
   state_t    state;
   state_t    changed;
   logic      write1;
-  // The resource is the responder's matter.
+  // An address outside 48 bits is that of a READ of no bytes.
   // verilator lint_off UNUSEDSIGNAL
   answer_t   answer_q;
   // verilator lint_on UNUSEDSIGNAL
-  logic      last_q;
   logic      receive_q;
   logic      push;
   entry_t    push_entry;
   logic      deferred;
   logic      late;
   logic      gap;
+  logic      response;
   logic      active1;
   logic      drop1;
   logic      respond1;
@@ -296,9 +300,9 @@ module responses
     if (take_control) receive_q <= control_i.operation == ControlReceive;
     if (take_failure) begin
       answer_q.psn <= failure.psn;
-      answer_q.duplicate <= failure.duplicate;
+      answer_q.duplicate <= !failure.fresh;
+      answer_q.resource <= failure.resource;
       answer_q.congestion <= failure.marked;
-      last_q <= failure.last;
     end
   end
 
@@ -307,6 +311,12 @@ module responses
       answer_q.psn, state.psn
   )) || (state.pending == PendingRefuse && answer_q.duplicate);
   assign gap = state.pending == PendingRefuse && answer_q.syndrome == SyndromeSequenceError;
+  assign response = answer_q.kind == AnswerRead || answer_q.kind == AnswerAtomic;
+
+  // Every response that is due is forgotten; of those that are fresh the responder is told turn by turn.
+  logic                  forget;
+  logic [ResourceBits:0] newly_forgotten;
+  assign forget = event1_q == EventControl || (event1_q == EventFailure && !answer_q.duplicate);
 
   always_comb begin
     changed = state;
@@ -317,21 +327,14 @@ module responses
         changed.pending = PendingRefuse;
         changed.psn = answer_q.psn;
         changed.syndrome = SyndromeRemoteAccess;
-        changed.follow = 1'b0;
         // The packet was not sent, so the mark that it carried has not been either.
         changed.marked = state.marked || answer_q.congestion;
-        if (!answer_q.duplicate) begin
-          changed.open = 1'b0;
-          changed.forgotten = state.count;
-        end else if (!last_q) begin
-          changed.head   = state.head + 1'b1;
-          changed.count  = state.count - 1'b1;
-          changed.offset = '0;
-        end
+        // A new request may have taken the resource of the duplicate meanwhile.
+        if (!answer_q.duplicate) changed.open = 1'b0;
+        else if (!state.fresh[answer_q.resource]) changed.due[answer_q.resource] = 1'b0;
       end
       EventControl: begin
         changed.open = receive_q;
-        changed.forgotten = state.count;
         changed.pending = PendingNone;
         changed.msn = '0;
         changed.marked = 1'b0;
@@ -345,9 +348,8 @@ module responses
           AnswerAcknowledge: begin
             if (state.open && !late) begin
               changed.pending = gap ? PendingRefuse : PendingAcknowledge;
-              changed.psn = gap ? answer_q.psn + 1'b1 : answer_q.psn;
+              changed.psn = gap ? answer_q.next : answer_q.psn;
               changed.syndrome = SyndromeSequenceError;
-              changed.follow = 1'b0;
               deferred = state.pending == PendingAcknowledge && !answer_q.duplicate;
             end
           end
@@ -356,20 +358,19 @@ module responses
               changed.pending = PendingRefuse;
               changed.psn = answer_q.psn;
               changed.syndrome = answer_q.syndrome;
-              changed.follow = 1'b0;
             end
           end
           AnswerRead, AnswerAtomic: begin
-            push = 1'b1;
-            changed.count = state.count + 1'b1;
-            if (!state.open) begin
-              changed.forgotten = state.forgotten + 1'b1;
-            end else if (!answer_q.duplicate) begin
-              // How many packets the response has is known when it has been cut.
+            if (state.open) begin
+              push = 1'b1;
+              changed.due[answer_q.resource] = 1'b1;
+            end
+            if (state.open && !answer_q.duplicate) begin
+              changed.fresh[answer_q.resource] = 1'b1;
+              changed.newest = answer_q.resource;
               changed.pending = gap ? PendingRefuse : PendingNone;
-              changed.psn = answer_q.psn;
+              changed.psn = answer_q.next;
               changed.syndrome = SyndromeSequenceError;
-              changed.follow = gap;
               deferred = state.pending == PendingAcknowledge;
             end
           end
@@ -378,11 +379,22 @@ module responses
       end
       default: ;
     endcase
+    if (forget) begin
+      changed.due   = '0;
+      changed.fresh = '0;
+    end
+    changed.forgotten = state.forgotten + newly_forgotten;
+  end
+
+  always_comb begin
+    newly_forgotten = '0;
+    if (forget) newly_forgotten = (ResourceBits + 1)'($countones(state.fresh));
+    else if (event1_q == EventAnswer && response && !answer_q.duplicate && !state.open) newly_forgotten[0] = 1'b1;
   end
 
   always_comb begin
     push_entry.atomic = answer_q.kind == AnswerAtomic;
-    push_entry.duplicate = answer_q.duplicate;
+    push_entry.begun = 1'b0;
     push_entry.psn = answer_q.psn;
     if (answer_q.kind == AnswerAtomic) begin
       push_entry.read = read_t'(answer_q.original);
@@ -396,39 +408,58 @@ module responses
   end
 
   // There is something to send after the change. As `changed` says too, but known earlier.
-  assign active1 = event1_q == EventFailure || state.count != '0
+  assign active1 = event1_q == EventFailure || state.forgotten != '0 || state.fresh != '0
                    || (event1_q == EventAnswer
-                       && (state.pending != PendingNone || push
-                           || (state.open && answer_q.kind inside {AnswerAcknowledge, AnswerRefuse})));
+                       && (state.pending != PendingNone || state.due != '0 || (response && !answer_q.duplicate)
+                           || (state.open && (response || answer_q.kind inside {AnswerAcknowledge, AnswerRefuse}))));
 
   assign drop1 = state.forgotten != '0;
-  assign respond1 = state.forgotten == '0 && state.count != '0;
-  assign acknowledge1 = state.count == '0 && state.pending != PendingNone;
+  assign respond1 = state.forgotten == '0 && state.due != '0;
+  assign acknowledge1 = state.forgotten == '0 && state.due == '0 && state.pending != PendingNone;
 
-  // Stage 2: the oldest answer of a turn, and what of it is left.
+  // The oldest response: the first from the resource behind the newest on, round and round.
+  resource_index_t resource1;
 
-  entry_t        entry;
-  state_t        state2_q;
-  logic          drop2_q;
-  logic          respond2_q;
-  logic          acknowledge2_q;
-  logic   [ 2:0] path_mtu2_q;
-  logic   [15:0] domain2_q;
-  logic          turn1;
+  always_comb begin
+    resource1 = '0;
+    for (int resource = ResponderResources - 1; resource >= 0; resource--) begin
+      if (state.due[resource]) resource1 = resource_index_t'(resource);
+    end
+    for (int resource = ResponderResources - 1; resource >= 0; resource--) begin
+      if (state.due[resource] && resource_index_t'(resource) > state.newest) resource1 = resource_index_t'(resource);
+    end
+  end
+
+  // Stage 2: what is left of the response.
+
+  entry_t                 entry;
+  resource_index_t        resource2_q;
+  state_t                 state2_q;
+  logic                   drop2_q;
+  logic                   respond2_q;
+  logic                   acknowledge2_q;
+  logic            [ 2:0] path_mtu2_q;
+  logic            [15:0] domain2_q;
+  logic                   turn1;
+  // What stage 3 leaves of it.
+  logic                   respond3_q;
+  logic                   last3;
+  resource_index_t        resource3_q;
+  entry_t                 left3;
 
   assign turn1 = valid1_q && event1_q == EventTurn;
 
   ram #(
     .T    (entry_t),
-    .Depth(QueuePairs * RingDepth),
+    .Depth(QueuePairs * ResponderResources),
     .Style("ultra")
-  ) u_ring (
+  ) u_entries (
     .clk_i,
-    .write_i        (write1 && push),
-    .write_address_i({qp1_q, state.head + state.count[RingBits-1:0]}),
-    .write_data_i   (push_entry),
+    .write_i        ((write1 && push) || (valid3_q && respond3_q && !last3)),
+    .write_address_i(valid3_q ? {qp3_q, resource3_q} : {qp1_q, answer_q.resource}),
+    .write_data_i   (valid3_q ? left3 : push_entry),
     .read_i         (turn1),
-    .read_address_i ({qp1_q, state.head}),
+    .read_address_i ({qp1_q, resource1}),
     .read_data_o    (entry)
   );
 
@@ -440,6 +471,7 @@ module responses
   always_ff @(posedge clk_i) begin
     if (turn1) begin
       qp2_q <= qp1_q;
+      resource2_q <= resource1;
       state2_q <= state;
       drop2_q <= drop1;
       respond2_q <= respond1;
@@ -449,24 +481,29 @@ module responses
     end
   end
 
+  payload_bytes_t mtu2;
+  resources_t     others2;
+
+  assign mtu2 = payload_bytes_t'(128) << path_mtu2_q;
+
+  always_comb begin
+    others2 = state2_q.due;
+    if (respond2_q) others2[resource2_q] = 1'b0;
+  end
+
   // Stage 3: cut off a packet.
 
   state_t                state3_q;
-  // The PSN and the address have been computed from here in stage 2.
-  // verilator lint_off UNUSEDSIGNAL
   entry_t                entry3_q;
-  // verilator lint_on UNUSEDSIGNAL
+  logic                  fresh3_q;
+  // It is at most one packet; and there are others, or this one if it is not its turn.
+  logic                  short3_q;
+  logic                  others3_q;
   logic                  drop3_q;
-  logic                  respond3_q;
   logic                  acknowledge3_q;
   logic           [15:0] domain3_q;
   payload_bytes_t        mtu3_q;
-  logic                  begun3_q;
-  psn_t                  psn3_q;
-  address_t              address3_q;
-  logic           [31:0] left3_q;
   state_t                after;
-  logic                  last3;
   payload_bytes_t        bytes3;
   packet_t               packet3;
 
@@ -478,35 +515,39 @@ module responses
   always_ff @(posedge clk_i) begin
     if (valid2_q) begin
       qp3_q <= qp2_q;
+      resource3_q <= resource2_q;
       state3_q <= state2_q;
       entry3_q <= entry;
+      fresh3_q <= state2_q.fresh[resource2_q];
+      short3_q <= entry.read.length <= 32'(mtu2);
+      others3_q <= others2 != '0;
       drop3_q <= drop2_q;
       respond3_q <= respond2_q;
       acknowledge3_q <= acknowledge2_q;
       domain3_q <= domain2_q;
-      mtu3_q <= payload_bytes_t'(128) << path_mtu2_q;
-      begun3_q <= state2_q.offset != '0;
-      psn3_q <= state2_q.offset != '0 ? state2_q.next : entry.psn;
-      address3_q <= entry.read.address + address_t'(state2_q.offset);
-      left3_q <= entry.read.length - state2_q.offset;
+      mtu3_q <= mtu2;
     end
   end
 
-  assign last3  = entry3_q.atomic || left3_q <= 32'(mtu3_q);
-  assign bytes3 = left3_q <= 32'(mtu3_q) ? left3_q[$bits(payload_bytes_t)-1:0] : mtu3_q;
+  assign last3  = entry3_q.atomic || short3_q;
+  assign bytes3 = short3_q ? entry3_q.read.length[$bits(payload_bytes_t)-1:0] : mtu3_q;
+
+  always_comb begin
+    left3 = entry3_q;
+    left3.begun = 1'b1;
+    left3.psn = entry3_q.psn + 1'b1;
+    // The low bits stay, since every path MTU is a multiple of 256 bytes.
+    left3.read.address[$bits(address_t)-1:8] = entry3_q.read.address[$bits(address_t)-1:8] + 40'(mtu3_q[12:8]);
+    left3.read.length[31:8] = entry3_q.read.length[31:8] - 24'(mtu3_q[12:8]);
+  end
 
   always_comb begin
     after = state3_q;
     if (drop3_q) after.forgotten = state3_q.forgotten - 1'b1;
-    if (drop3_q || (respond3_q && last3)) begin
-      after.head   = state3_q.head + 1'b1;
-      after.count  = state3_q.count - 1'b1;
-      after.offset = '0;
-    end else if (respond3_q) begin
-      after.offset = state3_q.offset + 32'(mtu3_q);
-      after.next   = psn3_q + 1'b1;
+    if (respond3_q && last3) begin
+      after.due[resource3_q]   = 1'b0;
+      after.fresh[resource3_q] = 1'b0;
     end
-    if (respond3_q && last3 && state3_q.follow && !entry3_q.duplicate) after.psn = psn3_q + 1'b1;
     if (acknowledge3_q) after.pending = PendingNone;
     if (acknowledge3_q || respond3_q) after.marked = 1'b0;
   end
@@ -521,19 +562,19 @@ module responses
         msn: state3_q.msn,
         bytes: '0,
         target: TargetRegister,
-        value: 64'(address3_q)
+        value: 64'(entry3_q.read.address)
     };
     if (acknowledge3_q) begin
       if (state3_q.pending == PendingRefuse) packet3.syndrome = state3_q.syndrome;
     end else begin
-      packet3.psn = psn3_q;
+      packet3.psn = entry3_q.psn;
       if (entry3_q.atomic) begin
         packet3.opcode = AtomicAcknowledge;
         packet3.value  = {entry3_q.read.rkey, entry3_q.read.length};
       end else begin
         packet3.bytes = bytes3;
         unique case ({
-          begun3_q, last3
+          entry3_q.begun, last3
         })
           2'b01: packet3.opcode = ReadResponseOnly;
           2'b00: packet3.opcode = ReadResponseFirst;
@@ -546,13 +587,13 @@ module responses
 
   logic checked3;
   // A READ of no bytes needs no permission (clause 9.7.4.1.5).
-  assign checked3 = respond3_q && !entry3_q.atomic && left3_q != '0;
+  assign checked3 = respond3_q && !entry3_q.atomic && entry3_q.read.length != '0;
   assign check_valid_o = valid3_q && checked3;
   assign check_o = '{
           remote: 1'b1,
           key: entry3_q.read.rkey,
           domain: domain3_q,
-          address: 64'(address3_q),
+          address: 64'(entry3_q.read.address),
           bytes: 32'(bytes3),
           needs: '{remote_read: 1'b1, default: 1'b0}
       };
@@ -571,6 +612,13 @@ module responses
     end
   end
 
+  logic active3;
+  // There is something left to send, as `after` says too, but known earlier.
+  always_comb begin
+    active3 = respond3_q && (!last3 || others3_q || state3_q.pending != PendingNone);
+    if (drop3_q) active3 = state3_q.forgotten[ResourceBits:1] != '0 || others3_q || state3_q.pending != PendingNone;
+  end
+
   logic scheduler_ready;
   logic scheduler_idle;
   logic unused_ready;
@@ -579,7 +627,7 @@ module responses
     .clk_i,
     .rst_ni,
     .ready_o           (scheduler_ready),
-    .activate_a_valid_i((write1 && active1) || (valid3_q && (after.count != '0 || after.pending != PendingNone))),
+    .activate_a_valid_i((write1 && active1) || (valid3_q && active3)),
     .activate_a_i      (state_write_qp),
     .activate_b_valid_i(1'b0),
     .activate_b_ready_o(unused_ready),
@@ -593,23 +641,23 @@ module responses
   // Stages 4 to 6: waiting for the grant.
 
   packet_t packet4_q, packet5_q, packet6_q;
-  // A packet is to be sent; its payload is checked; it comes from the ring, is the last of its answer, which is a
-  // duplicate.
+  // A packet is to be sent; its payload is checked; it is of a response that is fresh; with it, or with what has been
+  // forgotten in its stead, a request has been answered.
   typedef struct packed {
-    logic send;
-    logic checked;
-    logic answer;
-    logic last;
-    logic duplicate;
+    logic            send;
+    logic            checked;
+    logic            fresh;
+    logic            answered;
+    resource_index_t resource;
   } manner_t;
   manner_t manner3, manner4_q, manner5_q, manner6_q;
 
   assign manner3 = '{
           send: respond3_q || acknowledge3_q,
           checked: checked3,
-          answer: respond3_q || drop3_q,
-          last: drop3_q || last3,
-          duplicate: entry3_q.duplicate
+          fresh: fresh3_q,
+          answered: drop3_q || (respond3_q && last3 && fresh3_q),
+          resource: resource3_q
       };
 
   always_ff @(posedge clk_i) begin
@@ -659,10 +707,9 @@ module responses
     packet6.target = grant_i.target;
   end
 
-  // What is left of an original that failed is forgotten turn by turn.
-  assign answered_valid_o = valid6_q && manner6_q.answer && (manner6_q.last || (refused && manner6_q.duplicate));
+  // What is left of a fresh response that failed is forgotten turn by turn.
+  assign answered_valid_o = valid6_q && manner6_q.answered;
   assign answered_qp_o = qp6_q;
-  assign answered_duplicate_o = manner6_q.duplicate;
 
   packet_t                     out;
   logic    [$clog2(Credits):0] out_level;
@@ -726,8 +773,8 @@ module responses
     .in_i(
     '{
         qp: qp6_q,
-        duplicate: manner6_q.duplicate,
-        last: manner6_q.last,
+        resource: manner6_q.resource,
+        fresh: manner6_q.fresh,
         marked: packet6_q.marked,
         psn: packet6_q.psn
     }
@@ -738,18 +785,18 @@ module responses
     .level_o(unused_failures)
   );
 
-  assign failure_free = failure.duplicate || !fail_valid_q;
+  assign failure_free = !failure.fresh || !fail_valid_q;
   assign fail_valid_o = fail_valid_q;
   assign fail_o = fail_q;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) fail_valid_q <= 1'b0;
-    else if (take_failure && !failure.duplicate) fail_valid_q <= 1'b1;
+    else if (take_failure && failure.fresh) fail_valid_q <= 1'b1;
     else if (fail_ready_i) fail_valid_q <= 1'b0;
   end
 
   always_ff @(posedge clk_i) begin
-    if (take_failure && !failure.duplicate) fail_q <= failure.qp;
+    if (take_failure && failure.fresh) fail_q <= failure.qp;
   end
 
   always_comb begin
@@ -766,11 +813,19 @@ module responses
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (!(write1 && push && state.count[RingBits]))
-      else $error("more answers than resources");
+      assert (!(write1 && push && !answer_q.duplicate && state.fresh[answer_q.resource]))
+      else $error("a new request takes the resource of one that has not been answered");
+      assert (!state_write || (state_written.fresh & ~state_written.due) == '0)
+      else $error("a fresh response that is not due");
+      assert (!state_write || 32'(state_written.forgotten) + $countones(state_written.fresh) <= ResponderResources)
+      else $error("more fresh responses than resources");
+      assert (!(valid3_q && respond3_q) || state3_q.due[resource3_q])
+      else $error("a response that is not due");
+      assert (!valid3_q || active3 == (after.forgotten != '0 || after.due != '0 || after.pending != PendingNone))
+      else $error("what is left to send is not what is said");
       assert (!(write1 && valid3_q))
       else $error("two events write the state");
-      assert (!write1 || active1 == (changed.count != '0 || changed.pending != PendingNone))
+      assert (!write1 || active1 == (changed.forgotten != '0 || changed.due != '0 || changed.pending != PendingNone))
       else $error("what is to be sent is not what is said");
       assert (failures_ready || !fail)
       else $error("more failures than stages");

@@ -51,14 +51,22 @@ def domain(qp):
     return 0x100 + qp
 
 
+def resources(qp):
+    """How many responder resources a queue pair has."""
+    return (RESOURCES, 3, 1, 5)[qp % 4]
+
+
 class Model:
     """One queue pair's output, as crates/rdma/src/queue_pair/responder/mod.rs has it."""
 
     def __init__(self, qp):
         self.qp = qp
         self.open = False
-        self.responses = collections.deque()
-        # Responses that were forgotten and whose pulse is still to come.
+        # Where the newest request is kept; the oldest is the next one, round and round.
+        self.newest = 0
+        # What is due by resource, from the oldest to the newest.
+        self.responses = {}
+        # Fresh responses that were forgotten and whose pulse is still to come.
         self.forgotten = 0
         self.acknowledgement = None
         self.msn = 0
@@ -68,12 +76,13 @@ class Model:
         return bool(self.responses) or self.acknowledgement is not None
 
     def forget(self):
-        self.forgotten = len(self.responses)
-        self.acknowledgement = None
-        self.marked = False
+        self.forgotten += sum(response["fresh"] for response in self.responses.values())
+        self.responses.clear()
 
     def control(self, operation):
         self.forget()
+        self.acknowledgement = None
+        self.marked = False
         self.open = operation == RECEIVE
         self.msn = 0
 
@@ -91,14 +100,19 @@ class Model:
                 self.msn = answer["msn"]
         merged = False
         if kind in (READ, ATOMIC):
-            self.responses.append({**answer, "sent": 0})
             if not self.open:
-                self.forgotten += 1
-            elif not answer["duplicate"]:
+                self.forgotten += not answer["duplicate"]
+            elif answer["duplicate"]:
+                self.again(answer)
+            else:
+                forgotten = self.responses.pop(answer["resource"], None)
+                assert not forgotten or not forgotten["fresh"]
+                self.responses[answer["resource"]] = {**answer, "sent": 0, "fresh": True}
                 merged = self.acknowledgement is not None and self.acknowledgement[0] == NO_CREDITS
                 packets = max(1, -(-answer["length"] // mtu(self.qp))) if kind == READ else 1
                 after = SEQUENCE_ERROR, answer["psn"] + packets & MASK
                 self.acknowledgement = after if self.gap(answer) else None
+                self.newest = answer["resource"]
         elif kind == ACKNOWLEDGE and self.open:
             refusal = self.acknowledgement is not None and self.acknowledgement[0] != NO_CREDITS
             if self.acknowledgement is not None and before(answer["psn"], self.acknowledgement[1]):
@@ -118,6 +132,17 @@ class Model:
             self.acknowledgement = answer["syndrome"], answer["psn"]
         return merged
 
+    def again(self, answer):
+        """A duplicate takes the place of what was due of its resource."""
+        resource = answer["resource"]
+        fresh = self.responses.get(resource, {"fresh": False})["fresh"]
+        self.responses[resource] = {**answer, "sent": 0, "fresh": fresh}
+        order = ((self.newest + 1 + i) % RESOURCES for i in range(RESOURCES))
+        self.responses = {r: self.responses[r] for r in order if r in self.responses}
+
+    def oldest(self):
+        return next(iter(self.responses.values()))
+
     def next(self):
         """What the next turn does: nothing, forget, or a packet; and the check that this needs."""
         if self.forgotten:
@@ -128,7 +153,7 @@ class Model:
         if not self.responses:
             syndrome, psn = self.acknowledgement
             return "packet", {**header, "opcode": ACK, "psn": psn, "syndrome": syndrome}, None
-        response = self.responses[0]
+        response = self.oldest()
         offset = response["sent"] * mtu(self.qp)
         header |= {"psn": response["psn"] + response["sent"] & MASK, "syndrome": NO_CREDITS}
         if response["kind"] == ATOMIC:
@@ -151,29 +176,37 @@ class Model:
         return "packet", {**packet, "source_address": address}, check
 
     def sent(self):
-        """The packet of `next` has been sent. Returns what has been answered with it, if anything."""
+        """The packet of `next` has been sent. Returns whether a request has been answered with it."""
         self.marked = False
         if not self.responses:
             self.acknowledgement = None
-            return None
-        response = self.responses[0]
+            return False
+        response = self.oldest()
         response["sent"] += 1
         whole = response["kind"] == ATOMIC or response["sent"] * mtu(self.qp) >= response["length"]
-        return self.responses.popleft() if whole else None
+        return self.responses.pop(response["resource"])["fresh"] if whole else False
 
-    def refused(self):
-        """The packet of `next` must not be sent. Returns what has been given up at once, if anything."""
-        response = self.responses[0]
-        psn = response["psn"] + response["sent"] & MASK
+    def cut(self):
+        """The packet of `next` must not be sent. Returns what `refused` needs to know, and whether this was the last."""
+        response = self.oldest()
         last = (response["sent"] + 1) * mtu(self.qp) >= response["length"]
-        given_up = None
-        if response["duplicate"] or last:
-            given_up = self.responses.popleft()
-        if not response["duplicate"]:
-            self.forgotten = len(self.responses)
+        failure = response["resource"], response["fresh"], response["psn"] + response["sent"] & MASK, self.marked
+        if last:
+            del self.responses[response["resource"]]
+        else:
+            response["sent"] += 1
+        self.marked = False
+        return failure, last
+
+    def refused(self, resource, fresh, psn, marked):
+        """The block learns that a packet was not sent."""
+        self.marked |= marked
+        if fresh:
+            self.forget()
             self.open = False
+        elif not self.responses.get(resource, {"fresh": True})["fresh"]:
+            del self.responses[resource]
         self.acknowledgement = REMOTE_ACCESS, psn
-        return given_up
 
 
 class Bench:
@@ -205,8 +238,9 @@ class Bench:
         self.failed = []
         self.events = collections.Counter()
         self.expected_events = collections.Counter()
-        # READs and atomics not yet answered, by queue pair and whether duplicate.
+        # READs and atomics not yet answered, by queue pair, and where the next one is kept.
         self.waiting = collections.Counter()
+        self.resource = collections.Counter()
 
     async def start(self, queue_pairs=()):
         dut = self.dut
@@ -235,9 +269,14 @@ class Bench:
         """Queues an answer."""
         base = {"kind": kind, "duplicate": 0, "psn": psn & MASK, "msn": 0, "syndrome": 0, "resource": 0}
         base |= {"address": 0, "rkey": 0, "length": 0, "original": 0, "congestion": 0}
+        packets = max(1, -(-fields.get("length", 0) // mtu(qp))) if kind == READ else 1
+        base["next"] = psn + packets & MASK
+        if kind in (READ, ATOMIC) and not fields.get("duplicate"):
+            self.waiting[qp] += 1
+            base["resource"] = self.resource[qp]
+            self.resource[qp] = (self.resource[qp] + 1) % resources(qp)
         self.answers.append((qp, {**base, **fields}))
-        if kind in (READ, ATOMIC):
-            self.waiting[qp, bool(fields.get("duplicate"))] += 1
+        return self.answers[-1][1]
 
     async def cycle(self):
         dut, chance = self.dut, self.chance
@@ -271,10 +310,10 @@ class Bench:
             self.grants[self.cycle_number + 3] = verdict, target
         assert not self.checks or self.checks[0][0] > self.cycle_number
         if int(dut.answered_valid_o.value):
-            pulse = int(dut.answered_qp_o.value), bool(int(dut.answered_duplicate_o.value))
-            assert self.pulses.popleft() == (self.cycle_number, *pulse)
-            self.waiting[pulse] -= 1
-            assert self.waiting[pulse] >= 0
+            qp = int(dut.answered_qp_o.value)
+            assert self.pulses.popleft() == (self.cycle_number, qp)
+            self.waiting[qp] -= 1
+            assert self.waiting[qp] >= 0
         assert not self.pulses or self.pulses[0][0] > self.cycle_number
         if int(dut.transmit_valid_o.value) and int(dut.transmit_ready_i.value):
             packet = unpack("transmit_t", dut.transmit_o.value)
@@ -293,13 +332,10 @@ class Bench:
         assert len(chosen) <= 1
         qp = int(dut.qp0.value)
         if "failure" in chosen:
-            refused = self.failing.pop(qp)
-            model = self.model(qp)
-            if not model.responses[0]["duplicate"]:
+            failure = self.failing.pop(qp)
+            if failure[1]:
                 self.failures.append(qp)
-            # The pulse has come with the verdict.
-            model.refused()
-            assert refused
+            self.model(qp).refused(*failure)
         if "turn" in chosen:
             self.turn(qp)
         self.answer_held = offer and not accepted
@@ -320,8 +356,7 @@ class Bench:
         grant_cycle = self.cycle_number + 6
         if what == "forget":
             model.forgotten -= 1
-            response = model.responses.popleft()
-            self.pulses.append((grant_cycle, qp, bool(response["duplicate"])))
+            self.pulses.append((grant_cycle, qp))
         if what != "packet":
             return
         verdict, target = 0, self.chance.randrange(4)
@@ -332,17 +367,15 @@ class Bench:
             packet["target"] = target
         if verdict == 0:
             self.packets.append(packet)
-            answered = model.sent()
-            if answered:
-                self.pulses.append((grant_cycle, qp, bool(answered["duplicate"])))
+            if model.sent():
+                self.pulses.append((grant_cycle, qp))
             return
-        self.failing[qp] = True
+        failure, last = model.cut()
+        self.failing[qp] = failure
+        if last and failure[1]:
+            self.pulses.append((grant_cycle, qp))
         self.expected_events["sent_access_error"] += 1
         self.expected_events[VIOLATIONS[verdict]] += 1
-        response = model.responses[0]
-        last = (response["sent"] + 1) * mtu(qp) >= response["length"]
-        if last or response["duplicate"]:
-            self.pulses.append((grant_cycle, qp, bool(response["duplicate"])))
 
     def compare(self, packet, expected):
         expected = dict(expected)
@@ -367,7 +400,7 @@ class Bench:
             raise AssertionError("still busy")
         assert not self.packets and not self.checks and not self.pulses and not self.failing
         assert not self.failures and not +self.waiting
-        assert not any(model.has_output() for model in self.models.values() if model)
+        assert not any(model.has_output() or model.forgotten for model in self.models.values() if model)
         assert self.events == self.expected_events, (self.events, self.expected_events)
 
     def shape(self):
@@ -469,6 +502,16 @@ async def a_later_answer_speaks_for_an_earlier_one(dut):
     b.answer(1, ACKNOWLEDGE, 19, duplicate=1)
     b.answer(1, READ, 11, length=1, duplicate=1)
     assert await release(b) == [(ONLY, 11, 1), (ACK, 20, 0)]
+    # Of what duplicates acknowledge, the most counts; what is new acknowledges more than all of them.
+    await stall(b, others)
+    b.answer(1, ACKNOWLEDGE, 15, duplicate=1)
+    b.answer(1, ACKNOWLEDGE, 17, duplicate=1)
+    b.answer(1, ACKNOWLEDGE, 16, duplicate=1)
+    assert await release(b) == [(ACK, 17, 0)]
+    await stall(b, others)
+    b.answer(1, ACKNOWLEDGE, 15, duplicate=1)
+    b.answer(1, ACKNOWLEDGE, 20)
+    assert await release(b) == [(ACK, 20, 0)]
     await stall(b, others)
     b.answer(1, ACKNOWLEDGE, 20)
     b.answer(1, ACKNOWLEDGE, 19, duplicate=1)
@@ -483,17 +526,23 @@ async def a_later_answer_speaks_for_an_earlier_one(dut):
     b.answer(1, REFUSE, 31, syndrome=SEQUENCE_ERROR)
     b.answer(1, READ, 31, length=mtu(1) + 1, syndrome=SEQUENCE_ERROR)
     b.answer(1, ACKNOWLEDGE, 32, duplicate=1)
-    b.answer(1, READ, 3, length=1, duplicate=1)
-    assert await release(b) == [(FIRST, 31, mtu(1)), (LAST, 32, 1), (ONLY, 3, 1), (ACK, 33, 0)]
+    b.answer(1, ATOMIC, 13, duplicate=1, resource=1)
+    assert await release(b) == [(ATOMIC_ACK, 13, 0), (FIRST, 31, mtu(1)), (LAST, 32, 1), (ACK, 33, 0)]
+    # Also if what a duplicate asks for of it is less.
     await stall(b, others)
-    b.answer(1, ACKNOWLEDGE, 33, syndrome=SEQUENCE_ERROR)
-    assert await release(b) == [(ACK, 33, 0)]
+    b.answer(1, REFUSE, 31, syndrome=SEQUENCE_ERROR)
+    b.answer(1, READ, 31, length=3 * mtu(1), syndrome=SEQUENCE_ERROR)
+    b.answer(1, READ, 32, length=mtu(1), duplicate=1, resource=0)
+    assert await release(b) == [(ONLY, 32, mtu(1)), (ACK, 34, 0)]
+    await stall(b, others)
+    b.answer(1, ACKNOWLEDGE, 34, syndrome=SEQUENCE_ERROR)
+    assert await release(b) == [(ACK, 34, 0)]
 
     # The request that was refused has been carried out after all.
     await stall(b, others)
-    b.answer(1, REFUSE, 34, syndrome=SEQUENCE_ERROR)
-    b.answer(1, ACKNOWLEDGE, 34)
-    assert await release(b) == [(ACK, 34, 0)]
+    b.answer(1, REFUSE, 35, syndrome=SEQUENCE_ERROR)
+    b.answer(1, ACKNOWLEDGE, 35)
+    assert await release(b) == [(ACK, 35, 0)]
     assert b.sent == []
 
 
@@ -547,6 +596,76 @@ async def a_permission_that_goes_ends_the_connection_at_the_missing_packet(dut):
 
 
 @cocotb.test()
+async def a_duplicate_takes_the_place_of_an_older_response(dut):
+    b = Bench(dut)
+    others = range(100, 116)
+    await b.start([4, *others])
+    size = mtu(4)
+    # One that waits, fresh, again, and again.
+    await stall(b, others)
+    b.answer(4, READ, 10, address=0, length=3 * size)
+    b.answer(4, READ, 11, address=size, length=2 * size, duplicate=1)
+    assert await release(b) == [(FIRST, 11, size), (LAST, 12, size)]
+    await stall(b, others)
+    b.answer(4, READ, 10, address=0, length=2 * size, duplicate=1)
+    b.answer(4, READ, 12, address=2 * size, length=5, duplicate=1)
+    assert await release(b) == [(ONLY, 12, 5)]
+    # One that has begun: what was left of it does not follow.
+    b.answer(4, READ, 13, address=0, length=100 * size)
+    while len(b.sent) < 20:
+        await b.cycle()
+    b.answer(4, READ, 20, address=7 * size, length=93 * size, duplicate=1, resource=1)
+    await b.drain()
+    psns = [psn for _, psn, _ in b.shape()]
+    again = psns.index(20, 8)
+    assert psns == [*range(13, 13 + again), *range(20, 113)] and 20 <= again < 26
+    # The responses of other resources go on where they were, after those of older ones.
+    b.answer(4, READ, 113, address=0, length=40 * size)
+    while len(b.sent) < 10:
+        await b.cycle()
+    b.answer(4, READ, 12, address=2 * size, length=5, duplicate=1)
+    await b.drain()
+    psns = [psn for _, psn, _ in b.shape()]
+    assert 10 <= psns.index(12) < 16
+    psns.remove(12)
+    assert psns == list(range(113, 153))
+    # The oldest first, whatever the order in which they are asked for; an atomic once, however often it is.
+    b.answer(4, ATOMIC, 153, original=7)
+    await b.drain()
+    b.shape()
+    await stall(b, others)
+    for psn in (153, 113, 153, 12):
+        b.answer(4, *{
+            153: (ATOMIC, 153), 113: (READ, 113), 12: (READ, 12),
+        }[psn], length=5, duplicate=1, resource={153: 3, 113: 2, 12: 0}[psn])
+    assert await release(b) == [(ONLY, 12, 5), (ONLY, 113, 5), (ATOMIC_ACK, 153, 0)]
+
+
+@cocotb.test()
+async def a_new_request_takes_the_place_of_a_duplicate_and_a_duplicate_of_a_fresh_one_stays_fresh(dut):
+    b = Bench(dut)
+    others = range(100, 116)
+    await b.start([1, *others])
+    assert resources(1) == 3
+    for psn in range(3):
+        b.answer(1, READ, psn, length=1)
+    await b.drain()
+    b.shape()
+    # The fourth request takes the resource of the first.
+    await stall(b, others)
+    for psn in range(3):
+        b.answer(1, READ, psn, length=1, duplicate=1, resource=psn)
+    b.answer(1, READ, 3, length=2)
+    assert await release(b) == [(ONLY, 1, 1), (ONLY, 2, 1), (ONLY, 3, 2)]
+    # A fresh response that a duplicate has begun again still ends the connection.
+    await stall(b, others)
+    b.answer(1, READ, 4, length=2)
+    b.answer(1, READ, 4, length=2, duplicate=1, resource=1)
+    b.refusal = 1.0
+    assert await release(b) == [(ACK, 4, 0)] and b.failed == [1]
+
+
+@cocotb.test()
 async def a_duplicate_read_that_is_refused_is_only_given_up(dut):
     b = Bench(dut)
     await b.start([1])
@@ -590,7 +709,7 @@ async def only_a_receiving_queue_pair_answers(dut):
         b.control(9, RECEIVE)
         await b.drain()
         b.transmit_ready = 0.0
-        for psn in range(RESOURCES):
+        for psn in range(resources(9)):
             b.answer(9, READ, 10 * psn, length=5 * mtu(9))
         b.answer(9, ACKNOWLEDGE, 500, congestion=1)
         for _ in range(300):
@@ -669,6 +788,7 @@ async def latency_and_rates_are_as_written(dut):
 async def stress(b, steps, queue_pairs):
     chance = b.chance
     psn = collections.Counter()
+    kept = {}
     rates = (1.0, 0.5, 0.1)
     for step in range(steps):
         if step % 200 == 0:
@@ -690,13 +810,28 @@ async def stress(b, steps, queue_pairs):
                 "congestion": int(chance.random() < 0.1),
                 "duplicate": int(chance.random() < 0.3),
             }
-            if chance.random() < reads:
+            size = mtu(qp)
+            if chance.random() < reads and common["duplicate"]:
+                resource = chance.randrange(resources(qp))
+                if (qp, resource) in kept:
+                    # A part of what was asked for.
+                    part = dict(kept[qp, resource])
+                    skipped = chance.choice((0, 0, chance.randrange(5)))
+                    if part["kind"] == READ and skipped * size < part["length"]:
+                        rest = part["length"] - skipped * size
+                        part["psn"] = part["psn"] + skipped & MASK
+                        part["address"] += skipped * size
+                        part["length"] = chance.choice((rest, rest, chance.randrange(rest + 1)))
+                    for name in ("kind", "psn", "address", "rkey", "length", "original", "resource"):
+                        common[name] = part[name]
+                    b.answer(qp, common.pop("kind"), common.pop("psn"), syndrome=NO_CREDITS, **common)
+            elif chance.random() < reads:
                 kind = chance.choice((READ, READ, ATOMIC))
-                if b.waiting[qp, bool(common["duplicate"])] < RESOURCES:
-                    size = mtu(qp)
+                if b.waiting[qp] < resources(qp):
                     common["syndrome"] = chance.choice((NO_CREDITS, SEQUENCE_ERROR))
+                    common["duplicate"] = 0
                     length = chance.choice((0, 1, size - 1, size, size + 1, chance.randrange(5 * size)))
-                    b.answer(
+                    answer = b.answer(
                         qp,
                         kind,
                         psn[qp],
@@ -706,6 +841,7 @@ async def stress(b, steps, queue_pairs):
                         original=chance.getrandbits(64),
                         **common,
                     )
+                    kept[qp, answer["resource"]] = answer
                     psn[qp] += 5
             else:
                 kind = chance.choice((NONE, ACKNOWLEDGE, ACKNOWLEDGE, ACKNOWLEDGE, REFUSE))

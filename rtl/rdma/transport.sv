@@ -398,7 +398,6 @@ module transport
   logic           credit_return_requester;
   logic           answered_valid;
   qp_index_t      answered_qp;
-  logic           answered_duplicate;
   logic           answer_valid;
   logic           answer_ready;
   qp_index_t      answer_qp;
@@ -465,7 +464,6 @@ module transport
     .rpc_free_i           (call_done_i),
     .answered_valid_i     (answered_valid),
     .answered_qp_i        (answered_qp),
-    .answered_duplicate_i (answered_duplicate),
     .verdict_valid_o      (responder_verdict_valid),
     .verdict_ready_i      (responder_verdict_ready),
     .verdict_o            (responder_verdict),
@@ -754,30 +752,29 @@ module transport
   responses u_responses (
     .clk_i,
     .rst_ni,
-    .answer_valid_i      (answer_valid),
-    .answer_ready_o      (answer_ready),
-    .answer_qp_i         (answer_qp),
-    .answer_i            (answer),
-    .control_valid_i     (control_valid[2]),
-    .control_ready_o     (control_ready[2]),
+    .answer_valid_i  (answer_valid),
+    .answer_ready_o  (answer_ready),
+    .answer_qp_i     (answer_qp),
+    .answer_i        (answer),
+    .control_valid_i (control_valid[2]),
+    .control_ready_o (control_ready[2]),
     .control_i,
-    .table_read_o        (table_read[TableResponses]),
-    .table_index_o       (table_index[TableResponses]),
-    .table_data_i        (table_data[TableResponses]),
-    .check_valid_o       (check_valid[2]),
-    .check_o             (check[2]),
-    .grant_i             (grant[2]),
-    .transmit_valid_o    (transmit_response_valid),
-    .transmit_ready_i    (transmit_response_ready),
-    .transmit_o          (transmit_response),
-    .fail_valid_o        (fault_valid[Responses]),
-    .fail_ready_i        (fault_ready[Responses]),
-    .fail_o              (fault[Responses]),
-    .answered_valid_o    (answered_valid),
-    .answered_qp_o       (answered_qp),
-    .answered_duplicate_o(answered_duplicate),
-    .events_o            (responses_events_o),
-    .idle_o              (responses_idle)
+    .table_read_o    (table_read[TableResponses]),
+    .table_index_o   (table_index[TableResponses]),
+    .table_data_i    (table_data[TableResponses]),
+    .check_valid_o   (check_valid[2]),
+    .check_o         (check[2]),
+    .grant_i         (grant[2]),
+    .transmit_valid_o(transmit_response_valid),
+    .transmit_ready_i(transmit_response_ready),
+    .transmit_o      (transmit_response),
+    .fail_valid_o    (fault_valid[Responses]),
+    .fail_ready_i    (fault_ready[Responses]),
+    .fail_o          (fault[Responses]),
+    .answered_valid_o(answered_valid),
+    .answered_qp_o   (answered_qp),
+    .events_o        (responses_events_o),
+    .idle_o          (responses_idle)
   );
 
   logic transmit_path_idle;
