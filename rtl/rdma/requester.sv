@@ -147,7 +147,7 @@ module requester
     resource_index_t  awaited_first;
     send_serial_t     response_serial;
     psn_t             response;
-    // The missing response for which the requester has gone back already.
+    // The missing response for which the requester has gone back already; only a time-out does so again.
     logic             implied_valid;
     psn_t             implied;
     logic [2:0]       retries;
@@ -925,6 +925,7 @@ module requester
   logic         [6:0] since5;
   logic               request5;
   logic               header_fault5;
+  logic               waits5;
   logic               go_back5;
   logic               refused5;
   logic               sequence5;
@@ -949,12 +950,16 @@ module requester
   assign rnr_retries5 = advances5_q ? common5_q.attributes.rnr_retry : common5_q.state.rnr_retries;
   // The syndrome counts, unless a response before it is missing or the request at the cursor fails now.
   assign answer5 = finding5_q.answered && !finding5_q.missing && !reaches_failed5_q;
+  // While the requester waits for the receiver, everything is sent again anyway. Some responders tell it of the gap that
+  // the refused request leaves as well; that must neither end the wait nor cost a retry.
+  assign waits5 = common5_q.state.timer == WaitReceiverReady && !advances5_q;
   assign go_back5 = ((finding5_q.answered && finding5_q.missing) || finding5_q.gap) && !reaches_failed5_q
-      && !implied_same5_q;
+      && !implied_same5_q && !waits5;
   assign sequence5 = answer5 && common5_q.header.syndrome == SyndromeSequenceError;
   assign rnr5 = answer5 && common5_q.header.syndrome[7:5] == SyndromeRnrPrefix;
   assign refused5 = answer5 && common5_q.header.syndrome[7:5] == 3'b011 && !sequence5;
-  assign retry5 = go_back5 || sequence5 || (finding5_q.expired && common5_q.state.timer == WaitAcknowledgement);
+  assign retry5 = go_back5 || (sequence5 && !waits5)
+      || (finding5_q.expired && common5_q.state.timer == WaitAcknowledgement);
   assign exceeded5 = retry5 && retries5 == '0;
   assign rnr_exceeded5 = rnr5 && common5_q.attributes.rnr_retry != RnrRetryWithoutLimit && rnr_retries5 == '0;
   assign header_fault5 = reaches_failed5_q && !finding5_q.expected;
@@ -1160,7 +1165,11 @@ module requester
           timer_set6 = 1'b1;
           if (finding6_q.expired) begin
             next6.timer = WaitNothing;
-            if (common6_q.state.timer == WaitAcknowledgement) next6.implied_valid = 1'b0;
+            if (common6_q.state.timer == WaitAcknowledgement) begin
+              // What is left of a stream of responses that is still on its way must not spend another retry.
+              next6.implied_valid = common6_q.state.awaited != '0;
+              next6.implied = common6_q.state.response;
+            end
           end
         end else if (decision6_q.rnr) begin
           timer_set6 = 1'b1;
@@ -1172,6 +1181,10 @@ module requester
         end else if (decision6_q.advances) begin
           timer_set6 = 1'b1;
           next6.timer = decision6_q.beyond && common6_q.attributes.timeout != '0 ? WaitAcknowledgement : WaitNothing;
+          next6.deadline = finding6_q.deadline;
+        end else if (finding6_q.gap && common6_q.state.timer == WaitAcknowledgement) begin
+          // The stream of responses is alive. What is left of an old one ends, so a lost request is found all the same.
+          timer_set6 = 1'b1;
           next6.deadline = finding6_q.deadline;
         end
         if (decision6_q.advances) advance6.kind = AdvanceTo;
@@ -1504,6 +1517,9 @@ module requester
         else $error("the cursor lies before what is acknowledged");
         assert (!psn_before(common7_q.state.sent, common7_q.state.cursor))
         else $error("the cursor lies behind all that was sent");
+        assert (!(common7_q.kind == EventHeader && common7_q.state.timer == WaitReceiverReady && !decision7_q.advances
+                  && next7_q.timer != WaitReceiverReady))
+        else $error("a wait for the receiver ends before its time");
       end
     end
   end
