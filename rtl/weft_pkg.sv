@@ -588,7 +588,6 @@ package weft_pkg;
     logic       drop_malformed;
     logic       drop_out_of_sequence;
     logic       drop_unknown_duplicate;
-    logic       drop_duplicate_busy;
     logic       drop_no_credit;
     logic       drop_rpc_queue_full;
     logic       drop_receive_request;     // one that the driver should not have posted; not a counter of the soft twin
