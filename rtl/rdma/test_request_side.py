@@ -110,7 +110,7 @@ class Script:
         keys = {key: value for key, value in keys.items()}
         if verb == "connect":
             await self.connect({key: int(value, 0) for key, value in keys.items()})
-        elif verb in ("run", "round"):
+        elif verb in ("run", "round", "nak"):
             await self.converse(output)
         elif verb == "counters" and side == "A":
             expected = {name: int(value) for name, value in (line.split() for line in output)}
@@ -269,6 +269,7 @@ async def conversations_of_the_soft_transport(dut):
         "write_segmented write_immediate send_receiver_not_ready receiver_not_ready_retry_exceeded read_response_lost"
         " read_acknowledges_earlier_writes atomic_duplicate nak_sequence_go_back_n time_out_go_back_n"
         " lost_acknowledgement retry_exceeded_flush access_violation invalid_requests local_errors psn_wrap fence"
+        " duplicate_responses nak_sequence_receiver_not_ready read_time_out"
     ).split()
     if SMALL_WINDOW in os.environ:
         names = ["window"]
