@@ -92,3 +92,8 @@ fn repeats_writes_before_atomics(kind: Kind) {
 fn soft_acknowledges_a_repeated_write_before_the_next_atomic() {
     repeats_writes_before_atomics(Kind::Soft);
 }
+
+#[test]
+fn rtl_acknowledges_a_repeated_write_before_the_next_atomic() {
+    repeats_writes_before_atomics(Kind::Rtl);
+}

@@ -33,3 +33,13 @@ fn soft_never_acknowledges_what_it_has_not_answered() {
 fn soft_waits_for_a_receiver() {
     waits_for_a_receiver(Kind::Soft);
 }
+
+#[test]
+fn rtl_never_acknowledges_what_it_has_not_answered() {
+    never_acknowledges_what_it_has_not_answered(Kind::Rtl);
+}
+
+#[test]
+fn rtl_waits_for_a_receiver() {
+    waits_for_a_receiver(Kind::Rtl);
+}
