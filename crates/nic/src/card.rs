@@ -11,17 +11,15 @@ use weft_rdma::{
     Operation, QueuePairNumber, RegionMemory, RpcWrite, Target, Transmit, Transport, WorkRequest,
 };
 use weft_time::{Duration, Instant};
-use weft_waist::{Accesses, Caller, Effect, Effects, Engine, Event, Io, Memory, Message, NODES_MAX, NodeId};
-use weft_wire::datagram::Datagram;
+use weft_waist::{Accesses, Caller, Effects, Engine, Event, Memory, Message, NODES_MAX};
 use weft_wire::roce::{Opcode, Packet};
 
 use crate::counters::CardCounters;
-use crate::dma::{self, DmaDirection, DmaQueue, DmaRequest};
+use crate::dma::{self, DmaQueue, DmaRequest};
 use crate::egress::Egress;
+use crate::engine_host::{self, CARD_TAG, EngineHost, Ports};
 use crate::memory::CardMemory;
-use crate::ownership::Ownership;
 use crate::replies::{Incarnation, REPLY_BYTES, Replies};
-use crate::slot::Slot;
 use crate::{HostCommand, HostEvent, Peering, Work};
 
 /// How a card is built.
@@ -40,28 +38,32 @@ pub struct CardConfig {
 /// Bytes of the word that names an operation in a call or answer over a queue pair.
 const RPC_WORD_BYTES: usize = 8;
 
-/// Set in the tags of the card's own SENDs, and therefore in nobody else's.
-const REPLY_TAG: u64 = 1 << 63;
-
 /// Engines, queue pairs and memory: all of a NIC that does not know frames.
 ///
 /// Inputs may be batched before draining with [`Card::poll_datagram`], [`Card::poll_roce`] and [`Card::poll_host`].
 #[derive(Debug)]
 pub struct Card<E> {
-    peers: [Option<SocketAddrV4>; NODES_MAX],
-    slots: Vec<Slot<E>>,
-    effects: Effects,
+    engines: EngineHost<E>,
+    ports: CardPorts,
+    rpc_bytes: Vec<u8>,
+    /// The labour of the event that what was polled last came of.
+    polled_labour: Duration,
+    /// When the transport was served last.
+    served: Instant,
+}
+
+/// What lies around the engines of a card.
+#[derive(Debug)]
+struct CardPorts {
     egress: Egress,
     transport: Transport,
     memory: CardMemory,
-    ownership: Ownership,
     /// Posts of engines that were refused: by which slot, with which tag, and why. Each is an event of its own.
     refused: VecDeque<(u8, u64, CompletionStatus)>,
     dma: DmaQueue,
     /// Each with the labour of the event that it comes of.
     host_events: VecDeque<(Duration, HostEvent)>,
     replies: Replies,
-    rpc_bytes: Vec<u8>,
     counters: CardCounters,
     work: Work,
     /// The labour of the event whose effects are being carried out.
@@ -69,16 +71,11 @@ pub struct Card<E> {
     /// The longest labour of an event that has asked something of the transport since work was taken last: packets are in order, so all
     /// that leave then wait for it.
     transport_labour: Duration,
-    /// The labour of the event that what was polled last came of.
-    polled_labour: Duration,
-    /// When the transport was served last.
-    served: Instant,
 }
 
 impl<E: Engine> Card<E> {
     /// A card with its engines, each with its memory, in slot order.
     pub fn new(config: CardConfig, engines: Vec<(E, Memory)>) -> Self {
-        assert!(engines.len() <= usize::from(u8::MAX), "a slot's number has one byte");
         let mut transport = Transport::new(config.transport);
         let replies = Replies::new(config.region_bytes, &mut transport);
         let bytes_behind = |target| match target {
@@ -86,13 +83,10 @@ impl<E: Engine> Card<E> {
             Target::Register | Target::OnChip | Target::Host => config.region_bytes,
         };
         let (engines, memories): (Vec<E>, Vec<Memory>) = engines.into_iter().unzip();
-        Self {
-            peers: config.peers,
-            dma: DmaQueue::new(engines.len()),
-            slots: engines.into_iter().map(Slot::new).collect(),
-            effects: Effects::default(),
+        let ports = CardPorts {
             egress: Egress::new(config.datagram_bytes),
             transport,
+            dma: DmaQueue::new(engines.len()),
             memory: CardMemory {
                 regions: FlatMemory::with_sizes(bytes_behind),
                 engines: memories,
@@ -100,15 +94,18 @@ impl<E: Engine> Card<E> {
                 written: Accesses::default(),
                 host_writes: 0,
             },
-            replies,
-            rpc_bytes: Vec::new(),
-            ownership: Ownership::default(),
             refused: VecDeque::new(),
             host_events: VecDeque::new(),
+            replies,
             counters: CardCounters::default(),
             work: Work::default(),
             event_labour: Duration::ZERO,
             transport_labour: Duration::ZERO,
+        };
+        Self {
+            engines: EngineHost::new(engines, config.peers),
+            ports,
+            rpc_bytes: Vec::new(),
             polled_labour: Duration::ZERO,
             served: Instant::ZERO,
         }
@@ -119,8 +116,7 @@ impl<E: Engine> Card<E> {
     /// # Panics
     /// If the slot is empty.
     pub fn engine(&self, slot: u8) -> (&E, &Memory) {
-        let slot = usize::from(slot);
-        (&self.slots[slot].engine, &self.memory.engines[slot])
+        (self.engines.engine(slot), &self.ports.memory.engines[usize::from(slot)])
     }
 
     /// The engine in a slot, to take out what it keeps for an observer.
@@ -128,32 +124,32 @@ impl<E: Engine> Card<E> {
     /// # Panics
     /// If the slot is empty.
     pub fn engine_mut(&mut self, slot: u8) -> &mut E {
-        &mut self.slots[usize::from(slot)].engine
+        self.engines.engine_mut(slot)
     }
 
     /// The transport, to create queue pairs and register regions.
     pub fn transport(&mut self) -> &mut Transport {
-        &mut self.transport
+        &mut self.ports.transport
     }
 
     /// The memory behind the regions, without that of the engines.
     pub fn region_memory(&mut self) -> &mut FlatMemory {
-        &mut self.memory.regions
+        &mut self.ports.memory.regions
     }
 
     /// The memory behind the regions of one target, without that of the engines.
     pub fn image(&self, target: Target) -> &[u8] {
-        self.memory.regions.image(target)
+        self.ports.memory.regions.image(target)
     }
 
     /// Whether there is anyone to take Weft's datagrams.
     pub(crate) fn has_engines(&self) -> bool {
-        !self.slots.is_empty()
+        !self.engines.is_empty()
     }
 
     /// All memory that verbs can reach.
     pub(crate) fn card_memory(&mut self) -> &mut CardMemory {
-        &mut self.memory
+        &mut self.ports.memory
     }
 
     /// Takes what a call of the driver has brought about, which takes no time.
@@ -163,32 +159,20 @@ impl<E: Engine> Card<E> {
 
     /// Says whether messages to one destination share datagrams, as they do at first: to measure what that is good for.
     pub fn set_aggregation(&mut self, aggregates: bool) {
-        self.egress.set_aggregation(aggregates);
+        self.ports.egress.set_aggregation(aggregates);
     }
 
     /// Gives a queue pair to an engine: it may post on it, its completions come back to it, and it connects it, to `peering`.
     pub fn assign(&mut self, queue_pair: QueuePairNumber, slot: u8, peering: Peering) {
-        assert!(usize::from(slot) < self.slots.len(), "slot {slot} has no engine");
-        self.ownership.assign(queue_pair, slot, peering);
+        self.engines.assign(queue_pair, slot, peering);
     }
 
     /// A Weft datagram has arrived: hands each message to the engine in its slot.
     pub fn receive_datagram(&mut self, now: Instant, from: SocketAddrV4, bytes: &[u8]) {
-        let Ok(datagram) = Datagram::parse(bytes) else {
-            self.counters.datagrams_malformed += 1;
-            return;
-        };
-        self.counters.datagrams_received += 1;
-        let peer = self.peers.iter().position(|peer| *peer == Some(from)).and_then(NodeId::new);
-        let mut messages = datagram.messages().peekable();
-        while let Some(message) = messages.next() {
-            let last = messages.peek().is_none_or(|next| next.engine != message.engine);
-            let content = Message { kind: message.kind, payload: message.payload };
-            let event = match peer {
-                Some(from) => Event::Deliver { from, message: content, last },
-                None => Event::Call { caller: from.into(), message: content, last },
-            };
-            self.dispatch(now, message.engine, event);
+        let Some(datagram) = self.engines.open(bytes) else { return };
+        let sender = self.engines.sender(from);
+        for (slot, message, last) in engine_host::messages(&datagram) {
+            self.dispatch(now, slot, sender.event(message, last));
         }
         self.serve_transport(now);
     }
@@ -196,17 +180,17 @@ impl<E: Engine> Card<E> {
     /// A RoCE v2 packet, from its BTH to its last pad byte, has arrived and its ICRC was right.
     pub fn receive_roce(&mut self, now: Instant, from: Ipv4Addr, packet: &[u8]) {
         let Ok(packet) = Packet::parse(packet) else {
-            self.counters.roce_malformed += 1;
+            self.ports.counters.roce_malformed += 1;
             return;
         };
-        self.counters.roce_received += 1;
-        self.transport.receive(now, from, &packet, &mut self.memory);
+        self.ports.counters.roce_received += 1;
+        self.ports.transport.receive(now, from, &packet, &mut self.ports.memory);
         self.serve_transport(now);
     }
 
     /// Counts a RoCE packet that was dropped for its ICRC.
     pub fn count_icrc_error(&mut self) {
-        self.counters.icrc_errors += 1;
+        self.ports.counters.icrc_errors += 1;
     }
 
     /// Does what the host asks. Frames are the frame port's.
@@ -215,38 +199,27 @@ impl<E: Engine> Card<E> {
     /// If asked to transmit a frame.
     pub fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
         match command {
-            HostCommand::Reset => {
-                for slot in 0..self.slots.len() {
-                    self.slots[slot].clear();
-                    self.memory.engines[slot].clear();
-                    self.dma.forget(slot as u8);
-                    self.dispatch(now, slot as u8, Event::Reset);
-                }
-            }
-            HostCommand::Configure(configuration) => {
-                for slot in 0..self.slots.len() {
-                    self.dispatch(now, slot as u8, Event::Configure(configuration));
-                }
-            }
+            HostCommand::Reset => self.dispatch_all(now, Event::Reset),
+            HostCommand::Configure(configuration) => self.dispatch_all(now, Event::Configure(configuration)),
             HostCommand::Call { engine, token, kind, payload } => {
                 let message = Message { kind, payload };
                 self.dispatch(now, engine, Event::Call { caller: Caller::Host(token), message, last: true });
             }
             HostCommand::PostSend(queue_pair, request) => {
-                if let Err(refusal) = self.post_for_owner(now, queue_pair, request) {
-                    self.host_events.push_back((Duration::ZERO, HostEvent::Completion(refusal)));
+                if let Err(refusal) = self.ports.post_for_host(now, queue_pair, request) {
+                    self.ports.host_events.push_back((Duration::ZERO, HostEvent::Completion(refusal)));
                 }
             }
             HostCommand::PostReceive(queue_pair, request) => {
-                if let Err(error) = self.transport.post_receive(queue_pair, request) {
+                if let Err(error) = self.ports.transport.post_receive(queue_pair, request) {
                     let refusal =
                         refusal(queue_pair, request.id, CompletionOpcode::Receive, status_of(&error));
-                    self.host_events.push_back((Duration::ZERO, HostEvent::Completion(refusal)));
+                    self.ports.host_events.push_back((Duration::ZERO, HostEvent::Completion(refusal)));
                 }
             }
             HostCommand::Modify(queue_pair, change) => {
-                let refused = self.transport.modify_queue_pair(queue_pair, change).is_err();
-                self.counters.modifications_refused += u64::from(refused);
+                let refused = self.ports.transport.modify_queue_pair(queue_pair, change).is_err();
+                self.ports.counters.modifications_refused += u64::from(refused);
             }
             HostCommand::Transmit(_) => panic!("a card without a frame port cannot transmit frames"),
         }
@@ -256,43 +229,40 @@ impl<E: Engine> Card<E> {
 
     /// When [`Card::handle_deadline`] wants to be called.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let timers = self.slots.iter().filter_map(Slot::next_timer);
-        timers.chain(self.transport.next_deadline()).min()
+        self.engines.next_timer().into_iter().chain(self.ports.transport.next_deadline()).min()
     }
 
     /// Fires every timer that is due.
     pub fn handle_deadline(&mut self, now: Instant) {
-        for slot in 0..self.slots.len() {
-            while let Some(tag) = self.slots[slot].take_due_timer(now) {
-                self.dispatch(now, slot as u8, Event::Timer { tag });
-            }
+        while let Some((slot, tag)) = self.engines.take_due_timer(now) {
+            self.dispatch(now, slot, Event::Timer { tag });
         }
-        if self.transport.next_deadline().is_some_and(|at| at <= now) {
-            self.transport.handle_deadline(now);
+        if self.ports.transport.next_deadline().is_some_and(|at| at <= now) {
+            self.ports.transport.handle_deadline(now);
         }
         self.serve_transport(now);
     }
 
     /// Appends the next Weft datagram to `out` and says where it goes.
     pub fn poll_datagram(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
-        let (to, labour) = self.egress.poll_with_labour(out)?;
+        let (to, labour) = self.ports.egress.poll_with_labour(out)?;
         self.polled_labour = labour;
-        self.counters.datagrams_sent += 1;
-        self.work.frames_sent += 1;
+        self.ports.counters.datagrams_sent += 1;
+        self.ports.work.frames_sent += 1;
         Some(to)
     }
 
     /// Appends the next RoCE v2 packet, without its ICRC, to `out` and says where it goes.
     pub fn poll_roce(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
         let begin = out.len();
-        self.memory.last_read = None;
-        let transmit = self.transport.poll_transmit(now, &mut self.memory, out)?;
-        if let Some((target, bytes)) = self.memory.last_read {
+        self.ports.memory.last_read = None;
+        let transmit = self.ports.transport.poll_transmit(now, &mut self.ports.memory, out)?;
+        if let Some((target, bytes)) = self.ports.memory.last_read {
             self.count_read(Opcode::from_u8(out[begin]), target, bytes);
         }
-        self.polled_labour = self.transport_labour;
-        self.counters.roce_sent += 1;
-        self.work.frames_sent += 1;
+        self.polled_labour = self.ports.transport_labour;
+        self.ports.counters.roce_sent += 1;
+        self.ports.work.frames_sent += 1;
         Some(transmit)
     }
 
@@ -303,12 +273,12 @@ impl<E: Engine> Card<E> {
         let begins = opcode.starts_message();
         match (target, opcode.is_response()) {
             (Target::Hbm, true) => {
-                self.work.verbs.reads += u32::from(begins);
-                self.work.verbs.bytes += bytes as u64;
+                self.ports.work.verbs.reads += u32::from(begins);
+                self.ports.work.verbs.bytes += bytes as u64;
             }
-            (Target::Host, true) => self.work.host_memory.responses += u32::from(begins),
+            (Target::Host, true) => self.ports.work.host_memory.responses += u32::from(begins),
             (Target::Host, false) if begins => {
-                let largest = &mut self.work.host_memory.request_bytes;
+                let largest = &mut self.ports.work.host_memory.request_bytes;
                 *largest = (*largest).max(bytes as u32);
             }
             _ => {}
@@ -317,14 +287,14 @@ impl<E: Engine> Card<E> {
 
     /// The next thing for the host.
     pub fn poll_host(&mut self) -> Option<HostEvent> {
-        let (labour, event) = self.host_events.pop_front()?;
+        let (labour, event) = self.ports.host_events.pop_front()?;
         self.polled_labour = labour;
         Some(event)
     }
 
     /// The next copy between the host's memory and an engine's that is to be carried out.
     pub fn poll_dma(&mut self) -> Option<DmaRequest> {
-        let (labour, request) = self.dma.pop()?;
+        let (labour, request) = self.ports.dma.pop()?;
         self.polled_labour = labour;
         Some(request)
     }
@@ -336,9 +306,9 @@ impl<E: Engine> Card<E> {
 
     /// Carries out a copy that [`Card::poll_dma`] has given, and tells the engine.
     pub fn complete_dma(&mut self, now: Instant, request: &DmaRequest) {
-        if self.dma.is_wanted(request) {
-            let host = self.memory.regions.image_mut(Target::Host);
-            let status = dma::copy(request, host, &mut self.memory.engines[usize::from(request.slot)]);
+        if self.ports.dma.is_wanted(request) {
+            let host = self.ports.memory.regions.image_mut(Target::Host);
+            let status = dma::copy(request, host, &mut self.ports.memory.engines[usize::from(request.slot)]);
             self.dispatch(now, request.slot, Event::Done { tag: request.tag, status });
             self.serve_transport(now);
         }
@@ -353,172 +323,110 @@ impl<E: Engine> Card<E> {
 
     /// What was done since the last call. Frames received are the frame port's to count.
     pub fn take_work(&mut self) -> Work {
-        for memory in &mut self.memory.engines {
-            self.work.memory += memory.take_accesses();
-            self.work.host_state += memory.take_host_accesses();
+        for memory in &mut self.ports.memory.engines {
+            self.ports.work.memory += memory.take_accesses();
+            self.ports.work.host_state += memory.take_host_accesses();
         }
-        self.work.verbs += std::mem::take(&mut self.memory.written);
-        self.work.host_writes += std::mem::take(&mut self.memory.host_writes);
-        self.transport_labour = Duration::ZERO;
-        std::mem::take(&mut self.work)
+        self.ports.work.verbs += std::mem::take(&mut self.ports.memory.written);
+        self.ports.work.host_writes += std::mem::take(&mut self.ports.memory.host_writes);
+        self.ports.transport_labour = Duration::ZERO;
+        std::mem::take(&mut self.ports.work)
     }
 
     /// Counters of the card, its transport and its engines, in this order.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let mut all = self.counters.list();
-        all.extend(self.transport.counters().iter());
-        all.extend(self.slots.iter().flat_map(|slot| slot.engine.counters()));
+        let mut all = self.engines.counters();
+        all.extend(self.ports.counters.list());
+        all.extend(self.ports.transport.counters().iter());
+        all.extend(self.engines.engine_counters());
         all
     }
 
     /// Hands one event to an engine, and whatever is refused of its effects.
     fn dispatch(&mut self, now: Instant, slot: u8, event: Event<'_>) {
-        self.handle(now, slot, event);
-        while let Some((slot, tag, status)) = self.refused.pop_front() {
-            self.handle(now, slot, Event::Done { tag, status });
+        self.engines.handle(now, slot, event, &mut self.ports);
+        while let Some((slot, tag, status)) = self.ports.refused.pop_front() {
+            self.engines.handle(now, slot, Event::Done { tag, status }, &mut self.ports);
         }
     }
 
-    /// Hands one event to an engine and carries out its effects.
-    fn handle(&mut self, now: Instant, slot: u8, event: Event<'_>) {
-        let Some(place) = self.slots.get_mut(usize::from(slot)) else {
-            self.counters.messages_without_engine += 1;
-            return;
+    /// Hands one event to all engines.
+    fn dispatch_all(&mut self, now: Instant, event: Event<'_>) {
+        for slot in 0..self.engines.len() {
+            self.dispatch(now, slot as u8, event);
+        }
+    }
+
+    /// Takes what the transport has for engines and the host.
+    fn serve_transport(&mut self, now: Instant) {
+        self.served = now;
+        loop {
+            if let Some(write) = self.ports.transport.poll_rpc() {
+                self.call(now, write);
+            } else if let Some(completion) = self.ports.transport.poll_completion() {
+                self.complete(now, completion);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// A completed write into an RPC region: the immediate value, or else the first word, names the operation.
+    fn call(&mut self, now: Instant, write: RpcWrite) {
+        let mut bytes = std::mem::take(&mut self.rpc_bytes);
+        let stored = self.ports.memory.read(write.target, write.address, write.length as usize);
+        bytes.clear();
+        bytes.extend_from_slice(stored.expect("the transport has just stored it there"));
+        let operation = match write.immediate {
+            Some(kind) => Some((kind.into(), &bytes[..])),
+            None => bytes.split_first_chunk().map(|(word, rest)| (u64::from_be_bytes(*word), rest)),
         };
-        self.work.messages += 1;
-        self.counters.messages_delivered += 1;
-        let memory = &mut self.memory.engines[usize::from(slot)];
-        place.engine.handle(now, event, &mut Io { effects: &mut self.effects, memory });
-        if let Some(status) = place.take_status() {
-            let labour = self.effects.total_labour();
-            self.host_events.push_back((labour, HostEvent::Status { engine: slot, status }));
+        match operation.and_then(|(kind, payload)| Some((u8::try_from(kind).ok()?, payload))) {
+            Some((kind, payload)) => {
+                let incarnation = Incarnation::of(write.queue_pair, &self.ports.transport);
+                let caller = incarnation.map_or(Caller::QueuePair(write.queue_pair), Incarnation::caller);
+                let event = Event::Call { caller, message: Message { kind, payload }, last: true };
+                self.dispatch(now, write.engine, event);
+            }
+            None => self.ports.counters.rpc_malformed += 1,
         }
-        let mut effects = std::mem::take(&mut self.effects);
-        let labour = effects.total_labour();
-        self.work.labour += labour;
-        self.work.labour_longest = self.work.labour_longest.max(labour);
-        self.event_labour = labour;
-        for effect in effects.iter() {
-            self.carry_out(now, slot, effect, &effects);
-        }
-        self.event_labour = Duration::ZERO;
-        effects.clear();
-        self.effects = effects;
+        self.rpc_bytes = bytes;
     }
 
-    fn carry_out(&mut self, now: Instant, slot: u8, effect: &Effect, effects: &Effects) {
-        match effect {
-            Effect::Send { to, kind, payload } => {
-                let message = effects.message(*kind, payload);
-                for node in to.iter() {
-                    match self.peers[node.index()] {
-                        Some(peer) => self.send(peer, slot, message),
-                        None => self.counters.messages_without_peer += 1,
-                    }
-                }
+    /// Gives a completion to whoever owns the queue pair: the card's own replies, an engine, or the host.
+    fn complete(&mut self, now: Instant, completion: Completion) {
+        if completion.id & CARD_TAG != 0 && completion.opcode == CompletionOpcode::Send {
+            self.ports.replies.give_back(completion.queue_pair, completion.id & !CARD_TAG);
+            return;
+        }
+        match self.engines.owner(completion.queue_pair) {
+            Some(slot) => {
+                self.dispatch(now, slot, Event::Done { tag: completion.id, status: completion.status });
             }
-            Effect::Reply { to, kind, payload } => {
-                let message = effects.message(*kind, payload);
-                match *to {
-                    Caller::Endpoint { address, port } => {
-                        self.send(SocketAddrV4::new(address, port), slot, message)
-                    }
-                    Caller::Host(token) => {
-                        let (kind, payload) = (message.kind, message.payload.to_vec());
-                        self.host_events
-                            .push_back((self.event_labour, HostEvent::Reply { token, kind, payload }));
-                    }
-                    Caller::QueuePair(queue_pair) => {
-                        self.transport_labour = self.transport_labour.max(self.event_labour);
-                        self.reply_on(now, queue_pair, message);
-                    }
-                }
-            }
-            Effect::SetTimer { tag, at } => self.slots[usize::from(slot)].set_timer(*tag, *at),
-            Effect::Post { queue_pair, request } => {
-                self.transport_labour = self.transport_labour.max(self.event_labour);
-                let posted = match self.ownership.peering(*queue_pair, slot) {
-                    Some(_) => self.post_for_owner(now, *queue_pair, *request),
-                    None => {
-                        Err(refusal_of(*queue_pair, request, CompletionStatus::LocalQueuePairOperationError))
-                    }
-                };
-                if let Err(refusal) = posted {
-                    self.counters.queue_pair_effects_refused += 1;
-                    self.refused.push_back((slot, refusal.id, refusal.status));
-                }
-            }
-            Effect::Access { queue_pair, access } => {
-                let changed = self.ownership.peering(*queue_pair, slot).is_some_and(|_| {
-                    self.transport.modify_queue_pair(*queue_pair, Modify::Access(*access)).is_ok()
-                });
-                self.counters.queue_pair_effects_refused += u64::from(!changed);
-            }
-            Effect::Connect { queue_pair, send_psn, receive_psn } => {
-                let connected = self.ownership.peering(*queue_pair, slot).is_some_and(|peering| {
-                    self.connect(*queue_pair, &peering, *send_psn, *receive_psn).is_ok()
-                });
-                self.counters.queue_pair_effects_refused += u64::from(!connected);
-            }
-            Effect::HostRead { tag, host, memory, length } => {
-                let request = DmaRequest::new(DmaDirection::Read, *host, *memory, *length);
-                self.dma.push(self.event_labour, DmaRequest { slot, tag: *tag, ..request });
-            }
-            Effect::HostWrite { tag, memory, host, length } => {
-                let request = DmaRequest::new(DmaDirection::Write, *host, *memory, *length);
-                self.dma.push(self.event_labour, DmaRequest { slot, tag: *tag, ..request });
-            }
+            None => self.ports.host_events.push_back((Duration::ZERO, HostEvent::Completion(completion))),
         }
     }
+}
 
-    /// Takes a queue pair through RESET, whatever state it is in, to RTS.
-    fn connect(
-        &mut self,
-        queue_pair: QueuePairNumber,
-        peering: &Peering,
-        send_psn: u32,
-        receive_psn: u32,
-    ) -> Result<(), ApiError> {
-        self.transport.modify_queue_pair(queue_pair, Modify::Reset)?;
-        self.transport.forget_completions(queue_pair);
-        let (receive, send) = (peering.ready_to_receive(receive_psn), peering.ready_to_send(send_psn));
-        self.transport.connect(queue_pair, AccessFlags::REMOTE_READ, receive, send)
-    }
-
-    fn send(&mut self, to: SocketAddrV4, slot: u8, message: Message<'_>) {
-        if !self.egress.push_after(self.event_labour, to, slot, message.kind, message.payload) {
-            self.counters.messages_too_large += 1;
-        }
-    }
-
-    /// Posts for the host or an engine, whose tags leave the card's own bit alone: its completion would be taken for that of
-    /// an answer.
-    fn post_for_owner(
+impl CardPorts {
+    /// Posts for the host, whose tags leave the card's own bit alone: its completion would be taken for that of an answer.
+    fn post_for_host(
         &mut self,
         now: Instant,
         queue_pair: QueuePairNumber,
         request: WorkRequest,
     ) -> Result<(), Completion> {
-        if request.id & REPLY_TAG != 0 {
-            return Err(refusal_of(queue_pair, &request, CompletionStatus::LocalQueuePairOperationError));
-        }
-        self.post(now, queue_pair, request)
-    }
-
-    /// Posts a request; a refusal is turned into the completion that says so.
-    fn post(
-        &mut self,
-        now: Instant,
-        queue_pair: QueuePairNumber,
-        request: WorkRequest,
-    ) -> Result<(), Completion> {
-        self.transport
-            .post_send(now, queue_pair, request)
-            .map_err(|error| refusal_of(queue_pair, &request, status_of(&error)))
+        let posted = if request.id & CARD_TAG == 0 {
+            self.post(now, queue_pair, request)
+        } else {
+            Err(CompletionStatus::LocalQueuePairOperationError)
+        };
+        let opcode = request.operation.completion_opcode();
+        posted.map_err(|status| refusal(queue_pair, request.id, opcode, status))
     }
 
     /// Answers an RPC: a SEND of kind and content from the reply buffers.
-    fn reply_on(&mut self, now: Instant, caller: QueuePairNumber, message: Message<'_>) {
+    fn answer(&mut self, now: Instant, caller: QueuePairNumber, message: Message<'_>) {
         let length = RPC_WORD_BYTES + message.payload.len();
         if !Replies::fits(length) {
             self.counters.replies_without_buffer += 1;
@@ -541,61 +449,84 @@ impl<E: Engine> Card<E> {
         assert_eq!(stored, Ok(()), "the reply buffers lie in installed memory");
         let local = LocalBuffer { address, length: length as u32, lkey: self.replies.lkey() };
         let tag = self.replies.tag(buffer);
-        let request = WorkRequest::new(REPLY_TAG | tag, Operation::Send { immediate: None }, local);
+        let request = WorkRequest::new(CARD_TAG | tag, Operation::Send { immediate: None }, local);
         if self.post(now, incarnation.queue_pair(), request).is_err() {
             self.replies.give_back(incarnation.queue_pair(), tag);
             self.counters.replies_refused += 1;
         }
     }
+}
 
-    /// Takes what the transport has for engines and the host.
-    fn serve_transport(&mut self, now: Instant) {
-        self.served = now;
-        loop {
-            if let Some(write) = self.transport.poll_rpc() {
-                self.call(now, write);
-            } else if let Some(completion) = self.transport.poll_completion() {
-                self.complete(now, completion);
-            } else {
-                return;
-            }
-        }
+impl Ports for CardPorts {
+    fn memory(&mut self, slot: u8) -> &mut Memory {
+        &mut self.memory.engines[usize::from(slot)]
     }
 
-    /// A completed write into an RPC region: the immediate value, or else the first word, names the operation.
-    fn call(&mut self, now: Instant, write: RpcWrite) {
-        let mut bytes = std::mem::take(&mut self.rpc_bytes);
-        let stored = self.memory.read(write.target, write.address, write.length as usize);
-        bytes.clear();
-        bytes.extend_from_slice(stored.expect("the transport has just stored it there"));
-        let operation = match write.immediate {
-            Some(kind) => Some((kind.into(), &bytes[..])),
-            None => bytes.split_first_chunk().map(|(word, rest)| (u64::from_be_bytes(*word), rest)),
-        };
-        match operation.and_then(|(kind, payload)| Some((u8::try_from(kind).ok()?, payload))) {
-            Some((kind, payload)) => {
-                let incarnation = Incarnation::of(write.queue_pair, &self.transport);
-                let caller = incarnation.map_or(Caller::QueuePair(write.queue_pair), Incarnation::caller);
-                let event = Event::Call { caller, message: Message { kind, payload }, last: true };
-                self.dispatch(now, write.engine, event);
-            }
-            None => self.counters.rpc_malformed += 1,
-        }
-        self.rpc_bytes = bytes;
+    fn reset(&mut self, slot: u8) {
+        self.memory.engines[usize::from(slot)].clear();
+        self.dma.forget(slot);
     }
 
-    /// Gives a completion to whoever owns the queue pair: the card's own replies, an engine, or the host.
-    fn complete(&mut self, now: Instant, completion: Completion) {
-        if completion.id & REPLY_TAG != 0 && completion.opcode == CompletionOpcode::Send {
-            self.replies.give_back(completion.queue_pair, completion.id & !REPLY_TAG);
-            return;
+    fn begin(&mut self, _: &Event<'_>, effects: &Effects) {
+        let labour = effects.total_labour();
+        self.work.messages += 1;
+        self.work.labour += labour;
+        self.work.labour_longest = self.work.labour_longest.max(labour);
+        self.event_labour = labour;
+    }
+
+    fn end(&mut self) {
+        self.event_labour = Duration::ZERO;
+    }
+
+    fn tell(&mut self, event: HostEvent) {
+        self.host_events.push_back((self.event_labour, event));
+    }
+
+    fn send(&mut self, slot: u8, to: SocketAddrV4, message: Message<'_>) -> bool {
+        self.egress.push_after(self.event_labour, to, slot, message.kind, message.payload)
+    }
+
+    fn reply_on(&mut self, now: Instant, caller: QueuePairNumber, message: Message<'_>) {
+        self.transport_labour = self.transport_labour.max(self.event_labour);
+        self.answer(now, caller, message);
+    }
+
+    fn post(
+        &mut self,
+        now: Instant,
+        queue_pair: QueuePairNumber,
+        request: WorkRequest,
+    ) -> Result<(), CompletionStatus> {
+        self.transport_labour = self.transport_labour.max(self.event_labour);
+        self.transport.post_send(now, queue_pair, request).map_err(|error| status_of(&error))
+    }
+
+    fn refuse(&mut self, slot: u8, tag: u64, status: CompletionStatus) {
+        self.refused.push_back((slot, tag, status));
+    }
+
+    fn access(&mut self, queue_pair: QueuePairNumber, access: AccessFlags) -> bool {
+        self.transport.modify_queue_pair(queue_pair, Modify::Access(access)).is_ok()
+    }
+
+    fn connect(
+        &mut self,
+        queue_pair: QueuePairNumber,
+        peering: &Peering,
+        send_psn: u32,
+        receive_psn: u32,
+    ) -> bool {
+        if self.transport.modify_queue_pair(queue_pair, Modify::Reset).is_err() {
+            return false;
         }
-        match self.ownership.owner(completion.queue_pair) {
-            Some(slot) => {
-                self.dispatch(now, slot, Event::Done { tag: completion.id, status: completion.status });
-            }
-            None => self.host_events.push_back((Duration::ZERO, HostEvent::Completion(completion))),
-        }
+        self.transport.forget_completions(queue_pair);
+        let (receive, send) = (peering.ready_to_receive(receive_psn), peering.ready_to_send(send_psn));
+        self.transport.connect(queue_pair, AccessFlags::REMOTE_READ, receive, send).is_ok()
+    }
+
+    fn copy(&mut self, request: DmaRequest) {
+        self.dma.push(self.event_labour, request);
     }
 }
 
@@ -607,11 +538,6 @@ fn refusal(
     status: CompletionStatus,
 ) -> Completion {
     Completion { id, status, opcode, bytes: 0, immediate: None, queue_pair, vendor_error: 0 }
-}
-
-/// The same, of a work request.
-fn refusal_of(queue_pair: QueuePairNumber, request: &WorkRequest, status: CompletionStatus) -> Completion {
-    refusal(queue_pair, request.id, request.operation.completion_opcode(), status)
 }
 
 fn status_of(error: &ApiError) -> CompletionStatus {

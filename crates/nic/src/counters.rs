@@ -16,12 +16,10 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Counters of the datagram and transport doors.
-    CardCounters {
+    /// Counters of engines, whoever hosts them.
+    EngineCounters {
         /// Datagrams that held messages for an engine.
         datagrams_received,
-        /// Datagrams sent.
-        datagrams_sent,
         /// Messages handed to engines.
         messages_delivered,
         /// Datagrams that were malformed or failed their CRC.
@@ -32,6 +30,16 @@ counters! {
         messages_too_large,
         /// Messages to a node that has no address.
         messages_without_peer,
+        /// What engines wanted of queue pairs that are not theirs, or that these were in no state for.
+        queue_pair_effects_refused,
+    }
+}
+
+counters! {
+    /// Counters of the transport door, and of what leaves.
+    CardCounters {
+        /// Datagrams sent.
+        datagrams_sent,
         /// RoCE packets whose ICRC is wrong.
         icrc_errors,
         /// RoCE packets that are malformed or of another service than the reliable connection.
@@ -46,8 +54,6 @@ counters! {
         replies_without_buffer,
         /// Answers that their queue pair refused.
         replies_refused,
-        /// What engines wanted of queue pairs that are not theirs, or that these were in no state for.
-        queue_pair_effects_refused,
         /// Changes of queue pairs that the host wanted and these did not allow.
         modifications_refused,
     }

@@ -15,6 +15,7 @@ mod counters;
 mod dma;
 mod driver;
 mod egress;
+mod engine_host;
 mod memory;
 mod neighbours;
 mod no_engine;
@@ -28,9 +29,9 @@ pub use card::{Card, CardConfig};
 pub use dma::{DmaDirection, DmaRequest};
 pub use driver::RdmaDriver;
 pub use egress::Egress;
+pub use engine_host::{EngineHost, Ports, Sender, messages};
 pub use no_engine::NoEngine;
 pub use ownership::Peering;
-pub use slot::Slot;
 pub use soft::{SoftNic, SoftNicConfig};
 
 use weft_rdma::{Completion, Modify, QueuePairNumber, ReceiveRequest, WorkRequest};

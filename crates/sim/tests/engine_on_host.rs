@@ -197,6 +197,21 @@ fn messages_and_timers_work_in_either_place() {
     }
 }
 
+#[test]
+fn what_no_engine_takes_is_counted_in_either_place() {
+    for placement in [Placement::Card, Placement::Host] {
+        let (mut world, ids) = cluster(placement, 2);
+        world.with_machine(ids[0], |machine, now| {
+            machine.act(now, |_, commands| {
+                commands.submit(HostCommand::Call { engine: 1, token: 1, kind: QUERY, payload: b"" });
+            });
+        });
+        settle(&mut world);
+        let counters = world.machine(ids[0]).unwrap().counters();
+        assert!(counters.contains(&("messages_without_engine", 1)), "{placement:?}");
+    }
+}
+
 /// When a process answers four queries that it gets at once, since it got them.
 fn four_queries(placement: Placement) -> [Duration; 4] {
     let (mut world, ids) = cluster(placement, 2);

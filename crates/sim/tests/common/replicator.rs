@@ -235,6 +235,14 @@ impl<A: Host> Node<A> {
         }
     }
 
+    /// Of whatever hosts the engine.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        match self {
+            Self::Card(machine) => machine.nic().card().counters(),
+            Self::Host(machine) => machine.host().counters(),
+        }
+    }
+
     pub fn memory(&self) -> &[u8] {
         match self {
             Self::Card(machine) => machine.nic().card().engine(0).1.image(),

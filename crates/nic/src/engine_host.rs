@@ -1,0 +1,458 @@
+//! The one interpreter of effects: engines in their slots, between what is told to them and what they want done.
+
+use std::net::SocketAddrV4;
+
+use weft_rdma::{AccessFlags, CompletionStatus, QueuePairNumber, WorkRequest};
+use weft_time::Instant;
+use weft_waist::{Caller, Effect, Effects, Engine, Event, Io, Memory, Message, NODES_MAX, NodeId};
+use weft_wire::datagram::Datagram;
+
+use crate::HostEvent;
+use crate::counters::EngineCounters;
+use crate::dma::{DmaDirection, DmaRequest};
+use crate::ownership::{Ownership, Peering};
+use crate::slot::Slot;
+
+/// Set in the tags of a card's own requests, and therefore in no engine's and no host's.
+pub(crate) const CARD_TAG: u64 = 1 << 63;
+
+/// What lies around the engines of an [`EngineHost`]: it carries out their effects, and says when, if that takes time.
+pub trait Ports {
+    /// The memory of the engine in `slot`.
+    fn memory(&mut self, slot: u8) -> &mut Memory;
+
+    /// The engine in `slot` is about to be reset: its memory is to be zero, and no copy that it has asked for ends any more.
+    fn reset(&mut self, slot: u8);
+
+    /// An engine has handled `event`. The calls that follow, up to [`Ports::end`], carry out `effects`.
+    fn begin(&mut self, event: &Event<'_>, effects: &Effects);
+
+    /// The effects of the event have been carried out.
+    fn end(&mut self);
+
+    /// Tells the host something.
+    fn tell(&mut self, event: HostEvent);
+
+    /// Sends a message of the engine in `slot`; `false` if it is too large for any datagram.
+    fn send(&mut self, slot: u8, to: SocketAddrV4, message: Message<'_>) -> bool;
+
+    /// Answers a call that has come over a queue pair.
+    fn reply_on(&mut self, now: Instant, caller: QueuePairNumber, message: Message<'_>);
+
+    /// Posts a request on a queue pair that is the engine's.
+    ///
+    /// # Errors
+    /// What the request ends with, if it is refused.
+    fn post(
+        &mut self,
+        now: Instant,
+        queue_pair: QueuePairNumber,
+        request: WorkRequest,
+    ) -> Result<(), CompletionStatus>;
+
+    /// A post of the engine in `slot` was refused: it is to be told so in an event of its own.
+    fn refuse(&mut self, slot: u8, tag: u64, status: CompletionStatus);
+
+    /// Changes what the peer may do through a queue pair that is the engine's; `false` if its state does not allow that.
+    fn access(&mut self, queue_pair: QueuePairNumber, access: AccessFlags) -> bool;
+
+    /// Takes a queue pair that is the engine's through RESET, whatever state it is in, to RTS; `false` if that cannot be.
+    fn connect(
+        &mut self,
+        queue_pair: QueuePairNumber,
+        peering: &Peering,
+        send_psn: u32,
+        receive_psn: u32,
+    ) -> bool;
+
+    /// Copies between the host's memory and the engine's.
+    fn copy(&mut self, request: DmaRequest);
+}
+
+/// Who has sent a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// A node of the cluster.
+    Peer(NodeId),
+    /// Anybody else.
+    Client(SocketAddrV4),
+}
+
+impl Sender {
+    /// What an engine is told of a message that has come from there.
+    pub fn event(self, message: Message<'_>, last: bool) -> Event<'_> {
+        match self {
+            Self::Peer(from) => Event::Deliver { from, message, last },
+            Self::Client(from) => Event::Call { caller: from.into(), message, last },
+        }
+    }
+}
+
+/// The messages of a datagram: the slot that each is for, and whether it is the last, because none for the same slot follows at once.
+pub fn messages<'a>(datagram: &Datagram<'a>) -> impl Iterator<Item = (u8, Message<'a>, bool)> {
+    let mut messages = datagram.messages().peekable();
+    std::iter::from_fn(move || {
+        let message = messages.next()?;
+        let last = messages.peek().is_none_or(|next| next.engine != message.engine);
+        Some((message.engine, Message { kind: message.kind, payload: message.payload }, last))
+    })
+}
+
+/// Engines in their slots, with their timers, peers and queue pairs: in a card, or in a process of a host.
+///
+/// It tells engines what happens, one event at a time, and takes their effects apart. What these come to is for [`Ports`].
+#[derive(Debug)]
+pub struct EngineHost<E> {
+    slots: Vec<Slot<E>>,
+    /// Where each node of the cluster takes Weft datagrams. Only these addresses may speak as peers.
+    peers: [Option<SocketAddrV4>; NODES_MAX],
+    ownership: Ownership,
+    /// Empty but while an event is handled.
+    effects: Effects,
+    counters: EngineCounters,
+}
+
+impl<E: Engine> EngineHost<E> {
+    /// Engines that have just been made, in slot order, and the addresses of the cluster's nodes.
+    pub fn new(engines: Vec<E>, peers: [Option<SocketAddrV4>; NODES_MAX]) -> Self {
+        assert!(engines.len() <= usize::from(u8::MAX), "a slot's number has one byte");
+        Self {
+            slots: engines.into_iter().map(Slot::new).collect(),
+            peers,
+            ownership: Ownership::default(),
+            effects: Effects::default(),
+            counters: EngineCounters::default(),
+        }
+    }
+
+    /// How many engines there are.
+    pub const fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there is no engine.
+    pub const fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The engine in a slot.
+    ///
+    /// # Panics
+    /// If the slot is empty.
+    pub fn engine(&self, slot: u8) -> &E {
+        &self.slots[usize::from(slot)].engine
+    }
+
+    /// The engine in a slot, to take out what it keeps for an observer.
+    ///
+    /// # Panics
+    /// If the slot is empty.
+    pub fn engine_mut(&mut self, slot: u8) -> &mut E {
+        &mut self.slots[usize::from(slot)].engine
+    }
+
+    /// Gives a queue pair to an engine: it may post on it, its completions come back to it, and it connects it, to `peering`.
+    ///
+    /// # Panics
+    /// If the slot is empty.
+    pub fn assign(&mut self, queue_pair: QueuePairNumber, slot: u8, peering: Peering) {
+        assert!(usize::from(slot) < self.slots.len(), "slot {slot} has no engine");
+        self.ownership.assign(queue_pair, slot, peering);
+    }
+
+    /// The slot of the engine that owns a queue pair; `None` if none does.
+    pub fn owner(&self, queue_pair: QueuePairNumber) -> Option<u8> {
+        self.ownership.owner(queue_pair)
+    }
+
+    /// Takes a datagram apart; `None`, and counted, if it is malformed.
+    pub fn open<'a>(&mut self, bytes: &'a [u8]) -> Option<Datagram<'a>> {
+        let datagram = Datagram::parse(bytes).ok();
+        self.counters.datagrams_malformed += u64::from(datagram.is_none());
+        self.counters.datagrams_received += u64::from(datagram.is_some());
+        datagram
+    }
+
+    /// Who speaks from an address.
+    pub fn sender(&self, from: SocketAddrV4) -> Sender {
+        let peer = self.peers.iter().position(|peer| *peer == Some(from)).and_then(NodeId::new);
+        peer.map_or(Sender::Client(from), Sender::Peer)
+    }
+
+    /// When the next timer is due.
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.slots.iter().filter_map(Slot::next_timer).min()
+    }
+
+    /// Removes a timer that is due at `now`: its slot and tag.
+    pub fn take_due_timer(&mut self, now: Instant) -> Option<(u8, u32)> {
+        (0..).zip(&mut self.slots).find_map(|(number, slot)| Some((number, slot.take_due_timer(now)?)))
+    }
+
+    /// Tells the engine in `slot` an event and carries out its effects. A message for a slot without an engine is counted.
+    pub fn handle(&mut self, now: Instant, slot: u8, event: Event<'_>, ports: &mut impl Ports) {
+        let Some(place) = self.slots.get_mut(usize::from(slot)) else {
+            self.counters.messages_without_engine += 1;
+            return;
+        };
+        self.counters.messages_delivered += 1;
+        if matches!(event, Event::Reset) {
+            place.clear();
+            ports.reset(slot);
+        }
+        let mut io = Io { effects: &mut self.effects, memory: ports.memory(slot) };
+        place.engine.handle(now, event, &mut io);
+        let status = place.take_status();
+        let mut effects = std::mem::take(&mut self.effects);
+        ports.begin(&event, &effects);
+        if let Some(status) = status {
+            ports.tell(HostEvent::Status { engine: slot, status });
+        }
+        for effect in effects.iter() {
+            self.carry_out(now, slot, effect, &effects, ports);
+        }
+        ports.end();
+        effects.clear();
+        self.effects = effects;
+    }
+
+    fn carry_out(
+        &mut self,
+        now: Instant,
+        slot: u8,
+        effect: &Effect,
+        effects: &Effects,
+        ports: &mut impl Ports,
+    ) {
+        match effect {
+            Effect::Send { to, kind, payload } => {
+                let message = effects.message(*kind, payload);
+                for node in to.iter() {
+                    match self.peers[node.index()] {
+                        Some(peer) => self.send(slot, peer, message, ports),
+                        None => self.counters.messages_without_peer += 1,
+                    }
+                }
+            }
+            Effect::Reply { to, kind, payload } => {
+                let message = effects.message(*kind, payload);
+                match *to {
+                    Caller::Endpoint { address, port } => {
+                        self.send(slot, SocketAddrV4::new(address, port), message, ports);
+                    }
+                    Caller::Host(token) => {
+                        let (kind, payload) = (message.kind, message.payload.to_vec());
+                        ports.tell(HostEvent::Reply { token, kind, payload });
+                    }
+                    Caller::QueuePair(queue_pair) => ports.reply_on(now, queue_pair, message),
+                }
+            }
+            Effect::SetTimer { tag, at } => self.slots[usize::from(slot)].set_timer(*tag, *at),
+            Effect::Post { queue_pair, request } => {
+                let allowed =
+                    self.ownership.peering(*queue_pair, slot).is_some() && request.id & CARD_TAG == 0;
+                let posted = if allowed {
+                    ports.post(now, *queue_pair, *request)
+                } else {
+                    Err(CompletionStatus::LocalQueuePairOperationError)
+                };
+                if let Err(status) = posted {
+                    self.counters.queue_pair_effects_refused += 1;
+                    ports.refuse(slot, request.id, status);
+                }
+            }
+            Effect::Access { queue_pair, access } => {
+                let peering = self.ownership.peering(*queue_pair, slot);
+                let changed = peering.is_some_and(|_| ports.access(*queue_pair, *access));
+                self.counters.queue_pair_effects_refused += u64::from(!changed);
+            }
+            Effect::Connect { queue_pair, send_psn, receive_psn } => {
+                let peering = self.ownership.peering(*queue_pair, slot);
+                let connected = peering
+                    .is_some_and(|peering| ports.connect(*queue_pair, &peering, *send_psn, *receive_psn));
+                self.counters.queue_pair_effects_refused += u64::from(!connected);
+            }
+            Effect::HostRead { tag, host, memory, length } => {
+                let request = DmaRequest::new(DmaDirection::Read, *host, *memory, *length);
+                ports.copy(DmaRequest { slot, tag: *tag, ..request });
+            }
+            Effect::HostWrite { tag, memory, host, length } => {
+                let request = DmaRequest::new(DmaDirection::Write, *host, *memory, *length);
+                ports.copy(DmaRequest { slot, tag: *tag, ..request });
+            }
+        }
+    }
+
+    fn send(&mut self, slot: u8, to: SocketAddrV4, message: Message<'_>, ports: &mut impl Ports) {
+        self.counters.messages_too_large += u64::from(!ports.send(slot, to, message));
+    }
+
+    /// What was received and refused, by name, in a fixed order.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.counters.list()
+    }
+
+    /// The counters of the engines themselves, in slot order.
+    pub fn engine_counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.slots.iter().flat_map(|slot| slot.engine.counters())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use weft_rdma::{LocalBuffer, Operation, PathMtu};
+    use weft_waist::EngineStatus;
+    use weft_wire::datagram::Builder;
+
+    use super::*;
+
+    /// Posts on the queue pair of a call's kind, with a tag for each byte (the card's for `0xff`), and sets a timer.
+    #[derive(Debug, Default)]
+    struct Puppet {
+        memory_at_reset: Option<u8>,
+    }
+
+    const QUEUE_PAIR: QueuePairNumber = QueuePairNumber(3);
+
+    impl Engine for Puppet {
+        fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
+            match event {
+                Event::Reset => self.memory_at_reset = Some(io.memory.image()[0]),
+                Event::Call { message, .. } => {
+                    for tag in message.payload {
+                        let tag = if *tag == 0xff { CARD_TAG } else { (*tag).into() };
+                        let local = LocalBuffer { address: 0, length: 0, lkey: 0 };
+                        let request = WorkRequest::new(tag, Operation::Send { immediate: None }, local);
+                        io.effects.post(QueuePairNumber(message.kind.into()), request);
+                    }
+                    io.effects.set_timer(1, now);
+                }
+                _ => {}
+            }
+        }
+
+        fn status(&self) -> EngineStatus {
+            EngineStatus::STARTING
+        }
+
+        fn counters(&self) -> Vec<(&'static str, u64)> {
+            Vec::new()
+        }
+    }
+
+    /// Takes posts, and keeps what comes of them.
+    #[derive(Debug)]
+    struct Recorder {
+        memory: Memory,
+        posted: Vec<u64>,
+        refused: Vec<(u8, u64, CompletionStatus)>,
+    }
+
+    impl Ports for Recorder {
+        fn memory(&mut self, _: u8) -> &mut Memory {
+            &mut self.memory
+        }
+
+        fn reset(&mut self, _: u8) {
+            self.memory.clear();
+        }
+
+        fn begin(&mut self, _: &Event<'_>, _: &Effects) {}
+
+        fn end(&mut self) {}
+
+        fn tell(&mut self, event: HostEvent) {
+            panic!("{event:?} is no effect of this engine")
+        }
+
+        fn send(&mut self, _: u8, to: SocketAddrV4, _: Message<'_>) -> bool {
+            panic!("this engine sends nothing to {to}")
+        }
+
+        fn reply_on(&mut self, _: Instant, caller: QueuePairNumber, _: Message<'_>) {
+            panic!("this engine answers nothing on {caller}")
+        }
+
+        fn post(
+            &mut self,
+            _: Instant,
+            queue_pair: QueuePairNumber,
+            request: WorkRequest,
+        ) -> Result<(), CompletionStatus> {
+            assert_eq!(queue_pair, QUEUE_PAIR);
+            self.posted.push(request.id);
+            Ok(())
+        }
+
+        fn refuse(&mut self, slot: u8, tag: u64, status: CompletionStatus) {
+            self.refused.push((slot, tag, status));
+        }
+
+        fn access(&mut self, queue_pair: QueuePairNumber, _: AccessFlags) -> bool {
+            panic!("this engine leaves {queue_pair} as it is")
+        }
+
+        fn connect(&mut self, queue_pair: QueuePairNumber, _: &Peering, _: u32, _: u32) -> bool {
+            panic!("this engine leaves {queue_pair} as it is")
+        }
+
+        fn copy(&mut self, request: DmaRequest) {
+            panic!("this engine copies nothing: {request:?}")
+        }
+    }
+
+    fn host() -> (EngineHost<Puppet>, Recorder) {
+        let mut host = EngineHost::new(vec![Puppet::default()], [None; NODES_MAX]);
+        let peering = Peering {
+            destination: Ipv4Addr::LOCALHOST,
+            destination_qp_num: QUEUE_PAIR,
+            path_mtu: PathMtu::Bytes1024,
+            timeout: 3,
+            retry_cnt: 7,
+            max_rd_atomic: 4,
+        };
+        host.assign(QUEUE_PAIR, 0, peering);
+        (host, Recorder { memory: Memory::new(1), posted: Vec::new(), refused: Vec::new() })
+    }
+
+    fn call(kind: u8, payload: &[u8]) -> Event<'_> {
+        Event::Call { caller: Caller::Host(1), message: Message { kind, payload }, last: true }
+    }
+
+    #[test]
+    fn a_message_is_the_last_if_none_for_its_engine_follows_at_once() {
+        let mut builder = Builder::new(1472);
+        for (engine, kind) in [(0, 1), (0, 2), (1, 3), (0, 4)] {
+            assert!(builder.try_push(engine, kind, b""));
+        }
+        let datagram = Datagram::parse(builder.finish()).unwrap();
+        let found: Vec<_> =
+            messages(&datagram).map(|(slot, message, last)| (slot, message.kind, last)).collect();
+        // As in gates, which look no further than at the next message.
+        assert_eq!(found, [(0, 1, false), (0, 2, true), (1, 3, true), (0, 4, true)]);
+    }
+
+    #[test]
+    fn an_engine_posts_on_its_own_queue_pairs_with_its_own_tags() {
+        let (mut host, mut ports) = host();
+        host.handle(Instant::ZERO, 0, call(3, &[7, 0xff, 8]), &mut ports);
+        host.handle(Instant::ZERO, 0, call(4, &[9]), &mut ports);
+        assert_eq!(ports.posted, [7, 8]);
+        let status = CompletionStatus::LocalQueuePairOperationError;
+        assert_eq!(ports.refused, [(0, CARD_TAG, status), (0, 9, status)]);
+        assert!(host.counters().contains(&("queue_pair_effects_refused", 2)));
+    }
+
+    #[test]
+    fn a_reset_engine_has_no_timers_and_finds_its_memory_empty() {
+        let (mut host, mut ports) = host();
+        ports.memory.image_mut()[0] = 5;
+        host.handle(Instant::ZERO, 0, call(3, &[]), &mut ports);
+        assert_eq!(host.next_timer(), Some(Instant::ZERO));
+        host.handle(Instant::ZERO, 0, Event::Reset, &mut ports);
+        assert_eq!(host.engine(0).memory_at_reset, Some(0));
+        assert_eq!(host.take_due_timer(Instant::ZERO), None);
+    }
+}

@@ -1,0 +1,329 @@
+//! What lies around an engine on a host: what carrying out its effects takes, and when.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use weft_nic::{DmaRequest, Egress, HostEvent, Peering, Ports, Sender};
+use weft_rdma::{AccessFlags, Completion, CompletionStatus, Modify, QueuePairNumber, WorkRequest};
+use weft_time::{Duration, Instant};
+use weft_waist::{Accesses, Caller, Configuration, Effect, Effects, Event, Memory, Message};
+use weft_wire::datagram;
+use weft_wire::ethernet::MacAddress;
+use weft_wire::frame::{self, Endpoint, Flow};
+
+use super::HostConfig;
+use super::connection::Connection;
+use crate::cost::{HOST_PROCESS, HostCost, TwoCoreCost};
+use crate::host::Command;
+
+pub(super) const CALLS: usize = 0;
+pub(super) const WATCH: usize = 1;
+
+/// What a core, or several that are alike, have to do.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    pub(super) inputs: VecDeque<Input>,
+    /// Timers and inputs take turns, so that neither keeps the other from the core.
+    pub(super) timer_had_turn: bool,
+    /// When the next event can begin.
+    pub(super) free_at: Instant,
+}
+
+#[derive(Debug)]
+pub(super) enum Input {
+    Reset,
+    Configure(Configuration),
+    Call {
+        slot: u8,
+        token: u32,
+        kind: u8,
+        payload: Vec<u8>,
+    },
+    Frame(Vec<u8>),
+    Message {
+        from: Sender,
+        slot: u8,
+        kind: u8,
+        payload: Vec<u8>,
+        last: bool,
+        /// When it has been taken out of its frame.
+        at: Instant,
+    },
+    Completion(Completion),
+    /// A post that was not even tried.
+    Refused {
+        slot: u8,
+        tag: u64,
+        status: CompletionStatus,
+    },
+    /// The application works, and asks for something when it has done so.
+    Labour {
+        labour: Duration,
+        commands: Vec<Command>,
+    },
+}
+
+#[derive(Debug)]
+pub(super) enum Output {
+    /// For the card.
+    Command(Command),
+    /// For the application.
+    Event(HostEvent),
+    /// Of the application.
+    Asked(Command),
+}
+
+/// The threads of a process with an engine, and all that they share.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) config: HostConfig,
+    /// Empty but while the engine runs.
+    pub(super) memory: Memory,
+    egress: Egress,
+    neighbours: Vec<(Ipv4Addr, MacAddress)>,
+    pub(super) connections: Vec<Connection>,
+    /// Calls, completions, and without a second core everything else; timers and messages.
+    pub(super) lanes: [Lane; 2],
+    pub(super) cost: HostCost,
+    pub(super) two_cores: Option<TwoCoreCost>,
+    /// What verbs have written that was not looked at: how often, and when a core sees the latest.
+    pub(super) unseen: (u32, Instant),
+    /// What comes of events that were handled, and when, in the order of time.
+    pub(super) outputs: VecDeque<(Instant, Output)>,
+    /// When the thread is through with what the event has asked for so far.
+    ready: Instant,
+    /// For how long what comes of the event waits for memory that a core does not see yet, while the core goes on.
+    unseen_for: Duration,
+    /// Whether the event has had the driver change a queue pair.
+    changes_permissions: bool,
+    /// Requests posted: tells those of a connection from those of an earlier one on the same queue pair.
+    posted: u64,
+    /// Datagrams for stations that nothing was heard from.
+    pub(super) unknown_neighbours: u64,
+    payload: Vec<u8>,
+}
+
+impl Process {
+    pub(super) fn new(config: HostConfig) -> Self {
+        Self {
+            egress: Egress::new(config.datagram_bytes),
+            config,
+            memory: Memory::new(0),
+            neighbours: Vec::new(),
+            connections: Vec::new(),
+            lanes: Default::default(),
+            cost: HOST_PROCESS,
+            two_cores: None,
+            unseen: (0, Instant::ZERO),
+            outputs: VecDeque::new(),
+            ready: Instant::ZERO,
+            unseen_for: Duration::ZERO,
+            changes_permissions: false,
+            posted: 0,
+            unknown_neighbours: 0,
+            payload: Vec::new(),
+        }
+    }
+
+    pub(super) fn add_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
+        match self.neighbours.iter_mut().find(|neighbour| neighbour.0 == address) {
+            Some(neighbour) => neighbour.1 = hardware,
+            None => self.neighbours.push((address, hardware)),
+        }
+    }
+
+    pub(super) fn connection(&mut self, queue_pair: QueuePairNumber) -> &mut Connection {
+        let connection = self.connections.iter_mut().find(|connection| connection.queue_pair == queue_pair);
+        connection.expect("a queue pair is assigned to the engine and gets its connection at once")
+    }
+
+    pub(super) fn verb(&self) -> Duration {
+        self.two_cores.map_or(self.cost.verb, |cost| cost.verb).duration()
+    }
+
+    /// Where timers and messages are handled.
+    pub(super) const fn watch(&self) -> usize {
+        if self.two_cores.is_some() { WATCH } else { CALLS }
+    }
+
+    pub(super) fn wait(&mut self, lane: usize, input: Input) {
+        self.lanes[lane].inputs.push_back(input);
+    }
+
+    /// Keeps what comes at `at` for then, behind what comes at the same time.
+    pub(super) fn put_out(&mut self, at: Instant, output: Output) {
+        let place = match self.outputs.back() {
+            Some((last, _)) if *last > at => self.outputs.partition_point(|(other, _)| *other <= at),
+            _ => self.outputs.len(),
+        };
+        self.outputs.insert(place, (at, output));
+    }
+
+    /// The first effect of the next event is ready at `ready`, and the time of the engine's reads later.
+    pub(super) const fn start(&mut self, ready: Instant) {
+        self.ready = ready;
+        self.unseen_for = Duration::ZERO;
+        self.changes_permissions = false;
+    }
+
+    /// When the thread is through with the last effect of the event.
+    pub(super) fn through(&self) -> Instant {
+        Instant::ZERO + self.ready.saturating_since(Instant::ZERO + self.unseen_for)
+    }
+
+    /// Has the driver change a queue pair, which takes it `whole` from now on: the card has the change half way through, long before the
+    /// core goes on.
+    fn modify(&mut self, whole: Duration, queue_pair: QueuePairNumber, changes: &[Modify]) {
+        self.send_datagrams();
+        self.changes_permissions = true;
+        let mut half = self.ready + whole / 2;
+        if self.two_cores.is_some() {
+            let connection = self.connection(queue_pair);
+            half = half.max(connection.told_at);
+            connection.told_at = half;
+        }
+        for change in changes {
+            self.put_out(half, Output::Command(Command::Modify(queue_pair, *change)));
+        }
+        self.ready = half + (whole - whole / 2);
+    }
+
+    /// Sends all that was said, before the thread goes on.
+    fn send_datagrams(&mut self) {
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
+        while let Some(to) = self.egress.poll(&mut payload) {
+            let known = self.neighbours.iter().find(|neighbour| neighbour.0 == *to.ip());
+            match known {
+                Some(&(address, hardware)) => {
+                    let HostConfig { hardware: own, address: source, .. } = self.config;
+                    let flow = Flow {
+                        source: Endpoint { hardware: own, address: source, port: datagram::UDP_PORT },
+                        destination: Endpoint { hardware, address, port: to.port() },
+                        type_of_service: 0,
+                    };
+                    let mut frame = Vec::new();
+                    frame::emit_udp_frame(&mut frame, &flow, &payload);
+                    self.ready += self.cost.frame_send.duration();
+                    self.put_out(self.ready, Output::Command(Command::Transmit(frame)));
+                }
+                None => self.unknown_neighbours += 1,
+            }
+            payload.clear();
+        }
+        self.payload = payload;
+    }
+}
+
+impl Ports for Process {
+    fn memory(&mut self, _: u8) -> &mut Memory {
+        &mut self.memory
+    }
+
+    fn reset(&mut self, _: u8) {
+        self.memory.clear();
+    }
+
+    fn begin(&mut self, event: &Event<'_>, effects: &Effects) {
+        let Accesses { reads, repeated, .. } = self.memory.take_accesses();
+        self.ready += effects.total_labour();
+        match self.two_cores {
+            None => {
+                self.ready += self.cost.memory_read.duration() * u64::from(reads)
+                    + self.cost.repeated_read.duration() * u64::from(repeated);
+            }
+            Some(cost) => {
+                self.ready += cost.cache_read.duration() * u64::from(repeated);
+                if reads > 0 {
+                    let (written, seen_at) = std::mem::take(&mut self.unseen);
+                    let missed = reads.min(written);
+                    self.ready += self.cost.memory_read.duration() * u64::from(missed)
+                        + cost.cache_read.duration() * u64::from(reads - missed);
+                    // What it has read a core sees later: nothing comes of it before. The core has looked then, and is not kept.
+                    self.unseen_for = seen_at.saturating_since(self.ready);
+                    self.ready += self.unseen_for;
+                }
+                let is_call = matches!(event, Event::Call { caller: Caller::Host(_), .. });
+                let asks = |effect: &Effect| matches!(effect, Effect::Post { .. } | Effect::Send { .. });
+                if is_call && effects.iter().any(asks) {
+                    self.ready += cost.update.duration();
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.send_datagrams();
+        if self.two_cores.is_some() && self.changes_permissions {
+            // It has taken place before the next event, on whichever core.
+            for lane in &mut self.lanes {
+                lane.free_at = lane.free_at.max(self.ready);
+            }
+        }
+    }
+
+    fn tell(&mut self, event: HostEvent) {
+        self.put_out(self.ready, Output::Event(event));
+    }
+
+    fn send(&mut self, slot: u8, to: SocketAddrV4, message: Message<'_>) -> bool {
+        self.egress.push(to, slot, message.kind, message.payload)
+    }
+
+    fn reply_on(&mut self, _: Instant, caller: QueuePairNumber, _: Message<'_>) {
+        unreachable!("a card without engines calls none, over {caller} or another queue pair")
+    }
+
+    fn post(
+        &mut self,
+        _: Instant,
+        queue_pair: QueuePairNumber,
+        mut request: WorkRequest,
+    ) -> Result<(), CompletionStatus> {
+        self.posted += 1;
+        let serial = self.posted;
+        let mut posted = self.ready + self.verb();
+        let keeps_order = self.two_cores.is_some();
+        let connection = self.connection(queue_pair);
+        if keeps_order {
+            posted = posted.max(connection.told_at);
+            connection.told_at = posted;
+        }
+        connection.post(posted, serial, request.id);
+        request.id = serial;
+        self.put_out(posted, Output::Command(Command::PostSend(queue_pair, request)));
+        self.ready = posted;
+        Ok(())
+    }
+
+    fn refuse(&mut self, slot: u8, tag: u64, status: CompletionStatus) {
+        self.wait(CALLS, Input::Refused { slot, tag, status });
+    }
+
+    fn access(&mut self, queue_pair: QueuePairNumber, access: AccessFlags) -> bool {
+        self.modify(self.cost.access.duration(), queue_pair, &[Modify::Access(access)]);
+        true
+    }
+
+    fn connect(
+        &mut self,
+        queue_pair: QueuePairNumber,
+        peering: &Peering,
+        send_psn: u32,
+        receive_psn: u32,
+    ) -> bool {
+        self.connection(queue_pair).outstanding.clear();
+        let changes = [
+            Modify::Reset,
+            Modify::Init { access: AccessFlags::REMOTE_READ },
+            Modify::ReadyToReceive(peering.ready_to_receive(receive_psn)),
+            Modify::ReadyToSend(peering.ready_to_send(send_psn)),
+        ];
+        self.modify(self.cost.connect.duration(), queue_pair, &changes);
+        true
+    }
+
+    fn copy(&mut self, request: DmaRequest) {
+        panic!("the memory of an engine on the host is the host's: there is nothing to copy for {request:?}")
+    }
+}
