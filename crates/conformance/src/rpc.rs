@@ -19,7 +19,7 @@ use weft_rdma::{
     WorkRequest,
 };
 use weft_time::{Duration, Instant};
-use weft_waist::{Configuration, Epoch, Memory, NODES_MAX, NodeId, NodeSet, View};
+use weft_waist::{Configuration, Engine, Epoch, Memory, NODES_MAX, NodeId, NodeSet, View};
 use weft_wire::ethernet::{ETHER_TYPE_IPV4, Ethernet};
 use weft_wire::frame::{self, Endpoint, Flow as UdpFlow, Frame};
 use weft_wire::icmp::{Echo, EchoKind};
@@ -140,6 +140,7 @@ impl Node {
             }
             Kind::Rtl => {
                 let engine = EngineConfig {
+                    needs: Kv::NEEDS,
                     peers: [None; NODES_MAX],
                     buckets: parameters.buckets,
                     retransmit: parameters.retransmit,

@@ -32,15 +32,6 @@ enum Mixed {
     Gates(Box<RtlRounds>),
 }
 
-impl Mixed {
-    fn engine(&self) -> &dyn Engine {
-        match self {
-            Self::Soft(engine) => &**engine,
-            Self::Gates(engine) => &**engine,
-        }
-    }
-}
-
 impl Engine for Mixed {
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
         match self {
@@ -50,11 +41,17 @@ impl Engine for Mixed {
     }
 
     fn status(&self) -> EngineStatus {
-        self.engine().status()
+        match self {
+            Self::Soft(engine) => engine.status(),
+            Self::Gates(engine) => engine.status(),
+        }
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.engine().counters()
+        match self {
+            Self::Soft(engine) => engine.counters(),
+            Self::Gates(engine) => engine.counters(),
+        }
     }
 }
 

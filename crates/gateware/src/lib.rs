@@ -37,7 +37,7 @@ pub use axi::{Latency, Pressure};
 pub use engine_ports::EngineOutput;
 pub use hbm::{HbmTiming, MemoryTiming};
 pub use kv::{RtlKv, RtlKvConfig};
-pub use nic::{Arcs, EngineConfig, RtlNic, RtlNicConfig};
+pub use nic::{Arcs, EngineConfig, RtlNic, RtlNicConfig, SLOT_OFFERS};
 pub use permissions::{Changed, PermissionPort};
 pub use rounds::{RtlAllReduce, RtlRounds, RtlRoundsConfig};
 

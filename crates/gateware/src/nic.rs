@@ -13,7 +13,7 @@ use weft_rdma::{
     ReceiveRequest, Region, RegionKeys, RegionMemory, Target, WorkRequest,
 };
 use weft_time::{Duration, Instant};
-use weft_waist::NODES_MAX;
+use weft_waist::{Capabilities, NODES_MAX};
 use weft_wire::ethernet::MacAddress;
 
 use crate::axi::{Latency, Pressure};
@@ -66,9 +66,14 @@ pub struct RtlNicConfig {
     pub engine: Option<EngineConfig>,
 }
 
+/// What the slot for an engine offers: the ports of queue pairs end at the top of the gateware, and none leads to the host's memory.
+pub const SLOT_OFFERS: Capabilities = Capabilities::CORE;
+
 /// What the engine in the card is to be.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
+    /// What its twin in software needs, no more than [`SLOT_OFFERS`].
+    pub needs: Capabilities,
     /// Addresses of the cluster's nodes, by number. Datagrams from them are those of peers.
     pub peers: [Option<Ipv4Addr>; NODES_MAX],
     /// Buckets of the table: a power of two from 256 to what the gateware has room for.
@@ -159,8 +164,12 @@ impl RtlNic {
     /// A NIC that has just been reset, and its driver loaded.
     ///
     /// # Panics
-    /// If `config` asks for more than the gateware has: queue pairs, regions, or READs and atomics.
+    /// If `config` asks for more than the gateware has: queue pairs, regions, READs and atomics, or what its engine needs.
     pub fn new(config: &RtlNicConfig) -> Self {
+        if let Some(engine) = &config.engine {
+            let offered = engine.needs.check(SLOT_OFFERS, "the gateware's slot");
+            offered.unwrap_or_else(|unmet| panic!("{unmet}"));
+        }
         let transport = config.transport.clone();
         assert!(
             transport.max_queue_pairs as u64 <= package::QUEUE_PAIRS,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::thread;
 
-use weft_gateware::{CYCLE, Latency, Pressure, RtlNic, RtlNicConfig};
+use weft_gateware::{CYCLE, EngineConfig, HbmTiming, Latency, MemoryTiming, Pressure, RtlNic, RtlNicConfig};
 use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, RdmaDriver, SoftNic, SoftNicConfig};
 use weft_rdma::{
     AccessFlags, ApiError, Completion, CompletionStatus, LocalBuffer, Modify, Operation, PathMtu,
@@ -12,7 +12,7 @@ use weft_rdma::{
     ReceiveRequest, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
 };
 use weft_time::{Duration, Instant};
-use weft_waist::{Engine, EngineStatus, Event, Io, NODES_MAX};
+use weft_waist::{Capabilities, Engine, EngineStatus, Event, Io, NODES_MAX};
 use weft_wire::arp::{Arp, Operation as ArpOperation, Station};
 use weft_wire::ethernet::MacAddress;
 use weft_wire::frame;
@@ -203,6 +203,24 @@ fn a_nic_without_work_stands_still() {
     nic.handle_deadline(now + Duration::from_secs(1));
     assert_eq!(nic.cycles_run(), cycles);
     assert!(nic.poll_host().is_none());
+}
+
+#[test]
+#[should_panic(
+    expected = "the engine needs queue pairs (Post, Access, Connect), which the gateware's slot does not offer"
+)]
+fn an_engine_with_queue_pairs_does_not_fit_the_slot() {
+    let engine = EngineConfig {
+        needs: Capabilities::VERBS,
+        peers: [None; NODES_MAX],
+        buckets: 256,
+        retransmit: Duration::from_us(20),
+        retransmit_max: Duration::from_us(80),
+        acknowledge_after_memory: false,
+        planted_bug: 0,
+        memory: MemoryTiming::Hbm(HbmTiming::WIDE_PORT),
+    };
+    RtlNic::new(&RtlNicConfig { engine: Some(engine), ..config(0) });
 }
 
 #[test]

@@ -11,7 +11,7 @@ use weft_rdma::{
     Operation, QueuePairNumber, RegionMemory, RpcWrite, Target, Transmit, Transport, WorkRequest,
 };
 use weft_time::{Duration, Instant};
-use weft_waist::{Accesses, Caller, Effects, Engine, Event, Memory, Message, NODES_MAX};
+use weft_waist::{Accesses, Caller, Capabilities, Effects, Engine, Event, Memory, Message, NODES_MAX};
 use weft_wire::roce::{Opcode, Packet};
 
 use crate::counters::CardCounters;
@@ -103,7 +103,7 @@ impl<E: Engine> Card<E> {
             transport_labour: Duration::ZERO,
         };
         Self {
-            engines: EngineHost::new(engines, config.peers),
+            engines: EngineHost::new::<CardPorts>(engines, config.peers).expect("a card offers all"),
             ports,
             rpc_bytes: Vec::new(),
             polled_labour: Duration::ZERO,
@@ -458,6 +458,9 @@ impl CardPorts {
 }
 
 impl Ports for CardPorts {
+    const OFFERS: Capabilities = Capabilities::ALL;
+    const NAME: &'static str = "a card";
+
     fn memory(&mut self, slot: u8) -> &mut Memory {
         &mut self.memory.engines[usize::from(slot)]
     }

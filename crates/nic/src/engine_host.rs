@@ -4,7 +4,9 @@ use std::net::SocketAddrV4;
 
 use weft_rdma::{AccessFlags, CompletionStatus, QueuePairNumber, WorkRequest};
 use weft_time::Instant;
-use weft_waist::{Caller, Effect, Effects, Engine, Event, Io, Memory, Message, NODES_MAX, NodeId};
+use weft_waist::{
+    Caller, Capabilities, Effect, Effects, Engine, Event, Io, Memory, Message, NODES_MAX, NodeId, Unmet,
+};
 use weft_wire::datagram::Datagram;
 
 use crate::HostEvent;
@@ -18,6 +20,12 @@ pub(crate) const CARD_TAG: u64 = 1 << 63;
 
 /// What lies around the engines of an [`EngineHost`]: it carries out their effects, and says when, if that takes time.
 pub trait Ports {
+    /// What an engine may need of this.
+    const OFFERS: Capabilities;
+
+    /// What this is called in errors.
+    const NAME: &'static str;
+
     /// The memory of the engine in `slot`.
     fn memory(&mut self, slot: u8) -> &mut Memory;
 
@@ -113,16 +121,22 @@ pub struct EngineHost<E> {
 }
 
 impl<E: Engine> EngineHost<E> {
-    /// Engines that have just been made, in slot order, and the addresses of the cluster's nodes.
-    pub fn new(engines: Vec<E>, peers: [Option<SocketAddrV4>; NODES_MAX]) -> Self {
+    /// Engines that have just been made, in slot order, for these ports, and the addresses of the cluster's nodes.
+    ///
+    /// # Errors
+    /// An engine needs what the ports do not offer.
+    pub fn new<P: Ports>(engines: Vec<E>, peers: [Option<SocketAddrV4>; NODES_MAX]) -> Result<Self, Unmet> {
         assert!(engines.len() <= usize::from(u8::MAX), "a slot's number has one byte");
-        Self {
+        for engine in &engines {
+            engine.needs().check(P::OFFERS, P::NAME)?;
+        }
+        Ok(Self {
             slots: engines.into_iter().map(Slot::new).collect(),
             peers,
             ownership: Ownership::default(),
             effects: Effects::default(),
             counters: EngineCounters::default(),
-        }
+        })
     }
 
     /// How many engines there are.
@@ -224,6 +238,13 @@ impl<E: Engine> EngineHost<E> {
         effects: &Effects,
         ports: &mut impl Ports,
     ) {
+        let needs = self.slots[usize::from(slot)].needs;
+        let declared = match effect {
+            Effect::Post { .. } | Effect::Access { .. } | Effect::Connect { .. } => needs.verbs,
+            Effect::HostRead { .. } | Effect::HostWrite { .. } => needs.host_memory,
+            Effect::Send { .. } | Effect::Reply { .. } | Effect::SetTimer { .. } => true,
+        };
+        assert!(declared, "{effect:?} is not among what the engine has said that it needs");
         match effect {
             Effect::Send { to, kind, payload } => {
                 let message = effects.message(*kind, payload);
@@ -317,6 +338,8 @@ mod tests {
     const QUEUE_PAIR: QueuePairNumber = QueuePairNumber(3);
 
     impl Engine for Puppet {
+        const NEEDS: Capabilities = Capabilities::VERBS;
+
         fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
             match event {
                 Event::Reset => self.memory_at_reset = Some(io.memory.image()[0]),
@@ -351,6 +374,9 @@ mod tests {
     }
 
     impl Ports for Recorder {
+        const OFFERS: Capabilities = Capabilities::VERBS;
+        const NAME: &'static str = "a recorder";
+
         fn memory(&mut self, _: u8) -> &mut Memory {
             &mut self.memory
         }
@@ -404,7 +430,7 @@ mod tests {
     }
 
     fn host() -> (EngineHost<Puppet>, Recorder) {
-        let mut host = EngineHost::new(vec![Puppet::default()], [None; NODES_MAX]);
+        let mut host = EngineHost::new::<Recorder>(vec![Puppet::default()], [None; NODES_MAX]).unwrap();
         let peering = Peering {
             destination: Ipv4Addr::LOCALHOST,
             destination_qp_num: QUEUE_PAIR,
@@ -454,5 +480,46 @@ mod tests {
         host.handle(Instant::ZERO, 0, Event::Reset, &mut ports);
         assert_eq!(host.engine(0).memory_at_reset, Some(0));
         assert_eq!(host.take_due_timer(Instant::ZERO), None);
+    }
+
+    /// Copies from the host's memory, and says so or not.
+    #[derive(Debug)]
+    struct Copier {
+        needs: Capabilities,
+    }
+
+    impl Engine for Copier {
+        fn needs(&self) -> Capabilities {
+            self.needs
+        }
+
+        fn handle(&mut self, _: Instant, _: Event<'_>, io: &mut Io<'_>) {
+            io.effects.host_read(1, 0, 0, 1);
+        }
+
+        fn status(&self) -> EngineStatus {
+            EngineStatus::STARTING
+        }
+
+        fn counters(&self) -> Vec<(&'static str, u64)> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn an_engine_is_not_put_where_it_cannot_run() {
+        let copier = Copier { needs: Capabilities::HOST_MEMORY };
+        let unmet = EngineHost::new::<Recorder>(vec![copier], [None; NODES_MAX]).unwrap_err();
+        assert_eq!(unmet.missing, Capabilities::HOST_MEMORY);
+        assert!(unmet.to_string().ends_with("which a recorder does not offer"), "{unmet}");
+    }
+
+    #[test]
+    #[should_panic(expected = "not among what the engine has said that it needs")]
+    fn an_engine_does_nothing_that_it_has_not_declared() {
+        let copier = Copier { needs: Capabilities::CORE };
+        let mut engines = EngineHost::new::<Recorder>(vec![copier], [None; NODES_MAX]).unwrap();
+        let (_, mut ports) = host();
+        engines.handle(Instant::ZERO, 0, Event::Reset, &mut ports);
     }
 }

@@ -1,7 +1,7 @@
 //! One engine and its timers.
 
 use weft_time::Instant;
-use weft_waist::{Engine, EngineStatus};
+use weft_waist::{Capabilities, Engine, EngineStatus};
 
 /// Timers of one engine; an engine has few.
 const TIMERS_MAX: usize = 16;
@@ -11,6 +11,8 @@ const TIMERS_MAX: usize = 16;
 pub struct Slot<E> {
     /// The engine.
     pub engine: E,
+    /// What it has said that it needs.
+    pub needs: Capabilities,
     timers: Vec<(u32, Instant)>,
     reported: EngineStatus,
 }
@@ -18,7 +20,12 @@ pub struct Slot<E> {
 impl<E: Engine> Slot<E> {
     /// A slot with an engine that has just been made.
     pub fn new(engine: E) -> Self {
-        Self { engine, timers: Vec::with_capacity(TIMERS_MAX), reported: EngineStatus::STARTING }
+        Self {
+            needs: engine.needs(),
+            engine,
+            timers: Vec::with_capacity(TIMERS_MAX),
+            reported: EngineStatus::STARTING,
+        }
     }
 
     /// Makes the slot ready for a reset of its engine.

@@ -3,7 +3,7 @@
 use weft_nic::{Card, CardConfig, DmaDirection, HostCommand};
 use weft_rdma::{CompletionStatus, Target};
 use weft_time::{Duration, Instant};
-use weft_waist::{Engine, EngineStatus, Event, Io, Memory, NODES_MAX};
+use weft_waist::{Capabilities, Engine, EngineStatus, Event, Io, Memory, NODES_MAX};
 
 const NOW: Instant = Instant::ZERO;
 
@@ -18,6 +18,8 @@ const READ: u64 = 7;
 const WRITE: u64 = 8;
 
 impl Engine for Copier {
+    const NEEDS: Capabilities = Capabilities::HOST_MEMORY;
+
     fn handle(&mut self, _: Instant, event: Event<'_>, io: &mut Io<'_>) {
         match event {
             Event::Call { message, .. } => {

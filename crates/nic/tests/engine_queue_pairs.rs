@@ -11,7 +11,9 @@ use weft_rdma::{
     QueuePairNumber, QueuePairState, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
 };
 use weft_time::Instant;
-use weft_waist::{Accesses, Engine, EngineStatus, Event, Io, Memory, NODES_MAX, engine_address};
+use weft_waist::{
+    Accesses, Capabilities, Engine, EngineStatus, Event, Io, Memory, NODES_MAX, engine_address,
+};
 use weft_wire::ethernet::MacAddress;
 
 const NOW: Instant = Instant::ZERO;
@@ -40,6 +42,8 @@ struct Puppet {
 }
 
 impl Engine for Puppet {
+    const NEEDS: Capabilities = Capabilities::VERBS;
+
     fn handle(&mut self, _: Instant, event: Event<'_>, io: &mut Io<'_>) {
         let mut heard = self.heard.borrow_mut();
         match event {

@@ -10,8 +10,8 @@ use weft_rdma::{
 };
 use weft_time::{Duration, Instant};
 use weft_waist::{
-    Configuration, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory, Message, NODES_MAX, NodeId,
-    NodeSet, View,
+    Capabilities, Configuration, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory, Message,
+    NODES_MAX, NodeId, NodeSet, View,
 };
 use weft_wire::arp::{Arp, Operation as ArpOperation, Station};
 use weft_wire::datagram::{self, Builder};
@@ -33,6 +33,8 @@ struct Parrot {
 const GREETING: u8 = 200;
 
 impl Engine for Parrot {
+    const NEEDS: Capabilities = Capabilities::VERBS;
+
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
         match event {
             Event::Call { caller, message, last } => {

@@ -68,9 +68,13 @@ pub struct EngineOnHost<E, A> {
 
 impl<E: Engine, A: Host> EngineOnHost<E, A> {
     /// A process with an engine that has just been made.
+    ///
+    /// # Panics
+    /// If the engine needs copies between the host's memory and its own, which are one here.
     pub fn new(engine: E, application: A, config: HostConfig) -> Self {
         Self {
-            engines: EngineHost::new(vec![engine], config.peers),
+            engines: EngineHost::new::<Process>(vec![engine], config.peers)
+                .unwrap_or_else(|unmet| panic!("{unmet}")),
             process: Process::new(config),
             application,
             application_commands: Commands::default(),

@@ -15,13 +15,16 @@
 //! - Near memory ([`Memory`]) is accessed in the middle of an event; the world charges the time that it costs
 //!   by delaying the event's effects. What takes long or may fail (verbs on a queue pair, the host's memory behind a bus) is an
 //!   effect whose outcome comes back as [`Event::Done`].
+//! - An engine says beforehand what it needs beyond the core of the waist ([`Engine::needs`]): verbs, the host's memory.
 //! - An engine posts on, opens, closes and connects the queue pairs that it was given, and no others. Peers may read and write
 //!   its memory by verbs where a region says so ([`engine_address`]), between any two events.
 
+mod capabilities;
 mod effects;
 mod membership;
 mod memory;
 
+pub use capabilities::{Capabilities, Unmet};
 pub use effects::{DMA_LINE, Effect, Effects};
 pub use membership::{Configuration, EngineState, EngineStatus, Epoch, NODES_MAX, NodeId, NodeSet, View};
 pub use memory::{Accesses, ENGINE_MEMORY, Memory, engine_address, engine_of};
@@ -33,6 +36,15 @@ use weft_time::Instant;
 
 /// A protocol engine. See the crate's documentation for the contract.
 pub trait Engine {
+    /// What engines of this type need, at most, of where they are put.
+    const NEEDS: Capabilities = Capabilities::CORE;
+
+    /// What this one needs, as it was made. It is checked when a card or a process is put together, and an effect that it has not
+    /// declared is a bug in the engine.
+    fn needs(&self) -> Capabilities {
+        Self::NEEDS
+    }
+
     /// Takes one event and emits its effects, reading and writing the engine's memory on the way.
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>);
 

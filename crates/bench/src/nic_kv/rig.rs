@@ -4,9 +4,9 @@ use std::net::Ipv4Addr;
 
 use weft_gateware::{EngineConfig, MemoryTiming, RtlNicConfig};
 use weft_kv::message::{Kind, Reply, Request, Write};
-use weft_kv::{Operation, Parameters, partition};
+use weft_kv::{Kv, Operation, Parameters, partition};
 use weft_time::{Duration, Instant};
-use weft_waist::{Configuration, Epoch, NODES_MAX, NodeId, NodeSet, View};
+use weft_waist::{Configuration, Engine, Epoch, NODES_MAX, NodeId, NodeSet, View};
 use weft_wire::datagram::{self, Builder, Datagram};
 use weft_wire::ethernet::MacAddress;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
@@ -49,6 +49,7 @@ impl Setup {
             *peer = Some(address(node));
         }
         let engine = EngineConfig {
+            needs: Kv::NEEDS,
             peers,
             buckets: BUCKETS,
             retransmit: Parameters::default().retransmit,

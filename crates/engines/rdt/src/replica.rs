@@ -34,7 +34,8 @@ use weft_smr::message::{Control, PULSE};
 use weft_smr::{CALL_LOG, Delivery, Group, NODES_MAX, Ports, Pulse, Wiring};
 use weft_time::Instant;
 use weft_waist::{
-    Caller, Configuration, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory, NodeId, NodeSet,
+    Caller, Capabilities, Configuration, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory, NodeId,
+    NodeSet,
 };
 
 pub use counters::Counters;
@@ -489,6 +490,8 @@ impl<W: Witness> Replica<W> {
 }
 
 impl<W: Witness + Clone> Engine for Replica<W> {
+    const NEEDS: Capabilities = Capabilities::VERBS;
+
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
         if let Event::Reset = event {
             *self = Self::with_witness(self.parameters.clone(), self.state.witness.clone());

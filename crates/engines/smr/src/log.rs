@@ -25,7 +25,8 @@ use std::collections::VecDeque;
 use weft_rdma::QueuePairNumber;
 use weft_time::{Duration, Instant};
 use weft_waist::{
-    Caller, Configuration, Effects, Engine, EngineState, EngineStatus, Epoch, Event, Io, Message, NodeSet,
+    Caller, Capabilities, Configuration, Effects, Engine, EngineState, EngineStatus, Epoch, Event, Io,
+    Message, NodeSet,
 };
 
 use crate::group::{CALL_LOG, Group, Refusal, Role};
@@ -489,6 +490,8 @@ impl Log {
 }
 
 impl Engine for Log {
+    const NEEDS: Capabilities = Capabilities::VERBS;
+
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
         match event {
             Event::Reset => *self = Self::new(self.parameters.clone()),

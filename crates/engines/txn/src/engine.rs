@@ -6,8 +6,8 @@ use std::mem::take;
 use weft_rdma::CompletionStatus;
 use weft_time::{Duration, Instant};
 use weft_waist::{
-    Caller, Configuration, Effects, Engine, EngineState, EngineStatus, Event, Io, Memory, Message, NodeId,
-    NodeSet, View,
+    Caller, Capabilities, Configuration, Effects, Engine, EngineState, EngineStatus, Event, Io, Memory,
+    Message, NodeId, NodeSet, View,
 };
 
 use crate::counters::Counters;
@@ -100,8 +100,10 @@ impl Transactions {
             Placement::Linked { shape, .. } => Some(shape),
             _ => None,
         };
-        let verbs = parameters.variant.reads != crate::Reads::Messages || parameters.variant.log_by_write;
-        assert!(linked.is_some() || !verbs, "verbs reach tables in the engine's memory");
+        assert!(
+            linked.is_some() || !parameters.variant.needs().verbs,
+            "verbs reach tables in the engine's memory"
+        );
         let no_table = LinkedTable { buckets: 1, linked: 0, value_bytes_max: 0 };
         let no_tables = LinkedShape { tables: [no_table; LINKED_TABLES], bucket_slots: 1 };
         let one_sided = OneSided::new(&parameters, &linked.unwrap_or(no_tables));
@@ -558,6 +560,13 @@ impl Transactions {
 }
 
 impl Engine for Transactions {
+    const NEEDS: Capabilities = Capabilities::ALL;
+
+    fn needs(&self) -> Capabilities {
+        let copies = Capabilities { host_memory: !self.shards.are_near(), ..Capabilities::CORE };
+        copies | self.parameters.variant.needs()
+    }
+
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
         self.now = now;
         self.events += 1;

@@ -1,7 +1,7 @@
 //! Sizes, times and choices of the engine.
 
 use weft_time::Duration;
-use weft_waist::NODES_MAX;
+use weft_waist::{Capabilities, NODES_MAX};
 
 /// A bug that a test switches on, to see it caught.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,6 +124,11 @@ impl Variant {
 
     /// DrTM+R (EuroSys 2016): all keys are locked by ATOMICs and READ, and nothing is validated; WRITEs log and commit.
     pub const DRTMR: Self = Self { combined: true, lock_by_atomic: true, ..Self::DRTMH };
+
+    /// What it needs for the way in which it reads and logs.
+    pub(crate) fn needs(&self) -> Capabilities {
+        Capabilities { verbs: self.reads != Reads::Messages || self.log_by_write, ..Capabilities::CORE }
+    }
 }
 
 /// What an engine is made with. The same at all nodes.

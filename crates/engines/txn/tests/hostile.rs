@@ -15,8 +15,8 @@ use weft_txn::{
     TransactionId, Transactions, Version,
 };
 use weft_waist::{
-    Caller, Configuration, Effect, Effects, Engine, EngineState, Epoch, Event, Io, Memory, Message, NodeId,
-    NodeSet, View,
+    Caller, Capabilities, Configuration, Effect, Effects, Engine, EngineState, Epoch, Event, Io, Memory,
+    Message, NodeId, NodeSet, View,
 };
 
 fn key() -> impl Strategy<Value = Key> {
@@ -451,6 +451,12 @@ fn placements() -> [Placement; 2] {
     };
     let index = IndexParameters { precision: Precision::Runs, ahead: 0, entries: 16, value_bytes_max: 1000 };
     [Placement::Host, Placement::Card { shape, index, table_address: 1 << 16 }]
+}
+
+#[test]
+fn an_engine_needs_copies_if_its_tables_are_at_its_host() {
+    let [near, far] = placements().map(|placement| Node::of(placement, []).engine.needs());
+    assert_eq!((near, far), (Capabilities::CORE, Capabilities::HOST_MEMORY));
 }
 
 /// A primary, and what peers log at it.

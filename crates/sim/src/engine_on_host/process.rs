@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use weft_nic::{DmaRequest, Egress, HostEvent, Peering, Ports, Sender};
 use weft_rdma::{AccessFlags, Completion, CompletionStatus, Modify, QueuePairNumber, WorkRequest};
 use weft_time::{Duration, Instant};
-use weft_waist::{Accesses, Caller, Configuration, Effect, Effects, Event, Memory, Message};
+use weft_waist::{Accesses, Caller, Capabilities, Configuration, Effect, Effects, Event, Memory, Message};
 use weft_wire::datagram;
 use weft_wire::ethernet::MacAddress;
 use weft_wire::frame::{self, Endpoint, Flow};
@@ -216,6 +216,10 @@ impl Process {
 }
 
 impl Ports for Process {
+    // An engine's memory is the host's: there is nothing to copy.
+    const OFFERS: Capabilities = Capabilities::VERBS;
+    const NAME: &'static str = "a process on a host";
+
     fn memory(&mut self, _: u8) -> &mut Memory {
         &mut self.memory
     }
@@ -324,6 +328,6 @@ impl Ports for Process {
     }
 
     fn copy(&mut self, request: DmaRequest) {
-        panic!("the memory of an engine on the host is the host's: there is nothing to copy for {request:?}")
+        unreachable!("{request:?} of an engine that needs no copies")
     }
 }

@@ -12,7 +12,7 @@ use weft_rdma::{
 use weft_sim::{Commands, CostProfile, EngineOnHost, HAMBAND_PROCESS, Host, HostConfig, Machine, NicMachine};
 use weft_time::{Duration, Instant};
 use weft_waist::{
-    Caller, Engine, EngineStatus, Event, Io, Memory, NODES_MAX, NodeId, NodeSet, engine_address,
+    Caller, Capabilities, Engine, EngineStatus, Event, Io, Memory, NODES_MAX, NodeId, NodeSet, engine_address,
 };
 use weft_wire::datagram;
 use weft_wire::ethernet::MacAddress;
@@ -127,6 +127,8 @@ impl Replicator {
 }
 
 impl Engine for Replicator {
+    const NEEDS: Capabilities = Capabilities::VERBS;
+
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
         match event {
             Event::Configure(_) => self.connect(io),

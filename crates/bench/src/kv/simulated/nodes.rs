@@ -213,6 +213,7 @@ impl NodeBuilder {
             }
         }
         EngineConfig {
+            needs: Kv::NEEDS,
             peers,
             buckets: self.engine.buckets,
             retransmit: self.engine.retransmit,

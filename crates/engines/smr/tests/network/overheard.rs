@@ -9,7 +9,9 @@ use weft_rdma::{AccessFlags, Operation, QueuePairNumber};
 use weft_smr::message::{Control, PULSE};
 use weft_smr::slot::{Kind, Slot, word};
 use weft_time::Instant;
-use weft_waist::{Caller, ENGINE_MEMORY, Effect, Effects, Engine, EngineStatus, Event, Io, Memory, Message};
+use weft_waist::{
+    Caller, Capabilities, ENGINE_MEMORY, Effect, Effects, Engine, EngineStatus, Event, Io, Memory, Message,
+};
 
 /// The purpose that a heartbeat's queue pair has in this network.
 const PULSE_PURPOSE: u8 = 15;
@@ -126,6 +128,8 @@ pub fn numbered(number: u64) -> String {
 }
 
 impl<E: Engine, W: Words> Engine for Overheard<E, W> {
+    const NEEDS: Capabilities = E::NEEDS;
+
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
         let first = io.effects.iter().count();
         self.engine.handle(now, event, io);

@@ -1,0 +1,93 @@
+//! What an engine needs of the NIC or process that it is put into, beyond the core of the waist.
+
+use std::error::Error;
+use std::fmt;
+use std::ops::BitOr;
+
+/// The profiles of the waist beside its core, which every place for an engine has: all events but `Done`, and the effects `Send`,
+/// `Reply` and `SetTimer`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Queue pairs of its own: `Post` with `Done`, `Access` and `Connect`.
+    pub verbs: bool,
+    /// Copies between the host's memory and its own: `HostRead` and `HostWrite` with `Done`.
+    pub host_memory: bool,
+}
+
+impl Capabilities {
+    /// Nothing beyond the core.
+    pub const CORE: Self = Self { verbs: false, host_memory: false };
+    /// Queue pairs.
+    pub const VERBS: Self = Self { verbs: true, ..Self::CORE };
+    /// The host's memory.
+    pub const HOST_MEMORY: Self = Self { host_memory: true, ..Self::CORE };
+    /// All that there is.
+    pub const ALL: Self = Self { verbs: true, host_memory: true };
+
+    /// Whether a place that offers `offered` is enough for an engine that needs `self`.
+    ///
+    /// # Errors
+    /// It is not: what is missing in `place`.
+    pub const fn check(self, offered: Self, place: &'static str) -> Result<(), Unmet> {
+        let missing = Self {
+            verbs: self.verbs && !offered.verbs,
+            host_memory: self.host_memory && !offered.host_memory,
+        };
+        if missing.verbs || missing.host_memory { Err(Unmet { missing, place }) } else { Ok(()) }
+    }
+}
+
+impl BitOr for Capabilities {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self { verbs: self.verbs || other.verbs, host_memory: self.host_memory || other.host_memory }
+    }
+}
+
+impl fmt::Display for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.verbs, self.host_memory) {
+            (false, false) => "the core of the waist",
+            (true, false) => "queue pairs (Post, Access, Connect)",
+            (false, true) => "the host's memory (HostRead, HostWrite)",
+            (true, true) => "queue pairs (Post, Access, Connect) and the host's memory (HostRead, HostWrite)",
+        })
+    }
+}
+
+/// An engine was put where it cannot run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unmet {
+    /// What it needs and does not get.
+    pub missing: Capabilities,
+    /// Where it was put.
+    pub place: &'static str,
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the engine needs {}, which {} does not offer", self.missing, self.place)
+    }
+}
+
+impl Error for Unmet {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let all = Capabilities::VERBS | Capabilities::HOST_MEMORY;
+        assert_eq!(all, Capabilities::ALL);
+        assert_eq!(all.check(Capabilities::ALL, "a card"), Ok(()));
+        assert_eq!(Capabilities::CORE.check(Capabilities::CORE, "a card"), Ok(()));
+        let unmet = all.check(Capabilities::VERBS, "a process").unwrap_err();
+        assert_eq!(unmet.missing, Capabilities::HOST_MEMORY);
+        let text = "the engine needs the host's memory (HostRead, HostWrite), which a process does not offer";
+        assert_eq!(unmet.to_string(), text);
+        let unmet = all.check(Capabilities::CORE, "a slot").unwrap_err();
+        assert_eq!(unmet.missing, all);
+    }
+}
