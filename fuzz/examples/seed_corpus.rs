@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::PcapNgReader;
 use weft_check::{Action, History, Operation, Outcome, Reply};
-use weft_cluster::{Durable, Incarnation, Message, NodeRecord, Role};
+use weft_cluster::{ClusterId, Durable, Incarnation, Message, NodeRecord, Role};
 use weft_sim::{FaultKinds, FaultPlan, PlanShape};
 use weft_txn::client::{Answer, ClientMessage};
 use weft_txn::{self as txn, Accesses, Key, Mode, ProcedureId, Request, TransactionId};
@@ -111,7 +111,7 @@ impl Seeds {
 
     fn messages(&self) {
         let node = NodeId::new(1).expect("node 1 exists");
-        let notice = Message::Notice { node, epoch: Epoch(4) }.encode();
+        let notice = Message::Notice { node, epoch: Epoch(4) }.encode(ClusterId::default());
         self.add("membership", &[&[0, 0, 0], &*notice, &[0], &[7, 3, 0, 9, 7]].concat());
         for kind in 0..8 {
             for length in [16, 24, 32, 40, 48, 56, 64, 144] {

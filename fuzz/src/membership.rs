@@ -1,7 +1,7 @@
 //! Messages of the membership service, to it and to a node's lease holder.
 
 use weft_cluster::{
-    Agent, AgentParameters, Incarnation, Membership, Message, Server, Service, ServiceParameters,
+    Agent, AgentParameters, ClusterId, Incarnation, Membership, Message, Server, Service, ServiceParameters,
 };
 use weft_time::{Duration, Instant};
 use weft_waist::{EngineState, EngineStatus, Epoch, NodeId};
@@ -74,11 +74,12 @@ pub fn membership(data: &[u8]) {
 /// Any bytes, mostly with magic, version and checksum set right.
 fn message(input: &mut Input<'_>) -> Vec<u8> {
     let plausible = !input.rarely();
-    let length = if plausible { input.one_of(&[32, 44]) } else { usize::from(input.byte()) };
+    let length = if plausible { input.one_of(&[40, 52, 88]) } else { usize::from(input.byte()) };
     let mut bytes = input.bytes(length).to_vec();
     if plausible {
         bytes.resize(length, 0);
-        bytes[..5].copy_from_slice(b"WFTM\x01");
+        bytes[8..16].copy_from_slice(&ClusterId::default().0.to_be_bytes());
+        bytes[..5].copy_from_slice(b"WFTM\x02");
         let covered = length - 4;
         let checksum = crc32fast::hash(&bytes[..covered]).to_be_bytes();
         bytes[covered..].copy_from_slice(&checksum);
@@ -88,7 +89,7 @@ fn message(input: &mut Input<'_>) -> Vec<u8> {
 
 /// A message has one form only.
 fn check_codec(bytes: &[u8]) {
-    if let Ok(message) = Message::decode(bytes) {
-        assert_eq!(&*message.encode(), bytes);
+    if let Ok((cluster, message)) = Message::decode(bytes) {
+        assert_eq!(&*message.encode(cluster), bytes);
     }
 }

@@ -13,8 +13,8 @@ use weft_bench::load::{Limit, Load};
 use weft_bench::workload::{Lane, Workload};
 use weft_check::{Options, Verdict};
 use weft_cluster::{
-    CoresConfig, Heartbeat, Incarnation, KvConfig, MembershipConfig, Message, NodeConfig, PeerConfig, Peers,
-    ServeConfig, ServiceConfig,
+    ClusterName, CoresConfig, Heartbeat, Incarnation, KvConfig, MembershipConfig, Message, NodeConfig,
+    PeerConfig, Peers, ServeConfig, ServiceConfig,
 };
 use weft_kv::{ReadPolicy, Role};
 use weft_net::{
@@ -45,6 +45,7 @@ fn configs(nodes: u32, serve: Option<ServeConfig>) -> Vec<NodeConfig> {
     peers
         .iter()
         .map(|(node, _)| NodeConfig {
+            cluster: ClusterName::default(),
             node,
             mtu_bytes: 1_500,
             membership: MembershipConfig { address, serve: serve.clone().filter(|_| node.index() == 0) },
@@ -227,6 +228,7 @@ fn three_nodes_serve_and_the_history_is_linearizable() {
 fn a_cluster_goes_on_without_a_node_and_takes_it_back() {
     let configs = configs(3, None);
     let service = ServiceConfig {
+        cluster: ClusterName::default(),
         nodes: 3,
         replicas: 3,
         address: configs[0].membership.address,
@@ -285,6 +287,7 @@ fn a_port_in_use_is_named() {
 fn a_node_that_was_superseded_stops_and_says_so() {
     let configs = configs(2, None);
     let service = ServiceConfig {
+        cluster: ClusterName::default(),
         nodes: 2,
         replicas: 2,
         address: configs[0].membership.address,
@@ -296,7 +299,9 @@ fn a_node_that_was_superseded_stops_and_says_so() {
         UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PortOptions::default()).unwrap();
     let heartbeat =
         Heartbeat { node: configs[0].node, incarnation: Incarnation::LAST, status: EngineStatus::STARTING };
-    later.push(configs[0].membership.address, &Message::Heartbeat { token: 1, heartbeat }.encode());
+    let profile = Some(configs[0].profile());
+    let message = Message::Heartbeat { token: 1, heartbeat, profile }.encode(ClusterName::default().id());
+    later.push(configs[0].membership.address, &message);
     later.flush().unwrap();
     // The node's own heartbeat comes after this one: it is sent once the node runs.
     let error = run_node(&configs[0], &Stop::new().unwrap(), &mut io::sink()).unwrap_err();

@@ -1,10 +1,12 @@
 //! The lease holder on a node's host.
 
 use weft_time::{Duration, Instant};
-use weft_waist::{Configuration, EngineState, EngineStatus, NodeId, View};
+use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeId, View};
 
+use crate::identity::ClusterName;
 use crate::membership::{Action, Incarnation, Membership, Reason};
 use crate::message::{Datagram, Heartbeat, LEASE_MIN, Message, MessageError, Token};
+use crate::profile::{Difference, Profile};
 
 /// How many heartbeats an agent remembers. An answer that is older is of no use any more.
 const REMEMBERED: usize = 16;
@@ -36,6 +38,9 @@ pub struct Agent {
     node: NodeId,
     incarnation: Incarnation,
     parameters: AgentParameters,
+    cluster: ClusterName,
+    profile: Option<Profile>,
+    misfit: Option<Misfit>,
     status: EngineStatus,
     view: View,
     lease_until: Instant,
@@ -55,6 +60,24 @@ pub struct Agent {
     ended: bool,
 }
 
+/// Why a node does not belong to the cluster whose membership service it has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    /// The service is another cluster's.
+    #[error(
+        "cluster = \"{ours}\" here and \"{theirs}\" at the membership service; correct the name, or the service's address"
+    )]
+    Cluster {
+        /// The node's cluster.
+        ours: ClusterName,
+        /// The service's.
+        theirs: ClusterName,
+    },
+    /// The node is configured in another way than the others.
+    #[error("{0}")]
+    Configuration(Difference),
+}
+
 /// Why an agent ignores a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReceiveError {
@@ -64,6 +87,9 @@ pub enum ReceiveError {
     /// It is for another node or another incarnation, or a message that a service does not send.
     #[error("the message is not for this node's agent")]
     NotForUs,
+    /// It is another cluster's.
+    #[error("the message is another cluster's")]
+    OtherCluster,
     /// It answers a heartbeat that was not sent or is no longer remembered, or one that was answered.
     #[error("the message answers no heartbeat that waits for an answer")]
     Unexpected,
@@ -84,6 +110,9 @@ impl Agent {
             node,
             incarnation,
             parameters,
+            cluster: ClusterName::default(),
+            profile: None,
+            misfit: None,
             status: EngineStatus::STARTING,
             view: View::default(),
             lease_until: Instant::ZERO,
@@ -100,6 +129,12 @@ impl Agent {
         }
     }
 
+    /// The same agent as one of `cluster`, whose nodes must agree on `profile`.
+    #[must_use]
+    pub fn of_cluster(self, cluster: ClusterName, profile: Profile) -> Self {
+        Self { cluster, profile: Some(profile), ..self }
+    }
+
     /// The heartbeat to send to the service at `now`, if one is due. `now` is read before it is sent.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
         if now < self.next_deadline() {
@@ -112,7 +147,8 @@ impl Agent {
         self.answered = false;
         self.urgent_since = None;
         let heartbeat = Heartbeat { node: self.node, incarnation: self.incarnation, status: self.status };
-        Some(Message::Heartbeat { token, heartbeat }.encode())
+        let profile = self.profile.filter(|_| self.status.state == EngineState::Starting);
+        Some(Message::Heartbeat { token, heartbeat, profile }.encode(self.cluster.id()))
     }
 
     /// Takes a datagram from the service.
@@ -123,7 +159,11 @@ impl Agent {
         if self.ended {
             return Err(ReceiveError::NotForUs);
         }
-        match Message::decode(bytes)? {
+        let (cluster, message) = Message::decode(bytes)?;
+        if cluster != self.cluster.id() && !matches!(message, Message::OtherCluster { .. }) {
+            return Err(ReceiveError::OtherCluster);
+        }
+        match message {
             Message::Grant { node, incarnation, token, view, lease } => {
                 self.check_recipient(node, incarnation)?;
                 if view.epoch == self.view.epoch && view != self.view {
@@ -132,6 +172,7 @@ impl Agent {
                 let sent = self.answered(token)?;
                 self.lease = Some(lease);
                 self.refusal = None;
+                self.misfit = None;
                 self.accept(view, sent + lease);
             }
             Message::Refusal { node, incarnation, token, reason, epoch: _ } => {
@@ -153,9 +194,34 @@ impl Agent {
                     self.urgent_since.get_or_insert(now);
                 }
             }
+            Message::OtherCluster { node, incarnation, token, name } => {
+                self.check_recipient(node, incarnation)?;
+                self.answered(token)?;
+                self.give_up(Misfit::Cluster { ours: self.cluster, theirs: name });
+            }
+            Message::OtherConfiguration { node, incarnation, token, difference } => {
+                self.check_recipient(node, incarnation)?;
+                self.answered(token)?;
+                self.give_up(Misfit::Configuration(difference));
+            }
             Message::Heartbeat { .. } => return Err(ReceiveError::NotForUs),
         }
         Ok(())
+    }
+
+    /// Stops a node that was never a member. One that holds data waits for a service of its own cluster: a service that was started
+    /// with a wrong name must not end all nodes.
+    fn give_up(&mut self, misfit: Misfit) {
+        self.misfit = Some(misfit);
+        if self.view.epoch == Epoch(0) {
+            self.action = Some(Action::Stop);
+            self.ended = true;
+        }
+    }
+
+    /// Why the service has nothing to do with this node, if that is so.
+    pub fn misfit(&self) -> Option<Misfit> {
+        self.misfit
     }
 
     /// Whose agent it is.
@@ -252,9 +318,10 @@ impl Membership for Agent {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use weft_waist::{Epoch, NodeSet};
+    use weft_waist::NodeSet;
 
     use super::*;
+    use crate::identity::ClusterId;
 
     fn at(ms: u64) -> Instant {
         Instant::ZERO + Duration::from_ms(ms)
@@ -266,7 +333,7 @@ mod tests {
 
     fn token(agent: &mut Agent, ms: u64) -> Token {
         match Message::decode(&agent.poll_transmit(at(ms)).expect("a heartbeat is due")) {
-            Ok(Message::Heartbeat { token, .. }) => token,
+            Ok((_, Message::Heartbeat { token, .. })) => token,
             other => panic!("{other:?}"),
         }
     }
@@ -274,12 +341,13 @@ mod tests {
     fn grant(token: Token, epoch: u32) -> Datagram {
         let view = View { epoch: Epoch(epoch), full: NodeSet::first(3), joining: NodeSet::EMPTY };
         let (node, incarnation) = (NodeId::new(1).unwrap(), Incarnation::new(7).unwrap());
-        Message::Grant { node, incarnation, token, view, lease: Duration::from_ms(100) }.encode()
+        Message::Grant { node, incarnation, token, view, lease: Duration::from_ms(100) }
+            .encode(ClusterId::default())
     }
 
     fn refusal(token: Token, reason: Reason) -> Datagram {
         let (node, incarnation) = (NodeId::new(1).unwrap(), Incarnation::new(7).unwrap());
-        Message::Refusal { node, incarnation, token, epoch: Epoch(3), reason }.encode()
+        Message::Refusal { node, incarnation, token, epoch: Epoch(3), reason }.encode(ClusterId::default())
     }
 
     #[test]
@@ -301,6 +369,44 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_never_was_a_member_gives_up_when_told_that_it_does_not_fit() {
+        let (node, incarnation) = (NodeId::new(1).unwrap(), Incarnation::new(7).unwrap());
+        let name = ClusterName::new("ledger").unwrap();
+        let foreign = |token| Message::OtherCluster { node, incarnation, token, name }.encode(name.id());
+        let mut newcomer = agent();
+        let first = token(&mut newcomer, 10);
+        newcomer.receive(at(11), &foreign(first)).unwrap();
+        assert_eq!(newcomer.poll_action(), Some(Action::Stop));
+        let told = newcomer.misfit().unwrap().to_string();
+        assert!(
+            told.starts_with("cluster = \"weft\" here and \"ledger\" at the membership service"),
+            "{told}"
+        );
+
+        // One that holds data waits: it may be the service that was started wrongly.
+        let mut member = agent();
+        let first = token(&mut member, 10);
+        member.receive(at(11), &grant(first, 1)).unwrap();
+        let second = token(&mut member, 50);
+        member.receive(at(51), &foreign(second)).unwrap();
+        assert_eq!(member.poll_action(), None);
+        assert!(member.misfit().is_some());
+        let third = token(&mut member, 90);
+        member.receive(at(91), &grant(third, 1)).unwrap();
+        assert_eq!(member.misfit(), None);
+    }
+
+    #[test]
+    fn a_grant_of_another_cluster_is_none() {
+        let mut agent = agent();
+        let first = token(&mut agent, 10);
+        let (_, message) = Message::decode(&grant(first, 1)).unwrap();
+        let other = ClusterName::new("ledger").unwrap().id();
+        assert_eq!(agent.receive(at(11), &message.encode(other)), Err(ReceiveError::OtherCluster));
+        assert_eq!(agent.lease_until(), Instant::ZERO);
+    }
+
+    #[test]
     fn an_unanswered_heartbeat_is_repeated_soon() {
         let mut agent = agent();
         assert_eq!(agent.next_deadline(), Instant::ZERO);
@@ -318,7 +424,10 @@ mod tests {
         let mut agent = agent();
         let first = token(&mut agent, 0);
         agent.receive(at(1), &grant(first, 4)).unwrap();
-        let notice = |epoch| Message::Notice { node: NodeId::new(1).unwrap(), epoch: Epoch(epoch) }.encode();
+        let notice = |epoch| {
+            Message::Notice { node: NodeId::new(1).unwrap(), epoch: Epoch(epoch) }
+                .encode(ClusterId::default())
+        };
         agent.receive(at(2), &notice(4)).unwrap();
         assert_eq!(agent.next_deadline(), at(25));
         agent.receive(at(2), &notice(5)).unwrap();
@@ -369,7 +478,8 @@ mod tests {
         let view = View { epoch: Epoch(2), full: NodeSet::first(2), joining: NodeSet::EMPTY };
         let (node, incarnation) = (NodeId::new(1).unwrap(), Incarnation::new(7).unwrap());
         let lease = Duration::from_ms(100);
-        let contradiction = Message::Grant { node, incarnation, token: third, view, lease }.encode();
+        let contradiction =
+            Message::Grant { node, incarnation, token: third, view, lease }.encode(ClusterId::default());
         assert_eq!(agent.receive(at(51), &contradiction), Err(ReceiveError::Contradiction));
         let short = agent.receive(at(51), b"WFTM");
         assert_eq!(short, Err(ReceiveError::Message(MessageError::Length(4))));

@@ -1,6 +1,7 @@
 //! The configuration files of a node and of a membership service of its own.
 //!
 //! ```toml
+//! cluster = "weft"              # the cluster's name, the same on every node; optional
 //! node = 0                      # who this node is
 //! mtu_bytes = 1500              # optional: the longest IP packet between nodes and clients
 //!
@@ -37,6 +38,7 @@
 //! A membership service that runs in a process of its own has this file:
 //!
 //! ```toml
+//! cluster = "weft"              # the cluster's name; optional
 //! nodes = 3                     # how many nodes the cluster has
 //! replicas = 3                  # how many of them hold the same data: [transactions] replicas; all of them unless told
 //! address = "127.0.0.1:4794"
@@ -55,6 +57,9 @@ use std::path::{Path, PathBuf};
 use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId};
 
+use crate::identity::ClusterName;
+use crate::profile::{Application, Profile};
+use crate::text::Text;
 use file::{File, ServiceFile};
 
 /// The UDP port of RoCE v2, as assigned by IANA. It cannot be configured: the destination port is what makes a packet
@@ -73,6 +78,8 @@ const IP_UDP_BYTES: u32 = 28;
 /// Everything that one node's process is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
+    /// The cluster's name.
+    pub cluster: ClusterName,
     /// Who this node is; one of [`NodeConfig::peers`].
     pub node: NodeId,
     /// The longest IP packet, in bytes, that the network between nodes and clients takes; 576 to 65,535.
@@ -111,6 +118,8 @@ pub struct ServeConfig {
 /// Everything that the process of a membership service without a node is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceConfig {
+    /// The cluster's name.
+    pub cluster: ClusterName,
     /// How many nodes the cluster has, 1 to 16.
     pub nodes: usize,
     /// How many nodes hold the same data: all of them in a key-value cluster.
@@ -240,6 +249,26 @@ impl NodeConfig {
     /// How many nodes hold the same data: the replicas of a shard, or all nodes where there are no shards.
     pub fn replicas(&self) -> usize {
         self.transactions.as_ref().map_or(self.peers.len(), |transactions| transactions.replicas)
+    }
+
+    /// What the nodes of the cluster must agree on.
+    ///
+    /// # Panics
+    /// If the name of the procedures has been changed to none that a configuration may have.
+    pub fn profile(&self) -> Profile {
+        let application = match &self.transactions {
+            None => Application::KeyValue {
+                key_bytes: self.kv.key_bytes,
+                value_bytes: self.kv.value_bytes,
+                capacity_keys: self.kv.capacity_keys.into(),
+            },
+            Some(TransactionsConfig { procedures, size, .. }) => Application::Transactions {
+                procedures: Text::new(procedures).expect("a checked name"),
+                size: *size,
+            },
+        };
+        let places: Vec<_> = self.peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
+        Profile::new(application, self.replicas(), self.mtu_bytes, &places)
     }
 
     /// The longest UDP payload, in bytes, that fits a packet of the network.
@@ -434,6 +463,7 @@ core = 1
         assert_eq!(
             config,
             ServiceConfig {
+                cluster: ClusterName::default(),
                 nodes: 3,
                 replicas: 3,
                 address: "127.0.0.1:4794".parse().unwrap(),
@@ -455,6 +485,19 @@ core = 1
                 .contains("a lease lasts 1 to 3600000 ms")
         );
         assert!(reason(EXAMPLE).contains("unknown field"), "{}", reason(EXAMPLE));
+    }
+
+    #[test]
+    fn a_cluster_has_a_name() {
+        let config = NodeConfig::parse(EXAMPLE).unwrap();
+        assert_eq!(config.cluster.as_str(), "weft");
+        let named = NodeConfig::parse(&format!("cluster = \"ledger-2\"{EXAMPLE}")).unwrap();
+        assert_eq!(named.cluster.as_str(), "ledger-2");
+        assert_eq!(NodeConfig::parse(&named.to_toml()), Ok(named));
+        let error = NodeConfig::parse(&format!("cluster = \"two words\"{EXAMPLE}")).unwrap_err();
+        assert!(error.contains("a name has 1 to 32 letters"), "{error}");
+        let service = "cluster = \"ledger-2\"\nnodes = 3\naddress = \"127.0.0.1:4794\"";
+        assert_eq!(ServiceConfig::parse(service).unwrap().cluster.as_str(), "ledger-2");
     }
 
     #[test]

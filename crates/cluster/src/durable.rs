@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use weft_waist::{Epoch, NODES_MAX, NodeId, NodeSet, View};
 
+use crate::identity::ClusterName;
 use crate::membership::Incarnation;
+use crate::profile::Profile;
 
 const FORMAT: u32 = 1;
 
@@ -34,6 +36,8 @@ pub struct Durable {
     epoch: Epoch,
     halted: bool,
     nodes: Vec<NodeRecord>,
+    cluster: Option<ClusterName>,
+    profile: Option<Profile>,
 }
 
 /// Why a state file cannot be used.
@@ -45,6 +49,14 @@ pub enum DurableError {
     /// It is TOML, but contradicts itself.
     #[error("{0}")]
     Contradiction(&'static str),
+    /// It belongs to another cluster.
+    #[error("it belongs to cluster \"{found}\", but \"{configured}\" is configured")]
+    Cluster {
+        /// In the file.
+        found: String,
+        /// In the service's configuration.
+        configured: String,
+    },
     /// It belongs to a cluster of another size.
     #[error("it describes {found} nodes, but {configured} are configured")]
     Nodes {
@@ -59,8 +71,13 @@ pub enum DurableError {
 #[serde(deny_unknown_fields)]
 struct Text {
     format: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
     epoch: Epoch,
     halted: bool,
+    /// What the nodes agree on, as in messages: bytes in hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<String>,
     nodes: Vec<NodeText>,
 }
 
@@ -93,7 +110,31 @@ impl Durable {
         if !published && (halted || nodes.iter().any(|record| *record != NodeRecord::NEVER)) {
             return contradiction("something has happened before the first view");
         }
-        Ok(Self { epoch, halted, nodes })
+        Ok(Self { epoch, halted, nodes, cluster: None, profile: None })
+    }
+
+    /// The same snapshot of `cluster`, whose nodes agree on `profile`.
+    #[must_use]
+    pub fn of_cluster(self, cluster: ClusterName, profile: Option<Profile>) -> Self {
+        Self { cluster: Some(cluster), profile, ..self }
+    }
+
+    /// What the nodes agree on, if that is known.
+    pub fn profile(&self) -> Option<Profile> {
+        self.profile
+    }
+
+    /// Whether the service of `cluster` may go on from here.
+    ///
+    /// # Errors
+    /// [`DurableError::Cluster`] if it belongs to another one.
+    pub fn check_cluster(&self, cluster: ClusterName) -> Result<(), DurableError> {
+        match self.cluster {
+            Some(found) if found != cluster => {
+                Err(DurableError::Cluster { found: found.to_string(), configured: cluster.to_string() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The current view.
@@ -120,6 +161,8 @@ impl Durable {
         let nodes = self.nodes.iter().enumerate();
         let text = Text {
             format: FORMAT,
+            cluster: self.cluster.map(|name| name.as_str().to_owned()),
+            profile: self.profile.as_ref().map(to_hexadecimal),
             epoch: self.epoch,
             halted: self.halted,
             nodes: nodes
@@ -143,12 +186,33 @@ impl Durable {
             return Err(DurableError::Contradiction("its nodes are not numbered 0, 1, 2, ..."));
         }
         let nodes = text.nodes.iter();
-        Self::new(
+        let durable = Self::new(
             text.epoch,
             text.halted,
             nodes.map(|node| NodeRecord { role: node.role, incarnation: node.incarnation }).collect(),
-        )
+        )?;
+        let name =
+            |name: &String| ClusterName::new(name).ok_or(DurableError::Contradiction("`cluster` is no name"));
+        let profile = |text: &String| {
+            let profile = from_hexadecimal(text).filter(|profile| profile.nodes() == durable.nodes.len());
+            profile.ok_or(DurableError::Contradiction("`profile` is none of such a cluster"))
+        };
+        let (cluster, profile) =
+            (text.cluster.as_ref().map(name).transpose()?, text.profile.as_ref().map(profile).transpose()?);
+        Ok(Self { cluster, profile, ..durable })
     }
+}
+
+fn to_hexadecimal(profile: &Profile) -> String {
+    let mut bytes = Vec::new();
+    profile.encode(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hexadecimal(text: &str) -> Option<Profile> {
+    let digits = text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+    let bytes = digits.map(|pair| u8::from_str_radix(pair.filter(|pair| pair.len() == 2)?, 16).ok());
+    Profile::decode(&bytes.collect::<Option<Vec<_>>>()?)
 }
 
 impl NodeRecord {
@@ -185,6 +249,17 @@ mod tests {
         };
         assert_eq!(wrong("\"full\"", "\"out\""), "every view, and nothing but a view, has a full member");
         assert_eq!(wrong("epoch = 7", "epoch = 0"), "every view, and nothing but a view, has a full member");
+        let named = example().of_cluster(ClusterName::default(), Some(crate::profile::tests::ledger(4, 10)));
+        let text = named.to_toml();
+        assert_eq!(Durable::from_toml(&text), Ok(named.clone()));
+        assert!(Durable::from_toml(&text.replacen("weft", "two words", 1)).is_err());
+        assert!(Durable::from_toml(&text.replacen("profile = \"02", "profile = \"0", 1)).is_err());
+        let other = ClusterName::new("other").unwrap();
+        assert_eq!(
+            named.check_cluster(other).unwrap_err().to_string(),
+            "it belongs to cluster \"weft\", but \"other\" is configured"
+        );
+        assert_eq!(example().check_cluster(other), Ok(()), "one that was written before clusters had names");
         assert_eq!(wrong("format = 1", "format = 2"), "its format is not one that this version reads");
         assert_eq!(wrong("node = 1", "node = 2"), "its nodes are not numbered 0, 1, 2, ...");
         assert!(wrong("epoch = 7", "epoch = -7").starts_with("line 2, column 9: "));

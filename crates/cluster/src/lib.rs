@@ -20,6 +20,12 @@
 //! node is published only then, when the service hears another member that holds all data. Clocks need not agree on the
 //! time, only on its rate.
 //!
+//! # Whose messages count
+//!
+//! Every message carries a number derived from the cluster's [name](ClusterName); a service answers a heartbeat of another cluster by its own
+//! name, and the node says so and ends. A node that starts tells what its configuration must have in common with those of the
+//! others ([`Profile`]); the service counts it if nobody contradicts, and else names the first [`Difference`].
+//!
 //! # What a host promises
 //!
 //! - It reports a greater [`Incarnation`] only when the engine of the older one has stopped for good: the service
@@ -30,19 +36,26 @@
 mod agent;
 mod config;
 mod durable;
+mod identity;
 mod membership;
 mod message;
+mod profile;
+mod registry;
 mod server;
 mod service;
+mod text;
 
-pub use agent::{Agent, AgentParameters, ReceiveError};
+pub use agent::{Agent, AgentParameters, Misfit, ReceiveError};
 pub use config::{
     ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES, DEFAULT_REPLICAS,
     KvConfig, MembershipConfig, NodeConfig, PeerConfig, Peers, ROCE_PORT, ServeConfig, ServiceConfig,
     TransactionsConfig,
 };
 pub use durable::{Durable, DurableError, NodeRecord, Role};
+pub use identity::{ClusterId, ClusterName};
 pub use membership::{Action, Incarnation, Membership, Reason};
 pub use message::{Datagram, Heartbeat, LEASE_MAX, LEASE_MIN, MEMBERSHIP_PORT, Message, MessageError, Token};
-pub use server::Server;
+pub use profile::{Application, Difference, Holder, Profile};
+pub use server::{Refused, Server};
 pub use service::{Answer, Grant, Phase, Service, ServiceParameters};
+pub use text::Text;

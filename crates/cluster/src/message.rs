@@ -5,25 +5,34 @@
 //! | offset | bytes | field | |
 //! |---|---|---|---|
 //! | 0 | 4 | magic | `WFTM` |
-//! | 4 | 1 | version | 1 |
-//! | 5 | 1 | kind | 1 heartbeat, 2 grant, 3 refusal, 4 notice |
+//! | 4 | 1 | version | 2 |
+//! | 5 | 1 | kind | 1 heartbeat, 2 grant, 3 refusal, 4 notice, 5 other cluster, 6 other configuration |
 //! | 6 | 1 | node | whom it is from (heartbeat) or for (the others) |
-//! | 7 | 1 | detail | heartbeat: state; refusal: reason; otherwise 0 |
-//! | 8 | 4 | epoch | heartbeat: the engine's; otherwise: the service's |
-//! | 12 | 8 | incarnation | the node's; notice: 0 |
-//! | 20 | 8 | token | chosen by a heartbeat, echoed by its answer; notice: 0 |
-//! | 28 | 2 | full | grant only: set of nodes, bit *i* is node *i* |
-//! | 30 | 2 | joining | grant only: likewise |
-//! | 32 | 8 | lease | grant only: nanoseconds |
-//! | 28 or 40 | 4 | checksum | CRC-32 (IEEE 802.3) of all bytes before it |
+//! | 7 | 1 | detail | heartbeat: state; refusal: reason; other configuration: whose, 16 for the service; otherwise 0 |
+//! | 8 | 8 | cluster | the sender's [`ClusterId`] |
+//! | 16 | 4 | epoch | heartbeat: the engine's; grant, refusal, notice: the service's; otherwise 0 |
+//! | 20 | 8 | incarnation | the node's; notice: 0 |
+//! | 28 | 8 | token | chosen by a heartbeat, echoed by its answer; notice: 0 |
+//! | 36 | | body | |
+//! | end - 4 | 4 | checksum | CRC-32 (IEEE 802.3) of all bytes before it |
+//!
+//! | kind | body |
+//! |---|---|
+//! | heartbeat | while the engine is starting: nothing, or its [`Profile`]; otherwise nothing |
+//! | grant | 2 bytes: set of full nodes, bit *i* is node *i*; 2 bytes: joining ones; 8 bytes: the lease in nanoseconds |
+//! | other cluster | the name of the service's cluster |
+//! | other configuration | three texts, each a byte of length and its bytes: the key, the node's value, the cluster's |
 
 use std::fmt;
 use std::ops::Deref;
 
 use weft_time::Duration;
-use weft_waist::{EngineState, EngineStatus, Epoch, NodeId, NodeSet, View};
+use weft_waist::{EngineState, EngineStatus, Epoch, NODES_MAX, NodeId, NodeSet, View};
 
+use crate::identity::{ClusterId, ClusterName};
 use crate::membership::{Incarnation, Reason};
+use crate::profile::{Difference, Holder, PROFILE_BYTES_MAX, Profile};
+use crate::text::Text;
 
 /// The UDP port at which a membership service listens unless configured otherwise.
 pub const MEMBERSHIP_PORT: u16 = 4794;
@@ -34,12 +43,16 @@ pub const LEASE_MIN: Duration = Duration::from_us(100);
 pub const LEASE_MAX: Duration = Duration::from_secs(3_600);
 
 const MAGIC: [u8; 4] = *b"WFTM";
-const VERSION: u8 = 1;
-const HEADER_BYTES: usize = 28;
+const VERSION: u8 = 2;
+const HEADER_BYTES: usize = 36;
 const VIEW_BYTES: usize = 12;
 const CHECKSUM_BYTES: usize = 4;
-const SHORT_BYTES: usize = HEADER_BYTES + CHECKSUM_BYTES;
-const LONG_BYTES: usize = SHORT_BYTES + VIEW_BYTES;
+const TEXTS_BYTES_MAX: usize = 3 * (1 + Text::BYTES_MAX);
+const BYTES_MIN: usize = HEADER_BYTES + CHECKSUM_BYTES;
+const BYTES_MAX: usize =
+    BYTES_MIN + if PROFILE_BYTES_MAX > TEXTS_BYTES_MAX { PROFILE_BYTES_MAX } else { TEXTS_BYTES_MAX };
+/// What stands for the membership service where a node is named.
+const SERVICE: u8 = NODES_MAX as u8;
 
 /// A number by which an agent knows the heartbeat that an answer is for.
 pub type Token = u64;
@@ -64,6 +77,8 @@ pub enum Message {
         token: Token,
         /// The request.
         heartbeat: Heartbeat,
+        /// What the nodes of its cluster must agree on. Only an engine that is starting tells it.
+        profile: Option<Profile>,
     },
     /// The lease is granted.
     Grant {
@@ -98,6 +113,28 @@ pub enum Message {
         /// The view's epoch.
         epoch: Epoch,
     },
+    /// The heartbeat came from another cluster than the service's.
+    OtherCluster {
+        /// To whom.
+        node: NodeId,
+        /// In which life.
+        incarnation: Incarnation,
+        /// Of the heartbeat that this answers.
+        token: Token,
+        /// The service's cluster.
+        name: ClusterName,
+    },
+    /// The node's configuration contradicts those of the cluster.
+    OtherConfiguration {
+        /// To whom.
+        node: NodeId,
+        /// In which life.
+        incarnation: Incarnation,
+        /// Of the heartbeat that this answers.
+        token: Token,
+        /// Where.
+        difference: Difference,
+    },
 }
 
 /// Why a datagram is not a message.
@@ -123,7 +160,7 @@ pub enum MessageError {
 /// An encoded message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Datagram {
-    bytes: [u8; LONG_BYTES],
+    bytes: [u8; BYTES_MAX],
     length: usize,
 }
 
@@ -152,65 +189,72 @@ struct Header {
 }
 
 impl Message {
-    /// The bytes of the message.
-    pub fn encode(&self) -> Datagram {
-        let (header, grant) = match *self {
-            Self::Heartbeat { token, heartbeat: Heartbeat { node, incarnation, status } } => (
-                Header {
-                    kind: 1,
-                    node,
-                    detail: encode_state(status.state),
-                    epoch: status.epoch,
-                    incarnation: incarnation.get(),
-                    token,
-                },
-                None,
-            ),
-            Self::Grant { node, incarnation, token, view, lease } => (
-                Header { kind: 2, node, detail: 0, epoch: view.epoch, incarnation: incarnation.get(), token },
-                Some((view, lease)),
-            ),
-            Self::Refusal { node, incarnation, token, epoch, reason } => (
-                Header {
-                    kind: 3,
-                    node,
-                    detail: encode_reason(reason),
-                    epoch,
-                    incarnation: incarnation.get(),
-                    token,
-                },
-                None,
-            ),
+    /// The bytes of the message, from a member of `cluster`.
+    pub fn encode(&self, cluster: ClusterId) -> Datagram {
+        let mut body = Vec::new();
+        let header = match *self {
+            Self::Heartbeat { token, heartbeat: Heartbeat { node, incarnation, status }, profile } => {
+                if let Some(profile) = profile {
+                    profile.encode(&mut body);
+                }
+                let detail = encode_state(status.state);
+                Header { kind: 1, node, detail, epoch: status.epoch, incarnation: incarnation.get(), token }
+            }
+            Self::Grant { node, incarnation, token, view, lease } => {
+                body.extend(view.full.bits().to_be_bytes());
+                body.extend(view.joining.bits().to_be_bytes());
+                body.extend(lease.as_ns().to_be_bytes());
+                Header { kind: 2, node, detail: 0, epoch: view.epoch, incarnation: incarnation.get(), token }
+            }
+            Self::Refusal { node, incarnation, token, epoch, reason } => {
+                let detail = encode_reason(reason);
+                Header { kind: 3, node, detail, epoch, incarnation: incarnation.get(), token }
+            }
             Self::Notice { node, epoch } => {
-                (Header { kind: 4, node, detail: 0, epoch, incarnation: 0, token: 0 }, None)
+                Header { kind: 4, node, detail: 0, epoch, incarnation: 0, token: 0 }
+            }
+            Self::OtherCluster { node, incarnation, token, name } => {
+                body.extend(name.as_str().as_bytes());
+                let incarnation = incarnation.get();
+                Header { kind: 5, node, detail: 0, epoch: Epoch(0), incarnation, token }
+            }
+            Self::OtherConfiguration { node, incarnation, token, difference } => {
+                let Difference { key, ours, theirs, holder } = difference;
+                for text in [key, ours, theirs] {
+                    body.push(text.as_bytes().len() as u8);
+                    body.extend(text.as_bytes());
+                }
+                let detail = match holder {
+                    Holder::Node(node) => node.index() as u8,
+                    Holder::Service => SERVICE,
+                };
+                Header { kind: 6, node, detail, epoch: Epoch(0), incarnation: incarnation.get(), token }
             }
         };
-        let mut writer = Writer { bytes: [0; LONG_BYTES], length: 0 };
-        writer.put(MAGIC);
-        writer.put([VERSION, header.kind, header.node.index() as u8, header.detail]);
-        writer.put(header.epoch.0.to_be_bytes());
-        writer.put(header.incarnation.to_be_bytes());
-        writer.put(header.token.to_be_bytes());
-        if let Some((view, lease)) = grant {
-            writer.put(view.full.bits().to_be_bytes());
-            writer.put(view.joining.bits().to_be_bytes());
-            writer.put(lease.as_ns().to_be_bytes());
-        }
+        let mut writer = Writer { bytes: [0; BYTES_MAX], length: 0 };
+        writer.put(&MAGIC);
+        writer.put(&[VERSION, header.kind, header.node.index() as u8, header.detail]);
+        writer.put(&cluster.0.to_be_bytes());
+        writer.put(&header.epoch.0.to_be_bytes());
+        writer.put(&header.incarnation.to_be_bytes());
+        writer.put(&header.token.to_be_bytes());
+        writer.put(&body);
         let checksum = crc32fast::hash(&writer.bytes[..writer.length]);
-        writer.put(checksum.to_be_bytes());
+        writer.put(&checksum.to_be_bytes());
         Datagram { bytes: writer.bytes, length: writer.length }
     }
 
-    /// The message in a datagram.
+    /// The message in a datagram, and the cluster that it belongs to.
     ///
     /// # Errors
     /// Bytes that [`Message::encode`] does not produce are refused, whoever sent them.
-    pub fn decode(bytes: &[u8]) -> Result<Self, MessageError> {
-        if bytes.len() != SHORT_BYTES && bytes.len() != LONG_BYTES {
-            return Err(MessageError::Length(bytes.len()));
+    pub fn decode(bytes: &[u8]) -> Result<(ClusterId, Self), MessageError> {
+        let length = MessageError::Length(bytes.len());
+        if !(BYTES_MIN..=BYTES_MAX).contains(&bytes.len()) {
+            return Err(length);
         }
-        let (body, checksum) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
-        let mut reader = Reader { rest: body };
+        let (content, checksum) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
+        let mut reader = Reader { rest: content };
         if reader.take() != MAGIC {
             return Err(MessageError::Magic);
         }
@@ -218,28 +262,34 @@ impl Message {
         if version != VERSION {
             return Err(MessageError::Version(version));
         }
-        if crc32fast::hash(body).to_be_bytes() != checksum {
+        if crc32fast::hash(content).to_be_bytes() != checksum {
             return Err(MessageError::Checksum);
         }
-        if (bytes.len() == LONG_BYTES) != (kind == 2) {
-            return Err(MessageError::Length(bytes.len()));
-        }
         let node = NodeId::new(usize::from(node)).ok_or(MessageError::Field("node"))?;
+        let cluster = ClusterId(u64::from_be_bytes(reader.take()));
         let epoch = Epoch(u32::from_be_bytes(reader.take()));
         let incarnation_bits = u64::from_be_bytes(reader.take());
         let token = u64::from_be_bytes(reader.take());
+        let body = reader.rest;
         let incarnation = Incarnation::new(incarnation_bits).ok_or(MessageError::Field("incarnation"));
         let unused = |field, bits: u64| if bits == 0 { Ok(()) } else { Err(MessageError::Field(field)) };
-        match kind {
+        let empty = if body.is_empty() { Ok(()) } else { Err(length) };
+        let message = match kind {
             1 => {
                 let status = EngineStatus { epoch, state: decode_state(detail)? };
-                Ok(Self::Heartbeat {
-                    token,
-                    heartbeat: Heartbeat { node, incarnation: incarnation?, status },
-                })
+                let profile = match body {
+                    [] => None,
+                    _ if status.state != EngineState::Starting => return Err(length),
+                    _ => Some(Profile::decode(body).ok_or(MessageError::Field("profile"))?),
+                };
+                let heartbeat = Heartbeat { node, incarnation: incarnation?, status };
+                Self::Heartbeat { token, heartbeat, profile }
             }
             2 => {
                 unused("detail", detail.into())?;
+                if body.len() != VIEW_BYTES {
+                    return Err(length);
+                }
                 let full = NodeSet::from_bits(u16::from_be_bytes(reader.take()));
                 let joining = NodeSet::from_bits(u16::from_be_bytes(reader.take()));
                 let view = View { epoch, full, joining };
@@ -255,20 +305,44 @@ impl Message {
                     return Err(MessageError::Field("lease"));
                 }
                 let lease = Duration::from_ns(lease_ns);
-                Ok(Self::Grant { node, incarnation: incarnation?, token, view, lease })
+                Self::Grant { node, incarnation: incarnation?, token, view, lease }
             }
             3 => {
+                empty?;
                 let reason = decode_reason(detail)?;
-                Ok(Self::Refusal { node, incarnation: incarnation?, token, epoch, reason })
+                Self::Refusal { node, incarnation: incarnation?, token, epoch, reason }
             }
             4 => {
+                empty?;
                 unused("detail", detail.into())?;
                 unused("incarnation", incarnation_bits)?;
                 unused("token", token)?;
-                Ok(Self::Notice { node, epoch })
+                Self::Notice { node, epoch }
             }
-            _ => Err(MessageError::Field("kind")),
-        }
+            5 => {
+                unused("detail", detail.into())?;
+                unused("epoch", epoch.0.into())?;
+                let name = std::str::from_utf8(body).ok().and_then(ClusterName::new);
+                let name = name.ok_or(MessageError::Field("name"))?;
+                Self::OtherCluster { node, incarnation: incarnation?, token, name }
+            }
+            6 => {
+                unused("epoch", epoch.0.into())?;
+                let holder = match NodeId::new(usize::from(detail)) {
+                    Some(node) => Holder::Node(node),
+                    None if detail == SERVICE => Holder::Service,
+                    None => return Err(MessageError::Field("holder")),
+                };
+                let mut text = || reader.text().ok_or(MessageError::Field("difference"));
+                let difference = Difference { key: text()?, ours: text()?, theirs: text()?, holder };
+                if !reader.rest.is_empty() {
+                    return Err(length);
+                }
+                Self::OtherConfiguration { node, incarnation: incarnation?, token, difference }
+            }
+            _ => return Err(MessageError::Field("kind")),
+        };
+        Ok((cluster, message))
     }
 }
 
@@ -317,27 +391,35 @@ const fn decode_reason(detail: u8) -> Result<Reason, MessageError> {
 }
 
 struct Writer {
-    bytes: [u8; LONG_BYTES],
+    bytes: [u8; BYTES_MAX],
     length: usize,
 }
 
 impl Writer {
-    fn put<const N: usize>(&mut self, field: [u8; N]) {
-        self.bytes[self.length..self.length + N].copy_from_slice(&field);
-        self.length += N;
+    fn put(&mut self, field: &[u8]) {
+        self.bytes[self.length..self.length + field.len()].copy_from_slice(field);
+        self.length += field.len();
     }
 }
 
-/// Takes fields off the front. The caller has checked the length of the whole.
+/// Takes fields off the front.
 struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl Reader<'_> {
+    /// A field that is there: the caller has checked the length of the whole.
     fn take<const N: usize>(&mut self) -> [u8; N] {
         let (field, rest) = self.rest.split_first_chunk().expect("the length was checked");
         self.rest = rest;
         *field
+    }
+
+    fn text(&mut self) -> Option<Text> {
+        let (length, rest) = self.rest.split_first()?;
+        let (text, rest) = rest.split_at_checked(usize::from(*length))?;
+        self.rest = rest;
+        Text::from_bytes(text)
     }
 }
 
@@ -357,6 +439,12 @@ impl fmt::Display for Message {
                 write!(f, "refusal {node}#{incarnation} at {epoch}: {reason:?}")
             }
             Self::Notice { node, epoch } => write!(f, "notice {node} {epoch}"),
+            Self::OtherCluster { node, incarnation, name, .. } => {
+                write!(f, "refusal {node}#{incarnation}: of cluster {name}")
+            }
+            Self::OtherConfiguration { node, incarnation, difference, .. } => {
+                write!(f, "refusal {node}#{incarnation}: {difference}")
+            }
         }
     }
 }
@@ -381,13 +469,14 @@ mod tests {
         let lease = LEASE_MIN.as_ns()..=LEASE_MAX.as_ns();
         prop_oneof![
             (node(), incarnation(), any::<u64>(), any::<u32>(), state).prop_map(
-                |(node, incarnation, token, epoch, state)| Message::Heartbeat {
-                    token,
-                    heartbeat: Heartbeat {
-                        node,
-                        incarnation,
-                        status: EngineStatus { epoch: Epoch(epoch), state }
-                    },
+                |(node, incarnation, token, epoch, state)| {
+                    let status = EngineStatus { epoch: Epoch(epoch), state };
+                    let tells = state == EngineState::Starting && token % 2 == 0;
+                    Message::Heartbeat {
+                        token,
+                        heartbeat: Heartbeat { node, incarnation, status },
+                        profile: tells.then(|| crate::profile::tests::ledger(3, token)),
+                    }
                 }
             ),
             (node(), incarnation(), any::<u64>(), 1u32.., any::<u16>(), any::<u16>(), lease).prop_map(
@@ -408,36 +497,53 @@ mod tests {
                 }
             ),
             (node(), any::<u32>()).prop_map(|(node, epoch)| Message::Notice { node, epoch: Epoch(epoch) }),
+            (node(), incarnation(), any::<u64>(), "[a-z0-9._-]{1,32}").prop_map(
+                |(node, incarnation, token, name)| {
+                    let name = ClusterName::new(&name).unwrap();
+                    Message::OtherCluster { node, incarnation, token, name }
+                }
+            ),
+            (node(), incarnation(), any::<u64>(), prop::array::uniform3("[ -~]{0,64}")).prop_map(
+                |(node, incarnation, token, texts)| {
+                    let [key, ours, theirs] = texts.map(|text| Text::new(&text).unwrap());
+                    let holder = if token % 2 == 0 { Holder::Service } else { Holder::Node(node) };
+                    let difference = Difference { key, ours, theirs, holder };
+                    Message::OtherConfiguration { node, incarnation, token, difference }
+                }
+            ),
         ]
     }
 
     proptest! {
         #[test]
         fn every_message_survives_the_wire(message in message()) {
-            prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
+            let cluster = ClusterId(7);
+            prop_assert_eq!(Message::decode(&message.encode(cluster)), Ok((cluster, message)));
         }
 
         #[test]
         fn any_flipped_bit_is_found(message in message(), bit in any::<prop::sample::Index>()) {
-            let mut bytes = message.encode().to_vec();
+            let mut bytes = message.encode(ClusterId::default()).to_vec();
             let bit = bit.index(bytes.len() * 8);
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(Message::decode(&bytes).is_err());
         }
 
         #[test]
-        fn hostile_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn hostile_bytes_never_panic(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..64), length in BYTES_MIN..=BYTES_MAX,
+        ) {
             let _ = Message::decode(&bytes);
             // With a valid frame around them, the fields themselves are tried.
-            for length in [SHORT_BYTES, LONG_BYTES] {
+            for length in [BYTES_MIN, BYTES_MIN + VIEW_BYTES, length] {
                 bytes.resize(length, 0xa5);
                 bytes[..4].copy_from_slice(&MAGIC);
                 bytes[4] = VERSION;
-                bytes[5] %= 6;
+                bytes[5] %= 8;
                 let checksum = crc32fast::hash(&bytes[..length - CHECKSUM_BYTES]);
                 bytes[length - CHECKSUM_BYTES..].copy_from_slice(&checksum.to_be_bytes());
-                if let Ok(message) = Message::decode(&bytes) {
-                    prop_assert_eq!(&*message.encode(), &bytes[..]);
+                if let Ok((cluster, message)) = Message::decode(&bytes) {
+                    prop_assert_eq!(&*message.encode(cluster), &bytes[..]);
                 }
             }
         }
@@ -452,10 +558,12 @@ mod tests {
                 incarnation: Incarnation::new(7).unwrap(),
                 status: EngineStatus { epoch: Epoch(4), state: EngineState::Joining { synced: true } },
             },
+            profile: None,
         };
-        let bytes = message.encode();
-        assert_eq!(bytes[..28], *b"WFTM\x01\x01\x02\x02\0\0\0\x04\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\x01\x02");
-        assert_eq!(bytes.len(), 32);
+        let bytes = message.encode(ClusterId(0x0a0b_0c0d_0e0f_1011));
+        assert_eq!(bytes[..16], *b"WFTM\x02\x01\x02\x02\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11");
+        assert_eq!(bytes[16..36], *b"\0\0\0\x04\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\x01\x02");
+        assert_eq!(bytes.len(), 40);
         assert_eq!(message.to_string(), "heartbeat node2#7 synced at epoch 4");
     }
 }

@@ -1,16 +1,24 @@
 //! The membership service behind a datagram socket.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use weft_time::Instant;
-use weft_waist::{NODES_MAX, NodeId};
+use weft_waist::{EngineState, NODES_MAX, NodeId};
 
+use crate::agent::Misfit;
 use crate::durable::Durable;
-use crate::message::{Datagram, Message, MessageError};
+use crate::identity::ClusterName;
+use crate::membership::Incarnation;
+use crate::message::{Datagram, Heartbeat, Message, MessageError, Token};
+use crate::profile::{Difference, Profile};
+use crate::registry::Registry;
 use crate::service::Service;
 
 /// Answers that wait for the host: far more than one call adds, so only a host that does not send loses any.
 const QUEUE_MAX: usize = 64;
+/// Misfits that wait for the host to tell of them.
+const MISFITS_MAX: usize = 16;
 
 /// A [`Service`] that takes and gives datagrams.
 ///
@@ -20,26 +28,70 @@ const QUEUE_MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Server<A> {
     service: Service,
+    cluster: ClusterName,
+    /// Where nodes have to tell their profiles: what they have told.
+    registry: Option<Registry>,
+    /// Lives that do not fit, to tell the operator of; the latest life of each node that was told of.
+    misfits: VecDeque<Refused<A>>,
+    told: [Option<Incarnation>; NODES_MAX],
     addresses: [Option<A>; NODES_MAX],
     queue: VecDeque<(A, Datagram)>,
     received: u64,
     refused: u64,
+    misfitting: u64,
     malformed: u64,
     overflowed: u64,
 }
 
+/// A node that does not belong to the cluster has reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused<A> {
+    /// Where it is.
+    pub from: A,
+    /// Which it says that it is.
+    pub node: NodeId,
+    /// Why it does not fit, as the node sees it.
+    pub misfit: Misfit,
+}
+
+/// As the operator of the service reads it.
+impl<A: fmt::Display> fmt::Display for Refused<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "refuses node {} at {}: ", self.node.index(), self.from)?;
+        match &self.misfit {
+            Misfit::Cluster { theirs, .. } => write!(f, "it is not of cluster \"{theirs}\""),
+            Misfit::Configuration(Difference { key, ours, theirs, holder }) => {
+                write!(f, "{key} is {ours} there and {theirs} at {holder}")
+            }
+        }
+    }
+}
+
 impl<A: Copy> Server<A> {
-    /// A server for `service`.
+    /// A server for `service`, of a cluster without a name of its own whose nodes do not tell how they are configured.
     pub fn new(service: Service) -> Self {
         Self {
             service,
+            cluster: ClusterName::default(),
+            registry: None,
+            misfits: VecDeque::with_capacity(MISFITS_MAX),
+            told: [None; NODES_MAX],
             addresses: [None; NODES_MAX],
             queue: VecDeque::with_capacity(QUEUE_MAX),
             received: 0,
             refused: 0,
+            misfitting: 0,
             malformed: 0,
             overflowed: 0,
         }
+    }
+
+    /// The same server for the nodes of `cluster`, each of which has to tell its profile before it counts. `agreed` is what they had
+    /// agreed on when the service was stopped.
+    #[must_use]
+    pub fn of_cluster(self, cluster: ClusterName, agreed: Option<Profile>) -> Self {
+        let (nodes, replicas) = self.service.size();
+        Self { cluster, registry: Some(Registry::new(nodes, replicas, agreed)), ..self }
     }
 
     /// Takes a datagram that was received from `from`. `now` is read after that.
@@ -47,12 +99,22 @@ impl<A: Copy> Server<A> {
     /// # Errors
     /// [`MessageError`] if it is no heartbeat; it changes nothing but a counter.
     pub fn receive(&mut self, now: Instant, from: A, bytes: &[u8]) -> Result<(), MessageError> {
-        let message = Message::decode(bytes).and_then(|message| match message {
-            Message::Heartbeat { token, heartbeat } => Ok((token, heartbeat)),
+        let message = Message::decode(bytes).and_then(|(cluster, message)| match message {
+            Message::Heartbeat { token, heartbeat, profile } => Ok((cluster, token, heartbeat, profile)),
             _ => Err(MessageError::Field("kind")),
         });
-        let (token, heartbeat) = message.inspect_err(|_| self.malformed += 1)?;
+        let (cluster, token, heartbeat, profile) = message.inspect_err(|_| self.malformed += 1)?;
         self.received += 1;
+        let misfit = if cluster == self.cluster.id() {
+            self.register(heartbeat, profile.as_ref())?
+        } else {
+            // The node knows its own name, and nobody else needs it.
+            Some(Misfit::Cluster { ours: ClusterName::default(), theirs: self.cluster })
+        };
+        if let Some(misfit) = misfit {
+            self.turn_away(from, token, heartbeat, misfit);
+            return Ok(());
+        }
         let before = self.service.view().epoch;
         let answer = self.service.heartbeat(now, heartbeat);
         let (node, incarnation) = (heartbeat.node, heartbeat.incarnation);
@@ -69,6 +131,55 @@ impl<A: Copy> Server<A> {
             self.notify(Some(node));
         }
         Ok(())
+    }
+
+    /// Holds what a starting node tells of its configuration against what the others have told.
+    fn register(
+        &mut self,
+        heartbeat: Heartbeat,
+        profile: Option<&Profile>,
+    ) -> Result<Option<Misfit>, MessageError> {
+        let is_starting = heartbeat.status.state == EngineState::Starting;
+        let Some(registry) = self.registry.as_mut().filter(|_| is_starting) else { return Ok(None) };
+        let Some(profile) = profile else {
+            self.malformed += 1;
+            return Err(MessageError::Field("profile"));
+        };
+        // A number that no node has is the service's to refuse.
+        if heartbeat.node.index() >= self.service.size().0 {
+            return Ok(None);
+        }
+        let members = self.service.view().members();
+        Ok(registry.register(heartbeat.node, profile, members).map(Misfit::Configuration))
+    }
+
+    fn turn_away(&mut self, from: A, token: Token, heartbeat: Heartbeat, misfit: Misfit) {
+        self.misfitting += 1;
+        let Heartbeat { node, incarnation, .. } = heartbeat;
+        let answer = match misfit {
+            Misfit::Cluster { theirs, .. } => {
+                Message::OtherCluster { node, incarnation, token, name: theirs }
+            }
+            Misfit::Configuration(difference) => {
+                Message::OtherConfiguration { node, incarnation, token, difference }
+            }
+        };
+        self.push(from, &answer);
+        let told = &mut self.told[node.index()];
+        if *told != Some(incarnation) && self.misfits.len() < MISFITS_MAX {
+            *told = Some(incarnation);
+            self.misfits.push_back(Refused { from, node, misfit });
+        }
+    }
+
+    /// The next node to tell the operator of that does not belong to the cluster: each of its lives once.
+    pub fn poll_refused(&mut self) -> Option<Refused<A>> {
+        self.misfits.pop_front()
+    }
+
+    /// What the nodes of the cluster agree on, as far as they have told.
+    pub fn agreed(&self) -> Option<Profile> {
+        self.registry.as_ref().and_then(Registry::agreed)
     }
 
     /// Lets time pass: see [`Service::tick`].
@@ -88,7 +199,11 @@ impl<A: Copy> Server<A> {
     /// The snapshot to store before anything is sent.
     #[must_use]
     pub fn take_unsaved(&mut self) -> Option<Durable> {
-        self.service.take_unsaved()
+        let durable = self.service.take_unsaved()?;
+        Some(match &self.registry {
+            Some(registry) => durable.of_cluster(self.cluster, registry.agreed()),
+            None => durable,
+        })
     }
 
     /// The next datagram to send, and where to. There is none as long as a snapshot waits to be taken.
@@ -102,10 +217,11 @@ impl<A: Copy> Server<A> {
     }
 
     /// What was received and what was refused, by name.
-    pub fn counters(&self) -> [(&'static str, u64); 4] {
+    pub fn counters(&self) -> [(&'static str, u64); 5] {
         [
             ("heartbeats", self.received),
             ("heartbeats_refused", self.refused),
+            ("heartbeats_of_misfits", self.misfitting),
             ("datagrams_malformed", self.malformed),
             ("answers_overflowed", self.overflowed),
         ]
@@ -126,7 +242,7 @@ impl<A: Copy> Server<A> {
         if self.queue.len() == QUEUE_MAX {
             self.overflowed += 1;
         } else {
-            self.queue.push_back((to, message.encode()));
+            self.queue.push_back((to, message.encode(self.cluster.id())));
         }
     }
 }
@@ -137,8 +253,8 @@ mod tests {
     use weft_time::Duration;
 
     use super::*;
-    use crate::membership::Incarnation;
-    use crate::message::Heartbeat;
+    use crate::identity::ClusterId;
+    use crate::profile::tests::{ledger, store};
     use crate::service::ServiceParameters;
     use weft_waist::EngineStatus;
 
@@ -151,8 +267,67 @@ mod tests {
         Message::Heartbeat {
             token,
             heartbeat: Heartbeat { node, incarnation, status: EngineStatus::STARTING },
+            profile: None,
         }
-        .encode()
+        .encode(ClusterId::default())
+    }
+
+    fn registration(cluster: &str, node: usize, profile: Profile) -> Datagram {
+        let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::FIRST);
+        let heartbeat = Heartbeat { node, incarnation, status: EngineStatus::STARTING };
+        let cluster = ClusterName::new(cluster).unwrap().id();
+        Message::Heartbeat { token: 1, heartbeat, profile: Some(profile) }.encode(cluster)
+    }
+
+    fn sent(server: &mut Server<u16>) -> Vec<String> {
+        let _ = server.take_unsaved();
+        std::iter::from_fn(|| server.poll_transmit())
+            .map(|(to, bytes)| format!("{to} {}", Message::decode(&bytes).unwrap().1))
+            .collect()
+    }
+
+    #[test]
+    fn a_node_of_another_cluster_founds_nothing() {
+        let mut server = server(2).of_cluster(ClusterName::new("ledger").unwrap(), None);
+        server.receive(Instant::ZERO, 100, &registration("ledger", 0, ledger(2, 10))).unwrap();
+        server.receive(Instant::ZERO, 101, &registration("weft", 1, ledger(2, 10))).unwrap();
+        server.receive(Instant::ZERO, 101, &registration("weft", 1, ledger(2, 10))).unwrap();
+        assert_eq!(
+            sent(&mut server),
+            [
+                "100 refusal node0#1 at epoch 0: Waiting",
+                "101 refusal node1#1: of cluster ledger",
+                "101 refusal node1#1: of cluster ledger",
+            ]
+        );
+        assert_eq!(server.poll_refused().unwrap().from, 101);
+        assert_eq!(server.poll_refused(), None, "each life is told of once");
+        assert_eq!(server.counters()[2], ("heartbeats_of_misfits", 2));
+    }
+
+    #[test]
+    fn a_node_that_is_configured_in_another_way_does_not_count() {
+        let mut server = server(2).of_cluster(ClusterName::default(), None);
+        server.receive(Instant::ZERO, 100, &registration("weft", 0, ledger(2, 1_000))).unwrap();
+        server.receive(Instant::ZERO, 101, &registration("weft", 1, store(2, 64))).unwrap();
+        assert_eq!(server.service().view().epoch.0, 0);
+        assert_eq!(
+            server.poll_refused().unwrap().to_string(),
+            "refuses node 1 at 101: [kv] or [transactions] is the key-value engine there and transactions at node 0"
+        );
+        assert_eq!(
+            sent(&mut server)[1],
+            "101 refusal node1#1: [kv] or [transactions] is the key-value engine here and transactions at node 0; \
+             make the configurations agree"
+        );
+        assert!(
+            server.receive(Instant::ZERO, 101, &heartbeat(1, 3)).is_err(),
+            "who tells nothing founds nothing"
+        );
+        server.receive(Instant::ZERO, 101, &registration("weft", 1, ledger(2, 1_000))).unwrap();
+        let durable = server.take_unsaved().unwrap();
+        assert_eq!(durable.profile(), Some(ledger(2, 1_000)));
+        assert_eq!(Durable::from_toml(&durable.to_toml()), Ok(durable));
     }
 
     #[test]
@@ -162,11 +337,8 @@ mod tests {
         server.receive(Instant::ZERO, 101, &heartbeat(1, 6)).unwrap();
         assert_eq!(server.poll_transmit(), None);
         assert_eq!(server.take_unsaved().unwrap().view(), server.service().view());
-        let sent: Vec<_> = std::iter::from_fn(|| server.poll_transmit())
-            .map(|(to, bytes)| format!("{to} {}", Message::decode(&bytes).unwrap()))
-            .collect();
         assert_eq!(
-            sent,
+            sent(&mut server),
             [
                 "100 refusal node0#1 at epoch 0: Waiting",
                 "101 grant node1#1 epoch 1: full {0, 1} joining {} for 100 ms",
@@ -181,7 +353,7 @@ mod tests {
         for token in 0..100 {
             server.receive(Instant::ZERO, 100, &heartbeat(0, token)).unwrap();
         }
-        assert_eq!(server.counters()[3], ("answers_overflowed", 36));
+        assert_eq!(server.counters()[4], ("answers_overflowed", 36));
         assert_eq!(std::iter::from_fn(|| server.poll_transmit()).count(), 64);
     }
 
@@ -190,7 +362,7 @@ mod tests {
         fn hostile_bytes_are_counted(bytes in prop::collection::vec(any::<u8>(), 0..48)) {
             let mut server = server(2);
             prop_assert!(server.receive(Instant::ZERO, 0, &bytes).is_err());
-            prop_assert_eq!(server.counters()[2], ("datagrams_malformed", 1));
+            prop_assert_eq!(server.counters()[3], ("datagrams_malformed", 1));
             prop_assert_eq!(server.poll_transmit(), None);
         }
     }

@@ -255,6 +255,11 @@ impl Service {
         self.nodes.get(node.index())?.record.incarnation
     }
 
+    /// How many nodes there are, and how many of them hold the same data.
+    pub fn size(&self) -> (usize, usize) {
+        (self.parameters.nodes, self.parameters.replicas)
+    }
+
     /// Where the cluster stands.
     pub fn phase(&self) -> Phase {
         if self.halted {

@@ -5,9 +5,7 @@ use std::io::{self, Write};
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 
-use weft_cluster::{
-    Durable, DurableError, NodeConfig, ServeConfig, Server, Service, ServiceConfig, ServiceParameters,
-};
+use weft_cluster::{Durable, DurableError, NodeConfig, Server, Service, ServiceConfig, ServiceParameters};
 use weft_time::Instant;
 use weft_waist::View;
 
@@ -58,34 +56,41 @@ pub(crate) struct MembershipHost {
 }
 
 impl MembershipHost {
-    /// A service for `nodes` nodes, `replicas` of which hold the same data, that goes on where the state file ends, if
-    /// there is one.
-    pub(crate) fn open(
-        nodes: usize,
-        replicas: usize,
-        config: &ServeConfig,
-        now: Instant,
-    ) -> Result<Self, MembershipError> {
-        let parameters = ServiceParameters { replicas, ..ServiceParameters::new(nodes, config.lease) };
-        let stored = config.state_file.as_deref().map(read_state).transpose()?.flatten();
+    /// A service that goes on where the state file ends, if there is one.
+    pub(crate) fn open(config: &ServiceConfig, now: Instant) -> Result<Self, MembershipError> {
+        let ServiceConfig { cluster, nodes, replicas, serve, .. } = config;
+        let parameters =
+            ServiceParameters { replicas: *replicas, ..ServiceParameters::new(*nodes, serve.lease) };
+        let stored = serve.state_file.as_deref().map(read_state).transpose()?.flatten();
+        let restore = |durable: &Durable| {
+            durable.check_cluster(*cluster)?;
+            Service::restore(parameters, durable, now)
+        };
         let service = match &stored {
-            Some(durable) => Service::restore(parameters, durable, now).map_err(|source| {
-                let path = config.state_file.clone().expect("it was just read");
+            Some(durable) => restore(durable).map_err(|source| {
+                let path = serve.state_file.clone().expect("it was just read");
                 MembershipError::Unusable { path, source }
             })?,
             None => Service::new(parameters),
         };
+        let agreed = stored.as_ref().and_then(Durable::profile);
         Ok(Self {
-            server: Server::new(service),
-            state_file: config.state_file.clone(),
+            server: Server::new(service).of_cluster(*cluster, agreed),
+            state_file: serve.state_file.clone(),
             announced: View::default(),
         })
     }
 
     /// The service that the process of a node runs, if it runs one.
     pub(crate) fn of_node(config: &NodeConfig, now: Instant) -> Option<Result<Self, MembershipError>> {
-        let serve = config.membership.serve.as_ref()?;
-        Some(Self::open(config.peers.len(), config.replicas(), serve, now))
+        let service = ServiceConfig {
+            cluster: config.cluster,
+            nodes: config.peers.len(),
+            replicas: config.replicas(),
+            address: config.membership.address,
+            serve: config.membership.serve.clone()?,
+        };
+        Some(Self::open(&service, now))
     }
 
     pub(crate) fn receive(&mut self, now: Instant, datagram: Datagram<'_>) {
@@ -118,8 +123,18 @@ impl MembershipHost {
         Ok(())
     }
 
+    /// Says what has happened since the last call.
+    pub(crate) fn report(&mut self, clock: Clock, now: Instant, out: &mut dyn Write) {
+        while let Some(refused) = self.server.poll_refused() {
+            say(out, &format_args!("membership {refused}"));
+        }
+        if let Some(announcement) = self.take_announcement(clock, now) {
+            say(out, &announcement);
+        }
+    }
+
     /// The view, if it has changed since the last call.
-    pub(crate) fn take_announcement(&mut self, clock: Clock, now: Instant) -> Option<Announcement> {
+    fn take_announcement(&mut self, clock: Clock, now: Instant) -> Option<Announcement> {
         let view = self.server.service().view();
         (view != self.announced).then(|| {
             self.announced = view;
@@ -184,8 +199,8 @@ impl Endpoint for Alone<'_> {
         if let Err(error) = self.host.transmit(&mut ports[0]) {
             self.failure = Some(error);
             self.stop.request();
-        } else if let Some(announcement) = self.host.take_announcement(self.clock, now) {
-            say(self.out, &announcement);
+        } else {
+            self.host.report(self.clock, now, self.out);
         }
     }
 }
@@ -207,7 +222,7 @@ pub fn run_membership(
 ) -> Result<(), MembershipError> {
     let clock = Clock::starting_now();
     let mut ports = [UdpPort::bind(config.address, &PortOptions::default())?];
-    let host = MembershipHost::open(config.nodes, config.replicas, &config.serve, clock.now())?;
+    let host = MembershipHost::open(config, clock.now())?;
     say(out, &format_args!("membership ready on {}", config.address));
     let mut alone = Alone { host, clock, stop, out, failure: None };
     run(&mut alone, &mut ports, clock, IdlePolicy::SLEEP, stop)?;
@@ -218,20 +233,43 @@ pub fn run_membership(
 mod tests {
     use std::net::Ipv4Addr;
 
+    use weft_cluster::{ClusterName, ServeConfig};
     use weft_time::Duration;
     use weft_waist::EngineState;
 
     use super::*;
 
-    fn serve(state_file: &Path) -> ServeConfig {
-        ServeConfig { lease: Duration::from_ms(100), state_file: Some(state_file.to_owned()) }
+    fn service(nodes: usize, state_file: &Path) -> ServiceConfig {
+        ServiceConfig {
+            cluster: ClusterName::default(),
+            nodes,
+            replicas: nodes,
+            address: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4794),
+            serve: ServeConfig { lease: Duration::from_ms(100), state_file: Some(state_file.to_owned()) },
+        }
     }
 
-    fn heartbeat(node: usize) -> weft_cluster::Datagram {
-        heartbeat_with(node, weft_waist::EngineStatus::STARTING)
+    fn open(nodes: usize, state_file: &Path) -> Result<MembershipHost, MembershipError> {
+        MembershipHost::open(&service(nodes, state_file), Instant::ZERO)
     }
 
-    fn heartbeat_with(node: usize, status: weft_waist::EngineStatus) -> weft_cluster::Datagram {
+    fn profile(nodes: usize) -> weft_cluster::Profile {
+        let application =
+            weft_cluster::Application::KeyValue { key_bytes: 8, value_bytes: 64, capacity_keys: 1_000 };
+        let places: Vec<_> =
+            (1..=nodes as u8).map(|node| SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, node), 4793)).collect();
+        weft_cluster::Profile::new(application, nodes, 1_500, &places)
+    }
+
+    fn heartbeat(nodes: usize, node: usize) -> weft_cluster::Datagram {
+        heartbeat_with(profile(nodes), node, weft_waist::EngineStatus::STARTING)
+    }
+
+    fn heartbeat_with(
+        profile: weft_cluster::Profile,
+        node: usize,
+        status: weft_waist::EngineStatus,
+    ) -> weft_cluster::Datagram {
         weft_cluster::Message::Heartbeat {
             token: 1,
             heartbeat: weft_cluster::Heartbeat {
@@ -239,8 +277,9 @@ mod tests {
                 incarnation: weft_cluster::Incarnation::FIRST,
                 status,
             },
+            profile: (status.state == EngineState::Starting).then_some(profile),
         }
-        .encode()
+        .encode(ClusterName::default().id())
     }
 
     fn port() -> UdpPort {
@@ -251,24 +290,29 @@ mod tests {
     fn a_service_goes_on_where_its_state_file_ends() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.toml");
-        let mut host = MembershipHost::open(2, 2, &serve(&path), Instant::ZERO).unwrap();
+        let mut host = open(2, &path).unwrap();
         let (mut ports, client) = (port(), port());
         for node in 0..2 {
             let datagram =
-                Datagram { from: client.local_address(), bytes: &heartbeat(node), identification: 0 };
+                Datagram { from: client.local_address(), bytes: &heartbeat(2, node), identification: 0 };
             host.receive(Instant::ZERO, datagram);
             host.transmit(&mut ports).unwrap();
         }
         assert!(ports.queued() >= 2);
         let view = host.server.service().view();
         assert_eq!(view.full.len(), 2);
-        let restored = MembershipHost::open(2, 2, &serve(&path), Instant::ZERO).unwrap();
+        let restored = open(2, &path).unwrap();
         assert_eq!(restored.server.service().view(), view);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing half-written is left");
-        let error = MembershipHost::open(3, 3, &serve(&path), Instant::ZERO).unwrap_err().to_string();
+        let error = open(3, &path).unwrap_err().to_string();
         assert!(error.contains("describes 2 nodes, but 3 are configured"), "{error}");
+        let renamed = ClusterName::new("other").unwrap();
+        let error =
+            MembershipHost::open(&ServiceConfig { cluster: renamed, ..service(2, &path) }, Instant::ZERO);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("it belongs to cluster \"weft\", but \"other\" is configured"), "{error}");
         std::fs::write(&path, "epoch = ").unwrap();
-        let error = MembershipHost::open(2, 2, &serve(&path), Instant::ZERO).unwrap_err().to_string();
+        let error = open(2, &path).unwrap_err().to_string();
         assert!(error.contains("state.toml") && !error.contains('\n'), "{error}");
     }
 
@@ -290,7 +334,7 @@ mod tests {
         let from = port().local_address();
         let mut beat = |ms, node, epoch: u32, state| {
             let status = weft_waist::EngineStatus { epoch: weft_waist::Epoch(epoch), state };
-            let bytes = heartbeat_with(node, status);
+            let bytes = heartbeat_with(config.profile(), node, status);
             let now = Instant::ZERO + Duration::from_ms(ms);
             host.receive(now, Datagram { from, bytes: &bytes, identification: 0 });
             host.server.service().view()
@@ -312,9 +356,9 @@ mod tests {
     fn what_cannot_be_stored_is_not_said() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("missing").join("state.toml");
-        let mut host = MembershipHost::open(1, 1, &serve(&path), Instant::ZERO).unwrap();
+        let mut host = open(1, &path).unwrap();
         let (mut out, client) = (port(), port());
-        let datagram = Datagram { from: client.local_address(), bytes: &heartbeat(0), identification: 0 };
+        let datagram = Datagram { from: client.local_address(), bytes: &heartbeat(1, 0), identification: 0 };
         host.receive(Instant::ZERO, datagram);
         assert!(matches!(host.transmit(&mut out), Err(MembershipError::Unwritable { .. })));
         assert_eq!(out.queued(), 0);

@@ -5,11 +5,14 @@ use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weft_cluster::{Action, Agent, AgentParameters, Incarnation, Membership, NodeConfig, ROCE_PORT, Reason};
+use weft_cluster::{
+    Action, Agent, AgentParameters, ClusterName, Incarnation, Membership, Misfit, NodeConfig, Profile,
+    ROCE_PORT, Reason,
+};
 use weft_kv::{ParametersError, Role};
 use weft_nic::{Card, CardConfig, HostCommand, HostEvent};
 use weft_time::Instant;
-use weft_waist::{Memory, NODES_MAX, View};
+use weft_waist::{Memory, NODES_MAX, NodeId, View};
 use weft_wire::datagram;
 
 use crate::announcement::{Announcement, Announcer};
@@ -59,6 +62,9 @@ pub enum NodeError {
         /// What the system says.
         source: io::Error,
     },
+    /// It does not belong to the cluster whose membership service it has found.
+    #[error(transparent)]
+    Misfit(Box<Misfit>),
     /// Another process runs the same node, or the machine's clock has gone back.
     #[error("{}", Reason::Superseded)]
     Superseded,
@@ -79,10 +85,12 @@ pub struct Node<'a, P: Program = KeyValue> {
     outgoing: Outgoing,
     peers: [Option<SocketAddrV4>; NODES_MAX],
     agent: Agent,
+    registration: (ClusterName, Profile),
     service_address: SocketAddrV4,
     service: Option<MembershipHost>,
     announced: Option<(View, Role)>,
     refusal: Option<Reason>,
+    misfit: Option<Misfit>,
     strangers: u64,
     failure: Option<NodeError>,
     stop: &'a Stop,
@@ -143,7 +151,8 @@ impl<'a, P: Program> Node<'a, P> {
         let mut card = Card::new(card_config, vec![engine]);
         let incarnation = first_incarnation();
         let program = program(incarnation, &mut card);
-        let agent = Agent::new(config.node, incarnation, AgentParameters::default());
+        let registration = (config.cluster, config.profile());
+        let agent = agent(config.node, incarnation, registration);
         say(out, &format_args!("node {} ready on {}", config.node.index(), own.datagram_address()));
         let node = Self {
             clock,
@@ -152,10 +161,12 @@ impl<'a, P: Program> Node<'a, P> {
             outgoing: Outgoing::default(),
             peers,
             agent,
+            registration,
             service_address: config.membership.address,
             service,
             announced: None,
             refusal: None,
+            misfit: None,
             strangers: 0,
             failure: None,
             stop,
@@ -207,7 +218,10 @@ impl<'a, P: Program> Node<'a, P> {
         }
         match self.agent.poll_action() {
             None => {}
-            Some(Action::Stop) => self.fail(NodeError::Superseded),
+            Some(Action::Stop) => {
+                let misfit = self.agent.misfit().map(|misfit| NodeError::Misfit(Box::new(misfit)));
+                self.fail(misfit.unwrap_or(NodeError::Superseded));
+            }
             Some(Action::Restart { incarnation }) => self.start_over(now, incarnation),
         }
         if let Err(error) = self.program.record(self.card.card_mut()) {
@@ -221,7 +235,7 @@ impl<'a, P: Program> Node<'a, P> {
         self.program.start_over(now, incarnation, self.card.card_mut());
         while self.card.card_mut().poll_host().is_some() {}
         let node = self.agent.node();
-        self.agent = Agent::new(node, incarnation, AgentParameters::default());
+        self.agent = agent(node, incarnation, self.registration);
         say(self.out, &format_args!("node {} starts over: {}", node.index(), Reason::Rejoin));
     }
 
@@ -242,6 +256,14 @@ impl<'a, P: Program> Node<'a, P> {
             self.refusal = refusal;
             if let Some(reason) = refusal {
                 say(self.out, &format_args!("node {} waits: {reason}", node.index()));
+            }
+        }
+        let misfit = self.agent.misfit();
+        if misfit != self.misfit {
+            self.misfit = misfit;
+            // One that was never a member ends, and its last line says why.
+            if let Some(misfit) = misfit.filter(|_| self.failure.is_none()) {
+                say(self.out, &format_args!("node {} waits: {misfit}", node.index()));
             }
         }
     }
@@ -297,8 +319,8 @@ impl<P: Program> Endpoint for Node<'_, P> {
         if let Some(service) = &mut self.service {
             if let Err(error) = service.transmit(&mut ports[SERVICE]) {
                 self.fail(error.into());
-            } else if let Some(announcement) = service.take_announcement(self.clock, now) {
-                say(self.out, &announcement);
+            } else {
+                service.report(self.clock, now, self.out);
             }
         }
     }
@@ -356,6 +378,11 @@ pub(crate) fn datagram_bytes(config: &NodeConfig) -> usize {
 pub(crate) fn message_bytes(config: &NodeConfig) -> usize {
     let around = datagram::HEADER_BYTES + datagram::MESSAGE_HEADER_BYTES + datagram::TRAILER_BYTES;
     datagram_bytes(config) - around
+}
+
+/// The lease holder of a life of the node.
+fn agent(node: NodeId, incarnation: Incarnation, (cluster, profile): (ClusterName, Profile)) -> Agent {
+    Agent::new(node, incarnation, AgentParameters::default()).of_cluster(cluster, profile)
 }
 
 /// A number that no earlier process of the node had: the wall clock's nanoseconds.

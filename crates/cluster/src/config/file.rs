@@ -12,7 +12,9 @@ use super::{
     KvConfig, MembershipConfig, NodeConfig, PeerConfig, Peers, ROCE_PORT, ServeConfig, ServiceConfig,
     TransactionsConfig,
 };
+use crate::identity::ClusterName;
 use crate::message::LEASE_MAX;
+use crate::text::Text;
 
 /// The longest key, in bytes.
 const KEY_BYTES_MAX: u32 = 64;
@@ -30,6 +32,8 @@ const SPIN_US_MAX: u64 = 1_000_000;
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
     node: usize,
     #[serde(default = "default_mtu_bytes")]
     mtu_bytes: u32,
@@ -46,6 +50,8 @@ pub(super) struct File {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServiceFile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
     nodes: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     replicas: Option<usize>,
@@ -132,6 +138,7 @@ impl From<&NodeConfig> for File {
     fn from(config: &NodeConfig) -> Self {
         let serve = config.membership.serve.as_ref();
         File {
+            cluster: Some(config.cluster.to_string()),
             node: config.node.index(),
             mtu_bytes: config.mtu_bytes,
             membership: MembershipTable {
@@ -168,6 +175,7 @@ impl From<&NodeConfig> for File {
 impl From<&ServiceConfig> for ServiceFile {
     fn from(config: &ServiceConfig) -> Self {
         Self {
+            cluster: Some(config.cluster.to_string()),
             nodes: config.nodes,
             replicas: Some(config.replicas),
             address: config.address,
@@ -200,6 +208,7 @@ impl File {
         let transactions =
             self.transactions.map(|table| table.check(peers.len(), self.mtu_bytes)).transpose()?;
         Ok(NodeConfig {
+            cluster: check_cluster(self.cluster)?,
             node,
             mtu_bytes: self.mtu_bytes,
             membership,
@@ -218,7 +227,7 @@ impl File {
 impl ServiceFile {
     /// The configuration that the file describes, or the first thing that is wrong with it.
     pub(super) fn check(self) -> Result<ServiceConfig, String> {
-        let Self { nodes, replicas, address, lease_ms, state_file } = self;
+        let Self { cluster, nodes, replicas, address, lease_ms, state_file } = self;
         if !(1..=NODES_MAX).contains(&nodes) {
             return Err(format!("nodes = {nodes}: a cluster has 1 to 16 nodes"));
         }
@@ -227,7 +236,8 @@ impl ServiceFile {
             return Err(format!("replicas = {replicas}: {nodes} nodes hold 1 to {nodes} copies"));
         }
         check_address("address", address)?;
-        Ok(ServiceConfig { nodes, replicas, address, serve: check_serve("", lease_ms, state_file)? })
+        let (cluster, serve) = (check_cluster(cluster)?, check_serve("", lease_ms, state_file)?);
+        Ok(ServiceConfig { cluster, nodes, replicas, address, serve })
     }
 }
 
@@ -247,6 +257,16 @@ impl MembershipTable {
         let serve = check_serve("[membership] ", self.lease_ms, self.state_file)?;
         Ok(MembershipConfig { address, serve: Some(serve) })
     }
+}
+
+fn check_cluster(name: Option<String>) -> Result<ClusterName, String> {
+    let Some(name) = name else { return Ok(ClusterName::default()) };
+    ClusterName::new(&name).ok_or_else(|| {
+        format!(
+            "cluster = {name:?}: a name has 1 to {} letters, digits, dots, hyphens and underscores",
+            ClusterName::BYTES_MAX
+        )
+    })
 }
 
 fn check_address(place: &str, address: SocketAddrV4) -> Result<(), String> {
@@ -309,6 +329,12 @@ impl TransactionsTable {
         let replicas = replicas.unwrap_or(DEFAULT_REPLICAS.min(nodes));
         if procedures.is_empty() {
             return Err("[transactions] procedures = \"\": name the registered procedures".to_owned());
+        }
+        if Text::new(&procedures).is_none() {
+            let most = Text::BYTES_MAX;
+            return Err(format!(
+                "[transactions] procedures = {procedures:?}: a name has at most {most} printable characters"
+            ));
         }
         if size == 0 {
             return Err("[transactions] size = 0: give the objects of a shard, 1 or more".to_owned());

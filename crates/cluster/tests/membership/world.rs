@@ -211,7 +211,7 @@ impl World {
             let (place, bytes) = entry.remove();
             match place {
                 Place::Service => {
-                    let from = Message::decode(&bytes).map(|message| match message {
+                    let from = Message::decode(&bytes).map(|(_, message)| match message {
                         Message::Heartbeat { heartbeat, .. } => heartbeat.node.index(),
                         other => panic!("a service is sent {other}"),
                     });
@@ -365,7 +365,7 @@ impl World {
     }
 
     fn send(&mut self, to: Place, datagram: &[u8]) {
-        let message = Message::decode(datagram).unwrap();
+        let (_, message) = Message::decode(datagram).unwrap();
         let node = match (to, message) {
             (Place::Node(node), _) => node,
             (Place::Service, Message::Heartbeat { heartbeat, .. }) => heartbeat.node.index(),

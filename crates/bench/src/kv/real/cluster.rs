@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use weft_cluster::{
-    CoresConfig, KvConfig, MEMBERSHIP_PORT, MembershipConfig, NodeConfig, PeerConfig, Peers, ServeConfig,
-    ServiceConfig, TransactionsConfig,
+    ClusterName, CoresConfig, KvConfig, MEMBERSHIP_PORT, MembershipConfig, NodeConfig, PeerConfig, Peers,
+    ServeConfig, ServiceConfig, TransactionsConfig,
 };
 use weft_kv::Role;
 use weft_net::process::{ChildProcess, own_executable};
@@ -109,6 +109,7 @@ impl Cluster {
         settings: &ClusterSettings,
     ) -> Result<Self, RealBenchError> {
         let service = ServiceConfig {
+            cluster: ClusterName::default(),
             nodes: settings.nodes as usize,
             replicas: settings
                 .transactions
@@ -126,6 +127,7 @@ impl Cluster {
             Self { membership, nodes: Vec::new(), announcements: Vec::new(), counters: Vec::new() };
         for (node, _) in peers.iter() {
             let config = NodeConfig {
+                cluster: ClusterName::default(),
                 node,
                 mtu_bytes: MTU_BYTES,
                 membership: MembershipConfig { address: addresses.membership(), serve: None },
