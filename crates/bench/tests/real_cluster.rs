@@ -13,8 +13,8 @@ use weft_bench::load::{Limit, Load};
 use weft_bench::workload::{Lane, Workload};
 use weft_check::{Options, Verdict};
 use weft_cluster::{
-    ClusterName, CoresConfig, Heartbeat, Incarnation, KvConfig, MembershipConfig, Message, NodeConfig,
-    PeerConfig, Peers, ServeConfig, ServiceConfig,
+    ClusterName, CoresConfig, KvConfig, MembershipConfig, NodeConfig, PeerConfig, Peers, ServeConfig,
+    ServiceConfig,
 };
 use weft_kv::{ReadPolicy, Role};
 use weft_net::{
@@ -22,7 +22,7 @@ use weft_net::{
     run_membership, run_node,
 };
 use weft_time::Duration;
-use weft_waist::{EngineStatus, NodeId, NodeSet};
+use weft_waist::{NodeId, NodeSet};
 
 /// How long anything may take that comes at all, on a machine that is busy with other things.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -281,30 +281,4 @@ fn a_port_in_use_is_named() {
         matches!(error, NodeError::Bind(BindError::InUse { address }) if address == holder.local_address())
     );
     assert!(error.to_string().contains(&own.datagram_address().to_string()), "{error}");
-}
-
-#[test]
-fn a_node_that_was_superseded_stops_and_says_so() {
-    let configs = configs(2, None);
-    let service = ServiceConfig {
-        cluster: ClusterName::default(),
-        nodes: 2,
-        replicas: 2,
-        address: configs[0].membership.address,
-        serve: ServeConfig { lease: LEASE, state_file: None },
-    };
-    let service = Running::start(move |stop, out| run_membership(&service, stop, out));
-    service.wait_for(|line| line.starts_with("membership ready on "));
-    let mut later =
-        UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PortOptions::default()).unwrap();
-    let heartbeat =
-        Heartbeat { node: configs[0].node, incarnation: Incarnation::LAST, status: EngineStatus::STARTING };
-    let profile = Some(configs[0].profile());
-    let message = Message::Heartbeat { token: 1, heartbeat, profile }.encode(ClusterName::default().id());
-    later.push(configs[0].membership.address, &message);
-    later.flush().unwrap();
-    // The node's own heartbeat comes after this one: it is sent once the node runs.
-    let error = run_node(&configs[0], &Stop::new().unwrap(), &mut io::sink()).unwrap_err();
-    assert!(matches!(error, NodeError::Superseded), "{error}");
-    assert!(error.to_string().contains("stop the other process"), "{error}");
 }

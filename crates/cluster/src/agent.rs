@@ -181,8 +181,16 @@ impl Agent {
                 self.refusal = Some(reason);
                 self.action = match reason {
                     Reason::Rejoin => Some(Action::Restart { incarnation: self.incarnation.next() }),
-                    Reason::Superseded => Some(Action::Stop),
-                    Reason::Waiting | Reason::Halted | Reason::UnknownNode | Reason::Ahead => None,
+                    // If another process is alive, this one is told so as a newcomer.
+                    Reason::Superseded { by } => {
+                        Some(Action::Restart { incarnation: by.max(self.incarnation).next() })
+                    }
+                    Reason::Taken => Some(Action::Stop),
+                    Reason::Waiting
+                    | Reason::Halted
+                    | Reason::UnknownNode
+                    | Reason::Ahead
+                    | Reason::Occupied => None,
                 };
                 self.ended = self.action.is_some();
             }
@@ -449,9 +457,12 @@ mod tests {
 
     #[test]
     fn a_removed_engine_ends_its_agent() {
+        let restart = |number| Some(Action::Restart { incarnation: Incarnation::new(number).unwrap() });
         for (reason, action) in [
-            (Reason::Rejoin, Some(Action::Restart { incarnation: Incarnation::new(8).unwrap() })),
-            (Reason::Superseded, Some(Action::Stop)),
+            (Reason::Rejoin, restart(8)),
+            (Reason::Superseded { by: Incarnation::new(1 << 62).unwrap() }, restart((1 << 62) + 1)),
+            (Reason::Taken, Some(Action::Stop)),
+            (Reason::Occupied, None),
             (Reason::Waiting, None),
             (Reason::Halted, None),
         ] {

@@ -28,8 +28,9 @@
 //!
 //! # What a host promises
 //!
-//! - It reports a greater [`Incarnation`] only when the engine of the older one has stopped for good: the service
-//!   takes the report as proof of that and does not wait for the older lease to end.
+//! - It reports a greater [`Incarnation`] only when the engine of the older one has stopped for good, and reports an engine as lost only
+//!   when that serves nothing any more. The service still waits for the older lease to end, unless the older life has said
+//!   so itself: a process may be started by mistake.
 //! - It reads the clock *before* it sends a heartbeat, and the service's host reads its clock *after* it received one.
 //! - The service's host saves what [`Server::take_unsaved`] gives it before it sends anything.
 

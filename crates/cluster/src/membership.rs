@@ -87,8 +87,7 @@ pub enum Action {
         /// The engine's next life.
         incarnation: Incarnation,
     },
-    /// A greater incarnation of this node is registered: another process runs it, or the clock from which this
-    /// one took its incarnation has gone back. Stop, and tell the user.
+    /// Another process runs this node, or the node does not belong to the cluster. Stop, and tell the user.
     Stop,
 }
 
@@ -99,8 +98,16 @@ pub enum Reason {
     Waiting,
     /// The node has been removed, or its engine is lost: restart it empty with a greater incarnation.
     Rejoin,
-    /// A greater incarnation of the node is registered.
-    Superseded,
+    /// A greater incarnation of the node is registered: go on, empty, with one that is greater still. The clock from which this one took its
+    /// incarnation may have gone back.
+    Superseded {
+        /// The greatest that is known.
+        by: Incarnation,
+    },
+    /// The lease of an earlier life of the node may not have ended. Ask again.
+    Occupied,
+    /// Another process runs the node, and is alive.
+    Taken,
     /// Every engine that held all data is gone, so the data is lost. The cluster stays stopped.
     Halted,
     /// No such node is configured.
@@ -114,7 +121,11 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Self::Waiting => "waiting for the next view; before the first one, every node has to report",
             Self::Rejoin => "removed from the cluster; the engine restarts empty",
-            Self::Superseded => "a later start of this node is registered; stop the other process",
+            Self::Superseded { .. } => "a later start of this node is registered; the engine restarts empty",
+            Self::Occupied => "waiting for the lease of this node's former process to end",
+            Self::Taken => {
+                "another process runs this node and is alive; stop it, or give this one a number of its own"
+            }
             Self::Halted => {
                 "the last node that held all data is gone; start the cluster anew from empty state"
             }

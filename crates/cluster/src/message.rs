@@ -20,6 +20,7 @@
 //! |---|---|
 //! | heartbeat | while the engine is starting: nothing, or its [`Profile`]; otherwise nothing |
 //! | grant | 2 bytes: set of full nodes, bit *i* is node *i*; 2 bytes: joining ones; 8 bytes: the lease in nanoseconds |
+//! | refusal | superseded: 8 bytes, the newest incarnation; otherwise nothing |
 //! | other cluster | the name of the service's cluster |
 //! | other configuration | three texts, each a byte of length and its bytes: the key, the node's value, the cluster's |
 
@@ -208,6 +209,9 @@ impl Message {
             }
             Self::Refusal { node, incarnation, token, epoch, reason } => {
                 let detail = encode_reason(reason);
+                if let Reason::Superseded { by } = reason {
+                    body.extend(by.get().to_be_bytes());
+                }
                 Header { kind: 3, node, detail, epoch, incarnation: incarnation.get(), token }
             }
             Self::Notice { node, epoch } => {
@@ -308,8 +312,13 @@ impl Message {
                 Self::Grant { node, incarnation: incarnation?, token, view, lease }
             }
             3 => {
-                empty?;
-                let reason = decode_reason(detail)?;
+                let reason = match (detail, body) {
+                    (SUPERSEDED, _) => {
+                        let by = u64::from_be_bytes(body.try_into().map_err(|_| length)?);
+                        Reason::Superseded { by: Incarnation::new(by).ok_or(MessageError::Field("by"))? }
+                    }
+                    _ => empty.and_then(|()| decode_reason(detail))?,
+                };
                 Self::Refusal { node, incarnation: incarnation?, token, epoch, reason }
             }
             4 => {
@@ -367,14 +376,19 @@ const fn decode_state(detail: u8) -> Result<EngineState, MessageError> {
     })
 }
 
+/// The reason with a body.
+const SUPERSEDED: u8 = 2;
+
 const fn encode_reason(reason: Reason) -> u8 {
     match reason {
         Reason::Waiting => 0,
         Reason::Rejoin => 1,
-        Reason::Superseded => 2,
+        Reason::Superseded { .. } => SUPERSEDED,
         Reason::Halted => 3,
         Reason::UnknownNode => 4,
         Reason::Ahead => 5,
+        Reason::Occupied => 6,
+        Reason::Taken => 7,
     }
 }
 
@@ -382,10 +396,11 @@ const fn decode_reason(detail: u8) -> Result<Reason, MessageError> {
     Ok(match detail {
         0 => Reason::Waiting,
         1 => Reason::Rejoin,
-        2 => Reason::Superseded,
         3 => Reason::Halted,
         4 => Reason::UnknownNode,
         5 => Reason::Ahead,
+        6 => Reason::Occupied,
+        7 => Reason::Taken,
         _ => return Err(MessageError::Field("reason")),
     })
 }
@@ -465,7 +480,10 @@ mod tests {
 
     fn message() -> impl Strategy<Value = Message> {
         let state = (0u8..5).prop_map(|detail| decode_state(detail).unwrap());
-        let reason = (0u8..6).prop_map(|detail| decode_reason(detail).unwrap());
+        let reason = (0u8..8, incarnation()).prop_map(|(detail, by)| match detail {
+            SUPERSEDED => Reason::Superseded { by },
+            _ => decode_reason(detail).unwrap(),
+        });
         let lease = LEASE_MIN.as_ns()..=LEASE_MAX.as_ns();
         prop_oneof![
             (node(), incarnation(), any::<u64>(), any::<u32>(), state).prop_map(
@@ -535,7 +553,7 @@ mod tests {
         ) {
             let _ = Message::decode(&bytes);
             // With a valid frame around them, the fields themselves are tried.
-            for length in [BYTES_MIN, BYTES_MIN + VIEW_BYTES, length] {
+            for length in [BYTES_MIN, BYTES_MIN + 8, BYTES_MIN + VIEW_BYTES, length] {
                 bytes.resize(length, 0xa5);
                 bytes[..4].copy_from_slice(&MAGIC);
                 bytes[4] = VERSION;

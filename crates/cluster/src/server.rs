@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::net::Ipv4Addr;
 
 use weft_time::Instant;
 use weft_waist::{EngineState, NODES_MAX, NodeId};
@@ -9,11 +10,12 @@ use weft_waist::{EngineState, NODES_MAX, NodeId};
 use crate::agent::Misfit;
 use crate::durable::Durable;
 use crate::identity::ClusterName;
-use crate::membership::Incarnation;
+use crate::membership::{Incarnation, Reason};
 use crate::message::{Datagram, Heartbeat, Message, MessageError, Token};
-use crate::profile::{Difference, Profile};
+use crate::profile::{Difference, Holder, Profile};
 use crate::registry::Registry;
 use crate::service::Service;
+use crate::text::Text;
 
 /// Answers that wait for the host: far more than one call adds, so only a host that does not send loses any.
 const QUEUE_MAX: usize = 64;
@@ -99,6 +101,21 @@ impl<A: Copy> Server<A> {
     /// # Errors
     /// [`MessageError`] if it is no heartbeat; it changes nothing but a counter.
     pub fn receive(&mut self, now: Instant, from: A, bytes: &[u8]) -> Result<(), MessageError> {
+        self.receive_from(now, from, None, bytes)
+    }
+
+    /// As [`Server::receive`], where it is known at which address of the network the sender is: a node reports from where its peers
+    /// know it. So two processes cannot report as the same node unless one follows the other, because an address has one owner of a port.
+    ///
+    /// # Errors
+    /// As [`Server::receive`].
+    pub fn receive_from(
+        &mut self,
+        now: Instant,
+        from: A,
+        host: Option<Ipv4Addr>,
+        bytes: &[u8],
+    ) -> Result<(), MessageError> {
         let message = Message::decode(bytes).and_then(|(cluster, message)| match message {
             Message::Heartbeat { token, heartbeat, profile } => Ok((cluster, token, heartbeat, profile)),
             _ => Err(MessageError::Field("kind")),
@@ -106,7 +123,11 @@ impl<A: Copy> Server<A> {
         let (cluster, token, heartbeat, profile) = message.inspect_err(|_| self.malformed += 1)?;
         self.received += 1;
         let misfit = if cluster == self.cluster.id() {
-            self.register(heartbeat, profile.as_ref())?
+            let displaced = self.displaced(heartbeat.node, host, profile.as_ref());
+            match displaced {
+                Some(_) => displaced,
+                None => self.register(heartbeat, profile.as_ref())?,
+            }
         } else {
             // The node knows its own name, and nobody else needs it.
             Some(Misfit::Cluster { ours: ClusterName::default(), theirs: self.cluster })
@@ -126,11 +147,31 @@ impl<A: Copy> Server<A> {
             }
         };
         self.push(from, &answer);
-        self.addresses[node.index()] = Some(from);
+        // Notices go to whoever may have the number.
+        let contends = matches!(
+            answer,
+            Message::Refusal {
+                reason: Reason::Occupied | Reason::Taken | Reason::Superseded { .. } | Reason::UnknownNode,
+                ..
+            }
+        );
+        if !contends {
+            self.addresses[node.index()] = Some(from);
+        }
         if self.service.view().epoch != before {
             self.notify(Some(node));
         }
         Ok(())
+    }
+
+    /// What is wrong if a node reports from another address than the one at which the others look for it.
+    fn displaced(&self, node: NodeId, host: Option<Ipv4Addr>, profile: Option<&Profile>) -> Option<Misfit> {
+        let agreed = self.agreed();
+        let theirs = *agreed.as_ref().or(profile)?.place(node)?.ip();
+        let ours = host.filter(|ours| *ours != theirs)?;
+        let key = Text::of(format_args!("[[peers]] node {}", node.index()));
+        let (ours, theirs) = (Text::of(ours), Text::of(theirs));
+        Some(Misfit::Configuration(Difference { key, ours, theirs, holder: Holder::Service }))
     }
 
     /// Holds what a starting node tells of its configuration against what the others have told.
@@ -303,6 +344,29 @@ mod tests {
         assert_eq!(server.poll_refused().unwrap().from, 101);
         assert_eq!(server.poll_refused(), None, "each life is told of once");
         assert_eq!(server.counters()[2], ("heartbeats_of_misfits", 2));
+    }
+
+    #[test]
+    fn a_node_reports_from_where_its_peers_know_it() {
+        let mut server = server(2).of_cluster(ClusterName::default(), None);
+        let own = |node: u8| Some(Ipv4Addr::new(10, 0, 0, node + 1));
+        for node in [0, 1] {
+            let bytes = registration("weft", node.into(), ledger(2, 10));
+            server.receive_from(Instant::ZERO, 100, own(node), &bytes).unwrap();
+        }
+        assert_eq!(server.service().view().epoch.0, 1);
+        sent(&mut server);
+        // The same words from elsewhere renew nothing.
+        let before = server.service().clone();
+        server.receive_from(Instant::ZERO, 666, own(7), &heartbeat(1, 9)).unwrap();
+        assert_eq!(
+            sent(&mut server),
+            [
+                "666 refusal node1#1: [[peers]] node 1 is 10.0.0.8 here and 10.0.0.2 at the membership service; \
+              make the configurations agree"
+            ]
+        );
+        assert_eq!(format!("{:?}", server.service()), format!("{before:?}"));
     }
 
     #[test]

@@ -72,8 +72,12 @@ pub enum Phase {
 /// - Epoch 2 waits until every member that is full in it has reported epoch 1. A founder that is told a later view first
 ///   cannot tell itself from an engine that has forgotten everything. One that dies before that is not in epoch 2 as
 ///   a full member, so nobody waits for it.
-/// - A node is in a view with one incarnation. A greater one proves that the older is dead: the next view has the node as
-///   joining. A lesser one is [superseded](Reason::Superseded).
+/// - A node is in a view with one incarnation. A greater one waits until the older one's lease has ended, or until the older one has said that its
+///   engine is lost; then the older is dead, and the next view has the node as joining. If the older one is still heard a lease later,
+///   two processes have the same number, and the newcomer is [turned away](Reason::Taken). Neither a process that was started by mistake
+///   nor a forged datagram ends a node that lives.
+/// - A lesser incarnation than the newest is [told](Reason::Superseded) which that is, and goes on with a greater one. So no incarnation, however
+///   large, bars a node for good.
 /// - A member whose lease has ended leaves the view, provided that of each part of the data that it replicates another member that
 ///   holds it has been heard since. A lease alone is no proof of life: its holder may have died just after it was granted, and then
 ///   the only copy would be the one that is being removed.
@@ -117,13 +121,75 @@ struct Node {
     /// The latest epoch in which it reported to hold all data while joining, and when it did so first.
     synced: Option<(Epoch, Instant)>,
     /// A life that has reported and is in no view.
-    candidate: Option<Candidate>,
+    candidate: Option<Life>,
+    /// A life that has reported while another one may still live.
+    contender: Option<Life>,
 }
 
+/// A life that has reported and is in no view.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
+struct Life {
     incarnation: Incarnation,
+    /// When it reported first.
+    since: Instant,
+    /// When it reported last.
     heard: Instant,
+}
+
+/// The greatest incarnation that a process may begin with: the wall clock's nanoseconds reach it in 2116. What lies beyond is there for those
+/// that follow one which was made up.
+const CHOSEN_MAX: u64 = 1 << 62;
+
+impl Node {
+    /// When the life was heard last that may still hold the node's number, other than `incarnation`.
+    fn holder_heard(&self, incarnation: Incarnation, now: Instant, term: Duration) -> Option<Instant> {
+        match self.candidate {
+            Some(life) if life.incarnation == incarnation => None,
+            Some(life) => (life.heard + term > now).then_some(life.heard),
+            None => (self.record.role != Role::Out && self.lease_end > now).then_some(self.heard),
+        }
+    }
+
+    /// Notes a life that is in no view.
+    fn hear_newcomer(
+        &mut self,
+        incarnation: Incarnation,
+        now: Instant,
+        term: Duration,
+    ) -> Result<(), Reason> {
+        let known = |life: Option<Life>| life.filter(|life| life.incarnation == incarnation);
+        let Some(holder_heard) = self.holder_heard(incarnation, now, term) else {
+            let since = known(self.candidate).or(known(self.contender)).map_or(now, |life| life.since);
+            self.candidate = Some(Life { incarnation, since, heard: now });
+            self.contender = None;
+            return Ok(());
+        };
+        let since = match self.contender {
+            Some(life) if life.incarnation == incarnation => life.since,
+            // One at a time, as long as it is there.
+            Some(life) if life.heard + term > now => return Err(Reason::Occupied),
+            _ => now,
+        };
+        // What was on its way when the newcomer began does not arrive a lease later.
+        if holder_heard > since + term {
+            self.contender = None;
+            return Err(Reason::Taken);
+        }
+        self.contender = Some(Life { incarnation, since, heard: now });
+        Err(Reason::Occupied)
+    }
+
+    /// Lets a newcomer take the number whose holder's lease has ended, if the holder has not been heard since.
+    fn succeed(&mut self, now: Instant) {
+        if self.record.role != Role::Out
+            && self.candidate.is_none()
+            && self.lease_end <= now
+            && let Some(life) = self.contender.take()
+            && life.heard >= self.heard
+        {
+            self.candidate = Some(life);
+        }
+    }
 }
 
 /// The view that ought to follow the current one.
@@ -153,6 +219,7 @@ impl Service {
             reported: Epoch(0),
             synced: None,
             candidate: None,
+            contender: None,
         };
         Self {
             parameters,
@@ -222,11 +289,15 @@ impl Service {
         if self.halted || self.epoch == Epoch(0) {
             return Instant::FAR_FUTURE;
         }
-        // The end of a lease is no such moment: what follows from it waits for the heartbeat of another node.
-        match self.plan() {
+        // The end of a lease is no such moment by itself: what follows from it waits for the heartbeat of another node. But a life of the same
+        // node may wait for it.
+        let contended = self.nodes.iter().filter(|node| node.contender.is_some() && node.candidate.is_none());
+        let succession = contended.map(|node| node.lease_end).filter(|end| *end > self.now).min();
+        let view = match self.plan() {
             Some(plan) if self.differs(&plan) => plan.due,
             _ => Instant::FAR_FUTURE,
-        }
+        };
+        succession.map_or(view, |end| view.min(end))
     }
 
     /// The snapshot to store, if there is one that has not been taken. It must be on stable storage before any
@@ -281,23 +352,31 @@ impl Service {
         if status.epoch > self.epoch {
             return Err(Reason::Ahead);
         }
+        let (now, term) = (self.now, self.parameters.term());
         let newest = known.candidate.map(|candidate| candidate.incarnation).max(known.record.incarnation);
-        if newest.is_some_and(|newest| incarnation < newest) {
-            return Err(Reason::Superseded);
+        let follows = newest.is_some_and(|newest| incarnation == newest.next());
+        if newest.is_some_and(|newest| incarnation < newest)
+            || incarnation.get() > CHOSEN_MAX && !follows && newest != Some(incarnation)
+        {
+            return Err(Reason::Superseded { by: newest.unwrap_or(Incarnation::FIRST) });
         }
         if known.record.incarnation == Some(incarnation) {
-            if known.record.role == Role::Out || status.state == EngineState::Lost {
+            if known.record.role == Role::Out {
+                return Err(Reason::Rejoin);
+            }
+            if status.state == EngineState::Lost {
+                // It serves nothing any more, so nobody has to wait for its lease.
+                known.lease_end = now;
                 return Err(Reason::Rejoin);
             }
             self.renew(heartbeat);
-        } else {
-            // Whatever an engine holds that no view knows, it is not this cluster's data.
-            if status.state != EngineState::Starting {
-                return Err(Reason::Rejoin);
-            }
-            known.candidate = Some(Candidate { incarnation, heard: self.now });
+            return Ok(());
         }
-        Ok(())
+        // Whatever an engine holds that no view knows, it is not this cluster's data.
+        if status.state != EngineState::Starting {
+            return Err(Reason::Rejoin);
+        }
+        known.hear_newcomer(incarnation, now, term)
     }
 
     /// Extends the lease of a member and notes its progress.
@@ -327,6 +406,8 @@ impl Service {
         if self.halted {
             return;
         }
+        let now = self.now;
+        self.nodes.iter_mut().for_each(|node| node.succeed(now));
         if self.epoch == Epoch(0) {
             if self.nodes.iter().all(|node| node.candidate.is_some()) {
                 let all = NodeSet::first(self.nodes.len());
@@ -361,7 +442,7 @@ impl Service {
             })
         };
         let removed = self.members().filter(|&id| !dead.contains(id) && is_survived(id)).collect();
-        let present = |candidate: Candidate| candidate.heard + self.parameters.term() > self.now;
+        let present = |candidate: Life| candidate.heard + self.parameters.term() > self.now;
         let reborn = self.select(|node| node.candidate.is_some_and(present));
         let full = difference(whole, removed);
         let caught_up_or_gone = whole.union(removed).union(dead);
@@ -424,6 +505,7 @@ impl Service {
                 node.lease_end = lease_end;
                 node.reported = Epoch(0);
                 node.synced = None;
+                node.contender = None;
             }
         }
     }
@@ -510,6 +592,16 @@ mod tests {
         service.heartbeat(at(ms), Heartbeat { node, incarnation, status })
     }
 
+    /// The node's life 10 says that its engine is lost, as it does before it starts over.
+    fn loses(service: &mut Service, ms: u64, node: usize) {
+        let epoch = service.view().epoch.0;
+        assert_eq!(beat(service, ms, node, 10, epoch, EngineState::Lost), Err(Reason::Rejoin));
+    }
+
+    fn superseded_by(life: u64) -> Answer {
+        Err(Reason::Superseded { by: Incarnation::new(life).unwrap() })
+    }
+
     fn sets(service: &Service) -> (u32, Vec<usize>, Vec<usize>) {
         let view = service.view();
         let indices = |set: NodeSet| set.iter().map(NodeId::index).collect();
@@ -547,7 +639,7 @@ mod tests {
         assert!(beat(&mut service, 101, 0, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service), (2, vec![0, 1], vec![]));
         assert_eq!(beat(&mut service, 110, 2, 10, 1, EngineState::Full), Err(Reason::Rejoin));
-        assert_eq!(beat(&mut service, 110, 2, 9, 1, EngineState::Full), Err(Reason::Superseded));
+        assert_eq!(beat(&mut service, 110, 2, 9, 1, EngineState::Full), superseded_by(10));
         assert_eq!(beat(&mut service, 110, 2, 11, 1, EngineState::Full), Err(Reason::Rejoin));
     }
 
@@ -573,6 +665,7 @@ mod tests {
     #[test]
     fn a_member_without_all_data_outlives_nobody() {
         let mut service = running(2);
+        loses(&mut service, 50, 1);
         assert!(beat(&mut service, 50, 1, 11, 0, EngineState::Starting).is_ok());
         assert_eq!(sets(&service), (2, vec![0], vec![1]));
         for ms in [101, 150, 200] {
@@ -624,6 +717,7 @@ mod tests {
     fn what_is_known_to_be_lost_stops_nobody() {
         let mut service = running_in_a_ring(5, 2);
         for node in [1, 2] {
+            loses(&mut service, 50, node);
             assert!(beat(&mut service, 50, node, 11, 0, EngineState::Starting).is_ok());
         }
         assert_eq!(sets(&service), (3, vec![0, 3, 4], vec![1, 2]));
@@ -640,6 +734,7 @@ mod tests {
     #[test]
     fn no_view_follows_before_its_full_members_know_the_first() {
         let mut service = founding(3);
+        loses(&mut service, 10, 2);
         let answer = beat(&mut service, 10, 2, 11, 0, EngineState::Starting);
         assert_eq!(answer, Err(Reason::Waiting));
         assert!(beat(&mut service, 20, 0, 10, 1, EngineState::Full).is_ok());
@@ -672,6 +767,7 @@ mod tests {
     fn a_restored_service_asks_again_who_knows_the_first_view() {
         let durable = running(2).take_unsaved().unwrap();
         let mut service = Service::restore(parameters(2), &durable, at(0)).unwrap();
+        loses(&mut service, 10, 1);
         let answer = beat(&mut service, 10, 1, 11, 0, EngineState::Starting);
         assert_eq!(answer, Err(Reason::Waiting));
         assert_eq!(sets(&service).0, 1);
@@ -733,11 +829,13 @@ mod tests {
     #[test]
     fn a_synced_member_takes_the_place_of_the_last_full_one() {
         let mut service = running(2);
+        loses(&mut service, 50, 0);
         assert!(beat(&mut service, 50, 0, 11, 0, EngineState::Starting).is_ok());
         assert_eq!(sets(&service), (2, vec![1], vec![0]));
         // Too early for another view, but not for one that must be.
         assert!(beat(&mut service, 60, 0, 11, 2, EngineState::Joining { synced: true }).is_ok());
         assert_eq!(sets(&service).0, 2);
+        loses(&mut service, 61, 1);
         assert!(beat(&mut service, 61, 1, 11, 0, EngineState::Starting).is_ok());
         assert_eq!(sets(&service), (3, vec![0], vec![1]));
     }
@@ -780,6 +878,7 @@ mod tests {
     fn three_come_back() -> Service {
         let mut service = running(4);
         for node in 1..4 {
+            loses(&mut service, 50, node);
             assert!(beat(&mut service, 50, node, 11, 0, EngineState::Starting).is_ok());
         }
         let epoch = service.view().epoch.0;
@@ -819,8 +918,69 @@ mod tests {
         let mut dead = three_come_back();
         assert!(beat(&mut dead, 100, 1, 11, epoch, EngineState::Joining { synced: true }).is_ok());
         assert_eq!(sets(&dead).0, epoch);
+        assert_eq!(beat(&mut dead, 105, 3, 11, epoch, EngineState::Lost), Err(Reason::Rejoin));
         assert!(beat(&mut dead, 105, 3, 12, 0, EngineState::Starting).is_ok());
         assert_eq!(sets(&dead), (epoch + 1, vec![0, 1], vec![2, 3]));
+    }
+
+    #[test]
+    fn a_newcomer_does_not_replace_a_node_that_lives() {
+        let mut service = running(2);
+        // A second process with the number of node 1, which goes on reporting.
+        for ms in (10..=110).step_by(25) {
+            assert_eq!(beat(&mut service, ms, 1, 11, 0, EngineState::Starting), Err(Reason::Occupied));
+            for node in 0..2 {
+                assert!(beat(&mut service, ms, node, 10, 1, EngineState::Full).is_ok());
+            }
+        }
+        assert!(beat(&mut service, 112, 1, 10, 1, EngineState::Full).is_ok());
+        assert_eq!(beat(&mut service, 113, 1, 11, 0, EngineState::Starting), Err(Reason::Taken));
+        assert_eq!(sets(&service), (1, vec![0, 1], vec![]));
+        assert_eq!(service.next_deadline(), Instant::FAR_FUTURE);
+    }
+
+    #[test]
+    fn a_newcomer_takes_the_number_when_the_lease_of_its_holder_has_ended() {
+        let mut service = running(2);
+        assert!(beat(&mut service, 40, 1, 10, 1, EngineState::Full).is_ok());
+        assert_eq!(beat(&mut service, 60, 1, 11, 0, EngineState::Starting), Err(Reason::Occupied));
+        assert!(beat(&mut service, 90, 0, 10, 1, EngineState::Full).is_ok());
+        assert_eq!(service.next_deadline(), at(141));
+        service.tick(at(140));
+        assert_eq!(sets(&service).0, 1);
+        // Nobody has to report again for that.
+        service.tick(at(141));
+        assert_eq!(sets(&service), (2, vec![0], vec![1]));
+        assert!(beat(&mut service, 150, 1, 11, 2, EngineState::Joining { synced: false }).is_ok());
+    }
+
+    #[test]
+    fn a_forged_incarnation_neither_ends_a_node_nor_bars_it() {
+        let forged = Incarnation::LAST.get();
+        let mut service = running(2);
+        assert_eq!(beat(&mut service, 10, 1, forged, 0, EngineState::Starting), superseded_by(10));
+        assert_eq!(beat(&mut service, 10, 1, 1 << 62, 0, EngineState::Starting), Err(Reason::Occupied));
+        for ms in [50, 100, 150] {
+            for node in 0..2 {
+                assert!(beat(&mut service, ms, node, 10, 1, EngineState::Full).is_ok());
+            }
+        }
+        // Once node 1 has been cut off, one that nobody contradicts is taken; node 1 itself comes back as the one after it.
+        for ms in [200, 251, 260] {
+            assert!(beat(&mut service, ms, 0, 10, 1, EngineState::Full).is_ok());
+        }
+        assert!(beat(&mut service, 270, 1, 1 << 62, 0, EngineState::Starting).is_err());
+        service.tick(at(290));
+        assert_eq!(sets(&service), (3, vec![0], vec![1]));
+        assert_eq!(beat(&mut service, 300, 1, 10, 1, EngineState::Full), superseded_by(1 << 62));
+        let next = (1 << 62) + 1;
+        assert_eq!(beat(&mut service, 310, 1, next, 0, EngineState::Starting), Err(Reason::Occupied));
+        for ms in [350, 391] {
+            assert!(beat(&mut service, ms, 0, 10, 3, EngineState::Full).is_ok());
+        }
+        assert!(beat(&mut service, 420, 0, 10, 3, EngineState::Full).is_ok());
+        assert!(beat(&mut service, 430, 1, next, 0, EngineState::Starting).is_ok());
+        assert_eq!(service.incarnation(NodeId::new(1).unwrap()), Incarnation::new(next));
     }
 
     #[test]

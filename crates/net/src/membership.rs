@@ -95,7 +95,7 @@ impl MembershipHost {
 
     pub(crate) fn receive(&mut self, now: Instant, datagram: Datagram<'_>) {
         // The server counts what is no heartbeat.
-        let _ = self.server.receive(now, datagram.from, datagram.bytes);
+        let _ = self.server.receive_from(now, datagram.from, Some(*datagram.from.ip()), datagram.bytes);
     }
 
     pub(crate) fn next_deadline(&self) -> Instant {
@@ -282,6 +282,11 @@ mod tests {
         .encode(ClusterName::default().id())
     }
 
+    /// Where a node reports from.
+    fn place(node: usize) -> SocketAddrV4 {
+        SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, node as u8 + 1), 50_000)
+    }
+
     fn port() -> UdpPort {
         UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PortOptions::default()).unwrap()
     }
@@ -291,10 +296,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.toml");
         let mut host = open(2, &path).unwrap();
-        let (mut ports, client) = (port(), port());
+        let mut ports = port();
         for node in 0..2 {
-            let datagram =
-                Datagram { from: client.local_address(), bytes: &heartbeat(2, node), identification: 0 };
+            let datagram = Datagram { from: place(node), bytes: &heartbeat(2, node), identification: 0 };
             host.receive(Instant::ZERO, datagram);
             host.transmit(&mut ports).unwrap();
         }
@@ -331,12 +335,11 @@ mod tests {
         }
         let config = NodeConfig::parse(&text).unwrap();
         let mut host = MembershipHost::of_node(&config, Instant::ZERO).unwrap().unwrap();
-        let from = port().local_address();
         let mut beat = |ms, node, epoch: u32, state| {
             let status = weft_waist::EngineStatus { epoch: weft_waist::Epoch(epoch), state };
             let bytes = heartbeat_with(config.profile(), node, status);
             let now = Instant::ZERO + Duration::from_ms(ms);
-            host.receive(now, Datagram { from, bytes: &bytes, identification: 0 });
+            host.receive(now, Datagram { from: place(node), bytes: &bytes, identification: 0 });
             host.server.service().view()
         };
         for (epoch, state) in [(0, EngineState::Starting), (1, EngineState::Full)] {
@@ -357,8 +360,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("missing").join("state.toml");
         let mut host = open(1, &path).unwrap();
-        let (mut out, client) = (port(), port());
-        let datagram = Datagram { from: client.local_address(), bytes: &heartbeat(1, 0), identification: 0 };
+        let mut out = port();
+        let datagram = Datagram { from: place(0), bytes: &heartbeat(1, 0), identification: 0 };
         host.receive(Instant::ZERO, datagram);
         assert!(matches!(host.transmit(&mut out), Err(MembershipError::Unwritable { .. })));
         assert_eq!(out.queued(), 0);

@@ -65,9 +65,9 @@ pub enum NodeError {
     /// It does not belong to the cluster whose membership service it has found.
     #[error(transparent)]
     Misfit(Box<Misfit>),
-    /// Another process runs the same node, or the machine's clock has gone back.
-    #[error("{}", Reason::Superseded)]
-    Superseded,
+    /// Another process runs the same node.
+    #[error("{}", Reason::Taken)]
+    Taken,
     /// A socket has become useless.
     #[error("the network fails: {0}")]
     Network(#[from] io::Error),
@@ -220,7 +220,7 @@ impl<'a, P: Program> Node<'a, P> {
             None => {}
             Some(Action::Stop) => {
                 let misfit = self.agent.misfit().map(|misfit| NodeError::Misfit(Box::new(misfit)));
-                self.fail(misfit.unwrap_or(NodeError::Superseded));
+                self.fail(misfit.unwrap_or(NodeError::Taken));
             }
             Some(Action::Restart { incarnation }) => self.start_over(now, incarnation),
         }
@@ -234,9 +234,10 @@ impl<'a, P: Program> Node<'a, P> {
     fn start_over(&mut self, now: Instant, incarnation: Incarnation) {
         self.program.start_over(now, incarnation, self.card.card_mut());
         while self.card.card_mut().poll_host().is_some() {}
-        let node = self.agent.node();
+        let (node, why) = (self.agent.node(), self.agent.refusal());
         self.agent = agent(node, incarnation, self.registration);
-        say(self.out, &format_args!("node {} starts over: {}", node.index(), Reason::Rejoin));
+        let reason = why.unwrap_or(Reason::Rejoin);
+        say(self.out, &format_args!("node {} starts over: {reason}", node.index()));
     }
 
     /// Says what has changed since the last call.

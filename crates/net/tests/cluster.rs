@@ -1,15 +1,16 @@
 //! Real nodes on loopback: whom a cluster takes, and what happens when nodes come and go.
 
 use std::io::{self, Write};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
-use weft_cluster::NodeConfig;
-use weft_net::{NodeError, Stop, run_node};
+use weft_cluster::{Heartbeat, Incarnation, Message, NodeConfig};
+use weft_net::{NodeError, PortOptions, Stop, UdpPort, run_node};
+use weft_waist::EngineStatus;
 
 /// How long anything may take that comes at all, on a machine that is busy with other things.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -142,4 +143,32 @@ fn nodes_that_do_not_fit_are_refused_and_told_why() {
     second.wait_for(" as full ");
     second.end().unwrap();
     first.end().unwrap();
+}
+
+/// What a stranger says in the name of a node that lives: neither is the node ended, nor kept from coming back.
+#[test]
+fn a_forged_incarnation_neither_ends_a_node_nor_bars_it() {
+    let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
+    let config = |node| addresses.config(node, 2, folder.path());
+    let mut nodes = [0, 1].map(|node| Running::start(&config(node)));
+    for node in &nodes {
+        node.wait_for(" as full ");
+    }
+    let own = NodeConfig::parse(&config(1)).unwrap();
+    let mut forger = UdpPort::bind(SocketAddrV4::new(addresses.node(1), 0), &PortOptions::default()).unwrap();
+    for (token, number) in [(1, Incarnation::LAST.get()), (2, 1 << 62)] {
+        let incarnation = Incarnation::new(number).unwrap();
+        let heartbeat = Heartbeat { node: own.node, incarnation, status: EngineStatus::STARTING };
+        let message = Message::Heartbeat { token, heartbeat, profile: Some(own.profile()) };
+        forger.push(own.membership.address, &message.encode(own.cluster.id()));
+    }
+    forger.flush().unwrap();
+    // Once it has stopped, what has been forged has no lease, and the node is back at once.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    nodes[1].end().unwrap();
+    nodes[1] = Running::start(&config(1));
+    nodes[1].wait_for(" as full ");
+    for node in &mut nodes {
+        node.end().unwrap();
+    }
 }

@@ -93,7 +93,7 @@ fn a_quick_restart() {
     world.run_until(ms(110));
     world.crash(1);
     world.start(1);
-    world.run_until(ms(200));
+    world.run_until(ms(290));
     assert_conversation(
         &world,
         "
@@ -107,19 +107,21 @@ fn a_quick_restart() {
            25 ms   -> heartbeat node1#1 full at epoch 1
            27 ms   -> heartbeat node0#1 full at epoch 1
           110 ms   -> heartbeat node1#2 starting at epoch 0
-          111 ms epoch 2: full {0} joining {1}
-          111 ms   <- grant node1#2 epoch 2: full {0} joining {1} for 100 ms
-          111 ms   <- notice node0 epoch 2
-          112 ms   -> heartbeat node1#2 synced at epoch 2
-          113 ms   <- grant node0#1 epoch 2: full {0} joining {1} for 100 ms
-          136 ms epoch 3: full {0, 1} joining {}
-          136 ms   <- notice node0 epoch 3
-          136 ms   <- notice node1 epoch 3
-          137 ms   -> heartbeat node0#1 full at epoch 2
-          138 ms   <- grant node0#1 epoch 3: full {0, 1} joining {} for 100 ms
-          138 ms   <- grant node1#2 epoch 3: full {0, 1} joining {} for 100 ms
-          162 ms   -> heartbeat node0#1 full at epoch 3
-          162 ms   -> heartbeat node1#2 full at epoch 3
+          111 ms   <- refusal node1#2 at epoch 1: Occupied
+          201 ms epoch 2: full {0} joining {1}
+          201 ms   <- notice node0 epoch 2
+          201 ms   <- notice node1 epoch 2
+          203 ms   <- grant node0#1 epoch 2: full {0} joining {1} for 100 ms
+          203 ms   <- grant node1#2 epoch 2: full {0} joining {1} for 100 ms
+          204 ms   -> heartbeat node1#2 synced at epoch 2
+          226 ms epoch 3: full {0, 1} joining {}
+          226 ms   <- notice node0 epoch 3
+          226 ms   <- notice node1 epoch 3
+          227 ms   -> heartbeat node0#1 full at epoch 2
+          228 ms   <- grant node0#1 epoch 3: full {0, 1} joining {} for 100 ms
+          228 ms   <- grant node1#2 epoch 3: full {0, 1} joining {} for 100 ms
+          252 ms   -> heartbeat node0#1 full at epoch 3
+          252 ms   -> heartbeat node1#2 full at epoch 3
         ",
     );
 }
@@ -197,9 +199,13 @@ fn the_last_copy_is_gone() {
           227 ms   -> heartbeat node0#1 full at epoch 2
           300 ms   -> heartbeat node0#2 starting at epoch 0
           300 ms   -> heartbeat node1#2 starting at epoch 0
-          301 ms cluster halted at epoch 2
-          301 ms   <- refusal node0#2 at epoch 2: Halted
-          301 ms   <- refusal node1#2 at epoch 2: Halted
+          301 ms   <- refusal node0#2 at epoch 2: Occupied
+          301 ms epoch 3: full {0} joining {1}
+          301 ms   <- grant node1#2 epoch 3: full {0} joining {1} for 100 ms
+          301 ms   <- notice node0 epoch 3
+          303 ms   <- refusal node0#2 at epoch 3: Occupied
+          325 ms   -> heartbeat node1#2 joining at epoch 3
+          378 ms cluster halted at epoch 3
         ",
     );
 }

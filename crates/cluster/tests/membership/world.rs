@@ -304,7 +304,9 @@ impl World {
                     "an agent has a view that was not published"
                 );
             }
-            if host.clock.read(self.real) < agent.lease_until() {
+            // A lost engine serves nothing, whatever lease it has.
+            let serves = host.engine.is_some_and(|engine| engine.state != EngineState::Lost);
+            if serves && host.clock.read(self.real) < agent.lease_until() {
                 assert!(
                     view.members().contains(agent.node()),
                     "node {index} has a lease but is not in {view:?}"
@@ -319,6 +321,12 @@ impl World {
     fn attend(&mut self, node: usize) {
         loop {
             let catching_up = self.random.below(self.sync_max.as_ps().max(1));
+            // A former life of a full member may still be in the view: from its successor there is nothing to copy.
+            let epoch = self.hosts[node].engine.map_or(Epoch(0), |engine| engine.epoch);
+            let is_source = |host: &Host| {
+                host.engine.is_some_and(|engine| engine.state == EngineState::Full && engine.epoch >= epoch)
+            };
+            let has_source = self.hosts.iter().any(is_source);
             let host = &mut self.hosts[node];
             let now = host.clock.read(self.real);
             let (Some(agent), Some(engine)) = (&mut host.agent, &mut host.engine) else { return };
@@ -339,7 +347,11 @@ impl World {
                 }
             }
             if engine.state == (EngineState::Joining { synced: false }) && self.real >= host.synced_at {
-                engine.state = EngineState::Joining { synced: true };
+                if has_source {
+                    engine.state = EngineState::Joining { synced: true };
+                } else {
+                    host.synced_at = self.real + Duration::from_ms(1).as_ps();
+                }
             }
             agent.engine_status(now, *engine);
             match agent.poll_action() {
@@ -347,7 +359,12 @@ impl World {
                     self.incarnate(node, incarnation);
                     continue;
                 }
-                Some(Action::Stop) => panic!("every life has a greater incarnation than the one before"),
+                // A message of its former life has come so late that the service takes that one to be alive: it is started again.
+                Some(Action::Stop) => {
+                    let incarnation = host.next_incarnation;
+                    self.incarnate(node, incarnation);
+                    continue;
+                }
                 None => {}
             }
             if let Some(datagram) = agent.poll_transmit(now) {
