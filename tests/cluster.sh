@@ -10,6 +10,8 @@ finish() {
     rm -rf "$work"
 }
 trap finish EXIT
+# The state of a membership service lies beside its configuration.
+cp examples/*.toml "$work"
 
 # Waits until the log of node $1 has a line that matches $2: a minute, for machines that are busy with other things.
 await() {
@@ -24,7 +26,7 @@ await() {
 
 # Starts node $1 of the cluster whose configurations are examples/$2*.toml.
 start() {
-    "$weft" start --config "examples/$2$1.toml" >"$work/node$1.log" 2>&1 &
+    "$weft" start --config "$work/$2$1.toml" >"$work/node$1.log" 2>&1 &
     nodes[$1]=$!
     disown
 }
@@ -46,14 +48,14 @@ expect() {
     fi
 }
 
-kv() { expect "$1" kv --config examples/node0.toml --give-up-ms 20000 "${@:2}"; }
-call() { expect "$1" txn --config examples/ledger0.toml call --give-up-ms 20000 "${@:2}"; }
+kv() { expect "$1" kv --config "$work"/node0.toml --give-up-ms 20000 "${@:2}"; }
+call() { expect "$1" txn --config "$work"/ledger0.toml call --give-up-ms 20000 "${@:2}"; }
 
 for node in 0 1 2; do start "$node" node; done
 for node in 0 1 2; do await "$node" 'as full'; done
 for key in a b c d e f; do kv 'done, version [0-9]*' put "$key" "value of $key"; done
 kv 'found, version [0-9]*: value of a' get a
-"$weft" kv --config examples/node0.toml --json - get a 2>/dev/null | grep -q '"outcome": "found"'
+"$weft" kv --config "$work"/node0.toml --json - get a 2>/dev/null | grep -q '"outcome": "found"'
 kv 'mismatch, version [0-9]*' compare-and-set a 1 other
 kv 'not found' get nothing
 kv 'done, version [0-9]*' delete f

@@ -225,6 +225,12 @@ expect 'other.toml' "$weft" start --config other.toml
 expect 'belongs to node 0 already' "$weft" start --config twins.toml
 node 0 192.0.2.1 >elsewhere.toml
 expect 'no interface of this machine' "$weft" start --config elsewhere.toml
+printf 'nodes = 1\naddress = "127.77.0.9:4794"\nstate_file = "nowhere/state.toml"\n' >stateless.toml
+expect 'nowhere/state.toml: cannot be written' "$weft" membership --config stateless.toml
+{ node 0 127.77.0.8; printf 'datagram_port = 4793\n'; } | sed 's/^serve.*/&\nstate_file = "nowhere\/state.toml"/' >stateless0.toml
+expect 'nowhere/state.toml: cannot be written' "$weft" start --config stateless0.toml
+{ echo 'cluster = "two words"'; node 0; } >unnamed.toml
+expect 'a name has 1 to 32 letters' "$weft" start --config unnamed.toml
 printf 'nodes = 99\naddress = "127.77.0.9:4794"\n' >many.toml
 expect 'many.toml' "$weft" membership --config many.toml
 
@@ -266,11 +272,11 @@ node 0 >node.toml
 "$weft" start --config node.toml >ready 2>&1 &
 holder=$!
 for _ in {1..1200}; do
-    grep -q ready ready && break
+    grep -q 'as full' ready && break
     kill -0 "$holder" 2>/dev/null || break
     sleep 0.05
 done
-grep -q ready ready || { echo "tests/errors.sh: the node does not get ready:" >&2; cat ready >&2; exit 1; }
+grep -q 'as full' ready || { echo "tests/errors.sh: the node does not serve:" >&2; cat ready >&2; exit 1; }
 expect 'is in use' "$weft" start --config node.toml
 
 echo "$passed passed, $failed failed"

@@ -9,7 +9,7 @@
 //! address = "127.0.0.1:4794"    # where the membership service is
 //! serve = true                  # this process runs it; only one does
 //! lease_ms = 1000               # with serve: how long a lease lasts
-//! state_file = "state.toml"     # with serve: what survives a restart of the service; optional
+//! state_file = "state.toml"     # with serve: what survives a restart of the service; node.state.toml beside node.toml unless told
 //!
 //! [[peers]]                     # every node of the cluster, this one included: 0, 1, 2, ...
 //! node = 0
@@ -110,8 +110,8 @@ pub struct MembershipConfig {
 pub struct ServeConfig {
     /// How long a lease lasts: whole milliseconds in the file.
     pub lease: Duration,
-    /// Where what must survive a restart of the service is stored. Without one, a restarted service
-    /// grants nothing to nodes that still run.
+    /// Where what must survive a restart of the service is stored; what is loaded from a file always has one. Without one, a restarted
+    /// service grants nothing to nodes that still run.
     pub state_file: Option<PathBuf>,
 }
 
@@ -217,7 +217,11 @@ impl NodeConfig {
     /// # Errors
     /// The first thing that is wrong.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        load(path, Self::parse)
+        let mut config = load(path, Self::parse)?;
+        if let Some(serve) = &mut config.membership.serve {
+            serve.state_file.get_or_insert_with(|| state_file_beside(path));
+        }
+        Ok(config)
     }
 
     /// Checks the text of a configuration file.
@@ -283,7 +287,9 @@ impl ServiceConfig {
     /// # Errors
     /// The first thing that is wrong.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        load(path, Self::parse)
+        let mut config = load(path, Self::parse)?;
+        config.serve.state_file.get_or_insert_with(|| state_file_beside(path));
+        Ok(config)
     }
 
     /// Checks the text of a configuration file.
@@ -302,6 +308,11 @@ impl ServiceConfig {
     pub fn to_toml(&self) -> String {
         toml::to_string(&ServiceFile::from(self)).expect("numbers and names have a TOML form")
     }
+}
+
+/// Where the state of a membership service is if its configuration does not say: `node0.state.toml` beside `node0.toml`.
+fn state_file_beside(path: &Path) -> PathBuf {
+    path.with_extension("state.toml")
 }
 
 fn load<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<T, ConfigError> {
@@ -510,6 +521,20 @@ core = 1
         assert!(message().contains("node.toml: line 23, column 1: unknown field `spin`"), "{}", message());
         std::fs::write(&path, EXAMPLE).unwrap();
         assert!(NodeConfig::load(&path).is_ok());
+    }
+
+    #[test]
+    fn a_service_has_a_state_file_beside_its_configuration_unless_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node.toml");
+        let state_file = || NodeConfig::load(&path).unwrap().membership.serve.map(|serve| serve.state_file);
+        std::fs::write(&path, EXAMPLE).unwrap();
+        assert_eq!(state_file(), Some(Some("state.toml".into())));
+        let beside = directory.path().join("node.state.toml");
+        std::fs::write(&path, EXAMPLE.replace("state_file = \"state.toml\"\n", "")).unwrap();
+        assert_eq!(state_file(), Some(Some(beside.clone())));
+        std::fs::write(&path, "nodes = 3\naddress = \"127.0.0.1:4794\"").unwrap();
+        assert_eq!(ServiceConfig::load(&path).unwrap().serve.state_file, Some(beside));
     }
 
     #[test]

@@ -131,7 +131,8 @@ impl fmt::Display for Reason {
             }
             Self::UnknownNode => "the membership service has no such node; make the peer lists agree",
             Self::Ahead => {
-                "the membership service has lost its state; restore its state file or restart every node"
+                "the membership service has lost its state: stop that service only, restore its state file and start it again; \
+                 nothing is lost while nodes with data run, and all data if they are restarted"
             }
         })
     }

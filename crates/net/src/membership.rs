@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 
-use weft_cluster::{Durable, DurableError, NodeConfig, Server, Service, ServiceConfig, ServiceParameters};
+use weft_cluster::{
+    Durable, DurableError, NodeConfig, Phase, Reason, Server, Service, ServiceConfig, ServiceParameters,
+};
 use weft_time::Instant;
 use weft_waist::View;
 
@@ -27,7 +29,10 @@ pub enum MembershipError {
         source: io::Error,
     },
     /// The state file is there and is not of this cluster, or damaged.
-    #[error("state file {}: {source}; restore the file, or remove it and restart every node", path.display())]
+    #[error(
+        "state file {}: {source}; restore the file: to remove it and restart every node loses all data",
+        path.display()
+    )]
     Unusable {
         /// The file.
         path: PathBuf,
@@ -35,7 +40,7 @@ pub enum MembershipError {
         source: DurableError,
     },
     /// The state cannot be stored, and nothing may be promised that could be forgotten.
-    #[error("state file {}: cannot be written: {source}; the service stops, because it must not forget", path.display())]
+    #[error("state file {}: cannot be written: {source}; the service does not run without, because it must not forget", path.display())]
     Unwritable {
         /// The file.
         path: PathBuf,
@@ -53,6 +58,8 @@ pub(crate) struct MembershipHost {
     server: Server<SocketAddrV4>,
     state_file: Option<PathBuf>,
     announced: View,
+    /// Whether it was said that the cluster has halted.
+    halted: bool,
 }
 
 impl MembershipHost {
@@ -62,6 +69,10 @@ impl MembershipHost {
         let parameters =
             ServiceParameters { replicas: *replicas, ..ServiceParameters::new(*nodes, serve.lease) };
         let stored = serve.state_file.as_deref().map(read_state).transpose()?.flatten();
+        if let Some(path) = &serve.state_file {
+            check_writable(path)
+                .map_err(|source| MembershipError::Unwritable { path: path.clone(), source })?;
+        }
         let restore = |durable: &Durable| {
             durable.check_cluster(*cluster)?;
             Service::restore(parameters, durable, now)
@@ -78,6 +89,7 @@ impl MembershipHost {
             server: Server::new(service).of_cluster(*cluster, agreed),
             state_file: serve.state_file.clone(),
             announced: View::default(),
+            halted: false,
         })
     }
 
@@ -131,6 +143,17 @@ impl MembershipHost {
         if let Some(announcement) = self.take_announcement(clock, now) {
             say(out, &announcement);
         }
+        let is_halted = self.server.service().phase() == Phase::Halted;
+        if is_halted && !std::mem::replace(&mut self.halted, true) {
+            let file = self.state_file.as_deref().unwrap_or(Path::new("its state file")).display();
+            say(
+                out,
+                &format_args!(
+                    "membership halted: {}: stop the service, remove {file}, and start the service and every node",
+                    Reason::Halted
+                ),
+            );
+        }
     }
 
     /// The view, if it has changed since the last call.
@@ -158,10 +181,28 @@ fn read_state(path: &Path) -> Result<Option<Durable>, MembershipError> {
     }
 }
 
-/// Replaces the file as a whole: after a crash it holds the state before or after, and is on the disk when this returns.
-fn write_state(path: &Path, durable: &Durable) -> io::Result<()> {
+/// As much as the state of the largest cluster takes, and more.
+const STATE_BYTES: usize = 4 << 10;
+
+/// Finds out whether a state can be stored: a folder that is missing or a disk that is full is better found before a node relies on it.
+fn check_writable(path: &Path) -> io::Result<()> {
+    let partial = partial(path);
+    let mut file = File::create(&partial)?;
+    file.write_all(&[b'\n'; STATE_BYTES])?;
+    file.sync_all()?;
+    std::fs::remove_file(&partial)
+}
+
+/// What the file is called before it is complete.
+fn partial(path: &Path) -> PathBuf {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
+    partial.into()
+}
+
+/// Replaces the file as a whole: after a crash it holds the state before or after, and is on the disk when this returns.
+fn write_state(path: &Path, durable: &Durable) -> io::Result<()> {
+    let partial = partial(path);
     let mut file = File::create(&partial)?;
     file.write_all(durable.to_toml().as_bytes())?;
     file.sync_all()?;
@@ -358,12 +399,41 @@ mod tests {
     #[test]
     fn what_cannot_be_stored_is_not_said() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("missing").join("state.toml");
+        let path = folder.path().join("state.toml");
         let mut host = open(1, &path).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the trial leaves nothing");
+        drop(folder);
         let mut out = port();
         let datagram = Datagram { from: place(0), bytes: &heartbeat(1, 0), identification: 0 };
         host.receive(Instant::ZERO, datagram);
         assert!(matches!(host.transmit(&mut out), Err(MembershipError::Unwritable { .. })));
         assert_eq!(out.queued(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_is_missing_is_found_at_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = open(1, &folder.path().join("missing").join("state.toml")).unwrap_err();
+        assert!(matches!(error, MembershipError::Unwritable { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_cluster_that_has_halted_says_what_founds_it_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.toml");
+        let record = weft_cluster::NodeRecord {
+            role: weft_cluster::Role::Full,
+            incarnation: Some(weft_cluster::Incarnation::FIRST),
+        };
+        let halted = Durable::new(weft_waist::Epoch(3), true, vec![record]).unwrap();
+        std::fs::write(&path, halted.to_toml()).unwrap();
+        let mut host = open(1, &path).unwrap();
+        let mut said = Vec::new();
+        for _ in 0..2 {
+            host.report(Clock::starting_now(), Instant::ZERO, &mut said);
+        }
+        let said = String::from_utf8(said).unwrap();
+        assert_eq!(said.matches("membership halted").count(), 1, "{said}");
+        assert!(said.contains(&format!("remove {}", path.display())), "{said}");
     }
 }
