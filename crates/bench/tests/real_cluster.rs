@@ -245,7 +245,7 @@ fn a_cluster_goes_on_without_a_node_and_takes_it_back() {
     let load = Load::Open { clients: 32, operations_per_s: 4_000.0 };
     let mut clients = TestClients::new(&configs, "ycsb-a", load, ReadPolicy::AnyReplica);
     clients.carry_out(Phase::Load, &mut |_| {});
-    // A node that stops does not say goodbye: to the others it is as if it had crashed.
+    // A node that stops says so, and the others go on without it.
     let stop = Arc::clone(&second.stop);
     clients.workload(6_000, &mut |completed| {
         if completed > 1_000 {

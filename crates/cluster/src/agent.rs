@@ -227,6 +227,19 @@ impl Agent {
         }
     }
 
+    /// The engine has stopped for good, and serves nothing any more: tells the service so, which then need not wait for the end of the lease.
+    /// [`Agent::has_left`] says when it knows. To be called once the engine has stopped, not before.
+    pub fn leave(&mut self, now: Instant) {
+        self.status.state = EngineState::Lost;
+        self.lease_until = Instant::ZERO;
+        self.urgent_since.get_or_insert(now);
+    }
+
+    /// Whether there is nobody to tell, or the service knows.
+    pub fn has_left(&self) -> bool {
+        self.ended || self.view.epoch == Epoch(0)
+    }
+
     /// Why the service has nothing to do with this node, if that is so.
     pub fn misfit(&self) -> Option<Misfit> {
         self.misfit
@@ -402,6 +415,22 @@ mod tests {
         let third = token(&mut member, 90);
         member.receive(at(91), &grant(third, 1)).unwrap();
         assert_eq!(member.misfit(), None);
+    }
+
+    #[test]
+    fn a_node_that_leaves_tells_the_service_at_once() {
+        let mut agent = agent();
+        assert!(agent.has_left(), "nobody knows it");
+        let first = token(&mut agent, 10);
+        agent.receive(at(11), &grant(first, 1)).unwrap();
+        assert!(!agent.has_left());
+        agent.leave(at(12));
+        assert_eq!(agent.lease_until(), Instant::ZERO);
+        let (_, message) = Message::decode(&agent.poll_transmit(at(12)).unwrap()).unwrap();
+        let Message::Heartbeat { token, heartbeat, .. } = message else { panic!("{message}") };
+        assert_eq!(heartbeat.status.state, EngineState::Lost);
+        agent.receive(at(13), &refusal(token, Reason::Rejoin)).unwrap();
+        assert!(agent.has_left());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use weft_time::Instant;
-use weft_waist::{EngineState, NODES_MAX, NodeId};
+use weft_waist::{EngineState, Epoch, NODES_MAX, NodeId};
 
 use crate::agent::Misfit;
 use crate::durable::Durable;
@@ -137,6 +137,7 @@ impl<A: Copy> Server<A> {
             return Ok(());
         }
         let before = self.service.view().epoch;
+        let was_leased = self.service.is_leased(heartbeat.node);
         let answer = self.service.heartbeat(now, heartbeat);
         let (node, incarnation) = (heartbeat.node, heartbeat.incarnation);
         let answer = match answer {
@@ -158,8 +159,12 @@ impl<A: Copy> Server<A> {
         if !contends {
             self.addresses[node.index()] = Some(from);
         }
-        if self.service.view().epoch != before {
-            self.notify(Some(node));
+        let epoch = self.service.view().epoch;
+        if epoch != before {
+            self.notify(Some(node), epoch);
+        } else if was_leased && heartbeat.status.state == EngineState::Lost {
+            // The next view waits for a sign of life of another member. Who is told that there is a view asks for it.
+            self.notify(Some(node), Epoch(epoch.0.saturating_add(1)));
         }
         Ok(())
     }
@@ -228,7 +233,7 @@ impl<A: Copy> Server<A> {
         let before = self.service.view().epoch;
         self.service.tick(now);
         if self.service.view().epoch != before {
-            self.notify(None);
+            self.notify(None, self.service.view().epoch);
         }
     }
 
@@ -270,8 +275,7 @@ impl<A: Copy> Server<A> {
 
     /// Tells every node but `except` that there is a view to ask for, so that the change does not wait for their next
     /// heartbeats.
-    fn notify(&mut self, except: Option<NodeId>) {
-        let epoch = self.service.view().epoch;
+    fn notify(&mut self, except: Option<NodeId>, epoch: Epoch) {
         for node in (0..NODES_MAX).filter_map(NodeId::new) {
             if let Some(address) = self.addresses[node.index()].filter(|_| Some(node) != except) {
                 self.push(address, &Message::Notice { node, epoch });

@@ -89,6 +89,7 @@ pub enum Phase {
 ///   joining and alive it waits for them, at most as long as it has taken itself: the view that makes it full starts their transfer anew. So
 ///   nodes that come back together are full together, not one after the other, and the first of them in at most twice its time. A view
 ///   that must come makes it full at once.
+/// - A member that says that its engine is lost, or has been stopped, gives up its lease, and leaves the view in the same way.
 /// - A node that has been removed returns empty, with a greater incarnation.
 ///
 /// # Use
@@ -324,6 +325,12 @@ impl Service {
     /// The life with which `node` is or was in the newest view that had it.
     pub fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
         self.nodes.get(node.index())?.record.incarnation
+    }
+
+    /// Whether a lease of `node` may hold.
+    pub(crate) fn is_leased(&self, node: NodeId) -> bool {
+        let known = self.nodes.get(node.index());
+        known.is_some_and(|node| node.record.role != Role::Out && node.lease_end > self.now)
     }
 
     /// How many nodes there are, and how many of them hold the same data.
@@ -981,6 +988,16 @@ mod tests {
         assert!(beat(&mut service, 420, 0, 10, 3, EngineState::Full).is_ok());
         assert!(beat(&mut service, 430, 1, next, 0, EngineState::Starting).is_ok());
         assert_eq!(service.incarnation(NodeId::new(1).unwrap()), Incarnation::new(next));
+    }
+
+    #[test]
+    fn who_says_that_it_leaves_is_out_of_the_view_as_soon_as_another_is_heard() {
+        let mut service = running(3);
+        assert!(service.is_leased(NodeId::new(2).unwrap()));
+        loses(&mut service, 10, 2);
+        assert!(!service.is_leased(NodeId::new(2).unwrap()));
+        assert!(beat(&mut service, 11, 0, 10, 1, EngineState::Full).is_ok());
+        assert_eq!(sets(&service), (2, vec![0, 1], vec![]));
     }
 
     #[test]

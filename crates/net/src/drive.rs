@@ -231,10 +231,13 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_a_stop() {
+    fn a_signal_is_a_stop_and_others_pass() {
         let stop = Stop::on_signals().unwrap();
         let mut witness = Witness::new(stop, None);
-        let mut shell = Command::new("/bin/sh").args(["-c", "sleep 0.02; kill -TERM $PPID"]).spawn().unwrap();
+        let mut shell = Command::new("/bin/sh")
+            .args(["-c", "sleep 0.02; kill -HUP $PPID; kill -USR1 $PPID; kill -USR2 $PPID; kill -TERM $PPID"])
+            .spawn()
+            .unwrap();
         run(&mut witness, &mut [port()], Clock::starting_now(), IdlePolicy::SLEEP, stop).unwrap();
         assert!(stop.is_requested() && std::ptr::eq(stop, Stop::on_signals().unwrap()));
         assert!(shell.wait().unwrap().success());

@@ -11,7 +11,7 @@ use weft_cluster::{
 };
 use weft_kv::{ParametersError, Role};
 use weft_nic::{Card, CardConfig, HostCommand, HostEvent};
-use weft_time::Instant;
+use weft_time::{Duration, Instant};
 use weft_waist::{Memory, NODES_MAX, NodeId, View};
 use weft_wire::datagram;
 
@@ -230,6 +230,21 @@ impl<'a, P: Program> Node<'a, P> {
         self.report(now);
     }
 
+    /// Queues what the lease holder says and, where it is embedded, the membership service.
+    fn transmit_membership(&mut self, now: Instant, ports: &mut [UdpPort]) {
+        if let Some(heartbeat) = self.agent.poll_transmit(now) {
+            // One that finds no room is lost like any other datagram: the next one follows soon.
+            ports[AGENT].push(self.service_address, &heartbeat);
+        }
+        if let Some(service) = &mut self.service {
+            if let Err(error) = service.transmit(&mut ports[SERVICE]) {
+                self.fail(error.into());
+            } else {
+                service.report(self.clock, now, self.out);
+            }
+        }
+    }
+
     /// Empties the engine and begins its next life.
     fn start_over(&mut self, now: Instant, incarnation: Incarnation) {
         self.program.start_over(now, incarnation, self.card.card_mut());
@@ -266,6 +281,42 @@ impl<'a, P: Program> Node<'a, P> {
             if let Some(misfit) = misfit.filter(|_| self.failure.is_none()) {
                 say(self.out, &format_args!("node {} waits: {misfit}", node.index()));
             }
+        }
+    }
+}
+
+/// How long a node that stops waits for the membership service to know.
+const FAREWELL: Duration = Duration::from_ms(500);
+
+/// A node whose engine has stopped, and which tells the membership service so. What else arrives is not heard any more.
+struct Leaving<'a, 'b, P: Program> {
+    node: &'a mut Node<'b, P>,
+    until: Instant,
+    done: &'a Stop,
+}
+
+impl<P: Program> Endpoint for Leaving<'_, '_, P> {
+    fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>) {
+        if port == AGENT || port == SERVICE {
+            self.node.receive(now, port, datagram);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let service = self.node.service.as_ref().map(MembershipHost::next_deadline);
+        service.into_iter().chain([self.until, self.node.agent.next_deadline()]).min()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) {
+        if let Some(service) = &mut self.node.service {
+            service.handle_deadline(now);
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
+        self.node.transmit_membership(now, ports);
+        if self.node.agent.has_left() || now >= self.until || self.node.failure.is_some() {
+            self.done.request();
         }
     }
 }
@@ -310,20 +361,10 @@ impl<P: Program> Endpoint for Node<'_, P> {
         if self.failure.is_some() {
             return;
         }
-        if let Some(heartbeat) = self.agent.poll_transmit(now) {
-            // One that finds no room is lost like any other datagram: the next one follows soon.
-            ports[AGENT].push(self.service_address, &heartbeat);
-        }
         self.card.transmit_datagrams(&mut ports[DATAGRAM]);
         self.outgoing.transmit(&mut ports[DATAGRAM], |datagram| self.program.poll_datagram(datagram));
         self.card.transmit_roce(now, &mut ports[ROCE]);
-        if let Some(service) = &mut self.service {
-            if let Err(error) = service.transmit(&mut ports[SERVICE]) {
-                self.fail(error.into());
-            } else {
-                service.report(self.clock, now, self.out);
-            }
-        }
+        self.transmit_membership(now, ports);
     }
 }
 
@@ -352,6 +393,14 @@ pub(crate) fn run_opened<P: Program>(
     let policy = IdlePolicy::share_then_sleep(config.cores.spin);
     let (mut node, mut ports) = open(clock, stop, out)?;
     run(&mut node, &mut ports, clock, policy, stop)?;
+    if node.failure.is_none() {
+        // The engine serves nothing from here on, so the others need not wait for the end of its lease.
+        let now = clock.now();
+        node.agent.leave(now);
+        let done = Stop::new()?;
+        let mut leaving = Leaving { node: &mut node, until: now + FAREWELL, done: &done };
+        run(&mut leaving, &mut ports, clock, IdlePolicy::SLEEP, &done)?;
+    }
     if let Err(error) = node.program.end(node.card.card_mut()) {
         node.fail(error);
     }

@@ -172,3 +172,22 @@ fn a_forged_incarnation_neither_ends_a_node_nor_bars_it() {
         node.end().unwrap();
     }
 }
+
+/// The lease lasts longer than the test waits, so the view changes because the node says that it leaves.
+#[test]
+fn a_node_that_stops_is_out_of_the_view_before_its_lease_ends() {
+    let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
+    let config =
+        |node| addresses.config(node, 3, folder.path()).replace("lease_ms = 1000", "lease_ms = 3600000");
+    let mut nodes = [0, 1, 2].map(|node| Running::start(&config(node)));
+    for node in &nodes {
+        node.wait_for(" as full ");
+    }
+    nodes[2].end().unwrap();
+    for node in &nodes[..2] {
+        node.wait_for(" epoch 2 full 0,1 joining - as full ");
+    }
+    for node in &mut nodes[..2] {
+        node.end().unwrap();
+    }
+}

@@ -197,7 +197,7 @@ pub(crate) fn make_timers_precise() {
 
 static STOP_ACTION: OnceLock<fn()> = OnceLock::new();
 
-/// Calls `action` on the first SIGINT and on the first SIGTERM. It must keep to what a signal handler may do.
+/// Calls `action` on the first SIGINT and on the first SIGTERM, and lets SIGHUP, SIGUSR1 and SIGUSR2 pass. It must keep to what a signal handler may do.
 pub(crate) fn on_stop_signals(action: fn()) -> io::Result<()> {
     extern "C" fn handle(_signal: c_int) {
         // SAFETY: a thread's errno is always there. The interrupted code may be about to read it, so it is put back.
@@ -217,6 +217,17 @@ pub(crate) fn on_stop_signals(action: fn()) -> io::Result<()> {
         disposition.sa_sigaction = handle as extern "C" fn(c_int) as libc::sighandler_t;
         disposition.sa_flags = libc::SA_RESETHAND;
         // SAFETY: the pointer is valid for a read; the handler does only what is async-signal-safe.
+        check(unsafe { libc::sigaction(signal, &raw const disposition, ptr::null_mut()) })?;
+    }
+    extern "C" fn pass(_signal: c_int) {}
+    // A terminal that closes, or a tool that asks for a configuration to be read again, ends no node. A handler, unlike SIG_IGN, is not
+    // inherited by programs that the process starts.
+    for signal in [libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
+        // SAFETY: as above.
+        let mut disposition: libc::sigaction = unsafe { std::mem::zeroed() };
+        disposition.sa_sigaction = pass as extern "C" fn(c_int) as libc::sighandler_t;
+        disposition.sa_flags = libc::SA_RESTART;
+        // SAFETY: the pointer is valid for a read; the handler does nothing.
         check(unsafe { libc::sigaction(signal, &raw const disposition, ptr::null_mut()) })?;
     }
     Ok(())
