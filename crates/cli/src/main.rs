@@ -168,7 +168,7 @@ mod tests {
             let is_form = words.iter().any(|word| word.to_string_lossy().contains(['[', '<', '…']));
             let needs_gateware = words.iter().any(|word| word == "rtl");
             if !is_form && (weft_bench::GATEWARE || !needs_gateware) {
-                assert!(parse(&words).is_ok(), "{line}: {}", parse(&words).err().expect("an error"));
+                parse(&words).unwrap_or_else(|error| panic!("{line}: {error}"));
             }
         }
     }

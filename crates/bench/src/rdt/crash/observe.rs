@@ -19,6 +19,9 @@ const SHOWN: u64 = 8;
 /// And at least so many steps of each.
 const SHOWN_STEPS: u64 = 40;
 
+/// What stands in place of "taken for dead" if a survivor suspected the node already when it crashed.
+pub(super) const SUSPECTED_BEFORE: &str = "taken for dead before the crash";
+
 /// Something that happened, in nanoseconds after the crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Mark {
@@ -71,11 +74,25 @@ const fn step(system: System) -> Duration {
 /// Answers so far: all, and those to conflicting calls.
 type Answers = (u64, u64);
 
+/// Whether a survivor takes the victim for dead, and since when it has without a break.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Suspicion {
+    since: Option<Instant>,
+}
+
+impl Suspicion {
+    fn look(&mut self, now: Instant, suspected: bool) {
+        self.since = if suspected { self.since.or(Some(now)) } else { None };
+    }
+}
+
 /// Watches a crash: when others notice, and when a new leader has decided something.
 struct Watch {
     crash: Crash,
     /// It led.
     led: bool,
+    suspicion: Suspicion,
+    /// Since when the survivor has taken the victim for dead: before the crash, if it suspected a node that was alive and only slow.
     noticed: Option<Instant>,
     first_commit: Option<Instant>,
     /// Answers to conflicting calls when the new leader led for the first time.
@@ -86,7 +103,15 @@ struct Watch {
 
 impl Watch {
     fn new(crash: Crash) -> Self {
-        Self { crash, led: false, noticed: None, first_commit: None, answered_before: None, fail_over: None }
+        Self {
+            crash,
+            led: false,
+            suspicion: Suspicion::default(),
+            noticed: None,
+            first_commit: None,
+            answered_before: None,
+            fail_over: None,
+        }
     }
 
     /// The survivor whose turn it is to lead, or which keeps leading.
@@ -95,15 +120,14 @@ impl Watch {
     }
 
     fn look(&mut self, now: Instant, cluster: &Cluster, (_, ordered): Answers) {
+        let Some(engine) = cluster.engine(self.next()) else { return };
+        let victim = NodeId::new(self.crash.node).expect("it is one of the nodes");
+        self.suspicion.look(now, !engine.pulse().alive().contains(victim));
         if now < self.crash.instant() {
             self.led = cluster.leads(self.crash.node);
             return;
         }
-        let Some(engine) = cluster.engine(self.next()) else { return };
-        let victim = NodeId::new(self.crash.node).expect("it is one of the nodes");
-        if self.noticed.is_none() && !engine.pulse().alive().contains(victim) {
-            self.noticed = Some(now);
-        }
+        self.noticed = self.noticed.or(self.suspicion.since);
         if self.led && self.first_commit.is_none() && cluster.leads(self.next()) {
             let before = *self.answered_before.get_or_insert(ordered);
             if ordered > before {
@@ -131,9 +155,12 @@ impl Watch {
     }
 
     fn marks(&self) -> Vec<Mark> {
-        let after = |at: Instant| at.saturating_since(self.crash.instant()).as_ns();
+        let crash = self.crash.instant();
         let mut marks = vec![Mark { label: "crash", at_ns: 0 }];
-        marks.extend(self.noticed.map(|at| Mark { label: "taken for dead", at_ns: after(at) }));
+        marks.extend(self.noticed.map(|at| {
+            let label = if at < crash { SUSPECTED_BEFORE } else { "taken for dead" };
+            Mark { label, at_ns: at.saturating_since(crash).as_ns() }
+        }));
         if let Some(times) = &self.fail_over {
             let granted = times.detected_ns + times.permission_ns;
             marks.extend([
@@ -251,6 +278,23 @@ fn count(cluster: &Cluster, groups: &[usize]) -> Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_suspicion_counts_from_its_last_beginning() {
+        let us = |us| Instant::ZERO + Duration::from_us(us);
+        let mut suspicion = Suspicion::default();
+        let sequence = [
+            (1, true, Some(1)),
+            (2, true, Some(1)),
+            (3, false, None),
+            (4, true, Some(4)),
+            (5, true, Some(4)),
+        ];
+        for (at, suspected, since) in sequence {
+            suspicion.look(us(at), suspected);
+            assert_eq!(suspicion.since, since.map(us));
+        }
+    }
 
     #[test]
     fn buckets_hold_what_was_answered_around_the_crash() {

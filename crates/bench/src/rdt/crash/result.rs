@@ -296,6 +296,7 @@ impl CrashReport {
 mod tests {
     use weft_sim::NetworkProfile;
 
+    use super::super::observe::SUSPECTED_BEFORE;
     use super::*;
 
     fn bench() -> CrashBench {
@@ -323,7 +324,10 @@ mod tests {
             assert!(result.unanswered <= 1, "{result:?}");
             assert_eq!(result.with.response.operations + result.unanswered, 4_000);
             assert_eq!(result.without.response.operations, 4_000);
-            assert!(result.marks.iter().any(|mark| mark.label == "taken for dead"), "{result:?}");
+            // A crash is noticed a few heartbeats later; whoever was suspected before it is marked so.
+            let noticed =
+                result.marks.iter().find(|mark| mark.label.starts_with("taken for dead")).expect("noticed");
+            assert!(noticed.label == SUSPECTED_BEFORE || noticed.at_ns >= 1_500, "{result:?}");
             assert_eq!(result.fail_over.is_some(), result.crash == Victim::Leader);
             assert!(result.timeline.operations.iter().sum::<u64>() > 0);
         }
