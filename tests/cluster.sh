@@ -37,11 +37,16 @@ crash() {
     while kill -0 "${nodes[$1]}" 2>/dev/null; do sleep 0.01; done
 }
 
-# Fails unless `weft $@` prints a line that matches the first argument.
+# Fails unless `weft $@` prints a line that matches the first argument, and exits with 3 if that says no, with 0 otherwise.
 expect() {
-    local pattern=$1 answer
+    local pattern=$1 answer code=0 wanted=0
     shift
-    answer=$("$weft" "$@")
+    answer=$("$weft" "$@") || code=$?
+    [[ $answer == 'not found'* || $answer == mismatch* || $answer == refused* ]] && wanted=3
+    if ((code != wanted)); then
+        echo "weft $*: exit code $code instead of $wanted" >&2
+        exit 1
+    fi
     if ! grep -qx "$pattern" <<<"$answer"; then
         echo "weft $*: '$answer' instead of '$pattern'" >&2
         exit 1

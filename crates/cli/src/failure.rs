@@ -22,6 +22,8 @@ pub(crate) enum Verdict {
     Good,
     /// A history that breaks what the protocol promises, or data that arrived wrong.
     Violated,
+    /// The cluster has answered, and the answer is no: not found, mismatch, refused by the procedure.
+    Negative,
 }
 
 impl From<Verdict> for ExitCode {
@@ -29,6 +31,7 @@ impl From<Verdict> for ExitCode {
         match verdict {
             Verdict::Good => Self::SUCCESS,
             Verdict::Violated => Self::from(1),
+            Verdict::Negative => Self::from(3),
         }
     }
 }

@@ -62,7 +62,7 @@ enum Request {
 }
 
 impl KvArguments {
-    /// Asks, and shows the answer. An answer that says no is an answer; no answer, or a refusal, is a failure.
+    /// Asks, and shows the answer. An answer that says no has an exit code of its own; no answer, or a refusal, is a failure.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         output::check_json(self.json.as_ref())?;
         let config = NodeConfig::load(&self.config)?;
@@ -82,6 +82,7 @@ impl KvArguments {
             return Err(Failure::new(format!("the value has {length} bytes; the cluster takes 1 to {most}")));
         }
         let value = value.map_or(&[][..], String::as_bytes);
+        let is_read = matches!(self.request, Request::Get { .. });
         let task = match self.request {
             Request::Get { .. } => Task::Get { key: &padded },
             Request::Put { .. } => Task::Put { key: &padded, value },
@@ -105,9 +106,14 @@ impl KvArguments {
             Answer::Refused(why) => return Err(Failure::new(format!("refused: {why}"))),
             Answer::Unknown => {
                 let after = cluster.give_up;
-                return Err(Failure::new(format!(
-                    "no answer within {after}; a write may still take effect: see whether the nodes run, then read the key"
-                )));
+                let line = if is_read {
+                    format!("no answer within {after}: see whether the nodes run")
+                } else {
+                    format!(
+                        "no answer within {after}; the write may still take effect: see whether the nodes run, then read the key"
+                    )
+                };
+                return Err(Failure::new(line));
             }
         };
         let mut human = outcome.replace('_', " ");
@@ -123,7 +129,8 @@ impl KvArguments {
             format!("{object:#}\n")
         };
         output::deliver(self.json.as_ref(), as_json, &human)?;
-        Ok(Verdict::Good)
+        let is_negative = matches!(answer, Answer::NotFound | Answer::Mismatch { .. });
+        Ok(if is_negative { Verdict::Negative } else { Verdict::Good })
     }
 }
 

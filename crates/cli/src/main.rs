@@ -2,7 +2,7 @@
 //!
 //! Every subcommand is a module that turns options into a call of another room and shows what comes of it. Exit codes:
 //! 0, all is well; 1, a check found a violation; 2, the command could not do what was asked, and says why in one
-//! line.
+//! line; 3, the cluster has answered no: not found, mismatch, refused.
 
 mod bench;
 mod check;

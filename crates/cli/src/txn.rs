@@ -182,7 +182,7 @@ impl CallArguments {
             format!("{object:#}\n")
         };
         output::deliver(self.json.as_ref(), as_json, &human)?;
-        Ok(Verdict::Good)
+        Ok(if name == "refused" { Verdict::Negative } else { Verdict::Good })
     }
 }
 
