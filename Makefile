@@ -14,7 +14,7 @@ QUICK ?= --workspace --exclude weft-conformance
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test quick model lint unit formal blocks synth oracle campaign cluster determinism errors docs fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test quick model lint unit formal blocks synth oracle campaign cluster determinism errors rxe docs fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -94,6 +94,9 @@ cluster: build ## Three nodes as a user starts them, two of them killed in turn:
 
 errors: build ## Bad input gets one clear line and exit code 2
 	tests/errors.sh
+
+rxe: ## Against Linux's soft RoCE in a QEMU guest, with lost, doubled and reordered packets (skipped without QEMU)
+	tests/rxe/run.sh
 
 fuzz: ## Fuzz every parser for FUZZ_SECONDS seconds each
 	fuzz/run.sh $(FUZZ_SECONDS)

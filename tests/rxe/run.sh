@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Weft against Linux's soft RoCE in a guest. Arguments go to weft-rxe; FEATURES=gateware builds it with the gateware,
+# for `--nic rtl`.
+# Skipped where there is no QEMU, no compiler or no Debian to take the guest's packages from.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+skip() {
+    echo "tests/rxe: SKIPPED: $1"
+    exit 0
+}
+command -v qemu-system-x86_64 >/dev/null || skip "no qemu-system-x86_64 (apt-get install qemu-system-x86)"
+command -v gcc >/dev/null || skip "no gcc (apt-get install gcc libc6-dev)"
+command -v apt-get >/dev/null || skip "no apt-get, and the guest is built of Debian's packages"
+tests/rxe/guest/build.sh || skip "the guest could not be built (is there a network, and has apt-get update been run?)"
+${CARGO:-cargo} build --quiet --locked --package weft-rxe ${FEATURES:+--features "$FEATURES"}
+# Exit code 1 says that something was wrong or lost, 2 that the guest did not run.
+exec target/debug/weft-rxe "$@"
