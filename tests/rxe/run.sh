@@ -11,7 +11,13 @@ skip() {
 command -v qemu-system-x86_64 >/dev/null || skip "no qemu-system-x86_64 (apt-get install qemu-system-x86)"
 command -v gcc >/dev/null || skip "no gcc (apt-get install gcc libc6-dev)"
 command -v apt-get >/dev/null || skip "no apt-get, and the guest is built of Debian's packages"
-tests/rxe/guest/build.sh || skip "the guest could not be built (is there a network, and has apt-get update been run?)"
+code=0
+tests/rxe/guest/build.sh || code=$?
+case $code in
+    0) ;;
+    3) skip "the guest's packages cannot be had (is there a network, and has apt-get update been run?)" ;;
+    *) exit 2 ;;
+esac
 ${CARGO:-cargo} build --quiet --locked --package weft-rxe ${FEATURES:+--features "$FEATURES"}
 # Exit code 1 says that something was wrong or lost, 2 that the guest did not run.
 exec target/debug/weft-rxe "$@"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the guest from Debian's packages: the kernel, and an initramfs with its rdma_rxe, libibverbs, busybox and the
 # agent. It writes `vmlinuz` and `initramfs` into .tools/rxe. Nothing is installed: packages are unpacked there.
+# Exit code 3 says that the packages cannot be had.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 work=$here/../../../.tools/rxe
@@ -13,14 +14,14 @@ if [[ -f $work/stamp && $(cat "$work/stamp") == "$stamp" ]]; then
 fi
 
 # The meta package names the kernel's package, whose name has its version.
-kernel=$(apt-cache depends linux-image-amd64 | awk '$1 == "Depends:" { print $2; exit }')
+kernel=$(apt-cache depends linux-image-amd64 | awk '$1 == "Depends:" { print $2; exit }') || exit 3
 packages=("$kernel" busybox-static libc6 libibverbs-dev libibverbs1 ibverbs-providers libnl-3-200 libnl-route-3-200)
 root=$work/root
 if [[ ! -f $work/unpacked || $(cat "$work/unpacked") != "${packages[*]}" ]]; then
     rm -rf "$root" "$work/packages"
     mkdir -p "$root" "$work/packages"
     # Without the sandbox of apt's own user, who may not write here.
-    (cd "$work/packages" && apt-get --option APT::Sandbox::User=root download --quiet "${packages[@]}" >&2)
+    (cd "$work/packages" && apt-get --option APT::Sandbox::User=root download --quiet "${packages[@]}" >&2) || exit 3
     for package in "$work"/packages/*.deb; do dpkg --extract "$package" "$root"; done
     echo "${packages[*]}" >"$work/unpacked"
 fi

@@ -6,6 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Duration;
+
+use weft_wire::ethernet::MacAddress;
 
 /// What comes out of the guest.
 #[derive(Debug)]
@@ -25,8 +28,11 @@ pub struct Guest {
     lines: UnixStream,
 }
 
+/// QEMU may take a minute to begin.
+const CONNECT_ATTEMPTS: u32 = 3_000;
+
 /// The guest's hardware address.
-pub const HARDWARE: &str = "02:00:00:00:09:02";
+pub const HARDWARE: MacAddress = MacAddress([2, 0, 0, 0, 9, 2]);
 
 impl Guest {
     /// Starts the guest whose kernel and initramfs lie in `image`. Its console goes to `console` there.
@@ -35,7 +41,10 @@ impl Guest {
         std::fs::create_dir_all(&sockets)?;
         let (frames_at, lines_at) = (sockets.join("frames"), sockets.join("lines"));
         let listeners = (UnixListener::bind(&frames_at)?, UnixListener::bind(&lines_at)?);
-        let machine = Command::new("qemu-system-x86_64")
+        for listener in [&listeners.0, &listeners.1] {
+            listener.set_nonblocking(true)?;
+        }
+        let mut machine = Command::new("qemu-system-x86_64")
             .args([
                 "-accel",
                 "tcg",
@@ -67,9 +76,15 @@ impl Guest {
             .stderr(Stdio::null())
             .spawn()?;
         let (sender, inputs) = channel();
-        // QEMU opens its character devices before its network.
-        let lines = listeners.1.accept()?.0;
-        let frames = listeners.0.accept()?.0;
+        let (frames, lines) = match (accept(&listeners.0, &mut machine), accept(&listeners.1, &mut machine)) {
+            (Ok(frames), Ok(lines)) => (frames, lines),
+            (Err(error), _) | (_, Err(error)) => {
+                let _ = machine.kill();
+                let _ = machine.wait();
+                let _ = std::fs::remove_dir_all(&sockets);
+                return Err(error);
+            }
+        };
         std::fs::remove_dir_all(&sockets)?;
         let guest = Self { machine, inputs, frames, lines };
         let (frames, lines) = (guest.frames.try_clone()?, guest.lines.try_clone()?);
@@ -96,6 +111,25 @@ impl Drop for Guest {
         let _ = self.machine.kill();
         let _ = self.machine.wait();
     }
+}
+
+/// The connection that QEMU makes when it starts.
+fn accept(listener: &UnixListener, machine: &mut Child) -> io::Result<UnixStream> {
+    for _ in 0..CONNECT_ATTEMPTS {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        if let Some(status) = machine.try_wait()? {
+            return Err(io::Error::other(format!("QEMU has ended: {status}")));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Err(io::Error::other("QEMU does not connect"))
 }
 
 /// Each frame stands behind its length, 4 bytes in network order.

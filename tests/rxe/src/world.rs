@@ -60,7 +60,7 @@ pub fn soft(bytes: usize, seed: u64) -> Box<dyn Device> {
 #[cfg(feature = "gateware")]
 pub fn rtl(bytes: usize, seed: u64) -> Box<dyn Device> {
     use weft_gateware::{Latency, RtlNic, RtlNicConfig};
-    Box::new(RtlNic::new(&RtlNicConfig {
+    let mut nic = RtlNic::new(&RtlNicConfig {
         hardware: HARDWARE,
         address: WEFT,
         transport: transport(seed),
@@ -71,7 +71,10 @@ pub fn rtl(bytes: usize, seed: u64) -> Box<dyn Device> {
         pressure: None,
         power_on_seed: seed as u32,
         engine: None,
-    }))
+    });
+    // Its driver asks nobody.
+    nic.add_neighbour(LINUX, crate::guest::HARDWARE);
+    Box::new(nic)
 }
 
 /// How long the guest may take to boot, or the agent to answer.
