@@ -40,7 +40,7 @@ pub struct HostConfig {
 /// Use it as the host of a [`crate::NicMachine`] whose NIC is a [`weft_nic::SoftNic`] of [`weft_nic::NoEngine`] at the pace of
 /// [`crate::CostProfile::RDMA_CARD`]. The engine's memory is the host's memory that the card's verbs reach as
 /// [`weft_rdma::Target::Host`], from address 0 on. Its posts cross the bus, and so do its completions. Its messages are ordinary
-/// frames. It runs on one core, one event after the other, at the cost of [`HOST_PROCESS`]; the change of a permission keeps the core
+/// frames. It runs on one core, one event after the other, at the cost of [`HOST_PROCESS`](crate::cost::HOST_PROCESS); the change of a permission keeps the core
 /// busy for as long as the driver takes for it, and has taken place before the next event.
 ///
 /// With more threads ([`EngineOnHost::with_threads`]) events overlap: each takes as long as on one core, and all share the threads
@@ -90,7 +90,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         self
     }
 
-    /// Lets the process work at these costs in place of [`HOST_PROCESS`].
+    /// Lets the process work at these costs in place of [`HOST_PROCESS`](crate::cost::HOST_PROCESS).
     pub const fn with_cost(mut self, cost: &HostCost) -> Self {
         self.process.cost = *cost;
         self
