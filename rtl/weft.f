@@ -118,6 +118,7 @@ rdma/region_check.sv
 rdma/region_table.sv
 rdma/request_control.sv
 rdma/request_side.sv
+rdma/round_trip.sv
 rdma/requester.sv
 rdma/requester_packets.sv
 rdma/requester_verdicts.sv

@@ -147,9 +147,12 @@ module requester
     resource_index_t  awaited_first;
     send_serial_t     response_serial;
     psn_t             response;
-    // The missing response for which the requester has gone back already; only a time-out does so again.
+    // The missing response for which the requester has gone back already; and the first response from behind it. If that comes
+    // again, the missing one, which was asked for before it, has been lost once more.
     logic             implied_valid;
     psn_t             implied;
+    logic             witness_valid;
+    psn_t             witness;
     logic [2:0]       retries;
     logic [2:0]       rnr_retries;
     wait_e            timer;
@@ -661,7 +664,7 @@ module requester
   logic              expired3_q;
   psn_t              end3_q;
   logic              exists3_q;
-  cycles_t           interval3_q;
+  logic       [28:0] interval3_q;
 
   always_ff @(posedge clk_i) begin
     if (valid_q[2]) begin
@@ -691,9 +694,7 @@ module requester
       expired3_q <= expired2_q;
       end3_q <= end2;
       exists3_q <= exists2_q;
-      // 4.096 us times two to the power of the code, in cycles of 4 ns (clause 9.9.2.1.2).
-      interval3_q <= answered2 && common2_q.header.syndrome[7:5] == SyndromeRnrPrefix ? 48'(rnr_interval2)
-          : 48'd1024 << common2_q.attributes.timeout;
+      interval3_q <= rnr_interval2;
     end
   end
 
@@ -812,6 +813,7 @@ module requester
     psn_t       advance;
     awaited_t   awaited;
     send_wait_t waits;
+    // Of a wait for the receiver.
     cycles_t    deadline;
   } finding_t;
 
@@ -867,7 +869,7 @@ module requester
           advance: advance3,
           awaited: awaited3_q,
           waits: wait3_q,
-          deadline: now_i + interval3_q
+          deadline: now_i + 48'(interval3_q)
       };
     end
   end
@@ -879,6 +881,7 @@ module requester
   logic       behind5_q;
   logic       beyond5_q;
   logic       implied_same5_q;
+  logic       witness_same5_q;
   psn_t       cursor_distance5_q;
   logic       response_before_next5_q;
   logic       next_before_sent5_q;
@@ -909,6 +912,7 @@ module requester
       behind5_q <= distances4_q.cursor < finding4_q.advance;
       beyond5_q <= distances4_q.cursor > finding4_q.advance;
       implied_same5_q <= common4_q.state.implied_valid && distances4_q.implied == finding4_q.advance;
+      witness_same5_q <= common4_q.state.witness_valid && common4_q.header.psn == common4_q.state.witness;
       cursor_distance5_q <= packet4_q.next_cursor - common4_q.state.unacknowledged;
       response_before_next5_q <= psn_before(next_response4, packet4_q.next_cursor);
       next_before_sent5_q <= psn_before(packet4_q.next_cursor, common4_q.state.sent);
@@ -930,7 +934,11 @@ module requester
   logic               refused5;
   logic               sequence5;
   logic               rnr5;
+  logic               implied5;
+  logic               time_out5;
+  logic               whole5;
   logic               retry5;
+  logic               spends5;
   logic               exceeded5;
   logic               rnr_exceeded5;
   logic         [2:0] retries5;
@@ -953,14 +961,16 @@ module requester
   // While the requester waits for the receiver, everything is sent again anyway. Some responders tell it of the gap that
   // the refused request leaves as well; that must neither end the wait nor cost a retry.
   assign waits5 = common5_q.state.timer == WaitReceiverReady && !advances5_q;
-  assign go_back5 = ((finding5_q.answered && finding5_q.missing) || finding5_q.gap) && !reaches_failed5_q
-      && !implied_same5_q && !waits5;
+  assign implied5 = ((finding5_q.answered && finding5_q.missing) || finding5_q.gap) && !reaches_failed5_q && !waits5;
+  assign go_back5 = implied5 && (!implied_same5_q || (finding5_q.gap && witness_same5_q));
   assign sequence5 = answer5 && common5_q.header.syndrome == SyndromeSequenceError;
   assign rnr5 = answer5 && common5_q.header.syndrome[7:5] == SyndromeRnrPrefix;
   assign refused5 = answer5 && common5_q.header.syndrome[7:5] == 3'b011 && !sequence5;
-  assign retry5 = go_back5 || (sequence5 && !waits5)
-      || (finding5_q.expired && common5_q.state.timer == WaitAcknowledgement);
-  assign exceeded5 = retry5 && retries5 == '0;
+  assign time_out5 = finding5_q.expired && common5_q.state.timer == WaitAcknowledgement;
+  assign retry5 = go_back5 || (sequence5 && !waits5) || time_out5;
+  // A time-out that is shorter than that of verbs is no attempt that `retry_count` limits.
+  assign spends5 = retry5 && (whole5 || !time_out5);
+  assign exceeded5 = spends5 && retries5 == '0;
   assign rnr_exceeded5 = rnr5 && common5_q.attributes.rnr_retry != RnrRetryWithoutLimit && rnr_retries5 == '0;
   assign header_fault5 = reaches_failed5_q && !finding5_q.expected;
 
@@ -972,7 +982,8 @@ module requester
     logic         advances;
     logic         rewind;
     logic         beyond;
-    logic         go_back;
+    logic         implied;
+    logic         implied_first;    // not gone back for yet
     logic         retry;            // and it is allowed
     logic         gap;
     logic         time_out;
@@ -1022,14 +1033,15 @@ module requester
       endcase
     end
     decision5.advances = advances5_q;
-    decision5.go_back = go_back5;
+    decision5.implied = implied5;
+    decision5.implied_first = !implied_same5_q;
     decision5.retry = retry5 && !exceeded5;
     decision5.gap = decision5.retry && common5_q.kind == EventHeader;
     decision5.time_out = decision5.retry && common5_q.kind == EventTimeOut;
     decision5.rnr = rnr5 && !rnr_exceeded5;
     decision5.rewind = behind5_q || decision5.retry || decision5.rnr;
     decision5.beyond = beyond5_q;
-    decision5.retries = decision5.retry ? retries5 - 1'b1 : retries5;
+    decision5.retries = decision5.retry && spends5 ? retries5 - 1'b1 : retries5;
     decision5.rnr_retries = decision5.rnr && common5_q.attributes.rnr_retry != RnrRetryWithoutLimit
         ? rnr_retries5 - 1'b1 : rnr_retries5;
     decision5.unacknowledged = common5_q.state.unacknowledged + finding5_q.advance;
@@ -1067,6 +1079,9 @@ module requester
   logic              timer_set7_q;
   advance_t          advance6;
   advance_t          advance7_q;
+  cycles_t           deadline6;
+  logic              measures6;
+  logic              retreat7;
   logic       [ 6:0] window6;
   logic       [ 7:0] window_acknowledged6;
   // What a stage does not look at any more falls away in synthesis.
@@ -1087,6 +1102,31 @@ module requester
     .time_out_i    (decision6_q.time_out),
     .window_o      (window6),
     .acknowledged_o(window_acknowledged6)
+  );
+
+  // A first transmission that will be answered.
+  assign measures6 = common6_q.kind == EventTurn && packet6_q.go && !packet6_q.again
+      && (packet6_q.request || packet6_q.has_response);
+
+  round_trip u_round_trip (
+    .clk_i,
+    .now_i,
+    .clear_i(!ready_o),
+    .clear_qp_i(clear_q[IndexBits-1:0]),
+    .read_i(valid_q[3]),
+    .read_qp_i(qp_q[3]),
+    .code_i(common4_q.attributes.timeout),
+    .whole_o(whole5),
+    .deadline_o(deadline6),
+    .forget_i(common6_q.kind == EventCommand),
+    .sent_i(measures6),
+    .sent_psn_i(common6_q.state.cursor),
+    .answered_i(common6_q.kind == EventHeader && decision6_q.advances),
+    .end_i(decision6_q.unacknowledged),
+    .back_i(common6_q.kind inside {EventHeader, EventTimeOut} && decision6_q.rewind),
+    .timed_out_i(common6_q.kind == EventTimeOut && decision6_q.time_out),
+    .write_i(write7 && !retreat7),
+    .write_qp_i(qp_q[7])
   );
 
   always_comb begin
@@ -1122,7 +1162,7 @@ module requester
           if (common6_q.state.timer == WaitNothing && common6_q.attributes.timeout != '0) begin
             timer_set6 = 1'b1;
             next6.timer = WaitAcknowledgement;
-            next6.deadline = finding6_q.deadline;
+            next6.deadline = deadline6;
           end
         end else if (finding6_q.skip) begin
           next6.cursor_serial = common6_q.serial + 1'b1;
@@ -1148,9 +1188,13 @@ module requester
             next6.response = finding6_q.awaited.first;
           end
         end
-        if (decision6_q.go_back) begin
+        if (decision6_q.implied) begin
           next6.implied_valid = 1'b1;
           next6.implied = decision6_q.unacknowledged;
+          if (decision6_q.implied_first || (finding6_q.gap && !common6_q.state.witness_valid)) begin
+            next6.witness_valid = finding6_q.gap;
+            next6.witness = common6_q.header.psn;
+          end
         end
         if (decision6_q.rewind) begin
           next6.cursor = decision6_q.unacknowledged;
@@ -1169,6 +1213,7 @@ module requester
               // What is left of a stream of responses that is still on its way must not spend another retry.
               next6.implied_valid = common6_q.state.awaited != '0;
               next6.implied = common6_q.state.response;
+              next6.witness_valid = 1'b0;
             end
           end
         end else if (decision6_q.rnr) begin
@@ -1181,11 +1226,11 @@ module requester
         end else if (decision6_q.advances) begin
           timer_set6 = 1'b1;
           next6.timer = decision6_q.beyond && common6_q.attributes.timeout != '0 ? WaitAcknowledgement : WaitNothing;
-          next6.deadline = finding6_q.deadline;
+          next6.deadline = deadline6;
         end else if (finding6_q.gap && common6_q.state.timer == WaitAcknowledgement) begin
           // The stream of responses is alive. What is left of an old one ends, so a lost request is found all the same.
           timer_set6 = 1'b1;
-          next6.deadline = finding6_q.deadline;
+          next6.deadline = deadline6;
         end
         if (decision6_q.advances) advance6.kind = AdvanceTo;
         if (decision6_q.fault) begin
@@ -1266,7 +1311,6 @@ module requester
   logic     denied7;
   logic     fault7;
   logic     sends7;
-  logic     retreat7;
   logic     window_open7;
   advance_t outcome7;
 

@@ -533,6 +533,8 @@ module responder
       s3_q.resource <= s2_lookup_q ? lookup_resource : s2_state_q.resource;
       s3_q.next_resource <= s2_behind_resource >= s2_resources_q ? '0 : s2_behind_resource[ResourceBits-1:0];
       s3_q.psn <= s2_psn;
+      s3_q.arrived <= s2_header_q.psn;
+      s3_q.witnessed <= s2_state_q.witness_valid && s2_state_q.witness == s2_header_q.psn;
       s3_q.state <= s2_state_q;
       // Later stages find these.
       s3_q.check <= 1'b0;

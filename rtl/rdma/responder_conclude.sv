@@ -55,7 +55,7 @@ module responder_conclude
 
   logic report;
 
-  assign report = work_i.outcome == OutcomeAhead && !work_i.state.gap_reported;
+  assign report = work_i.outcome == OutcomeAhead && (!work_i.state.gap_reported || work_i.witnessed);
 
   always_comb begin
     verdict_o = '{
@@ -153,8 +153,17 @@ module responder_conclude
       OutcomeAhead: begin
         state_o.dropped = work_i.dropped;
         state_o.gap_reported = 1'b1;
+        if (report) begin
+          state_o.witness_valid = 1'b1;
+          state_o.witness = work_i.arrived;
+        end
       end
-      OutcomeNotReady: state_o.gap_reported = 1'b1;
+      OutcomeNotReady: begin
+        state_o.gap_reported  = 1'b1;
+        state_o.witness_valid = 1'b0;
+      end
+      // What was withheld, and not lost, is left to the time-out.
+      OutcomeNoCredit, OutcomeNoCall: state_o.witness_valid = 1'b0;
       OutcomeAccept: begin
         state_o.expected = work_i.expected;
         state_o.dropped = work_i.dropped;
@@ -191,6 +200,7 @@ module responder_conclude
         state_o.expected = work_i.change.argument;
         state_o.dropped = '0;
         state_o.gap_reported = 1'b0;
+        state_o.witness_valid = 1'b0;
         state_o.marked = 1'b0;
         state_o.msn = '0;
         state_o.inbound = InboundIdle;

@@ -52,7 +52,7 @@ module responder_events
     events_d.drop_wrong_state = work_i.outcome == OutcomeState;
     events_d.drop_partition_key = work_i.outcome == OutcomePartition;
     events_d.drop_malformed = work_i.outcome == OutcomeMalformed;
-    events_d.drop_out_of_sequence = work_i.outcome == OutcomeAhead && work_i.state.gap_reported;
+    events_d.drop_out_of_sequence = work_i.outcome == OutcomeAhead && work_i.state.gap_reported && !work_i.witnessed;
     events_d.drop_unknown_duplicate = work_i.outcome == OutcomeUnknownDuplicate;
     events_d.drop_no_credit = work_i.outcome == OutcomeNoCredit;
     events_d.drop_rpc_queue_full = work_i.outcome == OutcomeNoCall;

@@ -60,6 +60,7 @@ class QueuePair:
     msn: int = 0
     inbound: tuple = None
     gap_reported: bool = False
+    witness: int | None = None
     dropped: int = 0
     marked: bool = False
     saved: list = field(default_factory=list)
@@ -111,6 +112,7 @@ class Model:
             pair.state = READY
             pair.expected = pair.dropped = ROUND + argument
             pair.msn, pair.inbound, pair.gap_reported, pair.marked = 0, None, False, False
+            pair.witness = None
             pair.saved, pair.resource = [], 0
         elif operation == "Access":
             if pair.state in (INIT, READY):
@@ -170,10 +172,10 @@ class Model:
         if sequence > pair.expected:
             pair.dropped = max(pair.dropped, sequence + 1)
             self.count("out_of_seq_request")
-            if pair.gap_reported:
+            if pair.gap_reported and pair.witness != sequence:
                 self.count("drop_out_of_sequence")
             else:
-                pair.gap_reported = True
+                pair.gap_reported, pair.witness = True, sequence
                 self.answer("AnswerRefuse", pair.expected, syndrome=constant("SyndromeSequenceError"))
             return None
         if sequence < pair.expected:
@@ -198,10 +200,11 @@ class Model:
     def refuse(self, refusal):
         pair = self.current
         if refusal.kind == "drop":
+            pair.witness = None
             return None
         if refusal.kind == "not ready":
             self.count("send_rnr_err")
-            pair.gap_reported = True
+            pair.gap_reported, pair.witness = True, None
             self.answer("AnswerRefuse", pair.expected, syndrome=0x20 | self.setup["min_rnr_timer"])
             return None
         self.count(SENT[refusal.code])

@@ -50,6 +50,10 @@ package responder_pkg;
     psn_t             dropped;
     // The peer has been told to send again from `expected`; until that arrives, later packets are dropped.
     logic             gap_reported;
+    // The packet that told of the gap. If it comes again, the peer has gone back, and what it went back for has been lost once
+    // more.
+    logic             witness_valid;
+    psn_t             witness;
     // A request met congestion, which the next answer says.
     logic             marked;
     psn_t             msn;
@@ -207,6 +211,8 @@ package responder_pkg;
     resource_index_t resource;
     resource_index_t next_resource;  // behind `state.resource`
     psn_t psn;  // of the answer
+    psn_t arrived;  // of the packet
+    logic witnessed;  // it is the one that told of the gap
     // What `state` becomes if the packet is accepted, or if it came too early.
     logic [31:0] done;
     psn_t packets;

@@ -28,6 +28,7 @@ SOURCES = [
     "rdma/request_control.sv",
     "rdma/requester_packets.sv",
     "rdma/requester_verdicts.sv",
+    "rdma/round_trip.sv",
     "rdma/requester.sv",
     "rdma/request_side.sv",
 ]
@@ -1028,10 +1029,77 @@ async def a_time_out_without_a_missing_response_leaves_the_next_one_to_be_found(
     await surroundings.settle()
     assert sent(surroundings) == [103, 104]
     surroundings.header(3, 0x0F, 105, payload_bytes=44)
-    surroundings.header(3, 0x0F, 105, payload_bytes=44)
     await surroundings.settle()
     assert not sent(surroundings)
+    surroundings.header(3, 0x0F, 105, payload_bytes=44)
+    await surroundings.settle()
+    assert sent(surroundings) == [104], "it has been asked for again, and so has the one before it"
     assert [(c["id"], c["status"]) for c in surroundings.completions] == [(1, 0), (2, 0), (3, 0)]
+
+
+@cocotb.test()
+async def time_outs_follow_what_was_measured(dut):
+    surroundings = Bench(dut)
+    await surroundings.start()
+    ceiling = 1024 << 8
+    await surroundings.connect(3, 100, timeout=8, retry_count=1)
+
+    async def wait(since):
+        while not int(dut.earliest_valid_o.value):
+            await surroundings.cycle()
+        return int(dut.earliest_o.value) - since
+
+    async def write(id, psn, answered_after):
+        surroundings.posts.append(posted(qp=3, id=id))
+        await surroundings.settle()
+        assert sent(surroundings) == [psn]
+        surroundings.jump = answered_after
+        if answered_after:
+            await surroundings.cycle()
+            surroundings.header(3, 0x11, psn, syndrome=0x1F)
+            await surroundings.settle()
+
+    async def expire():
+        assert await surroundings.pass_time()
+        await surroundings.settle()
+
+    # Nothing is known at first, and what was sent twice tells nothing.
+    start = surroundings.now
+    await write(1, 100, 0)
+    assert 0 <= await wait(start) - ceiling < 40
+    await expire()
+    assert sent(surroundings) == [100]
+    surroundings.header(3, 0x11, 100, syndrome=0x1F)
+    await surroundings.settle()
+    start = surroundings.now
+    await write(2, 101, 0)
+    assert 0 <= await wait(start) - ceiling < 40
+    surroundings.header(3, 0x11, 101, syndrome=0x1F)
+    await surroundings.settle()
+    # That took far less than the shortest time-out; this takes longer.
+    start = surroundings.now
+    await write(3, 102, 8000)
+    start = surroundings.now
+    await write(4, 103, 0)
+    longer = await wait(start)
+    assert 8000 < longer < 12000
+    # Each time-out doubles the next. None counts as an attempt before it is as long as that of verbs.
+    for exponent in range(1, 12):
+        start = surroundings.now
+        await expire()
+        assert sent(surroundings) == [103]
+        assert not surroundings.completions[3:]
+        expected = longer << exponent
+        since = surroundings.now
+        if expected >= ceiling:
+            break
+        # The scanner takes a round of its own.
+        assert expected - 1200 < await wait(since) <= expected
+    assert ceiling - 1200 < await wait(surroundings.now) <= ceiling
+    await expire()
+    assert sent(surroundings) == [103], "the one attempt"
+    await expire()
+    assert [(c["id"], c["status"]) for c in surroundings.completions] == [(1, 0), (2, 0), (3, 0), (4, 12)]
 
 
 @cocotb.test()

@@ -162,6 +162,9 @@ rules! {
     "A gap is reported once; the requester goes back to it", "9.7.4.1.1, 9.7.5.2.8":
         ["nak_sequence_go_back_n", "error_flush"] ["a PSN behind", "a second packet"] ["random"];
     "What is not acknowledged in time is sent again", "9.7.6.1.3": ["time_out_go_back_n", "window_64"] [] ["random"];
+    "What is in time is measured: a time-out follows it, and only one as long as that of verbs counts as an attempt", "Weft, RFC 6298":
+        ["time_out_measured"] [] ["random"];
+    "A gap, or a missing response, is told again when the packet that told of it comes again", "Weft": ["lost_again"] [] ["random"];
     "A missing response is asked for again from where it is missing", "9.7.5.1.1": ["read_response_lost", "psn_wrap"] [] ["random"];
     "What is left of an older stream of responses spends no further retry and restarts the time-out", "9.7.6.1.3": ["read_time_out"] [] [];
     "Responses that nobody asked for, or that are late, are dropped", "9.7.6.1":

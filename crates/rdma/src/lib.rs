@@ -81,8 +81,12 @@
 //! - Multi-byte words of atomic operations lie in memory in little-endian order.
 //! - A queue pair that refuses a request (any NAK but a sequence error or receiver-not-ready) enters the ERROR
 //!   state once the NAK is queued; the NAK still leaves. So does one whose own request fails.
-//! - Retries are counted down by time-outs, sequence-error NAKs and implied NAKs alike and counted afresh
-//!   whenever a further packet is acknowledged.
+//! - Retries are counted down by time-outs as long as that of verbs, sequence-error NAKs and implied NAKs alike and counted
+//!   afresh whenever a further packet is acknowledged.
+//! - A time-out follows measured round trips, as TCP's does (RFC 6298), and is never longer than that of verbs. It doubles
+//!   when nothing comes of it. A shorter one than that of verbs is no attempt, so a peer has the time that verbs promise it.
+//! - A gap is reported again when the packet that told of it comes a second time: the peer has gone back, and what it went
+//!   back for has been lost again. A requester takes a response that comes a second time in the same way.
 //! - The acknowledgement of a duplicate ends before the next READ or atomic, because Linux's soft RoCE takes one
 //!   with the PSN of a READ or atomic for its completion. One with a later PSN is an implied NAK to everybody.
 //! - A READ or atomic has one response due at most: what is asked for again takes its place.

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use weft_time::Instant;
+use weft_time::{Duration, Instant};
 use weft_wire::roce::{MASK_24, Packet};
 
 use crate::ApiError;
@@ -44,6 +44,9 @@ pub struct Config {
     pub window_packets: u32,
     /// A requester asks for an acknowledgement at least once in so many packets.
     pub acknowledge_interval: u32,
+    /// The shortest time-out that measured round trips may come to. A time-out is at most that of verbs, which is also
+    /// what a queue pair begins with.
+    pub timeout_floor: Duration,
     /// Packets that a queue pair sends in its turn before the next has one; at least 1. More than 1 is for ports that send
     /// runs of packets of equal size at once: packets of one message are such a run.
     pub burst_packets: u32,
@@ -70,6 +73,7 @@ impl Default for Config {
             max_rd_atomic: 16,
             window_packets: 64,
             acknowledge_interval: 16,
+            timeout_floor: Duration::from_ns(16_384),
             burst_packets: 1,
             congestion_control: FixedWindow::boxed,
             host_credit_bytes: None,
@@ -148,7 +152,9 @@ impl Transport {
         let number = self.numbers.allocate().ok_or(ApiError::TooManyQueuePairs(self.slots.len()))?;
         let window = self.config.window_packets;
         let congestion = (self.config.congestion_control)(window);
-        self.slots[self.numbers.index(number)] = Some(QueuePair::new(number, attributes, congestion, window));
+        let floor = self.config.timeout_floor;
+        let queue_pair = QueuePair::new(number, attributes, congestion, window, floor);
+        self.slots[self.numbers.index(number)] = Some(queue_pair);
         Ok(number)
     }
 

@@ -11,6 +11,8 @@
 //! | a response acknowledges the requests before it, and none overtakes it | `read_acknowledges_earlier_writes` |
 //! | a gap is reported once; the requester goes back to it | `nak_sequence_go_back_n` |
 //! | what is not acknowledged in time is sent again | `time_out_go_back_n` |
+//! | what is in time is measured; only the time-out of verbs is an attempt (Weft) | `time_out_measured`, `round_trip::tests` |
+//! | a gap is reported again when the packet that told of it comes again (Weft) | `lost_again` |
 //! | a missing response is asked for again from where it is missing | `read_response_lost`, `psn_wrap` |
 //! | duplicate SENDs and WRITEs are acknowledged again and not carried out | `lost_acknowledgement`, `rpc_region` |
 //! | that acknowledgement stays before the next READ or atomic (soft RoCE takes it literally) | `acknowledgement_before_response`, `responses.rs` |
@@ -82,6 +84,8 @@ scripts! {
     atomic_duplicate
     nak_sequence_go_back_n
     time_out_go_back_n
+    time_out_measured
+    lost_again
     lost_acknowledgement
     retry_exceeded_flush
     access_violation

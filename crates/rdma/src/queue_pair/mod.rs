@@ -57,6 +57,8 @@ struct Setup {
     min_rnr_timer: u8,
     /// The local acknowledgement time-out; `None` if the requester waits for ever.
     timeout: Option<Duration>,
+    /// The shortest time-out that measured round trips may come to.
+    timeout_floor: Duration,
     retry_cnt: u8,
     rnr_retry: u8,
     max_rd_atomic: usize,
@@ -112,6 +114,7 @@ impl QueuePair {
         attributes: QueuePairAttributes,
         congestion: Box<dyn CongestionControl>,
         window: u32,
+        timeout_floor: Duration,
     ) -> Self {
         Self {
             state: QueuePairState::Reset,
@@ -125,6 +128,7 @@ impl QueuePair {
                 max_dest_rd_atomic: 0,
                 min_rnr_timer: 0,
                 timeout: None,
+                timeout_floor,
                 retry_cnt: 0,
                 rnr_retry: 0,
                 max_rd_atomic: 0,
@@ -324,7 +328,7 @@ impl QueuePair {
     }
 
     pub(crate) fn handle_deadline(&mut self, now: Instant, shared: &mut Shared) {
-        if let Err(fault) = self.requester.handle_deadline(now, shared) {
+        if let Err(fault) = self.requester.handle_deadline(now, &self.setup, shared) {
             self.enter_error(Some(fault), shared);
         }
     }

@@ -5,6 +5,7 @@
 //! are made again from memory, so nothing else needs to be kept.
 
 mod receive;
+mod round_trip;
 mod transmit;
 
 use std::collections::VecDeque;
@@ -18,6 +19,7 @@ use crate::region::{AccessFlags, Grant, Request};
 use crate::shared::Shared;
 use crate::work::{LocalBuffer, Operation, WorkRequest};
 use crate::{ApiError, psn};
+use round_trip::RoundTrip;
 
 /// The longest message of the specification, 2^31 bytes (clause 9.3.3.1).
 const MESSAGE_BYTES_MAX: u32 = 1 << 31;
@@ -72,6 +74,15 @@ enum Wait {
     ReceiverReady,
 }
 
+/// A missing response for which the requester has gone back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Implied {
+    missing: u64,
+    /// The first response from behind it. What comes again has been asked for again: so the missing one, which was asked for
+    /// before it, has been lost once more.
+    witness: Option<u64>,
+}
+
 #[derive(Debug)]
 pub(super) struct Requester {
     entries: VecDeque<Entry>,
@@ -90,10 +101,11 @@ pub(super) struct Requester {
     /// The oldest sequence number that is not acknowledged.
     unacknowledged: u64,
     /// The missing response for which the requester has gone back already.
-    implied: Option<u64>,
+    implied: Option<Implied>,
     retries: u8,
     rnr_retries: u8,
     timer: Option<(Wait, Instant)>,
+    round_trip: RoundTrip,
     /// Packets since one asked for an acknowledgement.
     since_request: u32,
     congestion: Box<dyn CongestionControl>,
@@ -119,6 +131,7 @@ impl Requester {
             retries: 0,
             rnr_retries: 0,
             timer: None,
+            round_trip: RoundTrip::default(),
             since_request: 0,
             window: congestion.window().clamp(1, window_limit),
             congestion,
@@ -137,6 +150,7 @@ impl Requester {
         self.implied = None;
         self.failed = None;
         self.timer = None;
+        self.round_trip = RoundTrip::default();
         self.since_request = 0;
         self.tell_congestion_control(|control| *control = congestion);
         self.restore_retries(setup);
@@ -257,6 +271,7 @@ impl Requester {
         let end = missing.unwrap_or(end);
         if end > self.unacknowledged {
             let packets = (end - self.unacknowledged) as u32;
+            self.round_trip.answered(now, end);
             self.tell_congestion_control(|control| control.on_ack(now, packets));
             self.unacknowledged = end;
             self.restore_retries(setup);
@@ -297,6 +312,7 @@ impl Requester {
         let packet = self.entries.front().map_or(0, |entry| (self.unacknowledged - entry.first) as u32);
         self.cursor = Cursor { serial: self.first_serial, packet };
         self.failed = None;
+        self.round_trip.went_back();
         // The first packet that is sent again asks for an acknowledgement: perhaps all that is missing is one.
         self.since_request = self.window_limit;
     }
@@ -311,7 +327,8 @@ impl Requester {
     }
 
     fn wait_for_acknowledgement(&mut self, now: Instant, setup: &Setup) {
-        self.timer = setup.timeout.map(|timeout| (Wait::Acknowledgement, now + timeout));
+        let timeout = setup.timeout.map(|ceiling| self.round_trip.timeout(setup.timeout_floor, ceiling));
+        self.timer = timeout.map(|timeout| (Wait::Acknowledgement, now + timeout));
     }
 
     #[inline]

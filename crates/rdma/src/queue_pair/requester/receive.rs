@@ -3,7 +3,7 @@
 use weft_time::Instant;
 use weft_wire::roce::{NakCode, Opcode, Packet, Syndrome};
 
-use super::{Fault, Requester, Wait, check_local, part_of};
+use super::{Fault, Implied, Requester, Wait, check_local, part_of};
 use crate::completion::CompletionStatus;
 use crate::congestion::Loss;
 use crate::memory::RegionMemory;
@@ -69,7 +69,7 @@ impl Requester {
             return Ok(());
         }
         if self.advance(now, end, setup, shared)? {
-            return self.go_back_for_response(now, shared);
+            return self.go_back_for_response(now, None, shared);
         }
         let fault = |status| Fault { status, vendor_error: u32::from(syndrome.to_u8()) };
         match syndrome {
@@ -129,10 +129,10 @@ impl Requester {
                 self.advance(now, expected, setup, shared)?;
                 // The stream is alive, though stale. It ends, so a request for the missing response that is lost is
                 // still found.
-                if self.implied == Some(expected) && self.waits_for(Wait::Acknowledgement) {
+                if self.has_gone_back_for(expected) && self.waits_for(Wait::Acknowledgement) {
                     self.wait_for_acknowledgement(now, setup);
                 }
-                return self.go_back_for_response(now, shared);
+                return self.go_back_for_response(now, Some(sequence), shared);
             }
             // A response in the place of a request that is answered by an acknowledgement.
             _ => {
@@ -178,6 +178,7 @@ impl Requester {
     pub(in crate::queue_pair) fn handle_deadline(
         &mut self,
         now: Instant,
+        setup: &Setup,
         shared: &mut Shared,
     ) -> Result<(), Fault> {
         match self.timer.filter(|&(_, at)| at <= now) {
@@ -189,34 +190,72 @@ impl Requester {
             Some((Wait::Acknowledgement, _)) => {
                 shared.counters.ack_timeout += 1;
                 // What is left of an older stream of responses must not cost another retry.
-                self.implied = self.next_response();
-                self.retry(now, Loss::TimeOut, shared)
+                self.implied = self.next_response().map(|missing| Implied { missing, witness: None });
+                let ceiling = setup.timeout.expect("only a requester with a time-out waits for it");
+                // A time-out that is shorter than that of verbs is no attempt that `retry_cnt` limits.
+                if self.round_trip.timed_out(setup.timeout_floor, ceiling) {
+                    self.spend_retry(shared)?;
+                }
+                self.go_back(now, Loss::TimeOut, shared);
+                Ok(())
             }
         }
     }
 
-    /// A later answer shows that a response is missing: an implied NAK (clause 9.7.5.2.7). Goes back once;
-    /// if that is lost too, the time-out helps.
-    fn go_back_for_response(&mut self, now: Instant, shared: &mut Shared) -> Result<(), Fault> {
-        if self.implied == Some(self.unacknowledged) || self.waits_for(Wait::ReceiverReady) {
+    /// A later answer shows that a response is missing: an implied NAK (clause 9.7.5.2.7). Goes back once for each response
+    /// that is missing, and again when `response`, the first from behind it, has come again; if all that is lost, too, the
+    /// time-out helps.
+    fn go_back_for_response(
+        &mut self,
+        now: Instant,
+        response: Option<u64>,
+        shared: &mut Shared,
+    ) -> Result<(), Fault> {
+        if self.waits_for(Wait::ReceiverReady) {
             return Ok(());
         }
-        self.implied = Some(self.unacknowledged);
+        let missing = self.unacknowledged;
+        match &mut self.implied {
+            Some(implied) if implied.missing == missing => {
+                if implied.witness.is_none() {
+                    implied.witness = response;
+                    return Ok(());
+                }
+                if implied.witness != response {
+                    return Ok(());
+                }
+            }
+            implied => *implied = Some(Implied { missing, witness: response }),
+        }
         shared.counters.implied_nak_seq_err += 1;
         self.retry(now, Loss::Gap, shared)
     }
 
-    /// Spends one retry and goes back to the oldest packet that is not acknowledged.
+    fn has_gone_back_for(&self, response: u64) -> bool {
+        self.implied.is_some_and(|implied| implied.missing == response)
+    }
+
+    /// Spends one retry and goes back.
     fn retry(&mut self, now: Instant, loss: Loss, shared: &mut Shared) -> Result<(), Fault> {
+        self.spend_retry(shared)?;
+        self.go_back(now, loss, shared);
+        Ok(())
+    }
+
+    fn spend_retry(&mut self, shared: &mut Shared) -> Result<(), Fault> {
         let Some(rest) = self.retries.checked_sub(1) else {
             shared.counters.retry_exceeded_err += 1;
             return Err(CompletionStatus::RetryExceeded.into());
         };
         self.retries = rest;
+        Ok(())
+    }
+
+    /// Goes back to the oldest packet that is not acknowledged.
+    fn go_back(&mut self, now: Instant, loss: Loss, shared: &mut Shared) {
         shared.counters.completer_retry_err += 1;
         self.tell_congestion_control(|control| control.on_loss(now, loss));
         self.rewind();
         self.timer = None;
-        Ok(())
     }
 }

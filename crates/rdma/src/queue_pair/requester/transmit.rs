@@ -43,6 +43,7 @@ impl Requester {
         };
 
         let last = packet + 1 == entry.packets;
+        let again = sequence < self.sent;
         if entry.request.operation.has_response() {
             if !self.is_awaited() {
                 self.awaited.push_back(self.cursor.serial);
@@ -71,6 +72,9 @@ impl Requester {
         {
             packet_out.bth.acknowledge = true;
             self.since_request = 0;
+        }
+        if !again && (packet_out.bth.acknowledge || entry.request.operation.has_response()) {
+            self.round_trip.sent(now, sequence);
         }
         packet_out.bth.solicited = ends && entry.request.solicited;
         match entry.request.operation {

@@ -79,6 +79,9 @@ pub(super) struct Responder {
     inbound: Inbound,
     /// The peer has been told to send again from `expected`; until that arrives, later packets are dropped.
     gap_reported: bool,
+    /// The request that told of the gap. If it comes again, the peer has gone back, and what it went back for has been lost
+    /// once more.
+    witness: Option<u64>,
     /// One past the highest sequence number that arrived too early and was dropped.
     dropped: u64,
     resources: Resources,
@@ -96,6 +99,7 @@ impl Responder {
             msn: 0,
             inbound: Inbound::Idle,
             gap_reported: false,
+            witness: None,
             dropped: 0,
             resources: Resources::default(),
             acknowledgement: None,
@@ -109,6 +113,7 @@ impl Responder {
         self.msn = 0;
         self.inbound = Inbound::Idle;
         self.gap_reported = false;
+        self.witness = None;
         self.dropped = self.expected;
         self.forget_output();
         self.resources.start(resources);
@@ -193,10 +198,15 @@ impl Responder {
                 }
                 Ok(())
             }
-            Err(Refusal::Drop) => Ok(()),
+            Err(Refusal::Drop) => {
+                // What was withheld, and not lost, is left to the time-out.
+                self.witness = None;
+                Ok(())
+            }
             Err(Refusal::NotReady) => {
                 shared.counters.send_rnr_err += 1;
                 self.gap_reported = true;
+                self.witness = None;
                 self.refuse(Syndrome::RnrNak { timer: setup.min_rnr_timer }, self.expected);
                 Ok(())
             }
@@ -320,14 +330,15 @@ impl Responder {
         self.acknowledgement = Some(Acknowledgement::Negative { syndrome, sequence });
     }
 
-    /// A request from behind a gap: the first is reported, the others wait for the gap to be filled.
+    /// A request from behind a gap: the first tells of it, and tells again if it comes again; the others are dropped.
     fn receive_ahead(&mut self, sequence: u64, shared: &mut Shared) {
         self.dropped = self.dropped.max(sequence + 1);
         shared.counters.out_of_seq_request += 1;
-        if self.gap_reported {
+        if self.gap_reported && self.witness != Some(sequence) {
             shared.counters.drop_out_of_sequence += 1;
         } else {
             self.gap_reported = true;
+            self.witness = Some(sequence);
             self.refuse(Syndrome::Nak(NakCode::PsnSequenceError), self.expected);
         }
     }

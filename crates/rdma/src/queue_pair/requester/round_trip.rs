@@ -1,0 +1,147 @@
+//! How long an answer may take: an estimate from measured round trips.
+//!
+//! One packet at a time is measured, from the moment it is sent to that of the answer which acknowledges it, and never one
+//! that was sent more than once: nobody could tell which of the two was answered. Mean and mean deviation are
+//! kept as TCP keeps them (RFC 6298), in integers. A time-out without an answer doubles the next one, up to the time-out of
+//! verbs, which is the ceiling; a new measurement ends that.
+
+use weft_time::{Duration, Instant};
+
+/// Estimates from here on are as good as none, and the ceiling takes their place: 2^24 cycles of 4 ns, as far as the
+/// gateware counts.
+const LIMIT: Duration = Duration::from_ns(4 << 24);
+
+/// What a requester knows of the way to its peer and back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RoundTrip {
+    /// The packet that is being measured, and when it was sent.
+    measured: Option<(u64, Instant)>,
+    /// Mean and mean deviation.
+    estimate: Option<(Duration, Duration)>,
+    doublings: u32,
+}
+
+impl RoundTrip {
+    /// A packet that asks for an answer is sent for the first time.
+    #[inline]
+    pub(super) fn sent(&mut self, now: Instant, sequence: u64) {
+        if self.measured.is_none() {
+            self.measured = Some((sequence, now));
+        }
+    }
+
+    /// Packets are sent again: an answer could be that to either.
+    pub(super) fn went_back(&mut self) {
+        self.measured = None;
+    }
+
+    /// Everything before `end` has been answered.
+    #[inline]
+    pub(super) fn answered(&mut self, now: Instant, end: u64) {
+        let Some((_, sent)) = self.measured.filter(|&(sequence, _)| sequence < end) else { return };
+        self.measured = None;
+        self.doublings = 0;
+        let sample = now.saturating_since(sent);
+        self.estimate = Some(match self.estimate {
+            None => (sample, sample / 2),
+            Some((mean, deviation)) => {
+                let error = if sample > mean { sample - mean } else { mean - sample };
+                let mean = if sample > mean { mean + error / 8 } else { mean - error / 8 };
+                (mean, deviation - deviation / 4 + error / 4)
+            }
+        });
+    }
+
+    /// After how long without an answer packets are sent again: at least `floor`, at most `ceiling`.
+    pub(super) fn timeout(&self, floor: Duration, ceiling: Duration) -> Duration {
+        let Some((mean, deviation)) = self.estimate else { return ceiling };
+        let timeout = (mean + deviation * 4).max(floor);
+        let timeout = timeout.saturating_mul(1 << self.doublings);
+        if timeout < LIMIT { timeout.min(ceiling) } else { ceiling }
+    }
+
+    /// A time-out has passed. Says whether it was as long as `ceiling`: only those count as attempts.
+    pub(super) fn timed_out(&mut self, floor: Duration, ceiling: Duration) -> bool {
+        let whole = self.timeout(floor, ceiling) == ceiling;
+        if !whole {
+            self.doublings += 1;
+        }
+        whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOOR: Duration = Duration::from_us(16);
+    const CEILING: Duration = Duration::from_ms(4);
+
+    fn at(us: u64) -> Instant {
+        Instant::ZERO + Duration::from_us(us)
+    }
+
+    #[test]
+    fn nothing_is_known_before_the_first_answer() {
+        let mut way = RoundTrip::default();
+        assert_eq!(way.timeout(FLOOR, CEILING), CEILING);
+        way.sent(at(0), 5);
+        way.answered(at(9), 5);
+        assert_eq!(way.timeout(FLOOR, CEILING), CEILING, "what is before 5 says nothing about 5");
+        assert!(way.timed_out(FLOOR, CEILING), "an attempt");
+        way.answered(at(20), 6);
+        assert_eq!(way.timeout(FLOOR, CEILING), Duration::from_us(20 + 4 * 10));
+    }
+
+    #[test]
+    fn the_time_out_follows_the_way() {
+        let mut way = RoundTrip::default();
+        for step in 0..100 {
+            way.sent(at(1_000 * step), step);
+            way.answered(at(1_000 * step + 100), step + 1);
+        }
+        let settled = way.timeout(FLOOR, CEILING);
+        assert!((Duration::from_us(99)..Duration::from_us(110)).contains(&settled), "{settled}");
+        way.sent(at(200_000), 100);
+        way.answered(at(200_800), 101);
+        assert!(way.timeout(FLOOR, CEILING) > Duration::from_us(800), "one long way is enough");
+        for step in 101..300 {
+            way.sent(at(1_000_000 + step), step);
+            way.answered(at(1_000_000 + step), step + 1);
+        }
+        assert_eq!(way.timeout(FLOOR, CEILING), FLOOR);
+    }
+
+    #[test]
+    fn what_was_sent_twice_is_not_measured() {
+        let mut way = RoundTrip::default();
+        way.sent(at(0), 1);
+        way.went_back();
+        way.answered(at(50), 2);
+        assert_eq!(way.timeout(FLOOR, CEILING), CEILING);
+        way.sent(at(60), 2);
+        way.sent(at(65), 3);
+        way.answered(at(68), 4);
+        assert_eq!(way.timeout(FLOOR, CEILING), Duration::from_us(8 + 4 * 4), "the first of the two");
+    }
+
+    #[test]
+    fn time_outs_double_up_to_the_ceiling_until_something_is_measured() {
+        let mut way = RoundTrip::default();
+        way.sent(at(0), 1);
+        way.answered(at(1), 2);
+        let mut attempts = 0;
+        let mut waited = Duration::ZERO;
+        while attempts < 3 {
+            waited += way.timeout(FLOOR, CEILING);
+            attempts += u32::from(way.timed_out(FLOOR, CEILING));
+        }
+        // 16 us, doubled eight times exceeds 4 ms.
+        assert_eq!(waited, FLOOR * 255 + CEILING * 3);
+        way.answered(at(9_000), 3);
+        assert_eq!(way.timeout(FLOOR, CEILING), CEILING, "it was not measured");
+        way.sent(at(9_000), 3);
+        way.answered(at(9_001), 4);
+        assert_eq!(way.timeout(FLOOR, CEILING), FLOOR);
+    }
+}

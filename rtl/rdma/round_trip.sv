@@ -1,0 +1,174 @@
+// How long an answer may take: the time-out of each queue pair, from measured round trips.
+//
+// One packet of a queue pair at a time is measured, from the cycle in which it is sent to that of the answer which
+// acknowledges it, and never one that was sent more than once: nobody could tell which of the two was answered. Mean and
+// mean deviation are kept as TCP keeps them (RFC 6298), in cycles. A time-out without an answer doubles the next one, up to
+// the time-out of verbs, which is the ceiling and what a queue pair begins with; a new measurement ends that. What exceeds
+// 24 bits of cycles, 67 ms, is the ceiling, too.
+//
+// Goes along with the requester's pipeline, whose interlock keeps events of one queue pair apart: read in stage 3, looked at
+// in stages 4 and 5, changed in stage 6, written in stage 7. Never stalls.
+module round_trip
+  import weft_pkg::*;
+#(
+  // The shortest time-out, in cycles.
+  parameter logic [23:0] Floor = 24'd4096
+) (
+  input logic      clk_i,
+  input cycles_t   now_i,
+  // Makes an entry forget all that it knows.
+  input logic      clear_i,
+  input qp_index_t clear_qp_i,
+
+  // Stage 3.
+  input logic      read_i,
+  input qp_index_t read_qp_i,
+
+  // Stage 4: the code of the time-out of verbs.
+  input logic [4:0] code_i,
+
+  // Stage 5: a time-out that begins is as long as that of verbs, and so was the last one.
+  output logic whole_o,
+
+  // Stage 6: when a time-out that begins now is over; and what happens. `back_i`: packets will be sent again.
+  output cycles_t deadline_o,
+  input  logic    forget_i,
+  input  logic    sent_i,
+  input  psn_t    sent_psn_i,
+  input  logic    answered_i,
+  // One past what is answered.
+  input  psn_t    end_i,
+  input  logic    back_i,
+  input  logic    timed_out_i,
+
+  // Stage 7.
+  input logic      write_i,
+  input qp_index_t write_qp_i
+);
+
+  typedef logic [23:0] interval_t;
+
+  typedef struct packed {
+    // The packet that is being measured.
+    logic        measuring;
+    psn_t        psn;
+    logic [27:0] since;
+    // What was measured so far.
+    logic        known;
+    interval_t   mean;
+    interval_t   deviation;
+    // The time-out, as often doubled as there were time-outs; all ones: the ceiling.
+    interval_t   interval;
+  } entry_t;
+
+  entry_t entry4;
+  entry_t entry5_q;
+  entry_t entry6_q;
+  entry_t entry7_q;
+  entry_t entry7;
+
+  ram #(
+    .T    (entry_t),
+    .Depth(QueuePairs)
+  ) u_entries (
+    .clk_i,
+    .write_i        (write_i || clear_i),
+    .write_address_i(clear_i ? clear_qp_i : write_qp_i),
+    .write_data_i   (clear_i ? '0 : entry7),
+    .read_i,
+    .read_address_i (read_qp_i),
+    .read_data_o    (entry4)
+  );
+
+  // Stage 4.
+
+  cycles_t ceiling4;
+  logic    whole4;
+  logic    whole5_q;
+  cycles_t wait5_q;
+
+  assign ceiling4 = 48'd1024 << code_i;
+  assign whole4   = !entry4.known || entry4.interval == '1 || 48'(entry4.interval) >= ceiling4;
+  assign whole_o  = whole5_q;
+
+  always_ff @(posedge clk_i) begin
+    entry5_q <= entry4;
+    whole5_q <= whole4;
+    wait5_q  <= whole4 ? ceiling4 : 48'(entry4.interval);
+  end
+
+  // Stage 5.
+
+  cycles_t          deadline6_q;
+  logic      [27:0] sample5;
+  interval_t        sample6_q;
+  logic             whole6_q;
+
+  assign sample5 = now_i[27:0] - entry5_q.since;
+  assign deadline_o = deadline6_q;
+
+  always_ff @(posedge clk_i) begin
+    entry6_q <= entry5_q;
+    deadline6_q <= now_i + wait5_q;
+    sample6_q <= sample5[27:24] != '0 ? '1 : sample5[23:0];
+    whole6_q <= whole5_q;
+  end
+
+  // Stage 6.
+
+  logic      longer6;
+  logic      measured6;
+  logic      measured7_q;
+  logic      longer7_q;
+  interval_t error7_q;
+  interval_t sample7_q;
+
+  assign longer6   = sample6_q > entry6_q.mean;
+  assign measured6 = answered_i && entry6_q.measuring && psn_before(entry6_q.psn, end_i);
+
+  always_ff @(posedge clk_i) begin
+    entry7_q <= entry6_q;
+    measured7_q <= measured6;
+    longer7_q <= longer6;
+    error7_q <= longer6 ? sample6_q - entry6_q.mean : entry6_q.mean - sample6_q;
+    sample7_q <= sample6_q;
+    if (measured6 || back_i) begin
+      entry7_q.measuring <= 1'b0;
+    end else if (sent_i && !entry6_q.measuring) begin
+      entry7_q.measuring <= 1'b1;
+      entry7_q.psn <= sent_psn_i;
+      entry7_q.since <= now_i[27:0];
+    end
+    if (timed_out_i && !whole6_q) begin
+      entry7_q.interval <= entry6_q.interval[23] ? '1 : {entry6_q.interval[22:0], 1'b0};
+    end
+    if (forget_i) entry7_q <= '0;
+  end
+
+  // Stage 7.
+
+  interval_t mean7;
+  interval_t deviation7;
+  logic [26:0] sum7;
+
+  always_comb begin
+    if (!entry7_q.known) begin
+      mean7 = sample7_q;
+      deviation7 = {1'b0, sample7_q[23:1]};
+    end else begin
+      mean7 = longer7_q ? entry7_q.mean + {3'd0, error7_q[23:3]} : entry7_q.mean - {3'd0, error7_q[23:3]};
+      deviation7 = entry7_q.deviation - {2'd0, entry7_q.deviation[23:2]} + {2'd0, error7_q[23:2]};
+    end
+    sum7   = {3'd0, mean7} + {1'b0, deviation7, 2'd0};
+    entry7 = entry7_q;
+    if (measured7_q) begin
+      entry7.known = 1'b1;
+      entry7.mean = mean7;
+      entry7.deviation = deviation7;
+      if (sum7[26:24] != '0) entry7.interval = '1;
+      else if (sum7[23:0] < Floor) entry7.interval = Floor;
+      else entry7.interval = sum7[23:0];
+    end
+  end
+
+endmodule
