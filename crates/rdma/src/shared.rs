@@ -4,6 +4,7 @@ use weft_wire::roce::NakCode;
 
 use crate::completion::CompletionQueue;
 use crate::counters::Counters;
+use crate::queue_pair::ReorderPool;
 use crate::region::{Grant, RegionTable, Request, Target, Violation};
 use crate::rpc::RpcQueue;
 
@@ -14,6 +15,8 @@ pub(crate) struct Shared {
     pub(crate) completions: CompletionQueue,
     pub(crate) rpc: RpcQueue,
     pub(crate) counters: Counters,
+    /// Requests that came too early.
+    pub(crate) reorder: ReorderPool,
     /// Payload bytes that the host-facing path can take; `None` if it never runs short.
     pub(crate) host_credits: Option<u64>,
     pub(crate) partition_key: u16,

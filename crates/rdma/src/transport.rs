@@ -14,7 +14,7 @@ use crate::memory::RegionMemory;
 use crate::numbers::QueuePairNumbers;
 use crate::queue_pair::{
     Modify, QueuePair, QueuePairAttributes, QueuePairInformation, QueuePairNumber, ReadyToReceive,
-    ReadyToSend,
+    ReadyToSend, ReorderPool,
 };
 use crate::region::{AccessFlags, Region, RegionKeys, RegionTable};
 use crate::rpc::{RpcQueue, RpcWrite};
@@ -47,6 +47,10 @@ pub struct Config {
     /// The shortest time-out that measured round trips may come to. A time-out is at most that of verbs, which is also
     /// what a queue pair begins with.
     pub timeout_floor: Duration,
+    /// Requests that came too early and can be kept at a time, over all queue pairs, of up to 4,096 bytes each, until the gap
+    /// before them is filled. With none, a requester has to send all of them again. Peers are told, so that those that
+    /// understand it send nothing again but what is missing.
+    pub reorder_packets: usize,
     /// Packets that a queue pair sends in its turn before the next has one; at least 1. More than 1 is for ports that send
     /// runs of packets of equal size at once: packets of one message are such a run.
     pub burst_packets: u32,
@@ -74,6 +78,7 @@ impl Default for Config {
             window_packets: 64,
             acknowledge_interval: 16,
             timeout_floor: Duration::from_ns(16_384),
+            reorder_packets: 0,
             burst_packets: 1,
             congestion_control: FixedWindow::boxed,
             host_credit_bytes: None,
@@ -130,6 +135,7 @@ impl Transport {
                 completions: CompletionQueue::new(config.completion_queue_depth),
                 rpc: RpcQueue::new(config.rpc_queue_depth),
                 counters: Counters::default(),
+                reorder: ReorderPool::new(config.reorder_packets),
                 host_credits: config.host_credit_bytes,
                 partition_key: config.partition_key,
                 acknowledge_interval: config.acknowledge_interval.max(1),

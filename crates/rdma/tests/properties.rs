@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::VecDeque;
 
-use common::{Connection, Node, connected};
+use common::{Connection, Node, connected_as};
 use proptest::prelude::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -73,10 +73,16 @@ impl World {
         rd_atomic: u8,
         adaptive: bool,
         fenced: bool,
+        keeps: [usize; 2],
     ) -> Self {
         let congestion_control = if adaptive { AdditiveIncrease::boxed } else { FixedWindow::boxed };
-        let config =
-            Config { max_queue_pairs: 4, window_packets: window, congestion_control, ..Config::default() };
+        let configs = keeps.map(|reorder_packets| Config {
+            max_queue_pairs: 4,
+            window_packets: window,
+            congestion_control,
+            reorder_packets,
+            ..Config::default()
+        });
         let with = Connection {
             path_mtu: mtu,
             psn: [0xff_ffe0, 0xff_fff8],
@@ -85,7 +91,7 @@ impl World {
             rd_atomic,
             ..Connection::default()
         };
-        let mut nodes = connected(&config, &with);
+        let mut nodes = connected_as([&configs[0], &configs[1]], &with);
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         for node in &mut nodes {
             random.fill_bytes(&mut node.memory.image_mut(Target::Host)[SOURCE..SOURCE + AREA]);
@@ -328,9 +334,10 @@ proptest! {
         rd_atomic in 1..5u8,
         adaptive: bool,
         fenced: bool,
+        keeps in prop::array::uniform2(prop_oneof![Just(0), 1..6usize, Just(64)]),
     ) {
         let faults = Faults { loss, duplication, reordering };
-        World::new(seed, faults, PathMtu::ALL[mtu], window, rd_atomic, adaptive, fenced).run();
+        World::new(seed, faults, PathMtu::ALL[mtu], window, rd_atomic, adaptive, fenced, keeps).run();
     }
 }
 
@@ -340,7 +347,7 @@ fn the_faults_force_every_kind_of_recovery() {
     let mut sums = std::collections::BTreeMap::new();
     for seed in 0..20 {
         let faults = Faults { loss: 50, duplication: 50, reordering: 100 };
-        let mut world = World::new(seed, faults, PathMtu::Bytes256, 16, 4, false, seed % 2 == 0);
+        let mut world = World::new(seed, faults, PathMtu::Bytes256, 16, 4, false, seed % 2 == 0, [0; 2]);
         world.run();
         for node in &world.nodes {
             for (name, value) in node.transport.counters().iter() {

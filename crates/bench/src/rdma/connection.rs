@@ -70,6 +70,9 @@ impl Connection {
     }
 }
 
+/// Requests that came too early and that a NIC can keep: 4 MiB of payload.
+const REORDER_PACKETS: usize = 1_024;
+
 /// A card with so many ends of connections: one, or two if it is client and server at once.
 pub(super) fn card_config(load: &Load, ends: u32) -> CardConfig {
     let requests = load.depth + load.receive_depth();
@@ -87,6 +90,7 @@ pub(super) fn card_config(load: &Load, ends: u32) -> CardConfig {
             window_packets: load.window_packets(),
             // Four acknowledgements a window keep it open; more only cost time.
             acknowledge_interval: load.window_packets() / 4,
+            reorder_packets: REORDER_PACKETS,
             burst_packets: load.tuning.burst_packets,
             key_seed: load.seed,
             ..weft_rdma::Config::default()

@@ -22,6 +22,7 @@ use crate::shared::Shared;
 use crate::work::{ReceiveRequest, WorkRequest};
 use crate::{ApiError, psn};
 use requester::{Fault, Requester};
+pub(crate) use responder::ReorderPool;
 use responder::Responder;
 
 /// A queue pair of this NIC, 24 bits.
@@ -217,7 +218,8 @@ impl QueuePair {
 
     /// Forgets all requests without completions.
     pub(crate) fn reset(&mut self, shared: &mut Shared) {
-        shared.completions.release(self.requester.clear() + self.responder.clear());
+        let requests = self.requester.clear() + self.responder.clear(shared);
+        shared.completions.release(requests);
         self.state = QueuePairState::Reset;
         self.resets = self.resets.wrapping_add(1);
     }

@@ -106,7 +106,12 @@ pub fn connect(
 
 /// Two nodes whose queue pairs are connected.
 pub fn connected(config: &Config, with: &Connection) -> [Node; 2] {
-    let mut nodes = [Node::new(1, config.clone()), Node::new(2, config.clone())];
+    connected_as([config, config], with)
+}
+
+/// The same with two kinds of NIC.
+pub fn connected_as(configs: [&Config; 2], with: &Connection) -> [Node; 2] {
+    let mut nodes = [Node::new(1, configs[0].clone()), Node::new(2, configs[1].clone())];
     let ends = [0, 1].map(|side| (nodes[side].address, nodes[side].queue_pair));
     for side in 0..2 {
         let number = ends[side].1;

@@ -71,6 +71,7 @@ impl Pair {
             max_queue_pairs: 16,
             window_packets: words.number("window").unwrap_or(64) as u32,
             host_credit_bytes: words.number("credits"),
+            reorder_packets: words.number("keep").unwrap_or(0) as usize,
             rpc_queue_depth: words.number("calls").unwrap_or(16) as usize,
             ..Config::default()
         };

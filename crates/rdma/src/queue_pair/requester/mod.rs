@@ -4,6 +4,7 @@
 //! to send. Going back N is moving the cursor back to the oldest packet that is not acknowledged; packets
 //! are made again from memory, so nothing else needs to be kept.
 
+mod early;
 mod receive;
 mod round_trip;
 mod transmit;
@@ -19,6 +20,7 @@ use crate::region::{AccessFlags, Grant, Request};
 use crate::shared::Shared;
 use crate::work::{LocalBuffer, Operation, WorkRequest};
 use crate::{ApiError, psn};
+use early::Early;
 use round_trip::RoundTrip;
 
 /// The longest message of the specification, 2^31 bytes (clause 9.3.3.1).
@@ -102,6 +104,12 @@ pub(super) struct Requester {
     unacknowledged: u64,
     /// The missing response for which the requester has gone back already.
     implied: Option<Implied>,
+    /// The oldest packet that is not acknowledged is sent again, and nothing else, before the packet at the cursor.
+    repair: bool,
+    /// The peer answers a READ of a part that is missing without ending what it sends of the rest.
+    peer_repairs: bool,
+    /// Responses behind the one that is due.
+    early: Early,
     retries: u8,
     rnr_retries: u8,
     timer: Option<(Wait, Instant)>,
@@ -128,6 +136,9 @@ impl Requester {
             sent: 0,
             unacknowledged: 0,
             implied: None,
+            repair: false,
+            peer_repairs: false,
+            early: Early::default(),
             retries: 0,
             rnr_retries: 0,
             timer: None,
@@ -148,6 +159,9 @@ impl Requester {
         self.cursor = Cursor { serial: self.first_serial, packet: 0 };
         self.awaited.reserve(setup.max_rd_atomic);
         self.implied = None;
+        self.repair = false;
+        self.peer_repairs = false;
+        self.early = Early::default();
         self.failed = None;
         self.timer = None;
         self.round_trip = RoundTrip::default();
@@ -216,7 +230,13 @@ impl Requester {
     /// Whether the packet at the cursor may be sent now.
     #[inline]
     pub(super) fn ready(&self, setup: &Setup) -> bool {
-        if self.failed.is_some() || self.waits_for(Wait::ReceiverReady) {
+        if self.waits_for(Wait::ReceiverReady) {
+            return false;
+        }
+        if self.repair {
+            return true;
+        }
+        if self.failed.is_some() {
             return false;
         }
         let Some(entry) = self.at_cursor() else { return false };
@@ -262,6 +282,8 @@ impl Requester {
         self.awaited.clear();
         self.timer = None;
         self.failed = None;
+        self.repair = false;
+        self.early = Early::default();
     }
 
     /// Takes everything before `end` as acknowledged, but nothing that waits for a response. Says whether
@@ -274,6 +296,7 @@ impl Requester {
             self.round_trip.answered(now, end);
             self.tell_congestion_control(|control| control.on_ack(now, packets));
             self.unacknowledged = end;
+            self.repair = false;
             self.restore_retries(setup);
             while self.entries.front().is_some_and(|entry| entry.end() <= end) {
                 let entry = self.entries.pop_front().expect("there is a front");
@@ -312,6 +335,7 @@ impl Requester {
         let packet = self.entries.front().map_or(0, |entry| (self.unacknowledged - entry.first) as u32);
         self.cursor = Cursor { serial: self.first_serial, packet };
         self.failed = None;
+        self.repair = false;
         self.round_trip.went_back();
         // The first packet that is sent again asks for an acknowledgement: perhaps all that is missing is one.
         self.since_request = self.window_limit;
@@ -334,6 +358,16 @@ impl Requester {
     #[inline]
     fn at_cursor(&self) -> Option<&Entry> {
         self.entries.get((self.cursor.serial - self.first_serial) as usize)
+    }
+
+    /// The packet to send next: of which entry, counted from the oldest, and which packet of it.
+    #[inline]
+    fn next_packet(&self) -> (usize, u32) {
+        if self.repair {
+            let oldest = self.entries.front().expect("what is not acknowledged is queued");
+            return (0, (self.unacknowledged - oldest.first) as u32);
+        }
+        ((self.cursor.serial - self.first_serial) as usize, self.cursor.packet)
     }
 
     /// Whether the request at the cursor is a READ or atomic that has been sent before.

@@ -3,7 +3,7 @@
 use weft_time::Instant;
 use weft_wire::roce::{NakCode, Opcode, Packet, Syndrome};
 
-use super::{Fault, Implied, Requester, Wait, check_local, part_of};
+use super::{Early, Entry, Fault, Implied, Requester, Wait, check_local, part_of};
 use crate::completion::CompletionStatus;
 use crate::congestion::Loss;
 use crate::memory::RegionMemory;
@@ -41,24 +41,31 @@ impl Requester {
                     shared.counters.drop_malformed += 1;
                     return Ok(());
                 };
-                self.receive_acknowledgement(now, sequence, aeth.syndrome, setup, shared)
+                let kept = packet.bth.acknowledge;
+                self.receive_acknowledgement(now, sequence, aeth.syndrome, kept, setup, shared)
             }
             Opcode::AtomicAcknowledge => {
                 let Some(original) = packet.atomic_ack else {
                     shared.counters.drop_malformed += 1;
                     return Ok(());
                 };
+                self.peer_repairs = packet.bth.acknowledge;
                 self.receive_response(now, sequence, true, &original.to_le_bytes(), setup, shared, memory)
             }
-            _ => self.receive_response(now, sequence, false, packet.payload, setup, shared, memory),
+            _ => {
+                self.peer_repairs = packet.bth.acknowledge;
+                self.receive_response(now, sequence, false, packet.payload, setup, shared, memory)
+            }
         }
     }
 
+    #[allow(clippy::too_many_arguments, reason = "one step of receive, split off for its length")]
     fn receive_acknowledgement(
         &mut self,
         now: Instant,
         sequence: u64,
         syndrome: Syndrome,
+        kept: bool,
         setup: &Setup,
         shared: &mut Shared,
     ) -> Result<(), Fault> {
@@ -94,6 +101,9 @@ impl Requester {
                 if self.waits_for(Wait::ReceiverReady) {
                     return Ok(());
                 }
+                if kept {
+                    return self.repair(now, shared);
+                }
                 self.retry(now, Loss::Gap, shared)
             }
             Syndrome::Nak(NakCode::InvalidRequest) => {
@@ -127,6 +137,10 @@ impl Requester {
             Some(expected) if sequence == expected => {}
             Some(expected) if sequence > expected => {
                 self.advance(now, expected, setup, shared)?;
+                if self.peer_repairs {
+                    self.take_early(expected, sequence, atomic, payload, setup, shared, memory)?;
+                    return self.repair_response(now, expected, Some(sequence), shared);
+                }
                 // The stream is alive, though stale. It ends, so a request for the missing response that is lost is
                 // still found.
                 if self.has_gone_back_for(expected) && self.waits_for(Wait::Acknowledgement) {
@@ -143,34 +157,66 @@ impl Requester {
         // A response acknowledges all requests before its own (clause 9.7.5.1.3).
         self.advance(now, sequence, setup, shared)?;
         let entry = self.entries[0];
-        if entry.request.operation.is_atomic() != atomic {
-            return Err(CompletionStatus::BadResponse.into());
+        if !store(&entry, entry.received, atomic, payload, setup, shared, memory)? {
+            return Ok(());
         }
-        let part = part_of(&entry, entry.received, setup.mtu);
-        if payload.len() != part.length.min(setup.mtu) as usize {
-            return Err(CompletionStatus::LocalLengthError.into());
-        }
-        let whole = LocalBuffer { length: payload.len() as u32, ..part };
-        match check_local(whole, AccessFlags::LOCAL_WRITE, setup, shared) {
-            Ok(Some(grant)) => {
-                if !shared.spend_credits(grant.target, payload.len()) {
-                    return Ok(());
-                }
-                if grant.store(memory, part.address, payload).is_err() {
-                    return Err(CompletionStatus::LocalQueuePairOperationError.into());
-                }
-            }
-            Ok(None) => {}
-            Err(()) => {
-                shared.counters.send_err += 1;
-                return Err(CompletionStatus::LocalProtectionError.into());
-            }
-        }
-        self.entries[0].received += 1;
-        if self.entries[0].received == entry.packets {
+        self.count_response();
+        self.advance(now, sequence + 1, setup, shared)?;
+        self.take_in(now, setup, shared)
+    }
+
+    /// The oldest response that was due is there.
+    fn count_response(&mut self) {
+        let entry = &mut self.entries[0];
+        entry.received += 1;
+        if entry.received == entry.packets {
             self.awaited.pop_front();
         }
-        self.advance(now, sequence + 1, setup, shared)?;
+    }
+
+    /// Counts the responses that came too early and are due now. What is missing behind them is asked for.
+    fn take_in(&mut self, now: Instant, setup: &Setup, shared: &mut Shared) -> Result<(), Fault> {
+        while !self.early.is_empty() {
+            let Some(due) = self.next_response().filter(|&due| self.early.take(due)) else { break };
+            self.advance(now, due, setup, shared)?;
+            self.count_response();
+            self.advance(now, due + 1, setup, shared)?;
+        }
+        match self.next_response() {
+            Some(missing) if self.peer_repairs && !self.early.is_empty() => {
+                self.repair_response(now, missing, None, shared)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts a response where it belongs before its turn, if that is known. What is wrong with it shows when its turn comes: then
+    /// it is asked for again.
+    #[allow(clippy::too_many_arguments, reason = "one step of receive, split off for its length")]
+    fn take_early(
+        &mut self,
+        expected: u64,
+        sequence: u64,
+        atomic: bool,
+        payload: &[u8],
+        setup: &Setup,
+        shared: &mut Shared,
+        memory: &mut impl RegionMemory,
+    ) -> Result<(), Fault> {
+        if !Early::reaches(expected, sequence) || self.early.contains(sequence) {
+            return Ok(());
+        }
+        let entry = self.awaited.iter().map(|&serial| self.entries[(serial - self.first_serial) as usize]);
+        let Some(entry) = entry.into_iter().find(|entry| (entry.first..entry.end()).contains(&sequence))
+        else {
+            return Ok(());
+        };
+        let packet = (sequence - entry.first) as u32;
+        if fits(&entry, packet, atomic, payload, setup)
+            && store(&entry, packet, atomic, payload, setup, shared, memory)?
+        {
+            self.early.note(sequence);
+        }
         Ok(())
     }
 
@@ -190,13 +236,19 @@ impl Requester {
             Some((Wait::Acknowledgement, _)) => {
                 shared.counters.ack_timeout += 1;
                 // What is left of an older stream of responses must not cost another retry.
-                self.implied = self.next_response().map(|missing| Implied { missing, witness: None });
+                let missing = self.next_response();
+                self.implied = missing.map(|missing| Implied { missing, witness: None });
                 let ceiling = setup.timeout.expect("only a requester with a time-out waits for it");
                 // A time-out that is shorter than that of verbs is no attempt that `retry_cnt` limits.
                 if self.round_trip.timed_out(setup.timeout_floor, ceiling) {
                     self.spend_retry(shared)?;
                 }
-                self.go_back(now, Loss::TimeOut, shared);
+                // The responses behind are there, or on their way: only the missing ones are asked for.
+                if self.peer_repairs && missing == Some(self.unacknowledged) && !self.early.is_empty() {
+                    self.begin_repair(now, Loss::TimeOut, shared);
+                } else {
+                    self.go_back(now, Loss::TimeOut, shared);
+                }
                 Ok(())
             }
         }
@@ -231,6 +283,43 @@ impl Requester {
         self.retry(now, Loss::Gap, shared)
     }
 
+    /// A response is missing, and the peer sends it without ending what it sends of the rest. Asks for it once; if that is lost,
+    /// the time-out helps.
+    fn repair_response(
+        &mut self,
+        now: Instant,
+        missing: u64,
+        response: Option<u64>,
+        shared: &mut Shared,
+    ) -> Result<(), Fault> {
+        if self.waits_for(Wait::ReceiverReady) || self.has_gone_back_for(missing) {
+            return Ok(());
+        }
+        self.implied = Some(Implied { missing, witness: response });
+        shared.counters.implied_nak_seq_err += 1;
+        // Requests before it are not answered: the peer will tell what it lacks.
+        if missing != self.unacknowledged {
+            return Ok(());
+        }
+        self.repair(now, shared)
+    }
+
+    /// The peer lacks the oldest packet that is not acknowledged, and nothing else: spends one retry and sends that again.
+    fn repair(&mut self, now: Instant, shared: &mut Shared) -> Result<(), Fault> {
+        self.spend_retry(shared)?;
+        self.begin_repair(now, Loss::Gap, shared);
+        Ok(())
+    }
+
+    fn begin_repair(&mut self, now: Instant, loss: Loss, shared: &mut Shared) {
+        shared.counters.completer_retry_err += 1;
+        self.tell_congestion_control(|control| control.on_loss(now, loss));
+        self.round_trip.went_back();
+        self.timer = None;
+        // A requester that has gone back sends it anyway.
+        self.repair = self.next_to_send() > self.unacknowledged;
+    }
+
     fn has_gone_back_for(&self, response: u64) -> bool {
         self.implied.is_some_and(|implied| implied.missing == response)
     }
@@ -258,4 +347,46 @@ impl Requester {
         self.rewind();
         self.timer = None;
     }
+}
+
+/// Whether a response has the kind and the length that packet `packet` of `entry` wants.
+fn fits(entry: &Entry, packet: u32, atomic: bool, payload: &[u8], setup: &Setup) -> bool {
+    let length = part_of(entry, packet, setup.mtu).length.min(setup.mtu);
+    entry.request.operation.is_atomic() == atomic && payload.len() == length as usize
+}
+
+/// Puts the payload of a response where it belongs. Says whether there was credit for it.
+fn store(
+    entry: &Entry,
+    packet: u32,
+    atomic: bool,
+    payload: &[u8],
+    setup: &Setup,
+    shared: &mut Shared,
+    memory: &mut impl RegionMemory,
+) -> Result<bool, Fault> {
+    if entry.request.operation.is_atomic() != atomic {
+        return Err(CompletionStatus::BadResponse.into());
+    }
+    if !fits(entry, packet, atomic, payload, setup) {
+        return Err(CompletionStatus::LocalLengthError.into());
+    }
+    let part = part_of(entry, packet, setup.mtu);
+    let whole = LocalBuffer { length: payload.len() as u32, ..part };
+    match check_local(whole, AccessFlags::LOCAL_WRITE, setup, shared) {
+        Ok(Some(grant)) => {
+            if !shared.spend_credits(grant.target, payload.len()) {
+                return Ok(false);
+            }
+            if grant.store(memory, part.address, payload).is_err() {
+                return Err(CompletionStatus::LocalQueuePairOperationError.into());
+            }
+        }
+        Ok(None) => {}
+        Err(()) => {
+            shared.counters.send_err += 1;
+            return Err(CompletionStatus::LocalProtectionError.into());
+        }
+    }
+    Ok(true)
 }

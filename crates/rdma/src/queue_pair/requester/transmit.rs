@@ -21,21 +21,26 @@ impl Requester {
         memory: &mut impl RegionMemory,
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
-        let entry = *self.at_cursor().expect("only a ready requester transmits");
-        let packet = self.cursor.packet;
+        let (index, packet) = self.next_packet();
+        let entry = *self.entries.get(index).expect("only a ready requester transmits");
         let sequence = entry.first + u64::from(packet);
-        let part = part_of(&entry, packet, setup.mtu);
+        let mut part = part_of(&entry, packet, setup.mtu);
+        let repair = std::mem::take(&mut self.repair);
+        if repair && self.peer_repairs && matches!(entry.request.operation, Operation::Read { .. }) {
+            let missing = self.early.missing(sequence, entry.packets - packet);
+            part.length = (u64::from(missing) * u64::from(setup.mtu)).min(part.length.into()) as u32;
+        }
         let needs =
             if entry.request.operation.has_response() { AccessFlags::LOCAL_WRITE } else { AccessFlags::NONE };
         let Ok(grant) = check_local(part, needs, setup, shared) else {
-            return self.fail_at_cursor(CompletionStatus::LocalProtectionError, shared);
+            return self.fail(index, CompletionStatus::LocalProtectionError, shared);
         };
         let payload: &[u8] = match grant {
             Some(grant) if !entry.request.operation.has_response() => {
                 match memory.read(grant.target, part.address, part.length as usize) {
                     Ok(payload) => payload,
                     Err(_) => {
-                        return self.fail_at_cursor(CompletionStatus::LocalQueuePairOperationError, shared);
+                        return self.fail(index, CompletionStatus::LocalQueuePairOperationError, shared);
                     }
                 }
             }
@@ -44,7 +49,9 @@ impl Requester {
 
         let last = packet + 1 == entry.packets;
         let again = sequence < self.sent;
-        if entry.request.operation.has_response() {
+        if repair {
+            // The cursor stays where it is.
+        } else if entry.request.operation.has_response() {
             if !self.is_awaited() {
                 self.awaited.push_back(self.cursor.serial);
             }
@@ -66,7 +73,8 @@ impl Requester {
         let mut packet_out = Packet::new(setup.header(shared, opcode(&entry, packet), sequence), payload);
         let ends = last || entry.request.operation.has_response();
         self.since_request = self.since_request.saturating_add(1);
-        if ends && entry.request.signaled
+        if repair
+            || ends && entry.request.signaled
             || self.since_request >= self.acknowledge_interval(shared)
             || !self.ready(setup)
         {
@@ -120,11 +128,11 @@ impl Requester {
         shared.acknowledge_interval.min(self.window() / 4).max(1)
     }
 
-    /// The request at the cursor cannot be made. It fails when all before it have completed, so that
+    /// A request cannot be made: the one at the cursor, or the oldest. It fails when all before it have completed, so that
     /// completions keep their order.
-    fn fail_at_cursor(&mut self, status: CompletionStatus, shared: &mut Shared) -> Result<bool, Fault> {
+    fn fail(&mut self, index: usize, status: CompletionStatus, shared: &mut Shared) -> Result<bool, Fault> {
         shared.counters.send_err += 1;
-        if self.cursor.serial == self.first_serial {
+        if index == 0 {
             return Err(status.into());
         }
         self.failed = Some(status.into());

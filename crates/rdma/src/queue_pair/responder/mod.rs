@@ -5,6 +5,7 @@
 //! later one takes the place of an earlier one: that is all the coalescing there is.
 
 mod carry_out;
+mod reorder;
 mod resources;
 
 use std::collections::VecDeque;
@@ -18,6 +19,8 @@ use crate::region::{AccessFlags, Grant, Request};
 use crate::shared::Shared;
 use crate::work::ReceiveRequest;
 use crate::{ApiError, psn};
+use reorder::Reorder;
+pub(crate) use reorder::ReorderPool;
 use resources::{Body, Resources, Response};
 
 /// The credit count code that says "credits are not used" (clause 9.7.7.2.4).
@@ -59,13 +62,24 @@ enum Inbound {
 enum Acknowledgement {
     /// Of everything up to and with a PSN, which is never that of a READ or atomic: there are requesters that take the
     /// acknowledgement of such a PSN for the response itself.
-    Positive {
-        sequence: u64,
-    },
+    Positive { sequence: u64 },
     Negative {
         syndrome: Syndrome,
         sequence: u64,
+        /// What came behind is kept: nothing but the packet of this PSN is missing.
+        kept: bool,
     },
+}
+
+/// What is known of the packet whose turn it is: why it has not arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gap {
+    /// Nothing came from behind it.
+    None,
+    /// The peer has been told to send it again; until it arrives, later packets are kept or dropped.
+    Reported,
+    /// There was no receive request for it. The peer sends it and all that follows again, so later packets are dropped.
+    NotReady,
 }
 
 #[derive(Debug)]
@@ -77,13 +91,13 @@ pub(super) struct Responder {
     /// Messages carried out, 24 bits.
     msn: u32,
     inbound: Inbound,
-    /// The peer has been told to send again from `expected`; until that arrives, later packets are dropped.
-    gap_reported: bool,
+    gap: Gap,
     /// The request that told of the gap. If it comes again, the peer has gone back, and what it went back for has been lost
     /// once more.
     witness: Option<u64>,
-    /// One past the highest sequence number that arrived too early and was dropped.
-    dropped: u64,
+    /// One past the highest sequence number that arrived too early.
+    early: u64,
+    reorder: Reorder,
     resources: Resources,
     acknowledgement: Option<Acknowledgement>,
     /// A request met congestion, which the next answer says.
@@ -98,9 +112,10 @@ impl Responder {
             expected: 0,
             msn: 0,
             inbound: Inbound::Idle,
-            gap_reported: false,
+            gap: Gap::None,
             witness: None,
-            dropped: 0,
+            early: 0,
+            reorder: Reorder::new(),
             resources: Resources::default(),
             acknowledgement: None,
             marked: false,
@@ -112,9 +127,9 @@ impl Responder {
         self.expected = psn::initial(rq_psn);
         self.msn = 0;
         self.inbound = Inbound::Idle;
-        self.gap_reported = false;
+        self.gap = Gap::None;
         self.witness = None;
-        self.dropped = self.expected;
+        self.early = self.expected;
         self.forget_output();
         self.resources.start(resources);
     }
@@ -139,13 +154,15 @@ impl Responder {
     /// Completes all receive requests as flushed.
     pub(super) fn flush(&mut self, setup: &Setup, shared: &mut Shared) {
         self.inbound = Inbound::Idle;
+        self.reorder.clear(&mut shared.reorder);
         while !self.receives.is_empty() {
             self.complete_receive(CompletionStatus::WorkRequestFlushed, setup, shared);
         }
     }
 
     /// Forgets everything without completions; returns how many receive requests there were.
-    pub(super) fn clear(&mut self) -> usize {
+    pub(super) fn clear(&mut self, shared: &mut Shared) -> usize {
+        self.reorder.clear(&mut shared.reorder);
         let count = self.receives.len();
         self.receives.clear();
         self.inbound = Inbound::Idle;
@@ -180,35 +197,61 @@ impl Responder {
         self.marked |= packet.bth.congestion.forward;
         let sequence = psn::extend(packet.bth.psn, self.expected);
         if sequence > self.expected {
-            self.receive_ahead(sequence, shared);
+            self.receive_ahead(sequence, packet, setup, shared);
             return Ok(());
         }
         if sequence < self.expected {
             self.receive_duplicate(sequence, packet, setup, shared);
             return Ok(());
         }
+        let gap = self.gap;
+        if !self.receive_in_turn(packet, setup, shared, memory)? {
+            return Ok(());
+        }
+        while let Some((place, kept)) = self.reorder.take(self.expected, &mut shared.reorder) {
+            let carried_out = self.receive_in_turn(&kept.packet(), setup, shared, memory);
+            self.reorder.give_back(place, kept, &mut shared.reorder);
+            if !carried_out? {
+                return Ok(());
+            }
+        }
+        // The peer takes the rest as arrived unless it is told, and what was sent before that rest has arrived.
+        if gap == Gap::Reported && shared.reorder.exists() && self.expected < self.early {
+            self.report_gap(self.reorder.first(&shared.reorder), !self.reorder.is_empty());
+        }
+        Ok(())
+    }
+
+    /// Takes the request whose turn it is. Says whether it was carried out.
+    fn receive_in_turn(
+        &mut self,
+        packet: &Packet<'_>,
+        setup: &Setup,
+        shared: &mut Shared,
+        memory: &mut impl RegionMemory,
+    ) -> Result<bool, Refused> {
         let earlier = self.acknowledgement;
         match self.carry_out(packet, setup, shared, memory) {
             Ok(packets) => {
                 self.expected += u64::from(packets);
-                self.gap_reported = false;
+                self.gap = Gap::None;
                 self.acknowledge(packet);
                 if matches!(earlier, Some(Acknowledgement::Positive { .. })) {
                     shared.counters.ack_deferred += 1;
                 }
-                Ok(())
+                Ok(true)
             }
             Err(Refusal::Drop) => {
                 // What was withheld, and not lost, is left to the time-out.
                 self.witness = None;
-                Ok(())
+                Ok(false)
             }
             Err(Refusal::NotReady) => {
                 shared.counters.send_rnr_err += 1;
-                self.gap_reported = true;
+                self.gap = Gap::NotReady;
                 self.witness = None;
                 self.refuse(Syndrome::RnrNak { timer: setup.min_rnr_timer }, self.expected);
-                Ok(())
+                Ok(false)
             }
             Err(Refusal::Nak(code)) => {
                 shared.count_sent_nak(code);
@@ -244,6 +287,7 @@ impl Responder {
                 let mut packet = Packet::new(setup.header(shared, Opcode::AtomicAcknowledge, sequence), &[]);
                 packet.aeth = aeth;
                 packet.atomic_ack = Some(original);
+                packet.bth.acknowledge = shared.reorder.exists();
                 packet.bth.congestion.backward = std::mem::take(&mut self.marked);
                 emit(&packet, shared, out);
             }
@@ -267,6 +311,7 @@ impl Responder {
                 };
                 let mut packet = Packet::new(setup.header(shared, opcode, sequence), payload);
                 packet.aeth = aeth.filter(|_| opcode.has_aeth());
+                packet.bth.acknowledge = shared.reorder.exists();
                 packet.bth.congestion.backward = std::mem::take(&mut self.marked);
                 emit(&packet, shared, out);
             }
@@ -276,13 +321,14 @@ impl Responder {
     }
 
     fn transmit_acknowledgement(&mut self, setup: &Setup, shared: &mut Shared, out: &mut Vec<u8>) {
-        let (syndrome, sequence) = match self.acknowledgement.take() {
-            Some(Acknowledgement::Positive { sequence }) => (NO_CREDITS, sequence),
-            Some(Acknowledgement::Negative { syndrome, sequence }) => (syndrome, sequence),
+        let (syndrome, sequence, kept) = match self.acknowledgement.take() {
+            Some(Acknowledgement::Positive { sequence }) => (NO_CREDITS, sequence, false),
+            Some(Acknowledgement::Negative { syndrome, sequence, kept }) => (syndrome, sequence, kept),
             None => unreachable!("only a responder with output transmits"),
         };
         let mut packet = Packet::new(setup.header(shared, Opcode::Acknowledge, sequence), &[]);
         packet.aeth = Some(Aeth { syndrome, msn: self.msn });
+        packet.bth.acknowledge = kept;
         packet.bth.congestion.backward = std::mem::take(&mut self.marked);
         emit(&packet, shared, out);
     }
@@ -314,10 +360,10 @@ impl Responder {
         self.acknowledgement = match self.acknowledgement {
             // The gap is smaller than the refusal says that is about to leave, but what came behind it has
             // been dropped all the same.
-            Some(Acknowledgement::Negative { .. }) if self.expected < self.dropped => {
-                self.gap_reported = true;
+            Some(Acknowledgement::Negative { kept, .. }) if self.expected < self.early => {
+                self.gap = Gap::Reported;
                 let syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
-                Some(Acknowledgement::Negative { syndrome, sequence: self.expected })
+                Some(Acknowledgement::Negative { syndrome, sequence: self.expected, kept })
             }
             // A response acknowledges by itself.
             _ if asks_for_response(packet.bth.opcode) => None,
@@ -327,19 +373,27 @@ impl Responder {
     }
 
     fn refuse(&mut self, syndrome: Syndrome, sequence: u64) {
-        self.acknowledgement = Some(Acknowledgement::Negative { syndrome, sequence });
+        self.acknowledgement = Some(Acknowledgement::Negative { syndrome, sequence, kept: false });
     }
 
-    /// A request from behind a gap: the first tells of it, and tells again if it comes again; the others are dropped.
-    fn receive_ahead(&mut self, sequence: u64, shared: &mut Shared) {
-        self.dropped = self.dropped.max(sequence + 1);
+    /// Tells the peer that the packet whose turn it is has not arrived.
+    fn report_gap(&mut self, witness: Option<u64>, kept: bool) {
+        self.gap = Gap::Reported;
+        self.witness = witness;
+        let syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
+        self.acknowledgement = Some(Acknowledgement::Negative { syndrome, sequence: self.expected, kept });
+    }
+
+    /// A request from behind a gap: the first tells of it, and tells again if it comes again. It is kept if there is room.
+    fn receive_ahead(&mut self, sequence: u64, packet: &Packet<'_>, setup: &Setup, shared: &mut Shared) {
+        self.early = self.early.max(sequence + 1);
         shared.counters.out_of_seq_request += 1;
-        if self.gap_reported && self.witness != Some(sequence) {
+        let keeps = self.gap != Gap::NotReady && packet.payload.len() <= setup.mtu as usize;
+        let kept = keeps && self.reorder.keep(sequence, packet, &mut shared.reorder);
+        if self.gap == Gap::None || self.witness == Some(sequence) {
+            self.report_gap(Some(sequence), kept);
+        } else if !kept {
             shared.counters.drop_out_of_sequence += 1;
-        } else {
-            self.gap_reported = true;
-            self.witness = Some(sequence);
-            self.refuse(Syndrome::Nak(NakCode::PsnSequenceError), self.expected);
         }
     }
 

@@ -38,6 +38,8 @@ struct Resource {
     packets: u32,
     body: Body,
     due: Option<Response>,
+    /// A part of a READ that is asked for again while the rest is under way. It goes first.
+    repair: Option<Response>,
 }
 
 impl Resource {
@@ -77,10 +79,10 @@ impl Resources {
         assert!(self.has_room(), "a request without room is refused");
         if self.kept.len() == self.limit {
             let oldest = self.kept.pop_front().expect("a connection without resources has no room");
-            self.due -= usize::from(oldest.due.is_some());
+            self.due -= usize::from(oldest.due.is_some()) + usize::from(oldest.repair.is_some());
         }
         let response = Response { first, packets, sent: 0, body, fresh: true };
-        self.kept.push_back(Resource { first, packets, body, due: Some(response) });
+        self.kept.push_back(Resource { first, packets, body, due: Some(response), repair: None });
         self.due += 1;
     }
 
@@ -100,6 +102,14 @@ impl Resources {
             _ => return false,
         };
         let fresh = resource.due.is_some_and(|response| response.fresh);
+        let end = sequence + u64::from(packets);
+        // What ends before what has been sent already is missing, and the rest is not. Who has gone back asks for all of it.
+        if resource.due.is_some_and(|response| end <= response.first + u64::from(response.sent)) {
+            self.due += usize::from(resource.repair.is_none());
+            resource.repair = Some(Response { first: sequence, packets, sent: 0, body, fresh: false });
+            return true;
+        }
+        self.due -= usize::from(resource.repair.take().is_some());
         self.due += usize::from(resource.due.is_none());
         resource.due = Some(Response { first: sequence, packets, sent: 0, body, fresh });
         true
@@ -120,7 +130,7 @@ impl Resources {
         if self.due == 0 {
             return None;
         }
-        self.kept.iter().find_map(|resource| resource.due)
+        self.kept.iter().find_map(|resource| resource.repair.or(resource.due))
     }
 
     /// Takes note that one packet of the oldest response has been sent.
@@ -142,14 +152,14 @@ impl Resources {
 
     /// Forgets all responses that are due.
     pub(super) fn forget_responses(&mut self) {
-        self.kept.iter_mut().for_each(|resource| resource.due = None);
+        self.kept.iter_mut().for_each(|resource| (resource.due, resource.repair) = (None, None));
         self.due = 0;
     }
 
     fn oldest(&mut self) -> &mut Option<Response> {
         self.kept
             .iter_mut()
-            .map(|resource| &mut resource.due)
+            .map(|resource| if resource.repair.is_some() { &mut resource.repair } else { &mut resource.due })
             .find(|due| due.is_some())
             .expect("a response is due")
     }

@@ -1,0 +1,250 @@
+//! Requests that came too early, kept until the gap before them is filled.
+//!
+//! All queue pairs of a NIC share one pool of places, allocated with the NIC. A queue pair's kept packets form a list in the
+//! order of their PSNs. Nothing of them is carried out before its turn: programs poll memory, so no byte may land before what
+//! was sent before it.
+
+use weft_wire::roce::{AtomicEth, Bth, Packet, Reth};
+
+/// No place.
+const NONE: u32 = u32::MAX;
+
+/// Payload bytes that a place is allocated with: the longest path MTU.
+const PAYLOAD_BYTES: usize = 4_096;
+
+/// A request that was kept.
+#[derive(Debug)]
+pub(super) struct Kept {
+    bth: Bth,
+    reth: Option<Reth>,
+    atomic: Option<AtomicEth>,
+    immediate: Option<u32>,
+    payload: Vec<u8>,
+}
+
+impl Kept {
+    /// It, as it arrived.
+    pub(super) fn packet(&self) -> Packet<'_> {
+        Packet {
+            reth: self.reth,
+            atomic: self.atomic,
+            immediate: self.immediate,
+            ..Packet::new(self.bth, &self.payload)
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Place {
+    /// The next of the same queue pair, or the next free one.
+    next: u32,
+    sequence: u64,
+    kept: Option<Kept>,
+    /// A buffer while nothing is kept.
+    spare: Vec<u8>,
+}
+
+/// The places of all queue pairs of one NIC.
+#[derive(Debug)]
+pub(crate) struct ReorderPool {
+    places: Vec<Place>,
+    free: u32,
+}
+
+impl ReorderPool {
+    /// With so many places; with none, nothing is ever kept.
+    pub(crate) fn new(places: usize) -> Self {
+        let place = |index: usize| Place {
+            next: if index + 1 < places { index as u32 + 1 } else { NONE },
+            sequence: 0,
+            kept: None,
+            spare: Vec::with_capacity(PAYLOAD_BYTES),
+        };
+        Self { places: (0..places).map(place).collect(), free: if places == 0 { NONE } else { 0 } }
+    }
+
+    /// Whether this NIC keeps packets at all.
+    pub(crate) fn exists(&self) -> bool {
+        !self.places.is_empty()
+    }
+
+    fn next(&self, place: u32) -> u32 {
+        self.places[place as usize].next
+    }
+
+    fn sequence(&self, place: u32) -> u64 {
+        self.places[place as usize].sequence
+    }
+}
+
+/// What one queue pair keeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reorder {
+    first: u32,
+    last: u32,
+}
+
+impl Reorder {
+    pub(super) const fn new() -> Self {
+        Self { first: NONE, last: NONE }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+
+    /// Sequence number of the first that is kept.
+    pub(super) fn first(&self, pool: &ReorderPool) -> Option<u64> {
+        (self.first != NONE).then(|| pool.sequence(self.first))
+    }
+
+    /// Keeps a packet, unless it is kept already. Says whether it is kept now.
+    pub(super) fn keep(&mut self, sequence: u64, packet: &Packet<'_>, pool: &mut ReorderPool) -> bool {
+        // Mostly it comes behind all others.
+        let mut before = NONE;
+        if self.last != NONE && pool.sequence(self.last) <= sequence {
+            before = self.last;
+        } else {
+            let mut at = self.first;
+            while at != NONE && pool.sequence(at) <= sequence {
+                (before, at) = (at, pool.next(at));
+            }
+        }
+        if before != NONE && pool.sequence(before) == sequence {
+            return true;
+        }
+        if pool.free == NONE || packet.payload.len() > PAYLOAD_BYTES {
+            return false;
+        }
+        let index = pool.free;
+        let behind = if before == NONE { self.first } else { pool.next(before) };
+        let place = &mut pool.places[index as usize];
+        pool.free = place.next;
+        let mut payload = std::mem::take(&mut place.spare);
+        payload.clear();
+        payload.extend_from_slice(packet.payload);
+        place.kept = Some(Kept {
+            bth: packet.bth,
+            reth: packet.reth,
+            atomic: packet.atomic,
+            immediate: packet.immediate,
+            payload,
+        });
+        place.sequence = sequence;
+        place.next = behind;
+        if before == NONE {
+            self.first = index;
+        } else {
+            pool.places[before as usize].next = index;
+        }
+        if behind == NONE {
+            self.last = index;
+        }
+        true
+    }
+
+    /// Takes out the packet whose turn it is, and forgets those whose turn is over.
+    pub(super) fn take(&mut self, expected: u64, pool: &mut ReorderPool) -> Option<(u32, Kept)> {
+        while self.first(pool)? < expected {
+            let (place, kept) = self.pop(pool);
+            self.give_back(place, kept, pool);
+        }
+        (self.first(pool)? == expected).then(|| self.pop(pool))
+    }
+
+    /// The place of a packet that was taken out is free again.
+    pub(super) fn give_back(&self, place: u32, kept: Kept, pool: &mut ReorderPool) {
+        let free = pool.free;
+        let entry = &mut pool.places[place as usize];
+        entry.spare = kept.payload;
+        entry.next = free;
+        pool.free = place;
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self, pool: &mut ReorderPool) {
+        while !self.is_empty() {
+            let (place, kept) = self.pop(pool);
+            self.give_back(place, kept, pool);
+        }
+    }
+
+    fn pop(&mut self, pool: &mut ReorderPool) -> (u32, Kept) {
+        let index = self.first;
+        let place = &mut pool.places[index as usize];
+        self.first = place.next;
+        if self.first == NONE {
+            self.last = NONE;
+        }
+        (index, place.kept.take().expect("a place in a list holds a packet"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weft_wire::roce::{Congestion, Opcode};
+
+    use super::*;
+
+    fn bth(psn: u32) -> Bth {
+        Bth {
+            opcode: Opcode::SendOnly,
+            solicited: false,
+            migration: true,
+            pad: 0,
+            partition_key: 0xffff,
+            congestion: Congestion::default(),
+            destination: 2,
+            acknowledge: false,
+            psn,
+        }
+    }
+
+    proptest! {
+        /// Two queue pairs with one pool keep what a sorted map keeps, and every place comes back.
+        #[test]
+        fn packets_come_out_in_order_and_once(steps in prop::collection::vec((0..2usize, 0..40u64, 0..8u8), 1..200)) {
+            const PLACES: usize = 6;
+            let mut pool = ReorderPool::new(PLACES);
+            let mut lists = [Reorder::new(); 2];
+            let mut models = [const { std::collections::BTreeMap::new() }; 2];
+            for (list, sequence, step) in steps {
+                let used: usize = models.iter().map(std::collections::BTreeMap::len).sum();
+                match step {
+                    0..6 => {
+                        let payload = vec![step; sequence as usize];
+                        let packet = Packet::new(bth(sequence as u32), &payload);
+                        let kept = lists[list].keep(sequence, &packet, &mut pool);
+                        prop_assert_eq!(kept, used < PLACES || models[list].contains_key(&sequence));
+                        if kept {
+                            models[list].entry(sequence).or_insert(payload);
+                        }
+                    }
+                    6 => {
+                        models[list].retain(|&at, _| at >= sequence);
+                        let expected = models[list].remove(&sequence);
+                        let found = lists[list].take(sequence, &mut pool);
+                        let payload = found.as_ref().map(|(_, kept)| kept.packet().payload.to_vec());
+                        prop_assert_eq!(payload, expected);
+                        if let Some((place, kept)) = found {
+                            lists[list].give_back(place, kept, &mut pool);
+                        }
+                    }
+                    _ => {
+                        lists[list].clear(&mut pool);
+                        models[list].clear();
+                    }
+                }
+                prop_assert_eq!(lists[list].first(&pool), models[list].keys().next().copied());
+            }
+        }
+    }
+
+    #[test]
+    fn without_places_nothing_is_kept() {
+        let mut pool = ReorderPool::new(0);
+        assert!(!pool.exists());
+        assert!(!Reorder::new().keep(5, &Packet::new(bth(5), &[]), &mut pool));
+    }
+}
