@@ -157,6 +157,10 @@ module requester
     logic [2:0]       rnr_retries;
     wait_e            timer;
     cycles_t          deadline;
+    // The timer runs for as long as verbs say, and not for as long as an answer may take.
+    logic             whole;
+    // One past the last packet that an answer has been asked for since the requester last went back.
+    psn_t             asked;
     // Packets since one asked for an acknowledgement.
     logic [6:0]       since_request;
     // The request at the cursor cannot be made. Its first PSN; it fails when all before it have completed.
@@ -211,6 +215,8 @@ module requester
   localparam int unsigned OutputDepth = 32;
   // Places that must be free before an event enters: its own and one for each event in flight.
   localparam int unsigned Reserve = Stages + 1;
+  // Packets that may wait or be in the pipeline before a turn enters.
+  localparam int unsigned TransmitDepth = 5;
 
   logic      [Stages:1] valid_q;
   qp_index_t [Stages:1] qp_q;
@@ -244,7 +250,8 @@ module requester
 
   assign header_qp = header_i.destination_qp[IndexBits-1:0];
   assign room = ready_o && verdict_level < 6'(OutputDepth - Reserve) && fail_level < 6'(OutputDepth - Reserve);
-  assign transmit_room = transmit_level < 6'(OutputDepth - Reserve);
+  // As many as keep the transmit path busy, and no more: what waits here is sent in vain if a packet before it is lost.
+  assign transmit_room = transmit_level + 6'($countones(valid_q)) < 6'(TransmitDepth);
   assign command_free = command_valid_i && room && free(command_i.qp, valid_q, qp_q);
   assign query_free = query_wanted_q && room && free(query_index_q, valid_q, qp_q);
   assign expired_free = expired_valid_i && room && free(expired_i, valid_q, qp_q);
@@ -470,6 +477,7 @@ module requester
     psn_t cursor;
     psn_t failed;
     psn_t implied;
+    psn_t asked;
   } distances_t;
 
   distances_t distances2_q;
@@ -513,7 +521,8 @@ module requester
           response: state1.response - state1.unacknowledged,
           cursor: state1.cursor - state1.unacknowledged,
           failed: state1.failed_first - state1.unacknowledged,
-          implied: state1.implied - state1.unacknowledged
+          implied: state1.implied - state1.unacknowledged,
+          asked: state1.asked - state1.unacknowledged
       };
       unknown2_q <= event1_q == EventHeader && unknown1;
       partition2_q <= event1_q == EventHeader && !unknown1 && partition1;
@@ -881,6 +890,8 @@ module requester
   logic       behind5_q;
   logic       beyond5_q;
   logic       implied_same5_q;
+  // An answer has been asked for that has not come.
+  logic       asked5_q;
   logic       witness_same5_q;
   psn_t       cursor_distance5_q;
   logic       response_before_next5_q;
@@ -912,6 +923,7 @@ module requester
       behind5_q <= distances4_q.cursor < finding4_q.advance;
       beyond5_q <= distances4_q.cursor > finding4_q.advance;
       implied_same5_q <= common4_q.state.implied_valid && distances4_q.implied == finding4_q.advance;
+      asked5_q <= !distances4_q.asked[23] && distances4_q.asked > finding4_q.advance;
       witness_same5_q <= common4_q.state.witness_valid && common4_q.header.psn == common4_q.state.witness;
       cursor_distance5_q <= packet4_q.next_cursor - common4_q.state.unacknowledged;
       response_before_next5_q <= psn_before(next_response4, packet4_q.next_cursor);
@@ -936,7 +948,6 @@ module requester
   logic               rnr5;
   logic               implied5;
   logic               time_out5;
-  logic               whole5;
   logic               retry5;
   logic               spends5;
   logic               exceeded5;
@@ -969,7 +980,7 @@ module requester
   assign time_out5 = finding5_q.expired && common5_q.state.timer == WaitAcknowledgement;
   assign retry5 = go_back5 || (sequence5 && !waits5) || time_out5;
   // A time-out that is shorter than that of verbs is no attempt that `retry_count` limits.
-  assign spends5 = retry5 && (whole5 || !time_out5);
+  assign spends5 = retry5 && (common5_q.state.whole || !time_out5);
   assign exceeded5 = spends5 && retries5 == '0;
   assign rnr_exceeded5 = rnr5 && common5_q.attributes.rnr_retry != RnrRetryWithoutLimit && rnr_retries5 == '0;
   assign header_fault5 = reaches_failed5_q && !finding5_q.expected;
@@ -982,6 +993,7 @@ module requester
     logic         advances;
     logic         rewind;
     logic         beyond;
+    logic         asked;
     logic         implied;
     logic         implied_first;    // not gone back for yet
     logic         retry;            // and it is allowed
@@ -1041,6 +1053,7 @@ module requester
     decision5.rnr = rnr5 && !rnr_exceeded5;
     decision5.rewind = behind5_q || decision5.retry || decision5.rnr;
     decision5.beyond = beyond5_q;
+    decision5.asked = asked5_q;
     decision5.retries = decision5.retry && spends5 ? retries5 - 1'b1 : retries5;
     decision5.rnr_retries = decision5.rnr && common5_q.attributes.rnr_retry != RnrRetryWithoutLimit
         ? rnr_retries5 - 1'b1 : rnr_retries5;
@@ -1079,8 +1092,10 @@ module requester
   logic              timer_set7_q;
   advance_t          advance6;
   advance_t          advance7_q;
-  cycles_t           deadline6;
-  logic              measures6;
+  cycles_t           soon6;
+  cycles_t           whole_deadline6;
+  logic              soon_whole6;
+  logic              asks6;
   logic              retreat7;
   logic       [ 6:0] window6;
   logic       [ 7:0] window_acknowledged6;
@@ -1104,9 +1119,7 @@ module requester
     .acknowledged_o(window_acknowledged6)
   );
 
-  // A first transmission that will be answered.
-  assign measures6 = common6_q.kind == EventTurn && packet6_q.go && !packet6_q.again
-      && (packet6_q.request || packet6_q.has_response);
+  assign asks6 = packet6_q.request || packet6_q.has_response;
 
   round_trip u_round_trip (
     .clk_i,
@@ -1116,15 +1129,16 @@ module requester
     .read_i(valid_q[3]),
     .read_qp_i(qp_q[3]),
     .code_i(common4_q.attributes.timeout),
-    .whole_o(whole5),
-    .deadline_o(deadline6),
+    .deadline_o(soon6),
+    .whole_o(soon_whole6),
+    .whole_deadline_o(whole_deadline6),
     .forget_i(common6_q.kind == EventCommand),
-    .sent_i(measures6),
+    .sent_i(common6_q.kind == EventTurn && packet6_q.go && !packet6_q.again && asks6),
     .sent_psn_i(common6_q.state.cursor),
     .answered_i(common6_q.kind == EventHeader && decision6_q.advances),
     .end_i(decision6_q.unacknowledged),
     .back_i(common6_q.kind inside {EventHeader, EventTimeOut} && decision6_q.rewind),
-    .timed_out_i(common6_q.kind == EventTimeOut && decision6_q.time_out),
+    .timed_out_i(common6_q.kind == EventTimeOut && decision6_q.time_out && !common6_q.state.whole),
     .write_i(write7 && !retreat7),
     .write_qp_i(qp_q[7])
   );
@@ -1159,10 +1173,16 @@ module requester
             end
           end
           next6.since_request = packet6_q.request ? '0 : decision6_q.since;
-          if (common6_q.state.timer == WaitNothing && common6_q.attributes.timeout != '0) begin
+          if (asks6 && (!decision6_q.asked || psn_before(common6_q.state.asked, packet6_q.next_cursor))) begin
+            next6.asked = packet6_q.next_cursor;
+          end
+          // Nobody answers what has not been asked for yet.
+          if ((common6_q.state.timer == WaitNothing || (asks6 && !decision6_q.asked))
+              && common6_q.attributes.timeout != '0) begin
             timer_set6 = 1'b1;
             next6.timer = WaitAcknowledgement;
-            next6.deadline = deadline6;
+            next6.deadline = asks6 || decision6_q.asked ? soon6 : whole_deadline6;
+            next6.whole = (asks6 || decision6_q.asked) ? soon_whole6 : 1'b1;
           end
         end else if (finding6_q.skip) begin
           next6.cursor_serial = common6_q.serial + 1'b1;
@@ -1203,6 +1223,7 @@ module requester
           next6.failed = 1'b0;
           // The first packet that is sent again asks for an acknowledgement: perhaps all that is missing is one.
           next6.since_request = 7'(WindowLimit);
+          next6.asked = decision6_q.unacknowledged;
         end
         if (common6_q.kind == EventTimeOut) begin
           // The scanner offers a deadline until it is changed, and may have offered one that has changed meanwhile.
@@ -1226,11 +1247,13 @@ module requester
         end else if (decision6_q.advances) begin
           timer_set6 = 1'b1;
           next6.timer = decision6_q.beyond && common6_q.attributes.timeout != '0 ? WaitAcknowledgement : WaitNothing;
-          next6.deadline = deadline6;
+          next6.deadline = decision6_q.asked ? soon6 : whole_deadline6;
+          next6.whole = decision6_q.asked ? soon_whole6 : 1'b1;
         end else if (finding6_q.gap && common6_q.state.timer == WaitAcknowledgement) begin
           // The stream of responses is alive. What is left of an old one ends, so a lost request is found all the same.
           timer_set6 = 1'b1;
-          next6.deadline = deadline6;
+          next6.deadline = decision6_q.asked ? soon6 : whole_deadline6;
+          next6.whole = decision6_q.asked ? soon_whole6 : 1'b1;
         end
         if (decision6_q.advances) advance6.kind = AdvanceTo;
         if (decision6_q.fault) begin
@@ -1260,6 +1283,7 @@ module requester
             next6.cursor_serial = common6_q.head;
             next6.unacknowledged = common6_q.command.argument;
             next6.sent = common6_q.command.argument;
+            next6.asked = common6_q.command.argument;
             next6.retries = common6_q.attributes.retry_count;
             next6.rnr_retries = common6_q.attributes.rnr_retry;
             // Something may have been posted already.

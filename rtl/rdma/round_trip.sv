@@ -27,11 +27,11 @@ module round_trip
   // Stage 4: the code of the time-out of verbs.
   input logic [4:0] code_i,
 
-  // Stage 5: a time-out that begins is as long as that of verbs, and so was the last one.
-  output logic whole_o,
-
-  // Stage 6: when a time-out that begins now is over; and what happens. `back_i`: packets will be sent again.
+  // Stage 6: when a time-out that begins now is over, and whether it is as long as that of verbs; when one as long is over.
   output cycles_t deadline_o,
+  output logic    whole_o,
+  output cycles_t whole_deadline_o,
+  // What happens. `back_i`: packets will be sent again; `timed_out_i`: a shorter time-out has passed.
   input  logic    forget_i,
   input  logic    sent_i,
   input  psn_t    sent_psn_i,
@@ -86,30 +86,35 @@ module round_trip
   logic    whole4;
   logic    whole5_q;
   cycles_t wait5_q;
+  cycles_t ceiling5_q;
 
   assign ceiling4 = 48'd1024 << code_i;
   assign whole4   = !entry4.known || entry4.interval == '1 || 48'(entry4.interval) >= ceiling4;
-  assign whole_o  = whole5_q;
 
   always_ff @(posedge clk_i) begin
     entry5_q <= entry4;
+    ceiling5_q <= ceiling4;
     whole5_q <= whole4;
-    wait5_q  <= whole4 ? ceiling4 : 48'(entry4.interval);
+    wait5_q <= whole4 ? ceiling4 : 48'(entry4.interval);
   end
 
   // Stage 5.
 
   cycles_t          deadline6_q;
+  cycles_t          whole_deadline6_q;
   logic      [27:0] sample5;
   interval_t        sample6_q;
   logic             whole6_q;
 
   assign sample5 = now_i[27:0] - entry5_q.since;
   assign deadline_o = deadline6_q;
+  assign whole_deadline_o = whole_deadline6_q;
+  assign whole_o = whole6_q;
 
   always_ff @(posedge clk_i) begin
     entry6_q <= entry5_q;
     deadline6_q <= now_i + wait5_q;
+    whole_deadline6_q <= now_i + ceiling5_q;
     sample6_q <= sample5[27:24] != '0 ? '1 : sample5[23:0];
     whole6_q <= whole5_q;
   end
@@ -139,7 +144,7 @@ module round_trip
       entry7_q.psn <= sent_psn_i;
       entry7_q.since <= now_i[27:0];
     end
-    if (timed_out_i && !whole6_q) begin
+    if (timed_out_i) begin
       entry7_q.interval <= entry6_q.interval[23] ? '1 : {entry6_q.interval[22:0], 1'b0};
     end
     if (forget_i) entry7_q <= '0;

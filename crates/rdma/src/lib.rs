@@ -81,17 +81,29 @@
 //! - Multi-byte words of atomic operations lie in memory in little-endian order.
 //! - A queue pair that refuses a request (any NAK but a sequence error or receiver-not-ready) enters the ERROR
 //!   state once the NAK is queued; the NAK still leaves. So does one whose own request fails.
-//! - Retries are counted down by time-outs as long as that of verbs, sequence-error NAKs and implied NAKs alike and counted
-//!   afresh whenever a further packet is acknowledged.
-//! - A time-out follows measured round trips, as TCP's does (RFC 6298), and is never longer than that of verbs. It doubles
-//!   when nothing comes of it. A shorter one than that of verbs is no attempt, so a peer has the time that verbs promise it.
-//! - A gap is reported again when the packet that told of it comes a second time: the peer has gone back, and what it went
-//!   back for has been lost again. A requester takes a response that comes a second time in the same way.
+//! - Retries are counted down by time-outs as long as that of verbs, sequence-error NAKs and implied NAKs alike and
+//!   counted afresh whenever a further packet is acknowledged.
+//! - A time-out follows measured round trips, as TCP's does (RFC 6298), and is never longer than that of verbs. It
+//!   doubles when nothing comes of it. A shorter one than that of verbs is no attempt, so a peer has the time that
+//!   verbs promise it.
+//! - A gap is reported again when the packet that told of it comes a second time: the peer has gone back, and what it
+//!   went back for has been lost again. A requester takes a response that comes a second time in the same way.
 //! - The acknowledgement of a duplicate ends before the next READ or atomic, because Linux's soft RoCE takes one
 //!   with the PSN of a READ or atomic for its completion. One with a later PSN is an implied NAK to everybody.
 //! - A READ or atomic has one response due at most: what is asked for again takes its place.
 //! - A sequence-error NAK in the wait after a receiver-not-ready NAK only acknowledges what lies before it:
 //!   Linux's soft RoCE sends both for a SEND of several packets.
+//! - A NIC with [`Config::reorder_packets`] keeps requests that come too early and carries them out in their turn,
+//!   never before: programs poll memory. Its sequence-error NAK has the AckReq bit of the base transport header,
+//!   which requesters ignore in answers, if what came behind is kept. A requester that understands it sends the
+//!   missing packet alone and waits for the acknowledgement of all; any other goes back, and finds that what it sends
+//!   again is acknowledged.
+//! - The same bit in the response of a READ or atomic says that a READ of a part that is missing is answered besides
+//!   what is still due of the whole. Then a requester takes responses that come too early, each to its place in local
+//!   memory, and asks for nothing but what is missing. Without the bit it goes back, since other responders end the
+//!   stream.
+//! - A request refused with receiver-not-ready is not kept, and neither is what comes behind it until it comes again:
+//!   its requester sends all of that again.
 //! - A WRITE with immediate into an RPC region consumes no receive request.
 //! - End-to-end credits are not used: acknowledgements carry credit code 31.
 //! - The forward congestion bit of a request comes back as the backward bit of the next response. A NIC

@@ -47,12 +47,12 @@ pub struct Config {
     /// The shortest time-out that measured round trips may come to. A time-out is at most that of verbs, which is also
     /// what a queue pair begins with.
     pub timeout_floor: Duration,
-    /// Requests that came too early and can be kept at a time, over all queue pairs, of up to 4,096 bytes each, until the gap
-    /// before them is filled. With none, a requester has to send all of them again. Peers are told, so that those that
-    /// understand it send nothing again but what is missing.
+    /// Requests that came too early and can be kept at a time, over all queue pairs, of up to 4,096 bytes each, until
+    /// the gap before them is filled. With none, a requester has to send all of them again. Peers are told, so that
+    /// those that understand it send nothing again but what is missing.
     pub reorder_packets: usize,
-    /// Packets that a queue pair sends in its turn before the next has one; at least 1. More than 1 is for ports that send
-    /// runs of packets of equal size at once: packets of one message are such a run.
+    /// Packets that a queue pair sends in its turn before the next has one; at least 1. More than 1 is for ports that
+    /// send runs of packets of equal size at once: packets of one message are such a run.
     pub burst_packets: u32,
     /// What decides the window of a queue pair.
     pub congestion_control: CongestionControlFactory,
@@ -378,7 +378,8 @@ impl Transport {
         self.shared.completions.pop()
     }
 
-    /// Takes out the completions of a queue pair that wait to be polled: with a reset, nothing of its earlier life is left.
+    /// Takes out the completions of a queue pair that wait to be polled: with a reset, nothing of its earlier life is
+    /// left.
     pub fn forget_completions(&mut self, number: QueuePairNumber) {
         self.shared.completions.forget(number);
     }

@@ -65,6 +65,7 @@ struct World {
 }
 
 impl World {
+    #[allow(clippy::too_many_arguments, reason = "what a run is drawn from")]
     fn new(
         seed: u64,
         faults: Faults,

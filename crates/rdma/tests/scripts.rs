@@ -13,6 +13,8 @@
 //! | what is not acknowledged in time is sent again | `time_out_go_back_n` |
 //! | what is in time is measured; only the time-out of verbs is an attempt (Weft) | `time_out_measured`, `round_trip::tests` |
 //! | a gap is reported again when the packet that told of it comes again (Weft) | `lost_again` |
+//! | what comes behind a gap is kept, if the NAK says so, and only the gap is filled (Weft) | `kept`, `reorder::tests`, `properties.rs` |
+//! | only missing responses are asked for again, if responses say so (Weft) | `read_repaired`, `early::tests`, `properties.rs` |
 //! | a missing response is asked for again from where it is missing | `read_response_lost`, `psn_wrap` |
 //! | duplicate SENDs and WRITEs are acknowledged again and not carried out | `lost_acknowledgement`, `rpc_region` |
 //! | that acknowledgement stays before the next READ or atomic (soft RoCE takes it literally) | `acknowledgement_before_response`, `responses.rs` |
@@ -86,6 +88,8 @@ scripts! {
     time_out_go_back_n
     time_out_measured
     lost_again
+    kept
+    read_repaired
     lost_acknowledgement
     retry_exceeded_flush
     access_violation

@@ -330,7 +330,7 @@ impl QueuePair {
     }
 
     pub(crate) fn handle_deadline(&mut self, now: Instant, shared: &mut Shared) {
-        if let Err(fault) = self.requester.handle_deadline(now, &self.setup, shared) {
+        if let Err(fault) = self.requester.handle_deadline(now, shared) {
             self.enter_error(Some(fault), shared);
         }
     }

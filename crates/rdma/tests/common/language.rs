@@ -102,7 +102,8 @@ pub const NAMES: [char; 2] = ['A', 'B'];
 pub fn describe(packet: &Packet<'_>) -> String {
     let mut line = format!("{} psn={}", name(packet.bth.opcode), packet.bth.psn);
     if packet.bth.acknowledge {
-        line.push_str(" ack?");
+        // Answers say by it that their sender keeps what comes too early.
+        line.push_str(if packet.bth.opcode.is_response() { " keeps" } else { " ack?" });
     }
     if packet.bth.solicited {
         line.push_str(" solicited");

@@ -80,8 +80,8 @@ enum Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Implied {
     missing: u64,
-    /// The first response from behind it. What comes again has been asked for again: so the missing one, which was asked for
-    /// before it, has been lost once more.
+    /// The first response from behind it. What comes again has been asked for again: so the missing one, which was
+    /// asked for before it, has been lost once more.
     witness: Option<u64>,
 }
 
@@ -106,6 +106,9 @@ pub(super) struct Requester {
     implied: Option<Implied>,
     /// The oldest packet that is not acknowledged is sent again, and nothing else, before the packet at the cursor.
     repair: bool,
+    /// And that has not happened before. A READ of a part is measured then, so that time-outs follow the way also while
+    /// there are only repairs. If the first copy was late and not lost, the estimate is too short for once.
+    first_repair: bool,
     /// The peer answers a READ of a part that is missing without ending what it sends of the rest.
     peer_repairs: bool,
     /// Responses behind the one that is due.
@@ -113,7 +116,11 @@ pub(super) struct Requester {
     retries: u8,
     rnr_retries: u8,
     timer: Option<(Wait, Instant)>,
+    /// The timer runs for as long as verbs say, and not for as long as an answer may take.
+    whole: bool,
     round_trip: RoundTrip,
+    /// One past the last packet that an answer has been asked for since the requester last went back.
+    asked: u64,
     /// Packets since one asked for an acknowledgement.
     since_request: u32,
     congestion: Box<dyn CongestionControl>,
@@ -137,12 +144,15 @@ impl Requester {
             unacknowledged: 0,
             implied: None,
             repair: false,
+            first_repair: false,
             peer_repairs: false,
             early: Early::default(),
             retries: 0,
             rnr_retries: 0,
             timer: None,
+            whole: true,
             round_trip: RoundTrip::default(),
+            asked: 0,
             since_request: 0,
             window: congestion.window().clamp(1, window_limit),
             congestion,
@@ -165,6 +175,7 @@ impl Requester {
         self.failed = None;
         self.timer = None;
         self.round_trip = RoundTrip::default();
+        self.asked = self.next;
         self.since_request = 0;
         self.tell_congestion_control(|control| *control = congestion);
         self.restore_retries(setup);
@@ -337,6 +348,7 @@ impl Requester {
         self.failed = None;
         self.repair = false;
         self.round_trip.went_back();
+        self.asked = self.unacknowledged;
         // The first packet that is sent again asks for an acknowledgement: perhaps all that is missing is one.
         self.since_request = self.window_limit;
     }
@@ -351,8 +363,12 @@ impl Requester {
     }
 
     fn wait_for_acknowledgement(&mut self, now: Instant, setup: &Setup) {
-        let timeout = setup.timeout.map(|ceiling| self.round_trip.timeout(setup.timeout_floor, ceiling));
-        self.timer = timeout.map(|timeout| (Wait::Acknowledgement, now + timeout));
+        let Some(ceiling) = setup.timeout else { return };
+        // Nobody answers what has not been asked for yet.
+        let asked = self.asked > self.unacknowledged;
+        let timeout = if asked { self.round_trip.timeout(setup.timeout_floor, ceiling) } else { ceiling };
+        self.whole = timeout == ceiling;
+        self.timer = Some((Wait::Acknowledgement, now + timeout));
     }
 
     #[inline]

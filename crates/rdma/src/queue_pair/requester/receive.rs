@@ -97,7 +97,8 @@ impl Requester {
             }
             Syndrome::Nak(NakCode::PsnSequenceError) => {
                 shared.counters.rcvd_seq_err += 1;
-                // A responder may report the gap behind the packet for which it is not ready, as Linux's soft RoCE does.
+                // A responder may report the gap behind the packet for which it is not ready, as Linux's soft RoCE
+                // does.
                 if self.waits_for(Wait::ReceiverReady) {
                     return Ok(());
                 }
@@ -190,8 +191,8 @@ impl Requester {
         }
     }
 
-    /// Puts a response where it belongs before its turn, if that is known. What is wrong with it shows when its turn comes: then
-    /// it is asked for again.
+    /// Puts a response where it belongs before its turn, if that is known. What is wrong with it shows when its turn
+    /// comes: then it is asked for again.
     #[allow(clippy::too_many_arguments, reason = "one step of receive, split off for its length")]
     fn take_early(
         &mut self,
@@ -224,7 +225,6 @@ impl Requester {
     pub(in crate::queue_pair) fn handle_deadline(
         &mut self,
         now: Instant,
-        setup: &Setup,
         shared: &mut Shared,
     ) -> Result<(), Fault> {
         match self.timer.filter(|&(_, at)| at <= now) {
@@ -238,10 +238,11 @@ impl Requester {
                 // What is left of an older stream of responses must not cost another retry.
                 let missing = self.next_response();
                 self.implied = missing.map(|missing| Implied { missing, witness: None });
-                let ceiling = setup.timeout.expect("only a requester with a time-out waits for it");
                 // A time-out that is shorter than that of verbs is no attempt that `retry_cnt` limits.
-                if self.round_trip.timed_out(setup.timeout_floor, ceiling) {
+                if self.whole {
                     self.spend_retry(shared)?;
+                } else {
+                    self.round_trip.timed_out();
                 }
                 // The responses behind are there, or on their way: only the missing ones are asked for.
                 if self.peer_repairs && missing == Some(self.unacknowledged) && !self.early.is_empty() {
@@ -254,9 +255,9 @@ impl Requester {
         }
     }
 
-    /// A later answer shows that a response is missing: an implied NAK (clause 9.7.5.2.7). Goes back once for each response
-    /// that is missing, and again when `response`, the first from behind it, has come again; if all that is lost, too, the
-    /// time-out helps.
+    /// A later answer shows that a response is missing: an implied NAK (clause 9.7.5.2.7). Goes back once for each
+    /// response that is missing, and again when `response`, the first from behind it, has come again; if all that is
+    /// lost, too, the time-out helps.
     fn go_back_for_response(
         &mut self,
         now: Instant,
@@ -283,8 +284,8 @@ impl Requester {
         self.retry(now, Loss::Gap, shared)
     }
 
-    /// A response is missing, and the peer sends it without ending what it sends of the rest. Asks for it once; if that is lost,
-    /// the time-out helps.
+    /// A response is missing, and the peer sends it without ending what it sends of the rest. Asks for it once; if
+    /// that is lost, the time-out helps.
     fn repair_response(
         &mut self,
         now: Instant,
@@ -304,7 +305,8 @@ impl Requester {
         self.repair(now, shared)
     }
 
-    /// The peer lacks the oldest packet that is not acknowledged, and nothing else: spends one retry and sends that again.
+    /// The peer lacks the oldest packet that is not acknowledged, and nothing else: spends one retry and sends that
+    /// again.
     fn repair(&mut self, now: Instant, shared: &mut Shared) -> Result<(), Fault> {
         self.spend_retry(shared)?;
         self.begin_repair(now, Loss::Gap, shared);
@@ -318,6 +320,7 @@ impl Requester {
         self.timer = None;
         // A requester that has gone back sends it anyway.
         self.repair = self.next_to_send() > self.unacknowledged;
+        self.first_repair = loss == Loss::Gap;
     }
 
     fn has_gone_back_for(&self, response: u64) -> bool {

@@ -66,10 +66,6 @@ impl Requester {
             };
             self.sent = self.sent.max(sequence + 1);
         }
-        if self.timer.is_none() {
-            self.wait_for_acknowledgement(now, setup);
-        }
-
         let mut packet_out = Packet::new(setup.header(shared, opcode(&entry, packet), sequence), payload);
         let ends = last || entry.request.operation.has_response();
         self.since_request = self.since_request.saturating_add(1);
@@ -81,8 +77,17 @@ impl Requester {
             packet_out.bth.acknowledge = true;
             self.since_request = 0;
         }
-        if !again && (packet_out.bth.acknowledge || entry.request.operation.has_response()) {
-            self.round_trip.sent(now, sequence);
+        let has_response = entry.request.operation.has_response();
+        let asks = packet_out.bth.acknowledge || has_response;
+        let first_to_ask = asks && self.asked <= self.unacknowledged;
+        if asks {
+            self.asked = self.asked.max(if has_response { entry.end() } else { sequence + 1 });
+            if !again || repair && self.first_repair && has_response {
+                self.round_trip.sent(now, sequence);
+            }
+        }
+        if self.timer.is_none() || first_to_ask {
+            self.wait_for_acknowledgement(now, setup);
         }
         packet_out.bth.solicited = ends && entry.request.solicited;
         match entry.request.operation {
@@ -128,8 +133,8 @@ impl Requester {
         shared.acknowledge_interval.min(self.window() / 4).max(1)
     }
 
-    /// A request cannot be made: the one at the cursor, or the oldest. It fails when all before it have completed, so that
-    /// completions keep their order.
+    /// A request cannot be made: the one at the cursor, or the oldest. It fails when all before it have completed, so
+    /// that completions keep their order.
     fn fail(&mut self, index: usize, status: CompletionStatus, shared: &mut Shared) -> Result<bool, Fault> {
         shared.counters.send_err += 1;
         if index == 0 {

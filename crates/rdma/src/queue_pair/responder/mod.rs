@@ -92,8 +92,8 @@ pub(super) struct Responder {
     msn: u32,
     inbound: Inbound,
     gap: Gap,
-    /// The request that told of the gap. If it comes again, the peer has gone back, and what it went back for has been lost
-    /// once more.
+    /// The request that told of the gap. If it comes again, the peer has gone back, and what it went back for has
+    /// been lost once more.
     witness: Option<u64>,
     /// One past the highest sequence number that arrived too early.
     early: u64,
@@ -384,7 +384,8 @@ impl Responder {
         self.acknowledgement = Some(Acknowledgement::Negative { syndrome, sequence: self.expected, kept });
     }
 
-    /// A request from behind a gap: the first tells of it, and tells again if it comes again. It is kept if there is room.
+    /// A request from behind a gap: the first tells of it, and tells again if it comes again. It is kept if there is
+    /// room.
     fn receive_ahead(&mut self, sequence: u64, packet: &Packet<'_>, setup: &Setup, shared: &mut Shared) {
         self.early = self.early.max(sequence + 1);
         shared.counters.out_of_seq_request += 1;
@@ -408,8 +409,8 @@ impl Responder {
         }
     }
 
-    /// Acknowledges a duplicate, and with it what was carried out behind it, but only up to the next READ or atomic: the
-    /// requester that sends this again has had no response from behind it (clause 9.7.5.1.3).
+    /// Acknowledges a duplicate, and with it what was carried out behind it, but only up to the next READ or atomic:
+    /// the requester that sends this again has had no response from behind it (clause 9.7.5.1.3).
     fn acknowledge_again(&mut self, duplicate: u64) {
         let end = self.resources.first_behind(duplicate).unwrap_or(self.expected);
         let sequence = match self.acknowledgement {

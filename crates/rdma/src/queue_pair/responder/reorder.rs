@@ -1,8 +1,8 @@
 //! Requests that came too early, kept until the gap before them is filled.
 //!
-//! All queue pairs of a NIC share one pool of places, allocated with the NIC. A queue pair's kept packets form a list in the
-//! order of their PSNs. Nothing of them is carried out before its turn: programs poll memory, so no byte may land before what
-//! was sent before it.
+//! All queue pairs of a NIC share one pool of places, allocated with the NIC. A queue pair's kept packets form a list
+//! in the order of their PSNs. Nothing of them is carried out before its turn: programs poll memory, so no byte may
+//! land before what was sent before it.
 
 use weft_wire::roce::{AtomicEth, Bth, Packet, Reth};
 

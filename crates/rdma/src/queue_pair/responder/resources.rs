@@ -1,8 +1,8 @@
-//! Responder resources (clause 9.7.4.2): what is kept of the latest READs and atomics to answer their duplicates, and the
-//! responses that are due.
+//! Responder resources (clause 9.7.4.2): what is kept of the latest READs and atomics to answer their duplicates, and
+//! the responses that are due.
 //!
-//! They lie in the order of their PSNs, and each has at most one response due: what a requester asks for again takes the
-//! place of what it asked for before, so a responder never sends more than one stream of data for a READ.
+//! They lie in the order of their PSNs, and each has at most one response due: what a requester asks for again takes
+//! the place of what it asked for before, so a responder never sends more than one stream of data for a READ.
 
 use std::collections::VecDeque;
 
@@ -66,7 +66,8 @@ impl Resources {
         self.due = 0;
     }
 
-    /// Whether there is room for a further READ or atomic. There is none while as many as are kept have not been answered.
+    /// Whether there is room for a further READ or atomic. There is none while as many as are kept have not been
+    /// answered.
     pub(super) fn has_room(&self) -> bool {
         // Responses leave oldest first, so that none behind the oldest has been answered if that has not.
         let waits = |oldest: &Resource| oldest.due.is_some_and(|response| response.fresh);
@@ -86,8 +87,8 @@ impl Resources {
         self.due += 1;
     }
 
-    /// Makes the response to a duplicate due, in place of the one that may be due for the same request. Returns false if
-    /// nothing is kept of the request, or not what the duplicate says.
+    /// Makes the response to a duplicate due, in place of the one that may be due for the same request. Returns false
+    /// if nothing is kept of the request, or not what the duplicate says.
     pub(super) fn repeat(&mut self, sequence: u64, again: Option<Reth>, setup: &Setup) -> bool {
         let Some(resource) = self.kept.iter_mut().find(|resource| resource.covers(sequence)) else {
             return false;
@@ -103,7 +104,8 @@ impl Resources {
         };
         let fresh = resource.due.is_some_and(|response| response.fresh);
         let end = sequence + u64::from(packets);
-        // What ends before what has been sent already is missing, and the rest is not. Who has gone back asks for all of it.
+        // What ends before what has been sent already is missing, and the rest is not. Who has gone back asks for all
+        // of it.
         if resource.due.is_some_and(|response| end <= response.first + u64::from(response.sent)) {
             self.due += usize::from(resource.repair.is_none());
             resource.repair = Some(Response { first: sequence, packets, sent: 0, body, fresh: false });
