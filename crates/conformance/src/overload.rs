@@ -37,6 +37,7 @@ pub const CASES: [Case; 3] = [
             memory: Some(Latency { read_cycles: 100, write_cycles: 20_000 }),
             pressure: None,
             power_on_seed: 0,
+            keeps: 0,
         },
     },
     // So slow that payloads pile up in the receive buffer: this memory needs no credit.
@@ -48,6 +49,7 @@ pub const CASES: [Case; 3] = [
             memory: None,
             pressure: Some(Pressure { seed: 1, stalls_of_256: 252 }),
             power_on_seed: 0,
+            keeps: 0,
         },
     },
     // As slow, with packets of which the receive buffer holds many: their verdicts wait.
@@ -59,6 +61,7 @@ pub const CASES: [Case; 3] = [
             memory: None,
             pressure: Some(Pressure { seed: 1, stalls_of_256: 252 }),
             power_on_seed: 0,
+            keeps: 0,
         },
     },
 ];

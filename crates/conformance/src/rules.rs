@@ -165,6 +165,8 @@ rules! {
     "What is in time is measured: a time-out follows it, and only one as long as that of verbs counts as an attempt", "Weft, RFC 6298":
         ["time_out_measured"] [] ["random"];
     "A gap, or a missing response, is told again when the packet that told of it comes again", "Weft": ["lost_again"] [] ["random"];
+    "What comes behind a gap is kept, if the NAK says so, and only the gap is filled", "Weft": ["kept"] [] ["random"];
+    "Only missing responses are asked for again, if responses say that this is understood", "Weft": ["read_repaired"] [] ["random"];
     "A missing response is asked for again from where it is missing", "9.7.5.1.1": ["read_response_lost", "psn_wrap"] [] ["random"];
     "What is left of an older stream of responses spends no further retry and restarts the time-out", "9.7.6.1.3": ["read_time_out"] [] [];
     "Responses that nobody asked for, or that are late, are dropped", "9.7.6.1":
@@ -238,10 +240,22 @@ pub const SCRIPT_EXCEPTIONS: &[ScriptException] = &[
         reason: "The conversation with a call queue of one place: an engine of a NIC takes its calls at once. `rpc` fills the \
                  gateware's.",
     },
+    ScriptException {
+        script: "kept",
+        left_out: 7,
+        reason: "The gateware keeps no request that comes too early, and says so: its peers go back as in `nak_sequence_go_back_n`. Its requester \
+                 takes no notice of a peer that does. `random` has soft NICs that keep against both kinds.",
+    },
+    ScriptException {
+        script: "read_repaired",
+        left_out: 4,
+        reason: "The gateware goes back for a response, as in `read_response_lost`, and what it answers says that it ends its answer when a part of \
+                 it is asked for again. `random` has soft NICs that repair against both kinds.",
+    },
 ];
 
 /// Scripts of which nothing is left.
-const LEFT_OUT_WHOLE: [&str; 2] = ["window", "credits_drop"];
+const LEFT_OUT_WHOLE: [&str; 4] = ["window", "credits_drop", "kept", "read_repaired"];
 
 /// What holds for all comparisons.
 const GENERAL: &str = "The twins are compared frame by frame, each packet answered before the next one arrives: how acknowledgements merge \

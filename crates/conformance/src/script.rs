@@ -39,7 +39,7 @@ pub struct Transcript {
 }
 
 /// Options of `connect` that the gateware does not have.
-const FIXED: [&str; 3] = ["window", "credits", "calls"];
+const FIXED: [&str; 4] = ["window", "credits", "calls", "keep"];
 
 /// Whether a conversation needs what the gateware does not have: another size of something, or the failure of a memory, in a
 /// region that is called `void`.

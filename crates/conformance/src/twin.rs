@@ -78,6 +78,8 @@ pub struct Options {
     pub power_on_seed: u32,
     /// Latency of the memories behind the gateware, instead of the usual ones.
     pub memory: Option<Latency>,
+    /// Requests that a soft NIC can keep when they come too early; the gateware keeps none.
+    pub keeps: usize,
 }
 
 /// An engine that takes down its calls.
@@ -166,7 +168,7 @@ impl Twin {
                 let card = CardConfig {
                     peers: [None; NODES_MAX],
                     datagram_bytes: 1_472,
-                    transport: transport(),
+                    transport: weft_rdma::Config { reorder_packets: options.keeps, ..transport() },
                     region_bytes: MEMORY_BYTES,
                 };
                 let config = SoftNicConfig { hardware, address, card };

@@ -9,7 +9,9 @@ const FAULTS: Faults = Faults { loss: 10_000, duplication: 10_000, reordering: 1
 fn run(kinds: [Kind; 2], seed: u64, messages: usize, faults: Faults) {
     // Every other run has random back-pressure on the gateware's ports.
     let pressure = (seed % 2 == 1).then_some(Pressure { seed, stalls_of_256: 40 });
-    let options = Options { pressure, power_on_seed: seed as u32 | 1, ..Options::default() };
+    // And every third has soft NICs that keep what comes too early, some of them too little.
+    let keeps = [0, 64, 3][seed as usize % 3];
+    let options = Options { pressure, power_on_seed: seed as u32 | 1, keeps, ..Options::default() };
     let run = Run { seed, messages, queue_pairs: 4, faults, options };
     let report = check(kinds, &run).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(report.messages, messages);
@@ -37,5 +39,7 @@ fn rtl_with_rtl() {
 fn soft_with_rtl() {
     run([Kind::Soft, Kind::Rtl], 21, 200, Faults::default());
     run([Kind::Soft, Kind::Rtl], 22, 2_000, FAULTS);
+    run([Kind::Soft, Kind::Rtl], 24, 2_000, FAULTS);
     run([Kind::Rtl, Kind::Soft], 23, 2_000, FAULTS);
+    run([Kind::Rtl, Kind::Soft], 25, 2_000, FAULTS);
 }
