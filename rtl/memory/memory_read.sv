@@ -1,7 +1,9 @@
 // Collects the reads of all sources in the order of their commands, and copies what the retransmission buffer is to keep.
 //
 // Commands are out at all their sources at once; the sources keep the data until its turn. A command for the
-// retransmission buffer waits until the copies of all commands before it are stored.
+// retransmission buffer waits until the last copy into its slot that was asked for before it is stored, and not for those into
+// others: there are many while packets are sent again among new ones. Slots that share an entry of the table wait for each
+// other.
 //
 // Latency: a command reaches its source after 1 cycle; a beat at a source leaves after 1 cycle.
 // Throughput: a beat every cycle, a command every cycle, up to 512 under way. Order: the commands'.
@@ -103,8 +105,12 @@ module memory_read
   // Copies begun before a command. The difference of two such counts is at most that of the commands under way.
   typedef logic [10:0] copies_t;
 
+  // An entry of the table: 64 slots of 64 queue pairs.
+  typedef logic [11:0] slot_t;
+
   typedef struct packed {
     command_t command;
+    // Copies begun before it.
     copies_t  copies;
   } retransmission_command_t;
 
@@ -130,6 +136,14 @@ module memory_read
   copies_t                            copies_begun_q;
   copies_t                            copies_done_q;
   copies_t                            copies_ahead;
+  copies_t                            copies_before;
+  copies_t                            copies_next;
+  slot_t                              keep_slot;
+  slot_t                              again_slot;
+  copies_t                            own_read;
+  copies_t                            own;
+  logic                               own_valid;
+  logic                               own_pending_q;
 
   order_t                             order;
   logic                               order_in_ready;
@@ -245,17 +259,63 @@ module memory_read
     .in_ready_o (retransmission_ready),
     .in_i       ({command, copies_begun_q}),
     .out_valid_o(retransmission_valid),
-    .out_ready_i(retransmission_command_ready_i && copied),
+    .out_ready_i(retransmission_command_ready_i && own_valid && copied),
     .out_o      (retransmission_command),
     .level_o    (levels[3])
   );
-  assign retransmission_command_valid_o = retransmission_valid && copied;
+  assign retransmission_command_valid_o = retransmission_valid && own_valid && copied;
   assign retransmission_command_word_o = retransmission_command.command.word;
   assign retransmission_command_beats_o = retransmission_command.command.beats;
 
-  assign copies_ahead = retransmission_command.copies - copies_done_q;
-  // Zero, or negative since more have been stored in the meantime.
-  assign copied = copies_ahead == '0 || copies_ahead[$bits(copies_t)-1];
+  // How many copies there had been with the last one into each slot.
+  assign copies_next = copies_begun_q + 1'b1;
+  assign keep_slot = read_i.keep_address[SlotBits+:$bits(slot_t)];
+  assign again_slot = read_i.transfer.address[SlotBits+:$bits(slot_t)];
+
+  ram #(
+    .T    (copies_t),
+    .Depth(1 << $bits(slot_t))
+  ) i_slots (
+    .clk_i,
+    .write_i        (take && read_i.keep),
+    .write_address_i(keep_slot),
+    .write_data_i   (copies_next),
+    .read_i         (take && source == SourceRetransmission),
+    .read_address_i (again_slot),
+    .read_data_o    (own_read)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) own_pending_q <= 1'b0;
+    else own_pending_q <= take && source == SourceRetransmission;
+  end
+
+  fifo #(
+    .T    (copies_t),
+    .Depth(CommandDepth)
+  ) i_own (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (own_pending_q),
+    /* verilator lint_off PINCONNECTEMPTY */  // each has its command in the other queue
+    .in_ready_o (),
+    /* verilator lint_on PINCONNECTEMPTY */
+    .in_i       (own_read),
+    .out_valid_o(own_valid),
+    .out_ready_i(retransmission_valid && retransmission_command_ready_i && copied),
+    .out_o      (own),
+    /* verilator lint_off PINCONNECTEMPTY */  // not needed here
+    .level_o    ()
+    /* verilator lint_on PINCONNECTEMPTY */
+  );
+
+  // Of the copies begun before the command, those that are not stored, and which of them is the last one into the slot. What
+  // lies outside is stored already, and was counted a round ago or more.
+  assign copies_before = retransmission_command.copies - copies_done_q;
+  assign copies_ahead = own - copies_done_q;
+  assign copied = copies_before == '0 || copies_before[$bits(
+      copies_t
+  )-1] || copies_ahead == '0 || copies_ahead > copies_before;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin

@@ -341,6 +341,34 @@ async def large_transfers_use_every_cycle(dut):
 
 
 @cocotb.test()
+async def packets_sent_again_among_new_ones_use_every_cycle(dut):
+    test = Bench(dut, 7, latency=(200, 200), ready=1)
+    test.begin()
+    await test.start()
+    for slot in range(4):
+        test.read(HOST, 4096 * slot, 1024, slot=slot)
+    await test.drain()
+    test.begin()
+    for i in range(100):
+        test.read(HOST, 1024 * (i % 8), 1024, slot=4 + i % 4)
+        test.read(HOST, 0, 1024, slot=i % 4, retransmission=True)
+    await test.drain()
+    spent = test.data_cycles[-1] - test.data_cycles[0]
+    assert spent < 200 * 16 * 1.2, spent
+
+
+@cocotb.test()
+async def what_is_sent_again_at_once_waits_for_its_copy(dut):
+    test = Bench(dut, 8, latency=(50, 200), ready=1)
+    test.begin()
+    await test.start()
+    for i in range(40):
+        test.read(HOST, 64 * i, 640, slot=i % SLOTS)
+        test.read(HOST, 0, 640, slot=i % SLOTS, retransmission=True)
+    await test.drain()
+
+
+@cocotb.test()
 async def latency(dut):
     test = Bench(dut, 6, latency=(1, 1), ready=1)
     await test.start()

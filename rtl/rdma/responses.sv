@@ -80,6 +80,8 @@ module responses
   localparam int unsigned QueuePairBits = $bits(qp_index_t);
   // Packets between a turn and the taker of `transmit_o`.
   localparam int unsigned Credits = 16;
+  // Of these, as many as keep the transmit path busy: what waits here is sent in vain if a response before it is lost.
+  localparam int unsigned Waiting = 6;
 
   typedef enum logic [1:0] {
     PendingNone,
@@ -748,7 +750,7 @@ module responses
   logic [$clog2(Credits):0] used_q;
   logic                     give_back;
 
-  assign room = !used_q[$clog2(Credits)];
+  assign room = used_q < 5'(Waiting);
   assign give_back = transmit_valid_o && transmit_ready_i;
 
   always_ff @(posedge clk_i) begin

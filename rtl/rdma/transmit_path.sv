@@ -12,7 +12,7 @@
 // and 3 for the ICRC behind the last beat that memory returns (so 11 if a payload of one beat comes 3 cycles after it was
 // asked for); 1 more if the ICRC begins in the last but one beat. Throughput: a beat every cycle, with none between
 // frames, while memory returns what the frames need. Order: frames leave in the order in which packets are taken; both
-// inputs have fair turns, packet by packet. Stalls: the inputs, when 128 packets wait or the memory takes no command; data,
+// inputs have fair turns, packet by packet. Stalls: the inputs, when 128 packets or 12 KiB wait or the memory takes no command; data,
 // when its memory is full; a frame within, only by `frame_ready_i`. Neither waits for the other: data that has been asked for
 // always finds room in the end, because what is in front of it leaves.
 module transmit_path
@@ -54,21 +54,24 @@ module transmit_path
 
   import transmit_pkg::*;
 
-  // Packets that may wait.
+  // Packets that may wait, and how many 32-bit words they have before no more are taken: 12 KiB, a microsecond of the wire,
+  // which is more than a memory takes to answer. What waits here is sent in vain if a packet before it is lost.
   localparam int unsigned Waiting = 128;
+  localparam logic [13:0] WaitingWords = 14'd3072;
   // Beats of payload that may wait.
   localparam int unsigned PayloadBeats = 512;
 
   // Packets, one of each input in turn.
 
-  transmit_t transmit;
-  logic      transmit_valid;
-  logic      transmit_ready;
-  packet_t   packet_in;
-  logic      packet_in_ready;
-  logic      align_in_ready;
-  logic      reads;
-  logic      room;
+  transmit_t        transmit;
+  logic             transmit_valid;
+  logic             transmit_ready;
+  packet_t          packet_in;
+  logic             packet_in_ready;
+  logic             align_in_ready;
+  logic             reads;
+  logic             room;
+  logic      [13:0] waiting_q;
 
   arbiter #(
     .T(transmit_t),
@@ -91,7 +94,7 @@ module transmit_path
 
   assign packet_in = encode(transmit);
   assign reads = packet_in.has_payload;
-  assign room = packet_in_ready && align_in_ready;
+  assign room = packet_in_ready && align_in_ready && waiting_q < WaitingWords;
   assign transmit_ready = room && (read_ready_i || !reads);
 
   assign read_valid_o = transmit_valid && reads && room;
@@ -124,6 +127,15 @@ module transmit_path
     .out_o      (packet),
     .empty_o    (packets_empty)
   );
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      waiting_q <= '0;
+    end else begin
+      waiting_q <= waiting_q + (transmit_valid && transmit_ready ? 14'(packet_in.words) : '0)
+          - (packet_valid && packet_ready ? 14'(packet.words) : '0);
+    end
+  end
 
   // Payloads are aligned as their frames need them.
 
