@@ -161,7 +161,7 @@ impl Door {
                 self.nic.submit(self.now, call);
             }
             12 if input.rarely() => {
-                self.nic.submit(self.now, HostCommand::Reset);
+                self.nic.submit(self.now, HostCommand::Reset { engine: 0 });
                 let Known { view, previous, .. } = self.known;
                 self.known = Known { view, previous, ..Known::default() };
             }

@@ -21,6 +21,7 @@ use weft_net::{
     Announcement, Announcer, BindError, Clock, IdlePolicy, NodeError, PortOptions, Stop, UdpPort, run,
     run_membership, run_node,
 };
+use weft_node::Registry;
 use weft_time::Duration;
 use weft_waist::{NodeId, NodeSet};
 
@@ -132,7 +133,7 @@ impl<E> Drop for Running<E> {
 
 fn start_node(config: &NodeConfig) -> Running<NodeError> {
     let config = config.clone();
-    let node = Running::start(move |stop, out| run_node(&config, stop, out));
+    let node = Running::start(move |stop, out| run_node(&config, &Registry::new(), stop, out));
     node.wait_for(|line| line.contains(" ready on "));
     node
 }
@@ -276,7 +277,7 @@ fn a_port_in_use_is_named() {
     let configs = configs(1, Some(ServeConfig { lease: LEASE, state_file: None }));
     let own = configs[0].own();
     let holder = UdpPort::bind(own.datagram_address(), &PortOptions::default()).unwrap();
-    let error = run_node(&configs[0], &Stop::new().unwrap(), &mut io::sink()).unwrap_err();
+    let error = run_node(&configs[0], &Registry::new(), &Stop::new().unwrap(), &mut io::sink()).unwrap_err();
     assert!(
         matches!(error, NodeError::Bind(BindError::InUse { address }) if address == holder.local_address())
     );

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use weft_cluster::{NodeConfig, ServiceConfig};
 use weft_net::Stop;
-use weft_net::transactions::run_transactions;
+use weft_node::Registry;
 
 use crate::failure::{Failure, Verdict};
 
@@ -22,13 +22,13 @@ impl Configured {
     /// `weft start`: a node, until SIGINT or SIGTERM.
     pub(crate) fn run_node(self) -> Result<Verdict, Failure> {
         let config = NodeConfig::load(&self.config)?;
-        match &config.transactions {
-            None => weft_net::run_node(&config, Stop::on_signals()?, &mut io::stdout())?,
-            Some(transactions) => {
-                let application = crate::txn::registered(transactions, config.peers.len())?;
-                run_transactions(&config, &*application, Stop::on_signals()?, &mut io::stdout())?;
-            }
+        let registered = |transactions| crate::txn::registered(transactions, config.peers.len());
+        let application = config.transactions.as_ref().map(registered).transpose()?;
+        let mut registry = Registry::new();
+        if let Some(application) = &application {
+            registry = registry.with_application(&**application);
         }
+        weft_net::run_node(&config, &registry, Stop::on_signals()?, &mut io::stdout())?;
         Ok(Verdict::Good)
     }
 

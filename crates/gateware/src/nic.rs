@@ -377,7 +377,7 @@ impl RtlNic {
             self.events.extend(status.map(|status| HostEvent::Status { engine: 0, status }));
             if board.has_answer() {
                 let (token, kind, payload) = self.card.get_mut().registers().take_answer();
-                self.events.push_back(HostEvent::Reply { token, kind, payload });
+                self.events.push_back(HostEvent::Reply { engine: 0, token, kind, payload });
             }
             self.call_next();
         }
@@ -569,8 +569,8 @@ impl Nic for RtlNic {
     fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
         self.wake(now);
         match command {
-            HostCommand::Reset | HostCommand::Configure(_) if !self.driver.has_engine => {}
-            HostCommand::Reset => self.card.get_mut().registers().reset_engine(),
+            HostCommand::Reset { .. } | HostCommand::Configure(_) if !self.driver.has_engine => {}
+            HostCommand::Reset { .. } => self.card.get_mut().registers().reset_engine(),
             HostCommand::Configure(configuration) => {
                 // The last cycle that ends before the lease does.
                 let lease_until = configuration.lease_until.as_ps() / CYCLE.as_ps();
@@ -582,7 +582,9 @@ impl Nic for RtlNic {
                 self.driver.calls.push_back((token, kind, payload.to_vec()));
                 self.call_next();
             }
-            HostCommand::Call { .. } => self.driver.messages_without_engine += 1,
+            HostCommand::Call { .. } | HostCommand::Respond { .. } => {
+                self.driver.messages_without_engine += 1
+            }
             HostCommand::Transmit(frame) => self.card.get_mut().board.transmit(frame),
             HostCommand::Modify(queue_pair, change) => {
                 let refused = self.modify_queue_pair(queue_pair, change).is_err();

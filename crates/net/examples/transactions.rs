@@ -3,14 +3,15 @@
 //!     cargo run --release -p weft-net --example transactions
 //!
 //! The three nodes are threads of this process, each with its own ports on loopback; across machines or processes each is a program
-//! that calls [`run_transactions`] with its own configuration, as `weft start` does. docs/transactions.md says what is guaranteed.
+//! that calls [`run_node`] with its own configuration, as `weft start` does. docs/transactions.md says what is guaranteed.
 
 use std::net::Ipv4Addr;
 use std::thread;
 
 use weft_cluster::NodeConfig;
-use weft_net::Stop;
-use weft_net::transactions::{Application, Caller, CallerOptions, run_transactions};
+use weft_net::transactions::{Application, Caller, CallerOptions};
+use weft_net::{Stop, run_node};
+use weft_node::Registry;
 use weft_time::Duration;
 use weft_txn::client::Ended;
 use weft_txn::{Accesses, Context, Key, Mode, Outcome, Procedure, ProcedureId, Procedures, Request, Step};
@@ -97,9 +98,9 @@ fn main() -> Result<(), Failure> {
     let stop = Stop::new()?;
     thread::scope(|scope| {
         for config in &configs {
-            let stop = &stop;
+            let (registry, stop) = (Registry::new().with_application(&Theatre), &stop);
             scope.spawn(move || {
-                if let Err(error) = run_transactions(config, &Theatre, stop, &mut std::io::sink()) {
+                if let Err(error) = run_node(config, &registry, stop, &mut std::io::sink()) {
                     eprintln!("node {}: {error}", config.node.index());
                     stop.request();
                 }

@@ -58,7 +58,6 @@ pub mod plain;
 mod poll;
 mod port;
 pub mod process;
-mod program;
 mod stop;
 mod system;
 pub mod transactions;
@@ -75,5 +74,4 @@ pub use poll::{IdlePolicy, Poller, Ready};
 pub use port::{
     BindError, Composed, Counters, Datagram, LONGEST_DATAGRAM, OversizedDatagram, PortOptions, UdpPort,
 };
-pub use program::{KeyValue, Program};
 pub use stop::Stop;

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use weft_cluster::{Heartbeat, Incarnation, Message, NodeConfig};
 use weft_net::{NodeError, PortOptions, Stop, UdpPort, run_node};
+use weft_node::Registry;
 use weft_waist::EngineStatus;
 
 /// How long anything may take that comes at all, on a machine that is busy with other things.
@@ -84,8 +85,9 @@ impl Running {
         let stop = Arc::new(Stop::new().unwrap());
         let (to, lines) = mpsc::channel();
         let theirs = Arc::clone(&stop);
-        let thread =
-            std::thread::spawn(move || run_node(&config, &theirs, &mut Lines { partial: Vec::new(), to }));
+        let thread = std::thread::spawn(move || {
+            run_node(&config, &Registry::new(), &theirs, &mut Lines { partial: Vec::new(), to })
+        });
         Self { stop, lines, thread: Some(thread) }
     }
 

@@ -4,10 +4,9 @@ use std::net::Ipv4Addr;
 use std::thread;
 
 use weft_cluster::NodeConfig;
-use weft_net::Stop;
-use weft_net::transactions::{
-    Application, Caller, CallerOptions, Ledger, LedgerRefusal, read_record, run_transactions,
-};
+use weft_net::transactions::{Application, Caller, CallerOptions, Ledger, LedgerRefusal, read_record};
+use weft_net::{Stop, run_node};
+use weft_node::Registry;
 use weft_time::Duration;
 use weft_txn::client::Ended;
 use weft_txn::{
@@ -63,8 +62,14 @@ fn a_node_answers_each_call_as_it_deserves() {
     let record = folder.path().join("records");
     let (config, stop) = (config(1, Some(&record)), Stop::new().unwrap());
     let ended = thread::scope(|scope| {
-        let node =
-            scope.spawn(|| run_transactions(&config, &Ledger::new(ACCOUNTS), &stop, &mut std::io::sink()));
+        let node = scope.spawn(|| {
+            run_node(
+                &config,
+                &Registry::new().with_application(&Ledger::new(ACCOUNTS)),
+                &stop,
+                &mut std::io::sink(),
+            )
+        });
         let mut caller = caller(&config, Duration::from_secs(20));
         let mut call = |request| outcome(caller.call(request).unwrap());
         let numbers = |numbers: &[i64]| {
@@ -159,7 +164,9 @@ impl Application for Few {
 fn a_full_store_says_so_and_goes_on() {
     let (config, stop) = (config(3, None), Stop::new().unwrap());
     thread::scope(|scope| {
-        let node = scope.spawn(|| run_transactions(&config, &Few, &stop, &mut std::io::sink()));
+        let node = scope.spawn(|| {
+            run_node(&config, &Registry::new().with_application(&Few), &stop, &mut std::io::sink())
+        });
         let mut caller = caller(&config, Duration::from_secs(20));
         let mut call = |mode: Mode, keys: std::ops::Range<u64>, input: &[u8]| {
             let keys: Vec<_> = keys.map(|key| (Key::new(0, key), mode)).collect();

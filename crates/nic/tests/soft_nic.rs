@@ -307,7 +307,7 @@ fn timers_fire_once_and_at_their_time() {
 fn the_host_calls_its_engine() {
     let mut nic = nic(0);
     nic.submit(NOW, HostCommand::Call { engine: 0, token: 42, kind: 4, payload: b"direct" });
-    let answer = HostEvent::Reply { token: 42, kind: 5, payload: b"direct".to_vec() };
+    let answer = HostEvent::Reply { engine: 0, token: 42, kind: 5, payload: b"direct".to_vec() };
     assert_eq!(nic.poll_host(), Some(answer));
 }
 
@@ -458,7 +458,7 @@ fn a_reset_engine_is_as_at_power_on() {
     assert!(nic.next_deadline().is_some() && nic.card().engine(0).1.image() != [0; 64]);
     assert!(matches!(nic.poll_host(), Some(HostEvent::Reply { .. })));
 
-    nic.submit(NOW, HostCommand::Reset);
+    nic.submit(NOW, HostCommand::Reset { engine: 0 });
     assert_eq!(told(&nic), ["reset"]);
     assert_eq!(nic.next_deadline(), None);
     assert_eq!(nic.card().engine(0).1.image(), [0; 64]);

@@ -94,6 +94,9 @@ pub(crate) fn order_of(frame: &[u8]) -> Option<FrameOrder> {
 pub(crate) const fn event_order(event: &HostEvent) -> Option<Option<u32>> {
     Some(match event {
         HostEvent::Reply { token, .. } => Some(*token),
-        HostEvent::Frame(_) | HostEvent::Completion(_) | HostEvent::Status { .. } => None,
+        HostEvent::Frame(_)
+        | HostEvent::Completion(_)
+        | HostEvent::Status { .. }
+        | HostEvent::Request { .. } => None,
     })
 }

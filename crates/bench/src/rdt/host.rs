@@ -150,7 +150,7 @@ impl ClientHost {
         if matches!(self.phase, Phase::Load | Phase::Warm(_)) {
             self.phase = Phase::Ready;
         }
-        commands.submit(HostCommand::Reset);
+        commands.submit(HostCommand::Reset { engine: 0 });
         self.begin(commands);
     }
 
@@ -313,7 +313,7 @@ impl Host for ClientHost {
                 }
                 self.pump(now, commands);
             }
-            HostEvent::Reply { token, kind, payload } if kind == Call::Answer as u8 => {
+            HostEvent::Reply { token, kind, payload, .. } if kind == Call::Answer as u8 => {
                 let answer = Answer::parse(&payload).expect("an engine says well-formed things");
                 if token == NO_TOKEN {
                     if answer.status != Status::Done {
@@ -325,7 +325,10 @@ impl Host for ClientHost {
                 self.answered(now, token, &answer);
                 self.pump(now, commands);
             }
-            HostEvent::Reply { .. } | HostEvent::Frame(_) | HostEvent::Completion(_) => {}
+            HostEvent::Reply { .. }
+            | HostEvent::Request { .. }
+            | HostEvent::Frame(_)
+            | HostEvent::Completion(_) => {}
         }
     }
 

@@ -251,14 +251,17 @@ impl Host for RoundsHost {
                     books.agreement.decided(self.node, entry);
                 }
             }
-            HostEvent::Reply { token, kind, payload } if kind == Call::Answer as u8 => {
+            HostEvent::Reply { token, kind, payload, .. } if kind == Call::Answer as u8 => {
                 let answer = Answer::parse(&payload).expect("an engine says well-formed things");
                 self.answered(now, token, &answer);
                 if self.next.is_none() {
                     self.propose(now, commands);
                 }
             }
-            HostEvent::Reply { .. } | HostEvent::Frame(_) | HostEvent::Completion(_) => {}
+            HostEvent::Reply { .. }
+            | HostEvent::Request { .. }
+            | HostEvent::Frame(_)
+            | HostEvent::Completion(_) => {}
         }
     }
 

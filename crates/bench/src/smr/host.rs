@@ -306,7 +306,7 @@ impl Host for LogHost {
             HostEvent::Reply { kind, payload, .. } if kind == Call::Restored as u8 => {
                 self.books.borrow_mut().told[self.node] = word(&payload);
             }
-            HostEvent::Reply { token, kind, payload } if kind == Call::Answer as u8 => {
+            HostEvent::Reply { token, kind, payload, .. } if kind == Call::Answer as u8 => {
                 let answer = Answer::parse(&payload).expect("an engine says well-formed things");
                 if token == HOST {
                     assert_eq!(answer.status, Status::Ok, "a host does what its engine takes");
@@ -317,7 +317,10 @@ impl Host for LogHost {
                     }
                 }
             }
-            HostEvent::Reply { .. } | HostEvent::Frame(_) | HostEvent::Completion(_) => {}
+            HostEvent::Reply { .. }
+            | HostEvent::Request { .. }
+            | HostEvent::Frame(_)
+            | HostEvent::Completion(_) => {}
         }
     }
 

@@ -306,9 +306,10 @@ impl LogParameters {
 
 /// A replicated log as the engine of one node.
 ///
-/// It is idle until the host has told it how all peers are reached ([`Call::Wire`]) and configures it: as a full member of
-/// epoch 1 it is a founder; as a joining member of any later epoch it has lost its memory and waits to be brought up to
-/// date. The epoch is its incarnation: a process that comes back must be told a higher one.
+/// It is idle until the host has told it how all peers are reached ([`Call::Wire`]) and configures it for the first time: as a
+/// full member it is a founder, in incarnation 1; as a joining member it has lost its memory and waits to be brought up to
+/// date. The epoch is then its incarnation: a process that comes back must be told a higher one. Later views change nothing: the
+/// replicas find out by themselves who is alive, and majorities decide.
 #[derive(Clone, Debug)]
 pub struct Log {
     parameters: LogParameters,
@@ -352,17 +353,22 @@ impl Log {
         let Configuration { node, view, .. } = configuration;
         let nodes = self.parameters.group.nodes;
         let index = node.index();
-        let founding = view.epoch == Epoch(1) && view.full.contains(node);
-        let fits = index < nodes && view.members() == NodeSet::first(nodes);
+        if self.epoch != Epoch(0) {
+            // Who takes part from now on the replicas decide among themselves.
+            return;
+        }
+        let fits = index < nodes && view.members().minus(NodeSet::first(nodes)).is_empty();
         let wired = self.pulse.is_wired(index) && self.group.is_wired(index);
-        if self.epoch != Epoch(0) || !fits || !wired || !(founding || view.joining.contains(node)) {
+        if !fits || !wired || !view.members().contains(node) {
             self.configurations_ignored += 1;
             return;
         }
-        self.epoch = view.epoch;
-        self.pulse.start(index, view.epoch.0, founding, io.memory);
+        // A process that was not there when the cluster was founded joins before it is full.
+        let founding = view.full.contains(node);
+        self.epoch = if founding { Epoch(1) } else { view.epoch };
+        self.pulse.start(index, self.epoch.0, founding, io.memory);
         let ports = &mut Ports::new(now, io.effects, io.memory, &mut self.state);
-        self.group.start(index, view.epoch.0, founding, ports);
+        self.group.start(index, self.epoch.0, founding, ports);
         io.effects.set_timer(TIMER_PULSE, now + self.parameters.pulse.period);
         if self.parameters.group.delivery == Delivery::Polling {
             io.effects.set_timer(TIMER_POLL, now + self.parameters.poll);

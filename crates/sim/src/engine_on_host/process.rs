@@ -31,7 +31,9 @@ pub(super) struct Lane {
 
 #[derive(Debug)]
 pub(super) enum Input {
-    Reset,
+    Reset {
+        engine: u8,
+    },
     Configure(Configuration),
     Call {
         slot: u8,

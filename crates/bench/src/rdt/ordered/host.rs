@@ -226,7 +226,7 @@ fn call(token: u32, call: log::Call, payload: &[u8]) -> HostCommand<'_> {
 
 impl Host for OrderedHost {
     fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
-        let HostEvent::Reply { token, kind, payload } = event else { return };
+        let HostEvent::Reply { token, kind, payload, .. } = event else { return };
         if kind == log::Call::Entry as u8 {
             self.decided(now, &payload, commands);
         } else if kind == log::Call::Answer as u8 {
