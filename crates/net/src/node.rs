@@ -104,6 +104,9 @@ impl<'a> Node<'a> {
     /// # Errors
     /// A port cannot be opened, the engine cannot have the configured sizes, or the state file of the membership
     /// service cannot be used.
+    ///
+    /// # Panics
+    /// If the configuration has no `[kv]`.
     pub fn open(
         config: &NodeConfig,
         clock: Clock,
@@ -152,7 +155,7 @@ impl<'a, P: Program> Node<'a, P> {
         let incarnation = first_incarnation();
         let program = program(incarnation, &mut card);
         let registration = (config.cluster, config.profile());
-        let agent = agent(config.node, incarnation, registration);
+        let agent = agent(config.node, incarnation, registration.clone());
         say(out, &format_args!("node {} ready on {}", config.node.index(), own.datagram_address()));
         let node = Self {
             clock,
@@ -250,7 +253,7 @@ impl<'a, P: Program> Node<'a, P> {
         self.program.start_over(now, incarnation, self.card.card_mut());
         while self.card.card_mut().poll_host().is_some() {}
         let (node, why) = (self.agent.node(), self.agent.refusal());
-        self.agent = agent(node, incarnation, self.registration);
+        self.agent = agent(node, incarnation, self.registration.clone());
         let reason = why.unwrap_or(Reason::Rejoin);
         say(self.out, &format_args!("node {} starts over: {reason}", node.index()));
     }
@@ -373,6 +376,9 @@ impl<P: Program> Endpoint for Node<'_, P> {
 ///
 /// # Errors
 /// What keeps it from running: each is one line that says what to do.
+///
+/// # Panics
+/// If the configuration has no `[kv]`.
 pub fn run_node(config: &NodeConfig, stop: &Stop, out: &mut (dyn Write + Send)) -> Result<(), NodeError> {
     run_opened(config, stop, out, |clock, stop, out| Node::open(config, clock, stop, out))
 }

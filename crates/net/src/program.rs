@@ -92,7 +92,7 @@ pub struct KeyValue;
 impl KeyValue {
     /// The engine as configured, and its memory.
     pub(crate) fn engine(config: &NodeConfig) -> Result<(Kv, Memory), ParametersError> {
-        let kv = config.kv;
+        let kv = config.engines.kv.expect("the node runs the key-value engine");
         let parameters = Parameters {
             key_bytes: kv.key_bytes as usize,
             value_bytes_max: kv.value_bytes as usize,

@@ -230,7 +230,7 @@ pub fn run_transactions(
     out: &mut (dyn Write + Send),
 ) -> Result<(), NodeError> {
     let TransactionsConfig { replicas, record, .. } =
-        config.transactions.as_ref().expect("the node runs transactions");
+        config.engines.transactions.as_ref().expect("the node runs transactions");
     let parameters = tables::parameters(config, *replicas, record.is_some());
     let (placement, tables) = tables::tables(application, &parameters);
     let open_record = |path: &std::path::PathBuf| {
