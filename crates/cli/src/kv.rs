@@ -5,19 +5,20 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use weft_cluster::NodeConfig;
+use weft_cluster::ClusterConfig;
 use weft_kv::Task;
 use weft_net::{Answer, Cluster, ask};
 use weft_time::Duration;
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
+use crate::process::CONFIG;
 
 /// Which cluster, and what to ask.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct KvArguments {
-    /// The configuration of any node of the cluster
-    #[arg(long, value_name = "FILE", global = true, default_value = "node.toml")]
+    /// The configuration of the cluster
+    #[arg(long, value_name = "FILE", global = true, default_value = CONFIG)]
     config: PathBuf,
     /// When to give up, in ms
     #[arg(long, value_name = "MS", global = true, default_value_t = 5_000,
@@ -65,20 +66,20 @@ impl KvArguments {
     /// Asks, and shows the answer. An answer that says no has an exit code of its own; no answer, or a refusal, is a failure.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         output::check_json(self.json.as_ref())?;
-        let config = NodeConfig::load(&self.config)?;
-        if config.transactions.is_some() {
-            return Err(Failure::at(&self.config, "the cluster runs transactions; use weft txn call"));
-        }
-        let key_bytes = config.kv.key_bytes as usize;
+        let config = ClusterConfig::load(&self.config)?;
+        let Some(kv) = config.engines.kv else {
+            return Err(Failure::at(&self.config, "the cluster has no key-value store: there is no [kv]"));
+        };
+        let key_bytes = kv.key_bytes as usize;
         let (key, value) = match &self.request {
             Request::Get { key } | Request::Delete { key } => (key, None),
             Request::Put { key, value } | Request::CompareAndSet { key, value, .. } => (key, Some(value)),
         };
         let padded = pad(key, key_bytes)?;
         if let Some(value) = value
-            && !(1..=config.kv.value_bytes as usize).contains(&value.len())
+            && !(1..=kv.value_bytes as usize).contains(&value.len())
         {
-            let (length, most) = (value.len(), config.kv.value_bytes);
+            let (length, most) = (value.len(), kv.value_bytes);
             return Err(Failure::new(format!("the value has {length} bytes; the cluster takes 1 to {most}")));
         }
         let value = value.map_or(&[][..], String::as_bytes);

@@ -60,17 +60,17 @@ enum Command {
     Kv(kv::KvArguments),
     /// Call a transaction at a running cluster
     Txn(txn::TxnArguments),
-    /// Run one real node: of a key-value cluster, or of one that runs transactions, as its configuration says
+    /// Run one real node of a cluster, with the engines that the cluster's configuration has
     #[command(name = NODE_COMMAND)]
-    Start(process::Configured),
+    Start(process::NodeArguments),
     /// Run a membership service that no node embeds
     #[command(name = MEMBERSHIP_COMMAND)]
-    Membership(process::Configured),
+    Membership(process::MembershipArguments),
     /// Show results on one self-contained page
     Report(report::ReportArguments),
     /// The clients of a bench, which starts this process itself
     #[command(name = CLIENT_COMMAND, hide = true)]
-    BenchClient(process::Configured),
+    BenchClient(process::ClientArguments),
     /// The server of a bench, which starts this process itself
     #[command(name = SERVER_COMMAND, hide = true)]
     BenchRdmaServer(process::Arguments),
@@ -86,10 +86,10 @@ impl Command {
             Self::Rdt(rdt) => rdt.run(),
             Self::Kv(arguments) => arguments.run(),
             Self::Txn(arguments) => arguments.run(),
-            Self::Start(configured) => configured.run_node(),
-            Self::Membership(configured) => configured.run_membership(),
+            Self::Start(arguments) => arguments.run(),
+            Self::Membership(arguments) => arguments.run(),
             Self::Report(arguments) => arguments.run(),
-            Self::BenchClient(configured) => configured.run_client(),
+            Self::BenchClient(arguments) => arguments.run(),
             Self::BenchRdmaServer(arguments) => arguments.run_rdma_server(),
         }
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use weft_bench::txn::real::application;
-use weft_cluster::{NodeConfig, TransactionsConfig};
+use weft_cluster::{ClusterConfig, TransactionsConfig};
 use weft_net::transactions::{Application, Caller, CallerOptions};
 use weft_time::Duration;
 use weft_txn::client::Ended;
@@ -14,12 +14,13 @@ use weft_txn::{Accesses, INPUT_MAX, KEYS_MAX, Key, Mode, Outcome, Request};
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
+use crate::process::CONFIG;
 
 /// Which cluster, and what to call.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TxnArguments {
-    /// The configuration of any node of the cluster
-    #[arg(long, value_name = "FILE", global = true, default_value = "node.toml")]
+    /// The configuration of the cluster
+    #[arg(long, value_name = "FILE", global = true, default_value = CONFIG)]
     config: PathBuf,
     #[command(subcommand)]
     request: Action,
@@ -67,11 +68,11 @@ impl TxnArguments {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let Action::Call(call) = self.request;
         output::check_json(call.json.as_ref())?;
-        let config = NodeConfig::load(&self.config)?;
-        let Some(transactions) = &config.transactions else {
+        let config = ClusterConfig::load(&self.config)?;
+        let Some(transactions) = &config.engines.transactions else {
             return Err(Failure::at(
                 &self.config,
-                "the cluster runs no transactions; add [transactions] to the configuration of every node",
+                "the cluster runs no transactions: there is no [transactions]",
             ));
         };
         let nodes = config.peers.len();

@@ -65,7 +65,7 @@ pub struct Agent {
 pub enum Misfit {
     /// The service is another cluster's.
     #[error(
-        "cluster = \"{ours}\" here and \"{theirs}\" at the membership service; correct the name, or the service's address"
+        "[cluster] name = \"{ours}\" here and \"{theirs}\" at the membership service; correct the name, or the service's address"
     )]
     Cluster {
         /// The node's cluster.
@@ -147,7 +147,7 @@ impl Agent {
         self.answered = false;
         self.urgent_since = None;
         let heartbeat = Heartbeat { node: self.node, incarnation: self.incarnation, status: self.status };
-        let profile = self.profile.filter(|_| self.status.state == EngineState::Starting);
+        let profile = self.profile.clone().filter(|_| self.status.state == EngineState::Starting);
         Some(Message::Heartbeat { token, heartbeat, profile }.encode(self.cluster.id()))
     }
 
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(newcomer.poll_action(), Some(Action::Stop));
         let told = newcomer.misfit().unwrap().to_string();
         assert!(
-            told.starts_with("cluster = \"weft\" here and \"ledger\" at the membership service"),
+            told.starts_with("[cluster] name = \"weft\" here and \"ledger\" at the membership service"),
             "{told}"
         );
 

@@ -47,16 +47,20 @@ mod service;
 mod text;
 
 pub use agent::{Agent, AgentParameters, Misfit, ReceiveError};
+pub use config::engines::{
+    DEFAULT_REPLICAS, ENGINES_MAX, EngineConfig, EnginesConfig, KvConfig, LogConfig, ObjectConfig,
+    RoundsConfig, TransactionsConfig,
+};
 pub use config::{
-    ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES, DEFAULT_REPLICAS,
-    KvConfig, MembershipConfig, NodeConfig, PeerConfig, Peers, ROCE_PORT, ServeConfig, ServiceConfig,
-    TransactionsConfig,
+    ClusterConfig, ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES,
+    MembershipConfig, MembershipPlace, NoSuchNode, NodeConfig, PeerConfig, Peers, ROCE_PORT, ServeConfig,
+    ServiceConfig, configuration_reference,
 };
 pub use durable::{Durable, DurableError, NodeRecord, Role};
 pub use identity::{ClusterId, ClusterName};
 pub use membership::{Action, Incarnation, Membership, Reason};
 pub use message::{Datagram, Heartbeat, LEASE_MAX, LEASE_MIN, MEMBERSHIP_PORT, Message, MessageError, Token};
-pub use profile::{Application, Difference, Holder, Profile};
+pub use profile::{Difference, Holder, Profile};
 pub use server::{Refused, Server};
 pub use service::{Answer, Grant, Phase, Service, ServiceParameters};
 pub use text::Text;

@@ -129,7 +129,7 @@ impl fmt::Display for Reason {
             Self::Halted => {
                 "the last node that held all data is gone; start the cluster anew from empty state"
             }
-            Self::UnknownNode => "the membership service has no such node; make the peer lists agree",
+            Self::UnknownNode => "the membership service has no such node; make the configurations agree",
             Self::Ahead => {
                 "the membership service has lost its state: stop that service only, restore its state file and start it again; \
                  nothing is lost while nodes with data run, and all data if they are restarted"

@@ -174,7 +174,7 @@ impl<A: Copy> Server<A> {
         let agreed = self.agreed();
         let theirs = *agreed.as_ref().or(profile)?.place(node)?.ip();
         let ours = host.filter(|ours| *ours != theirs)?;
-        let key = Text::of(format_args!("[[peers]] node {}", node.index()));
+        let key = Text::of(format_args!("[[node]] {}", node.index()));
         let (ours, theirs) = (Text::of(ours), Text::of(theirs));
         Some(Misfit::Configuration(Difference { key, ours, theirs, holder: Holder::Service }))
     }
@@ -365,10 +365,8 @@ mod tests {
         server.receive_from(Instant::ZERO, 666, own(7), &heartbeat(1, 9)).unwrap();
         assert_eq!(
             sent(&mut server),
-            [
-                "666 refusal node1#1: [[peers]] node 1 is 10.0.0.8 here and 10.0.0.2 at the membership service; \
-              make the configurations agree"
-            ]
+            ["666 refusal node1#1: [[node]] 1 is 10.0.0.8 here and 10.0.0.2 at the membership service; \
+              make the configurations agree"]
         );
         assert_eq!(format!("{:?}", server.service()), format!("{before:?}"));
     }
@@ -381,11 +379,11 @@ mod tests {
         assert_eq!(server.service().view().epoch.0, 0);
         assert_eq!(
             server.poll_refused().unwrap().to_string(),
-            "refuses node 1 at 101: [kv] or [transactions] is the key-value engine there and transactions at node 0"
+            "refuses node 1 at 101: [kv] is present there and absent at node 0"
         );
         assert_eq!(
             sent(&mut server)[1],
-            "101 refusal node1#1: [kv] or [transactions] is the key-value engine here and transactions at node 0; \
+            "101 refusal node1#1: [kv] is present here and absent at node 0; \
              make the configurations agree"
         );
         assert!(

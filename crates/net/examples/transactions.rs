@@ -8,13 +8,14 @@
 use std::net::Ipv4Addr;
 use std::thread;
 
-use weft_cluster::NodeConfig;
+use weft_cluster::{ClusterConfig, NodeConfig};
 use weft_net::transactions::{Application, Caller, CallerOptions};
 use weft_net::{Stop, run_node};
 use weft_node::Registry;
 use weft_time::Duration;
 use weft_txn::client::Ended;
 use weft_txn::{Accesses, Context, Key, Mode, Outcome, Procedure, ProcedureId, Procedures, Request, Step};
+use weft_waist::NodeId;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -77,24 +78,23 @@ fn reserve(visitor: u64, seats: &[(usize, u64)]) -> Request {
     Request { procedure: ProcedureId(0), input: visitor.to_le_bytes().to_vec(), accesses }
 }
 
-/// The file of each node would say the same.
-fn config(node: usize) -> Result<NodeConfig, Failure> {
+/// What each node reads of the cluster's file.
+fn configs() -> Result<Vec<NodeConfig>, Failure> {
     // Addresses of this process, so that several run side by side.
     let base = u32::from(Ipv4Addr::new(127, 64, 0, 0)) + ((std::process::id() % (1 << 20)) << 2);
     let address = |node: usize| Ipv4Addr::from(base + node as u32);
-    let mut text = format!("node = {node}\n[membership]\naddress = \"{}:4794\"\n", address(0));
-    if node == 0 {
-        text += "serve = true\n";
-    }
+    let mut text = format!("[membership]\naddress = \"{}:4794\"\nnode = 0\n", address(0));
     for node in 0..NODES {
-        text += &format!("[[peers]]\nnode = {node}\naddress = \"{}\"\n", address(node));
+        text += &format!("[[node]]\naddress = \"{}\"\n", address(node));
     }
     text += "[transactions]\nprocedures = \"theatre\"\nsize = 100\n";
-    Ok(NodeConfig::parse(&text)?)
+    let cluster = ClusterConfig::parse(&text)?;
+    let nodes = (0..NODES).filter_map(NodeId::new);
+    Ok(nodes.map(|node| cluster.node(node)).collect::<Result<_, _>>()?)
 }
 
 fn main() -> Result<(), Failure> {
-    let configs = (0..NODES).map(config).collect::<Result<Vec<_>, _>>()?;
+    let configs = configs()?;
     let stop = Stop::new()?;
     thread::scope(|scope| {
         for config in &configs {

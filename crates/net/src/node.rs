@@ -128,7 +128,8 @@ impl<'a> Node<'a> {
             ports.push(UdpPort::bind(config.membership.address, &standard)?);
         }
         let service = MembershipHost::of_node(config, clock.now()).transpose()?;
-        let record = config.transactions.as_ref().and_then(|transactions| transactions.record.clone());
+        let record =
+            config.engines.transactions.as_ref().and_then(|transactions| transactions.record.clone());
         let open_record =
             |path: PathBuf| RecordFile::open(&path).map_err(|source| NodeError::Record { path, source });
         let record = record.map(open_record).transpose()?;

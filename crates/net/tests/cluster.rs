@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
-use weft_cluster::{Heartbeat, Incarnation, Message, NodeConfig};
+use weft_cluster::{ClusterConfig, ClusterName, Heartbeat, Incarnation, Message, NodeConfig};
 use weft_net::{NodeError, PortOptions, Stop, UdpPort, run_node};
 use weft_node::Registry;
-use weft_waist::EngineStatus;
+use weft_waist::{EngineStatus, NodeId};
 
 /// How long anything may take that comes at all, on a machine that is busy with other things.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -32,18 +32,17 @@ impl Addresses {
         Ipv4Addr::from(self.0 + 1 + node)
     }
 
-    /// The configuration of a node of a cluster of `nodes`, whose membership service runs at node 0.
-    fn config(self, node: u32, nodes: u32, folder: &Path) -> String {
-        let serve = format!("serve = true\nlease_ms = 1000\nstate_file = {:?}\n", folder.join("state.toml"));
+    /// The configuration of a cluster of `nodes`, whose membership service runs at node 0.
+    fn config(self, nodes: u32, folder: &Path) -> ClusterConfig {
         let mut text = format!(
-            "node = {node}\n[membership]\naddress = \"{}:4794\"\n{}",
+            "[membership]\naddress = \"{}:4794\"\nnode = 0\nlease_ms = 1000\nstate_file = {:?}\n",
             self.node(0),
-            if node == 0 { &serve } else { "" }
+            folder.join("state.toml")
         );
         for peer in 0..nodes {
-            text += &format!("[[peers]]\nnode = {peer}\naddress = \"{}\"\n", self.node(peer));
+            text += &format!("[[node]]\naddress = \"{}\"\n", self.node(peer));
         }
-        text + "[kv]\nvalue_bytes = 64\ncapacity_keys = 1000\n"
+        ClusterConfig::parse(&(text + "[kv]\nvalue_bytes = 64\ncapacity_keys = 1000\n")).unwrap()
     }
 }
 
@@ -72,6 +71,10 @@ impl Write for Lines {
     }
 }
 
+fn seen_from(config: &ClusterConfig, node: usize) -> NodeConfig {
+    config.node(NodeId::new(node).unwrap()).unwrap()
+}
+
 /// A node in a thread.
 struct Running {
     stop: Arc<Stop>,
@@ -80,8 +83,8 @@ struct Running {
 }
 
 impl Running {
-    fn start(config: &str) -> Self {
-        let config = NodeConfig::parse(config).unwrap();
+    fn start(config: &ClusterConfig, node: usize) -> Self {
+        let config = seen_from(config, node);
         let stop = Arc::new(Stop::new().unwrap());
         let (to, lines) = mpsc::channel();
         let theirs = Arc::clone(&stop);
@@ -123,25 +126,26 @@ impl Drop for Running {
 #[test]
 fn nodes_that_do_not_fit_are_refused_and_told_why() {
     let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
-    let config = |node| addresses.config(node, 2, folder.path());
-    let mut first = Running::start(&config(0));
+    let config = addresses.config(2, folder.path());
+    let mut first = Running::start(&config, 0);
     first.wait_for(" ready on ");
 
-    let stray = format!("cluster = \"other\"\n{}", config(1));
-    let error = Running::start(&stray).result().unwrap_err().to_string();
-    let expected = "cluster = \"other\" here and \"weft\" at the membership service";
+    let stray = ClusterConfig { name: ClusterName::new("other").unwrap(), ..config.clone() };
+    let error = Running::start(&stray, 1).result().unwrap_err().to_string();
+    let expected = "[cluster] name = \"other\" here and \"weft\" at the membership service";
     assert!(error.starts_with(expected), "{error}");
     let line = first.wait_for("refuses node 1");
     assert!(line.ends_with("it is not of cluster \"weft\""), "{line}");
 
-    let larger = config(1).replace("value_bytes = 64", "value_bytes = 128");
-    let error = Running::start(&larger).result().unwrap_err().to_string();
+    let mut larger = config.clone();
+    larger.engines.kv.as_mut().unwrap().value_bytes = 128;
+    let error = Running::start(&larger, 1).result().unwrap_err().to_string();
     assert_eq!(error, "[kv] value_bytes is 128 here and 64 at node 0; make the configurations agree");
     let line = first.wait_for("refuses node 1");
     assert!(line.ends_with("[kv] value_bytes is 128 there and 64 at node 0"), "{line}");
 
     // The one that belongs there is taken, as if the others had never been.
-    let mut second = Running::start(&config(1));
+    let mut second = Running::start(&config, 1);
     second.wait_for(" as full ");
     second.end().unwrap();
     first.end().unwrap();
@@ -151,12 +155,12 @@ fn nodes_that_do_not_fit_are_refused_and_told_why() {
 #[test]
 fn a_forged_incarnation_neither_ends_a_node_nor_bars_it() {
     let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
-    let config = |node| addresses.config(node, 2, folder.path());
-    let mut nodes = [0, 1].map(|node| Running::start(&config(node)));
+    let config = addresses.config(2, folder.path());
+    let mut nodes = [0, 1].map(|node| Running::start(&config, node));
     for node in &nodes {
         node.wait_for(" as full ");
     }
-    let own = NodeConfig::parse(&config(1)).unwrap();
+    let own = seen_from(&config, 1);
     let mut forger = UdpPort::bind(SocketAddrV4::new(addresses.node(1), 0), &PortOptions::default()).unwrap();
     for (token, number) in [(1, Incarnation::LAST.get()), (2, 1 << 62)] {
         let incarnation = Incarnation::new(number).unwrap();
@@ -168,7 +172,7 @@ fn a_forged_incarnation_neither_ends_a_node_nor_bars_it() {
     // Once it has stopped, what has been forged has no lease, and the node is back at once.
     std::thread::sleep(std::time::Duration::from_millis(300));
     nodes[1].end().unwrap();
-    nodes[1] = Running::start(&config(1));
+    nodes[1] = Running::start(&config, 1);
     nodes[1].wait_for(" as full ");
     for node in &mut nodes {
         node.end().unwrap();
@@ -179,9 +183,9 @@ fn a_forged_incarnation_neither_ends_a_node_nor_bars_it() {
 #[test]
 fn a_node_that_stops_is_out_of_the_view_before_its_lease_ends() {
     let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
-    let config =
-        |node| addresses.config(node, 3, folder.path()).replace("lease_ms = 1000", "lease_ms = 3600000");
-    let mut nodes = [0, 1, 2].map(|node| Running::start(&config(node)));
+    let mut config = addresses.config(3, folder.path());
+    config.membership.serve.lease = weft_cluster::LEASE_MAX;
+    let mut nodes = [0, 1, 2].map(|node| Running::start(&config, node));
     for node in &nodes {
         node.wait_for(" as full ");
     }

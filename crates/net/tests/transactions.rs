@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::thread;
 
-use weft_cluster::NodeConfig;
+use weft_cluster::{ClusterConfig, NodeConfig};
 use weft_net::transactions::{Application, Caller, CallerOptions, Ledger, LedgerRefusal, read_record};
 use weft_net::{Stop, run_node};
 use weft_node::Registry;
@@ -22,13 +22,13 @@ fn config(host: u8, record: Option<&std::path::Path>) -> NodeConfig {
     let own = std::process::id().to_be_bytes();
     let address = Ipv4Addr::new(127, 32 + (own[2] & 15), own[3], host);
     let mut text = format!(
-        "node = 0\n[membership]\naddress = \"{address}:4794\"\nserve = true\n[[peers]]\nnode = 0\naddress = \"{address}\"\n\
+        "[membership]\naddress = \"{address}:4794\"\nnode = 0\n[[node]]\naddress = \"{address}\"\n\
          [transactions]\nprocedures = \"ledger\"\nsize = {ACCOUNTS}\n"
     );
     if let Some(path) = record {
         text += &format!("record = {path:?}\n");
     }
-    NodeConfig::parse(&text).unwrap()
+    ClusterConfig::parse(&text).unwrap().node(weft_waist::NodeId::new(0).unwrap()).unwrap()
 }
 
 fn caller(config: &NodeConfig, give_up: Duration) -> Caller {
@@ -104,7 +104,7 @@ fn a_node_answers_each_call_as_it_deserves() {
     for (index, (told, expected)) in ended.into_iter().enumerate() {
         assert_eq!(told, expected, "call {index}");
     }
-    let record = read_record(&record).unwrap();
+    let record = read_record(&folder.path().join("records.node0")).unwrap();
     assert_eq!(record.objects.unwrap().len() as u64, ACCOUNTS);
     assert_eq!(record.attempts.iter().filter(|attempt| !attempt.writes.is_empty()).count(), 1);
 }

@@ -14,7 +14,7 @@ use crate::report::Report;
 use crate::status::combined;
 
 /// What a node is made with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct NodeParameters {
     /// Which node it is.
     pub node: NodeId,
@@ -349,8 +349,8 @@ impl<H: HostHalf> Node<H> {
 /// The lease holder of one life of a node.
 fn agent(parameters: &NodeParameters, incarnation: Incarnation) -> Agent {
     let agent = Agent::new(parameters.node, incarnation, parameters.agent);
-    match parameters.identity {
-        Some((cluster, profile)) => agent.of_cluster(cluster, profile),
+    match &parameters.identity {
+        Some((cluster, profile)) => agent.of_cluster(*cluster, profile.clone()),
         None => agent,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_cluster::NodeConfig;
+use weft_cluster::{EngineConfig, NodeConfig};
 use weft_rdt::{Bounds, Type, VerdictError};
 use weft_wire::datagram;
 
@@ -36,6 +36,9 @@ pub enum RegistryError {
     /// A shipped verdict does not fit its type.
     #[error("[[object]] type = \"{0}\": {1}")]
     Verdict(String, VerdictError),
+    /// Rounds run in simulated cards only.
+    #[error("[rounds]: nodes do not serve rounds yet; `weft sim rounds` and `weft bench rounds` run them")]
+    Rounds,
     /// Logs and objects have fewer replicas than the cluster has nodes.
     #[error("a cluster with logs or objects has at most {max} nodes, and this one has {nodes}", max = weft_smr::NODES_MAX)]
     TooManyNodes {
@@ -86,25 +89,30 @@ impl<'a> Registry<'a> {
         let nodes = config.peers.len();
         let message_bytes = message_bytes(config);
         let mut engines = Vec::new();
-        match &config.transactions {
-            None => {
-                let kv = &config.kv;
-                let parameters = processes::key_value(
-                    kv.key_bytes as usize,
-                    kv.value_bytes as usize,
-                    kv.capacity_keys.into(),
-                    message_bytes,
-                );
-                parameters.check()?;
-                engines.push(EngineChoice::KeyValue(parameters));
-            }
-            Some(transactions) => {
-                let application = self.application.ok_or(RegistryError::NoApplication)?;
-                let record = transactions.record.is_some();
-                let sizes =
-                    TransactionSizes { nodes, replicas: transactions.replicas, message_bytes, record };
-                engines.push(EngineChoice::Transactions(application, sizes));
-            }
+        for slot in config.engines.slots() {
+            engines.push(match slot {
+                EngineConfig::Kv(kv) => {
+                    let parameters = processes::key_value(
+                        kv.key_bytes as usize,
+                        kv.value_bytes as usize,
+                        kv.capacity_keys.into(),
+                        message_bytes,
+                    );
+                    parameters.check()?;
+                    EngineChoice::KeyValue(parameters)
+                }
+                EngineConfig::Transactions(transactions) => {
+                    let application = self.application.ok_or(RegistryError::NoApplication)?;
+                    let (replicas, record) = (transactions.replicas, transactions.record.is_some());
+                    let sizes = TransactionSizes { nodes, replicas, message_bytes, record };
+                    EngineChoice::Transactions(application, sizes)
+                }
+                EngineConfig::Object(object) => {
+                    EngineChoice::Object(processes::object(self.data_type(&object.data_type)?, nodes))
+                }
+                EngineConfig::Log(_) => EngineChoice::Log(processes::log(nodes)),
+                EngineConfig::Rounds(_) => return Err(RegistryError::Rounds),
+            });
         }
         match engines.iter().all(|engine| nodes <= engine.nodes_max()) {
             true => Ok(engines),
