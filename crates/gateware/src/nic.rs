@@ -569,9 +569,9 @@ impl Nic for RtlNic {
     fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
         self.wake(now);
         match command {
-            HostCommand::Reset { .. } | HostCommand::Configure(_) if !self.driver.has_engine => {}
+            HostCommand::Reset { .. } | HostCommand::Configure { .. } if !self.driver.has_engine => {}
             HostCommand::Reset { .. } => self.card.get_mut().registers().reset_engine(),
-            HostCommand::Configure(configuration) => {
+            HostCommand::Configure { configuration, .. } => {
                 // The last cycle that ends before the lease does.
                 let lease_until = configuration.lease_until.as_ps() / CYCLE.as_ps();
                 self.card.get_mut().registers().configure_engine(&configuration, lease_until);

@@ -9,8 +9,8 @@ use weft_cluster::{AgentParameters, Incarnation, Misfit, NodeConfig, ROCE_PORT, 
 use weft_kv::Role;
 use weft_nic::{Card, HostCommand};
 use weft_node::{
-    CardParameters, CardPort, NodeEngine, NodeHalf, NodeParameters, Registry, RegistryError, Report,
-    assemble, datagram_bytes, processes,
+    CardParameters, CardPort, HostHalf, NodeEngine, NodeHalf, NodeParameters, Registry, RegistryError,
+    Report, assemble, datagram_bytes, processes,
 };
 use weft_rdma::{PathMtu, Target};
 use weft_time::{Duration, Instant};
@@ -245,7 +245,8 @@ impl<'a> Node<'a> {
     fn role(&self) -> Role {
         const ORDER: [Role; 5] = [Role::Lost, Role::Outside, Role::Joining, Role::Sealed, Role::Full];
         let card = self.card.card();
-        let roles = (0..self.node.slots()).map(|slot| card.engine(slot).0.role());
+        let slots = (0..self.node.slots()).filter(|slot| self.node.half(*slot).follows_views());
+        let roles = slots.map(|slot| card.engine(slot).0.role());
         let rank = |role: &Role| ORDER.iter().position(|known| known == role);
         roles.min_by_key(rank).unwrap_or(Role::Outside)
     }

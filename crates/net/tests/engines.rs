@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use weft_cluster::ClusterConfig;
 use weft_rdt::Type;
 use weft_rdt::replica::{self, Ask};
+use weft_rounds::message;
 use weft_smr::log::{self, Append};
 use weft_wire::datagram::{Builder, Datagram};
 
@@ -17,9 +18,11 @@ use common::{Addresses, PATIENCE, Running};
 const ENGINES: &str = "[kv]\nvalue_bytes = 64\ncapacity_keys = 1000\n\
     [transactions]\nprocedures = \"ledger\"\nsize = 100\n\
     [[object]]\nname = \"visits\"\ntype = \"pn-counter\"\n\
-    [[log]]\nname = \"audit\"\n";
+    [[log]]\nname = \"audit\"\n\
+    [rounds]\nperiod_us = 200000\n";
 const OBJECT: u8 = 2;
 const LOG: u8 = 3;
+const ROUNDS: u8 = 4;
 
 /// A client of one message at a time.
 struct Client(UdpSocket);
@@ -27,7 +30,7 @@ struct Client(UdpSocket);
 impl Client {
     fn new() -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         Self(socket)
     }
 
@@ -76,6 +79,14 @@ impl Client {
         })
     }
 
+    /// Proposes, at as many nodes as it takes, and waits until it is decided.
+    fn propose(&self, config: &ClusterConfig, value: &[u8]) {
+        self.ask(config, ROUNDS, (message::Call::Propose as u8, value), |_, payload| {
+            let answer = message::Answer::parse(payload).ok()?;
+            (answer.status == message::Status::Ok).then_some(())
+        })
+    }
+
     fn object(&self, config: &ClusterConfig, call: replica::Call, method: u8, argument: i64) -> i64 {
         let ask = Ask { sequence: 1, method, arguments: [argument, 0, 0, 0] };
         self.ask(config, OBJECT, (call as u8, &ask.encode()), |_, payload| {
@@ -103,6 +114,7 @@ fn all_engines_serve_and_a_node_that_comes_back_is_full_again() {
         assert_eq!(client.append(&config, round, content.as_bytes()), index, "asked twice, appended once");
         client.object(&config, replica::Call::Invoke, increment as u8, 5);
         total += 5;
+        client.propose(&config, content.as_bytes());
         // The next node leaves, and comes back as a new process would: with nothing.
         let node = round as usize;
         nodes[node].end().unwrap();

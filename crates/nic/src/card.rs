@@ -222,10 +222,8 @@ impl<E: Engine> Card<E> {
     pub fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
         match command {
             HostCommand::Reset { engine } => self.dispatch(now, engine, Event::Reset),
-            HostCommand::Configure(configuration) => {
-                for slot in 0..self.engines.len() {
-                    self.dispatch(now, slot as u8, Event::Configure(configuration));
-                }
+            HostCommand::Configure { engine, configuration } => {
+                self.dispatch(now, engine, Event::Configure(configuration));
             }
             HostCommand::Call { engine, token, kind, payload } => {
                 let message = Message { kind, payload };

@@ -98,8 +98,13 @@ pub enum HostCommand<'a> {
         /// The engine's slot.
         engine: u8,
     },
-    /// Write the membership registers of all engines.
-    Configure(Configuration),
+    /// Write the membership registers of an engine.
+    Configure {
+        /// The engine's slot.
+        engine: u8,
+        /// What they are to hold.
+        configuration: Configuration,
+    },
     /// Send an ordinary frame as it is.
     Transmit(&'a [u8]),
     /// Call an engine.

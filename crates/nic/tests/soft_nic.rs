@@ -451,7 +451,10 @@ fn a_reset_engine_is_as_at_power_on() {
     let mut nic = nic(0);
     let node = NodeId::new(0).unwrap();
     let view = View { epoch: Epoch(4), full: NodeSet::first(2), joining: NodeSet::EMPTY };
-    nic.submit(NOW, HostCommand::Configure(Configuration { node, view, lease_until: NOW }));
+    nic.submit(
+        NOW,
+        HostCommand::Configure { engine: 0, configuration: Configuration { node, view, lease_until: NOW } },
+    );
     let status = EngineStatus { epoch: Epoch(4), state: EngineState::Full };
     assert_eq!(nic.poll_host(), Some(HostEvent::Status { engine: 0, status }));
     nic.submit(NOW, HostCommand::Call { engine: 0, token: 1, kind: 4, payload: b"go" });

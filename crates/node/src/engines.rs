@@ -7,6 +7,7 @@ use weft_kv::{Kv, Role};
 use weft_nic::{Card, CardConfig};
 use weft_rdma::Target;
 use weft_rdt::replica::{Replica, ReplicaParameters};
+use weft_rounds::{Ckc, Rounds};
 use weft_smr::log::{GROUP, Log, LogParameters};
 use weft_smr::message::PULSE;
 use weft_time::Instant;
@@ -16,6 +17,7 @@ use weft_waist::{
 };
 
 use crate::half::{HostHalf, HostIo, NoHalf};
+use crate::rounds::RoundsHalf;
 use crate::transactions::{Application, TransactionHalf, TransactionSizes, found};
 use crate::wired::WiredHalf;
 use crate::wiring::{Connections, EngineMemory, Purpose, Terms};
@@ -32,6 +34,8 @@ pub enum NodeEngine {
     Log(Log),
     /// A replicated object.
     Object(Replica),
+    /// Consensus in synchronous rounds.
+    Rounds(Rounds<Ckc>),
 }
 
 /// The same call for whichever engine it is.
@@ -42,6 +46,7 @@ macro_rules! each {
             NodeEngine::Transactions($engine) => $result,
             NodeEngine::Log($engine) => $result,
             NodeEngine::Object($engine) => $result,
+            NodeEngine::Rounds($engine) => $result,
         }
     };
 }
@@ -98,6 +103,8 @@ pub enum NodeHalf {
     Transactions(TransactionHalf),
     /// Of an engine with queue pairs of its own.
     Wired(WiredHalf),
+    /// Of the rounds.
+    Rounds(RoundsHalf),
 }
 
 impl NodeHalf {
@@ -106,6 +113,7 @@ impl NodeHalf {
             Self::None(half) => half,
             Self::Transactions(half) => half,
             Self::Wired(half) => half,
+            Self::Rounds(half) => half,
         }
     }
 
@@ -114,6 +122,7 @@ impl NodeHalf {
             Self::None(half) => half,
             Self::Transactions(half) => half,
             Self::Wired(half) => half,
+            Self::Rounds(half) => half,
         }
     }
 }
@@ -121,6 +130,10 @@ impl NodeHalf {
 impl HostHalf for NodeHalf {
     fn outlives_lease(&self) -> bool {
         self.inner().outlives_lease()
+    }
+
+    fn follows_views(&self) -> bool {
+        self.inner().follows_views()
     }
 
     fn begin(&mut self, io: &mut HostIo<'_>) {
@@ -177,6 +190,8 @@ pub enum EngineChoice<'a> {
     Log(LogParameters),
     /// A replicated object.
     Object(ReplicaParameters),
+    /// Consensus in synchronous rounds.
+    Rounds(weft_rounds::Parameters),
 }
 
 /// What a card of a cluster is made with. All nodes give the same engines in the same order.
@@ -204,7 +219,7 @@ impl EngineChoice<'_> {
     /// What its queue pairs are for; none of an engine without.
     fn purposes(&self) -> Vec<Purpose> {
         match self {
-            Self::KeyValue(_) | Self::Transactions(..) => Vec::new(),
+            Self::KeyValue(_) | Self::Transactions(..) | Self::Rounds(_) => Vec::new(),
             Self::Log(log) => {
                 let posts = log.group.posts_max() as u32;
                 [GROUP, PULSE].map(|group| Purpose { group, posts }).to_vec()
@@ -221,6 +236,7 @@ impl EngineChoice<'_> {
         match self {
             Self::KeyValue(_) | Self::Transactions(..) => NODES_MAX,
             Self::Log(_) | Self::Object(_) => weft_smr::NODES_MAX,
+            Self::Rounds(_) => weft_rounds::MEMBERS_MAX,
         }
     }
 }
@@ -260,6 +276,10 @@ pub fn assemble(
             EngineChoice::Object(parameters) => {
                 let memory = Memory::new(parameters.memory_bytes());
                 (NodeEngine::Object(Replica::new(parameters)), memory, NodeHalf::None(NoHalf))
+            }
+            EngineChoice::Rounds(parameters) => {
+                let engine = NodeEngine::Rounds(Rounds::new(parameters));
+                (engine, Memory::new(0), NodeHalf::Rounds(RoundsHalf::default()))
             }
         };
         memory_bytes.push(memory.image().len());

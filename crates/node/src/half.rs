@@ -48,6 +48,11 @@ impl<'a> HostIo<'a> {
         self.card.submit(HostCommand::Respond { engine: self.slot, to, kind, payload });
     }
 
+    /// Writes the engine's membership registers.
+    pub fn configure(&mut self, configuration: Configuration) {
+        self.card.submit(HostCommand::Configure { engine: self.slot, configuration });
+    }
+
     /// Resets the engine, which has not been configured yet.
     pub fn reset(&mut self) {
         self.card.submit(HostCommand::Reset { engine: self.slot });
@@ -65,6 +70,12 @@ pub trait HostHalf {
     /// not start over when the node has to rejoin. Such an engine loses its data only with the process.
     fn outlives_lease(&self) -> bool {
         false
+    }
+
+    /// Whether the engine is told each view and the node is full only with it. An engine that has members of its own, as rounds
+    /// have, is told by its half what the half makes of the view.
+    fn follows_views(&self) -> bool {
+        true
     }
 
     /// The node's process begins.

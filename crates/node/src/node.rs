@@ -259,6 +259,9 @@ impl<H: HostHalf> Node<H> {
         let (view, is_configured) = (self.agent.view(), self.is_configured);
         let is_joining = view.joining.contains(self.id());
         let in_view = |slot: &Slot<H>| {
+            if !slot.half.follows_views() {
+                return None;
+            }
             if !is_configured {
                 return Some(EngineStatus::STARTING);
             }
@@ -291,9 +294,12 @@ impl<H: HostHalf> Node<H> {
         }
         if let Some(configuration) = self.agent.poll_configuration() {
             for (index, slot) in (0..).zip(&mut self.slots) {
-                slot.half.configure(now, &configuration, &mut HostIo::new(index, card));
+                let io = &mut HostIo::new(index, card);
+                slot.half.configure(now, &configuration, io);
+                if slot.half.follows_views() {
+                    io.configure(configuration);
+                }
             }
-            card.submit(HostCommand::Configure(configuration));
             self.is_configured = true;
             if self.slots.iter().any(|slot| slot.half.outlives_lease()) {
                 self.report_status(now);

@@ -35,6 +35,14 @@ const LOG_SLOTS: u64 = 4_096;
 /// Clients that a log remembers.
 const LOG_SESSIONS: usize = 1_024;
 
+/// Proposals that a node keeps until they travel.
+const ROUNDS_QUEUE: usize = 64;
+/// What a datagram takes at least from one process to another on the same machine.
+const ROUNDS_ONE_WAY: Duration = Duration::from_us(4);
+/// For how long nothing may be received from a member before it is left out, and how many rounds that is at least.
+const ROUNDS_SILENCE: Duration = Duration::from_secs(3);
+const ROUNDS_SILENCE_MIN: u64 = 16;
+
 /// Queue pairs over sockets: 67 ms for an acknowledgement, eight times.
 pub const fn terms(path_mtu: PathMtu) -> Terms {
     Terms { path_mtu, timeout: 14, retry_cnt: 7, max_rd_atomic: 4 }
@@ -85,6 +93,17 @@ pub fn object(kind: Arc<Type>, nodes: usize) -> ReplicaParameters {
     ReplicaParameters { pulse: pulse(nodes), log, retry: RETRY, ask_again: RETRY, ..parameters }
 }
 
+/// Rounds of this length.
+pub fn rounds(period: Duration) -> weft_rounds::Parameters {
+    weft_rounds::Parameters {
+        queue: ROUNDS_QUEUE,
+        period,
+        one_way: ROUNDS_ONE_WAY,
+        silence: (ROUNDS_SILENCE.as_ps() / period.as_ps().max(1)).max(ROUNDS_SILENCE_MIN),
+        ..weft_rounds::Parameters::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use weft_rdt::{Bounds, types};
@@ -101,5 +120,6 @@ mod tests {
             }
         }
         key_value(8, 1_024, 65_536, 1_400).check().unwrap();
+        rounds(Duration::from_ms(1)).check().unwrap();
     }
 }

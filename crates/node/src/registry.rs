@@ -36,11 +36,11 @@ pub enum RegistryError {
     /// A shipped verdict does not fit its type.
     #[error("[[object]] type = \"{0}\": {1}")]
     Verdict(String, VerdictError),
-    /// Rounds run in simulated cards only.
-    #[error("[rounds]: nodes do not serve rounds yet; `weft sim rounds` and `weft bench rounds` run them")]
-    Rounds,
-    /// Logs and objects have fewer replicas than the cluster has nodes.
-    #[error("a cluster with logs or objects has at most {max} nodes, and this one has {nodes}", max = weft_smr::NODES_MAX)]
+    /// Rounds cannot have this length.
+    #[error("[rounds]: {0}")]
+    Rounds(#[from] weft_rounds::ParametersError),
+    /// Logs, objects and rounds have fewer members than the cluster has nodes.
+    #[error("a cluster with logs, objects or rounds has at most {max} nodes, and this one has {nodes}", max = weft_smr::NODES_MAX)]
     TooManyNodes {
         /// Nodes of the cluster.
         nodes: usize,
@@ -111,7 +111,11 @@ impl<'a> Registry<'a> {
                     EngineChoice::Object(processes::object(self.data_type(&object.data_type)?, nodes))
                 }
                 EngineConfig::Log(_) => EngineChoice::Log(processes::log(nodes)),
-                EngineConfig::Rounds(_) => return Err(RegistryError::Rounds),
+                EngineConfig::Rounds(rounds) => {
+                    let parameters = processes::rounds(rounds.period);
+                    parameters.check()?;
+                    EngineChoice::Rounds(parameters)
+                }
             });
         }
         match engines.iter().all(|engine| nodes <= engine.nodes_max()) {

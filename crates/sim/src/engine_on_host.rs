@@ -171,7 +171,9 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
     fn take_command(&mut self, command: Command, commands: &mut Commands) {
         match command {
             Command::Reset { engine } => self.process.wait(CALLS, Input::Reset { engine }),
-            Command::Configure(configuration) => self.process.wait(CALLS, Input::Configure(configuration)),
+            Command::Configure { engine, configuration } => {
+                self.process.wait(CALLS, Input::Configure { engine, configuration });
+            }
             Command::Call { engine: slot, token, kind, payload } => {
                 self.process.wait(CALLS, Input::Call { slot, token, kind, payload });
             }
@@ -251,8 +253,8 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         let verb = self.process.verb();
         match input {
             Input::Reset { engine } => self.tell(now, begun + call, engine, Event::Reset),
-            Input::Configure(configuration) => {
-                self.tell(now, begun + call, SLOT, Event::Configure(configuration))
+            Input::Configure { engine, configuration } => {
+                self.tell(now, begun + call, engine, Event::Configure(configuration))
             }
             Input::Call { slot, token, kind, payload } => {
                 let message = Message { kind, payload: &payload };

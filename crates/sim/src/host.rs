@@ -74,7 +74,7 @@ pub struct Commands {
 #[derive(Debug)]
 pub(crate) enum Command {
     Reset { engine: u8 },
-    Configure(Configuration),
+    Configure { engine: u8, configuration: Configuration },
     Transmit(Vec<u8>),
     Call { engine: u8, token: u32, kind: u8, payload: Vec<u8> },
     Respond { engine: u8, to: SocketAddrV4, kind: u8, payload: Vec<u8> },
@@ -88,7 +88,7 @@ impl Commands {
     pub fn submit(&mut self, command: HostCommand<'_>) {
         let command = match command {
             HostCommand::Reset { engine } => Command::Reset { engine },
-            HostCommand::Configure(configuration) => Command::Configure(configuration),
+            HostCommand::Configure { engine, configuration } => Command::Configure { engine, configuration },
             HostCommand::Transmit(frame) => Command::Transmit(self.copy(frame)),
             HostCommand::Call { engine, token, kind, payload } => {
                 Command::Call { engine, token, kind, payload: self.copy(payload) }
@@ -147,7 +147,7 @@ impl Command {
                     request.local.length as usize
                 }
                 Self::Reset { .. }
-                | Self::Configure(_)
+                | Self::Configure { .. }
                 | Self::PostSend(..)
                 | Self::PostReceive(..)
                 | Self::Modify(..) => 0,
@@ -158,7 +158,9 @@ impl Command {
     pub(crate) fn submit_to(self, nic: &mut impl Nic, now: Instant) -> Option<Vec<u8>> {
         match self {
             Self::Reset { engine } => nic.submit(now, HostCommand::Reset { engine }),
-            Self::Configure(configuration) => nic.submit(now, HostCommand::Configure(configuration)),
+            Self::Configure { engine, configuration } => {
+                nic.submit(now, HostCommand::Configure { engine, configuration });
+            }
             Self::Transmit(frame) => {
                 nic.submit(now, HostCommand::Transmit(&frame));
                 return Some(frame);

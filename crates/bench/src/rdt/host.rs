@@ -134,11 +134,10 @@ impl ClientHost {
             let joining = NodeSet::EMPTY.with(node);
             View { epoch: Epoch(incarnation), full: all.without(node), joining }
         };
-        commands.submit(HostCommand::Configure(Configuration {
-            node,
-            view,
-            lease_until: Instant::FAR_FUTURE,
-        }));
+        commands.submit(HostCommand::Configure {
+            engine: 0,
+            configuration: Configuration { node, view, lease_until: Instant::FAR_FUTURE },
+        });
     }
 
     /// The replica has lost what it had: it begins again, with nothing.

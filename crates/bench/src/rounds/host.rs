@@ -273,7 +273,7 @@ impl Host for RoundsHost {
         let Some((_, step)) = self.next.take_if(|(at, _)| *at <= now) else { return };
         match step {
             Step::Configure => {
-                commands.submit(HostCommand::Configure(self.configuration()));
+                commands.submit(HostCommand::Configure { engine: 0, configuration: self.configuration() });
                 if self.load.is_some() {
                     commands.submit(call(SUBSCRIBE, Call::Subscribe, &[]));
                 }

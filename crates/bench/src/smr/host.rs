@@ -269,7 +269,10 @@ impl LogHost {
             }
         };
         let lease_until = Instant::FAR_FUTURE;
-        commands.submit(HostCommand::Configure(Configuration { node, view, lease_until }));
+        commands.submit(HostCommand::Configure {
+            engine: 0,
+            configuration: Configuration { node, view, lease_until },
+        });
     }
 
     fn ask(&self, now: Instant, commands: &mut Commands) {

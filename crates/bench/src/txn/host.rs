@@ -241,7 +241,10 @@ impl Host for NodeHost {
             let node = NodeId::new(self.node).expect("a cluster has at most 16 nodes");
             let view = View { epoch: Epoch(1), full: NodeSet::first(self.nodes), joining: NodeSet::EMPTY };
             let lease_until = Instant::FAR_FUTURE;
-            commands.submit(HostCommand::Configure(Configuration { node, view, lease_until }));
+            commands.submit(HostCommand::Configure {
+                engine: 0,
+                configuration: Configuration { node, view, lease_until },
+            });
         }
         self.half.wake(now);
         while self.pausing.front().is_some_and(|(at, _)| *at <= now)

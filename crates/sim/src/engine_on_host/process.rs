@@ -34,7 +34,10 @@ pub(super) enum Input {
     Reset {
         engine: u8,
     },
-    Configure(Configuration),
+    Configure {
+        engine: u8,
+        configuration: Configuration,
+    },
     Call {
         slot: u8,
         token: u32,

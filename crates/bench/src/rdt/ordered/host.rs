@@ -104,7 +104,10 @@ impl OrderedHost {
         let node = NodeId::new(self.node).expect("a cluster has at most eight nodes");
         let view = View { epoch: Epoch(1), full: NodeSet::first(self.nodes), joining: NodeSet::EMPTY };
         let lease_until = Instant::FAR_FUTURE;
-        commands.submit(HostCommand::Configure(Configuration { node, view, lease_until }));
+        commands.submit(HostCommand::Configure {
+            engine: 0,
+            configuration: Configuration { node, view, lease_until },
+        });
     }
 
     fn wake_by(&mut self, at: Instant) {
