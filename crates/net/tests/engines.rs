@@ -108,13 +108,13 @@ fn all_engines_serve_and_a_node_that_comes_back_is_full_again() {
     let kind = Type::shipped("pn-counter", &weft_rdt::Bounds::uniform(1)).unwrap();
     let increment = kind.definition().methods.iter().position(|method| method.name == "increment").unwrap();
     let mut total = 0;
+    client.propose(&config, b"a first decision");
     for round in 0..3 {
         let content = format!("round {round}");
         let index = client.append(&config, round, content.as_bytes());
         assert_eq!(client.append(&config, round, content.as_bytes()), index, "asked twice, appended once");
         client.object(&config, replica::Call::Invoke, increment as u8, 5);
         total += 5;
-        client.propose(&config, content.as_bytes());
         // The next node leaves, and comes back as a new process would: with nothing.
         let node = round as usize;
         nodes[node].end().unwrap();
