@@ -245,6 +245,8 @@ expect 'there is no engine: add [kv]' "$weft" membership --config idle.toml
 expect 'line 11: [[log]] 0 name = "a": another object or log has this name' "$weft" start --config namesakes.toml --node 0
 { cat idle.toml; printf '[[log]]\nname = "a"\n'; } >log.toml
 expect 'nodes serve [kv] and [transactions] only' "$weft" start --config log.toml --node 0
+{ cat one.toml; printf '[[object]]\nname = "a"\ntype = "bank"\n'; } >untyped.toml
+expect '[[object]] a: there is no data type `bank`; the types are g-counter' "$weft" start --config untyped.toml --node 0
 # Those of earlier versions.
 printf 'node = 0\n[membership]\naddress = "127.77.0.1:4794"\nserve = true\n[[peers]]\nnode = 0\naddress = "127.77.0.1"\n' >earlier.toml
 expect 'each [[peers]] becomes [[node]]' "$weft" start --config earlier.toml --node 0

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
-use weft_cluster::{ClusterConfig, EngineConfig, NodeConfig};
+use weft_cluster::{ClusterConfig, EngineConfig, NodeConfig, ObjectConfig};
 use weft_net::Stop;
 use weft_net::transactions::run_transactions;
 use weft_waist::{NODES_MAX, NodeId};
@@ -31,6 +31,7 @@ impl NodeArguments {
         let cluster = ClusterConfig::load(&self.config)?;
         let node = NodeId::new(self.node.into()).expect("the parser knows how many nodes there may be");
         let config = cluster.node(node).map_err(|error| Failure::at(&self.config, error))?;
+        check_types(&config).map_err(|reason| Failure::at(&self.config, reason))?;
         let mut out = io::stdout();
         let served = served(&config).map_err(|reason| Failure::at(&self.config, reason))?;
         for engine in config.engines.slots().iter().filter(|engine| **engine != served) {
@@ -45,6 +46,15 @@ impl NodeArguments {
         }
         Ok(Verdict::Good)
     }
+}
+
+/// Whether the data types of all objects exist.
+fn check_types(config: &NodeConfig) -> Result<(), String> {
+    let is_unknown = |object: &&ObjectConfig| weft_rdt::types::by_name(&object.data_type).is_none();
+    config.engines.objects.iter().find(is_unknown).map_or(Ok(()), |object| {
+        let (name, data_type, known) = (&object.name, &object.data_type, weft_rdt::types::NAMES.join(", "));
+        Err(format!("[[object]] {name}: there is no data type `{data_type}`; the types are {known}"))
+    })
 }
 
 /// The engine that a node runs: until it has room for several, one of the first two kinds.

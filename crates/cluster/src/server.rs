@@ -88,8 +88,8 @@ impl<A: Copy> Server<A> {
         }
     }
 
-    /// The same server for the nodes of `cluster`, each of which has to tell its profile before it counts. `agreed` is what they had
-    /// agreed on when the service was stopped.
+    /// The same server for the nodes of `cluster`, each of which has to tell its profile before it counts. `agreed` is
+    /// what they had agreed on when the service was stopped.
     #[must_use]
     pub fn of_cluster(self, cluster: ClusterName, agreed: Option<Profile>) -> Self {
         let (nodes, replicas) = self.service.size();
@@ -104,8 +104,9 @@ impl<A: Copy> Server<A> {
         self.receive_from(now, from, None, bytes)
     }
 
-    /// As [`Server::receive`], where it is known at which address of the network the sender is: a node reports from where its peers
-    /// know it. So two processes cannot report as the same node unless one follows the other, because an address has one owner of a port.
+    /// As [`Server::receive`], where it is known at which address of the network the sender is: a node reports from
+    /// where its peers know it. So two processes cannot report as the same node unless one follows the other, because
+    /// an address has one owner of a port.
     ///
     /// # Errors
     /// As [`Server::receive`].
