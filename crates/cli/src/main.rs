@@ -9,6 +9,7 @@ mod check;
 mod demo;
 mod failure;
 mod faults;
+mod init;
 mod kv;
 mod memory;
 mod output;
@@ -60,6 +61,8 @@ enum Command {
     Kv(kv::KvArguments),
     /// Call a transaction at a running cluster
     Txn(txn::TxnArguments),
+    /// Write the configuration of a new cluster, weft.toml, and say how to start it
+    Init(init::InitArguments),
     /// Run one real node of a cluster, with the engines that the cluster's configuration has
     #[command(name = NODE_COMMAND)]
     Start(process::NodeArguments),
@@ -86,6 +89,7 @@ impl Command {
             Self::Rdt(rdt) => rdt.run(),
             Self::Kv(arguments) => arguments.run(),
             Self::Txn(arguments) => arguments.run(),
+            Self::Init(arguments) => arguments.run(),
             Self::Start(arguments) => arguments.run(),
             Self::Membership(arguments) => arguments.run(),
             Self::Report(arguments) => arguments.run(),

@@ -19,7 +19,7 @@
 //! | kind | body |
 //! |---|---|
 //! | heartbeat | while the engine is starting: nothing, or its [`Profile`]; otherwise nothing |
-//! | grant | 2 bytes: set of full nodes, bit *i* is node *i*; 2 bytes: joining ones; 8 bytes: the lease in nanoseconds |
+//! | grant | 2 bytes: set of full nodes, bit *i* is node *i*; 2 bytes: joining ones; 8 bytes: the lease in ns |
 //! | refusal | superseded: 8 bytes, the newest incarnation; otherwise nothing |
 //! | other cluster | the name of the service's cluster |
 //! | other configuration | three texts, each a byte of length and its bytes: the key, the node's value, the cluster's |

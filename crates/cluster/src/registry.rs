@@ -23,8 +23,8 @@ impl Registry {
         Self { nodes, replicas, profiles: [const { None }; NODES_MAX], restored }
     }
 
-    /// Notes the profile of `node`, unless it differs from that of another one, and says in what. `members` are those that are asked first: whoever is in
-    /// the view counts, before whoever has merely reported.
+    /// Notes the profile of `node`, unless it differs from that of another one, and says in what. `members` are those
+    /// that are asked first: whoever is in the view counts, before whoever has merely reported.
     pub(crate) fn register(
         &mut self,
         node: NodeId,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_cluster::{EngineConfig, NodeConfig};
+use weft_cluster::{EngineConfig, NodeConfig, ObjectConfig};
 use weft_rdt::{Bounds, Type, VerdictError};
 use weft_wire::datagram;
 
@@ -31,10 +31,17 @@ pub enum RegistryError {
     #[error("[transactions]: this program has registered no procedures")]
     NoApplication,
     /// An object's type is neither shipped nor registered.
-    #[error("[[object]] type = \"{0}\": no such type; `weft rdt types` lists those that there are")]
-    NoSuchType(String),
+    #[error("[[object]] {object}: there is no data type `{data_type}`; the types are {types}")]
+    NoSuchType {
+        /// The object's name.
+        object: String,
+        /// The type that it is to have.
+        data_type: String,
+        /// Those that there are.
+        types: String,
+    },
     /// A shipped verdict does not fit its type.
-    #[error("[[object]] type = \"{0}\": {1}")]
+    #[error("[[object]] {0}: {1}")]
     Verdict(String, VerdictError),
     /// Rounds cannot have this length.
     #[error("[rounds]: {0}")]
@@ -66,19 +73,23 @@ impl<'a> Registry<'a> {
         self
     }
 
-    /// The data type of this name: a registered one, or one that Weft ships.
+    /// The data type of an object: a registered one, or one that Weft ships.
     ///
     /// # Errors
-    /// There is none.
-    pub fn data_type(&self, name: &str) -> Result<Arc<Type>, RegistryError> {
-        if let Some((_, kind)) = self.types.iter().find(|(registered, _)| registered == name) {
+    /// There is none of this name.
+    pub fn data_type(&self, object: &ObjectConfig) -> Result<Arc<Type>, RegistryError> {
+        let ObjectConfig { name, data_type } = object;
+        if let Some((_, kind)) = self.types.iter().find(|(registered, _)| registered == data_type) {
             return Ok(Arc::clone(kind));
         }
-        if !weft_rdt::types::NAMES.contains(&name) {
-            return Err(RegistryError::NoSuchType(name.to_owned()));
+        if !weft_rdt::types::NAMES.contains(&data_type.as_str()) {
+            let registered = self.types.iter().map(|(name, _)| name.as_str());
+            let types: Vec<&str> = registered.chain(weft_rdt::types::NAMES).collect();
+            let (object, data_type) = (name.clone(), data_type.clone());
+            return Err(RegistryError::NoSuchType { object, data_type, types: types.join(", ") });
         }
-        Type::shipped(name, &Bounds::uniform(ELEMENTS))
-            .map_err(|error| RegistryError::Verdict(name.to_owned(), error))
+        Type::shipped(data_type, &Bounds::uniform(ELEMENTS))
+            .map_err(|error| RegistryError::Verdict(name.clone(), error))
     }
 
     /// The engines that a configuration asks for, in slot order.
@@ -108,7 +119,7 @@ impl<'a> Registry<'a> {
                     EngineChoice::Transactions(application, sizes)
                 }
                 EngineConfig::Object(object) => {
-                    EngineChoice::Object(processes::object(self.data_type(&object.data_type)?, nodes))
+                    EngineChoice::Object(processes::object(self.data_type(object)?, nodes))
                 }
                 EngineConfig::Log(_) => EngineChoice::Log(processes::log(nodes)),
                 EngineConfig::Rounds(rounds) => {

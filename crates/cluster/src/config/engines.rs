@@ -131,8 +131,8 @@ impl EnginesConfig {
     /// How many of `nodes` nodes hold the same data, as the membership service has to know it.
     ///
     /// The service keeps in each view, of every `replicas` nodes that are neighbours, one that is full. The rule is
-    /// that of the engine with the fewest replicas: a shard of `[transactions]` is on `replicas` neighbours, the keys of
-    /// `[kv]` are on all nodes, and a view that keeps a holder of every shard has a full node, which holds all keys.
+    /// that of the engine with the fewest replicas: a shard of `[transactions]` is on `replicas` neighbours, the keys
+    /// of `[kv]` are on all nodes, and a view that keeps a holder of every shard has a full node, which holds all keys.
     /// Objects, logs and rounds ask nothing of a view: they decide by majorities of all configured nodes, and count for
     /// themselves who of them still has its memory.
     pub fn replicas(&self, nodes: usize) -> usize {

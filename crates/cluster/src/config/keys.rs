@@ -1,4 +1,5 @@
-//! Every table and key that a file may have. The parser reads by these, and `docs/configuration.md` is written from them.
+//! Every table and key that a file may have. The parser reads by these, and `docs/configuration.md` is written from
+//! them.
 
 use weft_waist::NODES_MAX;
 
@@ -178,7 +179,7 @@ pub(super) const RECORD: Key = Key {
     name: "record",
     form: Form::File,
     default: Default::Told("nothing is recorded"),
-    meaning: "where node *i* records all that is read and written, for a checker: in this name with `.node`*i* behind it",
+    meaning: "where node *i* records all that is read and written, for a checker: `.node`*i* is added",
 };
 
 pub(super) const OBJECT_NAME: Key = Key {
@@ -191,7 +192,7 @@ pub(super) const OBJECT_TYPE: Key = Key {
     name: "type",
     form: Form::Name,
     default: Default::Required,
-    meaning: "its replicated data type: one of those that `weft rdt types` lists",
+    meaning: "its replicated data type: one of those of docs/data-types.md",
 };
 
 pub(super) const LOG_NAME: Key = Key {

@@ -11,11 +11,13 @@ struct Writer {
     text: String,
     /// Whether each key stands beside what it says.
     has_comments: bool,
+    /// Whether the table that is written is the first of its name: the others repeat no comments.
+    is_first: bool,
 }
 
 /// The text that reads back as `config`.
 pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
-    let mut out = Writer { text: String::new(), has_comments };
+    let mut out = Writer { text: String::new(), has_comments, is_first: true };
     let ClusterConfig { name, mtu_bytes, membership, peers, cores, engines } = config;
     out.table(&keys::CLUSTER);
     out.text(&keys::CLUSTER_NAME, name.as_str());
@@ -87,8 +89,8 @@ impl Writer {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
-        let is_first = !self.text.contains(&table.header());
-        if self.has_comments && is_first {
+        self.is_first = !self.text.contains(&table.header());
+        if self.has_comments && self.is_first {
             let _ = writeln!(self.text, "# {}", table.meaning);
         }
         let _ = writeln!(self.text, "{}", table.header());
@@ -96,8 +98,8 @@ impl Writer {
 
     fn line(&mut self, key: &Key, value: impl fmt::Display) {
         let line = format!("{} = {value}", key.name);
-        if self.has_comments {
-            let _ = writeln!(self.text, "{line:<COMMENT_COLUMN$}# {}", key.meaning.replace(['`', '*'], ""));
+        if self.has_comments && self.is_first {
+            let _ = writeln!(self.text, "{line:<COMMENT_COLUMN$} # {}", key.meaning.replace(['`', '*'], ""));
         } else {
             let _ = writeln!(self.text, "{line}");
         }
@@ -113,4 +115,4 @@ impl Writer {
 }
 
 /// Where comments begin.
-const COMMENT_COLUMN: usize = 32;
+const COMMENT_COLUMN: usize = 31;
