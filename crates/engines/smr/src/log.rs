@@ -11,18 +11,25 @@
 //! Subscribe, Status: empty
 //! Answer     0 status(1) role(1) leader(1) flags(1) incarnation(4)   8 index(8)   16 decided(8)
 //!            leader: 255 if none is known. flags: 1 takes part, 2 halted. index: of the entry; to Status: entries applied
+//!            to a client on the network also 24 origin(8)   32 number(8): of the append; of a Read 0 and the index; of others 0
+//!            and 2^64 - 1. A host tells its calls apart by their tokens; a client may be answered twice and late
 //! Entry      0 index(8)   8 origin(8)   16 sequence(8)   24 content
 //! Restored   0 next(8)    the subscriber of this node is not told the entries before
 //! ```
 //!
+//! Wire and Subscribe are the host's: anybody else is refused with BadRequest, and counted.
+//!
 //! **Exactly once.** A client numbers what it appends, and has at most [`SESSION_WINDOW`] appends under way; it repeats one, at
 //! whatever replica leads, until it is answered. Which of its numbers stand in the log is part of the replicated state, so a
-//! repeated append is answered with the index that it has. If it was proposed twice the second entry has no effect. Of too
-//! many clients the one that has been quiet for longest is forgotten.
+//! repeated append is answered with the index that it has. If it was proposed twice the second entry has no effect: subscribers
+//! are not told of it, but who reads by index finds both, and knows them by origin and sequence. Of too many clients the one that
+//! has been quiet for longest is forgotten: a node is made to remember more clients than append within the time in which one
+//! repeats.
 
 use std::collections::VecDeque;
 
 use weft_rdma::QueuePairNumber;
+use weft_session::{Seen, WINDOW, Window};
 use weft_time::{Duration, Instant};
 use weft_waist::{
     Caller, Capabilities, Configuration, Effects, Engine, EngineState, EngineStatus, Epoch, Event, Io,
@@ -38,7 +45,7 @@ use crate::pulse::{Pulse, PulseParameters};
 use crate::slot::word;
 
 /// Appends that a client may have under way.
-pub const SESSION_WINDOW: u64 = 16;
+pub const SESSION_WINDOW: u64 = WINDOW;
 
 const TIMER_PULSE: u32 = 0;
 const TIMER_POLL: u32 = 1;
@@ -88,18 +95,32 @@ pub enum Status {
     Busy = 2,
     /// This node leads no longer. What was to be appended may or may not be: ask again.
     Abandoned = 3,
-    /// There is no such entry here: not yet, not any more, or it has no effect.
+    /// There is no such entry here yet.
     NoEntry = 4,
-    /// The call is malformed, comes at the wrong time, or repeats a number that is no longer remembered.
+    /// The call is malformed, comes at the wrong time, is the host's and comes from somebody else, or repeats a number that is
+    /// no longer remembered.
     BadRequest = 5,
+    /// A new leader has filled this place with nothing: there never will be an entry.
+    Void = 6,
+    /// The entry is not here any more: later ones stand in its place.
+    Forgotten = 7,
 }
 
 impl Status {
+    const ALL: [Self; 8] = [
+        Self::Ok,
+        Self::NotLeader,
+        Self::Busy,
+        Self::Abandoned,
+        Self::NoEntry,
+        Self::BadRequest,
+        Self::Void,
+        Self::Forgotten,
+    ];
+
     fn parse(status: u8) -> Result<Self, Malformed> {
-        [Self::Ok, Self::NotLeader, Self::Busy, Self::Abandoned, Self::NoEntry, Self::BadRequest]
-            .into_iter()
-            .find(|known| *known as u8 == status)
-            .ok_or(Malformed::Field("status"))
+        let known = Self::ALL.into_iter().find(|known| *known as u8 == status);
+        known.ok_or(Malformed::Field("status"))
     }
 }
 
@@ -155,6 +176,66 @@ impl Answer {
             incarnation: half(bytes, 4),
             index: word(bytes, 8),
             decided: word(bytes, 16),
+        })
+    }
+}
+
+/// What an answer to a client on the network is about, behind the [`Answer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// An append.
+    Append {
+        /// Whose; not 0.
+        origin: u64,
+        /// Its number there.
+        sequence: u64,
+    },
+    /// The entry that was to be read.
+    Read(u64),
+    /// Something else.
+    Other,
+}
+
+impl Subject {
+    /// Bytes of it.
+    pub const BYTES: usize = 16;
+
+    /// Of a call as it came, well formed or not.
+    fn of(message: Message<'_>) -> Self {
+        let payload = message.payload;
+        match Call::parse(message.kind) {
+            Some(Call::Append) => Append::parse(payload).map_or(Self::Other, |append| Self::Append {
+                origin: append.origin,
+                sequence: append.sequence,
+            }),
+            Some(Call::Read) if payload.len() == 8 => Self::Read(word(payload, 0)),
+            _ => Self::Other,
+        }
+    }
+
+    /// Writes it.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let (origin, number) = match *self {
+            Self::Append { origin, sequence } => (origin, sequence),
+            Self::Read(index) => (0, index),
+            Self::Other => (0, u64::MAX),
+        };
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&origin.to_be_bytes());
+        bytes[8..].copy_from_slice(&number.to_be_bytes());
+        bytes
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Wrong length.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        exactly(bytes, Self::BYTES)?;
+        Ok(match (word(bytes, 0), word(bytes, 8)) {
+            (0, u64::MAX) => Self::Other,
+            (0, index) => Self::Read(index),
+            (origin, sequence) => Self::Append { origin, sequence },
         })
     }
 }
@@ -318,6 +399,8 @@ pub struct Log {
     epoch: Epoch,
     dropped_malformed: u64,
     configurations_ignored: u64,
+    /// Calls of the host that came from somebody else.
+    refused_strangers: u64,
 }
 
 impl Log {
@@ -334,6 +417,7 @@ impl Log {
             epoch: Epoch(0),
             dropped_malformed: 0,
             configurations_ignored: 0,
+            refused_strangers: 0,
             parameters,
         }
     }
@@ -369,7 +453,15 @@ impl Log {
         }
     }
 
-    fn answer(&self, to: Caller, status: Status, index: u64, now: Instant, io: &mut Io<'_>) {
+    fn answer(
+        &self,
+        to: Caller,
+        subject: Subject,
+        status: Status,
+        index: u64,
+        now: Instant,
+        io: &mut Io<'_>,
+    ) {
         let role = match self.group.role() {
             Role::Follower => 0,
             Role::Requesting => 1,
@@ -386,12 +478,24 @@ impl Log {
             index,
             decided: self.group.decided(),
         };
-        io.effects.reply(to, Call::Answer as u8, &[&answer.encode()]);
+        match to {
+            Caller::Endpoint { .. } => {
+                io.effects.reply(to, Call::Answer as u8, &[&answer.encode(), &subject.encode()]);
+            }
+            Caller::Host(_) | Caller::QueuePair(_) => {
+                io.effects.reply(to, Call::Answer as u8, &[&answer.encode()]);
+            }
+        }
     }
 
     fn call(&mut self, now: Instant, caller: Caller, message: Message<'_>, io: &mut Io<'_>) {
         let payload = message.payload;
+        let is_host = matches!(caller, Caller::Host(_));
         let (status, index) = match Call::parse(message.kind) {
+            Some(Call::Wire | Call::Subscribe) if !is_host => {
+                self.refused_strangers += 1;
+                (Status::BadRequest, 0)
+            }
             Some(Call::Append) => match self.append(now, caller, payload, io) {
                 Ok(None) => return,
                 Ok(Some(index)) => (Status::Ok, index),
@@ -400,12 +504,14 @@ impl Log {
             Some(Call::Read) if payload.len() == 8 => {
                 let index = word(payload, 0);
                 match self.group.entry(io.memory, index) {
-                    Some(entry) if index < self.group.applied() => {
+                    _ if index >= self.group.applied() => (Status::NoEntry, index),
+                    Some(entry) => {
                         let bytes = index.to_be_bytes();
                         io.effects.reply(caller, Call::Entry as u8, &[&bytes, entry]);
                         return;
                     }
-                    _ => (Status::NoEntry, index),
+                    None if self.group.holds(io.memory, index) => (Status::Void, index),
+                    None => (Status::Forgotten, index),
                 }
             }
             Some(Call::Subscribe) if payload.is_empty() => {
@@ -426,7 +532,7 @@ impl Log {
             },
             _ => (Status::BadRequest, 0),
         };
-        self.answer(caller, status, index, now, io);
+        self.answer(caller, Subject::of(message), status, index, now, io);
     }
 
     /// Proposes, or says where the entry stands already.
@@ -440,14 +546,15 @@ impl Log {
         let Ok(append) = Append::parse(payload) else { return Err(Status::BadRequest) };
         if self.group.is_leading() {
             match self.state.find(&append) {
-                Some((sequence, index)) if sequence == append.sequence => return Ok(Some(index)),
-                Some((sequence, _)) if sequence > append.sequence => return Err(Status::BadRequest),
-                _ => {}
+                Seen::Same(&index) => return Ok(Some(index)),
+                Seen::Old => return Err(Status::BadRequest),
+                Seen::New => {}
             }
         }
         let ticket = self.state.tickets;
         // It may be decided at once: whoever waits is known before.
-        self.state.waiting.push_back((ticket, caller));
+        let subject = Subject::Append { origin: append.origin, sequence: append.sequence };
+        self.state.waiting.push_back((ticket, caller, subject));
         let ports = &mut Ports::new(now, io.effects, io.memory, &mut self.state);
         match self.group.propose(ticket, payload, ports) {
             Ok(_) => {
@@ -482,8 +589,8 @@ impl Log {
 
     /// Answers what came of an event for those who wait.
     fn tell(&mut self, now: Instant, io: &mut Io<'_>) {
-        while let Some((caller, status, index)) = self.state.answers.pop_front() {
-            self.answer(caller, status, index, now, io);
+        while let Some((caller, subject, status, index)) = self.state.answers.pop_front() {
+            self.answer(caller, subject, status, index, now, io);
         }
         self.pulse.set_applied(GROUP, self.group.applied(), io.memory);
     }
@@ -542,6 +649,7 @@ impl Engine for Log {
         let mut all = self.group.counters().list();
         all.push(("dropped_malformed", self.dropped_malformed + self.state.malformed));
         all.push(("configurations_ignored", self.configurations_ignored));
+        all.push(("refused_strangers", self.refused_strangers));
         all
     }
 }
@@ -554,17 +662,17 @@ struct State {
     capacity: usize,
     subscriber: Option<Caller>,
     tickets: u64,
-    waiting: VecDeque<(u64, Caller)>,
-    answers: VecDeque<(Caller, Status, u64)>,
+    waiting: VecDeque<(u64, Caller, Subject)>,
+    answers: VecDeque<(Caller, Subject, Status, u64)>,
     /// Entries that are no appends.
     malformed: u64,
 }
 
-/// The latest entries of a client, by number modulo the window: number and index.
+/// The latest entries of a client: their indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Session {
     origin: u64,
-    entries: [Option<(u64, u64)>; SESSION_WINDOW as usize],
+    entries: Window<u64>,
 }
 
 impl State {
@@ -581,14 +689,10 @@ impl State {
         }
     }
 
-    fn place(sequence: u64) -> usize {
-        (sequence % SESSION_WINDOW) as usize
-    }
-
-    /// Number and index of what stands where this append would.
-    fn find(&self, append: &Append<'_>) -> Option<(u64, u64)> {
-        let session = self.sessions.iter().find(|session| session.origin == append.origin)?;
-        session.entries[Self::place(append.sequence)]
+    /// What is known of an append.
+    fn find(&self, append: &Append<'_>) -> Seen<'_, u64> {
+        let session = self.sessions.iter().find(|session| session.origin == append.origin);
+        session.map_or(Seen::New, |session| session.entries.look(append.sequence))
     }
 
     /// Takes an entry into account. Says which index it has if it is not the first of its number.
@@ -600,26 +704,25 @@ impl State {
                 if self.sessions.len() == self.capacity {
                     self.sessions.pop_front();
                 }
-                Session { origin: append.origin, entries: [None; SESSION_WINDOW as usize] }
+                Session { origin: append.origin, entries: Window::default() }
             }
         };
-        let entry = &mut session.entries[Self::place(append.sequence)];
-        let outcome = match *entry {
-            Some((sequence, index)) if sequence == append.sequence => Err(Some(index)),
-            Some((sequence, _)) if sequence > append.sequence => Err(None),
-            _ => {
-                *entry = Some((append.sequence, index));
-                Ok(())
-            }
+        let outcome = match session.entries.look(append.sequence) {
+            Seen::Same(&index) => Err(Some(index)),
+            Seen::Old => Err(None),
+            Seen::New => Ok(()),
         };
+        if outcome.is_ok() {
+            session.entries.record(append.sequence, index);
+        }
         self.sessions.push_back(session);
         outcome
     }
 
-    fn take_waiting(&mut self, ticket: u64) -> Caller {
-        let (first, caller) = self.waiting.pop_front().expect("somebody waits for each ticket");
+    fn take_waiting(&mut self, ticket: u64) -> (Caller, Subject) {
+        let (first, caller, subject) = self.waiting.pop_front().expect("somebody waits for each ticket");
         assert_eq!(first, ticket, "tickets come back in order");
-        caller
+        (caller, subject)
     }
 }
 
@@ -628,8 +731,8 @@ impl StateMachine for State {
         let Ok(append) = Append::parse(entry) else {
             self.malformed += 1;
             if let Some(ticket) = ticket {
-                let caller = self.take_waiting(ticket);
-                self.answers.push_back((caller, Status::Abandoned, 0));
+                let (caller, subject) = self.take_waiting(ticket);
+                self.answers.push_back((caller, subject, Status::Abandoned, 0));
             }
             return true;
         };
@@ -640,28 +743,28 @@ impl StateMachine for State {
             effects.reply(subscriber, Call::Entry as u8, &[&index.to_be_bytes(), entry]);
         }
         if let Some(ticket) = ticket {
-            let caller = self.take_waiting(ticket);
+            let (caller, subject) = self.take_waiting(ticket);
             let (status, index) = match outcome {
                 Ok(()) => (Status::Ok, index),
                 Err(Some(index)) => (Status::Ok, index),
                 Err(None) => (Status::BadRequest, 0),
             };
-            self.answers.push_back((caller, status, index));
+            self.answers.push_back((caller, subject, status, index));
         }
         true
     }
 
     fn abandoned(&mut self, ticket: u64, _: &mut Effects) {
-        let caller = self.take_waiting(ticket);
-        self.answers.push_back((caller, Status::Abandoned, 0));
+        let (caller, subject) = self.take_waiting(ticket);
+        self.answers.push_back((caller, subject, Status::Abandoned, 0));
     }
 
     fn snapshot(&mut self, _: u64, into: &mut [u8]) -> usize {
         for (session, bytes) in self.sessions.iter().zip(into.chunks_exact_mut(SESSION_BYTES)) {
             bytes[..8].copy_from_slice(&session.origin.to_be_bytes());
-            for (entry, bytes) in session.entries.iter().zip(bytes[8..].chunks_exact_mut(16)) {
+            for (entry, bytes) in session.entries.records().zip(bytes[8..].chunks_exact_mut(16)) {
                 // A place that is empty has an index that no entry has.
-                let (sequence, index) = entry.unwrap_or((0, u64::MAX));
+                let (sequence, index) = entry.map_or((0, u64::MAX), |(sequence, &index)| (sequence, index));
                 bytes[..8].copy_from_slice(&sequence.to_be_bytes());
                 bytes[8..].copy_from_slice(&index.to_be_bytes());
             }
@@ -677,7 +780,7 @@ impl StateMachine for State {
                 let (sequence, index) = (word(bytes, 0), word(bytes, 8));
                 *entry = (index != u64::MAX).then_some((sequence, index));
             }
-            self.sessions.push_back(Session { origin: word(bytes, 0), entries });
+            self.sessions.push_back(Session { origin: word(bytes, 0), entries: entries.into() });
         }
         if let Some(subscriber) = self.subscriber {
             effects.reply(subscriber, Call::Restored as u8, &[&next.to_be_bytes()]);
