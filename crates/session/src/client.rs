@@ -95,6 +95,8 @@ struct Open {
     node: usize,
     /// It is for this node only.
     pinned: bool,
+    /// It does no harm to begin it twice.
+    repeatable: bool,
     stage: Stage,
     /// There is something to send.
     due: bool,
@@ -168,6 +170,24 @@ impl Client {
     /// # Panics
     /// If there is no such node.
     pub fn start(&mut self, now: Instant, node: Option<usize>, body: Body<'_>) -> Option<CallId> {
+        self.begin(now, node, body, false)
+    }
+
+    /// Begins a call that changes nothing, as [`Client::start`] does: where nobody knows whether it was begun it is begun again.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn start_repeatable(&mut self, now: Instant, node: Option<usize>, body: Body<'_>) -> Option<CallId> {
+        self.begin(now, node, body, true)
+    }
+
+    fn begin(
+        &mut self,
+        now: Instant,
+        node: Option<usize>,
+        body: Body<'_>,
+        repeatable: bool,
+    ) -> Option<CallId> {
         assert!(node.is_none_or(|node| node < self.nodes.len()), "a call is for one of the nodes");
         if !self.can_start() {
             return None;
@@ -180,6 +200,7 @@ impl Client {
             bytes: body.bytes.to_vec(),
             node: node.unwrap_or(self.node),
             pinned: node.is_some(),
+            repeatable,
             stage: Stage::Pausing,
             due: false,
             repeated: 0,
@@ -266,6 +287,10 @@ impl Client {
                     Status::NotBegun => Verdict::Elsewhere,
                     Status::Unknown => {
                         self.nodes[node].life = None;
+                        if self.open[index].repeatable {
+                            self.leave(now, index, false);
+                            return Ok(None);
+                        }
                         return Ok(Some(self.end(index, Ended::Unknown)));
                     }
                 };
@@ -491,6 +516,17 @@ mod tests {
         assert_eq!(says(&mut client), [(0, None)], "a former life's greeting comes late");
         receives(&mut client, 4, 0, welcome(6));
         assert_eq!(says(&mut client), [(0, Some((6, 17)))]);
+    }
+
+    #[test]
+    fn what_changes_nothing_is_begun_again() {
+        let mut client = Client::new(ClientParameters::new(9, 3));
+        client.start_repeatable(at(0), None, ASK).unwrap();
+        receives(&mut client, 1, 0, welcome(5));
+        assert_eq!(says(&mut client), [(0, Some((5, 1)))]);
+        assert_eq!(receives(&mut client, 2, 0, answered(5, 1, Status::Unknown, b"")), None);
+        client.handle_deadline(client.next_deadline().unwrap());
+        assert_eq!(says(&mut client), [(0, None)]);
     }
 
     #[test]

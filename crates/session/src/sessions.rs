@@ -47,6 +47,8 @@ enum Letter {
 pub struct Sessions<A> {
     life: u64,
     most: usize,
+    /// The kinds of calls that clients may make.
+    admitted: &'static [u8],
     sessions: BTreeMap<u64, Session<A>>,
     /// By token: client and sequence.
     running: BTreeMap<u32, (u64, u64)>,
@@ -56,11 +58,13 @@ pub struct Sessions<A> {
 
 impl<A: Copy> Sessions<A> {
     /// At most `most` sessions, of which each remembers [`crate::WINDOW`] answers, in this life: a number that is higher than that
-    /// of any former process of the node.
-    pub fn new(life: u64, most: usize) -> Self {
+    /// of any former process of the node. Calls of kinds that are not `admitted` are not begun: the engine takes what it is given here
+    /// for its host's.
+    pub fn new(life: u64, most: usize, admitted: &'static [u8]) -> Self {
         Self {
             life,
             most,
+            admitted,
             sessions: BTreeMap::new(),
             running: BTreeMap::new(),
             next_token: 0,
@@ -123,7 +127,7 @@ impl<A: Copy> Sessions<A> {
             }
             // It is answered when it is over; of an old one the client knows better.
             Seen::Same(Record::Running) | Seen::Old => None,
-            Seen::New if !serves => {
+            Seen::New if !serves || !self.admitted.contains(&body.kind) => {
                 session.calls.record(sequence, Record::Over(Status::NotBegun, 0, Vec::new()));
                 self.outbox.push_back((from, answered(Status::NotBegun, 0, Vec::new())));
                 None
@@ -205,7 +209,7 @@ mod tests {
 
     impl Node {
         fn new(most: usize) -> Self {
-            let sessions = Sessions::new(LIFE, most);
+            let sessions = Sessions::new(LIFE, most, &[ASKED.kind]);
             Self { sessions, serves: true, now: Instant::ZERO, begun: Vec::new() }
         }
 
@@ -299,6 +303,15 @@ mod tests {
         node.sessions.finish(token, None);
         assert_eq!(node.said(), not_begun);
         assert_eq!((node.call(5, LIFE, 2), node.begun.len()), (not_begun.to_vec(), 1));
+    }
+
+    #[test]
+    fn what_clients_may_not_call_is_not_begun() {
+        let mut node = Node::new(1);
+        node.hello(5);
+        let body = Body { kind: 16, bytes: b"start" };
+        let said = node.tell(&Message::Call { client: 5, life: LIFE, sequence: 1, body });
+        assert_eq!((said, node.begun.len()), (vec![(Status::NotBegun, Vec::new())], 0));
     }
 
     #[test]

@@ -42,7 +42,7 @@ struct Network {
 
 impl Network {
     fn new(seed: u64) -> Self {
-        let node = |_| Node { life: 1, sessions: Sessions::new(1, 8), serves: true };
+        let node = |_| Node { life: 1, sessions: Sessions::new(1, 8, &[32]), serves: true };
         let client = |identity| {
             let give_up = Duration::from_ms(800);
             let usual = ClientParameters::new(identity as u64 + 7, NODES);
@@ -110,7 +110,7 @@ impl Network {
         for node in 0..NODES {
             if self.chance(100) && self.chance(2) {
                 let life = self.nodes[node].life + 1;
-                self.nodes[node] = Node { life, sessions: Sessions::new(life, 8), serves: true };
+                self.nodes[node] = Node { life, sessions: Sessions::new(life, 8, &[32]), serves: true };
             }
             if self.chance(5) {
                 self.nodes[node].serves ^= true;
