@@ -6,17 +6,21 @@
 
 mod bench;
 mod check;
+mod client;
 mod demo;
 mod failure;
 mod faults;
 mod kv;
+mod log;
 mod memory;
+mod object;
 mod output;
 mod parse;
 mod process;
 mod rdt;
 mod replay;
 mod report;
+mod rounds;
 mod sim;
 mod table;
 mod task;
@@ -60,6 +64,12 @@ enum Command {
     Kv(kv::KvArguments),
     /// Call a transaction at a running cluster
     Txn(txn::TxnArguments),
+    /// Append to a replicated log of a running cluster, and read it
+    Log(log::LogArguments),
+    /// Call a method or a query of a replicated object of a running cluster
+    Object(object::ObjectArguments),
+    /// Propose to the rounds of a running cluster, and read what is decided
+    Rounds(rounds::RoundsArguments),
     /// Run one real node of a cluster, with the engines that the cluster's configuration has
     #[command(name = NODE_COMMAND)]
     Start(process::NodeArguments),
@@ -86,6 +96,9 @@ impl Command {
             Self::Rdt(rdt) => rdt.run(),
             Self::Kv(arguments) => arguments.run(),
             Self::Txn(arguments) => arguments.run(),
+            Self::Log(arguments) => arguments.run(),
+            Self::Object(arguments) => arguments.run(),
+            Self::Rounds(arguments) => arguments.run(),
             Self::Start(arguments) => arguments.run(),
             Self::Membership(arguments) => arguments.run(),
             Self::Report(arguments) => arguments.run(),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddrV4;
 
-use weft_cluster::NodeConfig;
+use weft_cluster::{ClusterConfig, EngineConfig, EnginesConfig, NodeConfig, Peers};
 use weft_time::Duration;
 use weft_wire::datagram::BYTES_MAX;
 
@@ -77,14 +77,37 @@ impl Cluster {
     }
 }
 
+impl From<&EngineConfig<'_>> for EngineDescription {
+    fn from(engine: &EngineConfig<'_>) -> Self {
+        match engine {
+            EngineConfig::Kv(kv) => Self::KeyValue { key_bytes: kv.key_bytes as usize },
+            EngineConfig::Transactions(_) => Self::Transactions,
+            EngineConfig::Object(object) => {
+                Self::Object { name: object.name.clone(), kind: object.data_type.clone() }
+            }
+            EngineConfig::Log(log) => Self::Log { name: log.name.clone() },
+            EngineConfig::Rounds(_) => Self::Rounds,
+        }
+    }
+}
+
+/// As configured, with the usual times.
+fn configured(peers: &Peers, engines: &EnginesConfig, datagram_bytes: usize) -> Cluster {
+    let nodes = peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
+    let engines = engines.slots().iter().map(EngineDescription::from).collect();
+    Cluster { datagram_bytes: datagram_bytes.min(BYTES_MAX), engines, ..Cluster::new(nodes) }
+}
+
+impl From<&ClusterConfig> for Cluster {
+    /// The cluster that a `weft.toml` describes, with all of its engines.
+    fn from(config: &ClusterConfig) -> Self {
+        configured(&config.peers, &config.engines, config.datagram_bytes())
+    }
+}
+
 impl From<&NodeConfig> for Cluster {
-    /// The cluster of a node: the store, or transactions, in slot 0.
+    /// The cluster that a node belongs to.
     fn from(config: &NodeConfig) -> Self {
-        let nodes = config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
-        let engine = match &config.transactions {
-            Some(_) => EngineDescription::Transactions,
-            None => EngineDescription::KeyValue { key_bytes: config.kv.key_bytes as usize },
-        };
-        Self { datagram_bytes: config.datagram_bytes().min(BYTES_MAX), ..Self::new(nodes) }.with(engine)
+        configured(&config.peers, &config.engines, config.datagram_bytes())
     }
 }

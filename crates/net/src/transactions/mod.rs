@@ -1,18 +1,16 @@
-//! Transactions across real processes: nodes that serve them, and clients that call them.
+//! Transactions across real processes: nodes that serve them.
 //!
 //! An [`Application`] is what all nodes register: procedures, and the objects that are there in the beginning. [`run_transactions`] runs a node of
-//! it; a [`Caller`] calls, at any node. The example `transactions` shows all of it, and docs/transactions.md says what is guaranteed.
+//! it; clients (`weft-client`) call, at any node. The example `transactions` shows all of it, and docs/transactions.md says what is guaranteed.
 //!
 //! In a process there is no bus: the engine is the one that would be on a card, its host's memory is the process's, copies between
 //! the two are done at once, and the host half ([`weft_txn::host`]) applies the log in the same thread.
 
-mod caller;
 mod host;
 mod ledger;
 mod record;
 mod tables;
 
-pub use caller::{Caller, CallerOptions};
 pub use host::{Transactional, run_transactions};
 pub use ledger::{Ledger, LedgerRefusal};
 pub use record::{Objects, Record, read_record};
