@@ -157,7 +157,7 @@ fn a_full_store_says_so_and_goes_on() {
     thread::scope(|scope| {
         let node = scope.spawn(|| run_transactions(&config, &Few, &stop, &mut std::io::sink()));
         let caller = caller(&config, Duration::from_secs(20));
-        let mut call = |mode: Mode, keys: std::ops::Range<u64>, input: &[u8]| {
+        let call = |mode: Mode, keys: std::ops::Range<u64>, input: &[u8]| {
             let keys: Vec<_> = keys.map(|key| (Key::new(0, key), mode)).collect();
             outcome(caller.request(request(0, &keys, input)).wait())
         };
