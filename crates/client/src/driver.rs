@@ -108,7 +108,8 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.stop.request();
-        if let Some(thread) = self.thread.take() {
+        // A task that is woken by an answer may drop the last handle in this very thread.
+        if let Some(thread) = self.thread.take().filter(|it| it.thread().id() != thread::current().id()) {
             let _ = thread.join();
         }
     }

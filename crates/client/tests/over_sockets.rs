@@ -356,6 +356,32 @@ fn answers_are_futures() {
     });
 }
 
+/// Drops what it has when it is woken, and says so.
+struct DropsClient(std::sync::Mutex<Option<Client>>, Stop);
+
+impl Wake for DropsClient {
+    fn wake(self: Arc<Self>) {
+        drop(self.0.lock().unwrap().take());
+        self.1.request();
+    }
+}
+
+#[test]
+fn the_last_handle_may_be_dropped_by_whoever_is_woken() {
+    let unused = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
+    let cluster = Cluster { give_up: Duration::from_ms(50), ..Cluster::new(vec![unused]) }
+        .with(EngineDescription::Log { name: "events".into() });
+    let client = Client::open(&cluster).unwrap();
+    let mut append = client.log("events").unwrap().append(b"entry");
+    let drops = Arc::new(DropsClient(std::sync::Mutex::new(Some(client)), Stop::new().unwrap()));
+    let waker = Waker::from(Arc::clone(&drops));
+    let append = std::pin::Pin::new(&mut append);
+    assert!(append.poll(&mut Context::from_waker(&waker)).is_pending());
+    while !drops.1.is_requested() {
+        thread::yield_now();
+    }
+}
+
 #[test]
 fn who_asks_nobody_is_told_what_may_have_happened() {
     // Nobody listens where this port was.
