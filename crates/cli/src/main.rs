@@ -6,18 +6,22 @@
 
 mod bench;
 mod check;
+mod client;
 mod demo;
 mod failure;
 mod faults;
 mod init;
 mod kv;
+mod log;
 mod memory;
+mod object;
 mod output;
 mod parse;
 mod process;
 mod rdt;
 mod replay;
 mod report;
+mod rounds;
 mod sim;
 mod table;
 mod task;
@@ -63,6 +67,12 @@ enum Command {
     Txn(txn::TxnArguments),
     /// Write the configuration of a new cluster, weft.toml, and say how to start it
     Init(init::InitArguments),
+    /// Append to a replicated log of a running cluster, and read it
+    Log(log::LogArguments),
+    /// Call a method or a query of a replicated object of a running cluster
+    Object(object::ObjectArguments),
+    /// Propose to the rounds of a running cluster, and read what is decided
+    Rounds(rounds::RoundsArguments),
     /// Run one real node of a cluster, with the engines that the cluster's configuration has
     #[command(name = NODE_COMMAND)]
     Start(process::NodeArguments),
@@ -90,6 +100,9 @@ impl Command {
             Self::Kv(arguments) => arguments.run(),
             Self::Txn(arguments) => arguments.run(),
             Self::Init(arguments) => arguments.run(),
+            Self::Log(arguments) => arguments.run(),
+            Self::Object(arguments) => arguments.run(),
+            Self::Rounds(arguments) => arguments.run(),
             Self::Start(arguments) => arguments.run(),
             Self::Membership(arguments) => arguments.run(),
             Self::Report(arguments) => arguments.run(),

@@ -8,12 +8,12 @@
 use std::net::Ipv4Addr;
 use std::thread;
 
+use weft_client::{Client, Cluster};
 use weft_cluster::{ClusterConfig, NodeConfig};
-use weft_net::transactions::{Application, Caller, CallerOptions};
+use weft_net::transactions::Application;
 use weft_net::{Stop, run_node};
 use weft_node::Registry;
 use weft_time::Duration;
-use weft_txn::client::Ended;
 use weft_txn::{Accesses, Context, Key, Mode, Outcome, Procedure, ProcedureId, Procedures, Request, Step};
 use weft_waist::NodeId;
 
@@ -113,23 +113,19 @@ fn main() -> Result<(), Failure> {
 }
 
 fn call_all(config: &NodeConfig) -> Result<(), Failure> {
-    let mut caller = Caller::new(CallerOptions {
-        nodes: config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect(),
-        first: 0,
-        datagram_bytes: config.datagram_bytes(),
-        give_up: Duration::from_secs(10),
-    })?;
+    let cluster = Cluster { give_up: Duration::from_secs(10), ..Cluster::from(config) };
+    let transactions = Client::open(&cluster)?.transactions()?;
     let wishes = [
         (7, vec![(0, 4), (0, 5)], Some(true)),
         (8, vec![(0, 5), (1, 6), (2, 7)], Some(false)),
         (8, vec![(0, 6), (1, 6), (2, 7)], Some(true)),
     ];
     for (visitor, seats, expected) in wishes {
-        let ended = caller.call(reserve(visitor, &seats))?;
+        let ended = transactions.request(reserve(visitor, &seats)).wait()?;
         println!("visitor {visitor} wants {seats:?}: {ended:?}");
-        let reserved = match ended {
-            Ended::Outcome(_, Outcome::Committed { .. }) => Some(true),
-            Ended::Outcome(_, Outcome::Aborted { reason: TAKEN, .. }) => Some(false),
+        let reserved = match ended.outcome {
+            Outcome::Committed { .. } => Some(true),
+            Outcome::Aborted { reason: TAKEN, .. } => Some(false),
             _ => None,
         };
         if reserved != expected {

@@ -227,7 +227,7 @@ impl Books {
             Status::NotLeader | Status::Busy | Status::Abandoned => {
                 (client.outstanding[place].again_at, client.outstanding[place].refused) = (now, true);
             }
-            status @ (Status::NoEntry | Status::BadRequest) => {
+            status @ (Status::NoEntry | Status::BadRequest | Status::Void | Status::Forgotten) => {
                 self.violation(format!("node{node} answers an append with {status:?}"));
             }
         }
