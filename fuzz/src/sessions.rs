@@ -11,7 +11,8 @@ use weft_time::Instant;
 const CLIENT: u64 = 1;
 const LIFE: u64 = 2;
 
-/// Parses a message, writes it back, and tells it to the clients and the nodes' halves, which have begun to talk: none stops.
+/// Parses a message, writes it back, and tells it to the clients and the nodes' halves, which have begun to talk:
+/// none stops.
 pub fn session(data: &[u8]) {
     let Some((&kind, bytes)) = data.split_first() else { return };
     if let Ok(once) = Message::parse(kind, bytes) {
