@@ -155,6 +155,15 @@ impl Seeds {
             let kind = message.encode(&mut bytes) as u8;
             self.add("txn-client", &[&[kind], &bytes[..]].concat());
         }
+        // What a client says and is told, and an answer and an entry of a log.
+        let head = [1_u64, 2, 1].map(u64::to_be_bytes).concat();
+        for (kind, body) in [(97, [32, 0, 0, 0, 0, 0, 0, 0]), (113, [65, 0, 0, 0, 0, 0, 0, 0])] {
+            self.add("session", &[&[kind][..], &head, &body, &[0; 48]].concat());
+        }
+        self.add("session", &[&[96][..], &head[..8]].concat());
+        self.add("session", &[&[112][..], &head[..16]].concat());
+        self.add("session", &[&[24][..], &[0; 24], &1_u64.to_be_bytes(), &1_u64.to_be_bytes()].concat());
+        self.add("session", &[&[25][..], &[0; 40]].concat());
         // A life with an attempt that has read one key and written it, and an object; then a piece of a second life.
         let item = [&[0; 7][..], &[7], &[0; 8], &[0, 2], b"is"].concat();
         let record =

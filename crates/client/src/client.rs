@@ -45,8 +45,8 @@ impl Inner {
     }
 }
 
-/// A client of a cluster: one port and one thread, however many engines, handles, threads and tasks use it. Cloning it is cheap. It
-/// closes when the last handle is dropped.
+/// A client of a cluster: one port and one thread, however many engines, handles, threads and tasks use it. Cloning
+/// it is cheap. It closes when the last handle is dropped.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -56,8 +56,8 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// A number that no other client has, and not 0: the wall clock's nanoseconds tell apart processes, their numbers those of one moment, and
-/// a counter those of one process.
+/// A number that no other client has, and not 0: the wall clock's nanoseconds tell apart processes, their numbers
+/// those of one moment, and a counter those of one process.
 fn new_identity() -> u64 {
     static CLIENTS: AtomicU64 = AtomicU64::new(0);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -35,7 +35,8 @@ pub enum Error {
         /// When it was given up.
         after: Duration,
     },
-    /// Whoever was asked does not answer, or does not know. An update has taken effect once or never, or may still do so.
+    /// Whoever was asked does not answer, or does not know. An update has taken effect once or never, or may still do
+    /// so.
     #[error(
         "no answer within {after}, or none that tells; what was to be changed may have been, once: read it before trying again"
     )]

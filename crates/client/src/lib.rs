@@ -25,7 +25,8 @@
 //! # }
 //! ```
 //!
-//! Every call returns a [`Pending`], which is a future of no particular runtime, and blocks a thread with [`Pending::wait`]:
+//! Every call returns a [`Pending`], which is a future of no particular runtime, and blocks a thread with
+//! [`Pending::wait`]:
 //!
 //! ```no_run
 //! # async fn example(client: weft_client::Client) -> Result<(), weft_client::Error> {
@@ -35,13 +36,14 @@
 //! # }
 //! ```
 //!
-//! **What is promised.** An update takes effect at most once, however often its datagrams are lost or repeated. If it has an answer it has
-//! ended as that says. An [`Error`] says whether it may have happened all the same ([`Error::may_have_happened`]). A call is
-//! given up [`Cluster::give_up`] after it was begun; one that has to wait in the client, because too many are under way, waits as long
-//! at most.
+//! **What is promised.** An update takes effect at most once, however often its datagrams are lost or repeated. If it
+//! has an answer it has ended as that says. An [`Error`] says whether it may have happened all the same
+//! ([`Error::may_have_happened`]). A call is given up [`Cluster::give_up`] after it was begun; one that has to wait
+//! in the client, because too many are under way, waits as long at most.
 //!
-//! **How it runs.** A client has one UDP port and one thread, which drives the pure client halves of the engines. Threads and tasks leave
-//! requests in the engines' inboxes and wake it. A runtime of futures is not needed, so none is chosen.
+//! **How it runs.** A client has one UDP port and one thread, which drives the pure client halves of the engines.
+//! Threads and tasks leave requests in the engines' inboxes and wake it. A runtime of futures is not needed, so none
+//! is chosen.
 
 mod client;
 mod cluster;

@@ -25,7 +25,8 @@ impl<T> Shared<T> {
     }
 }
 
-/// The answer to a call, which is on its way whether anybody waits or not. Wait for it with [`Pending::wait`] in a thread, or with
+/// The answer to a call, which is on its way whether anybody waits or not. Wait for it with [`Pending::wait`] in a
+/// thread, or with
 /// `.await` in a task of any runtime. To drop it does not take the call back.
 #[derive(Debug)]
 #[must_use = "a call may fail: wait for its answer"]

@@ -1,4 +1,5 @@
-//! A client over real sockets, and a node with the engines themselves in its slots, which loses and repeats datagrams both ways.
+//! A client over real sockets, and a node with the engines themselves in its slots, which loses and repeats datagrams
+//! both ways.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -173,7 +173,8 @@ impl Client {
         self.begin(now, node, body, false)
     }
 
-    /// Begins a call that changes nothing, as [`Client::start`] does: where nobody knows whether it was begun it is begun again.
+    /// Begins a call that changes nothing, as [`Client::start`] does: where nobody knows whether it was begun it is
+    /// begun again.
     ///
     /// # Panics
     /// If there is no such node.
@@ -254,8 +255,8 @@ impl Client {
         }
     }
 
-    /// Takes a message from `node`. An engine's answer is shown to `judge`, which says what it means. `None` if no call has ended with
-    /// it. What is none of this client's business changes nothing.
+    /// Takes a message from `node`. An engine's answer is shown to `judge`, which says what it means. `None` if no
+    /// call has ended with it. What is none of this client's business changes nothing.
     ///
     /// # Errors
     /// The bytes are no message.

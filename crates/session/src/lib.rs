@@ -5,14 +5,15 @@
 //!   at most once, however often it arrives.
 //! - [`Client`] is the client's half: it numbers calls and repeats them until they are answered or given up.
 //!
-//! What a call and its answer say is the engine's business. Both halves are pure: they are told the time and the messages, and
-//! say what to send to whom.
+//! What a call and its answer say is the engine's business. Both halves are pure: they are told the time and the
+//! messages, and say what to send to whom.
 //!
-//! **The protocol.** A client greets a node, which tells it the *life* that it is in. A call names that life and has the next
-//! sequence number of this client at this node. The node begins it if it is in that life and the number is new; if it is not,
-//! it repeats the answer, or says nothing while there is none. A node that was restarted has forgotten its sessions and
-//! is in another life: a call that names the former one is answered as *unknown*, because the former life may have begun it. A node
-//! that takes no part in the cluster answers *not begun*, and sticks to that. So:
+//! **The protocol.** A client greets a node, which tells it the *life* that it is in. A call names that life and has
+//! the next sequence number of this client at this node. The node begins it if it is in that life and the number is
+//! new; if it is not, it repeats the answer, or says nothing while there is none. A node that was restarted has
+//! forgotten its sessions and is in another life: a call that names the former one is answered as *unknown*, because
+//! the former life may have begun it. A node that takes no part in the cluster answers *not begun*, and sticks to
+//! that. So:
 //!
 //! | a call ends as | it was begun |
 //! |---|---|
@@ -20,8 +21,8 @@
 //! | not begun | never, and never will be |
 //! | unknown | at most once, perhaps still to come |
 //!
-//! A session of which nothing was received for [`IDLE`] may be forgotten when there is no room for another one. That is longer than
-//! a client repeats a call and a datagram lives.
+//! A session of which nothing was received for [`IDLE`] may be forgotten when there is no room for another one. That
+//! is longer than a client repeats a call and a datagram lives.
 
 mod client;
 mod message;

@@ -57,9 +57,9 @@ pub struct Sessions<A> {
 }
 
 impl<A: Copy> Sessions<A> {
-    /// At most `most` sessions, of which each remembers [`crate::WINDOW`] answers, in this life: a number that is higher than that
-    /// of any former process of the node. Calls of kinds that are not `admitted` are not begun: the engine takes what it is given here
-    /// for its host's.
+    /// At most `most` sessions, of which each remembers [`crate::WINDOW`] answers, in this life: a number that is
+    /// higher than that of any former process of the node. Calls of kinds that are not `admitted` are not begun: the
+    /// engine takes what it is given here for its host's.
     pub fn new(life: u64, most: usize, admitted: &'static [u8]) -> Self {
         Self {
             life,
@@ -72,8 +72,9 @@ impl<A: Copy> Sessions<A> {
         }
     }
 
-    /// Takes a message of a client. `serves`: whether the node takes part in the cluster now. The call that comes of it is to be
-    /// given to the engine before the next message is taken; whatever becomes of it is told to [`Sessions::finish`].
+    /// Takes a message of a client. `serves`: whether the node takes part in the cluster now. The call that comes of
+    /// it is to be given to the engine before the next message is taken; whatever becomes of it is told to
+    /// [`Sessions::finish`].
     ///
     /// # Errors
     /// If it is none that a client sends; nothing has changed then.
@@ -151,8 +152,8 @@ impl<A: Copy> Sessions<A> {
         self.running.len()
     }
 
-    /// The engine has answered the call with this token, or it never will if there is no answer: the call was not begun. Does nothing
-    /// if no call has this token.
+    /// The engine has answered the call with this token, or it never will if there is no answer: the call was not
+    /// begun. Does nothing if no call has this token.
     pub fn finish(&mut self, token: u32, answer: Option<Body<'_>>) {
         let Some((client, sequence)) = self.running.remove(&token) else { return };
         let Some(session) = self.sessions.get_mut(&client) else { return };

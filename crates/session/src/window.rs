@@ -1,7 +1,7 @@
 //! What became of the latest numbered requests of one client.
 
-/// Requests of a client that are remembered. A client has at most so many under way, and begins one only when the one of a window
-/// before it has ended.
+/// Requests of a client that are remembered. A client has at most so many under way, and begins one only when the one
+/// of a window before it has ended.
 pub const WINDOW: u64 = 16;
 
 /// What a window knows of a request.

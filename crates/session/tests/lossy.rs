@@ -1,5 +1,5 @@
-//! Clients and nodes in a network that loses, repeats and delays, with nodes that start again: what a call ends as tells how often
-//! it was begun.
+//! Clients and nodes in a network that loses, repeats and delays, with nodes that start again: what a call ends as
+//! tells how often it was begun.
 
 use std::collections::BTreeMap;
 

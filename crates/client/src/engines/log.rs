@@ -139,8 +139,8 @@ impl Machine for LogMachine {
     }
 }
 
-/// A replicated log. Up to 16 calls are under way at a time; more wait in the client. Appends are not ordered among each other: wait
-/// for one before the next if that must come after it.
+/// A replicated log. Up to 16 calls are under way at a time; more wait in the client. Appends are not ordered among
+/// each other: wait for one before the next if that must come after it.
 #[derive(Clone, Debug)]
 pub struct Log {
     pub(crate) handle: Handle<LogMachine>,

@@ -92,8 +92,8 @@ impl Machine for ObjectMachine {
     }
 }
 
-/// A replicated object. Up to 16 calls are under way at a time; more wait in the client. They are not ordered among each other: wait for
-/// an update before the next one if that must come after it.
+/// A replicated object. Up to 16 calls are under way at a time; more wait in the client. They are not ordered among
+/// each other: wait for an update before the next one if that must come after it.
 #[derive(Clone, Debug)]
 pub struct Object {
     pub(crate) handle: Handle<ObjectMachine>,
@@ -130,8 +130,8 @@ impl Object {
         Ok((self.replica, invocation))
     }
 
-    /// Calls a method by its name, with the arguments that a caller chooses: elements by number from 0. The update takes effect at most
-    /// once.
+    /// Calls a method by its name, with the arguments that a caller chooses: elements by number from 0. The update
+    /// takes effect at most once.
     pub fn update(&self, method: &str, arguments: &[i64]) -> Pending<Update> {
         match self.invocation(method, arguments, false) {
             Ok(request) => self.handle.ask(request, |reply| match reply {
@@ -143,7 +143,8 @@ impl Object {
         }
     }
 
-    /// Asks a query by its name: what the replica that is asked knows, which may be older than what others know. A truth value is 0 or 1.
+    /// Asks a query by its name: what the replica that is asked knows, which may be older than what others know. A
+    /// truth value is 0 or 1.
     pub fn query(&self, query: &str, arguments: &[i64]) -> Pending<i64> {
         match self.invocation(query, arguments, true) {
             Ok(request) => self.handle.ask(request, |reply| match reply {

@@ -101,8 +101,8 @@ pub struct Transactions {
 }
 
 impl Transactions {
-    /// Calls a registered procedure with the keys that it asks for, in its order, and its input of at most [`INPUT_MAX`] bytes. It
-    /// takes effect at most once.
+    /// Calls a registered procedure with the keys that it asks for, in its order, and its input of at most
+    /// [`INPUT_MAX`] bytes. It takes effect at most once.
     pub fn call(&self, procedure: ProcedureId, keys: &[(Key, Mode)], input: &[u8]) -> Pending<Ended> {
         let mut accesses = Accesses::default();
         for &(key, mode) in keys {

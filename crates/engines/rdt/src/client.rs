@@ -1,8 +1,8 @@
 //! The client half: calls of an object by the names of its definition, each update made at most once.
 //!
-//! Calls travel by [`weft_session`]: on a node, [`Sessions`] stands between the datagrams of clients and the replica, and gives it
-//! each call from its host, with a token. So an update whose answer is lost is not made twice, and one that a
-//! node had when it was restarted is [`Outcome::Unknown`].
+//! Calls travel by [`weft_session`]: on a node, [`Sessions`] stands between the datagrams of clients and the replica,
+//! and gives it each call from its host, with a token. So an update whose answer is lost is not made twice, and one
+//! that a node had when it was restarted is [`Outcome::Unknown`].
 //!
 //! A node makes its half with [`sessions`]:
 //!
@@ -12,8 +12,9 @@
 //! | a reply to a token with the bit [`TOKENS`] | [`Sessions::finish`] |
 //! | after either | [`Sessions::poll_transmit`] until it says `None`: datagrams to clients |
 //!
-//! Any replica takes any call, but for one that introduces a fresh element: the element's number, divided by the number of
-//! replicas, leaves the number of the replica that may introduce it as the remainder, and the call is sent there.
+//! Any replica takes any call, but for one that introduces a fresh element: the element's number, divided by the
+//! number of replicas, leaves the number of the replica that may introduce it as the remainder, and the call is sent
+//! there.
 
 use thiserror::Error;
 use weft_session::{Body, ClientParameters, Completion, Ended, Malformed, Verdict};
@@ -24,8 +25,8 @@ pub use weft_session::{Begin, Body as SessionBody, CallId, Sessions, TOKENS};
 /// Messages between clients and nodes are of this kind or above; those of the engine are below.
 pub const FIRST_KIND: u8 = weft_session::Kind::FIRST;
 
-/// The node's half for one replica, for at most `most` clients, in this life of the node: a number that is higher than that of any
-/// former process of it.
+/// The node's half for one replica, for at most `most` clients, in this life of the node: a number that is higher
+/// than that of any former process of it.
 pub fn sessions<A: Copy>(life: u64, most: usize) -> Sessions<A> {
     Sessions::new(life, most, &[Call::Invoke as u8, Call::Query as u8, Call::Status as u8])
 }
@@ -99,12 +100,12 @@ pub fn signatures(definition: &Definition) -> impl Iterator<Item = String> {
 }
 
 impl Invocation {
-    /// The method or query of that name, with the arguments that a caller chooses, in the order of the definition: elements by number,
-    /// from 0.
+    /// The method or query of that name, with the arguments that a caller chooses, in the order of the definition:
+    /// elements by number, from 0.
     ///
     /// # Errors
-    /// What is wrong with the name or the arguments. How many elements a sort has only the replicas know; they refuse as
-    /// [`Outcome::BadRequest`] what is beyond.
+    /// What is wrong with the name or the arguments. How many elements a sort has only the replicas know; they refuse
+    /// as [`Outcome::BadRequest`] what is beyond.
     pub fn new(definition: &Definition, name: &str, chosen: &[i64]) -> Result<Self, InvocationError> {
         let (is_query, number, parameters, unique) = match (definition.method(name), definition.query(name)) {
             (Some(number), _) => {
@@ -159,8 +160,8 @@ pub enum Outcome {
     BadRequest,
     /// No replica took the call in time. Nothing has happened.
     NotBegun,
-    /// The replica that was called does not answer any more: the update took effect once or never, or may still do so. A query
-    /// changes nothing.
+    /// The replica that was called does not answer any more: the update took effect once or never, or may still do
+    /// so. A query changes nothing.
     Unknown,
 }
 

@@ -1,5 +1,5 @@
-//! Clients on a network that loses, repeats and delays, of an object whose replicas crash: an update takes effect once where its client
-//! is told so, never where it is told so, and at most once anyway.
+//! Clients on a network that loses, repeats and delays, of an object whose replicas crash: an update takes effect
+//! once where its client is told so, never where it is told so, and at most once anyway.
 
 mod cluster;
 

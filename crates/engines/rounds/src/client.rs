@@ -1,8 +1,8 @@
 //! The client half: proposes, each proposal once, and reads what is decided.
 //!
-//! Calls travel by [`weft_session`]; the node's half is [`crate::Front`]. A proposal is made at one node. If that node stops before
-//! its instance is decided, the others may decide it or not: the client is told so, and asks nobody else. Decisions have a place in
-//! one order, the same at all nodes; any node tells those that it keeps.
+//! Calls travel by [`weft_session`]; the node's half is [`crate::Front`]. A proposal is made at one node. If that
+//! node stops before its instance is decided, the others may decide it or not: the client is told so, and asks nobody
+//! else. Decisions have a place in one order, the same at all nodes; any node tells those that it keeps.
 
 use weft_session::{Body, ClientParameters, Completion as SessionCompletion, Ended, Malformed, Verdict};
 use weft_time::Instant;
@@ -49,7 +49,8 @@ pub enum Outcome<'a> {
     BadRequest,
     /// No node took the call in time. Nothing has happened.
     NotBegun,
-    /// The node that was called does not answer any more: the proposal is decided once, or never will be, or may still be.
+    /// The node that was called does not answer any more: the proposal is decided once, or never will be, or may
+    /// still be.
     Unknown,
 }
 
@@ -79,7 +80,8 @@ fn judge(body: Body<'_>) -> Verdict {
     }
     match Answer::parse(body.bytes) {
         Ok(Answer { status: Status::Busy, .. }) => Verdict::Later,
-        // Who leaves tells all whose proposals are in an instance the same: they may be decided. The others were not begun.
+        // Who leaves tells all whose proposals are in an instance the same: they may be decided. The others were not
+        // begun.
         Ok(Answer { status: Status::NotRunning, phase: Phase::Left, number: 1.., .. }) => Verdict::Final,
         Ok(Answer { status: Status::NotRunning, .. }) => Verdict::Elsewhere,
         _ => Verdict::Final,

@@ -1,4 +1,5 @@
-//! The node's half of clients: it stands between their datagrams and the engine, and keeps what is decided for who reads it.
+//! The node's half of clients: it stands between their datagrams and the engine, and keeps what is decided for who
+//! reads it.
 
 use std::collections::VecDeque;
 
@@ -11,8 +12,9 @@ use crate::message::{self, Call, Value};
 /// The kind of a client's question for what is decided, and of the answer; the engine knows neither.
 ///
 /// ```text
-/// Read       0 instance(8)   8 proposer(1) begins(1) zero(6)      begins: from the first on; else what follows this decision
-/// Decisions  0 forgotten(1) zero(1) count(2) zero(4)   8 { instance(8)   8 proposer(1) zero(1) bytes(2) zero(4)   16 content, padded to 8 }
+/// Read       0 instance(8)   8 proposer(1) begins(1) zero(6)      begins: from the first on; else what follows this
+/// decision Decisions  0 forgotten(1) zero(1) count(2) zero(4)   8 { instance(8)   8 proposer(1) zero(1) bytes(2)
+/// zero(4)   16 content, padded to 8 }
 ///            forgotten: decisions between the one asked for and the first told are not kept here
 /// ```
 pub(crate) const READ: u8 = 64;
@@ -157,8 +159,8 @@ impl<A: Copy> Front<A> {
         }
     }
 
-    /// Takes a message of a client. `serves`: whether the node takes part in the cluster now. The call that comes of it is to be
-    /// given to the engine before the next message is taken.
+    /// Takes a message of a client. `serves`: whether the node takes part in the cluster now. The call that comes of
+    /// it is to be given to the engine before the next message is taken.
     ///
     /// # Errors
     /// If it is none that a client sends; nothing has changed then.

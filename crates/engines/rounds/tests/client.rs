@@ -1,5 +1,5 @@
-//! Clients on a network that loses, repeats and delays, of a cluster in rounds whose nodes stop: a proposal is decided once where its
-//! client is told so, never where it is told so, and all readers read one order.
+//! Clients on a network that loses, repeats and delays, of a cluster in rounds whose nodes stop: a proposal is
+//! decided once where its client is told so, never where it is told so, and all readers read one order.
 
 use std::collections::{BTreeMap, VecDeque};
 

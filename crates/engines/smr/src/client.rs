@@ -1,12 +1,12 @@
 //! The client half: appends exactly once at whatever replica leads, and reads.
 //!
-//! Pure, as the engine is: it is told the time and the answers, and says what to send to whom. An append that gets no final answer
-//! within [`ClientParameters::give_up`] ends as [`Outcome::Unknown`]: it stands in the log once, or never, or may still come
-//! to stand there.
+//! Pure, as the engine is: it is told the time and the answers, and says what to send to whom. An append that gets no
+//! final answer within [`ClientParameters::give_up`] ends as [`Outcome::Unknown`]: it stands in the log once, or
+//! never, or may still come to stand there.
 //!
-//! Appends are numbered by one counter, and [`crate::log`] knows which numbers stand in the log, whoever leads. So an append is
-//! repeated under the same number, at any replica. An answer says which append it answers, since it may come twice and late. Reads
-//! are asked by index; an entry never changes, so any replica that has it may answer.
+//! Appends are numbered by one counter, and [`crate::log`] knows which numbers stand in the log, whoever leads. So an
+//! append is repeated under the same number, at any replica. An answer says which append it answers, since it may
+//! come twice and late. Reads are asked by index; an entry never changes, so any replica that has it may answer.
 
 use weft_time::{Duration, Instant};
 
@@ -91,7 +91,8 @@ pub enum Outcome<'a> {
     Status(Answer),
     /// What was to be appended does not fit into an entry. Nothing has happened.
     BadRequest,
-    /// No final answer in time. An append may or may not stand in the log, or come to stand there; a read may be asked again.
+    /// No final answer in time. An append may or may not stand in the log, or come to stand there; a read may be
+    /// asked again.
     Unknown,
 }
 
@@ -149,10 +150,14 @@ impl Client {
         self.open.len()
     }
 
-    /// Whether [`Client::start`] takes another call: an append whose number is a window ahead of one that is under way has to wait.
+    /// Whether [`Client::start`] takes another call: an append whose number is a window ahead of one that is under
+    /// way has to wait.
     pub fn can_start(&self) -> bool {
         let place = (self.sequence + 1) % SESSION_WINDOW;
-        let is_taken = |open: &Open| matches!(open.subject, Subject::Append { sequence, .. } if sequence % SESSION_WINDOW == place);
+        let is_taken = |open: &Open| match open.subject {
+            Subject::Append { sequence, .. } => sequence % SESSION_WINDOW == place,
+            Subject::Read(_) | Subject::Other => false,
+        };
         self.open.len() < SESSION_WINDOW as usize && !self.open.iter().any(is_taken)
     }
 
@@ -269,7 +274,8 @@ impl Client {
         self.open.iter().map(|open| open.at).min()
     }
 
-    /// Asks again for what got no answer in time, and gives up what is too old. Ends one call at a time, so call it until it says
+    /// Asks again for what got no answer in time, and gives up what is too old. Ends one call at a time, so call it
+    /// until it says
     /// `None`.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<Completion<'static>> {
         let parameters = self.parameters;

@@ -1,5 +1,5 @@
-//! Clients on a network that loses, repeats and delays, of logs whose leaders crash: what is appended stands in the log once, where
-//! its client is told.
+//! Clients on a network that loses, repeats and delays, of logs whose leaders crash: what is appended stands in the
+//! log once, where its client is told.
 
 mod network;
 

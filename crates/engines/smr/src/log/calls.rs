@@ -51,8 +51,8 @@ pub enum Status {
     Abandoned = 3,
     /// There is no such entry here yet.
     NoEntry = 4,
-    /// The call is malformed, comes at the wrong time, is the host's and comes from somebody else, or repeats a number that is
-    /// no longer remembered.
+    /// The call is malformed, comes at the wrong time, is the host's and comes from somebody else, or repeats a
+    /// number that is no longer remembered.
     BadRequest = 5,
     /// A new leader has filled this place with nothing: there never will be an entry.
     Void = 6,
