@@ -6,8 +6,9 @@ use weft_cluster::Incarnation;
 use weft_kv::{Kv, Role};
 use weft_nic::{Card, CardConfig};
 use weft_rdma::Target;
+use weft_rdt::client;
 use weft_rdt::replica::{Replica, ReplicaParameters};
-use weft_rounds::{Ckc, Rounds};
+use weft_rounds::{Ckc, FrontParameters, Rounds};
 use weft_smr::log::{GROUP, Log, LogParameters};
 use weft_smr::message::PULSE;
 use weft_time::Instant;
@@ -17,6 +18,7 @@ use weft_waist::{
 };
 
 use crate::half::{HostHalf, HostIo, NoHalf};
+use crate::registry::message_bytes_of;
 use crate::rounds::RoundsHalf;
 use crate::transactions::{Application, TransactionHalf, TransactionSizes, found};
 use crate::wired::WiredHalf;
@@ -209,6 +211,11 @@ pub struct CardParameters {
     pub terms: Terms,
 }
 
+/// Clients that the host half of an engine remembers.
+const SESSIONS: usize = 4_096;
+/// Decisions of rounds that a node keeps for readers.
+const DECISIONS_KEPT: usize = 4_096;
+
 /// The regions that the card's own answers and the operator may use.
 const SPARE_REGIONS: usize = 4;
 
@@ -256,7 +263,9 @@ pub fn assemble(
     let mut halves = Vec::new();
     let mut host_memory = Vec::new();
     let mut memory_bytes = Vec::new();
-    for choice in engines {
+    let mut sessions: Vec<_> = engines.iter().map(|_| None).collect();
+    let message_bytes = message_bytes_of(datagram_bytes);
+    for (slot, choice) in engines.into_iter().enumerate() {
         assert!(nodes <= choice.nodes_max(), "an engine has at most {} nodes", choice.nodes_max());
         let (engine, memory, half) = match choice {
             EngineChoice::KeyValue(parameters) => {
@@ -275,11 +284,20 @@ pub fn assemble(
             }
             EngineChoice::Object(parameters) => {
                 let memory = Memory::new(parameters.memory_bytes());
+                sessions[slot] = Some(client::sessions(incarnation.get(), SESSIONS));
                 (NodeEngine::Object(Replica::new(parameters)), memory, NodeHalf::None(NoHalf))
             }
             EngineChoice::Rounds(parameters) => {
+                let front = FrontParameters {
+                    life: incarnation.get(),
+                    clients: SESSIONS,
+                    value_bytes: parameters.value_bytes,
+                    kept: DECISIONS_KEPT,
+                    answer_bytes: message_bytes,
+                    founds: false,
+                };
                 let engine = NodeEngine::Rounds(Rounds::new(parameters));
-                (engine, Memory::new(0), NodeHalf::Rounds(RoundsHalf::default()))
+                (engine, Memory::new(0), NodeHalf::Rounds(RoundsHalf::new(front)))
             }
         };
         memory_bytes.push(memory.image().len());
@@ -297,10 +315,16 @@ pub fn assemble(
             card.assign(queue_pair, slot, peering);
         }
         let wires = connections.wires(node.index(), terms);
-        halves[usize::from(slot)] = NodeHalf::Wired(WiredHalf::new(wires));
+        halves[usize::from(slot)] =
+            NodeHalf::Wired(WiredHalf::new(wires, sessions[usize::from(slot)].take()));
     }
     for (slot, half) in (0u8..).zip(&halves) {
-        if matches!(half, NodeHalf::Transactions(_)) {
+        let on_host = match half {
+            NodeHalf::None(_) => false,
+            NodeHalf::Transactions(_) | NodeHalf::Rounds(_) => true,
+            NodeHalf::Wired(half) => half.has_sessions(),
+        };
+        if on_host {
             card.serve_clients_on_host(slot);
         }
     }

@@ -108,7 +108,8 @@ impl<H: HostHalf> Node<H> {
             HostEvent::Request { engine, from, kind, payload } => {
                 let leased = now < self.agent.lease_until();
                 if let Some(slot) = self.slots.get_mut(usize::from(engine)).filter(|slot| !slot.resetting) {
-                    let serves = leased && slot.status.state == EngineState::Full;
+                    let serves =
+                        (leased || slot.half.outlives_lease()) && slot.status.state == EngineState::Full;
                     let io = &mut HostIo::new(engine, card);
                     slot.half.requested(now, from, (kind, &payload), serves, io);
                 }

@@ -98,7 +98,7 @@ impl<'a> Registry<'a> {
     /// One of them cannot be made.
     pub fn engines(&self, config: &NodeConfig) -> Result<Vec<EngineChoice<'a>>, RegistryError> {
         let nodes = config.peers.len();
-        let message_bytes = message_bytes(config);
+        let message_bytes = message_bytes_of(datagram_bytes(config));
         let mut engines = Vec::new();
         for slot in config.engines.slots() {
             engines.push(match slot {
@@ -141,8 +141,7 @@ pub fn datagram_bytes(config: &NodeConfig) -> usize {
     config.datagram_bytes().min(datagram::BYTES_MAX)
 }
 
-/// The longest message that fits into a datagram by itself, in bytes.
-fn message_bytes(config: &NodeConfig) -> usize {
-    let around = datagram::HEADER_BYTES + datagram::MESSAGE_HEADER_BYTES + datagram::TRAILER_BYTES;
-    datagram_bytes(config) - around
+/// The longest message that fits into a datagram of so many bytes by itself, in bytes.
+pub(crate) const fn message_bytes_of(datagram_bytes: usize) -> usize {
+    datagram_bytes - (datagram::HEADER_BYTES + datagram::MESSAGE_HEADER_BYTES + datagram::TRAILER_BYTES)
 }

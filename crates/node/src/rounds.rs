@@ -4,7 +4,11 @@
 //! there in the first one, of which the lowest starts the first round. A node that the members have left out (it was too slow for
 //! too many rounds, or its process is new) asks to be let in again.
 
+use std::net::SocketAddrV4;
+
 use weft_rounds::message::Call;
+use weft_rounds::{Front, FrontParameters};
+use weft_session::TOKENS;
 use weft_time::{Duration, Instant};
 use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeSet, View};
 
@@ -25,8 +29,13 @@ enum Step {
 }
 
 /// The host half of the rounds engine.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RoundsHalf {
+    /// Of clients; `founds` is found out with the first view.
+    parameters: FrontParameters,
+    /// There is one once the engine has been told a view.
+    front: Option<Front<SocketAddrV4>>,
+    payload: Vec<u8>,
     /// The newest view of the membership service.
     configuration: Option<Configuration>,
     /// The epoch that the engine was told last.
@@ -36,6 +45,19 @@ pub struct RoundsHalf {
 }
 
 impl RoundsHalf {
+    /// A half whose clients are served with these sizes.
+    pub const fn new(parameters: FrontParameters) -> Self {
+        Self {
+            parameters,
+            front: None,
+            payload: Vec::new(),
+            configuration: None,
+            epoch: Epoch(0),
+            next: None,
+            due: None,
+        }
+    }
+
     fn tell(&mut self, view: View, io: &mut HostIo<'_>) {
         let Some(configuration) = self.configuration else { return };
         self.epoch = view.epoch;
@@ -65,7 +87,10 @@ impl HostHalf for RoundsHalf {
             return;
         }
         let Configuration { node, view, .. } = *configuration;
-        if view.epoch == Epoch(1) && view.full.contains(node) {
+        let founds = view.epoch == Epoch(1) && view.full.contains(node);
+        self.front = Some(Front::new(FrontParameters { founds, ..self.parameters }));
+        io.call(NO_TOKEN, Call::Subscribe as u8, &[]);
+        if founds {
             self.tell(view, io);
             if view.full.nth(0) == Some(node) {
                 self.next = Some((now + START_AFTER, Step::Start));
@@ -78,6 +103,30 @@ impl HostHalf for RoundsHalf {
     fn status(&mut self, now: Instant, status: EngineStatus, _: &mut HostIo<'_>) {
         if status.state == EngineState::Lost {
             self.next = Some((now + RETURN_AFTER, Step::Return));
+        }
+    }
+
+    fn requested(
+        &mut self,
+        now: Instant,
+        from: SocketAddrV4,
+        message: (u8, &[u8]),
+        serves: bool,
+        io: &mut HostIo<'_>,
+    ) {
+        let Some(front) = &mut self.front else { return };
+        // What is malformed is not answered.
+        if let Ok(Some(begin)) = front.receive(now, from, message, serves) {
+            io.call(begin.token, begin.body.kind, begin.body.bytes);
+        }
+    }
+
+    fn replied(&mut self, _: Instant, token: u32, (kind, payload): (u8, &[u8]), _: &mut HostIo<'_>) {
+        let Some(front) = &mut self.front else { return };
+        if token & TOKENS != 0 {
+            front.replied(token, kind, payload);
+        } else if kind == Call::Decided as u8 {
+            front.decided(payload).expect("the engine speaks as its host half does");
         }
     }
 
@@ -94,6 +143,12 @@ impl HostHalf for RoundsHalf {
             None => {}
             Some(Step::Start) => io.call(NO_TOKEN, Call::Start as u8, &[]),
             Some(Step::Return) => self.join(io),
+        }
+        let Some(front) = &mut self.front else { return };
+        loop {
+            self.payload.clear();
+            let Some((to, kind)) = front.poll_transmit(&mut self.payload) else { return };
+            io.respond(to, kind, &self.payload);
         }
     }
 }
