@@ -20,7 +20,7 @@ pub(crate) struct NodeArguments {
     /// The configuration of the cluster, the same for all of its nodes
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     config: PathBuf,
-    /// Which of the [[node]] of the configuration to be: 0 for the first
+    /// Which of the `[[node]]` of the configuration to be: 0 for the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..NODES_MAX as i64))]
     node: u16,
 }

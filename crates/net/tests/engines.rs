@@ -32,7 +32,7 @@ fn all_engines_serve_and_a_node_that_comes_back_is_full_again() {
     let cluster = Cluster { give_up: Duration::from_secs(20), ..Cluster::from(&config) };
     let proposed = Client::open(&cluster).unwrap().rounds().unwrap().propose(b"a first decision").wait();
     assert!(proposed.is_ok(), "{proposed:?}");
-    for round in 0..3_usize {
+    for (round, node) in nodes.iter_mut().enumerate() {
         let client = Client::open(&cluster).unwrap();
         let (kv, transactions) = (client.kv().unwrap(), client.transactions().unwrap());
         let (visits, till) = (client.object("visits").unwrap(), client.object("till").unwrap());
@@ -54,11 +54,11 @@ fn all_engines_serve_and_a_node_that_comes_back_is_full_again() {
         let index = appended.wait().unwrap();
 
         // A node leaves, and comes back as a new process does: with nothing.
-        nodes[round].end().unwrap();
+        node.end().unwrap();
         let read = audit.read(index).wait().unwrap();
         assert!(matches!(&read, Read::Entry(entry) if entry.content == content), "{read:?}");
-        nodes[round] = Running::start(&config, round);
-        nodes[round].wait_for(" as full ");
+        *node = Running::start(&config, round);
+        node.wait_for(" as full ");
         assert_eq!(kv.get(b"round\0\0\0").wait().unwrap().unwrap().value, content);
         // A new client: the next call of one that has called the former process is answered with nobody knows.
         let transactions = Client::open(&cluster).unwrap().transactions().unwrap();
