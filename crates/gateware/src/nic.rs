@@ -47,8 +47,9 @@ pub struct RtlNicConfig {
     pub hardware: MacAddress,
     /// IPv4 address of the port.
     pub address: Ipv4Addr,
-    /// The transport's limits, as far as the driver decides them: queue pairs, regions, depths of queues and the seed of the keys.
-    /// The window, the acknowledgement interval and the queue of calls are the gateware's own.
+    /// The transport's limits, as far as the driver decides them: queue pairs, regions, depths of queues, whether rates
+    /// are controlled, and the seed of the keys. The window, the acknowledgement interval and the queue of calls are
+    /// the gateware's own.
     pub transport: weft_rdma::Config,
     /// Bytes of host memory, and of HBM.
     pub region_bytes: usize,
@@ -198,6 +199,7 @@ impl RtlNic {
         }
         card.registers().check_identity();
         card.registers().set_port(config.hardware, config.address);
+        card.registers().set_rate_control(transport.rate_control);
         let index_bits = |places: u64| places.ilog2();
         let mut keys = KeyNumbers::with_index_bits(
             transport.max_regions,

@@ -199,14 +199,19 @@ impl<E: Engine> Card<E> {
         self.serve_transport(now);
     }
 
-    /// A RoCE v2 packet, from its BTH to its last pad byte, has arrived and its ICRC was right.
+    /// A RoCE v2 packet, from its BTH to its last pad byte, has arrived unmarked and its ICRC was right.
     pub fn receive_roce(&mut self, now: Instant, from: Ipv4Addr, packet: &[u8]) {
+        self.receive_roce_marked(now, from, packet, false);
+    }
+
+    /// As [`Card::receive_roce`]; `marked` says whether its IP header says "congestion experienced".
+    pub fn receive_roce_marked(&mut self, now: Instant, from: Ipv4Addr, packet: &[u8], marked: bool) {
         let Ok(packet) = Packet::parse(packet) else {
             self.ports.counters.roce_malformed += 1;
             return;
         };
         self.ports.counters.roce_received += 1;
-        self.ports.transport.receive(now, from, &packet, &mut self.ports.memory);
+        self.ports.transport.receive_marked(now, from, &packet, marked, &mut self.ports.memory);
         self.serve_transport(now);
     }
 

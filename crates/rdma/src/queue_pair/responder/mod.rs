@@ -83,8 +83,6 @@ pub(super) struct Responder {
     dropped: u64,
     resources: Resources,
     acknowledgement: Option<Acknowledgement>,
-    /// A request met congestion, which the next answer says.
-    marked: bool,
 }
 
 impl Responder {
@@ -99,7 +97,6 @@ impl Responder {
             dropped: 0,
             resources: Resources::default(),
             acknowledgement: None,
-            marked: false,
         }
     }
 
@@ -152,7 +149,6 @@ impl Responder {
     pub(super) fn forget_output(&mut self) {
         self.resources.forget_responses();
         self.acknowledgement = None;
-        self.marked = false;
     }
 
     #[inline]
@@ -172,7 +168,6 @@ impl Responder {
             shared.counters.drop_malformed += 1;
             return Ok(());
         }
-        self.marked |= packet.bth.congestion.forward;
         let sequence = psn::extend(packet.bth.psn, self.expected);
         if sequence > self.expected {
             self.receive_ahead(sequence, shared);
@@ -234,7 +229,6 @@ impl Responder {
                 let mut packet = Packet::new(setup.header(shared, Opcode::AtomicAcknowledge, sequence), &[]);
                 packet.aeth = aeth;
                 packet.atomic_ack = Some(original);
-                packet.bth.congestion.backward = std::mem::take(&mut self.marked);
                 emit(&packet, shared, out);
             }
             Body::Read(reth) => {
@@ -257,7 +251,6 @@ impl Responder {
                 };
                 let mut packet = Packet::new(setup.header(shared, opcode, sequence), payload);
                 packet.aeth = aeth.filter(|_| opcode.has_aeth());
-                packet.bth.congestion.backward = std::mem::take(&mut self.marked);
                 emit(&packet, shared, out);
             }
         }
@@ -273,7 +266,6 @@ impl Responder {
         };
         let mut packet = Packet::new(setup.header(shared, Opcode::Acknowledge, sequence), &[]);
         packet.aeth = Some(Aeth { syndrome, msn: self.msn });
-        packet.bth.congestion.backward = std::mem::take(&mut self.marked);
         emit(&packet, shared, out);
     }
 
