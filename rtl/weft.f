@@ -8,6 +8,7 @@ engines/kv/kv_table_pkg.sv
 engines/rounds/rounds_pkg.sv
 nic/events_pkg.sv
 nic/generated/weft_registers_pkg.sv
+rdma/rate_pkg.sv
 rdma/responder_pkg.sv
 rdma/transmit_pkg.sv
 wire/crc_pkg.sv
@@ -110,10 +111,13 @@ rdma/dispatch.sv
 rdma/frame_builder.sv
 rdma/header_builder.sv
 rdma/icrc_insert.sv
+rdma/notification_point.sv
 rdma/placement.sv
 rdma/placement_frames.sv
 rdma/placement_retire.sv
 rdma/queue_pair_table.sv
+rdma/rate_control.sv
+rdma/rate_machine.sv
 rdma/region_check.sv
 rdma/region_table.sv
 rdma/request_control.sv

@@ -72,27 +72,29 @@ package weft_pkg;
   // Opcodes of the reliable connection (clause 9.2, table 38).
 
   typedef enum logic [7:0] {
-    SendFirst          = 8'h00,
-    SendMiddle         = 8'h01,
-    SendLast           = 8'h02,
-    SendLastImmediate  = 8'h03,
-    SendOnly           = 8'h04,
-    SendOnlyImmediate  = 8'h05,
-    WriteFirst         = 8'h06,
-    WriteMiddle        = 8'h07,
-    WriteLast          = 8'h08,
-    WriteLastImmediate = 8'h09,
-    WriteOnly          = 8'h0a,
-    WriteOnlyImmediate = 8'h0b,
-    ReadRequest        = 8'h0c,
-    ReadResponseFirst  = 8'h0d,
-    ReadResponseMiddle = 8'h0e,
-    ReadResponseLast   = 8'h0f,
-    ReadResponseOnly   = 8'h10,
-    Acknowledge        = 8'h11,
-    AtomicAcknowledge  = 8'h12,
-    CompareSwap        = 8'h13,
-    FetchAdd           = 8'h14
+    SendFirst              = 8'h00,
+    SendMiddle             = 8'h01,
+    SendLast               = 8'h02,
+    SendLastImmediate      = 8'h03,
+    SendOnly               = 8'h04,
+    SendOnlyImmediate      = 8'h05,
+    WriteFirst             = 8'h06,
+    WriteMiddle            = 8'h07,
+    WriteLast              = 8'h08,
+    WriteLastImmediate     = 8'h09,
+    WriteOnly              = 8'h0a,
+    WriteOnlyImmediate     = 8'h0b,
+    ReadRequest            = 8'h0c,
+    ReadResponseFirst      = 8'h0d,
+    ReadResponseMiddle     = 8'h0e,
+    ReadResponseLast       = 8'h0f,
+    ReadResponseOnly       = 8'h10,
+    Acknowledge            = 8'h11,
+    AtomicAcknowledge      = 8'h12,
+    CompareSwap            = 8'h13,
+    FetchAdd               = 8'h14,
+    // Not of the reliable connection (annex A17.9.3).
+    CongestionNotification = 8'h81
   } opcode_e;
 
   // Syndromes of acknowledgements (clause 9.7.5.2.1).
@@ -110,8 +112,7 @@ package weft_pkg;
     logic [7:0]    opcode;
     logic          solicited;
     logic          acknowledge_request;
-    logic          forward_congestion;   // the BTH's bit, or "congestion experienced" of the IP header
-    logic          backward_congestion;
+    logic          marked;               // the IP header says "congestion experienced"
     logic [15:0]   partition_key;
     qpn_t          destination_qp;
     psn_t          psn;
@@ -339,17 +340,16 @@ package weft_pkg;
 
   typedef struct packed {
     answer_e         kind;
-    logic            duplicate;   // of a request that was carried out before
+    logic            duplicate;  // of a request that was carried out before
     psn_t            psn;
-    psn_t            next;        // unless a duplicate: of the request behind this one
-    psn_t            msn;         // messages carried out so far
+    psn_t            next;       // unless a duplicate: of the request behind this one
+    psn_t            msn;        // messages carried out so far
     logic [7:0]      syndrome;
-    resource_index_t resource;    // where a READ or atomic, and what an atomic found, is kept for its duplicates
+    resource_index_t resource;   // where a READ or atomic, and what an atomic found, is kept for its duplicates
     logic [63:0]     address;
     logic [31:0]     rkey;
     logic [31:0]     length;
-    logic [63:0]     original;    // filled in by the placement block, also for duplicates
-    logic            congestion;  // the request met congestion
+    logic [63:0]     original;   // filled in by the placement block, also for duplicates
   } answer_t;
 
   // The requester tells the completer how far a send queue has come.
@@ -437,7 +437,6 @@ package weft_pkg;
     psn_t           psn;
     logic           acknowledge_request;
     logic           solicited;
-    logic           backward_congestion;
     logic [63:0]    remote_address;       // RETH or AtomicETH
     logic [31:0]    rkey;
     logic [31:0]    length;               // RETH
@@ -567,30 +566,30 @@ package weft_pkg;
 
   // Events of responder.
   typedef struct packed {
-    logic       rcvd_pkts;                // requests; the others are request_side's
-    logic       duplicate_request;
-    logic       out_of_seq_request;
-    logic       send_rnr_err;
-    logic       rdma_recvs;
-    logic       sent_invalid_request;
-    logic       sent_access_error;
-    logic       sent_operational_error;
-    logic       violation_key;
-    logic       violation_domain;
-    logic       violation_bounds;
-    logic       violation_permission;
-    logic       rpc_calls;
-    logic [1:0] congestion_marks;         // a packet can have met congestion in both directions
-    logic       drop_unknown_queue_pair;
-    logic       drop_wrong_source;
-    logic       drop_wrong_state;
-    logic       drop_partition_key;
-    logic       drop_malformed;
-    logic       drop_out_of_sequence;
-    logic       drop_unknown_duplicate;
-    logic       drop_no_credit;
-    logic       drop_rpc_queue_full;
-    logic       drop_receive_request;     // one that the driver should not have posted; not a counter of the soft twin
+    logic rcvd_pkts;                // requests; the others are request_side's
+    logic duplicate_request;
+    logic out_of_seq_request;
+    logic send_rnr_err;
+    logic rdma_recvs;
+    logic sent_invalid_request;
+    logic sent_access_error;
+    logic sent_operational_error;
+    logic violation_key;
+    logic violation_domain;
+    logic violation_bounds;
+    logic violation_permission;
+    logic rpc_calls;
+    logic congestion_marks;
+    logic drop_unknown_queue_pair;
+    logic drop_wrong_source;
+    logic drop_wrong_state;
+    logic drop_partition_key;
+    logic drop_malformed;
+    logic drop_out_of_sequence;
+    logic drop_unknown_duplicate;
+    logic drop_no_credit;
+    logic drop_rpc_queue_full;
+    logic drop_receive_request;     // one that the driver should not have posted; not a counter of the soft twin
   } responder_events_t;
 
   // Frames that are not RoCE.
@@ -638,7 +637,10 @@ package weft_pkg;
   } responses_events_t;
 
   // Events of transmit_path.
-  typedef struct packed {logic sent_pkts;} transmit_path_events_t;
+  typedef struct packed {
+    logic sent_pkts;
+    logic np_cnp_sent;  // congestion notifications
+  } transmit_path_events_t;
 
   // What the driver may ask of a queue pair's requester.
   typedef enum logic [1:0] {
@@ -656,35 +658,35 @@ package weft_pkg;
 
   // Events of request_side.
   typedef struct packed {
-    logic       rcvd_pkts;                // responses; the others are responder's
-    logic       rcvd_rnr_err;
-    logic       rcvd_seq_err;
-    logic       retry_exceeded_err;
-    logic       retry_rnr_exceeded_err;
-    logic       completer_retry_err;
-    logic       send_err;
-    logic       rdma_sends;
-    logic       ack_timeout;
-    logic       implied_nak_seq_err;
-    logic       rcvd_invalid_request;
-    logic       rcvd_access_error;
-    logic       rcvd_operational_error;
-    logic       violation_key;            // of the own user
-    logic       violation_domain;
-    logic       violation_bounds;
-    logic       violation_permission;
-    logic [1:0] congestion_marks;         // a packet can have met congestion in both directions
-    logic       drop_unknown_queue_pair;
-    logic       drop_wrong_source;
-    logic       drop_wrong_state;
-    logic       drop_partition_key;
-    logic       drop_malformed;
-    logic       drop_ghost_response;
-    logic       drop_stale_response;
-    logic       drop_reserved_syndrome;
-    logic       post_overflow;            // a request that the driver should not have posted; these three are not
-    logic       post_invalid;             // counters of the soft twin, which refuses such calls
-    logic       post_wrong_state;
+    logic rcvd_pkts;                // responses; the others are responder's
+    logic rcvd_rnr_err;
+    logic rcvd_seq_err;
+    logic retry_exceeded_err;
+    logic retry_rnr_exceeded_err;
+    logic completer_retry_err;
+    logic send_err;
+    logic rdma_sends;
+    logic ack_timeout;
+    logic implied_nak_seq_err;
+    logic rcvd_invalid_request;
+    logic rcvd_access_error;
+    logic rcvd_operational_error;
+    logic violation_key;            // of the own user
+    logic violation_domain;
+    logic violation_bounds;
+    logic violation_permission;
+    logic congestion_marks;         // marked packets, and notifications
+    logic drop_unknown_queue_pair;
+    logic drop_wrong_source;
+    logic drop_wrong_state;
+    logic drop_partition_key;
+    logic drop_malformed;
+    logic drop_ghost_response;
+    logic drop_stale_response;
+    logic drop_reserved_syndrome;
+    logic post_overflow;            // a request that the driver should not have posted; these three are not
+    logic post_invalid;             // counters of the soft twin, which refuses such calls
+    logic post_wrong_state;
   } request_side_events_t;
 
   // A RoCE packet's headers inside the receive path: extended headers as they lie in the frame.
@@ -692,8 +694,7 @@ package weft_pkg;
     logic [7:0]    opcode;
     logic          solicited;
     logic          acknowledge_request;
-    logic          forward_congestion;
-    logic          backward_congestion;
+    logic          marked;
     logic [15:0]   partition_key;
     qpn_t          destination_qp;
     psn_t          psn;

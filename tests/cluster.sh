@@ -24,9 +24,9 @@ await() {
     exit 1
 }
 
-# Starts node $1 of the cluster whose configurations are examples/$2*.toml.
+# Starts node $1 of the cluster whose configuration is examples/$2.toml.
 start() {
-    "$weft" start --config "$work/$2$1.toml" >"$work/node$1.log" 2>&1 &
+    "$weft" start --config "$work/$2.toml" --node "$1" >"$work/node$1.log" 2>&1 &
     nodes[$1]=$!
     disown
 }
@@ -53,14 +53,14 @@ expect() {
     fi
 }
 
-kv() { expect "$1" kv --config "$work"/node0.toml --give-up-ms 20000 "${@:2}"; }
-call() { expect "$1" txn --config "$work"/ledger0.toml call --give-up-ms 20000 "${@:2}"; }
+kv() { expect "$1" kv --config "$work"/weft.toml --give-up-ms 20000 "${@:2}"; }
+call() { expect "$1" txn --config "$work"/ledger.toml call --give-up-ms 20000 "${@:2}"; }
 
-for node in 0 1 2; do start "$node" node; done
+for node in 0 1 2; do start "$node" weft; done
 for node in 0 1 2; do await "$node" 'as full'; done
 for key in a b c d e f; do kv 'done, version [0-9]*' put "$key" "value of $key"; done
 kv 'found, version [0-9]*: value of a' get a
-"$weft" kv --config "$work"/node0.toml --json - get a 2>/dev/null | grep -q '"outcome": "found"'
+"$weft" kv --config "$work"/weft.toml --json - get a 2>/dev/null | grep -q '"outcome": "found"'
 kv 'mismatch, version [0-9]*' compare-and-set a 1 other
 kv 'not found' get nothing
 kv 'done, version [0-9]*' delete f
@@ -69,7 +69,7 @@ kv 'not found' get f
 crash 2
 for key in a b c d e; do kv "found, version [0-9]*: value of $key" get "$key"; done
 kv 'done, version [0-9]*' put a 'written by two'
-start 2 node
+start 2 weft
 await 2 'as full'
 crash 1
 kv 'found, version [0-9]*: written by two' get a
@@ -77,7 +77,10 @@ for key in b c d e; do kv "found, version [0-9]*: value of $key" get "$key"; don
 echo "three nodes, two killed in turn: nothing lost"
 for node in 0 2; do crash "$node"; done
 
-# Transactions: accounts of 1000 each, on a shard for each node.
+# Transactions: accounts of 1000 each, on a shard for each node, and a membership service of its own.
+"$weft" membership --config "$work/ledger.toml" >"$work/membership.log" 2>&1 &
+nodes[3]=$!
+disown
 for node in 0 1 2; do start "$node" ledger; done
 for node in 0 1 2; do await "$node" 'as full'; done
 call 'committed: 700 1300' transfer 0/1 2/7 --input 300
@@ -92,7 +95,8 @@ await 2 'as full'
 crash 1
 call 'committed: 2000' balance r:0/1 r:2/7 --node 2
 call 'committed: 510 1490' transfer 0/1 2/7 --input 100 --node 1
-for node in 0 2; do crash "$node"; done
+for node in 0 2 3; do crash "$node"; done
+[[ -s $work/weft.membership.toml && -s $work/ledger.membership.toml ]]
 
 # A load, with a node killed and started again in the middle: what every client was told is checked for strict serializability.
 "$weft" bench txn-net --workload smallbank --size 2000 --clients 12 --seconds 6 --kill 1 --json "$work/load.json" >/dev/null

@@ -36,9 +36,10 @@ expect() {
     failed=$((failed + 1))
 }
 
-node() {
-    printf 'node = %s\n[membership]\naddress = "%s:4794"\nserve = true\n' "$1" "${2:-127.77.0.1}"
-    printf '[[peers]]\nnode = 0\naddress = "%s"\n' "${2:-127.77.0.1}"
+# A cluster of one node at $1: with the key-value store if there is a second argument, else with what the caller adds.
+cluster() {
+    printf '[membership]\naddress = "%s:4794"\nnode = 0\n[[node]]\naddress = "%s"\n' "$1" "$1"
+    [[ -z ${2-} ]] || printf '[kv]\n'
 }
 
 # The command line.
@@ -214,40 +215,70 @@ expect 'give what `--json` of weft bench kv' "$weft" report rdma.json
 expect 'there is no folder' "$weft" report whole.json --out nowhere/page.html
 expect 'were not provided' "$weft" report
 
-# Nodes.
+# Configurations.
 expect 'were not provided' "$weft" start
-expect 'cannot be read' "$weft" start --config missing.toml
+expect 'cannot be read' "$weft" start --node 0
+expect 'missing.toml: cannot be read' "$weft" start --config missing.toml --node 0
 echo 'node = ' >broken.toml
-expect 'line 1' "$weft" start --config broken.toml
-node 3 >other.toml
-expect 'other.toml' "$weft" start --config other.toml
-{ node 0; printf '[[peers]]\nnode = 1\naddress = "127.77.0.1"\n'; } >twins.toml
-expect 'belongs to node 0 already' "$weft" start --config twins.toml
-node 0 192.0.2.1 >elsewhere.toml
-expect 'no interface of this machine' "$weft" start --config elsewhere.toml
-printf 'nodes = 1\naddress = "127.77.0.9:4794"\nstate_file = "nowhere/state.toml"\n' >stateless.toml
-expect 'nowhere/state.toml: cannot be written' "$weft" membership --config stateless.toml
-{ node 0 127.77.0.8; printf 'datagram_port = 4793\n'; } | sed 's/^serve.*/&\nstate_file = "nowhere\/state.toml"/' >stateless0.toml
-expect 'nowhere/state.toml: cannot be written' "$weft" start --config stateless0.toml
-{ echo 'cluster = "two words"'; node 0; } >unnamed.toml
-expect 'a name has 1 to 32 letters' "$weft" start --config unnamed.toml
-printf 'nodes = 99\naddress = "127.77.0.9:4794"\n' >many.toml
-expect 'many.toml' "$weft" membership --config many.toml
+expect 'broken.toml: line 1' "$weft" start --config broken.toml --node 0
+cluster 127.77.0.1 kv >one.toml
+expect 'one.toml: there is no node 3: the configuration has nodes 0 to 0' "$weft" start --config one.toml --node 3
+expect 'is not in 0..16' "$weft" start --config one.toml --node 16
+{ cluster 127.77.0.1; printf '[[node]]\naddress = "127.77.0.1"\n[kv]\n'; } >twins.toml
+expect 'line 6: [[node]] 1: address 127.77.0.1 belongs to node 0 already' "$weft" start --config twins.toml --node 0
+cluster 192.0.2.1 kv >elsewhere.toml
+expect 'no interface of this machine' "$weft" start --config elsewhere.toml --node 0
+cluster 127.77.0.8 kv | sed 's/^node = 0/&\nstate_file = "nowhere\/state.toml"/' >stateless.toml
+expect 'nowhere/state.toml: cannot be written' "$weft" start --config stateless.toml --node 0
+expect 'the process of node 0 runs the service' "$weft" membership --config stateless.toml
+sed '/^node = 0/d' stateless.toml >alone.toml
+expect 'nowhere/state.toml: cannot be written' "$weft" membership --config alone.toml
+{ printf '[cluster]\nname = "two words"\n'; cat one.toml; } >unnamed.toml
+expect 'line 2: [cluster] name = "two words": give 1 to 32 letters' "$weft" start --config unnamed.toml --node 0
+sed 's/\[kv\]/&\nvalue_byte = 8/' one.toml >mistyped.toml
+expect 'line 7: [kv] value_byte: there is no such key; choose key_bytes, value_bytes' "$weft" kv --config mistyped.toml get a
+sed 's/\[kv\]/[key-value]/' one.toml >unknown.toml
+expect 'line 6: `key-value`: there is no such table; the tables are [cluster]' "$weft" start --config unknown.toml --node 0
+cluster 127.77.0.1 >idle.toml
+expect 'there is no engine: add [kv]' "$weft" membership --config idle.toml
+{ cat one.toml; printf '[[object]]\nname = "a"\ntype = "g-set"\n[[log]]\nname = "a"\n'; } >namesakes.toml
+expect 'line 11: [[log]] 0 name = "a": another object or log has this name' "$weft" start --config namesakes.toml --node 0
+{ cat idle.toml; printf '[[log]]\nname = "a"\n'; } >log.toml
+expect 'nodes serve [kv] and [transactions] only' "$weft" start --config log.toml --node 0
+{ cat one.toml; printf '[[object]]\nname = "a"\ntype = "bank"\n'; } >untyped.toml
+expect '[[object]] a: there is no data type `bank`; the types are g-counter' "$weft" start --config untyped.toml --node 0
+# Those of earlier versions.
+printf 'node = 0\n[membership]\naddress = "127.77.0.1:4794"\nserve = true\n[[peers]]\nnode = 0\naddress = "127.77.0.1"\n' >earlier.toml
+expect 'each [[peers]] becomes [[node]]' "$weft" start --config earlier.toml --node 0
+printf 'nodes = 1\naddress = "127.77.0.9:4794"\n' >earlier-service.toml
+expect 'address, lease_ms and state_file go into its [membership]' "$weft" membership --config earlier-service.toml
+
+# New ones.
+expect 'one.toml: cannot be created' "$weft" init --dir one.toml
+cp one.toml weft.toml
+expect 'weft.toml: it is there already' "$weft" init
+cmp one.toml weft.toml || failed=$((failed + 1))
+rm weft.toml
+expect 'is not in 1..=16' "$weft" init --nodes 17 --dir new
+expect 'cannot be used with' "$weft" init --nodes 3 --addresses 10.0.0.1 --dir new
+expect 'belongs to node 0 already' "$weft" init --addresses 10.0.0.1,10.0.0.1 --dir new
+expect 'invalid value' "$weft" init --addresses here --dir new
+expect 'a name has 1 to 32 letters' "$weft" init --name 'two words' --dir new
 
 # Asking a cluster.
-node 0 127.77.0.5 >quiet.toml
-expect 'give a configuration by --config' "$weft" kv get a
+cluster 127.77.0.5 kv >quiet.toml
+expect 'weft.toml: cannot be read' "$weft" kv get a
 expect 'the key has 9 bytes' "$weft" kv --config quiet.toml get ninebytes
 expect 'the value has 0 bytes' "$weft" kv --config quiet.toml put a ''
 expect 'invalid value' "$weft" kv --config quiet.toml compare-and-set a seven b
 expect 'no answer within' "$weft" kv --config quiet.toml --give-up-ms 50 get a
 
 # Calling transactions.
-with_transactions() { node 0 127.77.0.6; printf '[transactions]\nprocedures = "%s"\nsize = %s\n' "$1" "$2"; }
+with_transactions() { cluster 127.77.0.6; printf '[transactions]\nprocedures = "%s"\nsize = %s\n' "$1" "$2"; }
 with_transactions ledger 10 >ledger.toml
 expect 'cannot be read' "$weft" txn call transfer 0/1 0/2
 expect 'runs no transactions' "$weft" txn --config quiet.toml call transfer 0/1 0/2
-expect 'use weft txn call' "$weft" kv --config ledger.toml get a
+expect 'there is no [kv]' "$weft" kv --config ledger.toml get a
 expect 'choose transfer, deposit, balance' "$weft" txn --config ledger.toml call steal 0/1
 expect 'is no key' "$weft" txn --config ledger.toml call balance 7
 expect 'there is a shard for each node' "$weft" txn --config ledger.toml call balance 1/7
@@ -255,21 +286,21 @@ expect 'there is no node 1' "$weft" txn --config ledger.toml call balance 0/7 --
 expect 'give whole numbers' "$weft" txn --config ledger.toml call deposit 0/1 --input much
 expect 'no node took the call' "$weft" txn --config ledger.toml call balance 0/7 --give-up-ms 50
 with_transactions bank 10 >bank.toml
-expect 'nothing is registered as `bank`' "$weft" start --config bank.toml
+expect 'nothing is registered as `bank`' "$weft" start --config bank.toml --node 0
 with_transactions smallbank 1 >small.toml
-expect 'size of 2 to 2400000' "$weft" start --config small.toml
+expect 'size of 2 to 2400000' "$weft" start --config small.toml --node 0
 { cat ledger.toml; printf '[kv]\n'; } >both.toml
-expect 'not both' "$weft" start --config both.toml
+expect '[kv] and [transactions] are not served together yet' "$weft" start --config both.toml --node 0
 { cat ledger.toml; printf 'record = "nowhere/records"\n'; } >recorded.toml
-expect 'nowhere/records' "$weft" start --config recorded.toml
+expect 'nowhere/records' "$weft" start --config recorded.toml --node 0
 { cat ledger.toml; printf 'record = "quiet.toml"\n'; } >overwritten.toml
-cp quiet.toml kept.toml
-expect 'something else than records' "$weft" start --config overwritten.toml
-cmp quiet.toml kept.toml || failed=$((failed + 1))
+cp quiet.toml quiet.toml.node0
+expect 'something else than records' "$weft" start --config overwritten.toml --node 0
+cmp quiet.toml quiet.toml.node0 || failed=$((failed + 1))
 
 # A port in use.
-node 0 >node.toml
-"$weft" start --config node.toml >ready 2>&1 &
+cluster 127.77.0.1 kv >node.toml
+"$weft" start --config node.toml --node 0 >ready 2>&1 &
 holder=$!
 for _ in {1..1200}; do
     grep -q 'as full' ready && break
@@ -277,7 +308,7 @@ for _ in {1..1200}; do
     sleep 0.05
 done
 grep -q 'as full' ready || { echo "tests/errors.sh: the node does not serve:" >&2; cat ready >&2; exit 1; }
-expect 'is in use' "$weft" start --config node.toml
+expect 'is in use' "$weft" start --config node.toml --node 0
 
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

@@ -90,7 +90,6 @@ impl Seeds {
             self.add("fault-plan", FaultPlan::random(seed, &shape).to_toml().as_bytes());
         }
         self.add("configuration", CONFIGURATION.as_bytes());
-        self.add("configuration", SERVICE_CONFIGURATION.as_bytes());
         let record = |number| NodeRecord { role: Role::Full, incarnation: Incarnation::new(number) };
         let state =
             Durable::new(Epoch(3), false, vec![record(1), record(2), record(9)]).expect("a valid state");
@@ -156,6 +155,15 @@ impl Seeds {
             let kind = message.encode(&mut bytes) as u8;
             self.add("txn-client", &[&[kind], &bytes[..]].concat());
         }
+        // What a client says and is told, and an answer and an entry of a log.
+        let head = [1_u64, 2, 1].map(u64::to_be_bytes).concat();
+        for (kind, body) in [(97, [32, 0, 0, 0, 0, 0, 0, 0]), (113, [65, 0, 0, 0, 0, 0, 0, 0])] {
+            self.add("session", &[&[kind][..], &head, &body, &[0; 48]].concat());
+        }
+        self.add("session", &[&[96][..], &head[..8]].concat());
+        self.add("session", &[&[112][..], &head[..16]].concat());
+        self.add("session", &[&[24][..], &[0; 24], &1_u64.to_be_bytes(), &1_u64.to_be_bytes()].concat());
+        self.add("session", &[&[25][..], &[0; 40]].concat());
         // A life with an attempt that has read one key and written it, and an object; then a piece of a second life.
         let item = [&[0; 7][..], &[7], &[0; 8], &[0, 2], b"is"].concat();
         let record =
@@ -181,34 +189,39 @@ impl Seeds {
     }
 }
 
-/// Every section of a node's configuration.
+/// Every table and key of a configuration.
 const CONFIGURATION: &str = r#"
-node = 0
+[cluster]
+name = "orders"
 mtu_bytes = 1500
 [membership]
 address = "127.0.0.1:4794"
-serve = true
+node = 0
 lease_ms = 1000
 state_file = "state.toml"
-[[peers]]
-node = 0
+[[node]]
 address = "127.0.0.1"
 datagram_port = 4793
-[[peers]]
-node = 1
+core = 1
+spin_us = 0
+[[node]]
 address = "127.0.0.2"
+[cores]
+spin_us = 50
 [kv]
 key_bytes = 8
 value_bytes = 1024
 capacity_keys = 65536
-[cores]
-spin_us = 50
-"#;
-
-/// Likewise of a membership service's.
-const SERVICE_CONFIGURATION: &str = r#"
-nodes = 3
-address = "127.0.0.1:4794"
-lease_ms = 1000
-state_file = "state.toml"
+[transactions]
+procedures = "ledger"
+size = 10
+replicas = 2
+record = "records"
+[[object]]
+name = "cart"
+type = "2p-set"
+[[log]]
+name = "events"
+[rounds]
+period_us = 1000
 "#;

@@ -161,7 +161,7 @@ impl Door {
                 self.nic.submit(self.now, call);
             }
             12 if input.rarely() => {
-                self.nic.submit(self.now, HostCommand::Reset);
+                self.nic.submit(self.now, HostCommand::Reset { engine: 0 });
                 let Known { view, previous, .. } = self.known;
                 self.known = Known { view, previous, ..Known::default() };
             }
@@ -213,7 +213,10 @@ impl Door {
         self.known.change(view);
         let node = NodeId::new(0).expect("node 0 exists");
         let lease_until = self.now + Duration::from_ms(100);
-        self.nic.submit(self.now, HostCommand::Configure(Configuration { node, view, lease_until }));
+        self.nic.submit(
+            self.now,
+            HostCommand::Configure { engine: 0, configuration: Configuration { node, view, lease_until } },
+        );
     }
 
     /// Takes out all frames and whatever is for the host; what is sent is well formed.

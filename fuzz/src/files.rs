@@ -1,7 +1,7 @@
 //! Files that a user hands over: what is read is written back and reads the same.
 
 use weft_check::History;
-use weft_cluster::{Durable, NodeConfig, ServiceConfig};
+use weft_cluster::{ClusterConfig, Durable};
 use weft_sim::FaultPlan;
 
 /// A history as it is, and with its checksum set right.
@@ -29,14 +29,24 @@ pub fn fault_plan(data: &[u8]) {
     plan.ends_at();
 }
 
-/// The configuration of a node, or of a membership service of its own.
+/// The configuration of a cluster, with what each of its nodes sees of it.
 pub fn configuration(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Ok(config) = NodeConfig::parse(text) {
-        assert_eq!(NodeConfig::parse(&config.to_toml()), Ok(config));
-    }
-    if let Ok(config) = ServiceConfig::parse(text) {
-        assert_eq!(ServiceConfig::parse(&config.to_toml()), Ok(config));
+    let config = match ClusterConfig::parse(text) {
+        Ok(config) => config,
+        Err(reason) => {
+            assert!(!reason.is_empty() && !reason.contains('\n'), "{reason:?}");
+            return;
+        }
+    };
+    assert_eq!(ClusterConfig::parse(&config.to_toml()).as_ref(), Ok(&config));
+    assert_eq!(ClusterConfig::parse(&config.to_commented_toml()).as_ref(), Ok(&config));
+    let service = config.service();
+    for (node, _) in config.peers.iter() {
+        let seen = config.node(node).expect("it is one of the peers");
+        assert_eq!(seen.profile().nodes(), service.nodes);
+        assert_eq!(seen.profile().replicas(), service.replicas);
+        assert!(seen.service().is_none_or(|embedded| embedded == service));
     }
 }
 

@@ -13,6 +13,7 @@ mod membership;
 mod replicas;
 mod responder;
 mod rounds;
+mod sessions;
 mod store;
 mod transactions;
 
@@ -26,7 +27,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 22] = [
     Target { name: "frame", run: frames::frame },
     Target { name: "packet", run: frames::packet },
     Target { name: "datagram", run: frames::datagram },
@@ -42,6 +43,7 @@ pub const TARGETS: [Target; 21] = [
     Target { name: "txn", run: transactions::node },
     Target { name: "txn-client", run: transactions::client },
     Target { name: "txn-record", run: transactions::record },
+    Target { name: "session", run: sessions::session },
     Target { name: "store", run: store::store },
     Target { name: "membership", run: membership::membership },
     Target { name: "history", run: files::history },

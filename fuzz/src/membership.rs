@@ -1,7 +1,8 @@
 //! Messages of the membership service, to it and to a node's lease holder.
 
 use weft_cluster::{
-    Agent, AgentParameters, ClusterId, Incarnation, Membership, Message, Server, Service, ServiceParameters,
+    Agent, AgentParameters, ClusterConfig, ClusterId, ClusterName, Incarnation, Membership, Message, Profile,
+    Server, Service, ServiceParameters,
 };
 use weft_time::{Duration, Instant};
 use weft_waist::{EngineState, EngineStatus, Epoch, NodeId};
@@ -15,10 +16,12 @@ const NODES: usize = 3;
 pub fn membership(data: &[u8]) {
     let mut input = Input::new(data);
     let lease = Duration::from_ms(10);
-    let mut server: Server<u8> = Server::new(Service::new(ServiceParameters::new(NODES, lease)));
+    let service = Service::new(ServiceParameters::new(NODES, lease));
+    let mut server: Server<u8> = Server::new(service).of_cluster(ClusterName::default(), None);
     let node = NodeId::new(0).expect("node 0 exists");
     let incarnation = Incarnation::new(7).expect("not zero");
-    let mut agent = Agent::new(node, incarnation, AgentParameters::default());
+    let agent = Agent::new(node, incarnation, AgentParameters::default());
+    let mut agent = agent.of_cluster(ClusterName::default(), profile());
     let mut now = Instant::ZERO;
     while !input.is_empty() {
         match input.byte() % 8 {
@@ -71,15 +74,26 @@ pub fn membership(data: &[u8]) {
     }
 }
 
+/// What the nodes of the cluster agree on: an engine of each kind.
+fn profile() -> Profile {
+    let mut text = String::from("[membership]\naddress = \"10.0.0.9:4794\"\n");
+    (1..=NODES).for_each(|node| text += &format!("[[node]]\naddress = \"10.0.0.{node}\"\n"));
+    text += "[kv]\n[transactions]\nprocedures = \"ledger\"\nsize = 10\n[[object]]\nname = \"cart\"\ntype = \"g-set\"\n";
+    text += "[[log]]\nname = \"events\"\n[rounds]\n";
+    let config = ClusterConfig::parse(&text).expect("a configuration");
+    config.node(NodeId::new(0).expect("node 0 exists")).expect("it is configured").profile()
+}
+
 /// Any bytes, mostly with magic, version and checksum set right.
 fn message(input: &mut Input<'_>) -> Vec<u8> {
     let plausible = !input.rarely();
-    let length = if plausible { input.one_of(&[40, 52, 88]) } else { usize::from(input.byte()) };
+    // Without a body, with those of fixed sizes, and with profiles of a store and of every kind of engine.
+    let length = if plausible { input.one_of(&[40, 48, 52, 78, 116]) } else { usize::from(input.byte()) };
     let mut bytes = input.bytes(length).to_vec();
     if plausible {
         bytes.resize(length, 0);
         bytes[8..16].copy_from_slice(&ClusterId::default().0.to_be_bytes());
-        bytes[..5].copy_from_slice(b"WFTM\x02");
+        bytes[..5].copy_from_slice(b"WFTM\x03");
         let covered = length - 4;
         let checksum = crc32fast::hash(&bytes[..covered]).to_be_bytes();
         bytes[covered..].copy_from_slice(&checksum);

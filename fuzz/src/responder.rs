@@ -244,7 +244,8 @@ impl Bench {
 
     fn receive(&mut self, source: Ipv4Addr, bytes: &[u8]) {
         if let Ok(packet) = Packet::parse(bytes) {
-            self.transport.receive(self.now, source, &packet, &mut self.memory);
+            let marked = packet.bth.congestion.forward;
+            self.transport.receive_marked(self.now, source, &packet, marked, &mut self.memory);
         }
     }
 
@@ -323,7 +324,10 @@ impl Bench {
                 self.drain(usize::MAX);
             }
             1 => self.transport.return_host_credits(input.half().into()),
-            2 => self.transport.notify_congestion(self.now, PEER, self.number),
+            2 => {
+                let packet = Packet::congestion_notification(self.number.0, 0xffff);
+                self.transport.receive(self.now, PEER, &packet, &mut self.memory);
+            }
             3 => {
                 let access = if input.coin() { AccessFlags::ALL } else { AccessFlags::NONE };
                 // Refused unless the queue pair is connected.

@@ -189,6 +189,7 @@ module weft_nic
 
   mac_address_t    hardware;
   ipv4_address_t   address;
+  logic            rate_control;
   cycles_t         age_limit;
   sniffer_config_t sniffer_config;
   nic_events_t     events;
@@ -300,6 +301,7 @@ module weft_nic
     .axil_rresp_o,
     .hardware_o          (hardware),
     .address_o           (address),
+    .rate_control_o      (rate_control),
     .age_limit_o         (age_limit),
     .sniffer_o           (sniffer_config),
     .table_write_valid_o (table_write_valid),
@@ -392,6 +394,7 @@ module weft_nic
     .now_i,
     .hardware_i               (hardware),
     .address_i                (address),
+    .rate_control_i           (rate_control),
     .header_valid_i           (header_valid),
     .header_ready_o           (header_ready),
     .header_i                 (header),

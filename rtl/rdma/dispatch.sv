@@ -22,9 +22,6 @@ module dispatch
   output logic         order_requester_o
 );
 
-  // Congestion notification packets are not of the reliable connection (annex A17.9.3).
-  localparam logic [7:0] CongestionNotification = 8'h81;
-
   logic is_response;
   logic order_ready;
   logic taken;

@@ -87,6 +87,9 @@ module frame_builder
   logic   [15:0] udp_bytes;
   fixed_t        fixed;
 
+  logic          notification;
+
+  assign notification = header_i.packet.opcode == CongestionNotification;
   assign checksum = ~(header_i.partial_sum[15:0] + 16'(header_i.partial_sum[16]));
   assign total_bytes = 16'(header_i.total_bytes);
   assign udp_bytes = 16'(header_i.total_bytes - 13'd20);
@@ -97,7 +100,8 @@ module frame_builder
         header_i.destination_mac,
         hardware_i,
         16'h0800,  // IPv4
-        16'h4500,  // header of five words, no type of service
+        8'h45,  // header of five words
+        header_i.type_of_service,
         total_bytes,
         16'h0000,  // identification: a packet that must not be fragmented needs none
         16'h4000,  // do not fragment
@@ -112,12 +116,12 @@ module frame_builder
         16'h0000,  // no checksum
         header_i.packet.opcode,
         header_i.packet.solicited,
-        1'b1,  // migration: migrated
+        !notification,  // migration: migrated
         header_i.packet.pad,
         4'd0,  // version
         16'hffff,  // partition key
         1'b0,
-        header_i.packet.backward_congestion,
+        notification,  // backward congestion (annex A17.9.3)
         6'd0,
         header_i.destination_qp,
         header_i.packet.acknowledge_request,

@@ -9,6 +9,8 @@ module header_builder
   input  logic          rst_ni,
   // This NIC's address.
   input  ipv4_address_t address_i,
+  // Requests may be marked.
+  input  logic          rate_control_i,
   input  logic          packet_valid_i,
   output logic          packet_ready_o,
   input  packet_t       packet_i,
@@ -46,17 +48,21 @@ module header_builder
   logic    [17:0] lookup_sum_q;
   logic    [12:0] total;
   logic    [ 6:0] lookup_beats_q;
+  logic    [ 7:0] lookup_service_q;
+  logic    [ 7:0] service;
 
   assign packet_ready_o = !lookup_valid_q || lookup_ready;
   assign table_read_o = packet_valid_i && packet_ready_o;
   assign table_index_o = packet_i.qp;
+  assign service = type_of_service(packet_i.opcode, rate_control_i);
   assign total = {packet_i.words, 2'b00} + 13'd44;
 
   always_ff @(posedge clk_i) begin
     if (packet_valid_i && packet_ready_o) begin
       lookup_packet_q <= packet_i;
       lookup_total_q <= total;
-      lookup_sum_q <= 18'(constant_q) + 18'(total);
+      lookup_sum_q <= 18'(constant_q) + 18'(total) + 18'(service);
+      lookup_service_q <= service;
       lookup_beats_q <= 7'((packet_i.words + 11'd14) >> 4);
     end
   end
@@ -76,6 +82,7 @@ module header_builder
       header_q.packet <= lookup_packet_q;
       header_q.destination_mac <= table_data_i.destination_mac;
       header_q.destination <= table_data_i.destination;
+      header_q.type_of_service <= lookup_service_q;
       header_q.source_port <= table_data_i.source_port;
       header_q.destination_qp <= table_data_i.destination_qp;
       header_q.total_bytes <= lookup_total_q;

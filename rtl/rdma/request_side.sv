@@ -20,6 +20,8 @@ module request_side
   input logic    clk_i,
   input logic    rst_ni,
   input cycles_t now_i,
+  // Queue pairs that are told of congestion limit their rate.
+  input logic    rate_control_i,
 
   input  logic          post_valid_i,
   output logic          post_ready_o,
@@ -83,6 +85,9 @@ module request_side
   output logic             query_done_o,
   output requester_query_t query_o,
 
+  // Pulse: a marked response of this queue pair has come.
+  output logic                 marked_o,
+  output qp_index_t            marked_qp_o,
   output request_side_events_t events_o,
   // Nothing inside: no request, packet or event. Timers may run.
   output logic                 idle_o
@@ -152,12 +157,33 @@ module request_side
   logic                 post_invalid;
   logic                 post_wrong_state;
   logic                 post_ready;
+  logic                 rate_ready;
+  logic                 rate_idle;
+  logic                 rate_activate_valid;
+  qp_index_t            rate_activate;
+  logic                 activate_b_ready;
+  logic                 line_turn_valid;
+  logic                 line_turn_ready;
+  logic                 notified;
+  qp_index_t            congested_qp;
+  logic                 sent;
+  // Only what decides the length counts.
+  // verilator lint_off UNUSEDSIGNAL
+  requester_packet_t    sent_packet;
+  // verilator lint_on UNUSEDSIGNAL
+  logic                 timers_armed;
+  logic                 timers_earliest_valid;
+  cycles_t              timers_earliest;
+  logic                 rate_armed;
+  logic                 rate_earliest_valid;
+  cycles_t              rate_earliest;
 
   request_side_events_t requester_events;
 
-  assign ready = queue_ready && requester_ready && completer_ready && scheduler_ready && timers_ready;
+  assign ready = queue_ready && requester_ready && completer_ready && scheduler_ready && timers_ready && rate_ready;
   assign post_ready_o = post_ready;
-  assign idle_o = ready && queue_idle && requester_idle && completer_idle && scheduler_idle && control_idle;
+  assign idle_o = ready && queue_idle && requester_idle && completer_idle && scheduler_idle && control_idle
+      && rate_idle;
 
   always_comb begin
     events_o = requester_events;
@@ -243,30 +269,71 @@ module request_side
     .ready_o           (scheduler_ready),
     .activate_a_valid_i(activate_valid),
     .activate_a_i      (activate),
-    .activate_b_valid_i(post_activate_valid),
-    .activate_b_ready_o(post_activate_ready),
-    .activate_b_i      (post_activate),
-    .turn_valid_o      (turn_valid),
-    .turn_ready_i      (turn_ready),
+    .activate_b_valid_i(post_activate_valid || rate_activate_valid),
+    .activate_b_ready_o(activate_b_ready),
+    .activate_b_i      (rate_activate_valid ? rate_activate : post_activate),
+    .turn_valid_o      (line_turn_valid),
+    .turn_ready_i      (line_turn_ready),
     .turn_o            (turn),
     .idle_o            (scheduler_idle)
   );
 
+  assign post_activate_ready = activate_b_ready && !rate_activate_valid;
+
+  // The words of a packet behind its base transport header.
+  logic [10:0] sent_words;
+  assign sent_words = sent_packet.bytes[12:2] + 11'(sent_packet.bytes[1:0] != '0) + 11'(transmit_pkg::extension_words(
+      sent_packet.opcode
+  ));
+
+  rate_control u_rate_control (
+    .clk_i,
+    .rst_ni,
+    .ready_o          (rate_ready),
+    .now_i,
+    .turn_valid_i     (line_turn_valid),
+    .turn_ready_o     (line_turn_ready),
+    .turn_i           (turn),
+    .turn_valid_o     (turn_valid),
+    .turn_ready_i     (turn_ready),
+    .sent_i           (sent),
+    .sent_qp_i        (sent_packet.qp),
+    .sent_words_i     (sent_words),
+    .notification_i   (notified && rate_control_i),
+    .notification_qp_i(congested_qp),
+    .forget_i         (command_valid && command_ready),
+    .forget_qp_i      (command.qp),
+    .activate_valid_o (rate_activate_valid),
+    .activate_ready_i (activate_b_ready),
+    .activate_o       (rate_activate),
+    .armed_o          (rate_armed),
+    .earliest_valid_o (rate_earliest_valid),
+    .earliest_o       (rate_earliest),
+    .idle_o           (rate_idle)
+  );
+  assign marked_qp_o = congested_qp;
+
+  // The earliest of both.
+  assign armed_o = timers_armed || rate_armed;
+  assign earliest_valid_o = armed_o && (!timers_armed || timers_earliest_valid) && (!rate_armed || rate_earliest_valid);
+  assign earliest_o = rate_armed && (!timers_armed || rate_earliest < timers_earliest) ?
+      rate_earliest : timers_earliest;
+
   timers u_timers (
     .clk_i,
     .rst_ni,
-    .ready_o        (timers_ready),
+    .ready_o         (timers_ready),
     .now_i,
-    .set_i          (timer_set),
-    .set_index_i    (timer_index),
-    .set_armed_i    (timer_armed),
-    .set_deadline_i (timer_deadline),
-    .expired_valid_o(expired_valid),
-    .expired_ready_i(expired_ready),
-    .expired_o      (expired),
-    .armed_o,
-    .earliest_valid_o,
-    .earliest_o
+    .set_i           (timer_set),
+    .set_index_i     (timer_index),
+    .set_armed_i     (timer_armed),
+    .set_deadline_i  (timer_deadline),
+    .expired_valid_o (expired_valid),
+    .expired_ready_i (expired_ready),
+    .expired_o       (expired),
+    .armed_o         (timers_armed),
+    .earliest_valid_o(timers_earliest_valid),
+    .earliest_o      (timers_earliest)
   );
 
   requester #(
@@ -332,6 +399,11 @@ module request_side
     .fail_valid_o,
     .fail_ready_i,
     .fail_o,
+    .marked_o,
+    .notified_o      (notified),
+    .congested_qp_o  (congested_qp),
+    .sent_o          (sent),
+    .sent_packet_o   (sent_packet),
     .events_o        (requester_events),
     .idle_o          (requester_idle)
   );

@@ -105,6 +105,13 @@ module requester
   input  logic       fail_ready_i,
   output qp_index_t  fail_o,
 
+  // Pulses: of this queue pair, a marked packet or a notification has come.
+  output logic                 marked_o,
+  output logic                 notified_o,
+  output qp_index_t            congested_qp_o,
+  // A pulse: this packet has been made, which leaves in its turn.
+  output logic                 sent_o,
+  output requester_packet_t    sent_packet_o,
   output request_side_events_t events_o,
   output logic                 idle_o
 );
@@ -112,7 +119,6 @@ module requester
   localparam int unsigned IndexBits = $bits(qp_index_t);
   // The value of `rnr_retry` that means "no limit".
   localparam logic [2:0] RnrRetryWithoutLimit = 3'd7;
-  localparam logic [7:0] OpcodeCongestion = 8'h81;
 
   typedef enum logic [1:0] {
     WaitNothing,
@@ -181,8 +187,7 @@ module requester
     logic        notification;
     logic        acknowledge;
     logic        atomic;
-    logic [1:0]  congestion;
-    logic        backward;
+    logic        marked;
     psn_t        psn;
     logic [7:0]  syndrome;
     logic [6:0]  offset;
@@ -376,12 +381,10 @@ module requester
       command1_q <= command_i;
     end
     if (header_ready_o) begin
-      header1_q.notification <= header_i.opcode == OpcodeCongestion;
+      header1_q.notification <= header_i.opcode == CongestionNotification;
       header1_q.acknowledge <= header_i.opcode == Acknowledge;
       header1_q.atomic <= header_i.opcode == AtomicAcknowledge;
-      header1_q.congestion <= header_i.opcode == OpcodeCongestion ? 2'd1
-          : {1'b0, header_i.forward_congestion} + {1'b0, header_i.backward_congestion};
-      header1_q.backward <= header_i.backward_congestion || header_i.opcode == OpcodeCongestion;
+      header1_q.marked <= header_i.marked && header_i.opcode != CongestionNotification;
       header1_q.psn <= header_i.psn;
       header1_q.syndrome <= header_i.syndrome;
       header1_q.offset <= header_i.opcode == AtomicAcknowledge ? 7'd127 : header_i.payload_offset;
@@ -1111,7 +1114,7 @@ module requester
   ) u_congestion (
     .window_i      (common6_q.state.window),
     .acknowledged_i(common6_q.state.window_acknowledged),
-    .mark_i        (finding6_q.live && common6_q.header.backward),
+    .mark_i        (finding6_q.live && common6_q.header.notification),
     .packets_i     (finding6_q.advance > 24'd64 ? 7'd64 : finding6_q.advance[6:0]),
     .gap_i         (decision6_q.gap),
     .time_out_i    (decision6_q.time_out),
@@ -1526,6 +1529,15 @@ module requester
     .level_o    (fail_level)
   );
 
+  assign sent_o = valid_q[7] && sends7;
+  assign sent_packet_o = outgoing_in;
+
+  always_ff @(posedge clk_i) begin
+    marked_o <= rst_ni && valid_q[2] && live2_q && common2_q.header.marked;
+    notified_o <= rst_ni && valid_q[2] && live2_q && common2_q.header.notification;
+    congested_qp_o <= qp_q[2];
+  end
+
   // Events, counted where they are known.
   request_side_events_t events_q;
 
@@ -1542,7 +1554,7 @@ module requester
         events_q.drop_partition_key <= partition2_q;
         events_q.drop_wrong_state <= wrong_state2_q;
         events_q.drop_wrong_source <= wrong_source2_q;
-        events_q.congestion_marks <= live2_q ? common2_q.header.congestion : 2'd0;
+        events_q.congestion_marks <= live2_q && (common2_q.header.marked || common2_q.header.notification);
         events_q.drop_stale_response <= stale2;
         events_q.drop_ghost_response <= ghost2;
         events_q.drop_malformed <= misplaced2;

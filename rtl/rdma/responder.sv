@@ -98,6 +98,8 @@ module responder
   output responder_query_t query_o,
 
   output responder_events_t events_o,
+  // Of the packet that `congestion_marks` counts.
+  output qp_index_t         marked_qp_o,
   output logic              idle_o
 );
 
@@ -519,8 +521,7 @@ module responder
       s3_q.empty <= s2_empty_q;
       s3_q.fetch_add <= s2_header_q.opcode == FetchAdd;
       s3_q.acknowledge_request <= s2_header_q.acknowledge_request;
-      s3_q.congestion <= s2_header_q.forward_congestion;
-      s3_q.backward_congestion <= s2_header_q.backward_congestion;
+      s3_q.marked <= s2_header_q.marked;
       s3_q.rnr_timer <= s2_rnr_timer_q;
       s3_q.resources <= s2_resources_q;
       s3_q.bytes <= s2_payload;
@@ -768,7 +769,8 @@ module responder
     .grant_i       (s6_grant_q),
     .call_i        (s6_call_q),
     .check_failed_i(s6_check_failed_q),
-    .events_o
+    .events_o,
+    .marked_qp_o
   );
 
   assign idle_o = ready && intake_idle && stage_valid == '0 && !verdict_valid_o && !fail_valid_o && !flush_valid;

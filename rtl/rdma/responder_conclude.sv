@@ -31,16 +31,11 @@ module responder_conclude
   logic packet;
   logic accept;
   logic response;
-  logic reached;
-  logic marked;
   logic flush;
 
   assign packet = work_i.change.kind == EventHeader;
   assign accept = work_i.outcome == OutcomeAccept;
   assign response = work_i.meaning.read || work_i.meaning.atomic;
-  // It has passed the checks of the queue pair as a whole.
-  assign reached = packet && work_i.outcome > OutcomeSource;
-  assign marked = work_i.state.marked || work_i.congestion;
   assign again_o = work_i.change.kind == EventReset && work_i.state.state == ResponderError && !work_i.empty;
   assign flush = work_i.change.kind == EventFlush && work_i.state.state == ResponderError && !work_i.empty;
 
@@ -86,7 +81,6 @@ module responder_conclude
         msn: work_i.state.msn,
         syndrome: SyndromeAck,
         resource: work_i.resource,
-        congestion: 1'b0,
         marker: work_i.change.kind == EventAccess
     };
     unique case (work_i.outcome)
@@ -141,14 +135,12 @@ module responder_conclude
       end
       default: ;
     endcase
-    verdict_o.congestion = marked && verdict_o.answer != AnswerNone;
   end
 
   // The state that follows.
 
   always_comb begin
     state_o = work_i.state;
-    if (reached) state_o.marked = marked && verdict_o.answer == AnswerNone;
     unique case (work_i.outcome)
       OutcomeAhead: begin
         state_o.dropped = work_i.dropped;
@@ -201,7 +193,6 @@ module responder_conclude
         state_o.dropped = '0;
         state_o.gap_reported = 1'b0;
         state_o.witness_valid = 1'b0;
-        state_o.marked = 1'b0;
         state_o.msn = '0;
         state_o.inbound = InboundIdle;
         state_o.saved = '0;

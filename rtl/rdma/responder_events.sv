@@ -15,7 +15,9 @@ module responder_events
   input  logic              call_i,
   // The grant is a refusal, and the reason for the outcome.
   input  logic              check_failed_i,
-  output responder_events_t events_o
+  output responder_events_t events_o,
+  // Of the packet that `congestion_marks` counts.
+  output qp_index_t         marked_qp_o
 );
 
   responder_events_t events_d;
@@ -46,7 +48,7 @@ module responder_events
     events_d.violation_permission = (check_failed_i && grant_i.verdict == AccessForbidden)
                                     || work_i.outcome == OutcomeForbidden;
     events_d.rpc_calls = accept && call_i;
-    if (reached) events_d.congestion_marks = 2'(work_i.congestion) + 2'(work_i.backward_congestion);
+    events_d.congestion_marks = reached && work_i.marked;
     events_d.drop_unknown_queue_pair = work_i.outcome == OutcomeUnknownQueuePair;
     events_d.drop_wrong_source = work_i.outcome == OutcomeSource;
     events_d.drop_wrong_state = work_i.outcome == OutcomeState;
@@ -62,6 +64,7 @@ module responder_events
   always_ff @(posedge clk_i) begin
     if (!rst_ni) events_q <= '0;
     else events_q <= valid_i ? events_d : '0;
+    marked_qp_o <= work_i.change.qp;
   end
 
 endmodule

@@ -62,7 +62,6 @@ class QueuePair:
     gap_reported: bool = False
     witness: int | None = None
     dropped: int = 0
-    marked: bool = False
     saved: list = field(default_factory=list)
     resource: int = 0
     # READs and atomics whose first response is due.
@@ -111,7 +110,7 @@ class Model:
         elif operation == "Receive" and pair.state == INIT:
             pair.state = READY
             pair.expected = pair.dropped = ROUND + argument
-            pair.msn, pair.inbound, pair.gap_reported, pair.marked = 0, None, False, False
+            pair.msn, pair.inbound, pair.gap_reported = 0, None, False
             pair.witness = None
             pair.saved, pair.resource = [], 0
         elif operation == "Access":
@@ -164,8 +163,7 @@ class Model:
             return self.count("drop_wrong_state")
         if setup["destination"] != header["source"]:
             return self.count("drop_wrong_source")
-        self.count("congestion_marks", header["forward_congestion"] + header["backward_congestion"])
-        pair.marked |= bool(header["forward_congestion"])
+        self.count("congestion_marks", header["marked"])
         ahead = (header["psn"] - pair.expected) & MASK
         sequence = pair.expected + ahead if ahead < ROUND // 2 else pair.expected + ahead - ROUND
         self.setup, self.current, self.regions, self.index = setup, pair, regions, index
@@ -219,9 +217,8 @@ class Model:
         pair = self.current
         self.verdict["answer"] = {
             "kind": kind, "duplicate": duplicate, "psn": sequence & MASK, "msn": pair.msn,
-            "congestion": int(pair.marked), **fields,
+            **fields,
         }
-        pair.marked = False
 
     def duplicate(self, sequence, header):
         pair = self.current

@@ -82,8 +82,7 @@ module responder_output
         address: out.first,
         rkey: out.second[63:32],
         length: out.second[31:0],
-        original: '0,
-        congestion: out.congestion
+        original: '0
     };
     verdict_o.consequence.marker = out.marker;
   end

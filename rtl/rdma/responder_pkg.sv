@@ -54,8 +54,6 @@ package responder_pkg;
     // more.
     logic             witness_valid;
     psn_t             witness;
-    // A request met congestion, which the next answer says.
-    logic             marked;
     psn_t             msn;
     // The message of which the next packet is expected: where it goes, and how much of it is there.
     inbound_e         inbound;
@@ -181,7 +179,6 @@ package responder_pkg;
     psn_t            msn;
     logic [7:0]      syndrome;
     resource_index_t resource;
-    logic            congestion;
     logic            marker;
   } verdict_t;
 
@@ -199,8 +196,7 @@ package responder_pkg;
     logic empty;  // there is no receive request
     logic fetch_add;
     logic acknowledge_request;
-    logic congestion;
-    logic backward_congestion;
+    logic marked;
     logic [4:0] rnr_timer;
     resource_count_t resources;
     payload_bytes_t bytes;

@@ -15,7 +15,7 @@
 // whole once, also if a duplicate has begun it again.
 //
 // Which answers count: those from ControlReceive to ControlReset, ControlError or failure. Others are taken and
-// forgotten, with their pulse of `answered_*`. AnswerNone only notes congestion. An acknowledgement of a duplicate does
+// forgotten, with their pulse of `answered_*`. AnswerNone means nothing. An acknowledgement of a duplicate does
 // not hide a refusal, and none that comes late, for a PSN before the pending one, changes anything. An answer other
 // than a refusal whose syndrome is SyndromeSequenceError is of a request with a gap behind it: a refusal that is still
 // due then becomes one of the packet after that request.
@@ -62,6 +62,10 @@ module responses
   // verilator lint_off UNUSEDSIGNAL
   input  access_grant_t     grant_i,
   // verilator lint_on UNUSEDSIGNAL
+  // Congestion notifications, which leave between the responses.
+  input  logic              notify_valid_i,
+  output logic              notify_ready_o,
+  input  qp_index_t         notify_i,
   output logic              transmit_valid_o,
   input  logic              transmit_ready_i,
   output transmit_t         transmit_o,
@@ -82,6 +86,8 @@ module responses
   localparam int unsigned Credits = 16;
   // Of these, as many as keep the transmit path busy: what waits here is sent in vain if a response before it is lost.
   localparam int unsigned Waiting = 6;
+  // Notifications that may wait beside them.
+  localparam int unsigned Notifications = 8;
 
   typedef enum logic [1:0] {
     PendingNone,
@@ -105,8 +111,6 @@ module responses
     psn_t                  psn;
     logic [7:0]            syndrome;
     psn_t                  msn;
-    // A request met congestion, which the next packet says.
-    logic                  marked;
   } state_t;
 
   typedef struct packed {
@@ -129,7 +133,6 @@ module responses
     qp_index_t       qp;
     resource_index_t resource;
     logic            fresh;
-    logic            marked;
     psn_t            psn;
   } failure_t;
 
@@ -138,7 +141,6 @@ module responses
     qp_index_t      qp;
     opcode_e        opcode;
     psn_t           psn;
-    logic           marked;
     logic [7:0]     syndrome;
     psn_t           msn;
     payload_bytes_t bytes;
@@ -200,7 +202,7 @@ module responses
   endfunction
 
   assign control_matters = control_i.operation inside {ControlReset, ControlReceive, ControlError};
-  assign answer_matters  = answer_i.kind != AnswerNone || answer_i.congestion;
+  assign answer_matters  = answer_i.kind != AnswerNone;
 
   // All but turns write in stage 1, turns in stage 3: they must not meet.
   logic may_write1;
@@ -304,7 +306,6 @@ module responses
       answer_q.psn <= failure.psn;
       answer_q.duplicate <= !failure.fresh;
       answer_q.resource <= failure.resource;
-      answer_q.congestion <= failure.marked;
     end
   end
 
@@ -329,8 +330,6 @@ module responses
         changed.pending = PendingRefuse;
         changed.psn = answer_q.psn;
         changed.syndrome = SyndromeRemoteAccess;
-        // The packet was not sent, so the mark that it carried has not been either.
-        changed.marked = state.marked || answer_q.congestion;
         // A new request may have taken the resource of the duplicate meanwhile.
         if (!answer_q.duplicate) changed.open = 1'b0;
         else if (!state.fresh[answer_q.resource]) changed.due[answer_q.resource] = 1'b0;
@@ -339,11 +338,9 @@ module responses
         changed.open = receive_q;
         changed.pending = PendingNone;
         changed.msn = '0;
-        changed.marked = 1'b0;
       end
       EventAnswer: begin
         if (state.open) begin
-          changed.marked = state.marked || answer_q.congestion;
           if (answer_q.kind != AnswerNone) changed.msn = answer_q.msn;
         end
         unique case (answer_q.kind)
@@ -551,7 +548,6 @@ module responses
       after.fresh[resource3_q] = 1'b0;
     end
     if (acknowledge3_q) after.pending = PendingNone;
-    if (acknowledge3_q || respond3_q) after.marked = 1'b0;
   end
 
   always_comb begin
@@ -559,7 +555,6 @@ module responses
         qp: qp3_q,
         opcode: Acknowledge,
         psn: state3_q.psn,
-        marked: state3_q.marked,
         syndrome: SyndromeAck,
         msn: state3_q.msn,
         bytes: '0,
@@ -697,6 +692,7 @@ module responses
 
   logic    refused;
   logic    send;
+  logic    notifies;
   logic    fail;
   packet_t packet6;
 
@@ -707,23 +703,28 @@ module responses
   always_comb begin
     packet6 = packet6_q;
     packet6.target = grant_i.target;
+    if (!valid6_q) begin
+      packet6 = '0;
+      packet6.qp = notify_i;
+      packet6.opcode = CongestionNotification;
+    end
   end
 
   // What is left of a fresh response that failed is forgotten turn by turn.
   assign answered_valid_o = valid6_q && manner6_q.answered;
   assign answered_qp_o = qp6_q;
 
-  packet_t                     out;
-  logic    [$clog2(Credits):0] out_level;
-  logic                        unused_out_ready;
+  packet_t                       out;
+  logic    [$clog2(Credits)+1:0] out_level;
+  logic                          unused_out_ready;
 
   fifo #(
     .T    (packet_t),
-    .Depth(Credits)
+    .Depth(2 * Credits)
   ) u_out (
     .clk_i,
     .rst_ni,
-    .in_valid_i (send),
+    .in_valid_i (send || notifies),
     .in_ready_o (unused_out_ready),
     .in_i       (packet6),
     .out_valid_o(transmit_valid_o),
@@ -737,7 +738,6 @@ module responses
     transmit_o.qp = out.qp;
     transmit_o.opcode = out.opcode;
     transmit_o.psn = out.psn;
-    transmit_o.backward_congestion = out.marked;
     transmit_o.swap_or_add = out.value;
     transmit_o.syndrome = out.syndrome;
     transmit_o.msn = out.msn;
@@ -747,11 +747,22 @@ module responses
   end
 
   // Room for the packets of turns under way.
-  logic [$clog2(Credits):0] used_q;
-  logic                     give_back;
+  logic [      $clog2(Credits):0] used_q;
+  logic                           give_back;
+  logic                           leaves;
+  logic [$clog2(Notifications):0] notified_q;
 
   assign room = used_q < 5'(Waiting);
-  assign give_back = transmit_valid_o && transmit_ready_i;
+  assign leaves = transmit_valid_o && transmit_ready_i;
+  assign give_back = leaves && out.opcode != CongestionNotification;
+  // Whenever no response comes out of the stages: they leave every few cycles, if only because the wire takes no more.
+  assign notify_ready_o = !valid6_q && !notified_q[$clog2(Notifications)];
+  assign notifies = notify_valid_i && notify_ready_o;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) notified_q <= '0;
+    else notified_q <= notified_q + 4'(notifies) - 4'(leaves && !give_back);
+  end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) used_q <= '0;
@@ -772,15 +783,7 @@ module responses
     .rst_ni,
     .in_valid_i(fail),
     .in_ready_o(failures_ready),
-    .in_i(
-    '{
-        qp: qp6_q,
-        resource: manner6_q.resource,
-        fresh: manner6_q.fresh,
-        marked: packet6_q.marked,
-        psn: packet6_q.psn
-    }
-    ),
+    .in_i('{qp: qp6_q, resource: manner6_q.resource, fresh: manner6_q.fresh, psn: packet6_q.psn}),
     .out_valid_o(failure_valid),
     .out_ready_i(take_failure),
     .out_o(failure),
@@ -811,7 +814,8 @@ module responses
     events_o.violation_permission = fail && grant_i.verdict == AccessForbidden;
   end
 
-  assign idle_o = cleared && used_q == '0 && !valid1_q && !failure_valid && !fail_valid_q && scheduler_idle;
+  assign idle_o = cleared && used_q == '0 && notified_q == '0 && !valid1_q && !failure_valid && !fail_valid_q
+      && scheduler_idle;
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
@@ -831,7 +835,7 @@ module responses
       else $error("what is to be sent is not what is said");
       assert (failures_ready || !fail)
       else $error("more failures than stages");
-      assert (used_q >= out_level)
+      assert (6'(used_q) + 6'(notified_q) >= out_level)
       else $error("packets without room");
       assert (!cleared || scheduler_ready)
       else $error("the scheduler is not ready");

@@ -18,12 +18,16 @@ SMALL_WINDOW = "WEFT_SMALL_WINDOW"
 SCRIPTS = pathlib.Path(__file__).parents[2] / "crates/rdma/tests/scripts"
 SOURCES = [
     "weft_pkg.sv",
+    "rdma/rate_pkg.sv",
+    "rdma/transmit_pkg.sv",
     "stream/fifo.sv",
     "stream/ram.sv",
     "rdma/scheduler.sv",
     "rdma/timers.sv",
     "rdma/send_queue.sv",
     "rdma/congestion.sv",
+    "rdma/rate_machine.sv",
+    "rdma/rate_control.sv",
     "rdma/completer.sv",
     "rdma/request_control.sv",
     "rdma/requester_packets.sv",
@@ -720,12 +724,12 @@ async def headers_that_mean_nothing_change_nothing(dut):
     surroundings.header(4, 0x0F, 52, payload_bytes=44)
     await surroundings.settle()
     assert [completion["status"] for completion in surroundings.completions] == [0, 0]
-    # Congestion marks count in both directions; a notification needs no state.
-    surroundings.header(4, 0x11, 52, syndrome=0x1F, forward_congestion=1, backward_congestion=1)
+    # Marked responses count, and notifications of the peer.
+    surroundings.header(4, 0x11, 52, syndrome=0x1F, marked=1)
     surroundings.header(7, 0x81, 0)
     surroundings.header(7, 0x81, 0, source=1)
     await surroundings.settle()
-    assert surroundings.counters["congestion_marks"] == 3
+    assert surroundings.counters["congestion_marks"] == 2
     assert surroundings.counters["drop_wrong_source"] == 2
 
 

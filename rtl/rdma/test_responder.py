@@ -264,7 +264,7 @@ class Bench:
             self.called += 1
         if answer["kind"]:
             kind = next(name for name in ANSWERS if constant(name) == answer["kind"])
-            names = ["duplicate", "psn", "msn", "congestion", "syndrome"]
+            names = ["duplicate", "psn", "msn", "syndrome"]
             if kind in ("AnswerRead", "AnswerAtomic"):
                 names += ["resource"] + ["address", "rkey", "length"] * (kind == "AnswerRead")
             if kind != "AnswerRefuse" and not answer["duplicate"]:
@@ -351,8 +351,8 @@ class Sender:
             psn = self.psn
             self.psn = (self.psn + takes) & model.MASK
         header = {
-            "opcode": opcode, "solicited": 0, "acknowledge_request": 1, "forward_congestion": 0,
-            "backward_congestion": 0, "partition_key": 0xFFFF, "destination_qp": number(self.index), "psn": psn,
+            "opcode": opcode, "solicited": 0, "acknowledge_request": 1, "marked": 0,
+            "partition_key": 0xFFFF, "destination_qp": number(self.index), "psn": psn,
             "source": PEER, "address": 0x1000, "rkey": RKEY, "length": 0, "swap_or_add": 0, "compare": 0,
             "immediate": 0, "syndrome": 0, "msn": 0, "payload_offset": 70, "payload_bytes": 0,
         }
@@ -598,14 +598,14 @@ async def reports_a_gap_once_and_acknowledges_duplicates(dut):
     harness = await begin(dut)
     peer = await harness.connect(3, psn=10)
     acknowledged(await harness.one(peer.write(8)), 10, 1)
-    refusal(await harness.one(peer.write(8, psn=12, forward_congestion=1)), SEQUENCE, 11, 1)
-    dropped(await harness.one(peer.write(8, psn=13, forward_congestion=1)))
+    refusal(await harness.one(peer.write(8, psn=12, marked=1)), SEQUENCE, 11, 1)
+    dropped(await harness.one(peer.write(8, psn=13, marked=1)))
     # The gap gets smaller; behind it, packets were dropped.
     answer = (await harness.one(peer.write(8)))["answer"]
-    assert answer["syndrome"] == SEQUENCE and answer["congestion"] == 1
+    assert answer["syndrome"] == SEQUENCE
     assert (await harness.one(peer.write(8)))["answer"]["syndrome"] == SEQUENCE or peer.psn == 13
     answer = (await harness.one(peer.write(8)))["answer"]
-    assert answer["syndrome"] == constant("SyndromeAck") and answer["congestion"] == 0 and answer["psn"] == 13
+    assert answer["syndrome"] == constant("SyndromeAck") and answer["psn"] == 13
     duplicate = await harness.one(peer.write(8, psn=11))
     acknowledged(duplicate, 13, 4, duplicate=1)
     assert duplicate["place"] == "PlaceNothing"
@@ -645,7 +645,7 @@ async def answers_reads_and_atomics_again(dut):
         peer.packet(COMPARE_SWAP, swap_or_add=6, compare=7, address=0x8010, rkey=CARD_RKEY),
     )
     assert read["answer"] == {
-        "kind": "AnswerRead", "duplicate": 0, "psn": 100, "next": 103, "msn": 1, "congestion": 0, "syndrome": 0x1F,
+        "kind": "AnswerRead", "duplicate": 0, "psn": 100, "next": 103, "msn": 1, "syndrome": 0x1F,
         "resource": 0, "address": 0x1000, "rkey": RKEY, "length": 600,
     }
     assert add["place"] == "PlaceFetchAdd" and add["answer"]["psn"] == 103
@@ -1005,7 +1005,7 @@ class Traffic:
             opcode, psn=psn & model.MASK,
             **{
                 "address": address, "rkey": key, "acknowledge_request": chance.randrange(2),
-                "forward_congestion": int(chance.random() < 0.1), "backward_congestion": int(chance.random() < 0.05),
+                "marked": int(chance.random() < 0.1),
                 "immediate": chance.getrandbits(32), "swap_or_add": chance.getrandbits(64),
                 "compare": chance.getrandbits(64), "payload_offset": chance.randrange(54, 83), **fields,
             },

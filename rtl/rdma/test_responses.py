@@ -70,7 +70,6 @@ class Model:
         self.forgotten = 0
         self.acknowledgement = None
         self.msn = 0
-        self.marked = False
 
     def has_output(self):
         return bool(self.responses) or self.acknowledgement is not None
@@ -82,7 +81,6 @@ class Model:
     def control(self, operation):
         self.forget()
         self.acknowledgement = None
-        self.marked = False
         self.open = operation == RECEIVE
         self.msn = 0
 
@@ -95,7 +93,6 @@ class Model:
         """Returns whether an acknowledgement was merged."""
         kind = answer["kind"]
         if self.open:
-            self.marked |= bool(answer["congestion"])
             if kind != NONE:
                 self.msn = answer["msn"]
         merged = False
@@ -149,7 +146,7 @@ class Model:
             return "forget", None, None
         if not self.has_output():
             return "nothing", None, None
-        header = {"qp": self.qp, "backward_congestion": int(self.marked), "msn": self.msn}
+        header = {"qp": self.qp, "msn": self.msn}
         if not self.responses:
             syndrome, psn = self.acknowledgement
             return "packet", {**header, "opcode": ACK, "psn": psn, "syndrome": syndrome}, None
@@ -177,7 +174,6 @@ class Model:
 
     def sent(self):
         """The packet of `next` has been sent. Returns whether a request has been answered with it."""
-        self.marked = False
         if not self.responses:
             self.acknowledgement = None
             return False
@@ -190,17 +186,15 @@ class Model:
         """The packet of `next` must not be sent. Returns what `refused` needs to know, and whether this was the last."""
         response = self.oldest()
         last = (response["sent"] + 1) * mtu(self.qp) >= response["length"]
-        failure = response["resource"], response["fresh"], response["psn"] + response["sent"] & MASK, self.marked
+        failure = response["resource"], response["fresh"], response["psn"] + response["sent"] & MASK
         if last:
             del self.responses[response["resource"]]
         else:
             response["sent"] += 1
-        self.marked = False
         return failure, last
 
-    def refused(self, resource, fresh, psn, marked):
+    def refused(self, resource, fresh, psn):
         """The block learns that a packet was not sent."""
-        self.marked |= marked
         if fresh:
             self.forget()
             self.open = False
@@ -246,7 +240,8 @@ class Bench:
         dut = self.dut
         cocotb.start_soon(Clock(dut.clk_i, 4, unit="ns").start())
         dut.rst_ni.value = 0
-        for name in ("answer_valid_i", "control_valid_i", "transmit_ready_i", "fail_ready_i", "grant_i"):
+        for name in ("answer_valid_i", "control_valid_i", "transmit_ready_i", "fail_ready_i", "grant_i",
+                     "notify_valid_i"):  # fmt: skip
             getattr(dut, name).value = 0
         for _ in range(3):
             await FallingEdge(dut.clk_i)
@@ -268,7 +263,7 @@ class Bench:
     def answer(self, qp, kind, psn=0, **fields):
         """Queues an answer."""
         base = {"kind": kind, "duplicate": 0, "psn": psn & MASK, "msn": 0, "syndrome": 0, "resource": 0}
-        base |= {"address": 0, "rkey": 0, "length": 0, "original": 0, "congestion": 0}
+        base |= {"address": 0, "rkey": 0, "length": 0, "original": 0}
         packets = max(1, -(-fields.get("length", 0) // mtu(qp))) if kind == READ else 1
         base["next"] = psn + packets & MASK
         if kind in (READ, ATOMIC) and not fields.get("duplicate"):
@@ -547,19 +542,31 @@ async def a_later_answer_speaks_for_an_earlier_one(dut):
 
 
 @cocotb.test()
-async def congestion_is_said_once_by_the_next_packet(dut):
+async def notifications_leave_and_at_most_eight_wait(dut):
     b = Bench(dut)
-    await b.start([1, 2])
-    b.answer(1, NONE, 0, congestion=1)
+    await b.start([1])
+    dut.transmit_ready_i.value = 0
+    dut.notify_valid_i.value = 1
+    dut.notify_i.value = 7
+    taken = 0
+    for _ in range(20):
+        taken += int(dut.notify_ready_o.value)
+        await FallingEdge(dut.clk_i)
+    assert taken == 8 and not int(dut.idle_o.value)
+    dut.notify_valid_i.value = 0
+    dut.transmit_ready_i.value = 1
+    left = []
+    for _ in range(20):
+        if int(dut.transmit_valid_o.value):
+            packet = unpack("transmit_t", int(dut.transmit_o.value))
+            left.append((packet["qp"], packet["opcode"], packet["bytes"]))
+        await FallingEdge(dut.clk_i)
+    assert left == [(7, constant("CongestionNotification"), 0)] * 8 and int(dut.idle_o.value)
+    # Responses have all of their room again.
+    for psn in range(40):
+        b.answer(1, ACKNOWLEDGE, psn)
     await b.drain()
-    assert not b.sent
-    b.answer(1, ACKNOWLEDGE, 1)
-    await b.drain()
-    b.answer(1, ACKNOWLEDGE, 2)
-    b.answer(2, READ, 1, length=2 * mtu(2), congestion=1)
-    await b.drain()
-    marks = [(packet["qp"], packet["psn"]) for _, packet in b.sent if packet["backward_congestion"]]
-    assert marks == [(1, 1), (2, 1)]
+    assert b.sent
 
 
 @cocotb.test()
@@ -691,7 +698,7 @@ async def only_a_receiving_queue_pair_answers(dut):
             b.control(9, operation)
             await b.drain()
         for kind in (ACKNOWLEDGE, REFUSE, READ, ATOMIC):
-            b.answer(9, kind, 1, length=1, congestion=1)
+            b.answer(9, kind, 1, length=1)
         await b.drain()
         assert not b.shape()
         for ignored in IGNORED:
@@ -711,7 +718,7 @@ async def only_a_receiving_queue_pair_answers(dut):
         b.transmit_ready = 0.0
         for psn in range(resources(9)):
             b.answer(9, READ, 10 * psn, length=5 * mtu(9))
-        b.answer(9, ACKNOWLEDGE, 500, congestion=1)
+        b.answer(9, ACKNOWLEDGE, 500)
         for _ in range(300):
             await b.cycle()
         b.control(9, operation)
@@ -807,7 +814,6 @@ async def stress(b, steps, queue_pairs):
             psn[qp] += 1
             common = {
                 "msn": chance.getrandbits(24),
-                "congestion": int(chance.random() < 0.1),
                 "duplicate": int(chance.random() < 0.3),
             }
             size = mtu(qp)

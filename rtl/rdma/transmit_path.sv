@@ -23,6 +23,8 @@ module transmit_path
   // This NIC's own addresses; constant while packets are sent.
   input  mac_address_t          hardware_i,
   input  ipv4_address_t         address_i,
+  // Requests say that they may be marked.
+  input  logic                  rate_control_i,
   // Packets to send: of the requester, and of the responder's responses.
   input  logic                  request_valid_i,
   output logic                  request_ready_o,
@@ -245,6 +247,7 @@ module transmit_path
     .clk_i,
     .rst_ni,
     .address_i,
+    .rate_control_i,
     .packet_valid_i(packet_valid),
     .packet_ready_o(packet_ready),
     .packet_i      (packet),
@@ -293,6 +296,7 @@ module transmit_path
   );
 
   assign events_o.sent_pkts = frame_valid_o && frame_ready_i && frame_o.last;
+  assign events_o.np_cnp_sent = transmit_valid && transmit_ready && transmit.opcode == CongestionNotification;
   // A payload under way belongs to a packet that waits.
   assign idle_o = packets_empty && headers_idle && insert_idle;
 

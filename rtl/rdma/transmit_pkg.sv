@@ -14,7 +14,6 @@ package transmit_pkg;
     psn_t        psn;
     logic        acknowledge_request;
     logic        solicited;
-    logic        backward_congestion;
     logic        has_payload;
     // The payload begins in the frame's second beat.
     logic        second;
@@ -30,6 +29,7 @@ package transmit_pkg;
     packet_t       packet;
     mac_address_t  destination_mac;
     ipv4_address_t destination;
+    logic [7:0]    type_of_service;
     logic [15:0]   source_port;
     qpn_t          destination_qp;
     logic [12:0]   total_bytes;      // of the IPv4 packet
@@ -38,6 +38,13 @@ package transmit_pkg;
     logic [6:0]    beats;            // less one
     logic [5:0]    empty;
   } header_t;
+
+  // What switches may and shall do with a packet: notifications are served first, in class 6, and requests may be
+  // marked where rates are controlled.
+  function automatic logic [7:0] type_of_service(opcode_e opcode, logic rate_control);
+    if (opcode == CongestionNotification) return 8'hc0;
+    return rate_control && (opcode < ReadResponseFirst || opcode > AtomicAcknowledge) ? 8'h02 : 8'h00;
+  endfunction
 
   // The same bytes, the first on the wire lowest.
   function automatic extension_t wire_order(extension_t value);
@@ -57,6 +64,7 @@ package transmit_pkg;
       CompareSwap, FetchAdd:                                              return 3'd7;  // AtomicETH
       ReadResponseFirst, ReadResponseLast, ReadResponseOnly, Acknowledge: return 3'd1;  // AETH
       AtomicAcknowledge:                                                  return 3'd3;  // AETH, AtomicAckETH
+      CongestionNotification:                                             return 3'd4;  // reserved
       default:                                                            return 3'd0;
     endcase
   endfunction
@@ -71,7 +79,6 @@ package transmit_pkg;
     packet.psn = transmit.psn;
     packet.acknowledge_request = transmit.acknowledge_request;
     packet.solicited = transmit.solicited;
-    packet.backward_congestion = transmit.backward_congestion;
     packet.has_payload = transmit.bytes != '0;
     packet.second = extension_words(transmit.opcode) >= 3'd3;
     packet.pad = -transmit.bytes[1:0];

@@ -18,6 +18,8 @@ module transport
   input cycles_t       now_i,
   input mac_address_t  hardware_i,
   input ipv4_address_t address_i,
+  // Queue pairs that are told of congestion limit their rate, and requests say that they may be marked.
+  input logic          rate_control_i,
 
   // From the wire: headers of good packets, and their frames in the same order.
   input  logic         header_valid_i,
@@ -379,6 +381,15 @@ module transport
 
   // Receiving.
 
+  qp_index_t      marked_request_qp;
+  logic           marked_response;
+  qp_index_t      marked_response_qp;
+  logic           notification_point_ready;
+  logic           notification_point_idle;
+  logic           notify_valid;
+  logic           notify_ready;
+  qp_index_t      notify;
+
   logic           request_valid;
   logic           request_ready;
   logic           response_valid;
@@ -472,6 +483,7 @@ module transport
     .query_done_o         (responder_query_done),
     .query_o              (responder_query_o),
     .events_o             (responder_events_o),
+    .marked_qp_o          (marked_request_qp),
     .idle_o               (responder_idle)
   );
 
@@ -698,6 +710,7 @@ module transport
     .clk_i,
     .rst_ni,
     .now_i,
+    .rate_control_i,
     .post_valid_i      (merged_post_valid),
     .post_ready_o      (merged_post_ready),
     .post_i            (merged_post),
@@ -744,6 +757,8 @@ module transport
     .query_index_i     (query_qp_i),
     .query_done_o      (requester_query_done),
     .query_o           (requester_query_o),
+    .marked_o          (marked_response),
+    .marked_qp_o       (marked_response_qp),
     .events_o          (request_side_events_o),
     .idle_o            (request_side_idle)
   );
@@ -765,6 +780,9 @@ module transport
     .check_valid_o   (check_valid[2]),
     .check_o         (check[2]),
     .grant_i         (grant[2]),
+    .notify_valid_i  (notify_valid),
+    .notify_ready_o  (notify_ready),
+    .notify_i        (notify),
     .transmit_valid_o(transmit_response_valid),
     .transmit_ready_i(transmit_response_ready),
     .transmit_o      (transmit_response),
@@ -777,12 +795,32 @@ module transport
     .idle_o          (responses_idle)
   );
 
+  // Whose peers are told that their packets met congestion.
+
+  notification_point u_notification_point (
+    .clk_i,
+    .rst_ni,
+    .ready_o       (notification_point_ready),
+    .now_i,
+    .request_i     (responder_events_o.congestion_marks),
+    .request_qp_i  (marked_request_qp),
+    .response_i    (marked_response),
+    .response_qp_i (marked_response_qp),
+    .forget_i      (control_valid_i && control_ready_o && control_i.operation == ControlReset),
+    .forget_qp_i   (control_i.qp),
+    .notify_valid_o(notify_valid),
+    .notify_ready_i(notify_ready),
+    .notify_o      (notify),
+    .idle_o        (notification_point_idle)
+  );
+
   logic transmit_path_idle;
   transmit_path u_transmit_path (
     .clk_i,
     .rst_ni,
     .hardware_i,
     .address_i,
+    .rate_control_i,
     .request_valid_i (transmit_request_valid),
     .request_ready_o (transmit_request_ready),
     .request_i       (transmit_request),
@@ -831,7 +869,8 @@ module transport
   assign completion_o = completion;
   assign engine_completion_o = completion;
 
-  assign idle_o = table_ready && regions_ready && responder_idle && placement_idle && memory_idle && writes_idle
+  assign idle_o = table_ready && regions_ready && notification_point_ready && notification_point_idle
+                && responder_idle && placement_idle && memory_idle && writes_idle
                 && request_side_idle && responses_idle && transmit_path_idle && router_idle
                 && !header_valid_i && !receive_valid_i && !order_valid && held_valid == '0
                 && !control_valid_i && !control_pending_q && !query_pending_q;

@@ -12,13 +12,15 @@ FRAME_BYTES_MAX = 9216
 
 # Opcode: extended headers and whether a payload may follow (InfiniBand volume 1, table 38).
 RETH, ATOMIC, AETH, ORIGINAL, IMMEDIATE = "RETH", "AtomicETH", "AETH", "AtomicAckETH", "ImmDt"
-BYTES = {RETH: 16, ATOMIC: 28, AETH: 4, ORIGINAL: 8, IMMEDIATE: 4}
+RESERVED = "reserved"
+BYTES = {RETH: 16, ATOMIC: 28, AETH: 4, ORIGINAL: 8, IMMEDIATE: 4, RESERVED: 16}
 OPCODES = {
     0x00: ((), True), 0x01: ((), True), 0x02: ((), True), 0x03: ((IMMEDIATE,), True), 0x04: ((), True),
     0x05: ((IMMEDIATE,), True), 0x06: ((RETH,), True), 0x07: ((), True), 0x08: ((), True),
     0x09: ((IMMEDIATE,), True), 0x0A: ((RETH,), True), 0x0B: ((RETH, IMMEDIATE), True), 0x0C: ((RETH,), False),
     0x0D: ((AETH,), True), 0x0E: ((), True), 0x0F: ((AETH,), True), 0x10: ((AETH,), True), 0x11: ((AETH,), False),
     0x12: ((AETH, ORIGINAL), False), 0x13: ((ATOMIC,), False), 0x14: ((ATOMIC,), False),
+    0x81: ((RESERVED,), False),
 }  # fmt: skip
 
 
@@ -166,8 +168,7 @@ def parse_roce(frame, packet, datagram):
         "opcode": opcode,
         "solicited": flags >> 7,
         "acknowledge_request": payload[8] >> 7,
-        "forward_congestion": int(payload[4] >> 7 or packet[1] & 3 == 3),
-        "backward_congestion": payload[4] >> 6 & 1,
+        "marked": int(packet[1] & 3 == 3),
         "partition_key": number(payload, 2, 4),
         "destination_qp": number(payload, 5, 8),
         "psn": number(payload, 9, 12),

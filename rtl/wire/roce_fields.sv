@@ -12,7 +12,8 @@ module roce_fields
   input  logic                        second_i,
   input  logic         [BeatBits-1:0] data_i,
   output roce_packet_t                packet_o,
-  // Not a packet of the reliable connection, or another version, or a syndrome that is reserved.
+  // Not a packet of the reliable connection or a congestion notification, or another version, or a syndrome that is
+  // reserved.
   output logic                        malformed_o,
   output logic                        has_payload_o,
   // Bytes of a UDP datagram that are not payload: of UDP, BTH, extended headers, pad, ICRC.
@@ -23,7 +24,7 @@ module roce_fields
   localparam int unsigned ExtendedAt = 54;
 
   logic [7:0] opcode;
-  logic reth, atomic, aeth, original, immediate, payload;
+  logic reth, atomic, aeth, original, immediate, payload, reserved;
   assign opcode = data_i[8*BthAt+:8];
   always_comb begin
     reth      = 1'b0;
@@ -32,6 +33,7 @@ module roce_fields
     original  = 1'b0;
     immediate = 1'b0;
     payload   = 1'b0;
+    reserved  = 1'b0;
     unique case (opcode)
       SendFirst, SendMiddle, SendLast, SendOnly, WriteMiddle, WriteLast, ReadResponseMiddle: payload = 1'b1;
       SendLastImmediate, SendOnlyImmediate, WriteLastImmediate: {payload, immediate} = 2'b11;
@@ -42,13 +44,15 @@ module roce_fields
       Acknowledge: aeth = 1'b1;
       AtomicAcknowledge: {aeth, original} = 2'b11;
       CompareSwap, FetchAdd: atomic = 1'b1;
+      CongestionNotification: reserved = 1'b1;
       default: ;
     endcase
   end
 
   // Extended headers, in words of four bytes.
   logic [2:0] words;
-  assign words = reth ? (immediate ? 3'd5 : 3'd4) : atomic ? 3'd7 : original ? 3'd3 : 3'(aeth || immediate);
+  assign words = reth ? (immediate ? 3'd5 : 3'd4) : reserved ? 3'd4 : atomic ? 3'd7 : original ? 3'd3
+      : 3'(aeth || immediate);
 
   // A credit count or a timer of any value, or one of five reasons (tables 44 to 46).
   logic [7:0] syndrome;
@@ -66,9 +70,9 @@ module roce_fields
       packet_o.opcode <= opcode;
       packet_o.solicited <= solicited;
       packet_o.acknowledge_request <= data_i[8*(BthAt+8)+7];
-      // The congestion bits of the IPv4 header say it too (RFC 3168, 5).
-      packet_o.forward_congestion <= data_i[8*(BthAt+4)+7] || data_i[8*15+:2] == 2'b11;
-      packet_o.backward_congestion <= data_i[8*(BthAt+4)+6];
+      // The congestion bits of the BTH mean nothing in RoCE v2 (annex A17); those of the IPv4 header count (RFC 3168,
+      // 5).
+      packet_o.marked <= data_i[8*15+:2] == 2'b11;
       packet_o.partition_key <= {data_i[8*(BthAt+2)+:8], data_i[8*(BthAt+3)+:8]};
       packet_o.destination_qp <= {data_i[8*(BthAt+5)+:8], data_i[8*(BthAt+6)+:8], data_i[8*(BthAt+7)+:8]};
       packet_o.psn <= {data_i[8*(BthAt+9)+:8], data_i[8*(BthAt+10)+:8], data_i[8*(BthAt+11)+:8]};
@@ -76,7 +80,7 @@ module roce_fields
       packet_o.words <= words;
       packet_o.original <= original;
       packet_o.far_immediate <= reth;
-      malformed_o <= opcode > FetchAdd || version != '0 || (aeth && !syndrome_known);
+      malformed_o <= (opcode > FetchAdd && !reserved) || version != '0 || (aeth && !syndrome_known);
       has_payload_o <= payload;
       overhead_o <= 6'd24 + {1'b0, words, 2'b00} + 6'(pad);
       for (int place = 0; place < BeatBytes - ExtendedAt; place++) begin

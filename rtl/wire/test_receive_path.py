@@ -283,7 +283,8 @@ def bad_frames(chance):
         ("no UDP payload", ethernet(frames.udp(b"", 4791, checksum=0)), False, "icrc_errors"),
         ("bytes behind the datagram", roce(0x0A, write, data, trailing=b"four"), False, "icrc_errors"),
         ("datagram service", roce(0x64, data[:8], data), False, "roce_malformed"),
-        ("congestion notification", roce(0x81, bytes(16)), False, "roce_malformed"),
+        ("congestion notification, short", roce(0x81, bytes(12)), False, "roce_malformed"),
+        ("congestion notification, long", roce(0x81, bytes(20)), False, "roce_malformed"),
         ("first opcode that is none", roce(0x15, b"", data), False, "roce_malformed"),
         ("header version", roce(0x0A, write, data, version=1), False, "roce_malformed"),
         ("syndrome, reserved kind", roce(0x11, b"\x40\0\0\0"), False, "roce_malformed"),
@@ -354,14 +355,13 @@ async def headers_of_every_opcode_in_six_cycles(dut):
             assert outcome == "roce_received"
             # The model's reading agrees with what was written.
             expected = fields | {"opcode": opcode, "psn": 0xABCDEF, "destination_qp": 0x123456, "payload_bytes": size,
-                                 "payload_offset": 54 + len(extended), "forward_congestion": 1,
-                                 "backward_congestion": 0, "solicited": 1}  # fmt: skip
+                                 "payload_offset": 54 + len(extended), "marked": 0, "solicited": 1}  # fmt: skip
             assert header == header | expected
             await port.drain()
             assert port.log["header"][-1] == port.last_beats[-1] + LATENCY
             assert port.log["frame"][-len(beats(frame))] == port.last_beats[-1] + LATENCY
     port.send(roce(4, b"", b"marked by a switch", ip={"tos": 0x03}))
-    assert port.judged[-1][1]["forward_congestion"] == 1
+    assert port.judged[-1][1]["marked"] == 1
     await port.drain()
 
 

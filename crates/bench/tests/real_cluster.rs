@@ -13,14 +13,14 @@ use weft_bench::load::{Limit, Load};
 use weft_bench::workload::{Lane, Workload};
 use weft_check::{Options, Verdict};
 use weft_cluster::{
-    ClusterName, CoresConfig, KvConfig, MembershipConfig, NodeConfig, PeerConfig, Peers, ServeConfig,
-    ServiceConfig,
+    ClusterConfig, CoresConfig, EnginesConfig, KvConfig, NodeConfig, PeerConfig, Peers, ServeConfig,
 };
 use weft_kv::{ReadPolicy, Role};
 use weft_net::{
     Announcement, Announcer, BindError, Clock, IdlePolicy, NodeError, PortOptions, Stop, UdpPort, run,
     run_membership, run_node,
 };
+use weft_node::Registry;
 use weft_time::Duration;
 use weft_waist::{NodeId, NodeSet};
 
@@ -37,24 +37,23 @@ fn addresses() -> impl Fn(u32) -> Ipv4Addr + Copy {
     move |index| Ipv4Addr::from(first + 1 + index)
 }
 
-fn configs(nodes: u32, serve: Option<ServeConfig>) -> Vec<NodeConfig> {
+/// A cluster whose membership service has a process of its own, or is embedded in node 0.
+fn cluster(nodes: u32, embedded: Option<ServeConfig>) -> ClusterConfig {
     let at = addresses();
     let peers = Peers::new((0..nodes).map(|node| PeerConfig::new(at(node))).collect()).unwrap();
-    // Where it is embedded, the service is at node 0.
-    let address = SocketAddrV4::new(at(if serve.is_some() { 0 } else { nodes }), 4794);
-    peers
-        .iter()
-        .map(|(node, _)| NodeConfig {
-            cluster: ClusterName::default(),
-            node,
-            mtu_bytes: 1_500,
-            membership: MembershipConfig { address, serve: serve.clone().filter(|_| node.index() == 0) },
-            peers: peers.clone(),
-            kv: KvConfig { value_bytes: 64, capacity_keys: 1_000, ..KvConfig::default() },
-            transactions: None,
-            cores: CoresConfig { spin: Duration::from_us(20), core: None },
-        })
-        .collect()
+    let address = SocketAddrV4::new(at(if embedded.is_some() { 0 } else { nodes }), 4794);
+    let kv = Some(KvConfig { value_bytes: 64, capacity_keys: 1_000, ..KvConfig::DEFAULT });
+    let engines = EnginesConfig { kv, ..EnginesConfig::default() };
+    let mut config = ClusterConfig::new(peers, address, engines);
+    config.cores.fill(CoresConfig { spin: Duration::from_us(20), core: None });
+    config.membership.node = embedded.as_ref().and(NodeId::new(0));
+    config.membership.serve = embedded.unwrap_or(ServeConfig { lease: LEASE, state_file: None });
+    config
+}
+
+/// What each node of a cluster sees of its configuration.
+fn configs(cluster: &ClusterConfig) -> Vec<NodeConfig> {
+    cluster.peers.iter().map(|(node, _)| cluster.node(node).unwrap()).collect()
 }
 
 /// Long enough that a machine that is busy with other things renews it: the first view is expected to last.
@@ -132,7 +131,7 @@ impl<E> Drop for Running<E> {
 
 fn start_node(config: &NodeConfig) -> Running<NodeError> {
     let config = config.clone();
-    let node = Running::start(move |stop, out| run_node(&config, stop, out));
+    let node = Running::start(move |stop, out| run_node(&config, &Registry::new(), stop, out));
     node.wait_for(|line| line.contains(" ready on "));
     node
 }
@@ -200,7 +199,7 @@ fn three_nodes_serve_and_the_history_is_linearizable() {
     let folder = tempfile::tempdir().unwrap();
     let state_file = folder.path().join("state.toml");
     let serve = ServeConfig { lease: LEASE, state_file: Some(state_file.clone()) };
-    let configs = configs(3, Some(serve));
+    let configs = configs(&cluster(3, Some(serve)));
     let mut nodes: Vec<_> = configs.iter().map(start_node).collect();
     nodes[0]
         .wait_for_announcement(|said| said.announcer == Announcer::Membership && said.view.full.len() == 3);
@@ -226,14 +225,8 @@ fn three_nodes_serve_and_the_history_is_linearizable() {
 
 #[test]
 fn a_cluster_goes_on_without_a_node_and_takes_it_back() {
-    let configs = configs(3, None);
-    let service = ServiceConfig {
-        cluster: ClusterName::default(),
-        nodes: 3,
-        replicas: 3,
-        address: configs[0].membership.address,
-        serve: ServeConfig { lease: LEASE, state_file: None },
-    };
+    let cluster = cluster(3, None);
+    let (configs, service) = (configs(&cluster), cluster.service());
     let mut service = Running::start(move |stop, out| run_membership(&service, stop, out));
     service.wait_for(|line| line.starts_with("membership ready on "));
     let nodes: Vec<_> = configs.iter().map(start_node).collect();
@@ -273,10 +266,10 @@ fn a_cluster_goes_on_without_a_node_and_takes_it_back() {
 
 #[test]
 fn a_port_in_use_is_named() {
-    let configs = configs(1, Some(ServeConfig { lease: LEASE, state_file: None }));
+    let configs = configs(&cluster(1, Some(ServeConfig { lease: LEASE, state_file: None })));
     let own = configs[0].own();
     let holder = UdpPort::bind(own.datagram_address(), &PortOptions::default()).unwrap();
-    let error = run_node(&configs[0], &Stop::new().unwrap(), &mut io::sink()).unwrap_err();
+    let error = run_node(&configs[0], &Registry::new(), &Stop::new().unwrap(), &mut io::sink()).unwrap_err();
     assert!(
         matches!(error, NodeError::Bind(BindError::InUse { address }) if address == holder.local_address())
     );

@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(line(&["weft", "bench"]), "a subcommand is missing; see `weft x --help`");
         let missing = line(&["weft", "start"]);
         assert!(
-            missing.starts_with("the following required arguments were not provided: --config"),
+            missing.starts_with("the following required arguments were not provided: --node"),
             "{missing}"
         );
     }

@@ -6,17 +6,22 @@
 
 mod bench;
 mod check;
+mod client;
 mod demo;
 mod failure;
 mod faults;
+mod init;
 mod kv;
+mod log;
 mod memory;
+mod object;
 mod output;
 mod parse;
 mod process;
 mod rdt;
 mod replay;
 mod report;
+mod rounds;
 mod sim;
 mod table;
 mod task;
@@ -60,17 +65,25 @@ enum Command {
     Kv(kv::KvArguments),
     /// Call a transaction at a running cluster
     Txn(txn::TxnArguments),
-    /// Run one real node: of a key-value cluster, or of one that runs transactions, as its configuration says
+    /// Write the configuration of a new cluster, weft.toml, and say how to start it
+    Init(init::InitArguments),
+    /// Append to a replicated log of a running cluster, and read it
+    Log(log::LogArguments),
+    /// Call a method or a query of a replicated object of a running cluster
+    Object(object::ObjectArguments),
+    /// Propose to the rounds of a running cluster, and read what is decided
+    Rounds(rounds::RoundsArguments),
+    /// Run one real node of a cluster, with the engines that the cluster's configuration has
     #[command(name = NODE_COMMAND)]
-    Start(process::Configured),
+    Start(process::NodeArguments),
     /// Run a membership service that no node embeds
     #[command(name = MEMBERSHIP_COMMAND)]
-    Membership(process::Configured),
+    Membership(process::MembershipArguments),
     /// Show results on one self-contained page
     Report(report::ReportArguments),
     /// The clients of a bench, which starts this process itself
     #[command(name = CLIENT_COMMAND, hide = true)]
-    BenchClient(process::Configured),
+    BenchClient(process::ClientArguments),
     /// The server of a bench, which starts this process itself
     #[command(name = SERVER_COMMAND, hide = true)]
     BenchRdmaServer(process::Arguments),
@@ -86,10 +99,14 @@ impl Command {
             Self::Rdt(rdt) => rdt.run(),
             Self::Kv(arguments) => arguments.run(),
             Self::Txn(arguments) => arguments.run(),
-            Self::Start(configured) => configured.run_node(),
-            Self::Membership(configured) => configured.run_membership(),
+            Self::Init(arguments) => arguments.run(),
+            Self::Log(arguments) => arguments.run(),
+            Self::Object(arguments) => arguments.run(),
+            Self::Rounds(arguments) => arguments.run(),
+            Self::Start(arguments) => arguments.run(),
+            Self::Membership(arguments) => arguments.run(),
             Self::Report(arguments) => arguments.run(),
-            Self::BenchClient(configured) => configured.run_client(),
+            Self::BenchClient(arguments) => arguments.run(),
             Self::BenchRdmaServer(arguments) => arguments.run_rdma_server(),
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use weft_bench::rdma::NicModel;
+use weft_bench::rdma::{Congestion, NicModel};
 use weft_bench::rdt::TypeName;
 use weft_bench::result::World;
 use weft_bench::rounds::{GATES_MEMBERS_MAX, GATES_PROPOSAL_BYTES_MAX, GATES_WINDOW};
@@ -42,6 +42,15 @@ pub(crate) fn nic(name: &str) -> Result<NicModel, String> {
         "soft" => Ok(NicModel::Soft),
         "rtl" => gateware().map(|()| NicModel::Rtl),
         _ => Err(format!("there is no NIC `{name}`; choose soft or rtl (the gateware, cycle by cycle)")),
+    }
+}
+
+/// `none` or `dcqcn`.
+pub(crate) fn congestion(name: &str) -> Result<Congestion, String> {
+    match name {
+        "none" => Ok(Congestion::None),
+        "dcqcn" => Ok(Congestion::Dcqcn),
+        _ => Err(format!("there is no congestion control `{name}`; choose none or dcqcn")),
     }
 }
 

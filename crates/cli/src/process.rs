@@ -4,43 +4,81 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
-use weft_cluster::{NodeConfig, ServiceConfig};
+use weft_cluster::ClusterConfig;
 use weft_net::Stop;
-use weft_net::transactions::run_transactions;
+use weft_node::Registry;
+use weft_waist::{NODES_MAX, NodeId};
 
 use crate::failure::{Failure, Verdict};
 
-/// What a process is told.
+/// The name of a cluster's configuration unless told.
+pub(crate) const CONFIG: &str = "weft.toml";
+
+/// Which node to be.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Configured {
-    /// What to be
+pub(crate) struct NodeArguments {
+    /// The configuration of the cluster, the same for all of its nodes
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    config: PathBuf,
+    /// Which of the `[[node]]` of the configuration to be: 0 for the first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..NODES_MAX as i64))]
+    node: u16,
+}
+
+impl NodeArguments {
+    /// `weft start`: a node, until SIGINT or SIGTERM.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let cluster = ClusterConfig::load(&self.config)?;
+        let node = NodeId::new(self.node.into()).expect("the parser knows how many nodes there may be");
+        let config = cluster.node(node).map_err(|error| Failure::at(&self.config, error))?;
+        let registered = |transactions| crate::txn::registered(transactions, config.peers.len());
+        let application = config.engines.transactions.as_ref().map(registered).transpose()?;
+        let mut registry = Registry::new();
+        if let Some(application) = &application {
+            registry = registry.with_application(&**application);
+        }
+        weft_net::run_node(&config, &registry, Stop::on_signals()?, &mut io::stdout())?;
+        Ok(Verdict::Good)
+    }
+}
+
+/// Whose membership service to be.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MembershipArguments {
+    /// The configuration of the cluster, the same as for its nodes
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    config: PathBuf,
+}
+
+impl MembershipArguments {
+    /// `weft membership`: a membership service, until SIGINT or SIGTERM.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let config = ClusterConfig::load(&self.config)?;
+        if let Some(node) = config.membership.node {
+            return Err(Failure::at(
+                &self.config,
+                format_args!(
+                    "[membership] node = {0}: the process of node {0} runs the service; remove the line to run it alone",
+                    node.index()
+                ),
+            ));
+        }
+        weft_net::run_membership(&config.service(), Stop::on_signals()?, &mut io::stdout())?;
+        Ok(Verdict::Good)
+    }
+}
+
+/// What the clients of a bench are told.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ClientArguments {
+    /// What to do
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 }
 
-impl Configured {
-    /// `weft start`: a node, until SIGINT or SIGTERM.
-    pub(crate) fn run_node(self) -> Result<Verdict, Failure> {
-        let config = NodeConfig::load(&self.config)?;
-        match &config.transactions {
-            None => weft_net::run_node(&config, Stop::on_signals()?, &mut io::stdout())?,
-            Some(transactions) => {
-                let application = crate::txn::registered(transactions, config.peers.len())?;
-                run_transactions(&config, &*application, Stop::on_signals()?, &mut io::stdout())?;
-            }
-        }
-        Ok(Verdict::Good)
-    }
-
-    /// `weft membership`: a membership service, until SIGINT or SIGTERM.
-    pub(crate) fn run_membership(self) -> Result<Verdict, Failure> {
-        let config = ServiceConfig::load(&self.config)?;
-        weft_net::run_membership(&config, Stop::on_signals()?, &mut io::stdout())?;
-        Ok(Verdict::Good)
-    }
-
+impl ClientArguments {
     /// The clients of `weft bench kv --world net`.
-    pub(crate) fn run_client(self) -> Result<Verdict, Failure> {
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
         weft_bench::kv::real::client_main(&self.config)?;
         Ok(Verdict::Good)
     }

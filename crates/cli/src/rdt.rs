@@ -10,6 +10,7 @@ use serde_json::json;
 use weft_bench::result::write_whole;
 use weft_bench::table::{Column, Table, grouped, three_digits};
 use weft_model::rdt::{Derived, Explained, Solver, derive_all, smt_text};
+use weft_rdt::client::signatures;
 use weft_rdt::{Definition, types, verdict};
 
 use crate::failure::{Failure, Verdict};
@@ -21,6 +22,8 @@ use crate::task::{Reported, Task};
 pub(crate) enum Rdt {
     /// Derive which calls conflict, depend and combine, with a case for each that do
     Explain(Reported<ExplainArguments>),
+    /// List the types that Weft ships, with their methods and queries
+    List,
 }
 
 impl Rdt {
@@ -28,8 +31,20 @@ impl Rdt {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
             Self::Explain(arguments) => arguments.run(),
+            Self::List => output::print(&list()).map(|()| Verdict::Good),
         }
     }
+}
+
+/// All types, with what a caller gives their methods and queries.
+fn list() -> String {
+    let mut text = String::new();
+    for definition in types::NAMES.iter().filter_map(|name| types::by_name(name)) {
+        let calls: Vec<_> = signatures(&definition).collect();
+        let Definition { name, about, .. } = &definition;
+        writeln!(text, "{name}: {about}\n    {}", calls.join(", ")).expect("a string takes everything");
+    }
+    text
 }
 
 /// Which types.
@@ -209,6 +224,13 @@ mod tests {
         assert_eq!(definition("2p-set"), Ok("2p-set".into()));
         assert_eq!(definition("movie-printed"), Ok("movie-printed".into()));
         assert!(definition("Movie").unwrap_err().contains("courseware, project, movie"));
+    }
+
+    #[test]
+    fn the_list_has_all_types_with_their_calls() {
+        let text = list();
+        assert!(types::NAMES.iter().all(|name| text.contains(&format!("{name}: "))), "{text}");
+        assert!(text.contains("withdraw(amount), balance()"), "{text}");
     }
 
     #[test]

@@ -1,26 +1,23 @@
 //! `weft txn`: one transaction at a running cluster.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 use weft_bench::txn::real::application;
-use weft_cluster::{NodeConfig, TransactionsConfig};
-use weft_net::transactions::{Application, Caller, CallerOptions};
-use weft_time::Duration;
-use weft_txn::client::Ended;
+use weft_client::{Ended, Error};
+use weft_cluster::TransactionsConfig;
+use weft_net::transactions::Application;
 use weft_txn::{Accesses, INPUT_MAX, KEYS_MAX, Key, Mode, Outcome, Request};
 
+use crate::client::{ClientOptions, verdict};
 use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
 
 /// Which cluster, and what to call.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TxnArguments {
-    /// The configuration of any node of the cluster
-    #[arg(long, value_name = "FILE", global = true, default_value = "node.toml")]
-    config: PathBuf,
+    #[command(flatten)]
+    options: ClientOptions,
     #[command(subcommand)]
     request: Action,
 }
@@ -44,12 +41,6 @@ struct CallArguments {
     /// The node that is asked first
     #[arg(long, value_name = "N", default_value_t = 0)]
     node: usize,
-    /// When to give up, in ms
-    #[arg(long, value_name = "MS", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=20_000))]
-    give_up_ms: u64,
-    /// Where to write the answer as JSON: a file, or `-` for standard output
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
 }
 
 /// What a configuration's `[transactions]` registers.
@@ -65,13 +56,12 @@ impl TxnArguments {
     /// Calls, and shows the answer. A refusal by the procedure's own rules is an answer; no answer, or no effect for
     /// other reasons, is a failure.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Action::Call(call) = self.request;
-        output::check_json(call.json.as_ref())?;
-        let config = NodeConfig::load(&self.config)?;
-        let Some(transactions) = &config.transactions else {
+        let (Action::Call(call), options) = (self.request, self.options);
+        let config = options.load()?;
+        let Some(transactions) = &config.engines.transactions else {
             return Err(Failure::at(
-                &self.config,
-                "the cluster runs no transactions; add [transactions] to the configuration of every node",
+                &options.config,
+                "the cluster runs no transactions: there is no [transactions]",
             ));
         };
         let nodes = config.peers.len();
@@ -80,14 +70,15 @@ impl TxnArguments {
             let last = nodes - 1;
             return Err(Failure::new(format!("there is no node {}; choose --node 0 to {last}", call.node)));
         }
-        let give_up = Duration::from_ms(call.give_up_ms);
-        let mut caller = Caller::new(CallerOptions {
-            nodes: config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect(),
-            first: call.node,
-            datagram_bytes: config.datagram_bytes(),
-            give_up,
-        })?;
-        call.deliver(caller.call(request)?, give_up)
+        let transactions = options.open_first(&config, call.node)?.transactions()?;
+        match transactions.request(request).wait() {
+            Ok(ended) => call.deliver(&options, ended),
+            Err(Error::Unknown { .. }) => Err(Failure::new(
+                "the node that was called does not answer any more: the transaction took effect once or never will, \
+                 so read what it would have written before it is called again",
+            )),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -113,15 +104,8 @@ impl CallArguments {
         Ok(Request { procedure, input, accesses })
     }
 
-    fn deliver(&self, ended: Ended, give_up: Duration) -> Result<Verdict, Failure> {
-        let (attempt, outcome) = match ended {
-            Ended::Outcome(attempt, outcome) => (attempt, outcome),
-            Ended::NotBegun => {
-                return Err(Failure::new(format!(
-                    "no node took the call within {give_up}, and nothing has happened: see whether the nodes run"
-                )));
-            }
-        };
+    fn deliver(&self, options: &ClientOptions, ended: Ended) -> Result<Verdict, Failure> {
+        let Ended { attempt, outcome } = ended;
         let (name, reason, answer) = match outcome {
             Outcome::Committed { answer } => ("committed", None, Some(answer)),
             Outcome::Unanswered => ("committed", None, None),
@@ -146,12 +130,7 @@ impl CallArguments {
                     "the procedure is at fault, and nothing has happened: {fault}"
                 )));
             }
-            Outcome::Unknown => {
-                return Err(Failure::new(
-                    "the node that was called does not answer any more: the transaction took effect once or never will, \
-                     so read what it would have written before it is called again",
-                ));
-            }
+            Outcome::Unknown => unreachable!("the client makes an error of it"),
         };
         let numbers = answer.as_deref().and_then(numbers);
         let mut human = name.to_owned();
@@ -169,20 +148,16 @@ impl CallArguments {
             }
             _ => {}
         }
-        human.push('\n');
-        let as_json = || {
-            let object = json!({
-                "procedure": self.procedure,
-                "outcome": name,
-                "reason": reason,
-                "answer": answer.as_deref().map(hexadecimal),
-                "numbers": numbers,
-                "attempt": attempt.map(|attempt| attempt.to_string()),
-            });
-            format!("{object:#}\n")
-        };
-        output::deliver(self.json.as_ref(), as_json, &human)?;
-        Ok(if name == "refused" { Verdict::Negative } else { Verdict::Good })
+        let object = json!({
+            "procedure": self.procedure,
+            "outcome": name,
+            "reason": reason,
+            "answer": answer.as_deref().map(hexadecimal),
+            "numbers": numbers,
+            "attempt": attempt.map(|attempt| attempt.to_string()),
+        });
+        options.deliver(&human, &object)?;
+        Ok(verdict(name != "refused"))
     }
 }
 

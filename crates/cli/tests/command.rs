@@ -257,3 +257,20 @@ fn a_closed_standard_output_is_no_failure() {
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
 }
+
+/// A new cluster of one node, from its configuration to an answer.
+#[test]
+fn a_configuration_is_written_once_and_describes_a_cluster_that_starts() {
+    let folder = TempDir::new().unwrap();
+    let words = ["init", "--nodes", "1", "--name", "orders", "--dir", "new"];
+    let output = weft(folder.path(), &words);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("weft start --config new/weft.toml --node 0"), "{text}");
+    assert_eq!(names(&folder.path().join("new")), ["weft.toml"]);
+    let path = folder.path().join("new/weft.toml");
+    let written = std::fs::read_to_string(&path).unwrap();
+    assert!(written.contains("name = \"orders\"") && written.contains("# [rounds]"), "{written}");
+    let again = weft(folder.path(), &words);
+    assert_eq!(again.status.code(), Some(2), "{again:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), written);
+}

@@ -32,7 +32,8 @@ impl Default for AgentParameters {
 ///
 /// Drive it like this: whenever something has happened or [`Membership::next_deadline`] has come, send what
 /// [`Agent::poll_transmit`] gives, forward [`Membership::poll_configuration`] to the engine and obey
-/// [`Membership::poll_action`]. After an action the agent is silent; for [`Action::Restart`] the host makes another one.
+/// [`Membership::poll_action`]. After an action the agent is silent; for [`Action::Restart`] the host makes another
+/// one.
 #[derive(Clone, Debug)]
 pub struct Agent {
     node: NodeId,
@@ -65,7 +66,8 @@ pub struct Agent {
 pub enum Misfit {
     /// The service is another cluster's.
     #[error(
-        "cluster = \"{ours}\" here and \"{theirs}\" at the membership service; correct the name, or the service's address"
+        "[cluster] name = \"{ours}\" here and \"{theirs}\" at the membership service; correct the name, or the \
+         service's address"
     )]
     Cluster {
         /// The node's cluster.
@@ -147,7 +149,7 @@ impl Agent {
         self.answered = false;
         self.urgent_since = None;
         let heartbeat = Heartbeat { node: self.node, incarnation: self.incarnation, status: self.status };
-        let profile = self.profile.filter(|_| self.status.state == EngineState::Starting);
+        let profile = self.profile.clone().filter(|_| self.status.state == EngineState::Starting);
         Some(Message::Heartbeat { token, heartbeat, profile }.encode(self.cluster.id()))
     }
 
@@ -217,8 +219,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Stops a node that was never a member. One that holds data waits for a service of its own cluster: a service that was started
-    /// with a wrong name must not end all nodes.
+    /// Stops a node that was never a member. One that holds data waits for a service of its own cluster: a service that
+    /// was started with a wrong name must not end all nodes.
     fn give_up(&mut self, misfit: Misfit) {
         self.misfit = Some(misfit);
         if self.view.epoch == Epoch(0) {
@@ -227,8 +229,9 @@ impl Agent {
         }
     }
 
-    /// The engine has stopped for good, and serves nothing any more: tells the service so, which then need not wait for the end of the lease.
-    /// [`Agent::has_left`] says when it knows. To be called once the engine has stopped, not before.
+    /// The engine has stopped for good, and serves nothing any more: tells the service so, which then need not wait for
+    /// the end of the lease. [`Agent::has_left`] says when it knows. To be called once the engine has stopped, not
+    /// before.
     pub fn leave(&mut self, now: Instant) {
         self.status.state = EngineState::Lost;
         self.lease_until = Instant::ZERO;
@@ -400,7 +403,7 @@ mod tests {
         assert_eq!(newcomer.poll_action(), Some(Action::Stop));
         let told = newcomer.misfit().unwrap().to_string();
         assert!(
-            told.starts_with("cluster = \"weft\" here and \"ledger\" at the membership service"),
+            told.starts_with("[cluster] name = \"weft\" here and \"ledger\" at the membership service"),
             "{told}"
         );
 
@@ -527,7 +530,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hostile_bytes_never_panic(datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..48), 0..8)) {
+        fn hostile_bytes_never_panic(
+            datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..48), 0..8),
+        ) {
             let mut agent = agent();
             let before = format!("{agent:?}");
             for bytes in datagrams {

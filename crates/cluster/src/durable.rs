@@ -7,7 +7,7 @@ use crate::identity::ClusterName;
 use crate::membership::Incarnation;
 use crate::profile::Profile;
 
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// A node's part in a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -121,7 +121,7 @@ impl Durable {
 
     /// What the nodes agree on, if that is known.
     pub fn profile(&self) -> Option<Profile> {
-        self.profile
+        self.profile.clone()
     }
 
     /// Whether the service of `cluster` may go on from here.
@@ -253,14 +253,14 @@ mod tests {
         let text = named.to_toml();
         assert_eq!(Durable::from_toml(&text), Ok(named.clone()));
         assert!(Durable::from_toml(&text.replacen("weft", "two words", 1)).is_err());
-        assert!(Durable::from_toml(&text.replacen("profile = \"02", "profile = \"0", 1)).is_err());
+        assert!(Durable::from_toml(&text.replacen("profile = \"04", "profile = \"0", 1)).is_err());
         let other = ClusterName::new("other").unwrap();
         assert_eq!(
             named.check_cluster(other).unwrap_err().to_string(),
             "it belongs to cluster \"weft\", but \"other\" is configured"
         );
         assert_eq!(example().check_cluster(other), Ok(()), "one that was written before clusters had names");
-        assert_eq!(wrong("format = 1", "format = 2"), "its format is not one that this version reads");
+        assert_eq!(wrong("format = 2", "format = 1"), "its format is not one that this version reads");
         assert_eq!(wrong("node = 1", "node = 2"), "its nodes are not numbered 0, 1, 2, ...");
         assert!(wrong("epoch = 7", "epoch = -7").starts_with("line 2, column 9: "));
         assert!(wrong("incarnation = 2", "incarnation = 0").contains("an incarnation is a number from 1"));

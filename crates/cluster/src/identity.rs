@@ -49,8 +49,8 @@ impl fmt::Display for ClusterName {
 }
 
 impl ClusterId {
-    /// The 64-bit FNV-1a hash of the name (draft-eastlake-fnv, section 2). It tells apart clusters that meet by mistake; it is no
-    /// secret.
+    /// The 64-bit FNV-1a hash of the name (draft-eastlake-fnv, section 2). It tells apart clusters that meet by
+    /// mistake; it is no secret.
     fn of(name: &str) -> Self {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         Self(name.bytes().fold(0xcbf2_9ce4_8422_2325, step))

@@ -14,23 +14,24 @@
 //!
 //! # Why a lease keeps a cut-off node harmless
 //!
-//! A node counts its lease from the time at which it *sent* the heartbeat; the service counts the same lease from the later
-//! time at which it *received* it, and adds a margin for the two clocks' drift
-//! ([`ServiceParameters::drift_ppm`]). So the lease ends at the node before it ends at the service, and a view without the
-//! node is published only then, when the service hears another member that holds all data. Clocks need not agree on the
-//! time, only on its rate.
+//! A node counts its lease from the time at which it *sent* the heartbeat; the service counts the same lease from the
+//! later time at which it *received* it, and adds a margin for the two clocks' drift
+//! ([`ServiceParameters::drift_ppm`]). So the lease ends at the node before it ends at the service, and a view without
+//! the node is published only then, when the service hears another member that holds all data. Clocks need not agree on
+//! the time, only on its rate.
 //!
 //! # Whose messages count
 //!
-//! Every message carries a number derived from the cluster's [name](ClusterName); a service answers a heartbeat of another cluster by its own
-//! name, and the node says so and ends. A node that starts tells what its configuration must have in common with those of the
-//! others ([`Profile`]); the service counts it if nobody contradicts, and else names the first [`Difference`].
+//! Every message carries a number derived from the cluster's [name](ClusterName); a service answers a heartbeat of
+//! another cluster by its own name, and the node says so and ends. A node that starts tells what its configuration must
+//! have in common with those of the others ([`Profile`]); the service counts it if nobody contradicts, and else names
+//! the first [`Difference`].
 //!
 //! # What a host promises
 //!
-//! - It reports a greater [`Incarnation`] only when the engine of the older one has stopped for good, and reports an engine as lost only
-//!   when that serves nothing any more. The service still waits for the older lease to end, unless the older life has said
-//!   so itself: a process may be started by mistake.
+//! - It reports a greater [`Incarnation`] only when the engine of the older one has stopped for good, and reports an
+//!   engine as lost only when that serves nothing any more. The service still waits for the older lease to end, unless
+//!   the older life has said so itself: a process may be started by mistake.
 //! - It reads the clock *before* it sends a heartbeat, and the service's host reads its clock *after* it received one.
 //! - The service's host saves what [`Server::take_unsaved`] gives it before it sends anything.
 
@@ -47,16 +48,20 @@ mod service;
 mod text;
 
 pub use agent::{Agent, AgentParameters, Misfit, ReceiveError};
+pub use config::engines::{
+    DEFAULT_REPLICAS, ENGINES_MAX, EngineConfig, EnginesConfig, KvConfig, LogConfig, ObjectConfig,
+    RoundsConfig, TransactionsConfig,
+};
 pub use config::{
-    ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES, DEFAULT_REPLICAS,
-    KvConfig, MembershipConfig, NodeConfig, PeerConfig, Peers, ROCE_PORT, ServeConfig, ServiceConfig,
-    TransactionsConfig,
+    ClusterConfig, ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES,
+    MembershipConfig, MembershipPlace, NoSuchNode, NodeConfig, PeerConfig, Peers, ROCE_PORT, ServeConfig,
+    ServiceConfig, configuration_reference,
 };
 pub use durable::{Durable, DurableError, NodeRecord, Role};
 pub use identity::{ClusterId, ClusterName};
 pub use membership::{Action, Incarnation, Membership, Reason};
 pub use message::{Datagram, Heartbeat, LEASE_MAX, LEASE_MIN, MEMBERSHIP_PORT, Message, MessageError, Token};
-pub use profile::{Application, Difference, Holder, Profile};
+pub use profile::{Difference, Holder, Profile};
 pub use server::{Refused, Server};
 pub use service::{Answer, Grant, Phase, Service, ServiceParameters};
 pub use text::Text;

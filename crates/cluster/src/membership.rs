@@ -8,15 +8,15 @@ use weft_waist::{Configuration, EngineStatus};
 
 /// What a node's host needs from a membership service.
 ///
-/// The embedded service's [`Agent`](crate::Agent) implements it; a client of an external store such as etcd can, because
-/// nothing here says how the two talk. The host reports how its engine is doing and forwards configurations
-/// and actions; when to renew, and with whom, is the implementation's own affair.
+/// The embedded service's [`Agent`](crate::Agent) implements it; a client of an external store such as etcd can,
+/// because nothing here says how the two talk. The host reports how its engine is doing and forwards configurations and
+/// actions; when to renew, and with whom, is the implementation's own affair.
 pub trait Membership {
     /// How the host's engine is doing. Call it whenever the status changes; repeating it is harmless.
     fn engine_status(&mut self, now: Instant, status: EngineStatus);
 
-    /// What to write into the engine's membership registers, whenever the view or the lease has changed. Only the latest
-    /// is kept.
+    /// What to write into the engine's membership registers, whenever the view or the lease has changed. Only the
+    /// latest is kept.
     fn poll_configuration(&mut self) -> Option<Configuration>;
 
     /// What else the host has to do. Each action is given once.
@@ -98,8 +98,8 @@ pub enum Reason {
     Waiting,
     /// The node has been removed, or its engine is lost: restart it empty with a greater incarnation.
     Rejoin,
-    /// A greater incarnation of the node is registered: go on, empty, with one that is greater still. The clock from which this one took its
-    /// incarnation may have gone back.
+    /// A greater incarnation of the node is registered: go on, empty, with one that is greater still. The clock from
+    /// which this one took its incarnation may have gone back.
     Superseded {
         /// The greatest that is known.
         by: Incarnation,
@@ -129,10 +129,10 @@ impl fmt::Display for Reason {
             Self::Halted => {
                 "the last node that held all data is gone; start the cluster anew from empty state"
             }
-            Self::UnknownNode => "the membership service has no such node; make the peer lists agree",
+            Self::UnknownNode => "the membership service has no such node; make the configurations agree",
             Self::Ahead => {
-                "the membership service has lost its state: stop that service only, restore its state file and start it again; \
-                 nothing is lost while nodes with data run, and all data if they are restarted"
+                "the membership service has lost its state: stop that service only, restore its state file and start it \
+                 again; nothing is lost while nodes with data run, and all data if they are restarted"
             }
         })
     }

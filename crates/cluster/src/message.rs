@@ -5,7 +5,7 @@
 //! | offset | bytes | field | |
 //! |---|---|---|---|
 //! | 0 | 4 | magic | `WFTM` |
-//! | 4 | 1 | version | 2 |
+//! | 4 | 1 | version | 3 |
 //! | 5 | 1 | kind | 1 heartbeat, 2 grant, 3 refusal, 4 notice, 5 other cluster, 6 other configuration |
 //! | 6 | 1 | node | whom it is from (heartbeat) or for (the others) |
 //! | 7 | 1 | detail | heartbeat: state; refusal: reason; other configuration: whose, 16 for the service; otherwise 0 |
@@ -19,7 +19,7 @@
 //! | kind | body |
 //! |---|---|
 //! | heartbeat | while the engine is starting: nothing, or its [`Profile`]; otherwise nothing |
-//! | grant | 2 bytes: set of full nodes, bit *i* is node *i*; 2 bytes: joining ones; 8 bytes: the lease in nanoseconds |
+//! | grant | 2 bytes: set of full nodes, bit *i* is node *i*; 2 bytes: joining ones; 8 bytes: the lease in ns |
 //! | refusal | superseded: 8 bytes, the newest incarnation; otherwise nothing |
 //! | other cluster | the name of the service's cluster |
 //! | other configuration | three texts, each a byte of length and its bytes: the key, the node's value, the cluster's |
@@ -44,7 +44,7 @@ pub const LEASE_MIN: Duration = Duration::from_us(100);
 pub const LEASE_MAX: Duration = Duration::from_secs(3_600);
 
 const MAGIC: [u8; 4] = *b"WFTM";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const HEADER_BYTES: usize = 36;
 const VIEW_BYTES: usize = 12;
 const CHECKSUM_BYTES: usize = 4;
@@ -70,7 +70,7 @@ pub struct Heartbeat {
 }
 
 /// Anything that is said between an agent and the membership service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A node asks for a lease.
     Heartbeat {
@@ -194,7 +194,7 @@ impl Message {
     pub fn encode(&self, cluster: ClusterId) -> Datagram {
         let mut body = Vec::new();
         let header = match *self {
-            Self::Heartbeat { token, heartbeat: Heartbeat { node, incarnation, status }, profile } => {
+            Self::Heartbeat { token, heartbeat: Heartbeat { node, incarnation, status }, ref profile } => {
                 if let Some(profile) = profile {
                     profile.encode(&mut body);
                 }
@@ -579,7 +579,7 @@ mod tests {
             profile: None,
         };
         let bytes = message.encode(ClusterId(0x0a0b_0c0d_0e0f_1011));
-        assert_eq!(bytes[..16], *b"WFTM\x02\x01\x02\x02\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11");
+        assert_eq!(bytes[..16], *b"WFTM\x03\x01\x02\x02\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11");
         assert_eq!(bytes[16..36], *b"\0\0\0\x04\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\x01\x02");
         assert_eq!(bytes.len(), 40);
         assert_eq!(message.to_string(), "heartbeat node2#7 synced at epoch 4");

@@ -1,62 +1,54 @@
 //! What the configurations of a cluster's nodes must agree on.
 //!
-//! A node that starts sends its profile with its heartbeats, and the membership service holds it against those of the others before
-//! it counts the node: nodes that disagree about the sizes of a table or the places of data would answer wrong, or not at all.
+//! A node that starts sends its profile with its heartbeats, and the membership service holds it against those of the
+//! others before it counts the node: nodes that disagree about the sizes of a table, the places of data or the slots
+//! of engines would answer wrong, or not at all.
 //!
 //! | bytes | field | |
 //! |---|---|---|
-//! | 1 | application | 1 key-value engine, 2 transactions |
 //! | 1 | nodes | *n*, 1 to 16 |
-//! | 1 | replicas | of the same data, 1 to *n* |
-//! | 1 | name's length | *m*, 0 to 64; 0 for the key-value engine |
+//! | 1 | engines | bit 0: `[kv]`, 1: `[transactions]`, 2: `[rounds]` |
+//! | 1, 1 | objects, logs | how many of each |
 //! | 4 | MTU | bytes of an IP packet |
-//! | 8 | size | objects of a shard, or keys |
-//! | 4, 4 | key, value | bytes; 0 for transactions |
-//! | 6 *n* | peers | IPv4 address and port of each node |
-//! | *m* | name | of the procedures |
+//! | 6 *n* | nodes | IPv4 address and port of each |
+//! | 4, 4, 4 | `[kv]` | bytes of a key and of a value, keys |
+//! | 8, 1, text | `[transactions]` | objects of a shard, replicas, procedures |
+//! | text, text | each object | name, type |
+//! | text | each log | name |
+//! | 4 | `[rounds]` | period in microseconds |
+//!
+//! A text is a byte of length and its bytes. What is not configured takes no bytes.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId};
 
+use crate::config::engines::{
+    ENGINES_MAX, EnginesConfig, KvConfig, LogConfig, NAME_BYTES_MAX, ObjectConfig, RoundsConfig,
+    TransactionsConfig, is_name,
+};
 use crate::text::Text;
 
-/// The bytes before the peers.
-const FIXED_BYTES: usize = 24;
-const PEER_BYTES: usize = 6;
-/// The longest encoding.
-pub(crate) const PROFILE_BYTES_MAX: usize = FIXED_BYTES + NODES_MAX * PEER_BYTES + Text::BYTES_MAX;
+/// The bytes before the places of the nodes.
+const FIXED_BYTES: usize = 8;
+const PLACE_BYTES: usize = 6;
+/// The longest encoding: with each engine that is there once, and objects in all other slots.
+pub(crate) const PROFILE_BYTES_MAX: usize = FIXED_BYTES
+    + NODES_MAX * PLACE_BYTES
+    + 12
+    + (9 + 1 + Text::BYTES_MAX)
+    + ENGINES_MAX * 2 * (1 + NAME_BYTES_MAX)
+    + 4;
 
-/// What a node runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Application {
-    /// The key-value engine.
-    KeyValue {
-        /// Bytes of every key.
-        key_bytes: u32,
-        /// Bytes of the longest value.
-        value_bytes: u32,
-        /// For how many keys the table is built.
-        capacity_keys: u64,
-    },
-    /// Transactions.
-    Transactions {
-        /// The name of the registered procedures.
-        procedures: Text,
-        /// How many objects there are on each shard.
-        size: u64,
-    },
-}
-
-/// The part of a node's configuration that is the same at all nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The part of a configuration that is the same at all nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    application: Application,
-    replicas: u8,
     mtu_bytes: u32,
-    nodes: u8,
-    peers: [SocketAddrV4; NODES_MAX],
+    places: Vec<SocketAddrV4>,
+    /// Without a record, which is a matter of one node.
+    engines: EnginesConfig,
 }
 
 /// Who has the value that another one contradicts.
@@ -82,137 +74,209 @@ pub struct Difference {
 }
 
 impl Profile {
-    /// A profile of nodes at these places, node 0 first.
+    /// A profile of nodes at these places, node 0 first, with these engines.
     ///
     /// # Panics
-    /// If there are no nodes or more than 16, or the replicas are none or more than the nodes.
-    pub fn new(application: Application, replicas: usize, mtu_bytes: u32, places: &[SocketAddrV4]) -> Self {
+    /// If there are no nodes or more than 16, or the engines have been changed to what no configuration may have.
+    pub fn new(engines: &EnginesConfig, mtu_bytes: u32, places: &[SocketAddrV4]) -> Self {
         assert!((1..=NODES_MAX).contains(&places.len()), "a cluster has 1 to 16 nodes");
-        assert!((1..=places.len()).contains(&replicas), "data is at 1 to all nodes");
-        let mut peers = [SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0); NODES_MAX];
-        peers[..places.len()].copy_from_slice(places);
-        Self { application, replicas: replicas as u8, mtu_bytes, nodes: places.len() as u8, peers }
+        let mut engines = engines.clone();
+        if let Some(transactions) = &mut engines.transactions {
+            transactions.record = None;
+        }
+        assert!(is_consistent(&engines, places.len()), "the engines of a checked configuration");
+        Self { mtu_bytes, places: places.to_owned(), engines }
     }
 
     /// How many nodes the cluster has.
     pub fn nodes(&self) -> usize {
-        usize::from(self.nodes)
+        self.places.len()
     }
 
-    /// How many nodes hold the same data.
+    /// How many nodes hold the same data: see [`EnginesConfig::replicas`].
     pub fn replicas(&self) -> usize {
-        usize::from(self.replicas)
+        self.engines.replicas(self.nodes())
     }
 
     /// Where `node` takes datagrams; `None` if there is no such node.
     pub fn place(&self, node: NodeId) -> Option<SocketAddrV4> {
-        self.peers[..self.nodes()].get(node.index()).copied()
+        self.places.get(node.index()).copied()
     }
 
     /// The first thing in which this profile differs from `theirs`, which `holder` has; `None` if there is none.
     pub fn difference(&self, theirs: &Self, holder: Holder) -> Option<Difference> {
-        let entries = self.entries();
-        let other = theirs.entries();
-        let longest = entries.len().max(other.len());
-        let absent = ("", Text::of("nothing"));
-        (0..longest).find_map(|place| {
-            let (key, ours) = entries.get(place).copied().unwrap_or(absent);
-            let (other_key, theirs) = other.get(place).copied().unwrap_or(absent);
-            let key = if key.is_empty() { other_key } else { key };
-            (ours != theirs).then(|| Difference { key: Text::of(key), ours, theirs, holder })
-        })
+        // Up to the first difference, both have the same entries: what decides which entries there are comes first.
+        let differs = |((key, ours), (_, theirs)): ((Text, Text), (Text, Text))| {
+            (ours != theirs).then_some(Difference { key, ours, theirs, holder })
+        };
+        self.entries().into_iter().zip(theirs.entries()).find_map(differs)
     }
 
-    /// What a configuration file has, in the order in which differences are told: what kind of node it is comes before its sizes.
-    fn entries(&self) -> Vec<(&'static str, Text)> {
-        let mut entries = Vec::with_capacity(8 + NODES_MAX);
-        match self.application {
-            Application::KeyValue { key_bytes, value_bytes, capacity_keys } => {
-                entries.push(("[kv] or [transactions]", Text::of("the key-value engine")));
-                entries.push(("[kv] key_bytes", Text::of(key_bytes)));
-                entries.push(("[kv] value_bytes", Text::of(value_bytes)));
-                entries.push(("[kv] capacity_keys", Text::of(capacity_keys)));
-            }
-            Application::Transactions { procedures, size } => {
-                entries.push(("[kv] or [transactions]", Text::of("transactions")));
-                entries.push(("[transactions] procedures", procedures));
-                entries.push(("[transactions] size", Text::of(size)));
-            }
+    /// What a configuration file has, in the order in which differences are told: which engines and how many nodes
+    /// there are comes before the rest.
+    fn entries(&self) -> Vec<(Text, Text)> {
+        let EnginesConfig { kv, transactions, objects, logs, rounds } = &self.engines;
+        let presence = |is_there: bool| Text::of(if is_there { "present" } else { "absent" });
+        let mut entries = vec![
+            (Text::of("[kv]"), presence(kv.is_some())),
+            (Text::of("[transactions]"), presence(transactions.is_some())),
+            (Text::of("the number of [[object]]"), Text::of(objects.len())),
+            (Text::of("the number of [[log]]"), Text::of(logs.len())),
+            (Text::of("[rounds]"), presence(rounds.is_some())),
+        ];
+        let mut add = |key: &dyn fmt::Display, value: &dyn fmt::Display| {
+            entries.push((Text::of(key), Text::of(value)));
+        };
+        if let Some(KvConfig { key_bytes, value_bytes, capacity_keys }) = kv {
+            add(&"[kv] key_bytes", key_bytes);
+            add(&"[kv] value_bytes", value_bytes);
+            add(&"[kv] capacity_keys", capacity_keys);
+        }
+        if let Some(TransactionsConfig { procedures, size, .. }) = transactions {
+            add(&"[transactions] procedures", procedures);
+            add(&"[transactions] size", size);
+        }
+        for (number, ObjectConfig { name, data_type }) in objects.iter().enumerate() {
+            add(&format_args!("[[object]] {number} name"), name);
+            add(&format_args!("[[object]] {name} type"), data_type);
+        }
+        for (number, LogConfig { name }) in logs.iter().enumerate() {
+            add(&format_args!("[[log]] {number} name"), name);
+        }
+        if let Some(rounds) = rounds {
+            add(&"[rounds] period_us", &period_us(rounds));
         }
         // With other nodes, whoever has all data has other replicas.
-        entries.push(("the number of [[peers]]", Text::of(self.nodes)));
-        entries.push(("replicas", Text::of(self.replicas)));
-        entries.push(("mtu_bytes", Text::of(self.mtu_bytes)));
-        entries.extend(
-            PEER_KEYS.into_iter().zip(&self.peers[..self.nodes()]).map(|(key, peer)| (key, Text::of(peer))),
-        );
+        add(&NODES_KEY, &self.nodes());
+        if let Some(transactions) = transactions {
+            add(&REPLICAS_KEY, &transactions.replicas);
+        }
+        add(&"[cluster] mtu_bytes", &self.mtu_bytes);
+        for (number, place) in self.places.iter().enumerate() {
+            add(&format_args!("[[node]] {number}"), place);
+        }
         entries
     }
 
     /// Appends its encoding.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let (kind, name, size, key_bytes, value_bytes) = match &self.application {
-            Application::KeyValue { key_bytes, value_bytes, capacity_keys } => {
-                (1, &[][..], *capacity_keys, *key_bytes, *value_bytes)
-            }
-            Application::Transactions { procedures, size } => (2, procedures.as_bytes(), *size, 0, 0),
-        };
-        out.extend([kind, self.nodes, self.replicas, name.len() as u8]);
+        let EnginesConfig { kv, transactions, objects, logs, rounds } = &self.engines;
+        let present = [kv.is_some(), transactions.is_some(), rounds.is_some()];
+        let bits = (0..).zip(present).map(|(bit, is_there)| u8::from(is_there) << bit).sum();
+        out.extend([self.nodes() as u8, bits, objects.len() as u8, logs.len() as u8]);
         out.extend(self.mtu_bytes.to_be_bytes());
-        out.extend(size.to_be_bytes());
-        out.extend(key_bytes.to_be_bytes());
-        out.extend(value_bytes.to_be_bytes());
-        for peer in &self.peers[..self.nodes()] {
-            out.extend(peer.ip().octets());
-            out.extend(peer.port().to_be_bytes());
+        for place in &self.places {
+            out.extend(place.ip().octets());
+            out.extend(place.port().to_be_bytes());
         }
-        out.extend(name);
+        if let Some(kv) = kv {
+            for size in [kv.key_bytes, kv.value_bytes, kv.capacity_keys] {
+                out.extend(size.to_be_bytes());
+            }
+        }
+        let text = |out: &mut Vec<u8>, text: &str| {
+            out.push(text.len() as u8);
+            out.extend(text.as_bytes());
+        };
+        if let Some(transactions) = transactions {
+            out.extend(transactions.size.to_be_bytes());
+            out.push(transactions.replicas as u8);
+            text(out, &transactions.procedures);
+        }
+        for object in objects {
+            text(out, &object.name);
+            text(out, &object.data_type);
+        }
+        logs.iter().for_each(|log| text(out, &log.name));
+        if let Some(rounds) = rounds {
+            out.extend(period_us(rounds).to_be_bytes());
+        }
     }
 
     /// Reads what [`Profile::encode`] wrote; `None` for anything else.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (fixed, rest) = bytes.split_first_chunk::<FIXED_BYTES>()?;
-        let [kind, nodes, replicas, name_length, sizes @ ..] = *fixed;
-        let number = |from: usize| u32::from_be_bytes(sizes[from..from + 4].try_into().expect("four bytes"));
-        let size = u64::from_be_bytes(sizes[4..12].try_into().expect("eight bytes"));
-        let (key_bytes, value_bytes) = (number(12), number(16));
-        if !(1..=NODES_MAX).contains(&nodes.into()) || !(1..=nodes).contains(&replicas) {
+        let mut reader = Reader { rest: bytes };
+        let [nodes, present, objects, logs] = reader.take()?;
+        if !(1..=NODES_MAX as u8).contains(&nodes) || present >= 1 << 3 {
             return None;
         }
-        let (places, name) = rest.split_at_checked(usize::from(nodes) * PEER_BYTES)?;
-        let name = Text::from_bytes(name).filter(|name| name.as_bytes().len() == usize::from(name_length))?;
-        let application = match kind {
-            1 if name_length == 0 => Application::KeyValue { key_bytes, value_bytes, capacity_keys: size },
-            2 if key_bytes == 0 && value_bytes == 0 => Application::Transactions { procedures: name, size },
-            _ => return None,
+        if usize::from(objects) + usize::from(logs) > ENGINES_MAX {
+            return None;
+        }
+        let mtu_bytes = reader.number()?;
+        let mut place = || {
+            let (address, port) = (reader.take::<4>()?, reader.take()?);
+            Some(SocketAddrV4::new(Ipv4Addr::from(address), u16::from_be_bytes(port)))
         };
-        let place = |bytes: &[u8]| {
-            let address = <[u8; 4]>::try_from(&bytes[..4]).expect("four bytes");
-            SocketAddrV4::new(Ipv4Addr::from(address), u16::from_be_bytes([bytes[4], bytes[5]]))
-        };
-        let places: Vec<_> = places.chunks_exact(PEER_BYTES).map(place).collect();
-        Some(Self::new(application, replicas.into(), number(0), &places))
+        let places = (0..nodes).map(|_| place()).collect::<Option<Vec<_>>>()?;
+        let is_there = |bit: u8| present & 1 << bit != 0;
+        let mut engines = EnginesConfig::default();
+        if is_there(0) {
+            let (key_bytes, value_bytes) = (reader.number()?, reader.number()?);
+            engines.kv = Some(KvConfig { key_bytes, value_bytes, capacity_keys: reader.number()? });
+        }
+        if is_there(1) {
+            let size = u64::from_be_bytes(reader.take()?);
+            let [replicas] = reader.take()?;
+            let (procedures, replicas) = (reader.text()?, replicas.into());
+            engines.transactions = Some(TransactionsConfig { procedures, size, replicas, record: None });
+        }
+        for _ in 0..objects {
+            engines.objects.push(ObjectConfig { name: reader.text()?, data_type: reader.text()? });
+        }
+        for _ in 0..logs {
+            engines.logs.push(LogConfig { name: reader.text()? });
+        }
+        if is_there(2) {
+            engines.rounds = Some(RoundsConfig { period: Duration::from_us(reader.number()?.into()) });
+        }
+        let is_whole = reader.rest.is_empty() && is_consistent(&engines, places.len());
+        is_whole.then_some(Self { mtu_bytes, places, engines })
     }
 }
 
-const PEER_KEYS: [&str; NODES_MAX] = [
-    "[[peers]] node 0",
-    "[[peers]] node 1",
-    "[[peers]] node 2",
-    "[[peers]] node 3",
-    "[[peers]] node 4",
-    "[[peers]] node 5",
-    "[[peers]] node 6",
-    "[[peers]] node 7",
-    "[[peers]] node 8",
-    "[[peers]] node 9",
-    "[[peers]] node 10",
-    "[[peers]] node 11",
-    "[[peers]] node 12",
-    "[[peers]] node 13",
-    "[[peers]] node 14",
-    "[[peers]] node 15",
-];
+/// The key of the number of nodes, and of the replicas, in a difference.
+pub(crate) const NODES_KEY: &str = "the number of [[node]]";
+pub(crate) const REPLICAS_KEY: &str = "[transactions] replicas";
+
+fn period_us(rounds: &RoundsConfig) -> u32 {
+    u32::try_from(rounds.period.as_ns() / 1_000).expect("a period in a configuration is at most a second")
+}
+
+/// Whether a profile may have these engines: names can be told, and are at most as long as a message has room for.
+fn is_consistent(engines: &EnginesConfig, nodes: usize) -> bool {
+    let has_procedures = |engine: &TransactionsConfig| {
+        Text::new(&engine.procedures).is_some() && (1..=nodes).contains(&engine.replicas)
+    };
+    engines.slots().len() <= ENGINES_MAX
+        && engines.transactions.iter().all(has_procedures)
+        && engines.objects.iter().all(|object| is_name(&object.name) && is_name(&object.data_type))
+        && engines.logs.iter().all(|log| is_name(&log.name))
+}
+
+/// Takes fields off the front.
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(*field)
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let [length] = self.take()?;
+        let (text, rest) = self.rest.split_at_checked(length.into())?;
+        self.rest = rest;
+        Some(Text::from_bytes(text)?.as_str().to_owned())
+    }
+}
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -242,53 +306,108 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn ledger(nodes: usize, size: u64) -> Profile {
-        let procedures = Text::new("ledger").unwrap();
-        Profile::new(Application::Transactions { procedures, size }, nodes.min(3), 1_500, &places(nodes))
+        let transactions = TransactionsConfig {
+            procedures: "ledger".to_owned(),
+            size,
+            replicas: nodes.min(3),
+            record: Some("records".into()),
+        };
+        let engines = EnginesConfig { transactions: Some(transactions), ..EnginesConfig::default() };
+        Profile::new(&engines, 1_500, &places(nodes))
     }
 
     pub(crate) fn store(nodes: usize, value_bytes: u32) -> Profile {
-        let application = Application::KeyValue { key_bytes: 8, value_bytes, capacity_keys: 65_536 };
-        Profile::new(application, nodes, 1_500, &places(nodes))
+        let kv = Some(KvConfig { value_bytes, ..KvConfig::DEFAULT });
+        Profile::new(&EnginesConfig { kv, ..EnginesConfig::default() }, 1_500, &places(nodes))
     }
 
-    fn said(ours: Profile, theirs: Profile) -> Option<String> {
-        ours.difference(&theirs, Holder::Node(NodeId::new(2).unwrap())).map(|found| found.to_string())
+    /// A cluster with every kind of engine.
+    fn whole(size: u64, names: &[String]) -> Profile {
+        let transactions = ledger(3, size).engines.transactions;
+        let (objects, logs) = names.split_at(names.len() / 2);
+        let object =
+            |name: &String| ObjectConfig { name: name.clone(), data_type: "lww-register".to_owned() };
+        let engines = EnginesConfig {
+            kv: Some(KvConfig::DEFAULT),
+            transactions,
+            objects: objects.iter().map(object).collect(),
+            logs: logs.iter().map(|name| LogConfig { name: name.clone() }).collect(),
+            rounds: Some(RoundsConfig::DEFAULT),
+        };
+        Profile::new(&engines, 1_500, &places(3))
     }
+
+    fn said(ours: &Profile, theirs: &Profile) -> Option<String> {
+        ours.difference(theirs, Holder::Node(NodeId::new(2).unwrap())).map(|found| found.to_string())
+    }
+
+    const AGREE: &str = "; make the configurations agree";
 
     #[test]
     fn the_first_difference_is_told_with_both_values_and_the_node() {
-        let agree = "; make the configurations agree";
-        assert_eq!(said(ledger(3, 10), ledger(3, 10)), None);
-        assert_eq!(
-            said(ledger(3, 10), ledger(3, 1_000)),
-            Some(format!("[transactions] size is 10 here and 1000 at node 2{agree}"))
-        );
-        assert_eq!(
-            said(store(3, 64), ledger(3, 1_000)),
-            Some(format!(
-                "[kv] or [transactions] is the key-value engine here and transactions at node 2{agree}"
-            ))
-        );
-        assert_eq!(
-            said(store(2, 64), store(3, 64)),
-            Some(format!("the number of [[peers]] is 2 here and 3 at node 2{agree}"))
-        );
-        let moved =
-            Profile { peers: std::array::from_fn(|_| "10.9.9.9:4793".parse().unwrap()), ..store(2, 64) };
-        assert_eq!(
-            said(moved, store(2, 64)),
-            Some(format!("[[peers]] node 0 is 10.9.9.9:4793 here and 10.0.0.1:4793 at node 2{agree}"))
-        );
+        let tells = |ours: &Profile, theirs: &Profile, words: &str| {
+            assert_eq!(said(ours, theirs), Some(format!("{words} at node 2{AGREE}")));
+        };
+        assert_eq!(said(&ledger(3, 10), &ledger(3, 10)), None);
+        tells(&ledger(3, 10), &ledger(3, 1_000), "[transactions] size is 10 here and 1000");
+        tells(&store(3, 64), &ledger(3, 1_000), "[kv] is present here and absent");
+        tells(&store(2, 64), &store(3, 64), "the number of [[node]] is 2 here and 3");
+        let places = vec!["10.9.9.9:4793".parse().unwrap(); 2];
+        let moved = Profile { places, ..store(2, 64) };
+        tells(&moved, &store(2, 64), "[[node]] 0 is 10.9.9.9:4793 here and 10.0.0.1:4793");
         let smaller = Profile { mtu_bytes: 576, ..store(2, 64) };
-        assert!(said(smaller, store(2, 64)).unwrap().starts_with("mtu_bytes is 576 here and 1500 at"));
+        tells(&smaller, &store(2, 64), "[cluster] mtu_bytes is 576 here and 1500");
+    }
+
+    #[test]
+    fn every_engine_is_compared() {
+        let names = ["cart", "stock", "events", "audit"].map(str::to_owned);
+        let whole = whole(10, &names);
+        let changed = |change: fn(&mut EnginesConfig)| {
+            let mut other = whole.clone();
+            change(&mut other.engines);
+            let words = said(&other, &whole).expect("they differ");
+            assert_eq!(said(&whole, &whole), None);
+            words.trim_end_matches(AGREE).trim_end_matches(" at node 2").to_owned()
+        };
+        let kv = |engines: &mut EnginesConfig| engines.kv.as_mut().unwrap().value_bytes = 100;
+        assert_eq!(changed(kv), "[kv] value_bytes is 100 here and 1024");
+        let key = |engines: &mut EnginesConfig| engines.kv.as_mut().unwrap().key_bytes = 16;
+        assert_eq!(changed(key), "[kv] key_bytes is 16 here and 8");
+        let keys = |engines: &mut EnginesConfig| engines.kv.as_mut().unwrap().capacity_keys = 9;
+        assert_eq!(changed(keys), "[kv] capacity_keys is 9 here and 65536");
+        let gone = |engines: &mut EnginesConfig| engines.transactions = None;
+        assert_eq!(changed(gone), "[transactions] is absent here and present");
+        let other = |engines: &mut EnginesConfig| {
+            engines.transactions.as_mut().unwrap().procedures = "bank".to_owned();
+        };
+        assert_eq!(changed(other), "[transactions] procedures is bank here and ledger");
+        let fewer = |engines: &mut EnginesConfig| engines.transactions.as_mut().unwrap().replicas = 2;
+        assert_eq!(changed(fewer), "[transactions] replicas is 2 here and 3");
+        let object = |engines: &mut EnginesConfig| engines.objects.truncate(1);
+        assert_eq!(changed(object), "the number of [[object]] is 1 here and 2");
+        let order = |engines: &mut EnginesConfig| engines.objects.reverse();
+        assert_eq!(changed(order), "[[object]] 0 name is stock here and cart");
+        let data_type = |engines: &mut EnginesConfig| engines.objects[1].data_type = "g-set".to_owned();
+        assert_eq!(changed(data_type), "[[object]] stock type is g-set here and lww-register");
+        let log = |engines: &mut EnginesConfig| engines.logs[0].name = "orders".to_owned();
+        assert_eq!(changed(log), "[[log]] 0 name is orders here and events");
+        let more = |engines: &mut EnginesConfig| engines.logs.clear();
+        assert_eq!(changed(more), "the number of [[log]] is 0 here and 2");
+        let rounds = |engines: &mut EnginesConfig| engines.rounds = None;
+        assert_eq!(changed(rounds), "[rounds] is absent here and present");
+        let period =
+            |engines: &mut EnginesConfig| engines.rounds.as_mut().unwrap().period = Duration::from_us(9);
+        assert_eq!(changed(period), "[rounds] period_us is 9 here and 1000");
     }
 
     proptest! {
         #[test]
         fn a_profile_survives_the_wire_and_nothing_else_is_one(
-            nodes in 1usize..=16, size in any::<u64>(), value_bytes in any::<u32>(), flip in any::<prop::sample::Index>(),
+            nodes in 1usize..=16, size in any::<u64>(), value_bytes in any::<u32>(),
+            names in prop::collection::vec("[a-z0-9_-]{1,32}", 0..=13), flip in any::<prop::sample::Index>(),
         ) {
-            for profile in [ledger(nodes, size), store(nodes, value_bytes)] {
+            for profile in [ledger(nodes, size), store(nodes, value_bytes), whole(size, &names)] {
                 let mut bytes = Vec::new();
                 profile.encode(&mut bytes);
                 prop_assert!(bytes.len() <= PROFILE_BYTES_MAX);

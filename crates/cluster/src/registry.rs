@@ -2,7 +2,7 @@
 
 use weft_waist::{NODES_MAX, NodeId, NodeSet};
 
-use crate::profile::{Difference, Holder, Profile};
+use crate::profile::{Difference, Holder, NODES_KEY, Profile, REPLICAS_KEY};
 use crate::text::Text;
 
 /// The profiles of the nodes that have registered. No two of them differ.
@@ -20,11 +20,11 @@ pub(crate) struct Registry {
 impl Registry {
     /// Of a service for `nodes` nodes, `replicas` of which hold the same data.
     pub(crate) fn new(nodes: usize, replicas: usize, restored: Option<Profile>) -> Self {
-        Self { nodes, replicas, profiles: [None; NODES_MAX], restored }
+        Self { nodes, replicas, profiles: [const { None }; NODES_MAX], restored }
     }
 
-    /// Notes the profile of `node`, unless it differs from that of another one, and says in what. `members` are those that are asked first: whoever is in
-    /// the view counts, before whoever has merely reported.
+    /// Notes the profile of `node`, unless it differs from that of another one, and says in what. `members` are those
+    /// that are asked first: whoever is in the view counts, before whoever has merely reported.
     pub(crate) fn register(
         &mut self,
         node: NodeId,
@@ -32,10 +32,9 @@ impl Registry {
         members: NodeSet,
     ) -> Option<Difference> {
         let text = |value: usize| Text::of(value);
-        for (key, ours, theirs) in [
-            ("the number of [[peers]]", profile.nodes(), self.nodes),
-            ("replicas", profile.replicas(), self.replicas),
-        ] {
+        for (key, ours, theirs) in
+            [(NODES_KEY, profile.nodes(), self.nodes), (REPLICAS_KEY, profile.replicas(), self.replicas)]
+        {
             if ours != theirs {
                 let (key, ours, theirs) = (Text::of(key), text(ours), text(theirs));
                 return Some(Difference { key, ours, theirs, holder: Holder::Service });
@@ -46,20 +45,21 @@ impl Registry {
             .filter(|other| *other != node)
             .partition(|other| members.contains(*other));
         let others = first.into_iter().chain(then);
-        let registered = others
-            .filter_map(|other| self.profiles[other.index()].map(|theirs| (theirs, Holder::Node(other))));
-        let restored = self.restored.map(|theirs| (theirs, Holder::Service));
+        let registered = others.filter_map(|other| {
+            self.profiles[other.index()].as_ref().map(|theirs| (theirs, Holder::Node(other)))
+        });
+        let restored = self.restored.as_ref().map(|theirs| (theirs, Holder::Service));
         let found =
-            registered.chain(restored).find_map(|(theirs, holder)| profile.difference(&theirs, holder));
+            registered.chain(restored).find_map(|(theirs, holder)| profile.difference(theirs, holder));
         if found.is_none() {
-            self.profiles[node.index()] = Some(*profile);
+            self.profiles[node.index()] = Some(profile.clone());
         }
         found
     }
 
     /// What all that have registered agree on; `None` before anybody has.
     pub(crate) fn agreed(&self) -> Option<Profile> {
-        self.profiles.iter().flatten().next().copied().or(self.restored)
+        self.profiles.iter().flatten().next().or(self.restored.as_ref()).cloned()
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
         let error = registry.register(node(1), &store(2, 64), NodeSet::EMPTY).unwrap();
         assert_eq!(
             error.to_string(),
-            "the number of [[peers]] is 2 here and 3 at the membership service; make the configurations agree"
+            "the number of [[node]] is 2 here and 3 at the membership service; make the configurations agree"
         );
     }
 

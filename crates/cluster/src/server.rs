@@ -88,8 +88,8 @@ impl<A: Copy> Server<A> {
         }
     }
 
-    /// The same server for the nodes of `cluster`, each of which has to tell its profile before it counts. `agreed` is what they had
-    /// agreed on when the service was stopped.
+    /// The same server for the nodes of `cluster`, each of which has to tell its profile before it counts. `agreed` is
+    /// what they had agreed on when the service was stopped.
     #[must_use]
     pub fn of_cluster(self, cluster: ClusterName, agreed: Option<Profile>) -> Self {
         let (nodes, replicas) = self.service.size();
@@ -104,8 +104,9 @@ impl<A: Copy> Server<A> {
         self.receive_from(now, from, None, bytes)
     }
 
-    /// As [`Server::receive`], where it is known at which address of the network the sender is: a node reports from where its peers
-    /// know it. So two processes cannot report as the same node unless one follows the other, because an address has one owner of a port.
+    /// As [`Server::receive`], where it is known at which address of the network the sender is: a node reports from
+    /// where its peers know it. So two processes cannot report as the same node unless one follows the other, because
+    /// an address has one owner of a port.
     ///
     /// # Errors
     /// As [`Server::receive`].
@@ -162,8 +163,10 @@ impl<A: Copy> Server<A> {
         let epoch = self.service.view().epoch;
         if epoch != before {
             self.notify(Some(node), epoch);
-        } else if was_leased && heartbeat.status.state == EngineState::Lost {
+        } else if was_leased && !self.service.is_leased(node) && heartbeat.status.state == EngineState::Lost {
             // The next view waits for a sign of life of another member. Who is told that there is a view asks for it.
+            // That is said once, when the lease is given up: lost engines would ask one another for ever where no
+            // view follows, because the cluster has halted.
             self.notify(Some(node), Epoch(epoch.0.saturating_add(1)));
         }
         Ok(())
@@ -174,7 +177,7 @@ impl<A: Copy> Server<A> {
         let agreed = self.agreed();
         let theirs = *agreed.as_ref().or(profile)?.place(node)?.ip();
         let ours = host.filter(|ours| *ours != theirs)?;
-        let key = Text::of(format_args!("[[peers]] node {}", node.index()));
+        let key = Text::of(format_args!("[[node]] {}", node.index()));
         let (ours, theirs) = (Text::of(ours), Text::of(theirs));
         Some(Misfit::Configuration(Difference { key, ours, theirs, holder: Holder::Service }))
     }
@@ -365,10 +368,8 @@ mod tests {
         server.receive_from(Instant::ZERO, 666, own(7), &heartbeat(1, 9)).unwrap();
         assert_eq!(
             sent(&mut server),
-            [
-                "666 refusal node1#1: [[peers]] node 1 is 10.0.0.8 here and 10.0.0.2 at the membership service; \
-              make the configurations agree"
-            ]
+            ["666 refusal node1#1: [[node]] 1 is 10.0.0.8 here and 10.0.0.2 at the membership service; \
+              make the configurations agree"]
         );
         assert_eq!(format!("{:?}", server.service()), format!("{before:?}"));
     }
@@ -381,11 +382,11 @@ mod tests {
         assert_eq!(server.service().view().epoch.0, 0);
         assert_eq!(
             server.poll_refused().unwrap().to_string(),
-            "refuses node 1 at 101: [kv] or [transactions] is the key-value engine there and transactions at node 0"
+            "refuses node 1 at 101: [kv] is present there and absent at node 0"
         );
         assert_eq!(
             sent(&mut server)[1],
-            "101 refusal node1#1: [kv] or [transactions] is the key-value engine here and transactions at node 0; \
+            "101 refusal node1#1: [kv] is present here and absent at node 0; \
              make the configurations agree"
         );
         assert!(
@@ -432,6 +433,24 @@ mod tests {
             prop_assert!(server.receive(Instant::ZERO, 0, &bytes).is_err());
             prop_assert_eq!(server.counters()[3], ("datagrams_malformed", 1));
             prop_assert_eq!(server.poll_transmit(), None);
+        }
+    }
+
+    #[test]
+    fn lost_engines_of_a_halted_cluster_do_not_wake_one_another() {
+        let record = crate::NodeRecord { role: crate::Role::Full, incarnation: Some(Incarnation::FIRST) };
+        let halted = Durable::new(Epoch(3), true, vec![record; 2]).unwrap();
+        let parameters = ServiceParameters::new(2, Duration::from_ms(10));
+        let mut server = Server::new(Service::restore(parameters, &halted, Instant::ZERO).unwrap());
+        for node in [0, 1, 0] {
+            let status = EngineStatus { epoch: Epoch(3), state: EngineState::Lost };
+            let node = NodeId::new(node).unwrap();
+            let heartbeat = Heartbeat { node, incarnation: Incarnation::FIRST, status };
+            let bytes =
+                Message::Heartbeat { token: 1, heartbeat, profile: None }.encode(ClusterId::default());
+            server.receive(Instant::ZERO, node.index(), &bytes).unwrap();
+            let told: Vec<_> = std::iter::from_fn(|| server.poll_transmit()).map(|(to, _)| to).collect();
+            assert_eq!(told, [node.index()], "a refusal, and no notice for others");
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::message::{Heartbeat, LEASE_MAX, LEASE_MIN};
 pub struct ServiceParameters {
     /// How many nodes are configured, 1 to 16: nodes 0 to `nodes` - 1.
     pub nodes: usize,
-    /// How many nodes hold the same data: those of part *p* are nodes *p*, *p* + 1, … modulo `nodes`, and there are as many parts as nodes.
-    /// If it is `nodes`, each holds all.
+    /// How many nodes hold the same data: those of part *p* are nodes *p*, *p* + 1, … modulo `nodes`, and there are as
+    /// many parts as nodes. If it is `nodes`, each holds all.
     pub replicas: usize,
     /// How long a lease lasts: whole nanoseconds, [`LEASE_MIN`] to [`LEASE_MAX`].
     pub lease: Duration,
@@ -25,8 +25,9 @@ pub struct ServiceParameters {
 }
 
 impl ServiceParameters {
-    /// `nodes` nodes, each of which holds all data, with leases of length `lease`, and for the rest: clocks that drift by 1,000 millionths at
-    /// most, far more than a quartz or a disciplined clock does, and a quarter of a lease between views.
+    /// `nodes` nodes, each of which holds all data, with leases of length `lease`, and for the rest: clocks that drift
+    /// by 1,000 millionths at most, far more than a quartz or a disciplined clock does, and a quarter of a lease
+    /// between views.
     pub fn new(nodes: usize, lease: Duration) -> Self {
         Self { nodes, replicas: nodes, lease, drift_ppm: 1_000, view_interval: lease / 4 }
     }
@@ -69,34 +70,34 @@ pub enum Phase {
 ///
 /// # Rules
 /// - Epoch 1 is published once all configured nodes have reported: each is full, and empty.
-/// - Epoch 2 waits until every member that is full in it has reported epoch 1. A founder that is told a later view first
-///   cannot tell itself from an engine that has forgotten everything. One that dies before that is not in epoch 2 as
-///   a full member, so nobody waits for it.
-/// - A node is in a view with one incarnation. A greater one waits until the older one's lease has ended, or until the older one has said that its
-///   engine is lost; then the older is dead, and the next view has the node as joining. If the older one is still heard a lease later,
-///   two processes have the same number, and the newcomer is [turned away](Reason::Taken). Neither a process that was started by mistake
-///   nor a forged datagram ends a node that lives.
-/// - A lesser incarnation than the newest is [told](Reason::Superseded) which that is, and goes on with a greater one. So no incarnation, however
-///   large, bars a node for good.
-/// - A member whose lease has ended leaves the view, provided that of each part of the data that it replicates another member that
-///   holds it has been heard since. A lease alone is no proof of life: its holder may have died just after it was granted, and then
-///   the only copy would be the one that is being removed.
-/// - The last member that holds a part of the data is never removed. When it is known to be dead, that part is lost; the cluster goes on
-///   without it, and is halted when nothing is left.
-/// - When no member that holds a part of the data was heard within a lease's time, it is the service that was cut off. As soon as one is
-///   back, the others that replicate that part have one more lease's time to return.
-/// - A joining member that reports to be synced in the current epoch holds all data that it replicates, and becomes full. If others are
-///   joining and alive it waits for them, at most as long as it has taken itself: the view that makes it full starts their transfer anew. So
-///   nodes that come back together are full together, not one after the other, and the first of them in at most twice its time. A view
-///   that must come makes it full at once.
-/// - A member that says that its engine is lost, or has been stopped, gives up its lease, and leaves the view in the same way.
+/// - Epoch 2 waits until every member that is full in it has reported epoch 1. A founder that is told a later view
+///   first cannot tell itself from an engine that has forgotten everything. One that dies before that is not in epoch 2
+///   as a full member, so nobody waits for it.
+/// - A node is in a view with one incarnation. A greater one waits until the older one's lease has ended, or until the
+///   older one has said that its engine is lost; then the older is dead, and the next view has the node as joining. If
+///   the older one is still heard a lease later, two processes have the same number, and the newcomer is [turned
+///   away](Reason::Taken). Neither a process that was started by mistake nor a forged datagram ends a node that lives.
+/// - A lesser incarnation than the newest is [told](Reason::Superseded) which that is, and goes on with a greater one.
+///   So no incarnation, however large, bars a node for good.
+/// - A member whose lease has ended leaves the view, provided that of each part of the data that it replicates another
+///   member that holds it has been heard since. A lease alone is no proof of life: its holder may have died just after
+///   it was granted, and then the only copy would be the one that is being removed.
+/// - The last member that holds a part of the data is never removed. When it is known to be dead, that part is lost;
+///   the cluster goes on without it, and is halted when nothing is left.
+/// - When no member that holds a part of the data was heard within a lease's time, it is the service that was cut off.
+///   As soon as one is back, the others that replicate that part have one more lease's time to return.
+/// - A joining member that reports to be synced in the current epoch holds all data that it replicates, and becomes
+///   full. If others are joining and alive it waits for them, at most as long as it has taken itself: the view that
+///   makes it full starts their transfer anew. So nodes that come back together are full together, not one after the
+///   other, and the first of them in at most twice its time. A view that must come makes it full at once.
+/// - A member that says that its engine is lost, or has been stopped, gives up its lease, and leaves the view in the
+///   same way.
 /// - A node that has been removed returns empty, with a greater incarnation.
 ///
 /// # Use
-/// `now` comes from one clock and does not run backwards. Hand heartbeats over as soon as they are readable: the service
-/// takes the time at which it hears a node for a time at which the node is alive.
-/// [`Service::take_unsaved`] comes after every call, and *its result is stored before an answer leaves*; [`Server`]
-/// sees to that order.
+/// `now` comes from one clock and does not run backwards. Hand heartbeats over as soon as they are readable: the
+/// service takes the time at which it hears a node for a time at which the node is alive. [`Service::take_unsaved`]
+/// comes after every call, and *its result is stored before an answer leaves*; [`Server`] sees to that order.
 ///
 /// [`Server`]: crate::Server
 #[derive(Clone, Debug)]
@@ -137,8 +138,8 @@ struct Life {
     heard: Instant,
 }
 
-/// The greatest incarnation that a process may begin with: the wall clock's nanoseconds reach it in 2116. What lies beyond is there for those
-/// that follow one which was made up.
+/// The greatest incarnation that a process may begin with: the wall clock's nanoseconds reach it in 2116. What lies
+/// beyond is there for those that follow one which was made up.
 const CHOSEN_MAX: u64 = 1 << 62;
 
 impl Node {
@@ -290,8 +291,8 @@ impl Service {
         if self.halted || self.epoch == Epoch(0) {
             return Instant::FAR_FUTURE;
         }
-        // The end of a lease is no such moment by itself: what follows from it waits for the heartbeat of another node. But a life of the same
-        // node may wait for it.
+        // The end of a lease is no such moment by itself: what follows from it waits for the heartbeat of another node.
+        // But a life of the same node may wait for it.
         let contended = self.nodes.iter().filter(|node| node.contender.is_some() && node.candidate.is_none());
         let succession = contended.map(|node| node.lease_end).filter(|end| *end > self.now).min();
         let view = match self.plan() {
@@ -439,7 +440,8 @@ impl Service {
         if whole.is_empty() {
             return None;
         }
-        // Of two nodes, at most one was heard after the other's lease had ended. So of each part one that holds it remains.
+        // Of two nodes, at most one was heard after the other's lease had ended. So of each part one that holds it
+        // remains.
         let is_survived = |member: NodeId| {
             let end = self.nodes[member.index()].lease_end;
             let mut parts = (0..self.nodes.len()).filter(|&part| self.replicas_of(part).contains(member));
@@ -469,8 +471,8 @@ impl Service {
         Some(Plan { full, joining, reborn, due })
     }
 
-    /// How long members that are synced wait for these, which are still joining: twice as long as the first of them has taken. Whoever is
-    /// silent is not waited for.
+    /// How long members that are synced wait for these, which are still joining: twice as long as the first of them has
+    /// taken. Whoever is silent is not waited for.
     fn patience(&self, joining: NodeSet) -> Instant {
         let is_under_way = |id: NodeId| self.nodes[id.index()].lease_end > self.now;
         let whole = self.whole();
@@ -528,9 +530,9 @@ impl Service {
         ring.filter_map(NodeId::new).collect()
     }
 
-    /// Members that hold all data that they replicate: full ones, and joining ones that are synced in this epoch and alive. A synced one has
-    /// acknowledged every write since, so it may take the place of the last full one. Engines that are known
-    /// to be dead are left out.
+    /// Members that hold all data that they replicate: full ones, and joining ones that are synced in this epoch and
+    /// alive. A synced one has acknowledged every write since, so it may take the place of the last full one. Engines
+    /// that are known to be dead are left out.
     fn whole(&self) -> NodeSet {
         self.select(|node| {
             let synced =
@@ -540,8 +542,8 @@ impl Service {
         })
     }
 
-    /// The parts of the data of which no holder was heard within a lease's time. That somebody's lease was extended without being heard does
-    /// not count.
+    /// The parts of the data of which no holder was heard within a lease's time. That somebody's lease was extended
+    /// without being heard does not count.
     fn parts_without_holder(&self) -> Vec<usize> {
         let whole = self.whole().iter();
         let is_heard = |id: &NodeId| self.nodes[id.index()].heard + self.parameters.term() > self.now;
@@ -797,8 +799,8 @@ mod tests {
         assert_eq!(sets(&service), (2, vec![0, 2], vec![]));
     }
 
-    /// Each holds its part with two others. Those who are given time because one of them is back have not been heard, and may be dead: they
-    /// do not make up for the holders of another part.
+    /// Each holds its part with two others. Those who are given time because one of them is back have not been heard,
+    /// and may be dead: they do not make up for the holders of another part.
     #[test]
     fn of_each_part_the_silent_have_one_more_lease() {
         let mut service = running_in_a_ring(6, 3);
@@ -972,7 +974,8 @@ mod tests {
                 assert!(beat(&mut service, ms, node, 10, 1, EngineState::Full).is_ok());
             }
         }
-        // Once node 1 has been cut off, one that nobody contradicts is taken; node 1 itself comes back as the one after it.
+        // Once node 1 has been cut off, one that nobody contradicts is taken; node 1 itself comes back as the one after
+        // it.
         for ms in [200, 251, 260] {
             assert!(beat(&mut service, ms, 0, 10, 1, EngineState::Full).is_ok());
         }

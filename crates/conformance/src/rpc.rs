@@ -415,7 +415,7 @@ impl World {
         let region = Region::host(0, MEMORY_BYTES as u64, AccessFlags::ALL);
         let keys = client.driver().register_region(region).expect("room");
         let mut node = Node::new(kind);
-        node.nic().submit(Instant::ZERO, HostCommand::Configure(configuration));
+        node.nic().submit(Instant::ZERO, HostCommand::Configure { engine: 0, configuration });
         Self {
             client,
             node,
@@ -723,7 +723,7 @@ pub fn gone(kind: Kind) -> Result<u64, String> {
     world.flows.clear();
     world.connect(0);
     let now = world.now;
-    world.node.nic().submit(now, HostCommand::Configure(view(2, &[0])));
+    world.node.nic().submit(now, HostCommand::Configure { engine: 0, configuration: view(2, &[0]) });
     let end = world.now + Duration::from_ms(1);
     world.to_send = 1;
     world.next_beside = end;

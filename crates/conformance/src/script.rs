@@ -11,8 +11,10 @@ use weft_rdma::{
     Target, WorkRequest, source_port,
 };
 use weft_time::Duration;
+use weft_wire::ethernet::Ethernet;
 use weft_wire::frame::{Endpoint, Flow, Frame, emit_roce_frame};
 use weft_wire::icrc;
+use weft_wire::ipv4::{CONGESTION_CAPABLE, mark_congestion};
 use weft_wire::roce::{self, Packet};
 
 use crate::language::{
@@ -39,7 +41,7 @@ pub struct Transcript {
 }
 
 /// Options of `connect` that the gateware does not have.
-const FIXED: [&str; 4] = ["window", "credits", "calls", "keep"];
+const FIXED: [&str; 5] = ["window", "credits", "calls", "rate_control", "keep"];
 
 /// Whether a conversation needs what the gateware does not have: another size of something, or the failure of a memory, in a
 /// region that is called `void`.
@@ -161,6 +163,7 @@ impl Pair {
             "lose" => self.plan(words, Fate::Lose),
             "duplicate" => self.plan(words, Fate::Duplicate),
             "delay" => self.plan(words, Fate::Delay),
+            "mark" => self.plan(words, Fate::Mark),
             "nak" => self.nak(words, out),
             "receive" => self.post_receive(words),
             "state" => self.print_state(out),
@@ -341,6 +344,7 @@ impl Pair {
                 Some(Fate::Lose) => "  (lost)",
                 Some(Fate::Duplicate) => "  (duplicated)",
                 Some(Fate::Delay) => "  (delayed)",
+                Some(Fate::Mark) => "  (marked)",
             };
             let line = describe_frame(&frame);
             out.lines.push(format!("  {} -> {}  {line}{remark}", NAMES[side], NAMES[1 - side]));
@@ -353,6 +357,11 @@ impl Pair {
                     self.deliver(1 - side, &frame, out);
                 }
                 Some(Fate::Delay) => late.push(frame),
+                Some(Fate::Mark) => {
+                    let mut frame = frame;
+                    set_congestion_experienced(&mut frame);
+                    self.deliver(1 - side, &frame, out);
+                }
             }
         }
         for frame in late {
@@ -412,6 +421,14 @@ impl Pair {
             }
         }
     }
+}
+
+/// What a switch does to a frame when it is congested; here also to one that does not say that it may be marked.
+fn set_congestion_experienced(frame: &mut [u8]) {
+    let packet = &mut frame[Ethernet::BYTES..];
+    // Capable first: the checksum is made anew with the mark.
+    packet[1] |= CONGESTION_CAPABLE;
+    assert!(mark_congestion(packet), "an IPv4 packet");
 }
 
 /// A frame in one line.

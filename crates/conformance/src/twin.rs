@@ -354,7 +354,7 @@ impl Twin {
             match event {
                 HostEvent::Completion(completion) => self.completions.push(completion),
                 HostEvent::Frame(frame) => self.host_frames.push(frame),
-                HostEvent::Status { .. } | HostEvent::Reply { .. } => {}
+                HostEvent::Status { .. } | HostEvent::Reply { .. } | HostEvent::Request { .. } => {}
             }
         }
         if let Device::Soft(nic) = &self.device {

@@ -37,11 +37,6 @@ const NEVER: &[(&str, &str, &str)] = &[
     ),
     (
         "responder",
-        "congestion_marks",
-        "nobody here marks packets; `rtl/rdma/test_responder.py::random_traffic`",
-    ),
-    (
-        "responder",
         "drop_malformed",
         "the receive path drops what has no opcode first; `rtl/rdma/test_responder.py::drops_what_is_not_for_it`",
     ),
@@ -74,11 +69,6 @@ const NEVER: &[(&str, &str, &str)] = &[
         "request_side",
         "violation_bounds",
         "the check is the responder's, where `malformed` reaches it; `rtl/rdma/test_region_table.py::test_region_table`",
-    ),
-    (
-        "request_side",
-        "congestion_marks",
-        "nobody here marks packets, though a damaged bit that no checksum covers may look so; `rtl/rdma/test_request_side.py::headers_that_mean_nothing_change_nothing`",
     ),
     (
         "request_side",

@@ -6,11 +6,14 @@
 #[path = "../../engines/rounds/tests/network/mod.rs"]
 mod network;
 
+use std::net::Ipv4Addr;
+
 use network::{Faults, Network, Replica};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_conformance::rounds::{Pair, gates, parameters};
 use weft_gateware::{Pressure, RtlRounds};
+use weft_rdma::QueuePairNumber;
 use weft_rounds::message::{Call, Period};
 use weft_rounds::{Ckc, Members, Parameters, Quorums, Rounds};
 use weft_time::{Duration, Instant};
@@ -126,7 +129,7 @@ impl Engine for Harassed {
 }
 
 /// A pair that is asked all the time how messages come, and sometimes told another period: somewhat longer or shorter, or none that
-/// can be. The host hears nothing of it.
+/// can be. Strangers ask it for what only its host may ask. The host hears nothing of it.
 struct Tuned {
     pair: Pair,
     effects: Effects,
@@ -155,6 +158,18 @@ impl Engine for Tuned {
         self.effects.clear();
         let message = Message { kind: kind as u8, payload: &payload };
         let event = Event::Call { caller: Caller::Host(99), message, last: true };
+        self.pair.handle(now, event, &mut Io { effects: &mut self.effects, memory: io.memory });
+        let strangers = [
+            Caller::Endpoint { address: Ipv4Addr::LOCALHOST, port: 7 },
+            Caller::QueuePair(QueuePairNumber(3)),
+        ];
+        let calls = [Call::Start, Call::Subscribe, Call::Leave, Call::SetPeriod, Call::Status, Call::Timing];
+        let caller = strangers[random as usize / 512 % 2];
+        let kind = calls[random as usize / 1_024 % 6] as u8;
+        let period = Period(510).encode();
+        let payload = if kind == Call::SetPeriod as u8 { &period[..] } else { &[] };
+        let event = Event::Call { caller, message: Message { kind, payload }, last: true };
+        self.effects.clear();
         self.pair.handle(now, event, &mut Io { effects: &mut self.effects, memory: io.memory });
     }
 

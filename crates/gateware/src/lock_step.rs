@@ -102,7 +102,7 @@ impl LockStep {
     /// Configures a card's engine.
     pub fn configure(&mut self, card: usize, configuration: Configuration) {
         let now = Instant::ZERO + CYCLE * self.cycle;
-        self.stations[card].nic.submit(now, HostCommand::Configure(configuration));
+        self.stations[card].nic.submit(now, HostCommand::Configure { engine: 0, configuration });
     }
 
     /// The last status that a card's engine has reported since the last call.

@@ -47,8 +47,9 @@ pub struct RtlNicConfig {
     pub hardware: MacAddress,
     /// IPv4 address of the port.
     pub address: Ipv4Addr,
-    /// The transport's limits, as far as the driver decides them: queue pairs, regions, depths of queues and the seed of the keys.
-    /// The window, the acknowledgement interval and the queue of calls are the gateware's own.
+    /// The transport's limits, as far as the driver decides them: queue pairs, regions, depths of queues, whether rates
+    /// are controlled, and the seed of the keys. The window, the acknowledgement interval and the queue of calls are
+    /// the gateware's own.
     pub transport: weft_rdma::Config,
     /// Bytes of host memory, and of HBM.
     pub region_bytes: usize,
@@ -198,6 +199,7 @@ impl RtlNic {
         }
         card.registers().check_identity();
         card.registers().set_port(config.hardware, config.address);
+        card.registers().set_rate_control(transport.rate_control);
         let index_bits = |places: u64| places.ilog2();
         let mut keys = KeyNumbers::with_index_bits(
             transport.max_regions,
@@ -377,7 +379,7 @@ impl RtlNic {
             self.events.extend(status.map(|status| HostEvent::Status { engine: 0, status }));
             if board.has_answer() {
                 let (token, kind, payload) = self.card.get_mut().registers().take_answer();
-                self.events.push_back(HostEvent::Reply { token, kind, payload });
+                self.events.push_back(HostEvent::Reply { engine: 0, token, kind, payload });
             }
             self.call_next();
         }
@@ -569,9 +571,9 @@ impl Nic for RtlNic {
     fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
         self.wake(now);
         match command {
-            HostCommand::Reset | HostCommand::Configure(_) if !self.driver.has_engine => {}
-            HostCommand::Reset => self.card.get_mut().registers().reset_engine(),
-            HostCommand::Configure(configuration) => {
+            HostCommand::Reset { .. } | HostCommand::Configure { .. } if !self.driver.has_engine => {}
+            HostCommand::Reset { .. } => self.card.get_mut().registers().reset_engine(),
+            HostCommand::Configure { configuration, .. } => {
                 // The last cycle that ends before the lease does.
                 let lease_until = configuration.lease_until.as_ps() / CYCLE.as_ps();
                 self.card.get_mut().registers().configure_engine(&configuration, lease_until);
@@ -582,7 +584,9 @@ impl Nic for RtlNic {
                 self.driver.calls.push_back((token, kind, payload.to_vec()));
                 self.call_next();
             }
-            HostCommand::Call { .. } => self.driver.messages_without_engine += 1,
+            HostCommand::Call { .. } | HostCommand::Respond { .. } => {
+                self.driver.messages_without_engine += 1
+            }
             HostCommand::Transmit(frame) => self.card.get_mut().board.transmit(frame),
             HostCommand::Modify(queue_pair, change) => {
                 let refused = self.modify_queue_pair(queue_pair, change).is_err();

@@ -85,6 +85,11 @@ impl<'a> Registers<'a> {
         self.write(offset::IPV4, address.to_bits());
     }
 
+    /// Says whether queue pairs limit their rate when they are told of congestion.
+    pub(crate) fn set_rate_control(&mut self, enabled: bool) {
+        self.write(offset::CONGESTION, u32::from(enabled) << shift::CONGESTION_RATE_CONTROL);
+    }
+
     /// Lets the sniffer take all frames that are received and sent, whole.
     pub(crate) fn write_sniffer(&mut self) {
         self.write(offset::SNIFFER_SNAP, 0);

@@ -3,17 +3,19 @@
 //!     cargo run --release -p weft-net --example transactions
 //!
 //! The three nodes are threads of this process, each with its own ports on loopback; across machines or processes each is a program
-//! that calls [`run_transactions`] with its own configuration, as `weft start` does. docs/transactions.md says what is guaranteed.
+//! that calls [`run_node`] with its own configuration, as `weft start` does. docs/transactions.md says what is guaranteed.
 
 use std::net::Ipv4Addr;
 use std::thread;
 
-use weft_cluster::NodeConfig;
-use weft_net::Stop;
-use weft_net::transactions::{Application, Caller, CallerOptions, run_transactions};
+use weft_client::{Client, Cluster};
+use weft_cluster::{ClusterConfig, NodeConfig};
+use weft_net::transactions::Application;
+use weft_net::{Stop, run_node};
+use weft_node::Registry;
 use weft_time::Duration;
-use weft_txn::client::Ended;
 use weft_txn::{Accesses, Context, Key, Mode, Outcome, Procedure, ProcedureId, Procedures, Request, Step};
+use weft_waist::NodeId;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -76,30 +78,29 @@ fn reserve(visitor: u64, seats: &[(usize, u64)]) -> Request {
     Request { procedure: ProcedureId(0), input: visitor.to_le_bytes().to_vec(), accesses }
 }
 
-/// The file of each node would say the same.
-fn config(node: usize) -> Result<NodeConfig, Failure> {
+/// What each node reads of the cluster's file.
+fn configs() -> Result<Vec<NodeConfig>, Failure> {
     // Addresses of this process, so that several run side by side.
     let base = u32::from(Ipv4Addr::new(127, 64, 0, 0)) + ((std::process::id() % (1 << 20)) << 2);
     let address = |node: usize| Ipv4Addr::from(base + node as u32);
-    let mut text = format!("node = {node}\n[membership]\naddress = \"{}:4794\"\n", address(0));
-    if node == 0 {
-        text += "serve = true\n";
-    }
+    let mut text = format!("[membership]\naddress = \"{}:4794\"\nnode = 0\n", address(0));
     for node in 0..NODES {
-        text += &format!("[[peers]]\nnode = {node}\naddress = \"{}\"\n", address(node));
+        text += &format!("[[node]]\naddress = \"{}\"\n", address(node));
     }
     text += "[transactions]\nprocedures = \"theatre\"\nsize = 100\n";
-    Ok(NodeConfig::parse(&text)?)
+    let cluster = ClusterConfig::parse(&text)?;
+    let nodes = (0..NODES).filter_map(NodeId::new);
+    Ok(nodes.map(|node| cluster.node(node)).collect::<Result<_, _>>()?)
 }
 
 fn main() -> Result<(), Failure> {
-    let configs = (0..NODES).map(config).collect::<Result<Vec<_>, _>>()?;
+    let configs = configs()?;
     let stop = Stop::new()?;
     thread::scope(|scope| {
         for config in &configs {
-            let stop = &stop;
+            let (registry, stop) = (Registry::new().with_application(&Theatre), &stop);
             scope.spawn(move || {
-                if let Err(error) = run_transactions(config, &Theatre, stop, &mut std::io::sink()) {
+                if let Err(error) = run_node(config, &registry, stop, &mut std::io::sink()) {
                     eprintln!("node {}: {error}", config.node.index());
                     stop.request();
                 }
@@ -112,23 +113,19 @@ fn main() -> Result<(), Failure> {
 }
 
 fn call_all(config: &NodeConfig) -> Result<(), Failure> {
-    let mut caller = Caller::new(CallerOptions {
-        nodes: config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect(),
-        first: 0,
-        datagram_bytes: config.datagram_bytes(),
-        give_up: Duration::from_secs(10),
-    })?;
+    let cluster = Cluster { give_up: Duration::from_secs(10), ..Cluster::from(config) };
+    let transactions = Client::open(&cluster)?.transactions()?;
     let wishes = [
         (7, vec![(0, 4), (0, 5)], Some(true)),
         (8, vec![(0, 5), (1, 6), (2, 7)], Some(false)),
         (8, vec![(0, 6), (1, 6), (2, 7)], Some(true)),
     ];
     for (visitor, seats, expected) in wishes {
-        let ended = caller.call(reserve(visitor, &seats))?;
+        let ended = transactions.request(reserve(visitor, &seats)).wait()?;
         println!("visitor {visitor} wants {seats:?}: {ended:?}");
-        let reserved = match ended {
-            Ended::Outcome(_, Outcome::Committed { .. }) => Some(true),
-            Ended::Outcome(_, Outcome::Aborted { reason: TAKEN, .. }) => Some(false),
+        let reserved = match ended.outcome {
+            Outcome::Committed { .. } => Some(true),
+            Outcome::Aborted { reason: TAKEN, .. } => Some(false),
             _ => None,
         };
         if reserved != expected {

@@ -9,7 +9,7 @@
 //! - [`Endpoint`] and [`run`]: the loop that drives one node or client over its ports until a [`Stop`];
 //! - [`CardPorts`]: a card of [`weft_nic`] between its two ports;
 //! - [`Node`] and [`run_node`]: a node of a key-value cluster; [`run_membership`]: its membership service;
-//! - [`transactions`]: a node that runs transactions, and who calls them;
+//! - [`transactions`]: a node that runs transactions;
 //! - [`plain`]: what the same system calls reach with no protocol above them, the limit that a transport is
 //!   measured against;
 //! - [`process`]: child processes that never outlive their parent.
@@ -46,7 +46,6 @@
 #![deny(unsafe_code)]
 
 mod announcement;
-mod ask;
 mod card_ports;
 mod clock;
 mod cores;
@@ -58,13 +57,11 @@ pub mod plain;
 mod poll;
 mod port;
 pub mod process;
-mod program;
 mod stop;
 mod system;
 pub mod transactions;
 
 pub use announcement::{Announcement, Announcer, NoAnnouncement};
-pub use ask::{Answer, AskError, Cluster, ask};
 pub use card_ports::CardPorts;
 pub use clock::Clock;
 pub use cores::{NoSuchCore, cores, keep_to_core};
@@ -75,5 +72,4 @@ pub use poll::{IdlePolicy, Poller, Ready};
 pub use port::{
     BindError, Composed, Counters, Datagram, LONGEST_DATAGRAM, OversizedDatagram, PortOptions, UdpPort,
 };
-pub use program::{KeyValue, Program};
 pub use stop::Stop;

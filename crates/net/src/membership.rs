@@ -95,14 +95,7 @@ impl MembershipHost {
 
     /// The service that the process of a node runs, if it runs one.
     pub(crate) fn of_node(config: &NodeConfig, now: Instant) -> Option<Result<Self, MembershipError>> {
-        let service = ServiceConfig {
-            cluster: config.cluster,
-            nodes: config.peers.len(),
-            replicas: config.replicas(),
-            address: config.membership.address,
-            serve: config.membership.serve.clone()?,
-        };
-        Some(Self::open(&service, now))
+        Some(Self::open(&config.service()?, now))
     }
 
     pub(crate) fn receive(&mut self, now: Instant, datagram: Datagram<'_>) {
@@ -274,7 +267,7 @@ pub fn run_membership(
 mod tests {
     use std::net::Ipv4Addr;
 
-    use weft_cluster::{ClusterName, ServeConfig};
+    use weft_cluster::{ClusterConfig, ClusterName, ServeConfig};
     use weft_time::Duration;
     use weft_waist::EngineState;
 
@@ -295,11 +288,11 @@ mod tests {
     }
 
     fn profile(nodes: usize) -> weft_cluster::Profile {
-        let application =
-            weft_cluster::Application::KeyValue { key_bytes: 8, value_bytes: 64, capacity_keys: 1_000 };
+        let kv = Some(weft_cluster::KvConfig { key_bytes: 8, value_bytes: 64, capacity_keys: 1_000 });
+        let engines = weft_cluster::EnginesConfig { kv, ..Default::default() };
         let places: Vec<_> =
             (1..=nodes as u8).map(|node| SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, node), 4793)).collect();
-        weft_cluster::Profile::new(application, nodes, 1_500, &places)
+        weft_cluster::Profile::new(&engines, 1_500, &places)
     }
 
     fn heartbeat(nodes: usize, node: usize) -> weft_cluster::Datagram {
@@ -367,14 +360,14 @@ mod tests {
     fn the_only_holders_of_a_shard_stay_in_the_view() {
         let folder = tempfile::tempdir().unwrap();
         let mut text = format!(
-            "node = 0\n[membership]\naddress = \"127.0.0.1:4794\"\nserve = true\nlease_ms = 100\nstate_file = {:?}\n\
+            "[membership]\naddress = \"127.0.0.1:4794\"\nnode = 0\nlease_ms = 100\nstate_file = {:?}\n\
              [transactions]\nprocedures = \"ledger\"\nsize = 10\nreplicas = 3\n",
             folder.path().join("state.toml")
         );
         for node in 0..5 {
-            text += &format!("[[peers]]\nnode = {node}\naddress = \"127.0.0.{}\"\n", node + 1);
+            text += &format!("[[node]]\naddress = \"127.0.0.{}\"\n", node + 1);
         }
-        let config = NodeConfig::parse(&text).unwrap();
+        let config = ClusterConfig::parse(&text).unwrap().node(weft_waist::NodeId::new(0).unwrap()).unwrap();
         let mut host = MembershipHost::of_node(&config, Instant::ZERO).unwrap().unwrap();
         let mut beat = |ms, node, epoch: u32, state| {
             let status = weft_waist::EngineStatus { epoch: weft_waist::Epoch(epoch), state };

@@ -1,24 +1,24 @@
-//! One real node: a card with its engine, the program beside it, its membership agent, and the membership service if it runs here.
+//! One real node over sockets: its card, the program of `weft-node` on its host, and the membership service if it runs here.
 
 use std::io::{self, Write};
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weft_cluster::{
-    Action, Agent, AgentParameters, ClusterName, Incarnation, Membership, Misfit, NodeConfig, Profile,
-    ROCE_PORT, Reason,
+use weft_cluster::{AgentParameters, Incarnation, Misfit, NodeConfig, ROCE_PORT, Reason};
+use weft_kv::Role;
+use weft_nic::{Card, HostCommand};
+use weft_node::{
+    CardParameters, CardPort, HostHalf, NodeEngine, NodeHalf, NodeParameters, Registry, RegistryError,
+    Report, assemble, datagram_bytes, processes,
 };
-use weft_kv::{ParametersError, Role};
-use weft_nic::{Card, CardConfig, HostCommand, HostEvent};
+use weft_rdma::{PathMtu, Target};
 use weft_time::{Duration, Instant};
-use weft_waist::{Memory, NODES_MAX, NodeId, View};
-use weft_wire::datagram;
+use weft_waist::View;
 
 use crate::announcement::{Announcement, Announcer};
-use crate::card_ports::Outgoing;
 use crate::membership::{MembershipHost, say};
-use crate::program::{KeyValue, Program};
+use crate::transactions::RecordFile;
 use crate::{
     BindError, CardPorts, Clock, Datagram, Endpoint, IdlePolicy, MembershipError, NoSuchCore, PortOptions,
     Stop, UdpPort, keep_to_core, run,
@@ -30,14 +30,8 @@ const ROCE: usize = 1;
 const AGENT: usize = 2;
 const SERVICE: usize = 3;
 
-/// The slot of a node's engine.
-pub(crate) const ENGINE_SLOT: u8 = 0;
-
 /// The slot of the key-value engine.
-pub const KV_SLOT: u8 = ENGINE_SLOT;
-
-/// Bytes behind each region target of the card. The node registers no region of its own.
-const REGION_BYTES: usize = 64 << 10;
+pub const KV_SLOT: u8 = 0;
 
 /// Why a node does not run.
 #[derive(Debug, thiserror::Error)]
@@ -48,9 +42,9 @@ pub enum NodeError {
     /// It cannot run on the configured core.
     #[error("[cores]: {0}")]
     Core(#[from] NoSuchCore),
-    /// The engine cannot have these sizes.
-    #[error("[kv]: {0}")]
-    Parameters(#[from] ParametersError),
+    /// Its engines cannot be made.
+    #[error(transparent)]
+    Engines(#[from] RegistryError),
     /// The embedded membership service fails.
     #[error("membership service: {0}")]
     Membership(#[from] MembershipError),
@@ -73,24 +67,34 @@ pub enum NodeError {
     Network(#[from] io::Error),
 }
 
+/// A host whose card is in the same process: a command is carried out at once.
+struct OwnCard<'a> {
+    card: &'a mut Card<NodeEngine>,
+    now: Instant,
+}
+
+impl CardPort for OwnCard<'_> {
+    fn submit(&mut self, command: HostCommand<'_>) {
+        self.card.submit(self.now, command);
+    }
+
+    fn host_memory(&mut self) -> &mut [u8] {
+        self.card.region_memory().bytes_mut(Target::Host)
+    }
+}
+
 /// A node as an [`Endpoint`] over the ports that [`Node::open`] returns with it.
 ///
 /// It writes a line when it is ready, and one each time that its part in the cluster changes: an [`Announcement`], or
 /// why it waits or starts over.
-pub struct Node<'a, P: Program = KeyValue> {
+pub struct Node<'a> {
     clock: Clock,
-    card: CardPorts<P::Engine>,
-    program: P,
-    /// Datagrams of the program.
-    outgoing: Outgoing,
-    peers: [Option<SocketAddrV4>; NODES_MAX],
-    agent: Agent,
-    registration: (ClusterName, Profile),
+    card: CardPorts<NodeEngine>,
+    node: weft_node::Node<NodeHalf>,
     service_address: SocketAddrV4,
     service: Option<MembershipHost>,
+    record: Option<RecordFile>,
     announced: Option<(View, Role)>,
-    refusal: Option<Reason>,
-    misfit: Option<Misfit>,
     strangers: u64,
     failure: Option<NodeError>,
     stop: &'a Stop,
@@ -98,34 +102,20 @@ pub struct Node<'a, P: Program = KeyValue> {
 }
 
 impl<'a> Node<'a> {
-    /// Opens the ports of the configured node of a key-value cluster. It requests `stop` when it cannot go on, and says why in
-    /// [`Node::into_result`].
+    /// Opens the ports of the configured node, whose engines are made of what `registry` has. It requests `stop` when it cannot go
+    /// on, and says why in [`Node::into_result`].
     ///
     /// # Errors
-    /// A port cannot be opened, the engine cannot have the configured sizes, or the state file of the membership
-    /// service cannot be used.
+    /// A port cannot be opened, an engine cannot be made as configured, or a file cannot be used.
     pub fn open(
         config: &NodeConfig,
-        clock: Clock,
-        stop: &'a Stop,
-        out: &'a mut (dyn Write + Send),
-    ) -> Result<(Self, Vec<UdpPort>), NodeError> {
-        let (engine, memory) = KeyValue::engine(config)?;
-        Node::open_with(config, (engine, memory), |_, _| KeyValue, clock, stop, out)
-    }
-}
-
-impl<'a, P: Program> Node<'a, P> {
-    /// As [`Node::open`], for any engine; `program` makes what runs beside it, in the first life of the node.
-    pub(crate) fn open_with(
-        config: &NodeConfig,
-        engine: (P::Engine, Memory),
-        program: impl FnOnce(Incarnation, &mut Card<P::Engine>) -> P,
+        registry: &Registry<'_>,
         clock: Clock,
         stop: &'a Stop,
         out: &'a mut (dyn Write + Send),
     ) -> Result<(Self, Vec<UdpPort>), NodeError> {
         let own = config.own();
+        let engines = registry.engines(config)?;
         let standard = PortOptions::default();
         // A real link's receive offload may join datagrams, which hides the identifications that the ICRC covers.
         let roce = PortOptions { segmentation: own.address.is_loopback(), ..standard };
@@ -138,40 +128,42 @@ impl<'a, P: Program> Node<'a, P> {
             ports.push(UdpPort::bind(config.membership.address, &standard)?);
         }
         let service = MembershipHost::of_node(config, clock.now()).transpose()?;
-        let mut peers = [None; NODES_MAX];
-        for (node, peer) in config.peers.iter() {
-            peers[node.index()] = Some(peer.datagram_address());
-        }
-        let card_config = CardConfig {
-            peers,
-            datagram_bytes: datagram_bytes(config),
-            transport: weft_rdma::Config::default(),
-            region_bytes: REGION_BYTES,
-        };
-        let mut card = Card::new(card_config, vec![engine]);
+        let record =
+            config.engines.transactions.as_ref().and_then(|transactions| transactions.record.clone());
+        let open_record =
+            |path: PathBuf| RecordFile::open(&path).map_err(|source| NodeError::Record { path, source });
+        let record = record.map(open_record).transpose()?;
         let incarnation = first_incarnation();
-        let program = program(incarnation, &mut card);
-        let registration = (config.cluster, config.profile());
-        let agent = agent(config.node, incarnation, registration);
+        let parameters = CardParameters {
+            node: config.node,
+            incarnation,
+            peers: config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect(),
+            datagram_bytes: datagram_bytes(config),
+            terms: processes::terms(path_mtu(config)),
+        };
+        let (card, halves) = assemble(&parameters, engines);
+        let parameters = NodeParameters {
+            node: config.node,
+            incarnation,
+            agent: AgentParameters::default(),
+            identity: Some((config.cluster, config.profile())),
+        };
         say(out, &format_args!("node {} ready on {}", config.node.index(), own.datagram_address()));
-        let node = Self {
+        let mut node = Self {
             clock,
             card: CardPorts::new(card, own.address),
-            program,
-            outgoing: Outgoing::default(),
-            peers,
-            agent,
-            registration,
+            node: weft_node::Node::new(parameters, halves),
             service_address: config.membership.address,
             service,
+            record,
             announced: None,
-            refusal: None,
-            misfit: None,
             strangers: 0,
             failure: None,
             stop,
             out,
         };
+        let now = clock.now();
+        node.node.begin(now, &mut OwnCard { card: node.card.card_mut(), now });
         Ok((node, ports))
     }
 
@@ -183,7 +175,7 @@ impl<'a, P: Program> Node<'a, P> {
         self.failure.map_or(Ok(()), Err)
     }
 
-    /// Counters of the card, the engine and, where it is embedded, the membership service.
+    /// Counters of the card, the engines and, where it is embedded, the membership service.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let service = self.service.iter().flat_map(MembershipHost::counters);
         let own = [("membership_strangers", self.strangers)];
@@ -195,44 +187,48 @@ impl<'a, P: Program> Node<'a, P> {
         self.stop.request();
     }
 
-    /// Carries news between engine and agent until there are none.
+    /// Carries news between card and host until there are none.
     fn settle(&mut self, now: Instant) {
+        let card = self.card.card_mut();
         loop {
-            let card = self.card.card_mut();
             card.complete_all_dma(now);
-            while let Some(event) = card.poll_host() {
-                match event {
-                    HostEvent::Status { status, .. } => self.agent.engine_status(now, status),
-                    HostEvent::Reply { token, kind, payload } => {
-                        self.program.replied(now, token, (kind, &payload), card);
-                    }
-                    HostEvent::Frame(_) | HostEvent::Completion(_) => {}
-                }
-            }
-            if self.program.settle(now, card) {
-                continue;
-            }
-            let Some(configuration) = self.agent.poll_configuration() else { break };
-            self.program.configure(now, &configuration, card);
-            card.submit(now, HostCommand::Configure(configuration));
+            let Some(event) = card.poll_host() else { break };
+            self.node.host_event(now, event, &mut OwnCard { card, now });
         }
-        match self.agent.poll_action() {
-            None => {}
-            Some(Action::Stop) => {
-                let misfit = self.agent.misfit().map(|misfit| NodeError::Misfit(Box::new(misfit)));
-                self.fail(misfit.unwrap_or(NodeError::Taken));
-            }
-            Some(Action::Restart { incarnation }) => self.start_over(now, incarnation),
-        }
-        if let Err(error) = self.program.record(self.card.card_mut()) {
+        if let Err(error) = self.keep_records() {
             self.fail(error);
         }
         self.report(now);
     }
 
+    /// Puts on record what attempts have read and written, before anything about them leaves the node.
+    fn keep_records(&mut self) -> Result<(), NodeError> {
+        let Some(record) = &mut self.record else { return Ok(()) };
+        let card = self.card.card_mut();
+        for slot in 0..self.node.slots() {
+            if let Some(engine) = card.engine_mut(slot).transactions_mut() {
+                engine.take_records().iter().for_each(|attempt| record.attempt(attempt));
+            }
+        }
+        record.flush().map_err(|source| NodeError::Record { path: record.path().to_owned(), source })
+    }
+
+    /// Puts on record what the tables hold in the end.
+    fn close_records(&mut self) -> Result<(), NodeError> {
+        if let Some(record) = &mut self.record {
+            let memory = self.card.card().image(Target::Host);
+            for slot in 0..self.node.slots() {
+                if let NodeHalf::Transactions(half) = self.node.half(slot) {
+                    half.half().for_each(memory, |key, version, value| record.object(key, version, value));
+                }
+            }
+        }
+        self.keep_records()
+    }
+
     /// Queues what the lease holder says and, where it is embedded, the membership service.
     fn transmit_membership(&mut self, now: Instant, ports: &mut [UdpPort]) {
-        if let Some(heartbeat) = self.agent.poll_transmit(now) {
+        if let Some(heartbeat) = self.node.poll_membership(now) {
             // One that finds no room is lost like any other datagram: the next one follows soon.
             ports[AGENT].push(self.service_address, &heartbeat);
         }
@@ -245,41 +241,33 @@ impl<'a, P: Program> Node<'a, P> {
         }
     }
 
-    /// Empties the engine and begins its next life.
-    fn start_over(&mut self, now: Instant, incarnation: Incarnation) {
-        self.program.start_over(now, incarnation, self.card.card_mut());
-        while self.card.card_mut().poll_host().is_some() {}
-        let (node, why) = (self.agent.node(), self.agent.refusal());
-        self.agent = agent(node, incarnation, self.registration);
-        let reason = why.unwrap_or(Reason::Rejoin);
-        say(self.out, &format_args!("node {} starts over: {reason}", node.index()));
+    /// What the node is in its view: what the engine is that is the farthest from serving.
+    fn role(&self) -> Role {
+        const ORDER: [Role; 5] = [Role::Lost, Role::Outside, Role::Joining, Role::Sealed, Role::Full];
+        let card = self.card.card();
+        let slots = (0..self.node.slots()).filter(|slot| self.node.half(*slot).follows_views());
+        let roles = slots.map(|slot| card.engine(slot).0.role());
+        let rank = |role: &Role| ORDER.iter().position(|known| known == role);
+        roles.min_by_key(rank).unwrap_or(Role::Outside)
     }
 
     /// Says what has changed since the last call.
     fn report(&mut self, now: Instant) {
-        let node = self.agent.node();
-        let role = self.program.role(self.card.card().engine(ENGINE_SLOT).0);
-        let at = (self.agent.view(), role);
+        let at = (self.node.view(), self.role());
         if self.announced.unwrap_or((View::default(), Role::Outside)) != at {
             self.announced = Some(at);
             let (view, role) = at;
-            let announcer = Announcer::Node(node, role);
+            let announcer = Announcer::Node(self.node.id(), role);
             let at_ns = self.clock.monotonic_ns(now);
             say(self.out, &Announcement { announcer, view, at_ns });
         }
-        let refusal = self.agent.refusal();
-        if refusal != self.refusal {
-            self.refusal = refusal;
-            if let Some(reason) = refusal {
-                say(self.out, &format_args!("node {} waits: {reason}", node.index()));
-            }
-        }
-        let misfit = self.agent.misfit();
-        if misfit != self.misfit {
-            self.misfit = misfit;
-            // One that was never a member ends, and its last line says why.
-            if let Some(misfit) = misfit.filter(|_| self.failure.is_none()) {
-                say(self.out, &format_args!("node {} waits: {misfit}", node.index()));
+        let stops = self.node.has_stopped();
+        while let Some(report) = self.node.poll_report() {
+            match report {
+                Report::Taken(_) => self.fail(NodeError::Taken),
+                // Its last line says why.
+                Report::Misfit(_, misfit) if stops => self.fail(NodeError::Misfit(Box::new(misfit))),
+                report => say(self.out, &report),
             }
         }
     }
@@ -288,14 +276,14 @@ impl<'a, P: Program> Node<'a, P> {
 /// How long a node that stops waits for the membership service to know.
 const FAREWELL: Duration = Duration::from_ms(500);
 
-/// A node whose engine has stopped, and which tells the membership service so. What else arrives is not heard any more.
-struct Leaving<'a, 'b, P: Program> {
-    node: &'a mut Node<'b, P>,
+/// A node whose engines have stopped, and which tells the membership service so. Everything else that arrives is dropped.
+struct Leaving<'a, 'b> {
+    node: &'a mut Node<'b>,
     until: Instant,
     done: &'a Stop,
 }
 
-impl<P: Program> Endpoint for Leaving<'_, '_, P> {
+impl Endpoint for Leaving<'_, '_> {
     fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>) {
         if port == AGENT || port == SERVICE {
             self.node.receive(now, port, datagram);
@@ -304,7 +292,7 @@ impl<P: Program> Endpoint for Leaving<'_, '_, P> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let service = self.node.service.as_ref().map(MembershipHost::next_deadline);
-        service.into_iter().chain([self.until, self.node.agent.next_deadline()]).min()
+        service.into_iter().chain(self.node.node.next_deadline()).chain([self.until]).min()
     }
 
     fn handle_deadline(&mut self, now: Instant) {
@@ -315,22 +303,20 @@ impl<P: Program> Endpoint for Leaving<'_, '_, P> {
 
     fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
         self.node.transmit_membership(now, ports);
-        if self.node.agent.has_left() || now >= self.until || self.node.failure.is_some() {
+        if self.node.node.has_left() || now >= self.until || self.node.failure.is_some() {
             self.done.request();
         }
     }
 }
 
-impl<P: Program> Endpoint for Node<'_, P> {
+impl Endpoint for Node<'_> {
     fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>) {
         match port {
-            DATAGRAM if !self.peers.contains(&Some(datagram.from)) && self.program.receive(now, datagram) => {
-            }
             DATAGRAM => self.card.receive_datagram(now, datagram),
             ROCE => self.card.receive_roce(now, datagram),
             AGENT if datagram.from == self.service_address => {
-                // What answers no heartbeat of this life changes nothing.
-                let _ = self.agent.receive(now, datagram.bytes);
+                let card = &mut OwnCard { card: self.card.card_mut(), now };
+                self.node.receive_membership(now, datagram.bytes, card);
             }
             AGENT => self.strangers += 1,
             _ => {
@@ -344,13 +330,13 @@ impl<P: Program> Endpoint for Node<'_, P> {
     fn next_deadline(&self) -> Option<Instant> {
         let service = self.service.as_ref().map(MembershipHost::next_deadline);
         let card = self.card.card().next_deadline();
-        let program = self.program.next_deadline();
-        [card, service, program].into_iter().flatten().chain([self.agent.next_deadline()]).min()
+        [card, service, self.node.next_deadline()].into_iter().flatten().min()
     }
 
     fn handle_deadline(&mut self, now: Instant) {
-        self.card.card_mut().handle_deadline(now);
-        self.program.handle_deadline(now);
+        let card = self.card.card_mut();
+        card.handle_deadline(now);
+        self.node.handle_deadline(now, &mut OwnCard { card, now });
         if let Some(service) = &mut self.service {
             service.handle_deadline(now);
         }
@@ -362,77 +348,62 @@ impl<P: Program> Endpoint for Node<'_, P> {
             return;
         }
         self.card.transmit_datagrams(&mut ports[DATAGRAM]);
-        self.outgoing.transmit(&mut ports[DATAGRAM], |datagram| self.program.poll_datagram(datagram));
         self.card.transmit_roce(now, &mut ports[ROCE]);
         self.transmit_membership(now, ports);
     }
 }
 
-/// Runs a node of a key-value cluster in this thread, on the configured core, until `stop` is requested. It writes to `out` what [`Node`] says,
+/// Runs a node in this thread, on the configured core, until `stop` is requested. It writes to `out` what [`Node`] says,
 /// beginning with `node 0 ready on 127.0.0.1:4793`, and at the end every counter that is not zero (`node 0 counted writes_led 12`).
 ///
 /// # Errors
 /// What keeps it from running: each is one line that says what to do.
-pub fn run_node(config: &NodeConfig, stop: &Stop, out: &mut (dyn Write + Send)) -> Result<(), NodeError> {
-    run_opened(config, stop, out, |clock, stop, out| Node::open(config, clock, stop, out))
-}
-
-/// Runs the node that `open` opens, as [`run_node`] says.
-pub(crate) fn run_opened<P: Program>(
+pub fn run_node(
     config: &NodeConfig,
+    registry: &Registry<'_>,
     stop: &Stop,
     out: &mut (dyn Write + Send),
-    open: impl for<'a> FnOnce(
-        Clock,
-        &'a Stop,
-        &'a mut (dyn Write + Send),
-    ) -> Result<(Node<'a, P>, Vec<UdpPort>), NodeError>,
 ) -> Result<(), NodeError> {
     config.cores.core.map_or(Ok(()), keep_to_core)?;
     let clock = Clock::starting_now();
     let policy = IdlePolicy::share_then_sleep(config.cores.spin);
-    let (mut node, mut ports) = open(clock, stop, out)?;
+    let (mut node, mut ports) = Node::open(config, registry, clock, stop, out)?;
     run(&mut node, &mut ports, clock, policy, stop)?;
     if node.failure.is_none() {
-        // The engine serves nothing from here on, so the others need not wait for the end of its lease.
+        // The engines serve nothing from here on, so the others need not wait for the end of the lease.
         let now = clock.now();
-        node.agent.leave(now);
+        node.node.leave(now);
         let done = Stop::new()?;
         let mut leaving = Leaving { node: &mut node, until: now + FAREWELL, done: &done };
         run(&mut leaving, &mut ports, clock, IdlePolicy::SLEEP, &done)?;
     }
-    if let Err(error) = node.program.end(node.card.card_mut()) {
+    if let Err(error) = node.close_records() {
         node.fail(error);
     }
+    let number = config.node.index();
     for (name, count) in node.counters().into_iter().filter(|(_, count)| *count > 0) {
-        say(node.out, &format_args!("node {} counted {name} {count}", config.node.index()));
+        say(node.out, &format_args!("node {number} counted {name} {count}"));
     }
     let names = ["datagram", "roce", "agent", "membership"];
     for (name, port) in names.into_iter().zip(&ports) {
         let drops = ("receive_buffer_drops", port.receive_buffer_drops().map_or(0, u64::from));
         let counters = port.counters().named().into_iter().chain([drops]);
         for (counter, count) in counters.filter(|(_, count)| *count > 0) {
-            let node_number = config.node.index();
-            say(node.out, &format_args!("node {node_number} counted {name}_port_{counter} {count}"));
+            say(node.out, &format_args!("node {number} counted {name}_port_{counter} {count}"));
         }
     }
     node.into_result()
 }
 
-/// The longest Weft datagram that the network and the format take.
-pub(crate) fn datagram_bytes(config: &NodeConfig) -> usize {
-    config.datagram_bytes().min(datagram::BYTES_MAX)
-}
-
-/// The longest message that fits into a datagram by itself.
-pub(crate) fn message_bytes(config: &NodeConfig) -> usize {
-    let around = datagram::HEADER_BYTES + datagram::MESSAGE_HEADER_BYTES + datagram::TRAILER_BYTES;
-    datagram_bytes(config) - around
-}
-
-/// The lease holder of a life of the node.
-fn agent(node: NodeId, incarnation: Incarnation, (cluster, profile): (ClusterName, Profile)) -> Agent {
-    Agent::new(node, incarnation, AgentParameters::default()).of_cluster(cluster, profile)
+/// The largest path MTU of RoCE v2 whose packets fit into the network's.
+fn path_mtu(config: &NodeConfig) -> PathMtu {
+    /// BTH, the longest extended headers and the ICRC.
+    const AROUND: usize = 64;
+    let fits = |mtu: &PathMtu| mtu.bytes() as usize + AROUND <= config.datagram_bytes();
+    [PathMtu::Bytes4096, PathMtu::Bytes2048, PathMtu::Bytes1024, PathMtu::Bytes512]
+        .into_iter()
+        .find(fits)
+        .unwrap_or(PathMtu::Bytes256)
 }
 
 /// A number that no earlier process of the node had: the wall clock's nanoseconds.

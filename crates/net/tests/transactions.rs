@@ -3,13 +3,12 @@
 use std::net::Ipv4Addr;
 use std::thread;
 
-use weft_cluster::NodeConfig;
-use weft_net::Stop;
-use weft_net::transactions::{
-    Application, Caller, CallerOptions, Ledger, LedgerRefusal, read_record, run_transactions,
-};
+use weft_client::{Client, Cluster, Ended, Error, Transactions};
+use weft_cluster::{ClusterConfig, NodeConfig};
+use weft_net::transactions::{Application, Ledger, LedgerRefusal, read_record};
+use weft_net::{Stop, run_node};
+use weft_node::Registry;
 use weft_time::Duration;
-use weft_txn::client::Ended;
 use weft_txn::{
     Accesses, Context, Fault, Key, Mode, Outcome, Procedure, ProcedureId, Procedures, Request, Step,
 };
@@ -23,18 +22,18 @@ fn config(host: u8, record: Option<&std::path::Path>) -> NodeConfig {
     let own = std::process::id().to_be_bytes();
     let address = Ipv4Addr::new(127, 32 + (own[2] & 15), own[3], host);
     let mut text = format!(
-        "node = 0\n[membership]\naddress = \"{address}:4794\"\nserve = true\n[[peers]]\nnode = 0\naddress = \"{address}\"\n\
+        "[membership]\naddress = \"{address}:4794\"\nnode = 0\n[[node]]\naddress = \"{address}\"\n\
          [transactions]\nprocedures = \"ledger\"\nsize = {ACCOUNTS}\n"
     );
     if let Some(path) = record {
         text += &format!("record = {path:?}\n");
     }
-    NodeConfig::parse(&text).unwrap()
+    ClusterConfig::parse(&text).unwrap().node(weft_waist::NodeId::new(0).unwrap()).unwrap()
 }
 
-fn caller(config: &NodeConfig, give_up: Duration) -> Caller {
-    let nodes = config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
-    Caller::new(CallerOptions { nodes, first: 0, datagram_bytes: config.datagram_bytes(), give_up }).unwrap()
+fn caller(config: &NodeConfig, give_up: Duration) -> Transactions {
+    let cluster = Cluster { give_up, ..Cluster::from(config) };
+    Client::open(&cluster).unwrap().transactions().unwrap()
 }
 
 fn request(procedure: u16, keys: &[(Key, Mode)], input: &[u8]) -> Request {
@@ -50,11 +49,8 @@ fn transfer(from: u64, to: u64, amount: i64) -> Request {
     request(TRANSFER, &keys, &amount.to_le_bytes())
 }
 
-fn outcome(ended: Ended) -> Outcome {
-    match ended {
-        Ended::Outcome(_, outcome) => outcome,
-        Ended::NotBegun => panic!("the node runs"),
-    }
+fn outcome(ended: Result<Ended, Error>) -> Outcome {
+    ended.expect("the node runs").outcome
 }
 
 #[test]
@@ -63,10 +59,16 @@ fn a_node_answers_each_call_as_it_deserves() {
     let record = folder.path().join("records");
     let (config, stop) = (config(1, Some(&record)), Stop::new().unwrap());
     let ended = thread::scope(|scope| {
-        let node =
-            scope.spawn(|| run_transactions(&config, &Ledger::new(ACCOUNTS), &stop, &mut std::io::sink()));
-        let mut caller = caller(&config, Duration::from_secs(20));
-        let mut call = |request| outcome(caller.call(request).unwrap());
+        let node = scope.spawn(|| {
+            run_node(
+                &config,
+                &Registry::new().with_application(&Ledger::new(ACCOUNTS)),
+                &stop,
+                &mut std::io::sink(),
+            )
+        });
+        let caller = caller(&config, Duration::from_secs(20));
+        let call = |request| outcome(caller.request(request).wait());
         let numbers = |numbers: &[i64]| {
             let answer = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
             Outcome::Committed { answer }
@@ -99,7 +101,7 @@ fn a_node_answers_each_call_as_it_deserves() {
     for (index, (told, expected)) in ended.into_iter().enumerate() {
         assert_eq!(told, expected, "call {index}");
     }
-    let record = read_record(&record).unwrap();
+    let record = read_record(&folder.path().join("records.node0")).unwrap();
     assert_eq!(record.objects.unwrap().len() as u64, ACCOUNTS);
     assert_eq!(record.attempts.iter().filter(|attempt| !attempt.writes.is_empty()).count(), 1);
 }
@@ -107,8 +109,9 @@ fn a_node_answers_each_call_as_it_deserves() {
 #[test]
 fn what_no_node_takes_has_not_begun() {
     let config = config(2, None);
-    let mut caller = caller(&config, Duration::from_ms(200));
-    assert_eq!(caller.call(transfer(1, 2, 1)).unwrap(), Ended::NotBegun);
+    let caller = caller(&config, Duration::from_ms(200));
+    let ended = caller.request(transfer(1, 2, 1)).wait();
+    assert!(matches!(ended, Err(Error::NotBegun { .. })), "{ended:?}");
 }
 
 /// Leaves the input at all keys, and deletes them if there is none; answers how many there were.
@@ -159,11 +162,13 @@ impl Application for Few {
 fn a_full_store_says_so_and_goes_on() {
     let (config, stop) = (config(3, None), Stop::new().unwrap());
     thread::scope(|scope| {
-        let node = scope.spawn(|| run_transactions(&config, &Few, &stop, &mut std::io::sink()));
-        let mut caller = caller(&config, Duration::from_secs(20));
-        let mut call = |mode: Mode, keys: std::ops::Range<u64>, input: &[u8]| {
+        let node = scope.spawn(|| {
+            run_node(&config, &Registry::new().with_application(&Few), &stop, &mut std::io::sink())
+        });
+        let caller = caller(&config, Duration::from_secs(20));
+        let call = |mode: Mode, keys: std::ops::Range<u64>, input: &[u8]| {
             let keys: Vec<_> = keys.map(|key| (Key::new(0, key), mode)).collect();
-            outcome(caller.call(request(0, &keys, input)).unwrap())
+            outcome(caller.request(request(0, &keys, input)).wait())
         };
         let there = |count: u64| Outcome::Committed { answer: vec![count as u8] };
         for _ in 0..2 {

@@ -17,7 +17,7 @@ use weft_wire::roce::{Opcode, Packet};
 use crate::counters::CardCounters;
 use crate::dma::{self, DmaQueue, DmaRequest};
 use crate::egress::Egress;
-use crate::engine_host::{self, CARD_TAG, EngineHost, Ports};
+use crate::engine_host::{self, CARD_TAG, EngineHost, Ports, Sender};
 use crate::memory::CardMemory;
 use crate::replies::{Incarnation, REPLY_BYTES, Replies};
 use crate::{HostCommand, HostEvent, Peering, Work};
@@ -50,6 +50,8 @@ pub struct Card<E> {
     polled_labour: Duration,
     /// When the transport was served last.
     served: Instant,
+    /// The slots whose clients the host serves, one bit each.
+    clients_on_host: u64,
 }
 
 /// What lies around the engines of a card.
@@ -108,6 +110,7 @@ impl<E: Engine> Card<E> {
             rpc_bytes: Vec::new(),
             polled_labour: Duration::ZERO,
             served: Instant::ZERO,
+            clients_on_host: 0,
         }
     }
 
@@ -167,24 +170,48 @@ impl<E: Engine> Card<E> {
         self.engines.assign(queue_pair, slot, peering);
     }
 
+    /// Gives what clients send to the engine in `slot` to the host instead, as [`HostEvent::Request`]: its host half keeps the
+    /// sessions of clients.
+    ///
+    /// # Panics
+    /// If the slot is empty.
+    pub fn serve_clients_on_host(&mut self, slot: u8) {
+        assert!(usize::from(slot) < self.engines.len().min(64), "slot {slot} has no engine");
+        self.clients_on_host |= 1 << slot;
+    }
+
     /// A Weft datagram has arrived: hands each message to the engine in its slot.
     pub fn receive_datagram(&mut self, now: Instant, from: SocketAddrV4, bytes: &[u8]) {
         let Some(datagram) = self.engines.open(bytes) else { return };
         let sender = self.engines.sender(from);
         for (slot, message, last) in engine_host::messages(&datagram) {
-            self.dispatch(now, slot, sender.event(message, last));
+            match sender {
+                Sender::Client(from)
+                    if self.clients_on_host.checked_shr(slot.into()).unwrap_or(0) & 1 != 0 =>
+                {
+                    let (kind, payload) = (message.kind, message.payload.to_vec());
+                    let request = HostEvent::Request { engine: slot, from, kind, payload };
+                    self.ports.host_events.push_back((Duration::ZERO, request));
+                }
+                _ => self.dispatch(now, slot, sender.event(message, last)),
+            }
         }
         self.serve_transport(now);
     }
 
-    /// A RoCE v2 packet, from its BTH to its last pad byte, has arrived and its ICRC was right.
+    /// A RoCE v2 packet, from its BTH to its last pad byte, has arrived unmarked and its ICRC was right.
     pub fn receive_roce(&mut self, now: Instant, from: Ipv4Addr, packet: &[u8]) {
+        self.receive_roce_marked(now, from, packet, false);
+    }
+
+    /// As [`Card::receive_roce`]; `marked` says whether its IP header says "congestion experienced".
+    pub fn receive_roce_marked(&mut self, now: Instant, from: Ipv4Addr, packet: &[u8], marked: bool) {
         let Ok(packet) = Packet::parse(packet) else {
             self.ports.counters.roce_malformed += 1;
             return;
         };
         self.ports.counters.roce_received += 1;
-        self.ports.transport.receive(now, from, &packet, &mut self.ports.memory);
+        self.ports.transport.receive_marked(now, from, &packet, marked, &mut self.ports.memory);
         self.serve_transport(now);
     }
 
@@ -199,11 +226,17 @@ impl<E: Engine> Card<E> {
     /// If asked to transmit a frame.
     pub fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
         match command {
-            HostCommand::Reset => self.dispatch_all(now, Event::Reset),
-            HostCommand::Configure(configuration) => self.dispatch_all(now, Event::Configure(configuration)),
+            HostCommand::Reset { engine } => self.dispatch(now, engine, Event::Reset),
+            HostCommand::Configure { engine, configuration } => {
+                self.dispatch(now, engine, Event::Configure(configuration));
+            }
             HostCommand::Call { engine, token, kind, payload } => {
                 let message = Message { kind, payload };
                 self.dispatch(now, engine, Event::Call { caller: Caller::Host(token), message, last: true });
+            }
+            HostCommand::Respond { engine, to, kind, payload } => {
+                let fits = self.ports.egress.push(to, engine, kind, payload);
+                self.ports.counters.responses_too_large += u64::from(!fits);
             }
             HostCommand::PostSend(queue_pair, request) => {
                 if let Err(refusal) = self.ports.post_for_host(now, queue_pair, request) {
@@ -351,12 +384,6 @@ impl<E: Engine> Card<E> {
     }
 
     /// Hands one event to all engines.
-    fn dispatch_all(&mut self, now: Instant, event: Event<'_>) {
-        for slot in 0..self.engines.len() {
-            self.dispatch(now, slot as u8, event);
-        }
-    }
-
     /// Takes what the transport has for engines and the host.
     fn serve_transport(&mut self, now: Instant) {
         self.served = now;

@@ -56,6 +56,8 @@ counters! {
         replies_refused,
         /// Changes of queue pairs that the host wanted and these did not allow.
         modifications_refused,
+        /// Answers of the host to clients that no datagram can hold.
+        responses_too_large,
     }
 }
 

@@ -263,7 +263,7 @@ impl<E: Engine> EngineHost<E> {
                     }
                     Caller::Host(token) => {
                         let (kind, payload) = (message.kind, message.payload.to_vec());
-                        ports.tell(HostEvent::Reply { token, kind, payload });
+                        ports.tell(HostEvent::Reply { engine: slot, token, kind, payload });
                     }
                     Caller::QueuePair(queue_pair) => ports.reply_on(now, queue_pair, message),
                 }

@@ -34,6 +34,8 @@ pub use no_engine::NoEngine;
 pub use ownership::Peering;
 pub use soft::{SoftNic, SoftNicConfig};
 
+use std::net::SocketAddrV4;
+
 use weft_rdma::{Completion, Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_time::{Duration, Instant};
 use weft_waist::{Accesses, Configuration, EngineStatus};
@@ -91,10 +93,18 @@ pub trait Nic {
 /// What the host asks of its NIC.
 #[derive(Clone, Debug)]
 pub enum HostCommand<'a> {
-    /// Reset all engines and their memories: they start empty, as at power-on.
-    Reset,
-    /// Write the membership registers of all engines.
-    Configure(Configuration),
+    /// Reset an engine and its memory: it starts empty, as at power-on.
+    Reset {
+        /// The engine's slot.
+        engine: u8,
+    },
+    /// Write the membership registers of an engine.
+    Configure {
+        /// The engine's slot.
+        engine: u8,
+        /// What they are to hold.
+        configuration: Configuration,
+    },
     /// Send an ordinary frame as it is.
     Transmit(&'a [u8]),
     /// Call an engine.
@@ -104,6 +114,17 @@ pub enum HostCommand<'a> {
         /// Comes back with the reply.
         token: u32,
         /// The message's kind, in the engine's numbering.
+        kind: u8,
+        /// Its content.
+        payload: &'a [u8],
+    },
+    /// Answer a client whose request has come as [`HostEvent::Request`]; a message that no datagram can hold is counted.
+    Respond {
+        /// The slot whose host half answers.
+        engine: u8,
+        /// The client.
+        to: SocketAddrV4,
+        /// The message's kind, in the numbering of the engine's clients.
         kind: u8,
         /// Its content.
         payload: &'a [u8],
@@ -133,9 +154,22 @@ pub enum HostEvent {
     },
     /// An engine has answered a call of the host.
     Reply {
+        /// The engine's slot.
+        engine: u8,
         /// The call's token.
         token: u32,
         /// The message's kind, in the engine's numbering.
+        kind: u8,
+        /// Its content.
+        payload: Vec<u8>,
+    },
+    /// A client has sent a message to a slot whose clients the host serves ([`Card::serve_clients_on_host`]).
+    Request {
+        /// The slot.
+        engine: u8,
+        /// The client.
+        from: SocketAddrV4,
+        /// The message's kind, in the numbering of the engine's clients.
         kind: u8,
         /// Its content.
         payload: Vec<u8>,

@@ -3,12 +3,14 @@
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use weft_rdma::Transmit;
 use weft_time::{Duration, Instant};
 use weft_waist::{Engine, Memory};
 use weft_wire::arp::{Arp, Operation, Station};
 use weft_wire::ethernet::{Ethernet, MacAddress};
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 use weft_wire::icmp::EchoKind;
+use weft_wire::ipv4::{CONGESTION_EXPERIENCED, CONGESTION_MASK};
 use weft_wire::{datagram, icrc, roce};
 
 use crate::counters::PortCounters;
@@ -133,7 +135,7 @@ impl<E: Engine> SoftNic<E> {
         let flow = Flow {
             source: Endpoint { hardware: self.hardware, address: self.address, port: packet.source_port },
             destination: Endpoint { hardware, address: *packet.to.ip(), port: packet.to.port() },
-            type_of_service: 0,
+            type_of_service: packet.type_of_service,
         };
         match packet.content {
             Content::Datagram => frame::emit_udp_frame(out, &flow, &packet.payload),
@@ -176,7 +178,10 @@ impl<E: Engine> Nic for SoftNic<E> {
                         self.card.receive_datagram(now, from, payload);
                     }
                     roce::UDP_PORT => match icrc::Path::new(&ipv4, &udp).verify(payload) {
-                        Ok(packet) => self.card.receive_roce(now, ipv4.source, packet),
+                        Ok(packet) => {
+                            let marked = ipv4.type_of_service & CONGESTION_MASK == CONGESTION_EXPERIENCED;
+                            self.card.receive_roce_marked(now, ipv4.source, packet, marked);
+                        }
                         Err(_) => self.card.count_icrc_error(),
                     },
                     _ => self.pass_to_host(bytes),
@@ -275,12 +280,18 @@ impl<E: Engine> SoftNic<E> {
         payload.clear();
         if let Some(to) = self.card.poll_datagram(&mut payload) {
             let source_port = datagram::UDP_PORT;
-            return Some(Outgoing { content: Content::Datagram, source_port, to, payload });
+            return Some(Outgoing {
+                content: Content::Datagram,
+                source_port,
+                to,
+                type_of_service: 0,
+                payload,
+            });
         }
         if let Some(transmit) = self.card.poll_roce(now, &mut payload) {
             let to = SocketAddrV4::new(transmit.destination, roce::UDP_PORT);
-            let source_port = transmit.source_port;
-            return Some(Outgoing { content: Content::Roce, source_port, to, payload });
+            let Transmit { source_port, type_of_service, .. } = transmit;
+            return Some(Outgoing { content: Content::Roce, source_port, to, type_of_service, payload });
         }
         self.payload = payload;
         None

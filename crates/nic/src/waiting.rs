@@ -20,6 +20,7 @@ pub(crate) struct Outgoing {
     pub(crate) content: Content,
     pub(crate) source_port: u16,
     pub(crate) to: SocketAddrV4,
+    pub(crate) type_of_service: u8,
     pub(crate) payload: Vec<u8>,
 }
 

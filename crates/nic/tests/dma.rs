@@ -109,7 +109,7 @@ fn an_engine_hears_nothing_of_what_it_asked_for_before_a_reset() {
     call(&mut card, 4);
     let taken = card.poll_dma().unwrap();
     call(&mut card, 5);
-    card.submit(NOW, HostCommand::Reset);
+    card.submit(NOW, HostCommand::Reset { engine: 0 });
     assert_eq!(card.poll_dma(), None, "nor is what nobody has taken carried out");
     card.complete_dma(NOW, &taken);
     assert_eq!(card.engine(0).0.ended, []);

@@ -307,7 +307,7 @@ fn timers_fire_once_and_at_their_time() {
 fn the_host_calls_its_engine() {
     let mut nic = nic(0);
     nic.submit(NOW, HostCommand::Call { engine: 0, token: 42, kind: 4, payload: b"direct" });
-    let answer = HostEvent::Reply { token: 42, kind: 5, payload: b"direct".to_vec() };
+    let answer = HostEvent::Reply { engine: 0, token: 42, kind: 5, payload: b"direct".to_vec() };
     assert_eq!(nic.poll_host(), Some(answer));
 }
 
@@ -451,14 +451,17 @@ fn a_reset_engine_is_as_at_power_on() {
     let mut nic = nic(0);
     let node = NodeId::new(0).unwrap();
     let view = View { epoch: Epoch(4), full: NodeSet::first(2), joining: NodeSet::EMPTY };
-    nic.submit(NOW, HostCommand::Configure(Configuration { node, view, lease_until: NOW }));
+    nic.submit(
+        NOW,
+        HostCommand::Configure { engine: 0, configuration: Configuration { node, view, lease_until: NOW } },
+    );
     let status = EngineStatus { epoch: Epoch(4), state: EngineState::Full };
     assert_eq!(nic.poll_host(), Some(HostEvent::Status { engine: 0, status }));
     nic.submit(NOW, HostCommand::Call { engine: 0, token: 1, kind: 4, payload: b"go" });
     assert!(nic.next_deadline().is_some() && nic.card().engine(0).1.image() != [0; 64]);
     assert!(matches!(nic.poll_host(), Some(HostEvent::Reply { .. })));
 
-    nic.submit(NOW, HostCommand::Reset);
+    nic.submit(NOW, HostCommand::Reset { engine: 0 });
     assert_eq!(told(&nic), ["reset"]);
     assert_eq!(nic.next_deadline(), None);
     assert_eq!(nic.card().engine(0).1.image(), [0; 64]);

@@ -28,8 +28,7 @@ pub trait CongestionControl: Debug + Send {
     /// A packet was lost, and everything from it on is sent again.
     fn on_loss(&mut self, now: Instant, loss: Loss);
 
-    /// A packet of this queue pair met congestion on its way: the peer said so, in the congestion bits of
-    /// a response or by a congestion notification packet.
+    /// A packet of this queue pair met congestion on its way: the peer said so by a congestion notification.
     fn on_mark(&mut self, now: Instant);
 }
 

@@ -73,8 +73,11 @@ counters! {
     violation_permission,
     /// WRITEs that called an engine.
     rpc_calls,
-    /// Packets that met congestion on their way, by the congestion bits of their headers.
+    /// Packets that met congestion on their way, by the congestion field of their IP headers, and notifications of the
+    /// peer.
     congestion_marks,
+    /// Congestion notifications sent.
+    np_cnp_sent,
 
     /// Dropped: no such queue pair.
     drop_unknown_queue_pair,

@@ -106,9 +106,10 @@
 //!   its requester sends all of that again.
 //! - A WRITE with immediate into an RPC region consumes no receive request.
 //! - End-to-end credits are not used: acknowledgements carry credit code 31.
-//! - The forward congestion bit of a request comes back as the backward bit of the next response. A NIC
-//!   whose IP layer saw "congestion experienced" sets the forward bit before it calls
-//!   [`Transport::receive`].
+//! - The congestion bits of the base transport header are sent as zeros and ignored, as annex A17 has it for RoCE v2: the
+//!   field of the IP header says what a packet met, which the NIC passes on ([`Transport::receive_marked`]), and a
+//!   congestion notification tells the sender. Its backward bit is set and means nothing.
+//! - With [`Config::rate_control`], requests say that they may be marked; responses and notifications do not.
 
 mod arbiter;
 mod completion;
@@ -119,6 +120,7 @@ mod memory;
 mod numbers;
 mod psn;
 mod queue_pair;
+pub mod rate;
 mod region;
 mod rpc;
 mod shared;
@@ -138,5 +140,5 @@ pub use queue_pair::{
 };
 pub use region::{AccessFlags, ProtectionDomain, Region, RegionKeys, Target};
 pub use rpc::RpcWrite;
-pub use transport::{Config, Transmit, Transport};
+pub use transport::{Config, NOTIFICATION_TYPE_OF_SERVICE, Transmit, Transport};
 pub use work::{LocalBuffer, Operation, ReceiveRequest, RemoteAddress, WorkRequest};

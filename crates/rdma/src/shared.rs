@@ -21,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) host_credits: Option<u64>,
     pub(crate) partition_key: u16,
     pub(crate) acknowledge_interval: u32,
+    /// Whether queue pairs limit their rate.
+    pub(crate) rate_control: bool,
 }
 
 impl Shared {

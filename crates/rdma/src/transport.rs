@@ -1,8 +1,10 @@
 //! All queue pairs, regions and the completion queue of one NIC.
 
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
 use weft_time::{Duration, Instant};
+use weft_wire::ipv4::CONGESTION_CAPABLE;
 use weft_wire::roce::{MASK_24, Packet};
 
 use crate::ApiError;
@@ -14,7 +16,7 @@ use crate::memory::RegionMemory;
 use crate::numbers::QueuePairNumbers;
 use crate::queue_pair::{
     Modify, QueuePair, QueuePairAttributes, QueuePairInformation, QueuePairNumber, ReadyToReceive,
-    ReadyToSend, ReorderPool,
+    ReadyToSend, ReorderPool, Sent,
 };
 use crate::region::{AccessFlags, Region, RegionKeys, RegionTable};
 use crate::rpc::{RpcQueue, RpcWrite};
@@ -56,6 +58,9 @@ pub struct Config {
     pub burst_packets: u32,
     /// What decides the window of a queue pair.
     pub congestion_control: CongestionControlFactory,
+    /// Whether queue pairs limit their rate when they are told of congestion, by DCQCN ([`crate::rate`]), and tell
+    /// switches that requests may be marked. Without it no queue pair waits, whatever the network is like.
+    pub rate_control: bool,
     /// Payload bytes that the host-facing path takes before some are returned
     /// ([`Transport::return_host_credits`]); `None` if it never runs short.
     pub host_credit_bytes: Option<u64>,
@@ -81,6 +86,7 @@ impl Default for Config {
             reorder_packets: 0,
             burst_packets: 1,
             congestion_control: FixedWindow::boxed,
+            rate_control: false,
             host_credit_bytes: None,
             partition_key: 0xffff,
             key_seed: 0,
@@ -97,7 +103,12 @@ pub struct Transmit {
     pub source_port: u16,
     /// The local queue pair that sends.
     pub queue_pair: QueuePairNumber,
+    /// The type of service of the IP header.
+    pub type_of_service: u8,
 }
+
+/// The type of service of congestion notifications: class selector 6, which switches serve first, and not to be marked.
+pub const NOTIFICATION_TYPE_OF_SERVICE: u8 = 48 << 2;
 
 /// The transport of one NIC. The crate's documentation has the contract.
 #[derive(Debug)]
@@ -110,6 +121,8 @@ pub struct Transport {
     /// The queue pair whose turn it is, which is not in the arbiter's line, and the packets that are left of it.
     turn: Option<(usize, u32)>,
     timers: Timers,
+    /// Queue pairs, by index, whose peers are to be told of congestion: each once at most.
+    notifications: VecDeque<usize>,
     shared: Shared,
 }
 
@@ -130,6 +143,7 @@ impl Transport {
             arbiter: Arbiter::new(queue_pairs),
             turn: None,
             timers: Timers::new(queue_pairs),
+            notifications: VecDeque::with_capacity(queue_pairs),
             shared: Shared {
                 regions: RegionTable::new(config.max_regions, config.key_seed),
                 completions: CompletionQueue::new(config.completion_queue_depth),
@@ -139,6 +153,7 @@ impl Transport {
                 host_credits: config.host_credit_bytes,
                 partition_key: config.partition_key,
                 acknowledge_interval: config.acknowledge_interval.max(1),
+                rate_control: config.rate_control,
             },
             config,
         }
@@ -190,6 +205,9 @@ impl Transport {
         let Self { config, slots, shared, .. } = self;
         let queue_pair = slots[index].as_mut().expect("found above");
         queue_pair.modify(change, || (config.congestion_control)(config.window_packets), shared)?;
+        if matches!(change, Modify::Reset) {
+            self.notifications.retain(|&due| due != index);
+        }
         self.settle(index);
         Ok(())
     }
@@ -219,6 +237,7 @@ impl Transport {
         let mut queue_pair = self.slots[index].take().expect("found above");
         queue_pair.reset(&mut self.shared);
         self.timers.set(index, None);
+        self.notifications.retain(|&due| due != index);
         self.numbers.release(number);
         Ok(())
     }
@@ -289,12 +308,24 @@ impl Transport {
         self.slots[index].as_mut().expect("found above").post_receive(request, &mut self.shared)
     }
 
-    /// Takes a packet that came from `source` and whose ICRC is right.
+    /// Takes a packet that came from `source`, unmarked, and whose ICRC is right.
     pub fn receive(
         &mut self,
         now: Instant,
         source: Ipv4Addr,
         packet: &Packet<'_>,
+        memory: &mut impl RegionMemory,
+    ) {
+        self.receive_marked(now, source, packet, false, memory);
+    }
+
+    /// As [`Transport::receive`]; `marked` says whether a switch has set "congestion experienced" in the IP header.
+    pub fn receive_marked(
+        &mut self,
+        now: Instant,
+        source: Ipv4Addr,
+        packet: &Packet<'_>,
+        marked: bool,
         memory: &mut impl RegionMemory,
     ) {
         let counters = &mut self.shared.counters;
@@ -308,23 +339,12 @@ impl Transport {
             counters.drop_partition_key += 1;
             return;
         }
-        queue_pair.receive(now, source, packet, &mut self.shared, memory);
-        self.settle(index);
-    }
-
-    /// Takes a congestion notification packet (annex A17.9.3) for a queue pair, from `source`.
-    pub fn notify_congestion(&mut self, now: Instant, source: Ipv4Addr, number: QueuePairNumber) {
-        let Some(index) = self.find(number) else {
-            self.shared.counters.drop_unknown_queue_pair += 1;
-            return;
-        };
-        let queue_pair = self.slots[index].as_mut().expect("found above");
-        if queue_pair.destination() != source {
-            self.shared.counters.drop_wrong_source += 1;
-            return;
+        if queue_pair.receive(now, source, packet, marked, &mut self.shared, memory)
+            && !self.notifications.contains(&index)
+        {
+            self.notifications.push_back(index);
         }
-        self.shared.counters.congestion_marks += 1;
-        queue_pair.on_mark(now);
+        self.settle(index);
     }
 
     /// Appends the next packet to `out`, from the base transport header to the pad bytes, without ICRC, and says
@@ -335,6 +355,9 @@ impl Transport {
         memory: &mut impl RegionMemory,
         out: &mut Vec<u8>,
     ) -> Option<Transmit> {
+        if let Some(transmit) = self.transmit_notification(out) {
+            return Some(transmit);
+        }
         loop {
             let (index, left) = match self.turn.take() {
                 Some(turn) => turn,
@@ -342,10 +365,13 @@ impl Transport {
             };
             let Some(queue_pair) = self.slots[index].as_mut() else { continue };
             let sent = queue_pair.transmit(now, &mut self.shared, memory, out);
+            let is_request = sent == Sent::Request;
+            let sent = sent != Sent::Nothing;
             let transmit = Transmit {
                 destination: queue_pair.destination(),
                 source_port: queue_pair.source_port(),
                 queue_pair: queue_pair.number(),
+                type_of_service: if is_request && self.config.rate_control { CONGESTION_CAPABLE } else { 0 },
             };
             if sent && left > 1 {
                 self.timers.set(index, queue_pair.deadline());
@@ -357,6 +383,24 @@ impl Transport {
                 return Some(transmit);
             }
         }
+    }
+
+    /// The congestion notification that is due, if there is one: before all else.
+    fn transmit_notification(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
+        let index = self.notifications.pop_front()?;
+        let queue_pair =
+            self.slots[index].as_ref().expect("a queue pair that goes away takes its notification");
+        let packet =
+            Packet::congestion_notification(queue_pair.destination_qp().0, self.config.partition_key);
+        packet.emit(out);
+        self.shared.counters.sent_pkts += 1;
+        self.shared.counters.np_cnp_sent += 1;
+        Some(Transmit {
+            destination: queue_pair.destination(),
+            source_port: queue_pair.source_port(),
+            queue_pair: queue_pair.number(),
+            type_of_service: NOTIFICATION_TYPE_OF_SERVICE,
+        })
     }
 
     /// When [`Transport::handle_deadline`] must be called at the latest; `None` if time changes nothing.

@@ -5,10 +5,10 @@ mod common;
 use common::{Connection, Node, connect, connected};
 use weft_rdma::{
     AccessFlags, AdditiveIncrease, ApiError, CompletionStatus, Config, Modify, Operation,
-    QueuePairAttributes, QueuePairState, ReceiveRequest, WorkRequest,
+    QueuePairAttributes, QueuePairNumber, QueuePairState, ReceiveRequest, WorkRequest, source_port,
 };
 use weft_time::{Duration, Instant};
-use weft_wire::roce::Packet;
+use weft_wire::roce::{Congestion, Packet};
 
 const NOW: Instant = Instant::ZERO;
 
@@ -16,8 +16,8 @@ fn write(peer: &Node) -> Operation {
     Operation::Write { remote: peer.remote(0x2000), immediate: None }
 }
 
-/// Carries everything between the two that they have to say, with the congestion bits changed by `mark`.
-fn exchange(nodes: &mut [Node; 2], now: Instant, mark: impl Fn(&mut Packet<'_>)) {
+/// Carries everything between the two that they have to say; `mark` says which packets meet congestion.
+fn exchange(nodes: &mut [Node; 2], now: Instant, mark: impl Fn(&mut Packet<'_>) -> bool) {
     loop {
         let mut quiet = true;
         for side in 0..2 {
@@ -29,9 +29,9 @@ fn exchange(nodes: &mut [Node; 2], now: Instant, mark: impl Fn(&mut Packet<'_>))
             quiet = false;
             let source = node.address;
             let mut packet = Packet::parse(&out).unwrap();
-            mark(&mut packet);
+            let marked = mark(&mut packet);
             let peer = &mut nodes[1 - side];
-            peer.transport.receive(now, source, &packet, &mut peer.memory);
+            peer.transport.receive_marked(now, source, &packet, marked, &mut peer.memory);
         }
         if quiet {
             return;
@@ -143,12 +143,12 @@ fn a_queue_pair_can_be_destroyed_under_traffic() {
     nodes[0].post(NOW, 7, operation, local);
     let number = nodes[1].queue_pair;
     nodes[1].transport.destroy_queue_pair(number).unwrap();
-    exchange(&mut nodes, NOW, |_| {});
+    exchange(&mut nodes, NOW, |_| false);
     assert_eq!(nodes[1].transport.counters().drop_unknown_queue_pair, 16);
     for _ in 0..2 {
         let at = nodes[0].transport.next_deadline().unwrap();
         nodes[0].transport.handle_deadline(at);
-        exchange(&mut nodes, at, |_| {});
+        exchange(&mut nodes, at, |_| false);
     }
     assert_eq!(nodes[0].completions()[0].status, CompletionStatus::RetryExceeded);
     assert_eq!(nodes[0].transport.next_deadline(), None);
@@ -179,8 +179,8 @@ fn time_out_code_zero_waits_for_ever() {
     assert_eq!(node.transport.next_deadline(), None);
 }
 
-/// A mark on the way comes back as the backward bit and halves the window; acknowledged packets widen it again,
-/// a time-out narrows it to one packet.
+/// A mark on the way comes back as a notification and halves the window; acknowledged packets widen it again, a
+/// time-out narrows it to one packet. The congestion bits of the base transport header mean nothing.
 #[test]
 fn congestion_marks_and_losses_reach_the_congestion_control() {
     let config =
@@ -192,21 +192,30 @@ fn congestion_marks_and_losses_reach_the_congestion_control() {
     let window = |nodes: &[Node; 2]| nodes[0].transport.query_queue_pair(number).unwrap().window;
 
     nodes[0].post(NOW, 0, operation, local);
-    exchange(&mut nodes, NOW, |packet| packet.bth.congestion.forward |= packet.bth.opcode.is_request());
+    exchange(&mut nodes, NOW, |packet| {
+        packet.bth.congestion = Congestion { forward: true, backward: true };
+        false
+    });
+    assert_eq!(window(&nodes), 32);
+    assert_eq!(nodes[1].transport.counters().congestion_marks, 0);
+
+    nodes[0].post(NOW, 0, operation, local);
+    exchange(&mut nodes, NOW, |packet| packet.bth.opcode.is_request());
     assert_eq!(window(&nodes), 16);
     assert_eq!(nodes[1].transport.counters().congestion_marks, 1);
+    assert_eq!(nodes[1].transport.counters().np_cnp_sent, 1);
     assert_eq!(nodes[0].transport.counters().congestion_marks, 1);
 
-    let source = nodes[1].address;
-    nodes[0].transport.notify_congestion(NOW, source, number);
-    assert_eq!(window(&nodes), 8);
-    let stranger = nodes[0].address;
-    nodes[0].transport.notify_congestion(NOW, stranger, number);
-    assert_eq!(window(&nodes), 8, "only the peer can slow a queue pair down");
+    let notification = Packet::congestion_notification(number.0, 0xffff);
+    for (source, expected) in [(nodes[1].address, 8), (nodes[0].address, 8)] {
+        let node = &mut nodes[0];
+        node.transport.receive(NOW, source, &notification, &mut node.memory);
+        assert_eq!(window(&nodes), expected, "only the peer can slow a queue pair down");
+    }
 
     let long = nodes[0].local(0, 256 * 20);
     nodes[0].post(NOW, 1, operation, long);
-    exchange(&mut nodes, NOW, |_| {});
+    exchange(&mut nodes, NOW, |_| false);
     assert_eq!(window(&nodes), 10);
 
     nodes[0].post(NOW, 2, operation, local);
@@ -216,8 +225,27 @@ fn congestion_marks_and_losses_reach_the_congestion_control() {
     let at = node.transport.next_deadline().unwrap();
     node.transport.handle_deadline(at);
     assert_eq!(window(&nodes), 1);
-    exchange(&mut nodes, at + Duration::from_us(1), |_| {});
-    assert_eq!(nodes[0].completions().len(), 3);
+    exchange(&mut nodes, at + Duration::from_us(1), |_| false);
+    assert_eq!(nodes[0].completions().len(), 4);
+}
+
+/// A switch with four paths that hashes ports gives each of them a fair share of connections, whatever numbers queue
+/// pairs have.
+#[test]
+fn source_ports_spread_over_paths() {
+    for (first, step, peer, peer_step) in [(0x11, 1, 0x11, 1), (0x400, 0x200, 0x400, 0x200), (2, 2, 64, 0)] {
+        let mut paths = [0u32; 4];
+        for index in 0..256 {
+            let number = |first: u32, step: u32| QueuePairNumber(first + index * step);
+            let port = source_port(number(first, step), number(peer, peer_step));
+            assert!(port >= 0xc000);
+            paths[usize::from(port % 4)] += 1;
+        }
+        assert!(
+            paths.iter().all(|&path| (40..=96).contains(&path)),
+            "{paths:?} from {first:#x} by {step:#x}"
+        );
+    }
 }
 
 /// The UDP source port is constant for a connection and lies in the dynamic range.

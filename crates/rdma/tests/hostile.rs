@@ -15,7 +15,7 @@ const BOX: (u64, u64) = (0x1000, 0x400);
 const SINK: (u64, u64) = (0x3000, 0x400);
 
 fn opcode() -> impl Strategy<Value = Opcode> {
-    (0..0x15u8).prop_map(|number| Opcode::from_u8(number).unwrap())
+    prop::sample::select(&Opcode::ALL[..])
 }
 
 fn syndrome() -> impl Strategy<Value = Syndrome> {
@@ -158,7 +158,8 @@ impl Victim {
             immediate: has[4].then_some(word as u32),
             payload: &self.payload[..attack.payload],
         };
-        node.transport.receive(self.now, self.source, &packet, &mut node.memory);
+        let marked = attack.flags & 3 == 3;
+        node.transport.receive_marked(self.now, self.source, &packet, marked, &mut node.memory);
         if attack.flags & 32 > 0 {
             let mut out = Vec::new();
             while node.transport.poll_transmit(self.now, &mut node.memory, &mut out).is_some() {

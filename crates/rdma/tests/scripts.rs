@@ -35,6 +35,8 @@
 //! | the window is clocked by acknowledgements (BALBOA 4.4) | `window`, `control.rs` |
 //! | no credit towards the host: dropped without a NAK (BALBOA 4.3) | `credits_drop` |
 //! | a WRITE into an RPC region is one call of its engine (Weft) | `rpc_region` |
+//! | marked packets are answered with one notification in 50 us (annex A17.9.3, DCQCN 3.1) | `congestion_notification` |
+//! | a notification limits the rate of the queue pair (DCQCN 3.3) | `rate_limited`, `rate` |
 //! | targets and writing through (Weft) | `write_through` |
 //! | unknown queue pair, other source, other partition, wrong state | `hostile.rs` |
 //! | legal transitions of states, ranges of attributes | `control.rs` |
@@ -101,6 +103,8 @@ scripts! {
     window
     rpc_region
     write_through
+    congestion_notification
+    rate_limited
     credits_drop
     acknowledgement_before_response
     duplicate_responses

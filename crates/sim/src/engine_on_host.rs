@@ -170,8 +170,10 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
     /// Calls are the engine's, the rest the card's.
     fn take_command(&mut self, command: Command, commands: &mut Commands) {
         match command {
-            Command::Reset => self.process.wait(CALLS, Input::Reset),
-            Command::Configure(configuration) => self.process.wait(CALLS, Input::Configure(configuration)),
+            Command::Reset { engine } => self.process.wait(CALLS, Input::Reset { engine }),
+            Command::Configure { engine, configuration } => {
+                self.process.wait(CALLS, Input::Configure { engine, configuration });
+            }
             Command::Call { engine: slot, token, kind, payload } => {
                 self.process.wait(CALLS, Input::Call { slot, token, kind, payload });
             }
@@ -250,9 +252,9 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         let call = self.process.two_cores.map_or(self.process.cost.operation, |cost| cost.call).duration();
         let verb = self.process.verb();
         match input {
-            Input::Reset => self.tell(now, begun + call, SLOT, Event::Reset),
-            Input::Configure(configuration) => {
-                self.tell(now, begun + call, SLOT, Event::Configure(configuration))
+            Input::Reset { engine } => self.tell(now, begun + call, engine, Event::Reset),
+            Input::Configure { engine, configuration } => {
+                self.tell(now, begun + call, engine, Event::Configure(configuration))
             }
             Input::Call { slot, token, kind, payload } => {
                 let message = Message { kind, payload: &payload };

@@ -1,6 +1,7 @@
 //! The program on the host of a NIC, and what it asks of it.
 
 use std::collections::VecDeque;
+use std::net::SocketAddrV4;
 
 use weft_nic::{HostCommand, HostEvent, Nic};
 use weft_rdma::{Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
@@ -72,10 +73,11 @@ pub struct Commands {
 /// A [`HostCommand`] with its bytes.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Reset,
-    Configure(Configuration),
+    Reset { engine: u8 },
+    Configure { engine: u8, configuration: Configuration },
     Transmit(Vec<u8>),
     Call { engine: u8, token: u32, kind: u8, payload: Vec<u8> },
+    Respond { engine: u8, to: SocketAddrV4, kind: u8, payload: Vec<u8> },
     PostSend(QueuePairNumber, WorkRequest),
     PostReceive(QueuePairNumber, ReceiveRequest),
     Modify(QueuePairNumber, Modify),
@@ -85,11 +87,14 @@ impl Commands {
     /// Sends a command to the NIC.
     pub fn submit(&mut self, command: HostCommand<'_>) {
         let command = match command {
-            HostCommand::Reset => Command::Reset,
-            HostCommand::Configure(configuration) => Command::Configure(configuration),
+            HostCommand::Reset { engine } => Command::Reset { engine },
+            HostCommand::Configure { engine, configuration } => Command::Configure { engine, configuration },
             HostCommand::Transmit(frame) => Command::Transmit(self.copy(frame)),
             HostCommand::Call { engine, token, kind, payload } => {
                 Command::Call { engine, token, kind, payload: self.copy(payload) }
+            }
+            HostCommand::Respond { engine, to, kind, payload } => {
+                Command::Respond { engine, to, kind, payload: self.copy(payload) }
             }
             HostCommand::PostSend(queue_pair, request) => Command::PostSend(queue_pair, request),
             HostCommand::PostReceive(queue_pair, request) => Command::PostReceive(queue_pair, request),
@@ -135,12 +140,14 @@ impl Command {
     pub(crate) fn bytes(&self, inline_bytes: u64) -> usize {
         DESCRIPTOR_BYTES
             + match self {
-                Self::Transmit(bytes) | Self::Call { payload: bytes, .. } => bytes.len(),
+                Self::Transmit(bytes)
+                | Self::Call { payload: bytes, .. }
+                | Self::Respond { payload: bytes, .. } => bytes.len(),
                 Self::PostSend(_, request) if u64::from(request.local.length) <= inline_bytes => {
                     request.local.length as usize
                 }
-                Self::Reset
-                | Self::Configure(_)
+                Self::Reset { .. }
+                | Self::Configure { .. }
                 | Self::PostSend(..)
                 | Self::PostReceive(..)
                 | Self::Modify(..) => 0,
@@ -150,14 +157,20 @@ impl Command {
     /// Gives the command to the NIC, and its buffer back.
     pub(crate) fn submit_to(self, nic: &mut impl Nic, now: Instant) -> Option<Vec<u8>> {
         match self {
-            Self::Reset => nic.submit(now, HostCommand::Reset),
-            Self::Configure(configuration) => nic.submit(now, HostCommand::Configure(configuration)),
+            Self::Reset { engine } => nic.submit(now, HostCommand::Reset { engine }),
+            Self::Configure { engine, configuration } => {
+                nic.submit(now, HostCommand::Configure { engine, configuration });
+            }
             Self::Transmit(frame) => {
                 nic.submit(now, HostCommand::Transmit(&frame));
                 return Some(frame);
             }
             Self::Call { engine, token, kind, payload } => {
                 nic.submit(now, HostCommand::Call { engine, token, kind, payload: &payload });
+                return Some(payload);
+            }
+            Self::Respond { engine, to, kind, payload } => {
+                nic.submit(now, HostCommand::Respond { engine, to, kind, payload: &payload });
                 return Some(payload);
             }
             Self::PostSend(queue_pair, request) => {
@@ -176,7 +189,9 @@ impl Command {
 pub(crate) fn event_bytes(event: &HostEvent) -> usize {
     DESCRIPTOR_BYTES
         + match event {
-            HostEvent::Frame(bytes) | HostEvent::Reply { payload: bytes, .. } => bytes.len(),
+            HostEvent::Frame(bytes)
+            | HostEvent::Reply { payload: bytes, .. }
+            | HostEvent::Request { payload: bytes, .. } => bytes.len(),
             HostEvent::Completion(_) | HostEvent::Status { .. } => 0,
         }
 }

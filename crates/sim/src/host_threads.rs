@@ -85,9 +85,11 @@ impl<H: Host> HostThreads<H> {
         self.busy += shared;
         self.free_at = self.free_at.max(now) + shared;
         while let Some(command) = self.asked.take() {
-            if matches!(command, Command::Reset) {
+            if let Command::Reset { engine } = command {
                 // What has not left was for an engine that is no more.
-                self.leaving.retain(|(_, former)| !matches!(former, Command::Call { .. }));
+                self.leaving.retain(
+                    |(_, former)| !matches!(former, Command::Call { engine: slot, .. } if *slot == engine),
+                );
             }
             let place = self.leaving.partition_point(|(other, _)| *other <= done);
             self.leaving.insert(place, (done, command));
@@ -159,14 +161,14 @@ mod tests {
 
     impl Host for Worker {
         fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
-            let HostEvent::Reply { token, kind, payload } = event else { panic!("only replies come") };
+            let HostEvent::Reply { token, kind, payload, .. } = event else { panic!("only replies come") };
             self.began.push(now);
             for _ in 0..payload[0] {
                 self.labour.add(ns(u64::from(kind)));
             }
             commands.host_memory()[0] += 1;
             if token == RESET {
-                return commands.submit(HostCommand::Reset);
+                return commands.submit(HostCommand::Reset { engine: 0 });
             }
             commands.submit(HostCommand::Call { engine: 0, token, kind, payload: &[] });
         }
@@ -209,7 +211,7 @@ mod tests {
     }
 
     fn reply(token: u32, kind: u8, pieces: u8) -> HostEvent {
-        HostEvent::Reply { token, kind, payload: vec![pieces] }
+        HostEvent::Reply { engine: 0, token, kind, payload: vec![pieces] }
     }
 
     #[test]
@@ -236,7 +238,7 @@ mod tests {
             host.handle(at(0), reply(token, kind, pieces), &mut commands);
         }
         host.wake(at(50), &mut commands);
-        assert!(matches!(commands.take(), Some(Command::Reset)));
+        assert!(matches!(commands.take(), Some(Command::Reset { engine: 0 })));
         assert_eq!(calls(&mut host, &mut commands), [(250, 2)]);
     }
 

@@ -81,6 +81,9 @@ pub(crate) type FrameOrder = ([u8; 6], [u8; 3], bool);
 pub(crate) fn order_of(frame: &[u8]) -> Option<FrameOrder> {
     let Ok(Frame::Udp { ethernet, udp, payload, .. }) = Frame::parse(frame) else { return None };
     let opcode = payload.first().and_then(|byte| Opcode::from_u8(*byte))?;
+    if opcode.is_congestion_notification() {
+        return None;
+    }
     let queue_pair = payload.get(5..8)?.try_into().expect("three bytes");
     (udp.destination_port == roce::UDP_PORT).then_some((
         ethernet.destination.0,
@@ -94,6 +97,9 @@ pub(crate) fn order_of(frame: &[u8]) -> Option<FrameOrder> {
 pub(crate) const fn event_order(event: &HostEvent) -> Option<Option<u32>> {
     Some(match event {
         HostEvent::Reply { token, .. } => Some(*token),
-        HostEvent::Frame(_) | HostEvent::Completion(_) | HostEvent::Status { .. } => None,
+        HostEvent::Frame(_)
+        | HostEvent::Completion(_)
+        | HostEvent::Status { .. }
+        | HostEvent::Request { .. } => None,
     })
 }

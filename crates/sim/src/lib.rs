@@ -93,5 +93,5 @@ pub use models::{Batch, BusModel, Charge, DmaModel, MemoryModel, ProcessorModel}
 pub use network::NetworkProfile;
 pub use nic_machine::{NicMachine, Usage};
 pub use random::{Probability, Stream};
-pub use switch::SwitchConfig;
+pub use switch::{Marking, SwitchConfig};
 pub use world::{PortConfig, Traffic, World};

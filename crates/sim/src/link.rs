@@ -2,8 +2,11 @@
 
 use serde::Serialize;
 use weft_time::{Duration, Instant};
+use weft_wire::ethernet::{ETHER_TYPE_IPV4, Ethernet};
+use weft_wire::ipv4::mark_congestion;
 
 use crate::random::{Probability, Stream};
+use crate::switch::Marking;
 
 /// Preamble and start-of-frame delimiter (IEEE 802.3, 3.1.1).
 const PREAMBLE_BYTES: u64 = 8;
@@ -52,6 +55,8 @@ pub struct LinkCounters {
     pub fcs_errors: u64,
     /// Frames that found the switch's output queue full.
     pub queue_drops: u64,
+    /// Frames that the switch has marked: they met congestion.
+    pub marked: u64,
     /// Frames that a partition or a one-way cut has kept from this link.
     pub cut: u64,
     /// Frames whose sender has crashed before their last bit was out.
@@ -116,6 +121,7 @@ pub(crate) struct Link {
     reordering: Stream,
     corruption: Stream,
     jitter: Stream,
+    marking: Stream,
 }
 
 impl Link {
@@ -134,6 +140,7 @@ impl Link {
             reordering: Stream::new(seed, "link reordering", index),
             corruption: Stream::new(seed, "link corruption", index),
             jitter: Stream::new(seed, "link jitter", index),
+            marking: Stream::new(seed, "link marking", index),
         }
     }
 
@@ -166,6 +173,25 @@ impl Link {
     pub(crate) fn has_room(&self, ready: Instant, length: usize, limit: u64) -> bool {
         let frame = PREAMBLE_BYTES + (length as u64).max(FRAME_BYTES_MIN) + FCS_BYTES + GAP_BYTES;
         self.free_at.saturating_since(ready) + self.time_of(frame) <= self.time_of(limit)
+    }
+
+    /// Bytes on the wire, gaps included, that wait at `ready` or are not quite out.
+    pub(crate) fn waiting_bytes(&self, ready: Instant) -> u64 {
+        let waits = self.free_at.saturating_since(ready).as_ps();
+        let rate = u128::from(self.config.bits_per_s) * u128::from(self.faults.rate_percent);
+        (u128::from(waits) * rate / 800_000_000_000_000) as u64
+    }
+
+    /// Marks a frame that is added at `ready`, if it may be marked and `marking` and chance will have it.
+    pub(crate) fn mark(&mut self, ready: Instant, marking: &Marking, frame: &mut [u8]) {
+        let probability = marking.probability(self.waiting_bytes(ready));
+        if probability == Probability::NEVER || !self.marking.chance(probability) {
+            return;
+        }
+        let is_ipv4 = frame.get(12..14) == Some(&ETHER_TYPE_IPV4.to_be_bytes());
+        if is_ipv4 && mark_congestion(&mut frame[Ethernet::BYTES..]) {
+            self.counters.marked += 1;
+        }
     }
 
     /// Forgets what its transmitter still had to send.

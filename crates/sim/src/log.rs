@@ -95,6 +95,12 @@ pub trait Tap {
         let _ = (at, machine, direction, frame);
     }
 
+    /// The output queue of the switch towards `machine` is so long at `at`, with the frame that has just joined it:
+    /// bytes on the wire.
+    fn queue(&mut self, at: Instant, machine: MachineId, bytes: u64) {
+        let _ = (at, machine, bytes);
+    }
+
     /// Something else has happened.
     fn event(&mut self, at: Instant, event: &Event) {
         let _ = (at, event);
@@ -109,6 +115,10 @@ impl<T: Tap> Tap for Rc<RefCell<T>> {
 
     fn frame(&mut self, at: Instant, machine: MachineId, direction: Direction, frame: &[u8]) {
         self.borrow_mut().frame(at, machine, direction, frame);
+    }
+
+    fn queue(&mut self, at: Instant, machine: MachineId, bytes: u64) {
+        self.borrow_mut().queue(at, machine, bytes);
     }
 
     fn event(&mut self, at: Instant, event: &Event) {

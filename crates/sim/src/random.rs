@@ -51,9 +51,17 @@ impl Probability {
     /// Never.
     pub const NEVER: Self = Self(0);
 
+    /// Always.
+    pub const ALWAYS: Self = Self(1 << 32);
+
     /// The probability nearest to `value`, or `None` if that is not between 0 and 1.
     pub fn new(value: f64) -> Option<Self> {
         (0.0..=1.0).contains(&value).then_some(Self((value * 4_294_967_296.0).round() as u64))
+    }
+
+    /// `part` of `whole` of it, rounded down; `part` is at most `whole`.
+    pub(crate) fn share(self, part: u64, whole: u64) -> Self {
+        Self((u128::from(self.0) * u128::from(part) / u128::from(whole.max(1))) as u64)
     }
 }
 

@@ -3,6 +3,7 @@
 use weft_time::Duration;
 
 use crate::MachineId;
+use crate::random::Probability;
 
 /// An output-queued, store-and-forward Ethernet switch with one port per machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub struct SwitchConfig {
     /// What each output queue holds, counted on the wire (with preamble, check sequence, padding and gap). What
     /// does not fit is dropped.
     pub queue_bytes: u64,
+    /// When it marks packets that may be marked; `None`: never.
+    pub marking: Option<Marking>,
     /// How many addresses the switch learns beside those of its ports. When the table is full it floods.
     pub learned_addresses_max: usize,
 }
@@ -23,6 +26,7 @@ impl Default for SwitchConfig {
         Self {
             forwarding_latency: Duration::from_ns(300),
             queue_bytes: 1 << 20,
+            marking: None,
             learned_addresses_max: 1_024,
         }
     }
@@ -33,6 +37,31 @@ impl SwitchConfig {
     /// dropped, but waits where it comes from. Here it waits at the port, up to a terabyte, so that it holds up no other frames.
     pub fn lossless() -> Self {
         Self { queue_bytes: 1 << 40, ..Self::default() }
+    }
+}
+
+/// Explicit congestion notification by the length of an output queue (RFC 3168): a packet that meets at least
+/// `from_bytes` is marked with a probability that grows evenly, up to `probability_max` at `all_from_bytes`; from there
+/// on every packet is. What does not say that it may be marked is left alone. The queue counts as it is, not its mean,
+/// as DCQCN has it (section 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marking {
+    /// The shortest queue that marks, in bytes on the wire (`K_min`).
+    pub from_bytes: u64,
+    /// The queue from which on all are marked (`K_max`).
+    pub all_from_bytes: u64,
+    /// The probability just below that (`P_max`).
+    pub probability_max: Probability,
+}
+
+impl Marking {
+    /// With what probability a packet that finds `waiting` bytes before it is marked.
+    pub(crate) fn probability(&self, waiting: u64) -> Probability {
+        if waiting >= self.all_from_bytes {
+            return Probability::ALWAYS;
+        }
+        let above = waiting.saturating_sub(self.from_bytes);
+        self.probability_max.share(above, self.all_from_bytes - self.from_bytes)
     }
 }
 
@@ -125,6 +154,18 @@ mod tests {
 
     fn frame(to: u8, from: u8) -> Vec<u8> {
         [[2, 0, 0, 0, 0, to], [2, 0, 0, 0, 0, from]].concat().into_iter().chain([8, 0]).collect()
+    }
+
+    #[test]
+    fn the_longer_the_queue_the_likelier_a_mark() {
+        let probability_max = Probability::new(0.25).unwrap();
+        let marking = Marking { from_bytes: 1_000, all_from_bytes: 5_000, probability_max };
+        let of = |value| Probability::new(value).unwrap();
+        for (waiting, expected) in
+            [(0, 0.0), (1_000, 0.0), (2_000, 0.0625), (3_000, 0.125), (5_000, 1.0), (u64::MAX, 1.0)]
+        {
+            assert_eq!(marking.probability(waiting), of(expected), "{waiting}");
+        }
     }
 
     #[test]

@@ -570,7 +570,14 @@ impl<M: Machine> World<M> {
             link.counters.queue_drops += 1;
             return self.drop_frame(frame, to, DropCause::QueueFull);
         }
+        if let Some(marking) = &self.switch.marking {
+            link.mark(ready, marking, &mut self.frames.get_mut(frame).bytes);
+        }
         let arrival = link.transmit(ready, length) + link.propagation();
+        if !self.taps.is_empty() {
+            let waiting = link.waiting_bytes(ready);
+            self.taps.iter_mut().for_each(|tap| tap.queue(ready, to, waiting));
+        }
         self.queue.schedule(arrival, Pending::AtMachine { to, frame, settled: false });
     }
 

@@ -8,10 +8,11 @@ use std::rc::Rc;
 use common::{Restarter, Station, address, frame, id, number, us, world, world_with};
 use proptest::prelude::*;
 use weft_sim::{
-    Direction, Event, FaultKinds, FaultPlan, LocalClock, MachineId, NoCrashes, PlanShape, PortConfig,
-    SwitchConfig, Tap, TextLog, World,
+    Direction, Event, FaultKinds, FaultPlan, LocalClock, MachineId, Marking, NoCrashes, PlanShape,
+    PortConfig, Probability, SwitchConfig, Tap, TextLog, World,
 };
 use weft_time::{Duration, Instant};
+use weft_wire::ipv4::Ipv4;
 
 fn plan(text: &str) -> FaultPlan {
     FaultPlan::parse(text).unwrap()
@@ -55,6 +56,65 @@ fn a_full_output_queue_drops_the_tail() {
     assert_eq!((traffic.delivered, traffic.queue_drops), (23, 17));
     assert_eq!(world.link_counters(id(2)).1.queue_drops, 17);
     assert!(traffic.is_conserved());
+}
+
+/// An IPv4 packet with this type of service, in a frame of 1,514 bytes.
+fn packet(to: u8, from: u8, number: u32, type_of_service: u8) -> Vec<u8> {
+    let mut bytes = frame(to, from, number, 1_514);
+    let header = Ipv4 {
+        type_of_service,
+        identification: 0,
+        dont_fragment: true,
+        time_to_live: 64,
+        protocol: 253,
+        source: [10, 0, 0, 1].into(),
+        destination: [10, 0, 0, 2].into(),
+    };
+    bytes[12..14].copy_from_slice(&[8, 0]);
+    bytes[14..34].copy_from_slice(&header.to_bytes(1_480));
+    bytes
+}
+
+#[derive(Debug, Default)]
+struct Longest(u64);
+
+impl Tap for Longest {
+    fn queue(&mut self, _: Instant, machine: MachineId, bytes: u64) {
+        assert_eq!(machine, id(2));
+        self.0 = self.0.max(bytes);
+    }
+}
+
+#[test]
+fn a_long_queue_marks_what_may_be_marked_and_a_seed_decides_which() {
+    let probability_max = Probability::new(0.5).unwrap();
+    let marking = Marking { from_bytes: 10 * 1_538, all_from_bytes: 50 * 1_538, probability_max };
+    let run = |seed| {
+        let switch = SwitchConfig { marking: Some(marking), ..SwitchConfig::default() };
+        // One sender's packets may be marked, the other's not.
+        let sender = |from, service| {
+            Station::sending((0..100).map(move |number| (us(1), packet(2, from, number, service))))
+        };
+        let mut world = world_with(seed, switch, [sender(0, 0b10), sender(1, 0), Station::silent()]);
+        let longest = Rc::new(RefCell::new(Longest::default()));
+        world.add_tap(Box::new(Rc::clone(&longest)));
+        world.run_until(us(1_000), &mut NoCrashes);
+        let received = &world.machine(id(2)).unwrap().received;
+        let services: Vec<u8> =
+            received.iter().map(|(_, frame)| Ipv4::parse(&frame[14..]).unwrap().0.type_of_service).collect();
+        let marked = services.iter().filter(|service| **service == 0b11).count() as u64;
+        assert_eq!(world.link_counters(id(2)).1.marked, marked);
+        assert_eq!(services.iter().filter(|service| **service == 0).count(), 100);
+        // Half of the frames wait when the last ones come, and one is not quite out.
+        assert_eq!(longest.borrow().0 / 1_538, 101);
+        (services, marked)
+    };
+    let (services, marked) = run(1);
+    // The first ten find too short a queue, the last fifty are all marked, and of those between a quarter.
+    assert!((50..75).contains(&marked), "{marked}");
+    assert_eq!(services[..18].iter().filter(|service| **service == 0b11).count(), 0);
+    assert_eq!(run(1).0, services);
+    assert_ne!(run(2).0, services);
 }
 
 #[test]

@@ -12,11 +12,36 @@ pub const PROTOCOL_ICMP: u8 = 1;
 /// Protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
 
+/// The two bits of the type of service that say what a packet may meet and has met (RFC 3168, 5).
+pub const CONGESTION_MASK: u8 = 0b11;
+
+/// Of [`CONGESTION_MASK`]: a router that is congested may mark the packet, ECT(0).
+pub const CONGESTION_CAPABLE: u8 = 0b10;
+
+/// Of [`CONGESTION_MASK`]: a router was congested, CE.
+pub const CONGESTION_EXPERIENCED: u8 = 0b11;
+
 /// The time to live of packets that Weft originates.
 pub const TIME_TO_LIVE: u8 = 64;
 
 /// The most bytes that a packet can carry behind its header.
 pub const PAYLOAD_BYTES_MAX: usize = u16::MAX as usize - Ipv4::BYTES;
+
+/// Marks an IPv4 packet as a router does that is congested: [`CONGESTION_EXPERIENCED`]. Returns `false`, and leaves it
+/// as it is, if it is not one, or does not say that it may be marked.
+pub fn mark_congestion(packet: &mut [u8]) -> bool {
+    let Some(header) = packet.first_chunk_mut::<{ Ipv4::BYTES }>().filter(|header| header[0] == 0x45) else {
+        return false;
+    };
+    if header[1] & CONGESTION_MASK == 0 {
+        return false;
+    }
+    header[1] |= CONGESTION_EXPERIENCED;
+    header[10..12].fill(0);
+    let checksum = checksum(header);
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    true
+}
 
 /// The header without its lengths and its checksum, 20 bytes on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -604,6 +604,7 @@ module rounds
   logic send_valid, send_ready;
   rounds_send_t send, announcement;
   rounds_status_e verdict;
+  logic is_foreign;
   rounds_events_t events;
 
   always_comb begin
@@ -728,6 +729,7 @@ module rounds
     go = 1'b0;
     fetch = 1'b0;
     verdict = RoundsOk;
+    is_foreign = 1'b0;
     timer_valid_o = 1'b0;
     timer_at_o = deadline;
     events = '0;
@@ -876,49 +878,63 @@ module rounds
         end
 
         default: begin
-          // A call.
+          // A call. What changes the node only its host may ask for.
           send_valid = 1'b1;
           op_ready   = send_ready;
           unique case (op.call)
-            RoundsCallStart:
-            if (state_q == Listen) begin
-              verdict = phase_q == RoundsFenced ? RoundsRefusedFenced : RoundsNotRunning;
-            end
-            RoundsCallLeave: begin
-              leave = running && send_ready;
-              if (!running) verdict = phase_q == RoundsFenced ? RoundsRefusedFenced : RoundsNotRunning;
-            end
-            RoundsCallStatus, RoundsCallTiming: ;
-            RoundsCallSetPeriod: begin
-              set_period = op.period && period_fits && send_ready;
-              if (!op.period) verdict = RoundsBadRequest;
-              else if (!period_fits) verdict = RoundsOutOfRange;
-            end
-            RoundsCallSubscribe: begin
-              hear_subscriber = op.empty && send_ready;
-              if (!op.empty) verdict = RoundsBadRequest;
-            end
-            RoundsCallPropose: begin
-              if (!op.fits) verdict = RoundsBadRequest;
-              else if (!running) verdict = phase_q == RoundsFenced ? RoundsRefusedFenced : RoundsNotRunning;
-              else if (full) verdict = RoundsBusy;
-              else begin
-                // It is answered when it is known what became of it.
-                send_valid = 1'b0;
-                op_ready = 1'b1;
-                put = 1'b1;
-              end
-            end
-            default: verdict = RoundsBadRequest;
+            RoundsCallStart, RoundsCallLeave, RoundsCallSetPeriod, RoundsCallSubscribe:
+            is_foreign = op.caller.kind != CallerHost;
+            default: is_foreign = 1'b0;
           endcase
-          send = answer(op.caller, verdict, about,
-                        begun_q && !(op.call == RoundsCallSubscribe && op.empty) ? round_q : '0);
+          if (is_foreign) begin
+            verdict = RoundsBadRequest;
+            events.dropped_not_member = send_ready;
+          end else begin
+            unique case (op.call)
+              RoundsCallStart:
+              if (state_q == Listen) begin
+                verdict = phase_q == RoundsFenced ? RoundsRefusedFenced : RoundsNotRunning;
+              end
+              RoundsCallLeave: begin
+                leave = running && send_ready;
+                if (!running) verdict = phase_q == RoundsFenced ? RoundsRefusedFenced : RoundsNotRunning;
+              end
+              RoundsCallStatus, RoundsCallTiming: ;
+              RoundsCallSetPeriod: begin
+                set_period = op.period && period_fits && send_ready;
+                if (!op.period) verdict = RoundsBadRequest;
+                else if (!period_fits) verdict = RoundsOutOfRange;
+              end
+              RoundsCallSubscribe: begin
+                hear_subscriber = op.empty && send_ready;
+                if (!op.empty) verdict = RoundsBadRequest;
+              end
+              RoundsCallPropose: begin
+                if (!op.fits) verdict = RoundsBadRequest;
+                else if (!running) verdict = phase_q == RoundsFenced ? RoundsRefusedFenced : RoundsNotRunning;
+                else if (full) verdict = RoundsBusy;
+                else begin
+                  // It is answered when it is known what became of it.
+                  send_valid = 1'b0;
+                  op_ready = 1'b1;
+                  put = 1'b1;
+                end
+              end
+              default: verdict = RoundsBadRequest;
+            endcase
+          end
+          send = answer(
+            op.caller,
+            verdict,
+            about,
+            begun_q && (is_foreign || !(op.call == RoundsCallSubscribe && op.empty)) ? round_q : '0
+          );
           if (op.call == RoundsCallTiming) begin
             send.message = RoundsTimings;
             send.head_bytes = 7'(RoundsHeadBytes);
             {send.area, send.head} = timings;
           end
-          if (op.call == RoundsCallStart && phase_q == RoundsReady && state_q == Listen) begin
+          if (op.call == RoundsCallStart && !is_foreign && phase_q == RoundsReady && state_q == Listen) begin
             // First the others are told, then the caller.
             send = signal(others, RoundsMessageStart, 7'd8, '0);
             send_valid = others != '0;

@@ -236,6 +236,7 @@ module weft_registers (
         logic statistics;
         logic now_low;
         logic now_high;
+        logic congestion;
         logic hardware_low;
         logic hardware_high;
         logic ipv4;
@@ -349,6 +350,8 @@ module weft_registers (
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h20);
         decoded_reg_strb.now_high = cpuif_req_masked & (cpuif_addr == 12'h24) & !cpuif_req_is_wr;
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h24);
+        decoded_reg_strb.congestion = cpuif_req_masked & (cpuif_addr == 12'h28);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h28);
         decoded_reg_strb.hardware_low = cpuif_req_masked & (cpuif_addr == 12'h30);
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h30);
         decoded_reg_strb.hardware_high = cpuif_req_masked & (cpuif_addr == 12'h34);
@@ -483,6 +486,12 @@ module weft_registers (
     // Field logic
     //--------------------------------------------------------------------------
     typedef struct {
+        struct {
+            struct {
+                logic next;
+                logic load_next;
+            } rate_control;
+        } congestion;
         struct {
             struct {
                 logic [31:0] next;
@@ -959,6 +968,11 @@ module weft_registers (
     typedef struct {
         struct {
             struct {
+                logic value;
+            } rate_control;
+        } congestion;
+        struct {
+            struct {
                 logic [31:0] value;
             } address;
         } hardware_low;
@@ -1344,6 +1358,29 @@ module weft_registers (
     field_storage_t field_storage;
 
     assign hwif_out.now_low.cycles.swacc = decoded_reg_strb.now_low;
+    // Field: weft_registers.congestion.rate_control
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.congestion.rate_control.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.congestion && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.congestion.rate_control.value & ~decoded_wr_biten[0:0]) | (decoded_wr_data[0:0] & decoded_wr_biten[0:0]);
+            load_next_c = '1;
+        end
+        field_combo.congestion.rate_control.next = next_c;
+        field_combo.congestion.rate_control.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.congestion.rate_control.value <= 1'h0;
+        end else begin
+            if(field_combo.congestion.rate_control.load_next) begin
+                field_storage.congestion.rate_control.value <= field_combo.congestion.rate_control.next;
+            end
+        end
+    end
+    assign hwif_out.congestion.rate_control.value = field_storage.congestion.rate_control.value;
     // Field: weft_registers.hardware_low.address
     always_comb begin
         automatic logic [31:0] next_c;
@@ -3446,6 +3483,9 @@ module weft_registers (
         end
         if(rd_mux_addr == 12'h24) begin
             readback_data_var[15:0] = hwif_in.now_high.cycles.next;
+        end
+        if(rd_mux_addr == 12'h28) begin
+            readback_data_var[0] = field_storage.congestion.rate_control.value;
         end
         if(rd_mux_addr == 12'h30) begin
             readback_data_var[31:0] = field_storage.hardware_low.address.value;

@@ -13,7 +13,7 @@ use weft_time::Instant;
 use super::NicKvError;
 use super::passages::BEAT_BYTES;
 use crate::gateware;
-use crate::station::{address, hardware};
+use crate::node::{address, hardware};
 
 /// Bytes of the regions.
 const REGION_BYTES: usize = 8_192;

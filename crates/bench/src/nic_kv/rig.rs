@@ -12,7 +12,7 @@ use weft_wire::ethernet::MacAddress;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
 use crate::gateware;
-use crate::station::{DATAGRAM_BYTES, Station, address, hardware};
+use crate::node::{DATAGRAM_BYTES, Station, address, hardware};
 
 /// The engine's slot.
 const SLOT: u8 = 0;

@@ -141,7 +141,10 @@ impl Network {
             value_bytes,
         };
         for (node, nic) in network.nics.iter_mut().enumerate() {
-            nic.submit(network.now, HostCommand::Configure(setup.configuration(node)));
+            nic.submit(
+                network.now,
+                HostCommand::Configure { engine: 0, configuration: setup.configuration(node) },
+            );
         }
         let mut founded = 0;
         while founded < setup.nodes {

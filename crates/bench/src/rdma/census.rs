@@ -21,7 +21,7 @@ pub(super) fn on_wire(frame: &[u8]) -> u64 {
 /// Counts what all machines send. The frames of a bench are RoCE, all of them.
 #[derive(Clone, Debug)]
 pub(super) struct Census {
-    carriers: [bool; Opcode::ALL.len()],
+    carriers: Vec<Opcode>,
     /// Packets that carry the operation.
     pub(super) packets: u64,
     /// Bytes on the wire of all others.
@@ -30,8 +30,7 @@ pub(super) struct Census {
 
 impl Census {
     pub(super) fn new(carriers: &[Opcode]) -> Self {
-        let carriers = Opcode::ALL.map(|opcode| carriers.contains(&opcode));
-        Self { carriers, packets: 0, other_bytes: 0 }
+        Self { carriers: carriers.to_vec(), packets: 0, other_bytes: 0 }
     }
 }
 
@@ -40,8 +39,8 @@ impl Tap for Census {
         if direction == Direction::In {
             return;
         }
-        let opcode = frame.get(OPCODE_AT).map_or(usize::MAX, |&opcode| opcode.into());
-        if self.carriers.get(opcode).copied().unwrap_or_default() {
+        let opcode = frame.get(OPCODE_AT).and_then(|&opcode| Opcode::from_u8(opcode));
+        if opcode.is_some_and(|opcode| self.carriers.contains(&opcode)) {
             self.packets += 1;
         } else {
             self.other_bytes += on_wire(frame);

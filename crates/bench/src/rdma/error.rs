@@ -8,7 +8,7 @@ use weft_net::process::ProcessError;
 use weft_sim::PlanError;
 
 use super::load::QUEUE_PAIRS_MAX;
-use super::{RING_MAX, SERVER_COMMAND};
+use super::{INCAST_MAX, RING_MAX, SERVER_COMMAND};
 use crate::capture::CaptureError;
 
 /// What stands in the way of a bench: wrong options (see [`RdmaError::is_usage`]) or a run that failed.
@@ -40,6 +40,12 @@ pub enum RdmaError {
     /// A ring of no or too many machines.
     #[error("a ring of {0} machines cannot be built: choose 2 to {RING_MAX}")]
     Ring(u32),
+    /// No or too many clients of one server.
+    #[error("{0} clients of one server cannot be served: choose 2 to {INCAST_MAX}")]
+    Incast(u32),
+    /// What a bench of many clients of one server does not have.
+    #[error("many clients of one server are measured with WRITEs in the simulator: leave {0} out")]
+    NotInIncast(&'static str),
     /// Several directions in a world that has none.
     #[error(
         "several directions at once are measured in the simulator only: choose the world sim or one direction"

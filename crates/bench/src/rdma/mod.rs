@@ -12,6 +12,7 @@ mod census;
 mod client;
 mod connection;
 mod error;
+mod incast;
 mod limit;
 mod load;
 mod payload;
@@ -30,10 +31,11 @@ use weft_gateware::RtlNic;
 use weft_gateware::latency::{self, WriteLatencies};
 use weft_net::process::own_executable;
 use weft_nic::{NoEngine, SoftNic};
-use weft_sim::{CostProfile, Execution, Fault, FaultPlan, LinkDirection};
+use weft_sim::{CostProfile, Execution, Fault, FaultPlan, LinkDirection, SwitchConfig};
 use weft_time::{Duration, Instant};
 
 pub use error::RdmaError;
+pub use incast::{Congestion, INCAST_MAX, IncastBench, IncastResult, plot as plot_incast};
 pub use load::{Amount, QUEUE_PAIRS_MAX, RdmaOperation};
 pub use payload::Verification;
 pub use real::child_main;
@@ -314,6 +316,9 @@ impl RdmaBench {
             capture: self.artifacts.capture.as_ref(),
             trace: self.artifacts.trace,
             waveform: self.artifacts.waveform.as_ref(),
+            rate_control: false,
+            switch: SwitchConfig::default(),
+            watch: None,
         };
         let outcome = run(&simulation, &mut progress)?;
         drop(progress);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use weft_gateware::{RtlNic, RtlNicConfig};
-use weft_nic::{HostCommand, HostEvent, Nic, NoEngine, RdmaDriver, SoftNic, SoftNicConfig, Work};
+use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, NoEngine, RdmaDriver, SoftNic, SoftNicConfig, Work};
 use weft_rdma::{CompletionOpcode, MemoryFault, RegionMemory, Target};
 use weft_sim::{
     Commands, CostProfile, FaultPlan, Host, LinkConfig, MachineId, NicMachine, NoCrashes, PortConfig,
@@ -19,6 +19,7 @@ use weft_wire::ethernet::MacAddress;
 use super::census::Census;
 use super::client::{Client, Measurement};
 use super::connection::{Connection, Place, Side, card_config, connect, open};
+use super::incast::Watch;
 use super::limit::opcodes_of;
 use super::load::Load;
 use super::payload::{self, ClientMemory, ServerMemory, Verification};
@@ -30,7 +31,7 @@ use crate::gateware;
 use crate::progress::Progress;
 
 /// When clients begin: the servers' receive requests are posted before.
-const BEGIN: Instant = Instant::from_ps(1_000_000);
+pub(super) const BEGIN: Instant = Instant::from_ps(1_000_000);
 
 /// Nothing has completed for so long: nothing will.
 const STALL: Duration = Duration::from_secs(10);
@@ -42,6 +43,8 @@ pub(super) enum Topology {
     Pair,
     /// So many machines, each the client of the next one and the server of the one before it.
     Ring(u32),
+    /// So many clients of one server, which is the last machine.
+    Incast(u32),
 }
 
 impl Topology {
@@ -49,14 +52,27 @@ impl Topology {
         match self {
             Self::Pair => 2,
             Self::Ring(machines) => machines as usize,
+            Self::Incast(clients) => clients as usize + 1,
         }
     }
 
-    /// Ends of connections on each machine.
-    fn ends(self) -> u32 {
+    /// Ends of connections on a machine.
+    fn ends(self, machine: usize) -> u32 {
         match self {
             Self::Pair => 1,
             Self::Ring(_) => 2,
+            Self::Incast(clients) if machine == clients as usize => clients,
+            Self::Incast(_) => 1,
+        }
+    }
+
+    /// Where the memory of the server of direction `number` begins, in parts of the size that each end of a connection
+    /// needs.
+    fn server_part(self, number: u64) -> u64 {
+        match self {
+            Self::Pair => 0,
+            Self::Ring(_) => 1,
+            Self::Incast(_) => number,
         }
     }
 
@@ -68,6 +84,7 @@ impl Topology {
                 let machines = self.machines();
                 (0..machines).map(|machine| (machine, (machine + 1) % machines)).collect()
             }
+            Self::Incast(clients) => (0..clients as usize).map(|client| (client, clients as usize)).collect(),
         }
     }
 
@@ -75,6 +92,7 @@ impl Topology {
         match (self, machine) {
             (Self::Pair | Self::Ring(2), 0) => "client".into(),
             (Self::Pair | Self::Ring(2), _) => "server".into(),
+            (Self::Incast(clients), _) if machine == clients as usize => "server".into(),
             _ => format!("nic{machine}"),
         }
     }
@@ -90,6 +108,19 @@ pub(super) struct Simulation<'a> {
     pub(super) capture: Option<&'a PathBuf>,
     pub(super) trace: bool,
     pub(super) waveform: Option<&'a Waveform>,
+    /// Whether queue pairs limit their rate when they are told of congestion.
+    pub(super) rate_control: bool,
+    pub(super) switch: SwitchConfig,
+    /// Who looks on, if somebody does.
+    pub(super) watch: Option<&'a Rc<RefCell<Watch>>>,
+}
+
+impl Simulation<'_> {
+    fn card(&self, machine: usize) -> CardConfig {
+        let mut card = card_config(self.load, self.topology.ends(machine));
+        card.transport.rate_control = self.rate_control;
+        card
+    }
 }
 
 /// What one direction has come to.
@@ -141,7 +172,7 @@ pub(super) trait Candidate: Nic + RdmaDriver + Sized {
 
 impl Candidate for SoftNic<NoEngine> {
     fn build(simulation: &Simulation<'_>, machine: usize) -> Self {
-        let card = card_config(simulation.load, simulation.topology.ends());
+        let card = simulation.card(machine);
         let config = SoftNicConfig { hardware: hardware(machine), address: address(machine), card };
         let mut nic = SoftNic::new(config, Vec::new());
         for other in (0..simulation.topology.machines()).filter(|other| *other != machine) {
@@ -154,7 +185,7 @@ impl Candidate for SoftNic<NoEngine> {
 impl Candidate for RtlNic {
     fn build(simulation: &Simulation<'_>, machine: usize) -> Self {
         let topology = simulation.topology;
-        let card = card_config(simulation.load, topology.ends());
+        let card = simulation.card(machine);
         let mut nic = Self::new(&RtlNicConfig {
             transport: card.transport,
             region_bytes: card.region_bytes,
@@ -201,9 +232,8 @@ impl RegionMemory for Part<'_> {
 struct HostedNic<N> {
     nic: N,
     client: Option<ClientMemory>,
-    server: Option<ServerMemory>,
-    /// Where the server's part of the memory begins; the client's begins at 0.
-    server_base: u64,
+    /// The memory of each of its servers, and where it begins; the client's begins at 0.
+    servers: Vec<(ServerMemory, u64)>,
     /// The waveform that is still to be begun, or to be ended.
     waveform: Option<(Waveform, bool)>,
     waveform_error: Option<io::Error>,
@@ -259,9 +289,9 @@ impl<N: Candidate> Nic for HostedNic<N> {
     fn poll_host(&mut self) -> Option<HostEvent> {
         let event = self.nic.poll_host()?;
         if let HostEvent::Completion(completion) = &event {
-            match (&mut self.client, &mut self.server) {
-                (_, Some(memory)) if is_receive(completion.opcode) => {
-                    let mut part = Part { memory: self.nic.memory(), base: self.server_base };
+            match (&mut self.client, self.servers.first_mut()) {
+                (_, Some((memory, base))) if is_receive(completion.opcode) => {
+                    let mut part = Part { memory: self.nic.memory(), base: *base };
                     memory.complete(&mut part, completion);
                 }
                 (Some(memory), _) => memory.complete(self.nic.memory(), completion),
@@ -285,7 +315,8 @@ impl<N: Candidate> Nic for HostedNic<N> {
 struct Program {
     client: Option<Box<Client>>,
     begun: bool,
-    server: Option<Server>,
+    /// More than one only where none has receive requests.
+    servers: Vec<Server>,
 }
 
 impl Program {
@@ -308,7 +339,7 @@ impl Program {
 impl Host for Program {
     fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
         let HostEvent::Completion(completion) = event else { return };
-        match (&mut self.client, &mut self.server) {
+        match (&mut self.client, self.servers.first_mut()) {
             (_, Some(server)) if is_receive(completion.opcode) => {
                 if let Some((queue_pair, request)) = server.handle(&completion) {
                     commands.submit(HostCommand::PostReceive(queue_pair, request));
@@ -347,25 +378,24 @@ fn machines<N: Candidate>(simulation: &Simulation<'_>) -> Vec<Station<N>> {
     let Simulation { load, topology, profile, .. } = *simulation;
     let directions = topology.directions();
     let machines = topology.machines();
-    let server_base = if topology.ends() == 2 { payload::memory_bytes(load) } else { 0 };
     let mut nics: Vec<HostedNic<N>> = (0..machines)
         .map(|machine| HostedNic {
             nic: N::build(simulation, machine),
             client: None,
-            server: None,
-            server_base,
+            servers: Vec::new(),
             waveform: simulation.waveform.filter(|_| machine == 0).map(|waveform| (waveform.clone(), false)),
             waveform_error: None,
         })
         .collect();
     let mut programs: Vec<Program> =
-        (0..machines).map(|_| Program { client: None, begun: false, server: None }).collect();
+        (0..machines).map(|_| Program { client: None, begun: false, servers: Vec::new() }).collect();
     for (number, &(from, to)) in (0..).zip(&directions) {
         // Directions differ in all that they carry; only the first measures the latency of single messages.
         let load = match number {
             0 => *load,
             _ => Load { seed: payload::draw(load.seed, number, 0), latency_messages: 0, ..*load },
         };
+        let server_base = topology.server_part(number) * payload::memory_bytes(&load);
         let place = |side, machine: usize| Place {
             side,
             machine: machine as u32,
@@ -389,11 +419,12 @@ fn machines<N: Candidate>(simulation: &Simulation<'_>) -> Vec<Station<N>> {
         }
         nics[from].client = Some(ClientMemory::new(load, nics[from].nic.memory()));
         let mut part = Part { memory: nics[to].nic.memory(), base: server_base };
-        nics[to].server = Some(ServerMemory::new(load, &mut part));
+        let memory = ServerMemory::new(load, &mut part);
+        nics[to].servers.push((memory, server_base));
         let client = Client::new(load, client);
         let client = if directions.len() > 1 { client.hold() } else { client };
         programs[from].client = Some(Box::new(client));
-        programs[to].server = Some(server);
+        programs[to].servers.push(server);
     }
     let both = nics.into_iter().zip(programs);
     both.map(|(nic, program)| NicMachine::new(nic, program, profile)).collect()
@@ -405,7 +436,7 @@ pub(super) fn run<N: Candidate>(
     progress: &mut Progress,
 ) -> Result<Outcome, RdmaError> {
     let Simulation { load, topology, .. } = *simulation;
-    let mut world = World::new(load.seed, SwitchConfig::default());
+    let mut world = World::new(load.seed, simulation.switch);
     let mut stations: Vec<MachineId> = Vec::new();
     for (number, machine) in machines::<N>(simulation).into_iter().enumerate() {
         let port = PortConfig::new(topology.name(number), hardware(number).0);
@@ -427,6 +458,10 @@ pub(super) fn run<N: Candidate>(
         trace
     });
 
+    if let Some(watch) = simulation.watch {
+        world.add_tap(Box::new(Rc::clone(watch)));
+    }
+
     let client_of = |world: &World<Station<N>>, direction: (usize, usize)| {
         let machine = world.machine(stations[direction.0]).expect("nothing crashes");
         let client = machine.host().client.as_deref().expect("each direction begins at a client");
@@ -443,8 +478,11 @@ pub(super) fn run<N: Candidate>(
     loop {
         let moved = world.step(completed_at + STALL, &mut NoCrashes);
         let mut all = (0, true, true);
-        for direction in topology.directions() {
+        for (number, direction) in topology.directions().into_iter().enumerate() {
             let (completed, through, done) = client_of(&world, direction);
+            if let Some(watch) = simulation.watch {
+                watch.borrow_mut().completed(world.now(), number, completed);
+            }
             all = (all.0 + completed, all.1 && through, all.2 && done);
         }
         if all.1 && loaded.is_none() {
@@ -479,6 +517,10 @@ pub(super) fn run<N: Candidate>(
         capture.borrow_mut().finish()?;
     }
     let trace = trace.map(|trace| trace.borrow_mut().finish());
+    if let (Some(watch), Some(&server)) = (simulation.watch, stations.last()) {
+        let counters = |id: &MachineId| world.machine(*id).expect("nothing crashes").nic().counters();
+        watch.borrow_mut().finish(world.link_counters(server).1, stations.iter().map(counters));
+    }
     let stations = stations.into_iter().map(|machine| world.crash(machine).expect("it runs")).collect();
     let (directions, verification) = finish(simulation, stations)?;
     let census = loaded.unwrap_or_else(|| census.borrow().clone());
@@ -498,10 +540,10 @@ fn finish<N: Candidate>(
         let client = parts[from].1.client.take().expect("each direction begins at a client");
         let measurement = client.finish().map_err(RdmaError::Failed)?;
         let (nic, program) = &mut parts[to];
-        let server = program.server.take().expect("each direction ends at a server");
+        let server = program.servers.remove(0);
         server.finish(&measurement.sent).map_err(RdmaError::Failed)?;
-        let memory = nic.server.take().expect("each direction ends at a server");
-        let mut part = Part { memory: nic.nic.memory(), base: nic.server_base };
+        let (memory, base) = nic.servers.remove(0);
+        let mut part = Part { memory: nic.nic.memory(), base };
         verification.merge(&memory.finish(&mut part, &measurement.sent));
         verification.merge(parts[from].0.client.as_ref().expect("it was there").verification());
         directions.push(Flowed { from: topology.name(from), to: topology.name(to), measurement });

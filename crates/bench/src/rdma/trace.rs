@@ -63,7 +63,7 @@ fn name(frame: &[u8]) -> String {
     };
     let psn = u32::from_be_bytes([0, *high, *middle, *low]);
     let number = qp.iter().fold(0, |number, &byte| number << 8 | u32::from(byte));
-    match Opcode::ALL.get(usize::from(*opcode)) {
+    match Opcode::from_u8(*opcode) {
         Some(opcode) => format!("{opcode:?} psn {psn} to queue pair {number:#x}"),
         None => format!("opcode {opcode:#x} to queue pair {number:#x}"),
     }

@@ -21,7 +21,7 @@ use super::hybrid::Split;
 use super::reference::Subject;
 use super::system::{Card, Commit, Configuration, System};
 use super::workload::Workload;
-use crate::station::{DATAGRAM_BYTES, address, clock, hardware, peers};
+use crate::node::{DATAGRAM_BYTES, address, clock, hardware, peers};
 
 /// After how long the engine in a process asks its peers again.
 const HOST_RETRY: Duration = Duration::from_ms(100);

@@ -134,11 +134,10 @@ impl ClientHost {
             let joining = NodeSet::EMPTY.with(node);
             View { epoch: Epoch(incarnation), full: all.without(node), joining }
         };
-        commands.submit(HostCommand::Configure(Configuration {
-            node,
-            view,
-            lease_until: Instant::FAR_FUTURE,
-        }));
+        commands.submit(HostCommand::Configure {
+            engine: 0,
+            configuration: Configuration { node, view, lease_until: Instant::FAR_FUTURE },
+        });
     }
 
     /// The replica has lost what it had: it begins again, with nothing.
@@ -150,7 +149,7 @@ impl ClientHost {
         if matches!(self.phase, Phase::Load | Phase::Warm(_)) {
             self.phase = Phase::Ready;
         }
-        commands.submit(HostCommand::Reset);
+        commands.submit(HostCommand::Reset { engine: 0 });
         self.begin(commands);
     }
 
@@ -313,7 +312,7 @@ impl Host for ClientHost {
                 }
                 self.pump(now, commands);
             }
-            HostEvent::Reply { token, kind, payload } if kind == Call::Answer as u8 => {
+            HostEvent::Reply { token, kind, payload, .. } if kind == Call::Answer as u8 => {
                 let answer = Answer::parse(&payload).expect("an engine says well-formed things");
                 if token == NO_TOKEN {
                     if answer.status != Status::Done {
@@ -325,7 +324,10 @@ impl Host for ClientHost {
                 self.answered(now, token, &answer);
                 self.pump(now, commands);
             }
-            HostEvent::Reply { .. } | HostEvent::Frame(_) | HostEvent::Completion(_) => {}
+            HostEvent::Reply { .. }
+            | HostEvent::Request { .. }
+            | HostEvent::Frame(_)
+            | HostEvent::Completion(_) => {}
         }
     }
 

@@ -15,7 +15,7 @@ use weft_wire::datagram;
 use super::engines::{EngineParameters, NodeEngine};
 use super::host::{Beginning, Books, HostLoad, ROUNDS_SLOT, RoundsHost};
 use super::register::{self, RegisterClients};
-use crate::station::{DATAGRAM_BYTES, address, clock, hardware, peers};
+use crate::node::{DATAGRAM_BYTES, address, clock, hardware, peers};
 
 /// What a frame has beside its one message: Ethernet, IPv4, UDP, Weft's datagram.
 const FRAME_OVERHEAD: usize = 14 + 20 + 8 + datagram::HEADER_BYTES + datagram::TRAILER_BYTES;

@@ -251,14 +251,17 @@ impl Host for RoundsHost {
                     books.agreement.decided(self.node, entry);
                 }
             }
-            HostEvent::Reply { token, kind, payload } if kind == Call::Answer as u8 => {
+            HostEvent::Reply { token, kind, payload, .. } if kind == Call::Answer as u8 => {
                 let answer = Answer::parse(&payload).expect("an engine says well-formed things");
                 self.answered(now, token, &answer);
                 if self.next.is_none() {
                     self.propose(now, commands);
                 }
             }
-            HostEvent::Reply { .. } | HostEvent::Frame(_) | HostEvent::Completion(_) => {}
+            HostEvent::Reply { .. }
+            | HostEvent::Request { .. }
+            | HostEvent::Frame(_)
+            | HostEvent::Completion(_) => {}
         }
     }
 
@@ -270,7 +273,7 @@ impl Host for RoundsHost {
         let Some((_, step)) = self.next.take_if(|(at, _)| *at <= now) else { return };
         match step {
             Step::Configure => {
-                commands.submit(HostCommand::Configure(self.configuration()));
+                commands.submit(HostCommand::Configure { engine: 0, configuration: self.configuration() });
                 if self.load.is_some() {
                     commands.submit(call(SUBSCRIBE, Call::Subscribe, &[]));
                 }

@@ -15,7 +15,7 @@ use weft_wire::ethernet::MacAddress;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
 use super::host::ROUNDS_SLOT;
-use crate::station::{DATAGRAM_BYTES, address, hardware};
+use crate::node::{DATAGRAM_BYTES, address, hardware};
 use crate::workload::{MIN_VALUE_BYTES, fill_value, fingerprint};
 
 /// The UDP port of the clients.

@@ -16,7 +16,7 @@ use weft_time::{Duration, Instant};
 use weft_waist::{EngineState, Memory, engine_address};
 
 use super::host::{Books, ClientLoad, LOG_SLOT, LogHost};
-use crate::station::{DATAGRAM_BYTES, address, hardware, peers};
+use crate::node::{DATAGRAM_BYTES, address, hardware, peers};
 
 /// 8.192 us: the least that there is.
 const TIMEOUT: u8 = 1;

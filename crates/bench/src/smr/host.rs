@@ -227,7 +227,7 @@ impl Books {
             Status::NotLeader | Status::Busy | Status::Abandoned => {
                 (client.outstanding[place].again_at, client.outstanding[place].refused) = (now, true);
             }
-            status @ (Status::NoEntry | Status::BadRequest) => {
+            status @ (Status::NoEntry | Status::BadRequest | Status::Void | Status::Forgotten) => {
                 self.violation(format!("node{node} answers an append with {status:?}"));
             }
         }
@@ -269,7 +269,10 @@ impl LogHost {
             }
         };
         let lease_until = Instant::FAR_FUTURE;
-        commands.submit(HostCommand::Configure(Configuration { node, view, lease_until }));
+        commands.submit(HostCommand::Configure {
+            engine: 0,
+            configuration: Configuration { node, view, lease_until },
+        });
     }
 
     fn ask(&self, now: Instant, commands: &mut Commands) {
@@ -306,7 +309,7 @@ impl Host for LogHost {
             HostEvent::Reply { kind, payload, .. } if kind == Call::Restored as u8 => {
                 self.books.borrow_mut().told[self.node] = word(&payload);
             }
-            HostEvent::Reply { token, kind, payload } if kind == Call::Answer as u8 => {
+            HostEvent::Reply { token, kind, payload, .. } if kind == Call::Answer as u8 => {
                 let answer = Answer::parse(&payload).expect("an engine says well-formed things");
                 if token == HOST {
                     assert_eq!(answer.status, Status::Ok, "a host does what its engine takes");
@@ -317,7 +320,10 @@ impl Host for LogHost {
                     }
                 }
             }
-            HostEvent::Reply { .. } | HostEvent::Frame(_) | HostEvent::Completion(_) => {}
+            HostEvent::Reply { .. }
+            | HostEvent::Request { .. }
+            | HostEvent::Frame(_)
+            | HostEvent::Completion(_) => {}
         }
     }
 

@@ -16,7 +16,7 @@ use weft_waist::Memory;
 use super::books::Shared;
 use super::host::NodeHost;
 use super::system::System;
-use crate::station::{DATAGRAM_BYTES, address, hardware, peers};
+use crate::node::{DATAGRAM_BYTES, address, hardware, peers};
 
 /// READs that a server may have under way at another, and requests that it may have posted for it.
 const READS: u8 = 255;

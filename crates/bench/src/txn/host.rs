@@ -208,7 +208,7 @@ pub(super) fn charge(labour: &mut Labour, work: &HostWork, applies: bool) {
 impl Host for NodeHost {
     fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
         match event {
-            HostEvent::Reply { token, kind, payload } => {
+            HostEvent::Reply { token, kind, payload, .. } => {
                 let memory = commands.host_memory();
                 if let Err(error) = self.half.receive(now, token, kind, &payload, memory) {
                     self.books.borrow_mut().wrong.push(format!("the card's message is malformed: {error}"));
@@ -219,7 +219,7 @@ impl Host for NodeHost {
                 self.is_full = status.state == EngineState::Full;
                 self.nudge(now, commands);
             }
-            HostEvent::Frame(_) | HostEvent::Completion(_) => {}
+            HostEvent::Frame(_) | HostEvent::Completion(_) | HostEvent::Request { .. } => {}
         }
     }
 
@@ -241,7 +241,10 @@ impl Host for NodeHost {
             let node = NodeId::new(self.node).expect("a cluster has at most 16 nodes");
             let view = View { epoch: Epoch(1), full: NodeSet::first(self.nodes), joining: NodeSet::EMPTY };
             let lease_until = Instant::FAR_FUTURE;
-            commands.submit(HostCommand::Configure(Configuration { node, view, lease_until }));
+            commands.submit(HostCommand::Configure {
+                engine: 0,
+                configuration: Configuration { node, view, lease_until },
+            });
         }
         self.half.wake(now);
         while self.pausing.front().is_some_and(|(at, _)| *at <= now)

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use weft_bench::rdma::{
-    Amount, Artifacts, DataChecked, Directions, NicModel, RdmaBench, RdmaError, RdmaOperation, Waveform,
+    Amount, Artifacts, Congestion, DataChecked, Directions, IncastBench, NicModel, RdmaBench, RdmaError,
+    RdmaOperation, Waveform, plot_incast,
 };
 use weft_bench::result::{World, to_json, write_whole};
 use weft_time::{Duration, Instant};
@@ -17,6 +18,9 @@ use crate::{faults, parse};
 const ITERATIONS: u64 = 10_000;
 const MTU: u32 = 4_096;
 const SEED: u64 = 7;
+
+/// How long clients of one server post, in ms.
+const INCAST_MS: u64 = 10;
 
 /// The window of a waveform: from the first post on, which is at 1 us, for 2,500 cycles. A cycle takes kilobytes.
 const FST_FROM_US: u64 = 1;
@@ -43,6 +47,9 @@ struct RdmaOutputs {
     /// Write a trace for ui.perfetto.dev with every frame on every wire, in sim
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
+    /// Write rates and queues over time as one HTML page, with --incast
+    #[arg(long, value_name = "FILE.html", requires = "incast")]
+    plot: Option<PathBuf>,
     /// Write a waveform of the first machine's gateware, with --nic rtl; of a window of the run, because a cycle takes kilobytes
     #[arg(long, value_name = "FILE")]
     fst: Option<PathBuf>,
@@ -78,6 +85,13 @@ struct RdmaOptions {
     /// A ring of so many machines, 2 to 16, each of which is the client of the next, in sim
     #[arg(long, value_name = "N")]
     nics: Option<u32>,
+    /// So many clients, 2 to 32, WRITE to one server at once, in sim: without congestion control and with DCQCN, beside
+    /// each other
+    #[arg(long, value_name = "N", conflicts_with_all = ["nics", "bidirectional", "iterations", "faults"])]
+    incast: Option<u32>,
+    /// With --incast: only this congestion control [default: one after the other]
+    #[arg(long, value_name = "none|dcqcn", requires = "incast", value_parser = parse::congestion)]
+    congestion: Option<Congestion>,
     /// Queue pairs, 1 to 500; with --bidirectional or --nics in each direction, 1 to 250
     #[arg(long, value_name = "N", default_value_t = 1)]
     qps: u32,
@@ -111,6 +125,9 @@ impl RdmaArguments {
     /// Runs it and delivers what came of it.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let Self { options, outputs } = self;
+        if let Some(clients) = options.incast {
+            return options.run_incast(clients, &outputs);
+        }
         let bench = RdmaBench { artifacts: outputs.artifacts(), ..options.bench()? };
         bench.check()?;
         outputs.check()?;
@@ -149,7 +166,10 @@ impl RdmaOutputs {
     /// Refuses places that cannot be written to.
     fn check(&self) -> Result<(), Failure> {
         output::check_json(self.json.as_ref())?;
-        [&self.perfetto, &self.fst].into_iter().flatten().try_for_each(|path| output::check_file(path))
+        [&self.perfetto, &self.fst, &self.plot]
+            .into_iter()
+            .flatten()
+            .try_for_each(|path| output::check_file(path))
     }
 
     /// What was written, a line each.
@@ -161,6 +181,27 @@ impl RdmaOutputs {
 }
 
 impl RdmaOptions {
+    /// Many clients of one server.
+    fn run_incast(&self, clients: u32, outputs: &RdmaOutputs) -> Result<Verdict, Failure> {
+        let mut bench = self.bench()?;
+        bench.amount = Amount::Time(Duration::from_ms(self.duration_ms.unwrap_or(INCAST_MS)));
+        bench.artifacts = outputs.artifacts();
+        let congestion =
+            self.congestion.map_or_else(|| vec![Congestion::None, Congestion::Dcqcn], |one| vec![one]);
+        let bench = IncastBench { bench, clients, congestion, replay: self.command().to_string() };
+        bench.check()?;
+        outputs.check()?;
+        let result = bench.run()?;
+        let mut human = result.to_text();
+        if let Some(path) = &outputs.plot {
+            write_whole(path, plot_incast(&result).as_bytes())?;
+            human += &format!("written {} (rates and queues)\n", path.display());
+        }
+        human += &format!("repeat  {}\n", result.replay);
+        output::deliver(outputs.json.as_ref(), || to_json(&result), &human)?;
+        Ok(if result.is_right() { Verdict::Good } else { Verdict::Violated })
+    }
+
     fn directions(&self) -> Directions {
         match self.nics {
             Some(machines) => Directions::Ring(machines),
@@ -221,6 +262,8 @@ impl RdmaOptions {
             random_sizes,
             bidirectional,
             nics,
+            incast,
+            congestion,
             qps,
             busy_qps,
             mtu,
@@ -239,12 +282,15 @@ impl RdmaOptions {
             .flag("--random-sizes", *random_sizes)
             .flag("--bidirectional", *bidirectional)
             .given("--nics", *nics)
+            .given("--incast", *incast)
+            .given("--congestion", *congestion)
             .unless(1, "--qps", *qps)
             .given("--busy-qps", *busy_qps)
             .unless(MTU, "--mtu", *mtu)
             .given("--tx-depth", *tx_depth);
         let line = match duration_ms {
             Some(time) => line.option("--duration-ms", time),
+            None if incast.is_some() => line.option("--duration-ms", INCAST_MS),
             None => line.option("--iterations", iterations.unwrap_or(ITERATIONS)),
         };
         line.option("--seed", seed)
@@ -279,6 +325,7 @@ mod tests {
             "rdma --world sim --op read --size 64 --random-sizes --bidirectional --iterations 9 --seed 7",
             "rdma --world sim --op read --size 64 --nics 3 --iterations 9 --seed 7",
             "rdma --world net --op read --size 64 --duration-ms 20 --seed 7",
+            "rdma --world sim --op write --size 65536 --incast 8 --congestion dcqcn --duration-ms 5 --seed 7",
         ] {
             if weft_bench::GATEWARE || !line.contains("--nic rtl") {
                 assert_eq!(parse(line).command().to_string(), format!("weft bench {line}"));

@@ -383,7 +383,7 @@ impl World {
 
     fn send(&mut self, to: Place, datagram: &[u8]) {
         let (_, message) = Message::decode(datagram).unwrap();
-        let node = match (to, message) {
+        let node = match (to, &message) {
             (Place::Node(node), _) => node,
             (Place::Service, Message::Heartbeat { heartbeat, .. }) => heartbeat.node.index(),
             (Place::Service, other) => panic!("an agent sends {other}"),

@@ -10,6 +10,7 @@
 //! call is permissible wherever it is applied, the invariant holds at every step of every replica, and replicas that
 //! have applied the same calls are in the same state. `docs/data-types.md` has the argument.
 
+pub mod client;
 pub mod definition;
 pub mod derive;
 pub mod expression;

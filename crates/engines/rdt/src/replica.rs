@@ -82,8 +82,9 @@ enum Phase {
 /// A replica of an object, as the engine of one node.
 ///
 /// It is idle until the host has told it how all peers are reached ([`Call::Wire`], for each of
-/// [`ReplicaParameters::purposes`]) and configures it: as a full member of epoch 1 it is a founder; as a joining member of any
-/// later epoch it has lost its memory. The epoch is its incarnation: a process that comes back must be told a higher one.
+/// [`ReplicaParameters::purposes`]) and configures it for the first time: as a full member it is a founder, in incarnation 1; as
+/// a joining member it has lost its memory. The epoch is then its incarnation: a process that comes back must be told a higher
+/// one. Later views change nothing: the replicas find out by themselves who is alive.
 #[derive(Clone, Debug)]
 pub struct Replica<W = Unwatched> {
     parameters: ReplicaParameters,
@@ -224,17 +225,22 @@ impl<W: Witness> Replica<W> {
         let Configuration { node, view, .. } = configuration;
         let nodes = self.parameters.nodes;
         let index = node.index();
-        let founding = view.epoch == Epoch(1) && view.full.contains(node);
-        let fits = index < nodes && view.members() == NodeSet::first(nodes);
+        if self.epoch != Epoch(0) {
+            // Who takes part from now on the replicas decide among themselves.
+            return;
+        }
+        let fits = index < nodes && view.members().minus(NodeSet::first(nodes)).is_empty();
         let is_wired = self.pulse.is_wired(index)
             && self.groups.iter().all(|group| group.is_wired(index))
             && (0..nodes).all(|peer| peer == index || self.wirings[peer].is_some());
-        if self.epoch != Epoch(0) || !fits || !is_wired || !(founding || view.joining.contains(node)) {
+        if !fits || !is_wired || !view.members().contains(node) {
             self.state.counters.configurations_ignored += 1;
             return;
         }
-        self.epoch = view.epoch;
-        let incarnation = view.epoch.0;
+        // A process that was not there when the cluster was founded joins before it is full.
+        let founding = view.full.contains(node);
+        self.epoch = if founding { Epoch(1) } else { view.epoch };
+        let incarnation = self.epoch.0;
         (self.state.node, self.state.incarnation) = (index, incarnation);
         self.lives[..nodes].fill(if founding { incarnation } else { 0 });
         self.lives[index] = incarnation;

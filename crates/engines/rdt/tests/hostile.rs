@@ -2,15 +2,19 @@
 
 mod cluster;
 
+use std::net::Ipv4Addr;
+
 use cluster::network::{Network, node, wiring};
 use cluster::small;
 use weft_rdma::QueuePairNumber;
 use weft_rdt::Arguments;
 use weft_rdt::replica::message::{CALL_ENTRY, CALL_SUMMARY, DATA};
-use weft_rdt::replica::{Ask, Call, Replica, ReplicaParameters, Summaries};
+use weft_rdt::replica::{Answer, Ask, Call, Replica, ReplicaParameters, Status, Summaries};
 use weft_smr::log::Wire;
 use weft_time::{Duration, Instant};
-use weft_waist::{Caller, Configuration, Engine, Epoch, Event, Message, NodeSet, View};
+use weft_waist::{
+    Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeSet, View,
+};
 
 const NODES: usize = 3;
 
@@ -165,4 +169,37 @@ fn strange_words_stop_nobody() {
         full += network.nodes.iter().flatten().filter(|node| node.engine.is_full()).count();
     }
     assert!(seen > 1_000 && full > 60, "{seen} {full}");
+}
+
+/// What only the host may ask for changes nothing if a stranger asks, and is counted.
+#[test]
+fn strangers_do_not_wire_a_replica() {
+    let parameters = small("account", NODES);
+    let wire = Wire { group: DATA, peer: 1, wiring: wiring(14, 1) }.encode();
+    let mut replica = Replica::new(parameters.clone());
+    let mut memory = Memory::new(parameters.memory_bytes());
+    let before = replica.describe();
+    let caller = Caller::Endpoint { address: Ipv4Addr::LOCALHOST, port: 9 };
+    let mut effects = Effects::default();
+    let message = Message { kind: Call::Wire as u8, payload: &wire };
+    let mut tell = |replica: &mut Replica, caller: Caller, effects: &mut Effects| {
+        let io = &mut Io { effects, memory: &mut memory };
+        replica.handle(Instant::ZERO, Event::Call { caller, message, last: true }, io);
+    };
+    tell(&mut replica, caller, &mut effects);
+    let refused = |replica: &Replica| {
+        let mut counters = replica.counters().into_iter();
+        counters.find(|(name, _)| *name == "refused_strangers").expect("it is counted").1
+    };
+    assert_eq!((refused(&replica), replica.describe()), (1, before.clone()));
+    let all: Vec<_> = effects.iter().collect();
+    let [Effect::Reply { to, kind, payload }] = all[..] else { panic!("{all:?}") };
+    let answer = Answer::parse(effects.message(*kind, payload).payload).unwrap();
+    assert_eq!((*to, answer.status), (caller, Status::BadRequest));
+    // Its host may.
+    effects.clear();
+    tell(&mut replica, Caller::Host(1), &mut effects);
+    let Some(Effect::Reply { kind, payload, .. }) = effects.iter().next() else { panic!("it is answered") };
+    let answer = Answer::parse(effects.message(*kind, payload).payload).unwrap();
+    assert_eq!((refused(&replica), answer.status), (1, Status::Done));
 }

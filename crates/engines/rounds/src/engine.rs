@@ -395,7 +395,12 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
     }
 
     fn call(&mut self, now: Instant, caller: Caller, message: Message<'_>, io: &mut Io<'_>) {
+        let is_host = matches!(caller, Caller::Host(_));
         let status = match (Call::parse(message.kind), self.phase) {
+            (Some(call), _) if call.is_for_host() && !is_host => {
+                self.counters.dropped_not_member += 1;
+                Status::BadRequest
+            }
             (Some(Call::Start), Phase::Ready) => {
                 self.send(self.contacts, Kind::Start, &[0; SIGNAL_BYTES], io);
                 self.found(now + self.parameters.one_way, io);

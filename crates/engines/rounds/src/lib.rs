@@ -9,9 +9,11 @@
 
 mod algorithm;
 mod ckc;
+pub mod client;
 mod counters;
 mod detector;
 mod engine;
+mod front;
 mod instance;
 mod lags;
 mod log;
@@ -28,6 +30,7 @@ pub use algorithm::{Algorithm, Contradiction, Decision, Fence, Output};
 pub use ckc::Ckc;
 pub use detector::Detector;
 pub use engine::Rounds;
+pub use front::{Decided, Decisions, DecisionsIter, Front, FrontParameters, Place};
 pub use instance::{Instance, Receipt, Record};
 pub use log::Register;
 pub use members::{MEMBERS_MAX, Members, Quorums};

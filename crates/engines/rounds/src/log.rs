@@ -10,7 +10,8 @@
 use std::collections::VecDeque;
 
 use weft_kv::message::{Reply, Request};
-use weft_kv::{Operation, SESSION_WINDOW, Status as Outcome};
+use weft_kv::{Operation, Status as Outcome};
+use weft_session::{Seen, Window};
 use weft_waist::{Caller, Epoch, Io, Message, NodeId, NodeSet};
 
 use crate::algorithm::Decision;
@@ -36,7 +37,7 @@ const KEPT: usize = 64;
 /// Rounds between two questions of a joining node.
 const ASK_EVERY: u64 = 8;
 
-const WINDOW: usize = SESSION_WINDOW as usize;
+const WINDOW: usize = weft_session::WINDOW as usize;
 
 fn be64(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
@@ -63,15 +64,15 @@ struct Session {
     client: u64,
     /// The number of the operation that was its last.
     used: u64,
-    /// By request modulo their number: request, outcome, version.
-    records: [(u64, Outcome, u64); WINDOW],
+    /// Outcome and version of each.
+    records: Window<(Outcome, u64)>,
 }
 
 impl Session {
     const BYTES: usize = 16 + 24 * WINDOW;
 
     fn new(client: u64) -> Self {
-        Self { client, used: 0, records: [(0, Outcome::Ok, 0); WINDOW] }
+        Self { client, used: 0, records: [Some((0, (Outcome::Ok, 0))); WINDOW].into() }
     }
 }
 
@@ -101,14 +102,15 @@ impl State {
     /// Executes one request. `None` if it is so old that nobody waits for it.
     fn execute(&mut self, request: &Request<'_>) -> Option<(Outcome, u64)> {
         self.executed += 1;
-        let (executed, at) = (self.executed, (request.request % SESSION_WINDOW) as usize);
+        let executed = self.executed;
         let mutates = request.operation != Operation::Get;
         if mutates {
             let session = self.session(request.client);
             session.used = executed;
-            let (last, outcome, version) = session.records[at];
-            if last >= request.request {
-                return (last == request.request).then_some((outcome, version));
+            match session.records.look(request.request) {
+                Seen::Same(&known) => return Some(known),
+                Seen::Old => return None,
+                Seen::New => {}
             }
         }
         let present = self.version > 0;
@@ -127,7 +129,7 @@ impl State {
         // A delete tells its own version; a failure the one that there is.
         let version = if writes == Ok(true) { executed } else { self.version };
         if mutates {
-            self.session(request.client).records[at] = (request.request, outcome, version);
+            self.session(request.client).records.record(request.request, (outcome, version));
         }
         Some((outcome, version))
     }
@@ -156,7 +158,8 @@ impl State {
         for session in &self.sessions {
             bytes.extend_from_slice(&session.client.to_be_bytes());
             bytes.extend_from_slice(&session.used.to_be_bytes());
-            for (request, outcome, version) in session.records {
+            for record in session.records.records() {
+                let (request, &(outcome, version)) = record.expect("a session has a record in every place");
                 for field in [request, outcome as u64, version] {
                     bytes.extend_from_slice(&field.to_be_bytes());
                 }
@@ -188,14 +191,17 @@ impl State {
         self.value.clear();
         self.value.extend_from_slice(&bytes[Self::HEADER..Self::HEADER + value]);
         self.sessions.clear();
-        self.sessions.extend(all.by_ref().map(|session| Session {
-            client: be64(session, 0),
-            used: be64(session, 8),
-            records: std::array::from_fn(|at| {
-                let at = 16 + 24 * at;
-                let outcome = outcome(be64(session, at + 8)).expect("it was checked");
-                (be64(session, at), outcome, be64(session, at + 16))
-            }),
+        self.sessions.extend(all.by_ref().map(|session| {
+            Session {
+                client: be64(session, 0),
+                used: be64(session, 8),
+                records: std::array::from_fn(|at| {
+                    let at = 16 + 24 * at;
+                    let outcome = outcome(be64(session, at + 8)).expect("it was checked");
+                    Some((be64(session, at), (outcome, be64(session, at + 16))))
+                })
+                .into(),
+            }
         }));
         true
     }

@@ -17,6 +17,7 @@
 //! Change    0 add(1) remove(1) zero(6)
 //!
 //! calls     Start, Status, Subscribe, Leave, Timing: empty. Propose: the proposal. SetPeriod: 0 cycles of 4 ns (4) zero(4)
+//!           Start, Subscribe, Leave and SetPeriod are the host's: anybody else is refused with BadRequest
 //! Answer    0 status(1) phase(1) epoch(2) members(1) zero(3)   8 instance or round(8)
 //! Decided   as Value
 //! Timings   0 round(8)   8 begin of the round(8)   16 period(4) one way(4)   24 largest lag(4) node(1) missed(1) known(1)
@@ -96,6 +97,11 @@ impl Call {
         ];
         calls.into_iter().find(|known| *known as u8 == kind)
     }
+
+    /// Whether only the node's own host may ask for it, because it changes the node. Others are refused.
+    pub const fn is_for_host(self) -> bool {
+        matches!(self, Self::Start | Self::Subscribe | Self::Leave | Self::SetPeriod)
+    }
 }
 
 /// How a call ended.
@@ -112,7 +118,7 @@ pub enum Status {
     NotRunning = 3,
     /// The node has fenced itself. A proposal may have been decided by the others.
     Fenced = 4,
-    /// The size is wrong. Nothing happened.
+    /// The size is wrong, or only the node's host may ask for this. Nothing happened.
     BadRequest = 5,
     /// What is to be set is out of its range. Nothing happened.
     OutOfRange = 6,

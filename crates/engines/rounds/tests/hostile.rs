@@ -1,7 +1,11 @@
 //! Whatever bytes come, in whatever phase, an engine does not panic, and what it sends is well formed.
 
+use std::net::Ipv4Addr;
+
 use proptest::prelude::*;
-use weft_rounds::message::{Call, Change, Fetch, Head, Kind, Phase, Proposal, Round, Value};
+use weft_rounds::message::{
+    Answer, Call, Change, Fetch, Head, Kind, Period, Phase, Proposal, Round, Status, Value,
+};
 use weft_rounds::{Algorithm, Ckc, Members, Parameters, Record, Register, Rounds, Service, Streams};
 use weft_time::Instant;
 use weft_waist::{
@@ -179,6 +183,56 @@ proptest! {
             attack::<Register>(phase, steps);
         } else {
             attack::<Streams>(phase, steps);
+        }
+    }
+}
+
+/// What only the host may ask for changes nothing if a stranger asks, in whatever phase the node is, and is counted.
+#[test]
+fn strangers_do_not_command_a_node() {
+    let strangers = [
+        Caller::Endpoint { address: Ipv4Addr::LOCALHOST, port: 9 },
+        Caller::QueuePair(weft_rdma::QueuePairNumber(3)),
+    ];
+    let period = Period(510).encode();
+    for phase in [Phase::Ready, Phase::Joining, Phase::Running] {
+        for caller in strangers {
+            for (call, payload) in [
+                (Call::Start, &[][..]),
+                (Call::Subscribe, &[]),
+                (Call::Leave, &[]),
+                (Call::SetPeriod, &period),
+            ] {
+                let mut victim: Victim<Streams> = Victim::new(phase);
+                let state = |victim: &Victim<Streams>| {
+                    let engine = &victim.engine;
+                    let others =
+                        engine.counters().into_iter().filter(|(name, _)| *name != "dropped_not_member");
+                    format!(
+                        "{:?} {:?} {:?} {:?} {:?}",
+                        engine.phase(),
+                        engine.timings(),
+                        engine.membership(),
+                        engine.service(),
+                        others.collect::<Vec<_>>()
+                    )
+                };
+                let dropped = |victim: &Victim<Streams>| {
+                    let mut counters = victim.engine.counters().into_iter();
+                    counters.find(|(name, _)| *name == "dropped_not_member").expect("it is counted").1
+                };
+                let before = (state(&victim), dropped(&victim));
+                let (mut effects, mut memory) = (Effects::default(), Memory::new(0));
+                let message = Message { kind: call as u8, payload };
+                let io = &mut Io { effects: &mut effects, memory: &mut memory };
+                victim.engine.handle(victim.now, Event::Call { caller, message, last: true }, io);
+                assert_eq!(before.0, state(&victim), "{call:?} of {caller:?} in {phase:?}");
+                assert_eq!(before.1 + 1, dropped(&victim), "{call:?} of {caller:?} in {phase:?}");
+                let all: Vec<_> = effects.iter().collect();
+                let [Effect::Reply { to, kind, payload }] = all[..] else { panic!("{all:?}") };
+                let answer = Answer::parse(effects.message(*kind, payload).payload).unwrap();
+                assert_eq!((*to, answer.status), (caller, Status::BadRequest));
+            }
         }
     }
 }

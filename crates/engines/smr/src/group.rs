@@ -314,6 +314,12 @@ impl Group {
         (slot.kind == Kind::Call && is_decided).then_some(slot.entry)
     }
 
+    /// Whether this replica's own log holds what was decided at that index, be it an entry of the embedder or nothing.
+    pub fn holds(&self, memory: &Memory, index: u64) -> bool {
+        let is_decided = index < self.decided && !self.layout.gap(memory).contains(index);
+        is_decided && self.layout.entry(memory, index).is_some()
+    }
+
     // Who leads.
 
     /// Which peers are alive, or which of these could lead, has changed.

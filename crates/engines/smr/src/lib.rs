@@ -18,6 +18,7 @@
 //! The origin is Mu (Aguilera et al., OSDI 2020) as SafarDB puts it on a card (sections 4.3 and 4.4). Where both are silent
 //! or unsafe this one differs: see PROTOCOL.md.
 
+pub mod client;
 mod counters;
 mod group;
 mod layout;

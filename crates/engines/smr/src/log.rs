@@ -11,18 +11,26 @@
 //! Subscribe, Status: empty
 //! Answer     0 status(1) role(1) leader(1) flags(1) incarnation(4)   8 index(8)   16 decided(8)
 //!            leader: 255 if none is known. flags: 1 takes part, 2 halted. index: of the entry; to Status: entries applied
+//!            to a client on the network also 24 origin(8)   32 number(8): of the append; of a Read 0 and the index; of others 0
+//!            and 2^64 - 1. A host tells its calls apart by their tokens; a client may be answered twice and late
 //! Entry      0 index(8)   8 origin(8)   16 sequence(8)   24 content
 //! Restored   0 next(8)    the subscriber of this node is not told the entries before
 //! ```
 //!
+//! Wire and Subscribe are the host's: anybody else is refused with BadRequest, and counted.
+//!
 //! **Exactly once.** A client numbers what it appends, and has at most [`SESSION_WINDOW`] appends under way; it repeats one, at
 //! whatever replica leads, until it is answered. Which of its numbers stand in the log is part of the replicated state, so a
-//! repeated append is answered with the index that it has. If it was proposed twice the second entry has no effect. Of too
-//! many clients the one that has been quiet for longest is forgotten.
+//! repeated append is answered with the index that it has. If it was proposed twice the second entry has no effect: subscribers
+//! are not told of it, but who reads by index finds both, and knows them by origin and sequence. Of too many clients the one that
+//! has been quiet for longest is forgotten: a node is made to remember more clients than append within the time in which one
+//! repeats.
+
+mod calls;
 
 use std::collections::VecDeque;
 
-use weft_rdma::QueuePairNumber;
+use weft_session::{Seen, WINDOW, Window};
 use weft_time::{Duration, Instant};
 use weft_waist::{
     Caller, Capabilities, Configuration, Effects, Engine, EngineState, EngineStatus, Epoch, Event, Io,
@@ -30,235 +38,22 @@ use weft_waist::{
 };
 
 use crate::group::{CALL_LOG, Group, Refusal, Role};
-use crate::link::Wiring;
 use crate::machine::{Ports, StateMachine};
-use crate::message::{Control, Malformed, PULSE};
+use crate::message::{Control, PULSE};
 use crate::parameters::{Delivery, Parameters};
 use crate::pulse::{Pulse, PulseParameters};
 use crate::slot::word;
 
+pub use calls::{Answer, Append, Call, Status, Subject, Wire, exactly};
+
 /// Appends that a client may have under way.
-pub const SESSION_WINDOW: u64 = 16;
+pub const SESSION_WINDOW: u64 = WINDOW;
 
 const TIMER_PULSE: u32 = 0;
 const TIMER_POLL: u32 = 1;
 /// The number of the only group.
 pub const GROUP: u8 = 0;
 const SESSION_BYTES: usize = 8 + 16 * SESSION_WINDOW as usize;
-
-/// What a host or client asks or is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Call {
-    /// The host tells how a peer is reached, before the node is configured.
-    Wire = 16,
-    /// Append to the log.
-    Append = 17,
-    /// What stands in the log?
-    Read = 18,
-    /// Tell all entries from now on.
-    Subscribe = 19,
-    /// How far is the node?
-    Status = 20,
-    /// The answer to each of these; a successful Read is answered with an Entry.
-    Answer = 24,
-    /// An entry of the log.
-    Entry = 25,
-    /// To a subscriber: the node's state was replaced.
-    Restored = 26,
-}
-
-impl Call {
-    fn parse(kind: u8) -> Option<Self> {
-        [Self::Wire, Self::Append, Self::Read, Self::Subscribe, Self::Status]
-            .into_iter()
-            .find(|known| *known as u8 == kind)
-    }
-}
-
-/// How a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Status {
-    /// Done. An append: decided.
-    Ok = 0,
-    /// This node does not lead. Nothing happened here.
-    NotLeader = 1,
-    /// Too much is undecided. Nothing happened.
-    Busy = 2,
-    /// This node leads no longer. What was to be appended may or may not be: ask again.
-    Abandoned = 3,
-    /// There is no such entry here: not yet, not any more, or it has no effect.
-    NoEntry = 4,
-    /// The call is malformed, comes at the wrong time, or repeats a number that is no longer remembered.
-    BadRequest = 5,
-}
-
-impl Status {
-    fn parse(status: u8) -> Result<Self, Malformed> {
-        [Self::Ok, Self::NotLeader, Self::Busy, Self::Abandoned, Self::NoEntry, Self::BadRequest]
-            .into_iter()
-            .find(|known| *known as u8 == status)
-            .ok_or(Malformed::Field("status"))
-    }
-}
-
-/// The answer to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// How it ended.
-    pub status: Status,
-    /// What the node is doing: 0 it follows, 1 it asks to lead, 2 it takes over, 3 it leads.
-    pub role: u8,
-    /// Who leads, as the node sees it.
-    pub leader: Option<usize>,
-    /// It takes part in decisions.
-    pub member: bool,
-    /// Too many nodes have lost their memory.
-    pub halted: bool,
-    /// The life of the node.
-    pub incarnation: u32,
-    /// Of the entry; to [`Call::Status`] how many entries were applied.
-    pub index: u64,
-    /// How many entries the node knows to be decided.
-    pub decided: u64,
-}
-
-impl Answer {
-    /// Bytes of the message.
-    pub const BYTES: usize = 24;
-
-    /// Writes it.
-    pub fn encode(&self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        (bytes[0], bytes[1]) = (self.status as u8, self.role);
-        bytes[2] = self.leader.map_or(255, |leader| leader as u8);
-        bytes[3] = u8::from(self.member) | u8::from(self.halted) << 1;
-        bytes[4..8].copy_from_slice(&self.incarnation.to_be_bytes());
-        bytes[8..16].copy_from_slice(&self.index.to_be_bytes());
-        bytes[16..].copy_from_slice(&self.decided.to_be_bytes());
-        bytes
-    }
-
-    /// Reads it.
-    ///
-    /// # Errors
-    /// Wrong length, an unknown status.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
-        exactly(bytes, Self::BYTES)?;
-        Ok(Self {
-            status: Status::parse(bytes[0])?,
-            role: bytes[1],
-            leader: (bytes[2] != 255).then_some(bytes[2].into()),
-            member: bytes[3] & 1 != 0,
-            halted: bytes[3] & 2 != 0,
-            incarnation: half(bytes, 4),
-            index: word(bytes, 8),
-            decided: word(bytes, 16),
-        })
-    }
-}
-
-/// An append, which is also the content of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Append<'a> {
-    /// Whose.
-    pub origin: u64,
-    /// Its number there.
-    pub sequence: u64,
-    /// What is appended.
-    pub content: &'a [u8],
-}
-
-impl<'a> Append<'a> {
-    /// Bytes before the content.
-    pub const HEADER: usize = 16;
-
-    /// The header; the content follows it.
-    pub fn header(&self) -> [u8; Append::HEADER] {
-        let mut bytes = [0; Self::HEADER];
-        bytes[..8].copy_from_slice(&self.origin.to_be_bytes());
-        bytes[8..].copy_from_slice(&self.sequence.to_be_bytes());
-        bytes
-    }
-
-    /// Reads it.
-    ///
-    /// # Errors
-    /// It is too short.
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let (header, content) = bytes
-            .split_at_checked(Self::HEADER)
-            .ok_or(Malformed::Length { have: bytes.len(), need: Self::HEADER })?;
-        Ok(Self { origin: word(header, 0), sequence: word(header, 8), content })
-    }
-}
-
-/// How a peer is reached, as the host tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wire {
-    /// For the log (0) or the pulse (255); engines that embed groups have others.
-    pub group: u8,
-    /// Whom.
-    pub peer: usize,
-    /// How.
-    pub wiring: Wiring,
-}
-
-impl Wire {
-    /// Bytes of the message.
-    pub const BYTES: usize = 48;
-
-    /// Writes it.
-    pub fn encode(&self) -> [u8; Self::BYTES] {
-        let Wiring { request, respond, local_address, lkey, remote_address, rkey, call_rkey, path_mtu } =
-            self.wiring;
-        let mut bytes = [0; Self::BYTES];
-        (bytes[0], bytes[1]) = (self.group, self.peer as u8);
-        let halves =
-            [(8, request.0), (12, respond.0), (32, lkey), (36, rkey), (40, call_rkey), (44, path_mtu)];
-        for (at, half) in halves {
-            bytes[at..at + 4].copy_from_slice(&half.to_be_bytes());
-        }
-        bytes[16..24].copy_from_slice(&local_address.to_be_bytes());
-        bytes[24..32].copy_from_slice(&remote_address.to_be_bytes());
-        bytes
-    }
-
-    /// Reads it.
-    ///
-    /// # Errors
-    /// Wrong length, a path MTU of no bytes.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
-        exactly(bytes, Self::BYTES)?;
-        if half(bytes, 44) == 0 {
-            return Err(Malformed::Field("path mtu"));
-        }
-        let wiring = Wiring {
-            request: QueuePairNumber(half(bytes, 8)),
-            respond: QueuePairNumber(half(bytes, 12)),
-            local_address: word(bytes, 16),
-            remote_address: word(bytes, 24),
-            lkey: half(bytes, 32),
-            rkey: half(bytes, 36),
-            call_rkey: half(bytes, 40),
-            path_mtu: half(bytes, 44),
-        };
-        Ok(Self { group: bytes[0], peer: bytes[1].into(), wiring })
-    }
-}
-
-/// Whether there are as many bytes as needed.
-///
-/// # Errors
-/// How many there are instead.
-pub fn exactly(bytes: &[u8], need: usize) -> Result<(), Malformed> {
-    if bytes.len() == need { Ok(()) } else { Err(Malformed::Length { have: bytes.len(), need }) }
-}
-
-fn half(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
 
 /// Sizes and intervals of the service. All replicas use the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -306,9 +101,10 @@ impl LogParameters {
 
 /// A replicated log as the engine of one node.
 ///
-/// It is idle until the host has told it how all peers are reached ([`Call::Wire`]) and configures it: as a full member of
-/// epoch 1 it is a founder; as a joining member of any later epoch it has lost its memory and waits to be brought up to
-/// date. The epoch is its incarnation: a process that comes back must be told a higher one.
+/// It is idle until the host has told it how all peers are reached ([`Call::Wire`]) and configures it for the first time: as a
+/// full member it is a founder, in incarnation 1; as a joining member it has lost its memory and waits to be brought up to
+/// date. The epoch is then its incarnation: a process that comes back must be told a higher one. Later views change nothing: the
+/// replicas find out by themselves who is alive, and majorities decide.
 #[derive(Clone, Debug)]
 pub struct Log {
     parameters: LogParameters,
@@ -318,6 +114,8 @@ pub struct Log {
     epoch: Epoch,
     dropped_malformed: u64,
     configurations_ignored: u64,
+    /// Calls of the host that came from somebody else.
+    refused_strangers: u64,
 }
 
 impl Log {
@@ -334,6 +132,7 @@ impl Log {
             epoch: Epoch(0),
             dropped_malformed: 0,
             configurations_ignored: 0,
+            refused_strangers: 0,
             parameters,
         }
     }
@@ -352,24 +151,37 @@ impl Log {
         let Configuration { node, view, .. } = configuration;
         let nodes = self.parameters.group.nodes;
         let index = node.index();
-        let founding = view.epoch == Epoch(1) && view.full.contains(node);
-        let fits = index < nodes && view.members() == NodeSet::first(nodes);
+        if self.epoch != Epoch(0) {
+            // Who takes part from now on the replicas decide among themselves.
+            return;
+        }
+        let fits = index < nodes && view.members().minus(NodeSet::first(nodes)).is_empty();
         let wired = self.pulse.is_wired(index) && self.group.is_wired(index);
-        if self.epoch != Epoch(0) || !fits || !wired || !(founding || view.joining.contains(node)) {
+        if !fits || !wired || !view.members().contains(node) {
             self.configurations_ignored += 1;
             return;
         }
-        self.epoch = view.epoch;
-        self.pulse.start(index, view.epoch.0, founding, io.memory);
+        // A process that was not there when the cluster was founded joins before it is full.
+        let founding = view.full.contains(node);
+        self.epoch = if founding { Epoch(1) } else { view.epoch };
+        self.pulse.start(index, self.epoch.0, founding, io.memory);
         let ports = &mut Ports::new(now, io.effects, io.memory, &mut self.state);
-        self.group.start(index, view.epoch.0, founding, ports);
+        self.group.start(index, self.epoch.0, founding, ports);
         io.effects.set_timer(TIMER_PULSE, now + self.parameters.pulse.period);
         if self.parameters.group.delivery == Delivery::Polling {
             io.effects.set_timer(TIMER_POLL, now + self.parameters.poll);
         }
     }
 
-    fn answer(&self, to: Caller, status: Status, index: u64, now: Instant, io: &mut Io<'_>) {
+    fn answer(
+        &self,
+        to: Caller,
+        subject: Subject,
+        status: Status,
+        index: u64,
+        now: Instant,
+        io: &mut Io<'_>,
+    ) {
         let role = match self.group.role() {
             Role::Follower => 0,
             Role::Requesting => 1,
@@ -386,12 +198,24 @@ impl Log {
             index,
             decided: self.group.decided(),
         };
-        io.effects.reply(to, Call::Answer as u8, &[&answer.encode()]);
+        match to {
+            Caller::Endpoint { .. } => {
+                io.effects.reply(to, Call::Answer as u8, &[&answer.encode(), &subject.encode()]);
+            }
+            Caller::Host(_) | Caller::QueuePair(_) => {
+                io.effects.reply(to, Call::Answer as u8, &[&answer.encode()]);
+            }
+        }
     }
 
     fn call(&mut self, now: Instant, caller: Caller, message: Message<'_>, io: &mut Io<'_>) {
         let payload = message.payload;
+        let is_host = matches!(caller, Caller::Host(_));
         let (status, index) = match Call::parse(message.kind) {
+            Some(Call::Wire | Call::Subscribe) if !is_host => {
+                self.refused_strangers += 1;
+                (Status::BadRequest, 0)
+            }
             Some(Call::Append) => match self.append(now, caller, payload, io) {
                 Ok(None) => return,
                 Ok(Some(index)) => (Status::Ok, index),
@@ -400,12 +224,14 @@ impl Log {
             Some(Call::Read) if payload.len() == 8 => {
                 let index = word(payload, 0);
                 match self.group.entry(io.memory, index) {
-                    Some(entry) if index < self.group.applied() => {
+                    _ if index >= self.group.applied() => (Status::NoEntry, index),
+                    Some(entry) => {
                         let bytes = index.to_be_bytes();
                         io.effects.reply(caller, Call::Entry as u8, &[&bytes, entry]);
                         return;
                     }
-                    _ => (Status::NoEntry, index),
+                    None if self.group.holds(io.memory, index) => (Status::Void, index),
+                    None => (Status::Forgotten, index),
                 }
             }
             Some(Call::Subscribe) if payload.is_empty() => {
@@ -426,7 +252,7 @@ impl Log {
             },
             _ => (Status::BadRequest, 0),
         };
-        self.answer(caller, status, index, now, io);
+        self.answer(caller, Subject::of(message), status, index, now, io);
     }
 
     /// Proposes, or says where the entry stands already.
@@ -440,14 +266,15 @@ impl Log {
         let Ok(append) = Append::parse(payload) else { return Err(Status::BadRequest) };
         if self.group.is_leading() {
             match self.state.find(&append) {
-                Some((sequence, index)) if sequence == append.sequence => return Ok(Some(index)),
-                Some((sequence, _)) if sequence > append.sequence => return Err(Status::BadRequest),
-                _ => {}
+                Seen::Same(&index) => return Ok(Some(index)),
+                Seen::Old => return Err(Status::BadRequest),
+                Seen::New => {}
             }
         }
         let ticket = self.state.tickets;
         // It may be decided at once: whoever waits is known before.
-        self.state.waiting.push_back((ticket, caller));
+        let subject = Subject::Append { origin: append.origin, sequence: append.sequence };
+        self.state.waiting.push_back((ticket, caller, subject));
         let ports = &mut Ports::new(now, io.effects, io.memory, &mut self.state);
         match self.group.propose(ticket, payload, ports) {
             Ok(_) => {
@@ -482,8 +309,8 @@ impl Log {
 
     /// Answers what came of an event for those who wait.
     fn tell(&mut self, now: Instant, io: &mut Io<'_>) {
-        while let Some((caller, status, index)) = self.state.answers.pop_front() {
-            self.answer(caller, status, index, now, io);
+        while let Some((caller, subject, status, index)) = self.state.answers.pop_front() {
+            self.answer(caller, subject, status, index, now, io);
         }
         self.pulse.set_applied(GROUP, self.group.applied(), io.memory);
     }
@@ -542,6 +369,7 @@ impl Engine for Log {
         let mut all = self.group.counters().list();
         all.push(("dropped_malformed", self.dropped_malformed + self.state.malformed));
         all.push(("configurations_ignored", self.configurations_ignored));
+        all.push(("refused_strangers", self.refused_strangers));
         all
     }
 }
@@ -554,17 +382,17 @@ struct State {
     capacity: usize,
     subscriber: Option<Caller>,
     tickets: u64,
-    waiting: VecDeque<(u64, Caller)>,
-    answers: VecDeque<(Caller, Status, u64)>,
+    waiting: VecDeque<(u64, Caller, Subject)>,
+    answers: VecDeque<(Caller, Subject, Status, u64)>,
     /// Entries that are no appends.
     malformed: u64,
 }
 
-/// The latest entries of a client, by number modulo the window: number and index.
+/// The latest entries of a client: their indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Session {
     origin: u64,
-    entries: [Option<(u64, u64)>; SESSION_WINDOW as usize],
+    entries: Window<u64>,
 }
 
 impl State {
@@ -581,14 +409,10 @@ impl State {
         }
     }
 
-    fn place(sequence: u64) -> usize {
-        (sequence % SESSION_WINDOW) as usize
-    }
-
-    /// Number and index of what stands where this append would.
-    fn find(&self, append: &Append<'_>) -> Option<(u64, u64)> {
-        let session = self.sessions.iter().find(|session| session.origin == append.origin)?;
-        session.entries[Self::place(append.sequence)]
+    /// What is known of an append.
+    fn find(&self, append: &Append<'_>) -> Seen<'_, u64> {
+        let session = self.sessions.iter().find(|session| session.origin == append.origin);
+        session.map_or(Seen::New, |session| session.entries.look(append.sequence))
     }
 
     /// Takes an entry into account. Says which index it has if it is not the first of its number.
@@ -600,26 +424,25 @@ impl State {
                 if self.sessions.len() == self.capacity {
                     self.sessions.pop_front();
                 }
-                Session { origin: append.origin, entries: [None; SESSION_WINDOW as usize] }
+                Session { origin: append.origin, entries: Window::default() }
             }
         };
-        let entry = &mut session.entries[Self::place(append.sequence)];
-        let outcome = match *entry {
-            Some((sequence, index)) if sequence == append.sequence => Err(Some(index)),
-            Some((sequence, _)) if sequence > append.sequence => Err(None),
-            _ => {
-                *entry = Some((append.sequence, index));
-                Ok(())
-            }
+        let outcome = match session.entries.look(append.sequence) {
+            Seen::Same(&index) => Err(Some(index)),
+            Seen::Old => Err(None),
+            Seen::New => Ok(()),
         };
+        if outcome.is_ok() {
+            session.entries.record(append.sequence, index);
+        }
         self.sessions.push_back(session);
         outcome
     }
 
-    fn take_waiting(&mut self, ticket: u64) -> Caller {
-        let (first, caller) = self.waiting.pop_front().expect("somebody waits for each ticket");
+    fn take_waiting(&mut self, ticket: u64) -> (Caller, Subject) {
+        let (first, caller, subject) = self.waiting.pop_front().expect("somebody waits for each ticket");
         assert_eq!(first, ticket, "tickets come back in order");
-        caller
+        (caller, subject)
     }
 }
 
@@ -628,8 +451,8 @@ impl StateMachine for State {
         let Ok(append) = Append::parse(entry) else {
             self.malformed += 1;
             if let Some(ticket) = ticket {
-                let caller = self.take_waiting(ticket);
-                self.answers.push_back((caller, Status::Abandoned, 0));
+                let (caller, subject) = self.take_waiting(ticket);
+                self.answers.push_back((caller, subject, Status::Abandoned, 0));
             }
             return true;
         };
@@ -640,28 +463,28 @@ impl StateMachine for State {
             effects.reply(subscriber, Call::Entry as u8, &[&index.to_be_bytes(), entry]);
         }
         if let Some(ticket) = ticket {
-            let caller = self.take_waiting(ticket);
+            let (caller, subject) = self.take_waiting(ticket);
             let (status, index) = match outcome {
                 Ok(()) => (Status::Ok, index),
                 Err(Some(index)) => (Status::Ok, index),
                 Err(None) => (Status::BadRequest, 0),
             };
-            self.answers.push_back((caller, status, index));
+            self.answers.push_back((caller, subject, status, index));
         }
         true
     }
 
     fn abandoned(&mut self, ticket: u64, _: &mut Effects) {
-        let caller = self.take_waiting(ticket);
-        self.answers.push_back((caller, Status::Abandoned, 0));
+        let (caller, subject) = self.take_waiting(ticket);
+        self.answers.push_back((caller, subject, Status::Abandoned, 0));
     }
 
     fn snapshot(&mut self, _: u64, into: &mut [u8]) -> usize {
         for (session, bytes) in self.sessions.iter().zip(into.chunks_exact_mut(SESSION_BYTES)) {
             bytes[..8].copy_from_slice(&session.origin.to_be_bytes());
-            for (entry, bytes) in session.entries.iter().zip(bytes[8..].chunks_exact_mut(16)) {
+            for (entry, bytes) in session.entries.records().zip(bytes[8..].chunks_exact_mut(16)) {
                 // A place that is empty has an index that no entry has.
-                let (sequence, index) = entry.unwrap_or((0, u64::MAX));
+                let (sequence, index) = entry.map_or((0, u64::MAX), |(sequence, &index)| (sequence, index));
                 bytes[..8].copy_from_slice(&sequence.to_be_bytes());
                 bytes[8..].copy_from_slice(&index.to_be_bytes());
             }
@@ -677,7 +500,7 @@ impl StateMachine for State {
                 let (sequence, index) = (word(bytes, 0), word(bytes, 8));
                 *entry = (index != u64::MAX).then_some((sequence, index));
             }
-            self.sessions.push_back(Session { origin: word(bytes, 0), entries });
+            self.sessions.push_back(Session { origin: word(bytes, 0), entries: entries.into() });
         }
         if let Some(subscriber) = self.subscriber {
             effects.reply(subscriber, Call::Restored as u8, &[&next.to_be_bytes()]);

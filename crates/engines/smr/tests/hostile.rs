@@ -2,14 +2,16 @@
 
 mod network;
 
+use std::net::Ipv4Addr;
+
 use network::cluster::{Cluster, small};
 use network::node;
 use weft_rdma::QueuePairNumber;
-use weft_smr::log::Log;
+use weft_smr::log::{Answer, Call, Log, Status, Subject, Wire};
 use weft_smr::slot::{Kind, Slot};
 use weft_smr::{CALL_LOG, Delivery, Pulse, Role};
-use weft_time::Duration;
-use weft_waist::{Caller, Engine, Event, Message};
+use weft_time::{Duration, Instant};
+use weft_waist::{Caller, Effect, Effects, Engine, Event, Io, Memory, Message};
 
 const NODES: usize = 3;
 
@@ -122,4 +124,42 @@ fn decided_entries_that_are_not_there_stop_nobody() {
     cluster.run(Duration::from_ms(2));
     let counters = cluster.network.nodes[1].as_ref().unwrap().engine.group().counters();
     assert!(counters.leaderships > 0 && counters.malformed > 0, "{counters:?}");
+}
+
+/// What only the host may ask for changes nothing if a stranger asks, before a node is configured and after, and is counted.
+#[test]
+fn strangers_do_not_command_a_node() {
+    let parameters = small(NODES, Delivery::WriteThrough);
+    let mut running = Cluster::new(1, parameters.clone());
+    running.run(Duration::from_us(200));
+    let node = running.network.nodes[0].as_ref().unwrap();
+    let running = (node.engine.clone(), node.memory.clone());
+    let idle = (Log::new(parameters.clone()), Memory::new(parameters.memory_bytes()));
+    let wire = Wire { group: 0, peer: 1, wiring: network::wiring(0, 1) }.encode();
+    let endpoint = Caller::Endpoint { address: Ipv4Addr::LOCALHOST, port: 9 };
+    for (engine, memory) in [running, idle] {
+        for caller in [endpoint, Caller::QueuePair(QueuePairNumber(3))] {
+            for (kind, payload) in [(Call::Wire, &wire[..]), (Call::Subscribe, &[])] {
+                let (mut engine, mut memory, mut effects) =
+                    (engine.clone(), memory.clone(), Effects::default());
+                let refused = |engine: &Log| engine.counters().last().copied().unwrap();
+                let (before, image) = (format!("{engine:?}"), memory.image().to_vec());
+                assert_eq!(refused(&engine), ("refused_strangers", 0));
+                let message = Message { kind: kind as u8, payload };
+                let io = &mut Io { effects: &mut effects, memory: &mut memory };
+                engine.handle(Instant::ZERO, Event::Call { caller, message, last: true }, io);
+                assert_eq!(refused(&engine), ("refused_strangers", 1));
+                let after = format!("{engine:?}").replace("refused_strangers: 1", "refused_strangers: 0");
+                assert!(before == after && image == memory.image(), "{kind:?} of {caller:?}");
+                let all: Vec<_> = effects.iter().collect();
+                let [Effect::Reply { to, kind, payload }] = all[..] else { panic!("{all:?}") };
+                let bytes = effects.message(*kind, payload).payload;
+                let answer = Answer::parse(&bytes[..Answer::BYTES]).unwrap();
+                assert_eq!((*to, answer.status), (caller, Status::BadRequest));
+                if caller == endpoint {
+                    assert_eq!(Subject::parse(&bytes[Answer::BYTES..]), Ok(Subject::Other));
+                }
+            }
+        }
+    }
 }

@@ -1,41 +1,13 @@
-//! Transactions across real processes: nodes that serve them, and clients that call them.
+//! The record of what transactions did at a node, for a checker.
 //!
-//! An [`Application`] is what all nodes register: procedures, and the objects that are there in the beginning. [`run_transactions`] runs a node of
-//! it; a [`Caller`] calls, at any node. The example `transactions` shows all of it, and docs/transactions.md says what is guaranteed.
-//!
-//! In a process there is no bus: the engine is the one that would be on a card, its host's memory is the process's, copies between
-//! the two are done at once, and the host half ([`weft_txn::host`]) applies the log in the same thread.
+//! What nodes serve is an [`Application`], which their program registers ([`weft_node::Registry`]); clients (`weft-client`) call, at
+//! any node. The example `transactions` shows all of it, and docs/transactions.md says what is guaranteed.
 
-mod caller;
-mod host;
-mod ledger;
 mod record;
-mod tables;
 
-pub use caller::{Caller, CallerOptions};
-pub use host::{Transactional, run_transactions};
-pub use ledger::{Ledger, LedgerRefusal};
+pub(crate) use record::RecordFile;
 pub use record::{Objects, Record, read_record};
+pub use weft_node::{Application, Ledger, LedgerRefusal};
 
-use weft_nic::Card;
-use weft_txn::{Key, Procedures, Transactions};
-
-/// The slot of the engine that runs transactions, on the card and in the datagrams of clients.
-pub const TRANSACTIONS_SLOT: u8 = crate::node::ENGINE_SLOT;
-
-/// What all nodes of a cluster register: procedures, and the objects that there are.
-pub trait Application: Send + Sync {
-    /// The procedures, with the same numbers at all nodes and clients.
-    fn procedures(&self) -> Procedures;
-
-    /// The most objects that a shard is to hold. Tables are made for them; who inserts more may be refused, as [`weft_txn::Outcome::Full`].
-    fn objects(&self) -> u64;
-
-    /// The longest value, in bytes: at most [`weft_txn::VALUE_MAX`]. A procedure that writes a longer one is at fault.
-    fn value_bytes(&self) -> usize;
-
-    /// Tells all objects that `shard` has when the cluster is founded, each once, by keys of that shard.
-    fn load(&self, shard: usize, put: &mut dyn FnMut(Key, &[u8]));
-}
-
-type TransactionCard = Card<Transactions>;
+/// The slot of the engine that runs transactions where it is the only one.
+pub const TRANSACTIONS_SLOT: u8 = 0;

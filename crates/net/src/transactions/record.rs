@@ -110,7 +110,7 @@ fn read_item(reader: &mut Reader<'_>) -> Result<Item, Malformed> {
 
 /// The file that a node writes.
 #[derive(Debug)]
-pub(super) struct RecordFile {
+pub(crate) struct RecordFile {
     path: PathBuf,
     file: File,
     bytes: Vec<u8>,
@@ -118,7 +118,7 @@ pub(super) struct RecordFile {
 
 impl RecordFile {
     /// Opens the file, behind what earlier processes of the node have written. A file of something else stays as it is.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
         let (_, whole) = read_whole(path)?;
         file.set_len(whole as u64)?;
@@ -126,11 +126,11 @@ impl RecordFile {
         Ok(Self { path: path.to_owned(), file, bytes: Vec::new() })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn attempt(&mut self, recorded: &Recorded) {
+    pub(crate) fn attempt(&mut self, recorded: &Recorded) {
         self.bytes.push(ATTEMPT);
         self.bytes.extend_from_slice(&recorded.id.bits().to_be_bytes());
         for items in [&recorded.reads, &recorded.writes] {
@@ -141,13 +141,13 @@ impl RecordFile {
         }
     }
 
-    pub(super) fn object(&mut self, key: Key, version: Version, value: &[u8]) {
+    pub(crate) fn object(&mut self, key: Key, version: Version, value: &[u8]) {
         self.bytes.push(OBJECT);
         write_item(&mut self.bytes, key, version, Some(value));
     }
 
     /// Gives what was recorded to the system, which keeps it whatever becomes of this process.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         if !self.bytes.is_empty() {
             self.file.write_all(&self.bytes)?;
             self.bytes.clear();

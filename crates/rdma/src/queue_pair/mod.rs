@@ -17,6 +17,7 @@ pub use attributes::{
 
 use crate::congestion::CongestionControl;
 use crate::memory::RegionMemory;
+use crate::rate::{NotificationPoint, ReactionPoint};
 use crate::region::{AccessFlags, ProtectionDomain};
 use crate::shared::Shared;
 use crate::work::{ReceiveRequest, WorkRequest};
@@ -36,12 +37,13 @@ impl fmt::Display for QueuePairNumber {
     }
 }
 
-/// The UDP source port of a connection, which switches hash to spread connections over paths: from the dynamic range,
-/// constant for a connection, as Linux derives it from both queue-pair numbers.
+/// The UDP source port of a connection, which switches hash to spread connections over paths (annex A17.3.1): from the
+/// dynamic range, constant for a connection. Both numbers count, multiplied so that every bit of the port depends on
+/// all bits of both: the product of the two numbers, as Linux has it, leaves half of four paths empty where both sides
+/// count alike.
 pub fn source_port(number: QueuePairNumber, destination: QueuePairNumber) -> u16 {
-    let product = u64::from(number.0) * u64::from(destination.0);
-    let folded = (product ^ (product >> 20) ^ (product >> 40)) as u16;
-    0xc000 | (folded & 0x3fff)
+    let pair = (u64::from(number.0) << 24) | u64::from(destination.0);
+    0xc000 | (pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as u16
 }
 
 /// What requester and responder know of their queue pair and its peer.
@@ -96,6 +98,14 @@ fn emit(packet: &Packet<'_>, shared: &mut Shared, out: &mut Vec<u8>) {
     shared.counters.sent_pkts += 1;
 }
 
+/// Which packet a queue pair has made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Nothing,
+    Request,
+    Response,
+}
+
 /// One end of a connection.
 #[derive(Debug)]
 pub(crate) struct QueuePair {
@@ -104,6 +114,8 @@ pub(crate) struct QueuePair {
     attributes: QueuePairAttributes,
     requester: Requester,
     responder: Responder,
+    rate: ReactionPoint,
+    marks: NotificationPoint,
     /// The responder has the next turn if both have something to send.
     responder_turn: bool,
     resets: u32,
@@ -137,6 +149,8 @@ impl QueuePair {
             attributes,
             requester: Requester::new(attributes.max_send_wr, congestion, window),
             responder: Responder::new(attributes.max_recv_wr),
+            rate: ReactionPoint::default(),
+            marks: NotificationPoint::default(),
             responder_turn: true,
             resets: 0,
         }
@@ -153,6 +167,10 @@ impl QueuePair {
 
     pub(crate) fn destination(&self) -> Ipv4Addr {
         self.setup.destination
+    }
+
+    pub(crate) fn destination_qp(&self) -> QueuePairNumber {
+        self.setup.destination_qp
     }
 
     pub(crate) fn source_port(&self) -> u16 {
@@ -209,6 +227,7 @@ impl QueuePair {
                 setup.rnr_retry = limits.rnr_retry;
                 setup.max_rd_atomic = usize::from(limits.max_rd_atomic);
                 self.requester.start(limits.sq_psn, setup, congestion());
+                self.rate = ReactionPoint::default();
                 self.state = ReadyToSend;
             }
             _ => return Err(self.wrong_state()),
@@ -220,6 +239,8 @@ impl QueuePair {
     pub(crate) fn reset(&mut self, shared: &mut Shared) {
         let requests = self.requester.clear() + self.responder.clear(shared);
         shared.completions.release(requests);
+        self.rate = ReactionPoint::default();
+        self.marks = NotificationPoint::default();
         self.state = QueuePairState::Reset;
         self.resets = self.resets.wrapping_add(1);
     }
@@ -251,40 +272,47 @@ impl QueuePair {
         Ok(())
     }
 
+    /// Takes a packet; says whether its sender is to be told that it was marked.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
         source: Ipv4Addr,
         packet: &Packet<'_>,
+        marked: bool,
         shared: &mut Shared,
         memory: &mut impl RegionMemory,
-    ) {
+    ) -> bool {
         use QueuePairState::{ReadyToReceive, ReadyToSend};
-        let response = packet.bth.opcode.is_response();
+        let response = !packet.bth.opcode.is_request();
         match self.state {
             ReadyToSend => {}
             ReadyToReceive if !response => {}
             _ => {
                 shared.counters.drop_wrong_state += 1;
-                return;
+                return false;
             }
         }
         if self.setup.destination != source {
             shared.counters.drop_wrong_source += 1;
-            return;
+            return false;
         }
-        let congestion = packet.bth.congestion;
-        shared.counters.congestion_marks += u64::from(congestion.forward) + u64::from(congestion.backward);
-        if response {
-            if congestion.backward {
-                self.requester.on_mark(now);
+        if packet.bth.opcode.is_congestion_notification() {
+            shared.counters.congestion_marks += 1;
+            self.requester.on_mark(now);
+            if shared.rate_control {
+                self.rate.on_notification(now);
             }
+            return false;
+        }
+        shared.counters.congestion_marks += u64::from(marked);
+        if response {
             if let Err(fault) = self.requester.receive(now, packet, &self.setup, shared, memory) {
                 self.enter_error(Some(fault), shared);
             }
         } else if self.responder.receive(packet, &self.setup, shared, memory).is_err() {
             self.enter_error(None, shared);
         }
+        marked && self.marks.on_marked(now)
     }
 
     /// Whether [`QueuePair::transmit`] has anything to do.
@@ -293,60 +321,66 @@ impl QueuePair {
         self.responder.has_output() || self.requester_ready()
     }
 
-    /// Makes at most one packet; says whether it did.
+    /// Makes at most one packet; says which.
     pub(crate) fn transmit(
         &mut self,
         now: Instant,
         shared: &mut Shared,
         memory: &mut impl RegionMemory,
         out: &mut Vec<u8>,
-    ) -> bool {
+    ) -> Sent {
         if self.responder.has_output() && (self.responder_turn || !self.requester_ready()) {
             self.responder_turn = false;
             match self.responder.transmit(&self.setup, shared, memory, out) {
-                Ok(sent) => sent,
+                Ok(true) => Sent::Response,
+                Ok(false) => Sent::Nothing,
                 Err(_) => {
                     self.enter_error(None, shared);
-                    false
+                    Sent::Nothing
                 }
             }
         } else if self.requester_ready() {
             self.responder_turn = true;
+            let before = out.len();
             match self.requester.transmit(now, &self.setup, shared, memory, out) {
-                Ok(sent) => sent,
+                Ok(true) => {
+                    self.rate.on_sent(now, (out.len() - before) as u32);
+                    Sent::Request
+                }
+                Ok(false) => Sent::Nothing,
                 Err(fault) => {
                     self.enter_error(Some(fault), shared);
-                    false
+                    Sent::Nothing
                 }
             }
         } else {
-            false
+            Sent::Nothing
         }
     }
 
     /// When [`QueuePair::handle_deadline`] is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.requester.deadline()
+        self.requester.deadline().into_iter().chain(self.rate.deadline()).min()
     }
 
     pub(crate) fn handle_deadline(&mut self, now: Instant, shared: &mut Shared) {
+        self.rate.handle_deadline(now);
         if let Err(fault) = self.requester.handle_deadline(now, shared) {
             self.enter_error(Some(fault), shared);
         }
     }
 
-    pub(crate) fn on_mark(&mut self, now: Instant) {
-        self.requester.on_mark(now);
-    }
-
     #[inline]
     fn requester_ready(&self) -> bool {
-        self.state == QueuePairState::ReadyToSend && self.requester.ready(&self.setup)
+        self.state == QueuePairState::ReadyToSend
+            && !self.rate.is_blocked()
+            && self.requester.ready(&self.setup)
     }
 
     /// Ends all requests: the oldest work request with `fault`, if there is one, the rest flushed.
     fn enter_error(&mut self, fault: Option<Fault>, shared: &mut Shared) {
         self.state = QueuePairState::Error;
+        self.rate = ReactionPoint::default();
         self.requester.flush(fault, &self.setup, shared);
         self.responder.flush(&self.setup, shared);
     }

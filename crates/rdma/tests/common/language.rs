@@ -77,6 +77,8 @@ pub enum Fate {
     Duplicate,
     /// Arrives after everything else of its round.
     Delay,
+    /// A switch marks it: congestion experienced.
+    Mark,
 }
 
 /// The packet of the command `nak`: a NAK "PSN sequence error" for a queue pair.

@@ -72,6 +72,7 @@ impl Pair {
             window_packets: words.number("window").unwrap_or(64) as u32,
             host_credit_bytes: words.number("credits"),
             reorder_packets: words.number("keep").unwrap_or(0) as usize,
+            rate_control: words.number("rate_control") == Some(1),
             rpc_queue_depth: words.number("calls").unwrap_or(16) as usize,
             ..Config::default()
         };
@@ -115,6 +116,7 @@ impl Pair {
             "lose" => self.plan(words, Fate::Lose),
             "duplicate" => self.plan(words, Fate::Duplicate),
             "delay" => self.plan(words, Fate::Delay),
+            "mark" => self.plan(words, Fate::Mark),
             "round" => {
                 self.round(out);
             }
@@ -239,6 +241,8 @@ impl Pair {
             }
             let deadlines = self.nodes.iter().filter_map(|node| node.transport.next_deadline());
             let Some(next) = deadlines.min() else { return };
+            // What was due in a round is handled behind it.
+            let next = next.max(self.now);
             writeln!(out, "  .. {} pass", next - self.now).unwrap();
             self.now = next;
             for side in 0..2 {
@@ -253,8 +257,8 @@ impl Pair {
     fn round(&mut self, out: &mut String) -> bool {
         let mut any = false;
         for side in 0..2 {
-            let mut arriving: Vec<Vec<u8>> = Vec::new();
-            let mut late: Vec<Vec<u8>> = Vec::new();
+            let mut arriving: Vec<(Vec<u8>, bool)> = Vec::new();
+            let mut late = Vec::new();
             loop {
                 let mut bytes = Vec::new();
                 let node = &mut self.nodes[side];
@@ -271,22 +275,24 @@ impl Pair {
                     Some(Fate::Lose) => "  (lost)",
                     Some(Fate::Duplicate) => "  (duplicated)",
                     Some(Fate::Delay) => "  (delayed)",
+                    Some(Fate::Mark) => "  (marked)",
                 };
                 writeln!(out, "  {} -> {}  {}{remark}", NAMES[side], NAMES[1 - side], describe(&packet))
                     .unwrap();
                 match fate {
-                    None => arriving.push(bytes),
+                    None => arriving.push((bytes, false)),
                     Some(Fate::Lose) => {}
-                    Some(Fate::Duplicate) => arriving.extend([bytes.clone(), bytes]),
-                    Some(Fate::Delay) => late.push(bytes),
+                    Some(Fate::Duplicate) => arriving.extend([(bytes.clone(), false), (bytes, false)]),
+                    Some(Fate::Delay) => late.push((bytes, false)),
+                    Some(Fate::Mark) => arriving.push((bytes, true)),
                 }
             }
             self.now += Duration::from_us(1);
             let source = self.nodes[side].address;
             let peer = &mut self.nodes[1 - side];
-            for bytes in arriving.iter().chain(&late) {
+            for (bytes, marked) in arriving.iter().chain(&late) {
                 let packet = Packet::parse(bytes).unwrap();
-                peer.transport.receive(self.now, source, &packet, &mut peer.memory);
+                peer.transport.receive_marked(self.now, source, &packet, *marked, &mut peer.memory);
             }
             self.report(0, out);
             self.report(1, out);

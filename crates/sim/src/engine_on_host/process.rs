@@ -31,8 +31,13 @@ pub(super) struct Lane {
 
 #[derive(Debug)]
 pub(super) enum Input {
-    Reset,
-    Configure(Configuration),
+    Reset {
+        engine: u8,
+    },
+    Configure {
+        engine: u8,
+        configuration: Configuration,
+    },
     Call {
         slot: u8,
         token: u32,

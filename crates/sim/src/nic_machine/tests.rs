@@ -63,7 +63,7 @@ impl Nic for EchoNic {
 
     fn handle_deadline(&mut self, now: Instant) {
         assert!(self.alarm.take().is_some_and(|at| at <= now));
-        self.events.push_back(HostEvent::Reply { token: 9, kind: 0, payload: Vec::new() });
+        self.events.push_back(HostEvent::Reply { engine: 0, token: 9, kind: 0, payload: Vec::new() });
     }
 
     fn poll_frame(&mut self, _: Instant, frame: &mut Vec<u8>) -> bool {
@@ -251,7 +251,7 @@ fn timers_of_the_nic_fire_and_reach_the_host() {
     // A core makes a packet of what it tells the host.
     let told_at = alarm + Duration::from_ps(89_136);
     let at = BusModel::new(&CostProfile::CORES.host_bus.unwrap()).to_host(told_at, 16);
-    assert_eq!(told[..], [(at, HostEvent::Reply { token: 9, kind: 0, payload: Vec::new() })]);
+    assert_eq!(told[..], [(at, HostEvent::Reply { engine: 0, token: 9, kind: 0, payload: Vec::new() })]);
 }
 
 #[test]
@@ -359,7 +359,7 @@ fn what_cores_are_through_with_passes_what_they_have_begun_before() {
 fn answers_to_a_call_stay_in_order_whatever_labour_they_wait_for() {
     let mut nic = EchoNic::default();
     for (token, kind, labour) in [(7, 1, 3), (7, 2, 0), (8, 1, 0)] {
-        nic.events.push_back(HostEvent::Reply { token, kind, payload: Vec::new() });
+        nic.events.push_back(HostEvent::Reply { engine: 0, token, kind, payload: Vec::new() });
         nic.labours.push_back(Duration::from_us(labour));
     }
     nic.alarm = Some(Instant::ZERO);
@@ -368,7 +368,7 @@ fn answers_to_a_call_stay_in_order_whatever_labour_they_wait_for() {
         machine.wake(at);
     }
     let told: Vec<_> = machine.host().told.iter().map(|(_, event)| event.clone()).collect();
-    let reply = |token, kind| HostEvent::Reply { token, kind, payload: Vec::new() };
+    let reply = |token, kind| HostEvent::Reply { engine: 0, token, kind, payload: Vec::new() };
     // The alarm's own reply comes last.
     assert_eq!(told, [reply(8, 1), reply(9, 0), reply(7, 1), reply(7, 2)]);
 }

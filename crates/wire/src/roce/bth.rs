@@ -17,7 +17,8 @@ pub struct Bth {
     pub pad: u8,
     /// Partition key; `0xffff` is the default partition with full membership.
     pub partition_key: u16,
-    /// Forward and backward explicit congestion notification (annex A17.9.3).
+    /// Forward and backward explicit congestion notification: reserved in RoCE v2, where the IP header's field says
+    /// what a packet met (annex A17), but for the backward bit of a congestion notification, which is set.
     pub congestion: Congestion,
     /// Destination queue pair, 24 bits.
     pub destination: u32,
@@ -44,7 +45,7 @@ impl Bth {
     ///
     /// # Errors
     ///
-    /// `BadField` when the opcode is not of the reliable-connection service or the transport header
+    /// `BadField` when the opcode is none of [`Opcode::ALL`] or the transport header
     /// version is not zero.
     #[inline]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Bth, ParseError> {

@@ -3,7 +3,7 @@
 use super::{Aeth, AtomicEth, Bth, Reth};
 
 /// Operations of the reliable-connection service (table 38 of the specification; the service's three
-/// leading bits are zero).
+/// leading bits are zero), and the congestion notification packet of RoCE v2 (annex A17.9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names are the specification's")]
@@ -29,13 +29,15 @@ pub enum Opcode {
     AtomicAcknowledge = 0x12,
     CompareSwap = 0x13,
     FetchAdd = 0x14,
+    CongestionNotification = 0x81,
 }
 
 use Opcode::*;
 
 impl Opcode {
-    /// Every opcode, in the order of its number: `ALL[n] as usize == n`.
-    pub const ALL: [Opcode; 21] = [
+    /// Every opcode of the reliable connection, in the order of its number, `ALL[n] as usize == n`; the congestion
+    /// notification is last.
+    pub const ALL: [Opcode; 22] = [
         SendFirst,
         SendMiddle,
         SendLast,
@@ -57,11 +59,16 @@ impl Opcode {
         AtomicAcknowledge,
         CompareSwap,
         FetchAdd,
+        CongestionNotification,
     ];
 
     /// The opcode of this number; `None` for other services, such as datagrams, and unassigned numbers.
     pub const fn from_u8(number: u8) -> Option<Opcode> {
-        if (number as usize) < Self::ALL.len() { Some(Self::ALL[number as usize]) } else { None }
+        match number {
+            0x00..=0x14 => Some(Self::ALL[number as usize]),
+            0x81 => Some(CongestionNotification),
+            _ => None,
+        }
     }
 
     /// SEND, with or without immediate.
@@ -97,7 +104,12 @@ impl Opcode {
 
     /// From responder to requester.
     pub const fn is_response(self) -> bool {
-        !self.is_request()
+        !self.is_request() && !self.is_congestion_notification()
+    }
+
+    /// From whoever received a marked packet to whoever sent it; no part of any message.
+    pub const fn is_congestion_notification(self) -> bool {
+        matches!(self, CongestionNotification)
     }
 
     /// Carries data that a READ asked for.
@@ -175,9 +187,14 @@ impl Opcode {
         self.is_send() || self.is_write() || self.is_read_response()
     }
 
-    /// Bytes of the base and the extended headers together: 12 to 40.
+    /// Reserved bytes behind the base header, which are sent as zeros and ignored on receipt.
+    pub const fn reserved_bytes(self) -> usize {
+        if self.is_congestion_notification() { 16 } else { 0 }
+    }
+
+    /// Bytes of the base and the extended headers together, reserved bytes included: 12 to 40.
     pub const fn header_bytes(self) -> usize {
-        let mut bytes = Bth::BYTES;
+        let mut bytes = Bth::BYTES + self.reserved_bytes();
         if self.has_reth() {
             bytes += Reth::BYTES;
         }
@@ -206,7 +223,7 @@ mod tests {
         for number in 0..=u8::MAX {
             match Opcode::from_u8(number) {
                 Some(opcode) => assert_eq!(opcode as u8, number),
-                None => assert!(number > 0x14),
+                None => assert!(number > 0x14 && number != 0x81),
             }
         }
     }
@@ -214,19 +231,20 @@ mod tests {
     #[test]
     fn each_opcode_has_one_direction_and_one_position() {
         for opcode in Opcode::ALL {
-            assert_ne!(opcode.is_request(), opcode.is_response());
+            let directions = [opcode.is_request(), opcode.is_response(), opcode.is_congestion_notification()];
+            assert_eq!(directions.iter().filter(|direction| **direction).count(), 1, "{opcode:?}");
             let positions = [opcode.is_first(), opcode.is_middle(), opcode.is_last(), opcode.is_only()];
             assert_eq!(positions.iter().filter(|position| **position).count(), 1, "{opcode:?}");
         }
     }
 
-    /// The lengths that table 38's columns add up to.
+    /// The lengths that table 38's columns add up to, and that of annex A17.9.3.
     #[test]
     fn header_bytes_follow_the_table() {
         let bytes = Opcode::ALL.map(Opcode::header_bytes);
         assert_eq!(
             bytes,
-            [12, 12, 12, 16, 12, 16, 28, 12, 12, 16, 28, 32, 28, 16, 12, 16, 16, 16, 24, 40, 40]
+            [12, 12, 12, 16, 12, 16, 28, 12, 12, 16, 28, 32, 28, 16, 12, 16, 16, 16, 24, 40, 40, 28]
         );
     }
 }

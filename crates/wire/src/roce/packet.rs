@@ -1,10 +1,10 @@
 //! A whole packet: base header, the extended headers that its opcode calls for, payload.
 
-use super::{Aeth, AtomicEth, Bth, Reth};
+use super::{Aeth, AtomicEth, Bth, Congestion, Opcode, Reth};
 use crate::ParseError;
 use crate::bytes::take;
 
-/// One packet of the reliable-connection service, without its ICRC.
+/// One packet of the reliable-connection service, or a congestion notification, without its ICRC.
 ///
 /// Exactly the extended headers that the opcode calls for are `Some`; [`Packet::parse`] returns
 /// nothing else and [`Packet::emit`] requires it.
@@ -45,6 +45,23 @@ impl<'a> Packet<'a> {
             immediate: None,
             payload,
         }
+    }
+
+    /// The notification that a packet of another queue pair, the one that `destination` is connected to, was marked
+    /// (annex A17.9.3).
+    pub fn congestion_notification(destination: u32, partition_key: u16) -> Packet<'static> {
+        let bth = Bth {
+            opcode: Opcode::CongestionNotification,
+            solicited: false,
+            migration: false,
+            pad: 0,
+            partition_key,
+            congestion: Congestion { forward: false, backward: true },
+            destination,
+            acknowledge: false,
+            psn: 0,
+        };
+        Packet::new(bth, &[])
     }
 
     /// Reads a packet from all that a UDP datagram holds but the ICRC. The values of pad bytes and
@@ -89,6 +106,9 @@ impl<'a> Packet<'a> {
             let (immediate, after) = take(rest)?;
             (packet.immediate, rest) = (Some(u32::from_be_bytes(*immediate)), after);
         }
+        let (_, rest) = rest
+            .split_at_checked(opcode.reserved_bytes())
+            .ok_or(ParseError::Truncated { have: rest.len(), need: opcode.reserved_bytes() })?;
         if !rest.len().is_multiple_of(4) {
             return Err(ParseError::BadField { field: "packet length", value: bytes.len() as u64 });
         }
@@ -139,6 +159,7 @@ impl<'a> Packet<'a> {
         if let Some(immediate) = self.immediate {
             out.extend_from_slice(&immediate.to_be_bytes());
         }
+        out.extend_from_slice(&[0; 16][..self.bth.opcode.reserved_bytes()]);
     }
 
     /// Bytes that [`Packet::emit`] appends.

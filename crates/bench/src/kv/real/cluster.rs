@@ -5,8 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use weft_cluster::{
-    ClusterName, CoresConfig, KvConfig, MEMBERSHIP_PORT, MembershipConfig, NodeConfig, PeerConfig, Peers,
-    ServeConfig, ServiceConfig, TransactionsConfig,
+    ClusterConfig, CoresConfig, EnginesConfig, MEMBERSHIP_PORT, PeerConfig, Peers, TransactionsConfig,
 };
 use weft_kv::Role;
 use weft_net::process::{ChildProcess, own_executable};
@@ -54,9 +53,8 @@ impl Addresses {
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSettings {
     pub nodes: u32,
-    pub kv: KvConfig,
-    /// What nodes run in place of the key-value engine. Each records what is read and written in its [`record_of`].
-    pub transactions: Option<TransactionsConfig>,
+    /// What nodes run. With transactions, each records what is read and written in its [`record_of`].
+    pub engines: EnginesConfig,
     pub lease: Duration,
     pub spin: Duration,
     /// Which node runs on which core.
@@ -80,14 +78,19 @@ impl CoreTurns {
     }
 }
 
+/// What the names of the nodes' records begin with.
+const RECORDS: &str = "records";
+
 /// Where a node records what is read and written.
 pub fn record_of(folder: &Path, node: usize) -> PathBuf {
-    folder.join(format!("node{node}.records"))
+    TransactionsConfig::record_of(&folder.join(RECORDS), node)
 }
 
 /// A cluster of processes. They are killed when it is dropped.
 pub(crate) struct Cluster {
     membership: ChildProcess,
+    /// The configuration of all processes.
+    config: PathBuf,
     nodes: Vec<Node>,
     pub announcements: Vec<Announcement>,
     /// What nodes counted, as they said when they ended.
@@ -96,7 +99,6 @@ pub(crate) struct Cluster {
 
 struct Node {
     process: Option<ChildProcess>,
-    config: PathBuf,
     /// How many announcements there were when the process was started: earlier ones are not its own.
     since: usize,
 }
@@ -108,40 +110,24 @@ impl Cluster {
         addresses: Addresses,
         settings: &ClusterSettings,
     ) -> Result<Self, RealBenchError> {
-        let service = ServiceConfig {
-            cluster: ClusterName::default(),
-            nodes: settings.nodes as usize,
-            replicas: settings
-                .transactions
-                .as_ref()
-                .map_or(settings.nodes as usize, |transactions| transactions.replicas),
-            address: addresses.membership(),
-            serve: ServeConfig { lease: settings.lease, state_file: None },
-        };
-        let config = write(folder.join("membership.toml"), &service.to_toml())?;
-        let mut membership = start("the membership service", MEMBERSHIP_COMMAND, &config)?;
-        membership.wait_for_line("membership ready on ", START_LIMIT)?;
         let peers = (0..settings.nodes).map(|node| PeerConfig::new(addresses.node(node))).collect();
         let peers = Peers::new(peers).map_err(RealBenchError::Invalid)?;
-        let mut cluster =
-            Self { membership, nodes: Vec::new(), announcements: Vec::new(), counters: Vec::new() };
-        for (node, _) in peers.iter() {
-            let config = NodeConfig {
-                cluster: ClusterName::default(),
-                node,
-                mtu_bytes: MTU_BYTES,
-                membership: MembershipConfig { address: addresses.membership(), serve: None },
-                peers: peers.clone(),
-                kv: settings.kv,
-                transactions: settings.transactions.as_ref().map(|transactions| TransactionsConfig {
-                    record: Some(record_of(folder, node.index())),
-                    ..transactions.clone()
-                }),
-                cores: CoresConfig { spin: settings.spin, core: settings.turns.core(node.index() as u32) },
-            };
-            let config = write(folder.join(format!("node{}.toml", node.index())), &config.to_toml())?;
-            cluster.nodes.push(Node { process: None, config, since: 0 });
-            cluster.start_node(node.index() as u32)?;
+        let mut config = ClusterConfig::new(peers, addresses.membership(), settings.engines.clone());
+        config.mtu_bytes = MTU_BYTES;
+        config.membership.serve.lease = settings.lease;
+        let core_of = |node| CoresConfig { spin: settings.spin, core: settings.turns.core(node) };
+        config.cores = (0..settings.nodes).map(core_of).collect();
+        if let Some(transactions) = &mut config.engines.transactions {
+            transactions.record = Some(RECORDS.into());
+        }
+        let config = write(folder.join("weft.toml"), &config.to_toml())?;
+        let mut membership = start("the membership service", MEMBERSHIP_COMMAND, &config, None)?;
+        membership.wait_for_line("membership ready on ", START_LIMIT)?;
+        let (nodes, announcements, counters) = (Vec::new(), Vec::new(), Vec::new());
+        let mut cluster = Self { membership, config, nodes, announcements, counters };
+        for node in 0..settings.nodes {
+            cluster.nodes.push(Node { process: None, since: 0 });
+            cluster.start_node(node)?;
         }
         for node in &mut cluster.nodes {
             let process = node.process.as_mut().expect("it was just started");
@@ -161,7 +147,7 @@ impl Cluster {
     /// Starts the process of a node that has none.
     pub fn start_node(&mut self, node: u32) -> Result<(), RealBenchError> {
         let place = &mut self.nodes[node as usize];
-        let mut process = start(&format!("node {node}"), NODE_COMMAND, &place.config)?;
+        let mut process = start(&format!("node {node}"), NODE_COMMAND, &self.config, Some(node))?;
         process.wait_for_line(&format!("node {node} ready on "), START_LIMIT)?;
         place.process = Some(process);
         place.since = self.announcements.len();
@@ -232,9 +218,17 @@ impl Cluster {
     }
 }
 
-fn start(name: &str, subcommand: &str, config: &Path) -> Result<ChildProcess, RealBenchError> {
+fn start(
+    name: &str,
+    subcommand: &str,
+    config: &Path,
+    node: Option<u32>,
+) -> Result<ChildProcess, RealBenchError> {
     let mut command = own_executable();
     command.arg(subcommand).arg("--config").arg(config);
+    if let Some(node) = node {
+        command.arg("--node").arg(node.to_string());
+    }
     Ok(ChildProcess::start(name, command)?)
 }
 

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use thiserror::Error;
 use weft_check::{DecodeError, History, Options, Report};
-use weft_cluster::KvConfig;
+use weft_cluster::{EnginesConfig, KvConfig};
 use weft_kv::ReadPolicy;
 use weft_net::process::{ChildProcess, ProcessError, own_executable};
 use weft_net::{BindError, Clock, Stop};
@@ -163,12 +163,14 @@ impl RealBench {
         let clock = Clock::starting_now();
         let settings = ClusterSettings {
             nodes: self.nodes,
-            kv: KvConfig {
-                value_bytes: self.workload.value_bytes() as u32,
-                capacity_keys: self.capacity_keys(),
-                ..KvConfig::default()
+            engines: EnginesConfig {
+                kv: Some(KvConfig {
+                    value_bytes: self.workload.value_bytes() as u32,
+                    capacity_keys: self.capacity_keys(),
+                    ..KvConfig::DEFAULT
+                }),
+                ..EnginesConfig::default()
             },
-            transactions: None,
             lease: self.lease,
             spin: self.spin,
             turns: CoreTurns::of_machine(),

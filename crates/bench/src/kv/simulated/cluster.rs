@@ -11,13 +11,13 @@ use weft_sim::{Director, FaultPlan, MachineId, Machines, PlanError, PortConfig, 
 use weft_time::{Duration, Instant};
 use weft_waist::{EngineState, EngineStatus, NodeId, NodeSet, View};
 
-use super::machines::{ClientMachine, ClusterMachine, MembershipMachine, StatusChange};
+use super::machines::{ClientMachine, ClusterMachine};
 use super::nodes::{NodeBuilder, NodeMachine, NodeNic};
 use super::timeline::Turns;
 use crate::histogram::Recorder;
 use crate::kv::{Driver, DriverParameters, Phase};
 use crate::load::Load;
-use crate::station::{Station, clock};
+use crate::node::{MembershipMachine, Station, StatusChange, clock};
 use crate::workload::{Lane, Workload};
 
 /// Machines that clients run on.
@@ -156,7 +156,7 @@ impl Cluster {
         view.full.len() == self.nodes.len()
             && self.nodes.iter().all(|&id| {
                 self.node(id).is_some_and(|node| {
-                    let leased = self.world.local_now(id) < node.host().lease_until();
+                    let leased = self.world.local_now(id) < node.host().node().lease_until();
                     node.serves() && node.status().epoch == view.epoch && leased
                 })
             })
@@ -168,8 +168,11 @@ impl Cluster {
         let nodes = self.nodes.iter().map(|&id| match self.node(id) {
             None => format!("{} is down", self.world.name(id)),
             Some(node) => {
-                let refusal =
-                    node.host().refusal().map_or(String::new(), |reason| format!(", refused: {reason}"));
+                let refusal = node
+                    .host()
+                    .node()
+                    .refusal()
+                    .map_or(String::new(), |reason| format!(", refused: {reason}"));
                 format!("{} is {} in {}{refusal}", self.world.name(id), node.describe(), node.status().epoch)
             }
         });

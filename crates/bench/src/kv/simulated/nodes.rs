@@ -1,16 +1,17 @@
 //! The nodes of a simulated cluster: NIC, engine and lease holder, with the NIC in software or in gates.
 
-use weft_cluster::Incarnation;
+use weft_cluster::{AgentParameters, Incarnation};
 use weft_gateware::{EngineConfig, HbmTiming, MemoryTiming, RtlNic, RtlNicConfig};
 use weft_kv::{Kv, Parameters, Role};
 use weft_nic::{CardConfig, Nic, SoftNic, SoftNicConfig};
+use weft_node::NoHalf;
 use weft_sim::{CostProfile, HostedMachine, Machine, NicMachine};
 use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, NodeId, NodeSet};
 
-use super::machines::{KV_SLOT, LeaseHost};
+use super::machines::KV_SLOT;
 use crate::gateware;
+use crate::node::{DATAGRAM_BYTES, NodeHost, Station, peers};
 use crate::rdma::NicModel;
-use crate::station::{DATAGRAM_BYTES, Station, peers};
 
 /// What NIC the nodes have, and where their engines run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +78,7 @@ impl NodeNic {
 }
 
 /// A NIC in software with the engine in it, and the lease holder on its host.
-pub(super) type NodeSoftware = NicMachine<SoftNic<Kv>, LeaseHost>;
+pub(super) type NodeSoftware = NicMachine<SoftNic<Kv>, NodeHost<NoHalf>>;
 
 /// A node.
 #[expect(clippy::large_enum_variant, reason = "each lies in a box of its own")]
@@ -85,7 +86,7 @@ pub(super) enum NodeMachine {
     /// Its NIC is software.
     Soft(NodeSoftware),
     /// Its NIC is the gateware, with the engine in it.
-    Rtl(NicMachine<RtlNic, LeaseHost>),
+    Rtl(NicMachine<RtlNic, NodeHost<NoHalf>>),
     /// Its NIC is the gateware, and all the software of a node runs on the host.
     RtlBeforeHost(NicMachine<RtlNic, HostedMachine<NodeSoftware>>),
 }
@@ -113,7 +114,7 @@ impl NodeMachine {
     }
 
     /// The lease holder.
-    pub(super) const fn host(&self) -> &LeaseHost {
+    pub(super) const fn host(&self) -> &NodeHost<NoHalf> {
         match self {
             Self::Soft(machine) => machine.host(),
             Self::Rtl(machine) => machine.host(),
@@ -123,7 +124,7 @@ impl NodeMachine {
 
     /// How far the engine is, as far as anybody outside it can tell.
     pub(super) fn status(&self) -> EngineStatus {
-        self.engine().map_or(self.host().status(), |(engine, _)| engine.status())
+        self.engine().map_or(self.host().node().engine_status(KV_SLOT), |(engine, _)| engine.status())
     }
 
     /// Whether the engine serves in the epoch of its status while its lease lasts. One in gates does not tell that it is
@@ -187,13 +188,13 @@ impl NodeBuilder {
         // Each life has room for incarnations of its own: a node that must rejoin takes the next one.
         let incarnation = Incarnation::new(1 + (u64::from(life) << 32)).expect("a small number");
         let software =
-            |profile| NicMachine::new(self.soft_nic(node), LeaseHost::new(node, incarnation), profile);
+            |profile| NicMachine::new(self.soft_nic(node), lease_holder(node, incarnation), profile);
         match &self.nic {
             NodeNic::Soft(profile) => NodeMachine::Soft(software(profile)),
             NodeNic::Rtl(gates) if !gates.contains(node) => NodeMachine::Soft(software(&CostProfile::FPGA)),
             NodeNic::Rtl(_) => {
                 let nic = self.rtl_nic(node, life, Some(self.engine_config()));
-                let host = LeaseHost::new(node, incarnation);
+                let host = lease_holder(node, incarnation);
                 NodeMachine::Rtl(NicMachine::new(nic, host, &CostProfile::GATEWARE))
             }
             NodeNic::RtlBeforeHost => {
@@ -256,6 +257,11 @@ impl NodeBuilder {
         }
         nic
     }
+}
+
+/// The program on the host of a node whose engine is all on the card.
+fn lease_holder(node: NodeId, incarnation: Incarnation) -> NodeHost<NoHalf> {
+    NodeHost::new(node, incarnation, AgentParameters::default(), [NoHalf])
 }
 
 /// The number of the planted bug in gates, 0 for none.

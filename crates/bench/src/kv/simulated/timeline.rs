@@ -6,7 +6,7 @@ use weft_time::Instant;
 use weft_waist::{EngineState, NodeId, View};
 
 use super::cluster::Cluster;
-use super::machines::StatusChange;
+use crate::node::StatusChange;
 use crate::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan, since_ns};
 
 /// One machine's end or return.

@@ -104,7 +104,10 @@ impl OrderedHost {
         let node = NodeId::new(self.node).expect("a cluster has at most eight nodes");
         let view = View { epoch: Epoch(1), full: NodeSet::first(self.nodes), joining: NodeSet::EMPTY };
         let lease_until = Instant::FAR_FUTURE;
-        commands.submit(HostCommand::Configure(Configuration { node, view, lease_until }));
+        commands.submit(HostCommand::Configure {
+            engine: 0,
+            configuration: Configuration { node, view, lease_until },
+        });
     }
 
     fn wake_by(&mut self, at: Instant) {
@@ -226,7 +229,7 @@ fn call(token: u32, call: log::Call, payload: &[u8]) -> HostCommand<'_> {
 
 impl Host for OrderedHost {
     fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
-        let HostEvent::Reply { token, kind, payload } = event else { return };
+        let HostEvent::Reply { token, kind, payload, .. } = event else { return };
         if kind == log::Call::Entry as u8 {
             self.decided(now, &payload, commands);
         } else if kind == log::Call::Answer as u8 {

@@ -24,8 +24,8 @@ use self::host::OrderedHost;
 use super::measure::{DRAIN, HEARTBEAT, Measured, RdtBench, SLICE, STUCK_AFTER};
 use super::system::System;
 use super::workload::{Sizes, Workload};
+use crate::node::hardware;
 use crate::smr::card_with_log;
-use crate::station::hardware;
 
 /// Measurements begin after this time: the log has its leader then.
 const CONNECTING: Duration = Duration::from_us(200);

@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use weft_cluster::{Incarnation, Server, Service, ServiceParameters};
+use weft_cluster::{AgentParameters, Incarnation, Server, Service, ServiceParameters};
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
+use weft_node::{Node as Host, TransactionHalf};
 use weft_rdma::Target;
 use weft_sim::{
     CostProfile, Director, FaultPlan, HostThreads, Machine, MachineId, Machines, NicMachine, PlanError,
@@ -17,10 +18,10 @@ use weft_txn::{Key, Parameters, Placement, Transactions, Version};
 use weft_waist::{Engine, EngineState, EngineStatus, Memory, NodeId, View};
 
 use super::books::{Books, Shared};
-use super::host::{Fresh, SLOT, TxnHost};
+use super::host::{ClientHalf, SLOT};
 use super::steps::{SharedWatch, StepCrash};
-use crate::kv::simulated::machines::MembershipMachine;
-use crate::station::{DATAGRAM_BYTES, Station, clock, peers};
+use crate::node::MembershipMachine;
+use crate::node::{DATAGRAM_BYTES, NodeHost, Station, clock, peers};
 use crate::txn::tables::Contents;
 use crate::txn::workloads::Workload;
 
@@ -37,6 +38,9 @@ const TIGHT_LOG_REPEAT: Duration = Duration::from_us(10);
 const TIGHT_LOG_TICK: Duration = Duration::from_us(2);
 /// Threads of each host's program.
 const THREADS: u32 = 2;
+
+/// How often a host without a lease reports.
+const IDLE_INTERVAL: Duration = Duration::from_us(200);
 
 /// How long a lease lasts: some hundreds of transactions' time, and short enough that a run of a few milliseconds sees many end.
 pub(super) const LEASE: Duration = Duration::from_us(500);
@@ -66,7 +70,7 @@ pub(super) struct ClusterParameters {
     pub(super) planted_bug: Option<weft_txn::PlantedBug>,
 }
 
-type NodeMachine = NicMachine<SoftNic<Transactions>, HostThreads<TxnHost>>;
+type NodeMachine = NicMachine<SoftNic<Transactions>, HostThreads<NodeHost<ClientHalf>>>;
 
 /// A node.
 pub(super) struct Node {
@@ -80,8 +84,13 @@ impl Node {
         self.machine.nic().card().engine(SLOT).0
     }
 
-    pub(super) fn host(&self) -> &TxnHost {
-        self.machine.host().program()
+    pub(super) fn host(&self) -> &Host<ClientHalf> {
+        self.machine.host().program().node()
+    }
+
+    /// The host half.
+    pub(super) fn half(&self) -> &Half {
+        self.host().half(SLOT).half()
     }
 
     /// Takes what the engine has recorded.
@@ -92,7 +101,7 @@ impl Node {
 
     /// What the host's table has.
     pub(super) fn for_each_object(&self, each: impl FnMut(Key, Version, &[u8])) {
-        self.host().half().for_each(self.machine.nic().card().image(Target::Host), each);
+        self.half().for_each(self.machine.nic().card().image(Target::Host), each);
     }
 }
 
@@ -315,7 +324,7 @@ impl Cluster {
     pub(super) fn serves(&self, node: usize) -> bool {
         let Some(running) = self.node(node) else { return false };
         let view = self.view();
-        let leased = self.world.local_now(MachineId::new(node)) < running.host().lease().lease_until();
+        let leased = self.world.local_now(MachineId::new(node)) < running.host().lease_until();
         let full = EngineStatus { epoch: view.epoch, state: EngineState::Full };
         view.full.contains(node_id(node)) && running.engine().status() == full && leased
     }
@@ -338,9 +347,9 @@ impl Cluster {
             None => format!("node{index} is down"),
             Some(node) => {
                 let EngineStatus { epoch, state } = node.engine().status();
-                let refusal = node.host().lease().refusal();
+                let refusal = node.host().refusal();
                 let refusal = refusal.map_or(String::new(), |reason| format!(", refused: {reason}"));
-                let calls = node.host().half().under_way();
+                let calls = node.half().under_way();
                 let quiet = if node.engine().is_quiet() { "" } else { ", not quiet" };
                 format!("node{index} is {state} in {epoch} with {calls} calls{quiet}{refusal}")
             }
@@ -414,33 +423,36 @@ impl NodeBuilder {
         let memory = Memory::new(Transactions::memory_bytes(sizes, placement));
         let (procedures, calls, tables) = (workload.procedures(), parameters.lanes, *tables);
         let local = parameters.local;
-        let fresh: Fresh = Rc::new(move || {
+        let empty = move || {
             let calls = HalfParameters { calls, local, record: true, ..HalfParameters::default() };
             Half::new(procedures.clone(), calls, Some(tables))
-        });
-        let mut half = fresh();
+        };
         let mut host_memory = vec![0; tables.table_address as usize + tables.table_bytes()];
-        if life == 0 {
+        let loaded = (life == 0).then(|| {
+            let mut half = empty();
             for step in 0..parameters.replication {
                 let shard = (node + parameters.nodes - step) % parameters.nodes;
                 workload.load(shard, &mut |key, value| half.load(&mut host_memory, key, value));
             }
             half.reports(&host_memory).for_each(|report| engine.learn(&report));
             half.room().into_iter().for_each(|room| engine.learn_room(room));
-        }
+            half
+        });
         // Each life has room for incarnations of its own: a node that must rejoin takes the next one.
         let incarnation = Incarnation::new(1 + (u64::from(life) << 32)).expect("a small number");
         let seed = parameters.seed ^ u64::from(life) << 32;
         // Each life has clients of its own.
         let lanes = (0..parameters.lanes).map(|lane| life * parameters.lanes as u32 + lane as u32);
-        let host = TxnHost::new(
-            (node_id(node), incarnation),
-            (half, fresh),
+        let half = ClientHalf::new(
+            node_id(node),
+            TransactionHalf::new(incarnation, loaded, Box::new(empty)),
             lanes.map(|lane| workload.client(node, lane, seed)),
             (parameters.pause, Stream::new(seed, "pauses", node as u64)),
             clock(parameters.seed, node, DRIFT_PPM),
             (Rc::clone(&self.books), Rc::clone(&self.watch)),
         );
+        let agent = AgentParameters { idle_interval: IDLE_INTERVAL, ..AgentParameters::default() };
+        let host = NodeHost::new(node_id(node), incarnation, agent, [half]);
         let card = CardConfig {
             peers: peers(parameters.nodes),
             datagram_bytes: DATAGRAM_BYTES,
@@ -461,7 +473,7 @@ impl NodeBuilder {
     /// Whether a node holds all that it replicates: it is full, also in the newest view, of which it may not have heard yet, and has a lease.
     fn is_whole(&self, index: usize, node: &Node, view: &View) -> bool {
         let leased =
-            clock(self.parameters.seed, index, DRIFT_PPM).local(self.now) < node.host().lease().lease_until();
+            clock(self.parameters.seed, index, DRIFT_PPM).local(self.now) < node.host().lease_until();
         view.full.contains(node_id(index)) && node.engine().status().state == EngineState::Full && leased
     }
 }
@@ -483,7 +495,7 @@ impl Director<ClusterMachine> for NodeBuilder {
     fn crashed(&mut self, _: MachineId, remains: ClusterMachine) {
         if let ClusterMachine::Node(mut node) = remains {
             node.take_records(&self.books);
-            node.machine.parts_mut().1.program_mut().die();
+            node.machine.parts_mut().1.program_mut().half_mut(SLOT).die();
         }
     }
 

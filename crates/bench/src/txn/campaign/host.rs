@@ -1,31 +1,25 @@
-//! The program of a node's host: it holds the lease, runs the host half of the transactions, and is the clients.
+//! The host half of a node in a campaign: that of the transactions, which ships, with clients on the same host.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
-use weft_cluster::{AgentParameters, Incarnation};
-use weft_nic::{HostCommand, HostEvent};
-use weft_sim::{Commands, Host, Labour, LocalClock, Stream};
+use weft_cluster::Incarnation;
+use weft_nic::HostCommand;
+use weft_node::{CardPort, HostHalf, HostIo, TransactionHalf};
+use weft_sim::{Labour, LocalClock, Stream};
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Finished, Half};
 use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::{Outcome, TransactionId};
-use weft_waist::{EngineState, NodeId};
+use weft_waist::{Configuration, EngineState, EngineStatus, NodeId};
 
 use super::super::host::charge;
 use super::super::workloads::{Call, Client};
 use super::books::Shared;
 use super::steps::SharedWatch;
-use crate::kv::simulated::machines::LeaseHost;
+use crate::node::SimulatedHalf;
 
 /// The engine's slot in every card.
 pub(super) const SLOT: u8 = 0;
-
-/// How often a host without a lease reports.
-const IDLE_INTERVAL: Duration = Duration::from_us(200);
-
-/// Makes a host half that has nothing.
-pub(super) type Fresh = Rc<dyn Fn() -> Half>;
 
 /// One client: it has one transaction under way at a time.
 struct Lane {
@@ -35,12 +29,33 @@ struct Lane {
     ticket: Option<u64>,
 }
 
-/// The program of one node's host.
-pub(super) struct TxnHost {
+/// Notes when attempts begin on their way to the card.
+struct Notes<'a> {
+    card: &'a mut dyn CardPort,
+    began: &'a mut BTreeMap<u32, Instant>,
+    now: Instant,
+}
+
+impl CardPort for Notes<'_> {
+    fn submit(&mut self, command: HostCommand<'_>) {
+        if let HostCommand::Call { token, kind, .. } = command
+            && [HostKind::Begin as u8, HostKind::Local as u8].contains(&kind)
+        {
+            self.began.insert(token, self.now);
+        }
+        self.card.submit(command);
+    }
+
+    fn host_memory(&mut self) -> &mut [u8] {
+        self.card.host_memory()
+    }
+}
+
+/// The host half of the transactions with clients on the same host, which keep books of what they are told.
+pub(super) struct ClientHalf {
     node: usize,
-    lease: LeaseHost,
-    half: Half,
-    fresh: Fresh,
+    transactions: TransactionHalf,
+    status: EngineStatus,
     lanes: Vec<Lane>,
     /// The lane of each call that is under way, by its ticket.
     tickets: BTreeMap<u64, usize>,
@@ -57,24 +72,22 @@ pub(super) struct TxnHost {
     labour: Labour,
 }
 
-impl TxnHost {
+impl ClientHalf {
     pub(super) fn new(
-        (node, incarnation): (NodeId, Incarnation),
-        (half, fresh): (Half, Fresh),
+        node: NodeId,
+        transactions: TransactionHalf,
         clients: impl Iterator<Item = Box<dyn Client>>,
         (pause, random): (Duration, Stream),
         clock: LocalClock,
         (books, watch): (Shared, SharedWatch),
     ) -> Self {
-        let parameters = AgentParameters { idle_interval: IDLE_INTERVAL, ..AgentParameters::default() };
         let lane = |mut client: Box<dyn Client>| Lane { call: client.next(None), client, ticket: None };
         let lanes: Vec<Lane> = clients.map(lane).collect();
         books.borrow_mut().nodes[node.index()].lives += 1;
         Self {
             node: node.index(),
-            lease: LeaseHost::with_parameters(node, incarnation, parameters),
-            half,
-            fresh,
+            transactions,
+            status: EngineStatus::STARTING,
             waiting: (0..lanes.len()).map(|lane| ((Instant::ZERO, lane), ())).collect(),
             lanes,
             tickets: BTreeMap::new(),
@@ -88,14 +101,9 @@ impl TxnHost {
         }
     }
 
-    /// The host half.
+    /// The executions and tables.
     pub(super) const fn half(&self) -> &Half {
-        &self.half
-    }
-
-    /// The lease holder.
-    pub(super) const fn lease(&self) -> &LeaseHost {
-        &self.lease
+        self.transactions.half()
     }
 
     /// The node is no more: nobody is told any more what became of its calls.
@@ -108,24 +116,7 @@ impl TxnHost {
 
     /// Whether there is an engine that takes calls.
     fn may_call(&self) -> bool {
-        !self.lease.is_resetting() && self.lease.status().state != EngineState::Starting
-    }
-
-    /// The engine was reset: the host begins anew, too, with nothing in its memory.
-    fn begin_again(&mut self, now: Instant, commands: &mut Commands) {
-        self.die();
-        self.books.borrow_mut().nodes[self.node].lives += 1;
-        self.half = (self.fresh)();
-        commands.host_memory().fill(0);
-        self.began.clear();
-        self.waiting.clear();
-        for lane in 0..self.lanes.len() {
-            let Lane { client, call, ticket } = &mut self.lanes[lane];
-            if ticket.take().is_some() {
-                *call = client.next(Some(&Outcome::Unanswered));
-            }
-            self.wait(now, lane);
-        }
+        self.status.state != EngineState::Starting && !self.books.borrow().stopped
     }
 
     /// A client waits before it calls again.
@@ -136,7 +127,8 @@ impl TxnHost {
 
     fn call(&mut self, index: usize) {
         let lane = &mut self.lanes[index];
-        let ticket = self.half.call(lane.call.request.clone()).expect("there is a place for each client");
+        let ticket = self.transactions.half_mut().call(lane.call.request.clone());
+        let ticket = ticket.expect("there is a place for each client");
         lane.ticket = Some(ticket);
         self.tickets.insert(ticket, index);
     }
@@ -159,77 +151,69 @@ impl TxnHost {
             self.books.borrow_mut().told(id, status, began, self.clock.world(now));
         }
     }
-
-    /// Carries out what the lease holder has learnt.
-    fn with_lease(
-        &mut self,
-        now: Instant,
-        commands: &mut Commands,
-        act: impl FnOnce(&mut LeaseHost, &mut Commands),
-    ) {
-        let incarnation = self.lease.incarnation();
-        act(&mut self.lease, commands);
-        if self.lease.incarnation() != incarnation {
-            self.begin_again(now, commands);
-        }
-    }
-
-    /// Gives the card what it is told, and adds up what that has cost.
-    fn settle(&mut self, now: Instant, commands: &mut Commands) {
-        while let Some(finished) = self.half.poll_finished() {
-            self.finish(now, &finished);
-        }
-        while let Some(message) = self.half.poll_card(commands.host_memory()) {
-            let (token, kind) = (message.token, message.kind);
-            if [HostKind::Begin as u8, HostKind::Local as u8].contains(&kind) {
-                self.began.insert(token, self.clock.world(now));
-            }
-            commands.submit(HostCommand::Call { engine: SLOT, token, kind, payload: &message.payload });
-        }
-        charge(&mut self.labour, &self.half.take_work(), true);
-    }
 }
 
-impl Host for TxnHost {
-    fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
-        match event {
-            // That is of a former life.
-            HostEvent::Reply { .. } if self.lease.is_resetting() => {}
-            HostEvent::Reply { token, kind, payload } => {
-                self.watch.borrow_mut().note(self.node, kind);
-                self.note(now, token, kind, &payload);
-                let memory = commands.host_memory();
-                if let Err(error) = self.half.receive(now, token, kind, &payload, memory) {
-                    self.books.borrow_mut().wrong.push(format!("the card's message is malformed: {error}"));
-                }
-            }
-            event => self.with_lease(now, commands, |lease, commands| lease.handle(now, event, commands)),
-        }
-        self.settle(now, commands);
+impl HostHalf for ClientHalf {
+    fn configure(&mut self, now: Instant, configuration: &Configuration, io: &mut HostIo<'_>) {
+        self.transactions.configure(now, configuration, io);
+    }
+
+    fn status(&mut self, _: Instant, status: EngineStatus, _: &mut HostIo<'_>) {
+        self.status = status;
+    }
+
+    fn replied(&mut self, now: Instant, token: u32, (kind, payload): (u8, &[u8]), io: &mut HostIo<'_>) {
+        self.watch.borrow_mut().note(self.node, kind);
+        self.note(now, token, kind, payload);
+        self.transactions.replied(now, token, (kind, payload), io);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         let waiting = self.waiting.first_key_value().map(|((at, _), ())| *at);
-        let waiting = waiting.filter(|_| self.may_call() && !self.books.borrow().stopped);
-        [self.lease.next_deadline(), self.half.next_deadline(), waiting].into_iter().flatten().min()
+        let waiting = waiting.filter(|_| self.may_call());
+        [self.transactions.next_deadline(), waiting].into_iter().flatten().min()
     }
 
-    fn wake(&mut self, now: Instant, commands: &mut Commands) {
-        if self.lease.next_deadline().is_some_and(|at| at <= now) {
-            self.with_lease(now, commands, |lease, commands| lease.wake(now, commands));
-        }
-        self.half.wake(now);
+    fn handle_deadline(&mut self, now: Instant) {
+        self.transactions.handle_deadline(now);
         while self.may_call()
-            && !self.books.borrow().stopped
             && let Some(entry) = self.waiting.first_entry()
             && entry.key().0 <= now
         {
             let ((_, lane), ()) = entry.remove_entry();
             self.call(lane);
         }
-        self.settle(now, commands);
     }
 
+    fn settle(&mut self, now: Instant, io: &mut HostIo<'_>) {
+        let slot = io.slot();
+        let mut notes = Notes { card: io.card(), began: &mut self.began, now: self.clock.world(now) };
+        self.transactions.settle(now, &mut HostIo::new(slot, &mut notes));
+        while let Some(finished) = self.transactions.poll_finished() {
+            self.finish(now, &finished);
+        }
+        charge(&mut self.labour, &self.transactions.half_mut().take_work(), true);
+    }
+
+    /// The host begins anew with its engine, with nothing in its memory.
+    fn start_over(&mut self, now: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
+        self.die();
+        self.books.borrow_mut().nodes[self.node].lives += 1;
+        self.transactions.start_over(now, incarnation, io);
+        self.status = EngineStatus::STARTING;
+        self.began.clear();
+        self.waiting.clear();
+        for lane in 0..self.lanes.len() {
+            let Lane { client, call, ticket } = &mut self.lanes[lane];
+            if ticket.take().is_some() {
+                *call = client.next(Some(&Outcome::Unanswered));
+            }
+            self.wait(now, lane);
+        }
+    }
+}
+
+impl SimulatedHalf for ClientHalf {
     fn take_labour(&mut self) -> Labour {
         std::mem::take(&mut self.labour)
     }

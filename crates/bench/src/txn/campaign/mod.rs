@@ -325,7 +325,7 @@ impl Run {
         let until = cluster.world.now() + QUIET_WITHIN;
         let is_quiet = |cluster: &Cluster, node: usize| {
             let node = cluster.node(node).expect("all are back");
-            node.host().half().under_way() == 0 && node.engine().is_quiet()
+            node.half().under_way() == 0 && node.engine().is_quiet()
         };
         while cluster.world.now() < until {
             cluster.run_for(SLICE);

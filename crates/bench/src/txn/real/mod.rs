@@ -15,7 +15,7 @@ pub use result::NetTxnResult;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use weft_cluster::{KvConfig, TransactionsConfig};
+use weft_cluster::{EnginesConfig, TransactionsConfig};
 use weft_net::{Clock, Stop};
 use weft_time::{Duration, Instant};
 
@@ -76,13 +76,15 @@ impl NetTxnBench {
         let addresses = Addresses::of_process(std::process::id());
         let settings = ClusterSettings {
             nodes: self.nodes as u32,
-            kv: KvConfig::default(),
-            transactions: Some(TransactionsConfig {
-                procedures: self.application.name().to_owned(),
-                size: self.size,
-                replicas: self.replicas,
-                record: None,
-            }),
+            engines: EnginesConfig {
+                transactions: Some(TransactionsConfig {
+                    procedures: self.application.name().to_owned(),
+                    size: self.size,
+                    replicas: self.replicas,
+                    record: None,
+                }),
+                ..EnginesConfig::default()
+            },
             lease: LEASE,
             spin: self.spin,
             turns: CoreTurns::of_machine(),

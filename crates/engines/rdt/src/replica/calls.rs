@@ -24,6 +24,11 @@ impl<W: Witness> Replica<W> {
                 let value = (self.waiting() + asked) as i64;
                 self.reply(caller, sequence, Status::Done, value, now, io);
             }
+            // Only the host says how peers are reached.
+            Some(Call::Wire) if !matches!(caller, Caller::Host(_)) => {
+                self.state.counters.refused_strangers += 1;
+                self.reply(caller, 0, Status::BadRequest, 0, now, io);
+            }
             Some(Call::Wire) => {
                 let status = if self.wire(payload) { Status::Done } else { Status::BadRequest };
                 self.reply(caller, 0, status, 0, now, io);

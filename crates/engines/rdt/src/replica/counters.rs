@@ -78,4 +78,6 @@ counters! {
     malformed,
     /// Configurations that do not fit.
     configurations_ignored,
+    /// Calls of the host that came from somebody else.
+    refused_strangers,
 }

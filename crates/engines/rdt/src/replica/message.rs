@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! Calls of hosts and clients
-//! Wire     as weft_smr::log::Wire; purpose 255 is the pulse, 254 the data connection, 0 to 5 a group
+//! Wire     as weft_smr::log::Wire; purpose 255 is the pulse, 254 the data connection, 0 to 5 a group. The host's: anybody else
+//!          is refused with BadRequest, and counted
 //! Invoke   0 sequence(8)   8 method(1) zero(7)   16 arguments(32)
 //! Query    0 sequence(8)   8 query(1) zero(7)    16 arguments(32)
 //! Status   empty, or 0 sequence(8)

@@ -1,6 +1,6 @@
 //! A cluster of logs in the network, with clients that append and hosts that start nodes again, and what must hold.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use weft_smr::log::{Answer, Append, Call, Log, LogParameters, SESSION_WINDOW, Status, Wire};
 use weft_smr::message::PULSE;
@@ -105,6 +105,8 @@ pub struct Cluster {
     pub checks: bool,
     /// Looks at all nodes after every event.
     pub inspect: Inspect,
+    /// Replies to clients on the network: node, port, kind and content.
+    pub to_endpoints: VecDeque<(usize, u16, u8, Vec<u8>)>,
 }
 
 impl Cluster {
@@ -127,6 +129,7 @@ impl Cluster {
             asking: true,
             checks: true,
             inspect: Box::new(|_| {}),
+            to_endpoints: VecDeque::new(),
             parameters,
         };
         for index in 0..nodes {
@@ -244,6 +247,10 @@ impl Cluster {
 
     fn take_replies(&mut self) {
         while let Some((index, to, kind, payload)) = self.network.replies.pop_front() {
+            if let Caller::Endpoint { port, .. } = to {
+                self.to_endpoints.push_back((index, port, kind, payload));
+                continue;
+            }
             if !self.checks {
                 continue;
             }

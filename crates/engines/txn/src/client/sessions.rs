@@ -106,10 +106,10 @@ impl<A: Copy> Sessions<A> {
         Ok(())
     }
 
-    /// A transaction has ended.
-    pub fn finish(&mut self, finished: Finished) {
-        let Some(client) = self.tickets.remove(&finished.ticket) else { return };
-        let Some(session) = self.sessions.get_mut(&client) else { return };
+    /// A transaction has ended. Gives it back if it is no client's.
+    pub fn finish(&mut self, finished: Finished) -> Option<Finished> {
+        let Some(client) = self.tickets.remove(&finished.ticket) else { return Some(finished) };
+        let session = self.sessions.get_mut(&client)?;
         // A client that has given up has called something else meanwhile.
         if matches!(session.state, State::Running(ticket) if ticket == finished.ticket) {
             let answer = Answer::Ended(finished.id, finished.outcome);
@@ -118,6 +118,7 @@ impl<A: Copy> Sessions<A> {
             let message = ClientMessage::Answered { client, life, sequence, answer };
             self.outbox.push_back((session.address, message));
         }
+        None
     }
 
     /// The next message to a client: appends its content to `out`, and tells to whom it goes and its kind.

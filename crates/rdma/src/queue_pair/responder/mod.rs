@@ -100,8 +100,6 @@ pub(super) struct Responder {
     reorder: Reorder,
     resources: Resources,
     acknowledgement: Option<Acknowledgement>,
-    /// A request met congestion, which the next answer says.
-    marked: bool,
 }
 
 impl Responder {
@@ -118,7 +116,6 @@ impl Responder {
             reorder: Reorder::new(),
             resources: Resources::default(),
             acknowledgement: None,
-            marked: false,
         }
     }
 
@@ -174,7 +171,6 @@ impl Responder {
     pub(super) fn forget_output(&mut self) {
         self.resources.forget_responses();
         self.acknowledgement = None;
-        self.marked = false;
     }
 
     #[inline]
@@ -194,7 +190,6 @@ impl Responder {
             shared.counters.drop_malformed += 1;
             return Ok(());
         }
-        self.marked |= packet.bth.congestion.forward;
         let sequence = psn::extend(packet.bth.psn, self.expected);
         if sequence > self.expected {
             self.receive_ahead(sequence, packet, setup, shared);
@@ -288,7 +283,6 @@ impl Responder {
                 packet.aeth = aeth;
                 packet.atomic_ack = Some(original);
                 packet.bth.acknowledge = shared.reorder.exists();
-                packet.bth.congestion.backward = std::mem::take(&mut self.marked);
                 emit(&packet, shared, out);
             }
             Body::Read(reth) => {
@@ -312,7 +306,6 @@ impl Responder {
                 let mut packet = Packet::new(setup.header(shared, opcode, sequence), payload);
                 packet.aeth = aeth.filter(|_| opcode.has_aeth());
                 packet.bth.acknowledge = shared.reorder.exists();
-                packet.bth.congestion.backward = std::mem::take(&mut self.marked);
                 emit(&packet, shared, out);
             }
         }
@@ -329,7 +322,6 @@ impl Responder {
         let mut packet = Packet::new(setup.header(shared, Opcode::Acknowledge, sequence), &[]);
         packet.aeth = Some(Aeth { syndrome, msn: self.msn });
         packet.bth.acknowledge = kept;
-        packet.bth.congestion.backward = std::mem::take(&mut self.marked);
         emit(&packet, shared, out);
     }
 

@@ -1,0 +1,80 @@
+//! What the commands that ask a running cluster have in common.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::Value;
+use weft_client::{Client, Cluster, Error};
+use weft_cluster::ClusterConfig;
+use weft_time::Duration;
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Json};
+use crate::process::CONFIG;
+
+/// Which cluster is asked, how long, and where the answer goes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ClientOptions {
+    /// The configuration of the cluster
+    #[arg(long, value_name = "FILE", global = true, default_value = CONFIG)]
+    pub config: PathBuf,
+    /// When to give up, in ms
+    #[arg(long, value_name = "MS", global = true, default_value_t = 5_000,
+          value_parser = clap::value_parser!(u64).range(1..=20_000))]
+    give_up_ms: u64,
+    /// Where to write the answer as JSON: a file, or `-` for standard output
+    #[arg(long, value_name = "FILE", global = true)]
+    json: Option<Json>,
+}
+
+impl ClientOptions {
+    /// The configuration, once it is clear that the answer can be written.
+    pub fn load(&self) -> Result<ClusterConfig, Failure> {
+        output::check_json(self.json.as_ref())?;
+        Ok(ClusterConfig::load(&self.config)?)
+    }
+
+    /// When a call is given up.
+    pub const fn give_up(&self) -> Duration {
+        Duration::from_ms(self.give_up_ms)
+    }
+
+    /// A client of that cluster.
+    pub fn open(&self, config: &ClusterConfig) -> Result<Client, Failure> {
+        self.open_first(config, 0)
+    }
+
+    /// The same, that asks this node first.
+    pub fn open_first(&self, config: &ClusterConfig, first: usize) -> Result<Client, Failure> {
+        let cluster = Cluster { give_up: self.give_up(), first, ..Cluster::from(config) };
+        Ok(Client::open(&cluster)?)
+    }
+
+    /// Shows an answer to people, as one line, and as JSON.
+    pub fn deliver(&self, line: &str, object: &Value) -> Result<(), Failure> {
+        output::deliver(self.json.as_ref(), || format!("{object:#}\n"), &format!("{line}\n"))
+    }
+}
+
+/// What to do after an error: `read` tells how to find out what has happened.
+pub(crate) fn failure(error: &Error, read: &str) -> Failure {
+    match error {
+        Error::Unknown { after } => Failure::new(format!(
+            "no answer within {after}; it may still take effect: see whether the nodes run, then {read}"
+        )),
+        other => Failure::new(other.to_string()),
+    }
+}
+
+/// The verdict of an answer that is a yes or a no.
+pub(crate) const fn verdict(is_yes: bool) -> Verdict {
+    if is_yes { Verdict::Good } else { Verdict::Negative }
+}
+
+/// Bytes as people read them: text where it is that.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}

@@ -1,0 +1,175 @@
+//! `weft init`: the configuration of a new cluster.
+
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use weft_cluster::{
+    ClusterConfig, ClusterName, DEFAULT_DATAGRAM_PORT, DEFAULT_REPLICAS, EnginesConfig, KvConfig, LogConfig,
+    MEMBERSHIP_PORT, ObjectConfig, PeerConfig, Peers, ROCE_PORT, TransactionsConfig,
+};
+use weft_waist::{NODES_MAX, NodeId};
+
+use crate::failure::{Failure, Verdict};
+use crate::output;
+use crate::process::CONFIG;
+
+/// The longest IP packet of the loopback interface, as far as IPv4 can express it.
+const LOOPBACK_MTU_BYTES: u32 = 65_535;
+
+/// Which cluster to write a configuration for.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct InitArguments {
+    /// How many nodes the cluster has, on loopback addresses of this machine that are free
+    #[arg(long, value_name = "N", default_value_t = 3, conflicts_with = "addresses",
+          value_parser = clap::value_parser!(u16).range(1..=NODES_MAX as i64))]
+    nodes: u16,
+    /// All nodes are on this machine, which is so unless --addresses are given
+    #[arg(long, conflicts_with = "addresses")]
+    loopback: bool,
+    /// The addresses of the nodes, one for each, node 0 first
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
+    addresses: Vec<Ipv4Addr>,
+    /// The cluster's name
+    #[arg(long, value_name = "NAME", default_value = ClusterName::DEFAULT, value_parser = parse_name)]
+    name: ClusterName,
+    /// The folder to write weft.toml into; it is made if it is not there
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+}
+
+fn parse_name(text: &str) -> Result<ClusterName, String> {
+    let most = ClusterName::BYTES_MAX;
+    ClusterName::new(text)
+        .ok_or_else(|| format!("a name has 1 to {most} letters, digits, dots, hyphens and underscores"))
+}
+
+impl InitArguments {
+    /// Writes the file, and says how to start what it describes.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let path = self.dir.join(CONFIG);
+        if path.exists() {
+            return Err(Failure::at(&path, "it is there already; remove it, or choose another --dir"));
+        }
+        let is_loopback = self.addresses.is_empty();
+        let addresses = if is_loopback { free_addresses(self.nodes.into())? } else { self.addresses.clone() };
+        let mut config = configuration(self.name, &addresses).map_err(Failure::new)?;
+        if is_loopback {
+            config.mtu_bytes = LOOPBACK_MTU_BYTES;
+        }
+        // What is checked is what is written.
+        let text = text(&config);
+        ClusterConfig::parse(&text).map_err(|reason| Failure::new(format_args!("--addresses: {reason}")))?;
+        fs::create_dir_all(&self.dir)
+            .map_err(|error| Failure::at(&self.dir, format_args!("cannot be created: {error}")))?;
+        write_new(&path, &text)?;
+        output::print(&instructions(&path, addresses.len(), is_loopback))?;
+        Ok(Verdict::Good)
+    }
+}
+
+/// A cluster with an engine of every kind but rounds; node 0 runs the membership service.
+fn configuration(name: ClusterName, addresses: &[Ipv4Addr]) -> Result<ClusterConfig, String> {
+    let peers = Peers::new(addresses.iter().copied().map(PeerConfig::new).collect())?;
+    let transactions = TransactionsConfig {
+        procedures: "ledger".to_owned(),
+        size: 1_000,
+        replicas: DEFAULT_REPLICAS.min(addresses.len()),
+        record: None,
+    };
+    let engines = EnginesConfig {
+        kv: Some(KvConfig::DEFAULT),
+        transactions: Some(transactions),
+        objects: vec![ObjectConfig { name: "likes".to_owned(), data_type: "pn-counter".to_owned() }],
+        logs: vec![LogConfig { name: "events".to_owned() }],
+        rounds: None,
+    };
+    let mut config = ClusterConfig::new(peers, SocketAddrV4::new(addresses[0], MEMBERSHIP_PORT), engines);
+    config.name = name;
+    config.membership.node = NodeId::new(0);
+    config.membership.serve.state_file = Some(Path::new(CONFIG).with_extension("membership.toml"));
+    Ok(config)
+}
+
+fn text(config: &ClusterConfig) -> String {
+    format!(
+        "# The configuration of a cluster: the same file on every node. Every key: docs/configuration.md.\n\n{}\n\
+         # Synchronous rounds: remove the signs of a comment to have them, too.\n# [rounds]\n# period_us = 1000\n",
+        config.to_commented_toml()
+    )
+}
+
+/// Addresses of the loopback interface, one after the other, at which nobody has a port that a node opens.
+fn free_addresses(count: usize) -> Result<Vec<Ipv4Addr>, Failure> {
+    // A block of 32 for each cluster, away from where programs look by default.
+    const BLOCK: u32 = 32;
+    let first = u32::from(Ipv4Addr::new(127, 16, 0, 0));
+    let blocks = (0..1_024).map(|block| first + block * BLOCK + 1);
+    let blocks = blocks.map(|first| (first..).take(count).map(Ipv4Addr::from).collect::<Vec<_>>());
+    let is_free = |address: &Ipv4Addr| {
+        let ports = [DEFAULT_DATAGRAM_PORT, ROCE_PORT, MEMBERSHIP_PORT];
+        ports.iter().all(|port| UdpSocket::bind(SocketAddrV4::new(*address, *port)).is_ok())
+    };
+    blocks.into_iter().find(|block| block.iter().all(is_free)).ok_or_else(|| {
+        Failure::new("no free loopback addresses are found in 127.16.0.0/16; give --addresses")
+    })
+}
+
+/// Writes a file that is not there yet: who comes second overwrites nothing.
+fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            Failure::at(path, "it is there already; remove it, or choose another --dir")
+        }
+        _ => Failure::at(path, format_args!("cannot be written: {error}")),
+    })
+}
+
+fn instructions(path: &Path, nodes: usize, is_loopback: bool) -> String {
+    let config = path.display();
+    let place = if is_loopback { "in a terminal for each node" } else { "copy it to every node, and there" };
+    let mut text = format!("{config} is written; start the nodes, {place}:\n");
+    for node in 0..nodes {
+        let _ = writeln!(text, "    weft start --config {config} --node {node}");
+    }
+    let _ = writeln!(text, "then ask any of them:\n    weft kv --config {config} put greeting hello");
+    let _ = writeln!(text, "    weft txn --config {config} call deposit 0/1 --input 100");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_what_was_meant() {
+        let addresses = [1, 2, 3].map(|host| Ipv4Addr::new(10, 0, 0, host));
+        let config = configuration(ClusterName::new("orders").unwrap(), &addresses).unwrap();
+        let text = text(&config);
+        assert_eq!(ClusterConfig::parse(&text).as_ref(), Ok(&config));
+        let with_rounds = text.replace("# [rounds]\n# period_us", "[rounds]\nperiod_us");
+        assert!(ClusterConfig::parse(&with_rounds).unwrap().engines.rounds.is_some());
+        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    }
+
+    #[test]
+    fn addresses_that_are_in_use_are_passed_over() {
+        let first = free_addresses(2).unwrap();
+        let _holder = UdpSocket::bind(SocketAddrV4::new(first[1], ROCE_PORT)).unwrap();
+        let second = free_addresses(2).unwrap();
+        assert!(second.iter().all(|address| !first.contains(address)), "{first:?} {second:?}");
+    }
+
+    #[test]
+    fn the_types_and_procedures_of_the_file_exist() {
+        let config = configuration(ClusterName::default(), &[Ipv4Addr::LOCALHOST]).unwrap();
+        for object in &config.engines.objects {
+            assert!(weft_rdt::types::by_name(&object.data_type).is_some(), "{}", object.data_type);
+        }
+        assert!(crate::txn::registered(config.engines.transactions.as_ref().unwrap(), 1).is_ok());
+    }
+}

@@ -1,0 +1,231 @@
+//! The client of a cluster.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use weft_kv::ReadPolicy;
+use weft_rdt::{Definition, types};
+use weft_session::ClientParameters;
+use weft_time::Duration;
+use weft_waist::NodeSet;
+use weft_wire::datagram::{HEADER_BYTES, MESSAGE_HEADER_BYTES, TRAILER_BYTES};
+
+use crate::core::Core;
+use crate::driver::Driver;
+use crate::engines::{
+    Handle, KeyValue, KvMachine, Log, LogMachine, Object, ObjectMachine, Rounds, RoundsMachine,
+    TransactionMachine, Transactions,
+};
+use crate::lane::{AnyLane, Inbox, Lane};
+use crate::{Cluster, EngineDescription, Error, OpenError};
+
+/// How long an answer may take before a question is repeated.
+const REPEAT: Duration = Duration::from_ms(50);
+
+/// The ways to the engines, by slot.
+enum Way {
+    KeyValue(usize, Arc<Inbox<KvMachine>>),
+    Transactions(Arc<Inbox<TransactionMachine>>),
+    Object(String, Arc<Definition>, Arc<Inbox<ObjectMachine>>),
+    Log(String, Arc<Inbox<LogMachine>>),
+    Rounds(Arc<Inbox<RoundsMachine>>),
+}
+
+/// What all handles share: the thread lives as long as one of them.
+pub(crate) struct Inner {
+    ways: Vec<Way>,
+    nodes: usize,
+    driver: Driver,
+}
+
+impl Inner {
+    pub fn ring(&self) {
+        self.driver.bell.ring();
+    }
+}
+
+/// A client of a cluster: one port and one thread, however many engines, handles, threads and tasks use it. Cloning
+/// it is cheap. It closes when the last handle is dropped.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("engines", &self.0.ways.len()).finish_non_exhaustive()
+    }
+}
+
+/// A number that no other client has, and not 0: the wall clock's nanoseconds tell apart processes, their numbers
+/// those of one moment, and a counter those of one process.
+fn new_identity() -> u64 {
+    static CLIENTS: AtomicU64 = AtomicU64::new(0);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let count = CLIENTS.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((since.as_nanos() as u64) ^ u64::from(std::process::id()) << 40).wrapping_add(count).max(1)
+}
+
+impl Client {
+    /// Opens a port and starts a thread. Nobody is asked anything yet.
+    ///
+    /// # Errors
+    /// What is wrong with the description, or what the system does not grant.
+    pub fn open(cluster: &Cluster) -> Result<Self, OpenError> {
+        cluster.check().map_err(|error| OpenError::Cluster(error.into()))?;
+        let mut lanes: Vec<Box<dyn AnyLane>> = Vec::new();
+        let mut ways = Vec::new();
+        for engine in &cluster.engines {
+            let (lane, way) = lane(cluster, engine)?;
+            lanes.push(lane);
+            ways.push(way);
+        }
+        let core = Core::new(cluster.nodes.clone(), cluster.datagram_bytes, lanes);
+        Ok(Self(Arc::new(Inner { ways, nodes: cluster.nodes.len(), driver: Driver::start(core)? })))
+    }
+
+    fn find<T>(&self, what: &str, find: impl Fn(&Way) -> Option<T>) -> Result<T, Error> {
+        self.0.ways.iter().find_map(find).ok_or_else(|| {
+            let names: Vec<_> = self.0.ways.iter().map(Way::name).collect();
+            let has = if names.is_empty() { "no engines".into() } else { names.join(", ") };
+            Error::Invalid(format!("the cluster has no {what}; it has {has}"))
+        })
+    }
+
+    /// The key-value store.
+    ///
+    /// # Errors
+    /// The cluster has none.
+    pub fn kv(&self) -> Result<KeyValue, Error> {
+        self.find("key-value store", |way| match way {
+            Way::KeyValue(key_bytes, inbox) => {
+                Some(KeyValue { handle: Handle::new(inbox, &self.0), key_bytes: *key_bytes })
+            }
+            _ => None,
+        })
+    }
+
+    /// Transactions.
+    ///
+    /// # Errors
+    /// The cluster runs none.
+    pub fn transactions(&self) -> Result<Transactions, Error> {
+        self.find("transactions", |way| match way {
+            Way::Transactions(inbox) => Some(Transactions { handle: Handle::new(inbox, &self.0) }),
+            _ => None,
+        })
+    }
+
+    /// The object of this name.
+    ///
+    /// # Errors
+    /// The cluster has none.
+    pub fn object(&self, name: &str) -> Result<Object, Error> {
+        self.find(&format!("object `{name}`"), |way| match way {
+            Way::Object(known, definition, inbox) if known == name => Some(Object {
+                handle: Handle::new(inbox, &self.0),
+                definition: Arc::clone(definition),
+                replica: None,
+                replicas: self.0.nodes,
+            }),
+            _ => None,
+        })
+    }
+
+    /// The log of this name.
+    ///
+    /// # Errors
+    /// The cluster has none.
+    pub fn log(&self, name: &str) -> Result<Log, Error> {
+        self.find(&format!("log `{name}`"), |way| match way {
+            Way::Log(known, inbox) if known == name => Some(Log { handle: Handle::new(inbox, &self.0) }),
+            _ => None,
+        })
+    }
+
+    /// The rounds.
+    ///
+    /// # Errors
+    /// The cluster has none.
+    pub fn rounds(&self) -> Result<Rounds, Error> {
+        self.find("rounds", |way| match way {
+            Way::Rounds(inbox) => Some(Rounds { handle: Handle::new(inbox, &self.0) }),
+            _ => None,
+        })
+    }
+}
+
+impl Way {
+    fn name(&self) -> String {
+        match self {
+            Self::KeyValue(..) => "a key-value store".into(),
+            Self::Transactions(_) => "transactions".into(),
+            Self::Object(name, definition, _) => format!("the object `{name}` ({})", definition.name),
+            Self::Log(name, _) => format!("the log `{name}`"),
+            Self::Rounds(_) => "rounds".into(),
+        }
+    }
+}
+
+/// The machine of an engine, and the way to it.
+fn lane(cluster: &Cluster, engine: &EngineDescription) -> Result<(Box<dyn AnyLane>, Way), OpenError> {
+    let (nodes, first, give_up) = (cluster.nodes.len(), cluster.first, cluster.give_up);
+    let room = cluster.datagram_bytes - HEADER_BYTES - TRAILER_BYTES - MESSAGE_HEADER_BYTES;
+    let session = || ClientParameters {
+        first,
+        repeat: REPEAT,
+        give_up,
+        ..ClientParameters::new(new_identity(), nodes)
+    };
+    Ok(match engine {
+        EngineDescription::KeyValue { key_bytes } => {
+            let machine = KvMachine::new(weft_kv::ClientParameters {
+                key_bytes: *key_bytes,
+                reads: ReadPolicy::Leader,
+                timeout: REPEAT,
+                give_up,
+                ..weft_kv::ClientParameters::new(new_identity(), NodeSet::first(nodes))
+            });
+            let lane = Lane::new(machine, give_up, room);
+            let way = Way::KeyValue(*key_bytes, lane.inbox());
+            (Box::new(lane), way)
+        }
+        EngineDescription::Transactions => {
+            let client = |_| weft_txn::client::ClientParameters {
+                first,
+                give_up,
+                ..weft_txn::client::ClientParameters::new(new_identity(), nodes)
+            };
+            let callers = 0..TransactionMachine::CALLERS;
+            let lane = Lane::new(TransactionMachine::new(callers.map(client)), give_up, room);
+            let way = Way::Transactions(lane.inbox());
+            (Box::new(lane), way)
+        }
+        EngineDescription::Object { name, kind } => {
+            let definition = types::by_name(kind).ok_or_else(|| {
+                let known = types::NAMES.join(", ");
+                OpenError::Cluster(format!(
+                    "the object `{name}` has the type `{kind}`; the types are {known}"
+                ))
+            })?;
+            let lane = Lane::new(ObjectMachine::new(session()), give_up, room);
+            let way = Way::Object(name.clone(), Arc::new(definition), lane.inbox());
+            (Box::new(lane), way)
+        }
+        EngineDescription::Log { name } => {
+            let machine = LogMachine::new(weft_smr::client::ClientParameters {
+                first,
+                timeout: REPEAT,
+                give_up,
+                ..weft_smr::client::ClientParameters::new(new_identity(), nodes)
+            });
+            let lane = Lane::new(machine, give_up, room);
+            let way = Way::Log(name.clone(), lane.inbox());
+            (Box::new(lane), way)
+        }
+        EngineDescription::Rounds => {
+            let lane = Lane::new(RoundsMachine::new(session()), give_up, room);
+            let way = Way::Rounds(lane.inbox());
+            (Box::new(lane), way)
+        }
+    })
+}

@@ -1,0 +1,113 @@
+//! Which cluster a client talks to.
+
+use std::net::SocketAddrV4;
+
+use weft_cluster::{ClusterConfig, EngineConfig, EnginesConfig, NodeConfig, Peers};
+use weft_time::Duration;
+use weft_wire::datagram::BYTES_MAX;
+
+/// An engine of the cluster's nodes, as far as its clients must know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EngineDescription {
+    /// The key-value store.
+    KeyValue {
+        /// Bytes of a key: all have one length.
+        key_bytes: usize,
+    },
+    /// Transactions.
+    Transactions,
+    /// A replicated object.
+    Object {
+        /// Its name in the cluster.
+        name: String,
+        /// The name of its type: one of [`weft_rdt::types::NAMES`].
+        kind: String,
+    },
+    /// A replicated log.
+    Log {
+        /// Its name in the cluster.
+        name: String,
+    },
+    /// Consensus in rounds.
+    Rounds,
+}
+
+/// Which cluster, and how a client behaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Where the nodes take datagrams, node 0 first; 1 to 16 of them.
+    pub nodes: Vec<SocketAddrV4>,
+    /// The longest datagram, in bytes, with the datagram's own header and trailer.
+    pub datagram_bytes: usize,
+    /// The engines of a node: the index is the slot.
+    pub engines: Vec<EngineDescription>,
+    /// The node that is asked first where any will do.
+    pub first: usize,
+    /// When a call is given up, from the moment at which it is begun: more than 0, at most 20 s.
+    pub give_up: Duration,
+}
+
+impl Cluster {
+    /// A cluster of these nodes without engines, with datagrams of 1,408 bytes, and calls that are given up after 5 s.
+    pub fn new(nodes: Vec<SocketAddrV4>) -> Self {
+        Self { nodes, datagram_bytes: 1_408, engines: Vec::new(), first: 0, give_up: Duration::from_secs(5) }
+    }
+
+    /// The same with an engine in the next slot.
+    #[must_use]
+    pub fn with(mut self, engine: EngineDescription) -> Self {
+        self.engines.push(engine);
+        self
+    }
+
+    /// Whether a client can be made for it.
+    ///
+    /// # Errors
+    /// The first thing that is out of range.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let require = |holds, what| if holds { Ok(()) } else { Err(what) };
+        require((1..=weft_waist::NODES_MAX).contains(&self.nodes.len()), "a cluster has 1 to 16 nodes")?;
+        require(self.first < self.nodes.len(), "the node that is asked first is none of the cluster's")?;
+        require((256..=BYTES_MAX).contains(&self.datagram_bytes), "datagrams have 256 to 65504 bytes")?;
+        let give_up = self.give_up;
+        require(
+            give_up > Duration::ZERO && give_up <= weft_session::GIVE_UP_MAX,
+            "calls are given up after more than 0 and at most 20 s",
+        )
+    }
+}
+
+impl From<&EngineConfig<'_>> for EngineDescription {
+    fn from(engine: &EngineConfig<'_>) -> Self {
+        match engine {
+            EngineConfig::Kv(kv) => Self::KeyValue { key_bytes: kv.key_bytes as usize },
+            EngineConfig::Transactions(_) => Self::Transactions,
+            EngineConfig::Object(object) => {
+                Self::Object { name: object.name.clone(), kind: object.data_type.clone() }
+            }
+            EngineConfig::Log(log) => Self::Log { name: log.name.clone() },
+            EngineConfig::Rounds(_) => Self::Rounds,
+        }
+    }
+}
+
+/// As configured, with the usual times.
+fn configured(peers: &Peers, engines: &EnginesConfig, datagram_bytes: usize) -> Cluster {
+    let nodes = peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
+    let engines = engines.slots().iter().map(EngineDescription::from).collect();
+    Cluster { datagram_bytes: datagram_bytes.min(BYTES_MAX), engines, ..Cluster::new(nodes) }
+}
+
+impl From<&ClusterConfig> for Cluster {
+    /// The cluster that a `weft.toml` describes, with all of its engines.
+    fn from(config: &ClusterConfig) -> Self {
+        configured(&config.peers, &config.engines, config.datagram_bytes())
+    }
+}
+
+impl From<&NodeConfig> for Cluster {
+    /// The cluster that a node belongs to.
+    fn from(config: &NodeConfig) -> Self {
+        configured(&config.peers, &config.engines, config.datagram_bytes())
+    }
+}

@@ -1,0 +1,210 @@
+//! Keys and values.
+
+use weft_kv::message::Request;
+use weft_kv::{Client, ClientParameters, Completion, Outcome, Task};
+use weft_time::{Duration, Instant};
+
+use super::{Handle, STRANGE, refused};
+use crate::lane::Machine;
+use crate::{Error, Pending};
+
+#[derive(Debug)]
+pub(crate) enum KvRequest {
+    Get { key: Vec<u8> },
+    Put { key: Vec<u8>, value: Vec<u8> },
+    Delete { key: Vec<u8> },
+    CompareAndSet { key: Vec<u8>, expected: u64, value: Vec<u8> },
+}
+
+#[derive(Debug)]
+pub(crate) enum KvReply {
+    Value(Versioned),
+    Done { version: u64 },
+    NotFound,
+    Mismatch { version: u64 },
+}
+
+/// A value and its version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Versioned {
+    /// The version: higher than that of the value before it.
+    pub version: u64,
+    /// The value.
+    pub value: Vec<u8>,
+}
+
+/// What a compare-and-set came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompareAndSet {
+    /// The key has the new value.
+    Done {
+        /// Its version now.
+        version: u64,
+    },
+    /// The key has another version than expected. Nothing changed.
+    Mismatch {
+        /// Its version; 0 if the key is absent.
+        version: u64,
+    },
+}
+
+pub(crate) struct KvMachine {
+    client: Client,
+    give_up: Duration,
+}
+
+impl KvMachine {
+    pub fn new(parameters: ClientParameters) -> Self {
+        let give_up = parameters.give_up;
+        Self { client: Client::new(parameters), give_up }
+    }
+
+    fn end(completion: Completion<'_>, after: Duration) -> (u64, Result<KvReply, Error>) {
+        let reply = match completion.outcome {
+            Outcome::Value { version, value } => {
+                Ok(KvReply::Value(Versioned { version, value: value.to_vec() }))
+            }
+            Outcome::Done { version } => Ok(KvReply::Done { version }),
+            Outcome::NotFound => Ok(KvReply::NotFound),
+            Outcome::Mismatch { version } => Ok(KvReply::Mismatch { version }),
+            Outcome::TableFull => Err(Error::Refused("the key's bucket is full: raise capacity_keys")),
+            Outcome::SessionsFull => {
+                Err(Error::Refused("the cluster remembers too many clients: wait a minute"))
+            }
+            Outcome::BadRequest => Err(Error::Refused("the cluster has other key or value sizes")),
+            Outcome::Unknown => Err(Error::Unknown { after }),
+        };
+        (completion.request.0, reply)
+    }
+}
+
+impl Machine for KvMachine {
+    type Request = KvRequest;
+    type Reply = KvReply;
+
+    fn message_bytes(request: &KvRequest) -> usize {
+        let (key, value) = match request {
+            KvRequest::Get { key } | KvRequest::Delete { key } => (key.len(), 0),
+            KvRequest::Put { key, value } | KvRequest::CompareAndSet { key, value, .. } => {
+                (key.len(), value.len())
+            }
+        };
+        Request::HEADER + key.next_multiple_of(8) + value
+    }
+
+    fn start(&mut self, now: Instant, request: &KvRequest) -> Option<u64> {
+        let task = match request {
+            KvRequest::Get { key } => Task::Get { key },
+            KvRequest::Put { key, value } => Task::Put { key, value },
+            KvRequest::Delete { key } => Task::Delete { key },
+            KvRequest::CompareAndSet { key, expected, value } => {
+                Task::CompareAndSet { key, expected: *expected, value }
+            }
+        };
+        self.client.start(now, task).map(|request| request.0)
+    }
+
+    fn receive(
+        &mut self,
+        now: Instant,
+        _node: usize,
+        (kind, payload): (u8, &[u8]),
+    ) -> Option<(u64, Result<KvReply, Error>)> {
+        let completion = self.client.receive(now, kind, payload).ok()??;
+        Some(Self::end(completion, self.give_up))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.client.next_deadline()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) -> Option<(u64, Result<KvReply, Error>)> {
+        let completion = self.client.handle_deadline(now)?;
+        Some(Self::end(completion, self.give_up))
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
+        let (node, kind) = self.client.poll_transmit(out)?;
+        Some((node.index(), kind))
+    }
+}
+
+/// The key-value store of a cluster. Up to 16 requests are under way at a time; more wait in the client.
+#[derive(Clone, Debug)]
+pub struct KeyValue {
+    pub(crate) handle: Handle<KvMachine>,
+    pub(crate) key_bytes: usize,
+}
+
+impl KeyValue {
+    /// Bytes of a key.
+    pub const fn key_bytes(&self) -> usize {
+        self.key_bytes
+    }
+
+    fn check(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
+        let (have, need) = (key.len(), self.key_bytes);
+        if have != need {
+            return Err(Error::Invalid(format!(
+                "the key has {have} bytes; keys of this cluster have {need}"
+            )));
+        }
+        match value {
+            Some([]) => Err(Error::Invalid("a value has at least one byte; delete the key instead".into())),
+            _ => Ok(()),
+        }
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        request: KvRequest,
+        read: impl FnOnce(KvReply) -> Result<T, Error> + Send + 'static,
+    ) -> Pending<T> {
+        let checked = match &request {
+            KvRequest::Get { key } | KvRequest::Delete { key } => self.check(key, None),
+            KvRequest::Put { key, value } | KvRequest::CompareAndSet { key, value, .. } => {
+                self.check(key, Some(value))
+            }
+        };
+        match checked {
+            Ok(()) => self.handle.ask(request, read),
+            Err(error) => refused(error),
+        }
+    }
+
+    /// Reads a key: its value, or `None` if it is absent. The read is linearizable.
+    pub fn get(&self, key: &[u8]) -> Pending<Option<Versioned>> {
+        self.ask(KvRequest::Get { key: key.to_vec() }, |reply| match reply {
+            KvReply::Value(value) => Ok(Some(value)),
+            KvReply::NotFound => Ok(None),
+            _ => Err(STRANGE),
+        })
+    }
+
+    /// Writes a key: the version that the value has.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Pending<u64> {
+        self.ask(KvRequest::Put { key: key.to_vec(), value: value.to_vec() }, |reply| match reply {
+            KvReply::Done { version } => Ok(version),
+            _ => Err(STRANGE),
+        })
+    }
+
+    /// Removes a key: the version of its absence, or `None` if it was absent before.
+    pub fn delete(&self, key: &[u8]) -> Pending<Option<u64>> {
+        self.ask(KvRequest::Delete { key: key.to_vec() }, |reply| match reply {
+            KvReply::Done { version } => Ok(Some(version)),
+            KvReply::NotFound => Ok(None),
+            _ => Err(STRANGE),
+        })
+    }
+
+    /// Writes a key if it has the expected version; 0 expects that it is absent.
+    pub fn compare_and_set(&self, key: &[u8], expected: u64, value: &[u8]) -> Pending<CompareAndSet> {
+        let request = KvRequest::CompareAndSet { key: key.to_vec(), expected, value: value.to_vec() };
+        self.ask(request, |reply| match reply {
+            KvReply::Done { version } => Ok(CompareAndSet::Done { version }),
+            KvReply::Mismatch { version } => Ok(CompareAndSet::Mismatch { version }),
+            _ => Err(STRANGE),
+        })
+    }
+}

@@ -1,0 +1,241 @@
+//! Replicated logs.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time;
+
+use weft_session::{Seen, Window};
+use weft_smr::client::{Client, ClientParameters, Completion, Outcome, Task};
+use weft_smr::log::{Answer, Append};
+use weft_time::{Duration, Instant};
+
+use super::{Handle, STRANGE};
+use crate::lane::Machine;
+use crate::{Error, Pending};
+
+#[derive(Debug)]
+pub(crate) enum LogRequest {
+    Append(Vec<u8>),
+    Read(u64),
+    Status,
+}
+
+#[derive(Debug)]
+pub(crate) enum LogReply {
+    Appended(u64),
+    Read(Read),
+    Forgotten(u64),
+    Status(Answer),
+}
+
+/// An entry of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it stands: the first entry has index 0.
+    pub index: u64,
+    /// Who appended it.
+    pub origin: u64,
+    /// Under which number there. An append may stand at two indices, and counts at the first.
+    pub sequence: u64,
+    /// What was appended.
+    pub content: Vec<u8>,
+}
+
+/// What stands at an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// This.
+    Entry(Entry),
+    /// Nothing yet, as far as the replica knows that was asked.
+    NotYet {
+        /// How many entries it knows to be decided.
+        decided: u64,
+    },
+    /// Nothing, and there never will be anything: a new leader has filled this place.
+    Void,
+}
+
+pub(crate) struct LogMachine {
+    client: Client,
+    give_up: Duration,
+    /// By number: the index that is read.
+    reads: BTreeMap<u64, u64>,
+}
+
+impl LogMachine {
+    pub fn new(parameters: ClientParameters) -> Self {
+        Self { client: Client::new(parameters), give_up: parameters.give_up, reads: BTreeMap::new() }
+    }
+
+    fn end(
+        reads: &mut BTreeMap<u64, u64>,
+        after: Duration,
+        completion: Completion<'_>,
+    ) -> (u64, Result<LogReply, Error>) {
+        let read = reads.remove(&completion.call.0);
+        let reply = match completion.outcome {
+            Outcome::Appended { index } => Ok(LogReply::Appended(index)),
+            Outcome::Entry { index, append: Append { origin, sequence, content } } => {
+                let content = content.to_vec();
+                Ok(LogReply::Read(Read::Entry(Entry { index, origin, sequence, content })))
+            }
+            Outcome::NotYet { decided } => Ok(LogReply::Read(Read::NotYet { decided })),
+            Outcome::Void => Ok(LogReply::Read(Read::Void)),
+            Outcome::Forgotten => Ok(LogReply::Forgotten(read.unwrap_or_default())),
+            Outcome::Status(answer) => Ok(LogReply::Status(answer)),
+            Outcome::BadRequest => Err(Error::Refused("what is appended does not fit into an entry")),
+            Outcome::Unknown => Err(Error::Unknown { after }),
+        };
+        (completion.call.0, reply)
+    }
+}
+
+impl Machine for LogMachine {
+    type Request = LogRequest;
+    type Reply = LogReply;
+
+    fn message_bytes(request: &LogRequest) -> usize {
+        match request {
+            LogRequest::Append(content) => Append::HEADER + content.len(),
+            LogRequest::Read(_) => 8,
+            LogRequest::Status => 0,
+        }
+    }
+
+    fn start(&mut self, now: Instant, request: &LogRequest) -> Option<u64> {
+        let task = match request {
+            LogRequest::Append(content) => Task::Append(content),
+            LogRequest::Read(index) => Task::Read(*index),
+            LogRequest::Status => Task::Status,
+        };
+        let call = self.client.start(now, task)?;
+        if let LogRequest::Read(index) = request {
+            self.reads.insert(call.0, *index);
+        }
+        Some(call.0)
+    }
+
+    fn receive(
+        &mut self,
+        now: Instant,
+        node: usize,
+        (kind, payload): (u8, &[u8]),
+    ) -> Option<(u64, Result<LogReply, Error>)> {
+        let completion = self.client.receive(now, node, kind, payload).ok()??;
+        Some(Self::end(&mut self.reads, self.give_up, completion))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.client.next_deadline()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) -> Option<(u64, Result<LogReply, Error>)> {
+        let completion = self.client.handle_deadline(now)?;
+        Some(Self::end(&mut self.reads, self.give_up, completion))
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
+        self.client.poll_transmit(out)
+    }
+}
+
+/// A replicated log. Up to 16 calls are under way at a time; more wait in the client. Appends are not ordered among
+/// each other: wait for one before the next if that must come after it.
+#[derive(Clone, Debug)]
+pub struct Log {
+    pub(crate) handle: Handle<LogMachine>,
+}
+
+impl Log {
+    /// Appends an entry, once: the index that it has for ever.
+    pub fn append(&self, content: &[u8]) -> Pending<u64> {
+        self.handle.ask(LogRequest::Append(content.to_vec()), |reply| match reply {
+            LogReply::Appended(index) => Ok(index),
+            _ => Err(STRANGE),
+        })
+    }
+
+    /// Reads what stands at an index. Entries never change; whether there is one yet only the leader knows for sure.
+    pub fn read(&self, index: u64) -> Pending<Read> {
+        self.handle.ask(LogRequest::Read(index), |reply| match reply {
+            LogReply::Read(read) => Ok(read),
+            LogReply::Forgotten(index) => Err(Error::Forgotten { index }),
+            _ => Err(STRANGE),
+        })
+    }
+
+    /// How far a replica is: the entries that it has applied (`index`), those that it knows to be decided, who leads.
+    pub fn status(&self) -> Pending<Answer> {
+        self.handle.ask(LogRequest::Status, |reply| match reply {
+            LogReply::Status(answer) => Ok(answer),
+            _ => Err(STRANGE),
+        })
+    }
+
+    /// All entries from an index on, as they come, each append once as far as the tail has read.
+    pub fn tail(&self, from: u64) -> Tail {
+        Tail { log: self.clone(), next: from, seen: BTreeMap::new() }
+    }
+}
+
+/// Origins of which a tail remembers what it has told.
+const ORIGINS: usize = 4_096;
+
+/// Entries in order. See [`Log::tail`].
+#[derive(Debug)]
+pub struct Tail {
+    log: Log,
+    next: u64,
+    /// By origin: the latest appends, with their indices, and the last of these.
+    seen: BTreeMap<u64, (u64, Window<u64>)>,
+}
+
+impl Tail {
+    /// The index that is read next.
+    pub const fn index(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether this entry is the first of its append.
+    fn is_first(&mut self, entry: &Entry) -> bool {
+        if self.seen.len() >= ORIGINS && !self.seen.contains_key(&entry.origin) {
+            let oldest = self.seen.iter().min_by_key(|(_, (last, _))| *last).map(|(origin, _)| *origin);
+            oldest.map(|origin| self.seen.remove(&origin));
+        }
+        let (last, window) = self.seen.entry(entry.origin).or_default();
+        let is_new = window.look(entry.sequence) == Seen::New;
+        if is_new {
+            *last = entry.index;
+            window.record(entry.sequence, entry.index);
+        }
+        is_new
+    }
+
+    /// The next entry; `None` if there is none within `patience`.
+    ///
+    /// # Errors
+    /// [`Error::Forgotten`] if the log does not keep the entry any more; else nobody answers.
+    pub fn next_within(&mut self, patience: time::Duration) -> Result<Option<Entry>, Error> {
+        let until = time::Instant::now() + patience;
+        let mut pause = time::Duration::from_millis(1);
+        loop {
+            match self.log.read(self.next).wait()? {
+                Read::Entry(entry) => {
+                    self.next += 1;
+                    if self.is_first(&entry) {
+                        return Ok(Some(entry));
+                    }
+                }
+                Read::Void => self.next += 1,
+                Read::NotYet { .. } => {
+                    let left = until.saturating_duration_since(time::Instant::now());
+                    if left.is_zero() {
+                        return Ok(None);
+                    }
+                    thread::sleep(pause.min(left));
+                    pause = (2 * pause).min(time::Duration::from_millis(50));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The engines, each with its client half as a [`crate::lane::Machine`] and with what programs use.
+
+mod kv;
+mod log;
+mod object;
+mod rounds;
+mod transactions;
+
+pub use kv::{CompareAndSet, KeyValue, Versioned};
+pub use log::{Entry, Log, Read, Tail};
+pub use object::{Object, Update};
+pub use rounds::{Decision, DecisionList, Proposal, Rounds};
+pub use transactions::{Ended, Transactions};
+
+pub(crate) use kv::KvMachine;
+pub(crate) use log::LogMachine;
+pub(crate) use object::ObjectMachine;
+pub(crate) use rounds::RoundsMachine;
+pub(crate) use transactions::TransactionMachine;
+
+use std::sync::Arc;
+
+use crate::client::Inner;
+use crate::lane::{Inbox, Machine};
+use crate::pending::pending;
+use crate::{Error, Pending};
+
+/// A way to one engine.
+pub(crate) struct Handle<M: Machine> {
+    inbox: Arc<Inbox<M>>,
+    inner: Arc<Inner>,
+}
+
+impl<M: Machine> Clone for Handle<M> {
+    fn clone(&self) -> Self {
+        Self { inbox: Arc::clone(&self.inbox), inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<M: Machine> std::fmt::Debug for Handle<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+impl<M: Machine> Handle<M> {
+    pub fn new(inbox: &Arc<Inbox<M>>, inner: &Arc<Inner>) -> Self {
+        Self { inbox: Arc::clone(inbox), inner: Arc::clone(inner) }
+    }
+
+    /// Makes a request; `read` says what its reply means.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        request: M::Request,
+        read: impl FnOnce(M::Reply) -> Result<T, Error> + Send + 'static,
+    ) -> Pending<T> {
+        let (promise, answer) = pending();
+        self.inbox.leave(request, Box::new(move |reply| promise.keep(reply.and_then(read))));
+        self.inner.ring();
+        answer
+    }
+}
+
+/// An answer that is there already.
+pub(crate) fn refused<T>(error: Error) -> Pending<T> {
+    let (promise, answer) = pending();
+    promise.keep(Err(error));
+    answer
+}
+
+/// A node has answered what does not fit the request.
+pub(crate) const STRANGE: Error =
+    Error::Refused("the answer does not fit the request: the cluster is of another version");

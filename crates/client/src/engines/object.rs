@@ -1,0 +1,157 @@
+//! Replicated objects.
+
+use std::sync::Arc;
+
+use weft_rdt::Definition;
+use weft_rdt::client::{CallId, Client, Invocation, Outcome};
+use weft_session::ClientParameters;
+use weft_time::{Duration, Instant};
+
+use super::{Handle, refused};
+use crate::lane::Machine;
+use crate::{Error, Pending};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ObjectReply {
+    Done,
+    Refused,
+    Value(i64),
+}
+
+/// What an update came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// It took effect.
+    Done,
+    /// It is not permissible: a guard of its method does not hold. Nothing changed.
+    Refused,
+}
+
+/// An invocation, and the replica that it is for, if not for any.
+pub(crate) type ObjectRequest = (Option<usize>, Invocation);
+
+pub(crate) struct ObjectMachine {
+    client: Client,
+    give_up: Duration,
+}
+
+impl ObjectMachine {
+    pub fn new(parameters: ClientParameters) -> Self {
+        Self { client: Client::new(parameters), give_up: parameters.give_up }
+    }
+
+    fn end(&self, (call, outcome): (CallId, Outcome)) -> (u64, Result<ObjectReply, Error>) {
+        let after = self.give_up;
+        let reply = match outcome {
+            Outcome::Done => Ok(ObjectReply::Done),
+            Outcome::Refused => Ok(ObjectReply::Refused),
+            Outcome::Value(value) => Ok(ObjectReply::Value(value)),
+            Outcome::BadRequest => {
+                Err(Error::Refused("the object is of another type, or has no element of this number"))
+            }
+            Outcome::NotBegun => Err(Error::NotBegun { after }),
+            Outcome::Unknown => Err(Error::Unknown { after }),
+        };
+        (call.0, reply)
+    }
+}
+
+impl Machine for ObjectMachine {
+    type Request = ObjectRequest;
+    type Reply = ObjectReply;
+
+    fn message_bytes(_: &ObjectRequest) -> usize {
+        weft_session::Message::OVERHEAD + weft_rdt::replica::Ask::BYTES
+    }
+
+    fn start(&mut self, now: Instant, (replica, invocation): &ObjectRequest) -> Option<u64> {
+        self.client.start(now, *replica, invocation).map(|call| call.0)
+    }
+
+    fn receive(
+        &mut self,
+        now: Instant,
+        node: usize,
+        message: (u8, &[u8]),
+    ) -> Option<(u64, Result<ObjectReply, Error>)> {
+        let ended = self.client.receive(now, node, message).ok()??;
+        Some(self.end(ended))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.client.next_deadline()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) -> Option<(u64, Result<ObjectReply, Error>)> {
+        let ended = self.client.handle_deadline(now)?;
+        Some(self.end(ended))
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
+        self.client.poll_transmit(out)
+    }
+}
+
+/// A replicated object. Up to 16 calls are under way at a time; more wait in the client. They are not ordered among
+/// each other: wait for an update before the next one if that must come after it.
+#[derive(Clone, Debug)]
+pub struct Object {
+    pub(crate) handle: Handle<ObjectMachine>,
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) replica: Option<usize>,
+    pub(crate) replicas: usize,
+}
+
+impl Object {
+    /// Its type.
+    pub fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    /// The same object, asked at this replica only: who updates and queries at one replica sees its own updates.
+    ///
+    /// # Errors
+    /// There is no such replica.
+    pub fn at(&self, replica: usize) -> Result<Self, Error> {
+        if replica >= self.replicas {
+            let last = self.replicas - 1;
+            return Err(Error::Invalid(format!("there is no replica {replica}; choose 0 to {last}")));
+        }
+        Ok(Self { replica: Some(replica), ..self.clone() })
+    }
+
+    fn invocation(&self, name: &str, arguments: &[i64], is_query: bool) -> Result<ObjectRequest, Error> {
+        let invocation = Invocation::new(&self.definition, name, arguments)
+            .map_err(|error| Error::Invalid(error.to_string()))?;
+        if invocation.is_query() != is_query {
+            let what = if is_query { "an update, not a query" } else { "a query, not an update" };
+            return Err(Error::Invalid(format!("`{name}` is {what}")));
+        }
+        Ok((self.replica, invocation))
+    }
+
+    /// Calls a method by its name, with the arguments that a caller chooses: elements by number from 0. The update
+    /// takes effect at most once.
+    pub fn update(&self, method: &str, arguments: &[i64]) -> Pending<Update> {
+        match self.invocation(method, arguments, false) {
+            Ok(request) => self.handle.ask(request, |reply| match reply {
+                ObjectReply::Done => Ok(Update::Done),
+                ObjectReply::Refused => Ok(Update::Refused),
+                ObjectReply::Value(_) => Err(Error::Refused("an update was answered as a query")),
+            }),
+            Err(error) => refused(error),
+        }
+    }
+
+    /// Asks a query by its name: what the replica that is asked knows, which may be older than what others know. A
+    /// truth value is 0 or 1.
+    pub fn query(&self, query: &str, arguments: &[i64]) -> Pending<i64> {
+        match self.invocation(query, arguments, true) {
+            Ok(request) => self.handle.ask(request, |reply| match reply {
+                ObjectReply::Value(value) => Ok(value),
+                _ => Err(Error::Refused("a query was answered as an update")),
+            }),
+            Err(error) => refused(error),
+        }
+    }
+}

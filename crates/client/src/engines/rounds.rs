@@ -1,0 +1,170 @@
+//! Consensus in rounds.
+
+use weft_rounds::Place;
+use weft_rounds::client::{Client, Completion, Outcome, Task};
+use weft_rounds::message::Answer;
+use weft_session::ClientParameters;
+use weft_time::{Duration, Instant};
+
+use super::{Handle, STRANGE, refused};
+use crate::lane::Machine;
+use crate::{Error, Pending};
+
+#[derive(Debug)]
+pub(crate) enum RoundsRequest {
+    Propose(Vec<u8>),
+    Read(Option<Place>),
+    Status,
+}
+
+#[derive(Debug)]
+pub(crate) enum RoundsReply {
+    Proposal(Proposal),
+    Decisions(DecisionList),
+    Status(Answer),
+}
+
+/// What a proposal came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proposal {
+    /// It is decided.
+    Decided {
+        /// In this instance.
+        instance: u64,
+    },
+    /// The instance decided without it, and it has had no effect: propose it again.
+    Dropped {
+        /// Which.
+        instance: u64,
+    },
+}
+
+/// A decided proposal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Where it stands in the order of all: its instance and its proposer.
+    pub place: Place,
+    /// What was proposed.
+    pub proposal: Vec<u8>,
+}
+
+/// Decided proposals, in order: as many as fit into a datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecisionList {
+    /// The node does not keep, or never knew, all those before the first of these.
+    pub forgotten: bool,
+    /// They. None: nothing follows, as far as the node knows that was asked.
+    pub decisions: Vec<Decision>,
+}
+
+pub(crate) struct RoundsMachine {
+    client: Client,
+    give_up: Duration,
+}
+
+impl RoundsMachine {
+    pub fn new(parameters: ClientParameters) -> Self {
+        Self { client: Client::new(parameters), give_up: parameters.give_up }
+    }
+
+    fn end(completion: Completion<'_>, after: Duration) -> (u64, Result<RoundsReply, Error>) {
+        let reply = match completion.outcome {
+            Outcome::Decided { instance } => Ok(RoundsReply::Proposal(Proposal::Decided { instance })),
+            Outcome::Dropped { instance } => Ok(RoundsReply::Proposal(Proposal::Dropped { instance })),
+            Outcome::Decisions(decisions) => {
+                let decision = |decided: weft_rounds::Decided<'_>| Decision {
+                    place: decided.place,
+                    proposal: decided.proposal.to_vec(),
+                };
+                let list = decisions.iter().map(decision).collect();
+                Ok(RoundsReply::Decisions(DecisionList { forgotten: decisions.forgotten, decisions: list }))
+            }
+            Outcome::Status(answer) => Ok(RoundsReply::Status(answer)),
+            Outcome::BadRequest => Err(Error::Refused("the proposal is longer than the cluster takes")),
+            Outcome::NotBegun => Err(Error::NotBegun { after }),
+            Outcome::Fenced | Outcome::Unknown => Err(Error::Unknown { after }),
+        };
+        (completion.call.0, reply)
+    }
+}
+
+impl Machine for RoundsMachine {
+    type Request = RoundsRequest;
+    type Reply = RoundsReply;
+
+    fn message_bytes(request: &RoundsRequest) -> usize {
+        let body = match request {
+            RoundsRequest::Propose(proposal) => proposal.len(),
+            RoundsRequest::Read(_) => 16,
+            RoundsRequest::Status => 0,
+        };
+        weft_session::Message::OVERHEAD + body
+    }
+
+    fn start(&mut self, now: Instant, request: &RoundsRequest) -> Option<u64> {
+        let task = match request {
+            RoundsRequest::Propose(proposal) => Task::Propose(proposal),
+            RoundsRequest::Read(after) => Task::Read(*after),
+            RoundsRequest::Status => Task::Status,
+        };
+        self.client.start(now, None, task).map(|call| call.0)
+    }
+
+    fn receive(
+        &mut self,
+        now: Instant,
+        node: usize,
+        message: (u8, &[u8]),
+    ) -> Option<(u64, Result<RoundsReply, Error>)> {
+        let completion = self.client.receive(now, node, message).ok()??;
+        Some(Self::end(completion, self.give_up))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.client.next_deadline()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) -> Option<(u64, Result<RoundsReply, Error>)> {
+        let completion = self.client.handle_deadline(now)?;
+        Some(Self::end(completion, self.give_up))
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
+        self.client.poll_transmit(out)
+    }
+}
+
+/// The rounds of a cluster. Up to 16 calls are under way at a time; more wait in the client.
+#[derive(Clone, Debug)]
+pub struct Rounds {
+    pub(crate) handle: Handle<RoundsMachine>,
+}
+
+impl Rounds {
+    /// Proposes these bytes, at least one, at one node. They are decided at most once.
+    pub fn propose(&self, proposal: &[u8]) -> Pending<Proposal> {
+        if proposal.is_empty() {
+            return refused(Error::Invalid("a proposal has at least one byte".into()));
+        }
+        self.handle.ask(RoundsRequest::Propose(proposal.to_vec()), |reply| match reply {
+            RoundsReply::Proposal(proposal) => Ok(proposal),
+            _ => Err(STRANGE),
+        })
+    }
+
+    /// What is decided after that place; with `None` from the beginning.
+    pub fn read(&self, after: Option<Place>) -> Pending<DecisionList> {
+        self.handle.ask(RoundsRequest::Read(after), |reply| match reply {
+            RoundsReply::Decisions(list) => Ok(list),
+            _ => Err(STRANGE),
+        })
+    }
+
+    /// How far a node is: its phase, epoch, members and round.
+    pub fn status(&self) -> Pending<Answer> {
+        self.handle.ask(RoundsRequest::Status, |reply| match reply {
+            RoundsReply::Status(answer) => Ok(answer),
+            _ => Err(STRANGE),
+        })
+    }
+}

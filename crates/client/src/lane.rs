@@ -1,0 +1,171 @@
+//! What speaks to one engine: takes requests from any thread, and keeps as many under way as the engine allows.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weft_time::{Duration, Instant};
+
+use crate::Error;
+
+/// A protocol's client half, seen the same for all engines.
+pub(crate) trait Machine: Send {
+    type Request: Send;
+    type Reply;
+
+    /// The longest message that the request makes, in bytes.
+    fn message_bytes(request: &Self::Request) -> usize;
+
+    /// What a request ends as that was given up before it was begun.
+    fn not_begun(&self, after: Duration) -> Result<Self::Reply, Error> {
+        Err(Error::NotBegun { after })
+    }
+
+    /// Begins the request, if there is room: its number.
+    fn start(&mut self, now: Instant, request: &Self::Request) -> Option<u64>;
+
+    /// Takes a message of a node; tells what ends.
+    fn receive(
+        &mut self,
+        now: Instant,
+        node: usize,
+        message: (u8, &[u8]),
+    ) -> Option<(u64, Result<Self::Reply, Error>)>;
+
+    fn next_deadline(&self) -> Option<Instant>;
+
+    fn handle_deadline(&mut self, now: Instant) -> Option<(u64, Result<Self::Reply, Error>)>;
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)>;
+}
+
+/// What is done with a reply.
+pub(crate) type Deliver<R> = Box<dyn FnOnce(Result<R, Error>) + Send>;
+
+type Queue<M> = VecDeque<(<M as Machine>::Request, Deliver<<M as Machine>::Reply>)>;
+
+/// Where other threads leave requests.
+pub(crate) struct Inbox<M: Machine> {
+    /// `None` once nobody takes them any more.
+    queue: Mutex<Option<Queue<M>>>,
+    /// The most bytes of a message.
+    room: usize,
+}
+
+impl<M: Machine> Inbox<M> {
+    /// Leaves a request, or says at once that it cannot be made.
+    pub fn leave(&self, request: M::Request, deliver: Deliver<M::Reply>) {
+        let bytes = M::message_bytes(&request);
+        if bytes > self.room {
+            let room = self.room;
+            deliver(Err(Error::Invalid(format!(
+                "the request takes {bytes} bytes of a datagram, which has room for {room}: shorten it"
+            ))));
+            return;
+        }
+        match &mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(queue) => queue.push_back((request, deliver)),
+            None => deliver(Err(Error::Closed)),
+        }
+    }
+}
+
+struct Waiting<M: Machine> {
+    request: M::Request,
+    deliver: Deliver<M::Reply>,
+    give_up_at: Instant,
+}
+
+/// A machine with the requests of all threads.
+pub(crate) struct Lane<M: Machine> {
+    machine: M,
+    inbox: Arc<Inbox<M>>,
+    give_up: Duration,
+    /// Those that there is no room for yet, oldest first.
+    backlog: VecDeque<Waiting<M>>,
+    running: Vec<(u64, Deliver<M::Reply>)>,
+}
+
+impl<M: Machine> Lane<M> {
+    /// A lane for messages of at most `room` bytes.
+    pub fn new(machine: M, give_up: Duration, room: usize) -> Self {
+        let inbox = Arc::new(Inbox { queue: Mutex::new(Some(Queue::<M>::new())), room });
+        Self { machine, inbox, give_up, backlog: VecDeque::new(), running: Vec::new() }
+    }
+
+    pub fn inbox(&self) -> Arc<Inbox<M>> {
+        Arc::clone(&self.inbox)
+    }
+
+    fn begin(&mut self, now: Instant) {
+        while let Some(waiting) = self.backlog.front() {
+            let Some(number) = self.machine.start(now, &waiting.request) else { break };
+            let waiting = self.backlog.pop_front().expect("it was just there");
+            self.running.push((number, waiting.deliver));
+        }
+    }
+
+    fn end(&mut self, number: u64, reply: Result<M::Reply, Error>) {
+        if let Some(place) = self.running.iter().position(|(known, _)| *known == number) {
+            let (_, deliver) = self.running.swap_remove(place);
+            deliver(reply);
+        }
+    }
+}
+
+impl<M: Machine> Drop for Lane<M> {
+    fn drop(&mut self) {
+        self.inbox.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+/// A lane, whatever its engine is.
+pub(crate) trait AnyLane: Send {
+    /// Takes what other threads have left.
+    fn take(&mut self, now: Instant);
+    fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8]));
+    fn next_deadline(&self) -> Option<Instant>;
+    fn handle_deadline(&mut self, now: Instant);
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)>;
+}
+
+impl<M: Machine> AnyLane for Lane<M> {
+    fn take(&mut self, now: Instant) {
+        let queue =
+            self.inbox.queue.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(std::mem::take);
+        let mut queue = queue.unwrap_or_default();
+        let give_up_at = now + self.give_up;
+        self.backlog.extend(queue.drain(..).map(|(request, deliver)| Waiting {
+            request,
+            deliver,
+            give_up_at,
+        }));
+        self.begin(now);
+    }
+
+    fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8])) {
+        if let Some((number, reply)) = self.machine.receive(now, node, message) {
+            self.end(number, reply);
+            self.begin(now);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let waiting = self.backlog.front().map(|waiting| waiting.give_up_at);
+        [self.machine.next_deadline(), waiting].into_iter().flatten().min()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) {
+        while let Some((number, reply)) = self.machine.handle_deadline(now) {
+            self.end(number, reply);
+        }
+        while self.backlog.front().is_some_and(|waiting| waiting.give_up_at <= now) {
+            let waiting = self.backlog.pop_front().expect("it was just there");
+            (waiting.deliver)(self.machine.not_begun(self.give_up));
+        }
+        self.begin(now);
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
+        self.machine.poll_transmit(out)
+    }
+}

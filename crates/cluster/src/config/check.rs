@@ -1,0 +1,168 @@
+//! From a file whose keys are of their forms to a configuration in which nothing contradicts anything else.
+
+use std::net::Ipv4Addr;
+
+use weft_time::Duration;
+use weft_waist::NodeId;
+
+use super::engines::{
+    DEFAULT_REPLICAS, ENGINES_MAX, EnginesConfig, KvConfig, LogConfig, ObjectConfig, RoundsConfig,
+    TransactionsConfig,
+};
+use super::read::{Document, Section};
+use super::{
+    ClusterConfig, CoresConfig, IP_UDP_BYTES, MembershipPlace, PeerConfig, Peers, ROCE_PORT, ServeConfig,
+    keys,
+};
+use crate::identity::ClusterName;
+
+/// What may stand beside key and value in a datagram: the headers of the datagram and of the longest message.
+const HEADERS_BYTES: u32 = 104;
+/// The shortest packets with which nodes can run transactions: a message has all keys of one, or the longest value.
+const TRANSACTIONS_MTU_BYTES: u32 = 1_400;
+
+/// The configuration that a text describes, or the first thing that is wrong with it.
+pub(super) fn check(text: &str) -> Result<ClusterConfig, String> {
+    let document = Document::parse(text)?;
+    let cluster = document.table(&keys::CLUSTER)?;
+    let name = ClusterName::new(cluster.text(&keys::CLUSTER_NAME)?).expect("the key's form says so");
+    let mtu_bytes = cluster.number_u32(&keys::MTU_BYTES)?;
+    let spin_us = document.table(&keys::CORES)?.number(&keys::SPIN)?;
+    let (peers, cores) = check_nodes(&document.tables(&keys::NODE)?, spin_us)?;
+    let membership = check_membership(&document.table(&keys::MEMBERSHIP)?, &peers)?;
+    let engines = check_engines(&document, (&cluster, mtu_bytes), peers.len())?;
+    Ok(ClusterConfig { name, mtu_bytes, membership, peers, cores, engines })
+}
+
+fn check_nodes(sections: &[Section<'_>], spin_us: u64) -> Result<(Peers, Vec<CoresConfig>), String> {
+    let mut peers = Vec::with_capacity(sections.len());
+    let mut cores = Vec::with_capacity(sections.len());
+    for section in sections {
+        let address = section.parsed::<Ipv4Addr>(&keys::NODE_ADDRESS)?;
+        let datagram_port = section.number_u32(&keys::DATAGRAM_PORT)? as u16;
+        peers.push(PeerConfig { address, datagram_port });
+        let spin_us = section.optional_number(&keys::NODE_SPIN_US)?.unwrap_or(spin_us);
+        let core = section.optional_number(&keys::CORE)?.map(|core| core as u32);
+        cores.push(CoresConfig { spin: Duration::from_us(spin_us), core });
+    }
+    if let Err((node, reason)) = Peers::check(&peers) {
+        return Err(match node.and_then(|node| sections.get(node)) {
+            Some(section) => section.refuse_table(reason),
+            None => reason,
+        });
+    }
+    Ok((Peers(peers), cores))
+}
+
+fn check_membership(section: &Section<'_>, peers: &Peers) -> Result<MembershipPlace, String> {
+    let address: std::net::SocketAddrV4 = section.parsed(&keys::SERVICE_ADDRESS)?;
+    let refuse = |reason: String| Err(section.refuse(&keys::SERVICE_ADDRESS, reason));
+    if address.port() == 0 || address.ip().is_unspecified() {
+        return refuse("nobody can send there; give the service's address and port".to_owned());
+    }
+    let node = section.optional_number(&keys::SERVICE_NODE)?;
+    let node = node.map(|node| {
+        let id = NodeId::new(node as usize).filter(|id| peers.get(*id).is_some());
+        let last = peers.len() - 1;
+        id.ok_or_else(|| section.refuse(&keys::SERVICE_NODE, format_args!("there are nodes 0 to {last}")))
+    });
+    let node = node.transpose()?;
+    if let Some((node, own)) = node.and_then(|node| Some((node, peers.get(node)?.address)))
+        && own != *address.ip()
+    {
+        let node = node.index();
+        return refuse(format!(
+            "node {node} runs the service, and is at {own}; give that address, or remove `node` and use weft membership"
+        ));
+    }
+    let owner = peers.iter().find(|(_, peer)| {
+        peer.address == *address.ip() && [ROCE_PORT, peer.datagram_port].contains(&address.port())
+    });
+    if let Some((owner, _)) = owner {
+        return refuse(format!(
+            "port {} belongs to node {} already; choose another",
+            address.port(),
+            owner.index()
+        ));
+    }
+    let lease = Duration::from_ms(section.number(&keys::LEASE_MS)?);
+    let serve = ServeConfig { lease, state_file: section.file(&keys::STATE_FILE)? };
+    Ok(MembershipPlace { address, node, serve })
+}
+
+fn check_engines(
+    document: &Document<'_>,
+    (cluster, mtu_bytes): (&Section<'_>, u32),
+    nodes: usize,
+) -> Result<EnginesConfig, String> {
+    let kv = document.table(&keys::KV)?;
+    let kv = kv.is_there().then(|| check_kv(&kv, mtu_bytes)).transpose()?;
+    let transactions = document.table(&keys::TRANSACTIONS)?;
+    let transactions =
+        transactions.is_there().then(|| check_transactions(&transactions, nodes)).transpose()?;
+    if transactions.is_some() && mtu_bytes < TRANSACTIONS_MTU_BYTES {
+        let reason = format_args!("[transactions] needs packets of {TRANSACTIONS_MTU_BYTES} bytes or more");
+        return Err(cluster.refuse(&keys::MTU_BYTES, reason));
+    }
+    let (mut objects, mut logs) = (Vec::new(), Vec::new());
+    let mut names: Vec<String> = Vec::new();
+    let mut take_name = |section: &Section<'_>, key| {
+        let name = section.text(key)?.to_owned();
+        if names.contains(&name) {
+            return Err(section.refuse(key, "another object or log has this name; choose another"));
+        }
+        names.push(name.clone());
+        Ok(name)
+    };
+    let object_sections = document.tables(&keys::OBJECT)?;
+    for section in &object_sections {
+        let name = take_name(section, &keys::OBJECT_NAME)?;
+        objects.push(ObjectConfig { name, data_type: section.text(&keys::OBJECT_TYPE)?.to_owned() });
+    }
+    let log_sections = document.tables(&keys::LOG)?;
+    for section in &log_sections {
+        logs.push(LogConfig { name: take_name(section, &keys::LOG_NAME)? });
+    }
+    let rounds = document.table(&keys::ROUNDS)?;
+    let rounds = if rounds.is_there() {
+        Some(RoundsConfig { period: Duration::from_us(rounds.number(&keys::PERIOD_US)?) })
+    } else {
+        None
+    };
+    let engines = EnginesConfig { kv, transactions, objects, logs, rounds };
+    match engines.slots().len() {
+        0 => Err("there is no engine: add [kv], [transactions], [[object]], [[log]] or [rounds]".to_owned()),
+        1..=ENGINES_MAX => Ok(engines),
+        count => {
+            let reason = format_args!("it is one of {count} engines; a cluster has at most {ENGINES_MAX}");
+            let last = log_sections.last().or(object_sections.last());
+            Err(last.expect("all others are there once").refuse_table(reason))
+        }
+    }
+}
+
+fn check_kv(section: &Section<'_>, mtu_bytes: u32) -> Result<KvConfig, String> {
+    let key_bytes = section.number_u32(&keys::KEY_BYTES)?;
+    let value_bytes = section.number_u32(&keys::VALUE_BYTES)?;
+    let capacity_keys = section.number_u32(&keys::CAPACITY_KEYS)?;
+    // Messages are padded to whole words.
+    let room = (mtu_bytes - IP_UDP_BYTES - HEADERS_BYTES - key_bytes.next_multiple_of(8)) & !7;
+    if value_bytes > room {
+        let reason = format_args!("mtu_bytes = {mtu_bytes} takes values of at most {room} bytes");
+        return Err(section.refuse(&keys::VALUE_BYTES, reason));
+    }
+    Ok(KvConfig { key_bytes, value_bytes, capacity_keys })
+}
+
+fn check_transactions(section: &Section<'_>, nodes: usize) -> Result<TransactionsConfig, String> {
+    let procedures = section.text(&keys::PROCEDURES)?.to_owned();
+    let size = section.number(&keys::SIZE)?;
+    let replicas = section.optional_number(&keys::REPLICAS)?;
+    let replicas = replicas.map_or(DEFAULT_REPLICAS.min(nodes), |replicas| replicas as usize);
+    if replicas > nodes {
+        let reason = format_args!("with {nodes} nodes a shard has 1 to {nodes} replicas");
+        return Err(section.refuse(&keys::REPLICAS, reason));
+    }
+    let record = section.file(&keys::RECORD)?;
+    Ok(TransactionsConfig { procedures, size, replicas, record })
+}

@@ -1,0 +1,160 @@
+//! Which engines the cards of a cluster run, and in which slots.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use weft_time::Duration;
+
+/// The most engines of a cluster: the slots of a card.
+pub const ENGINES_MAX: usize = 16;
+/// Replicas of each shard unless configured otherwise, if there are as many nodes.
+pub const DEFAULT_REPLICAS: usize = 3;
+/// The longest name of an object or a log, and of a data type, in bytes.
+pub const NAME_BYTES_MAX: usize = 32;
+
+/// The engines of a cluster, the same at all of its nodes. There are 1 to 16.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnginesConfig {
+    /// The key-value store.
+    pub kv: Option<KvConfig>,
+    /// Transactions.
+    pub transactions: Option<TransactionsConfig>,
+    /// Replicated objects.
+    pub objects: Vec<ObjectConfig>,
+    /// Replicated logs.
+    pub logs: Vec<LogConfig>,
+    /// Synchronous rounds.
+    pub rounds: Option<RoundsConfig>,
+}
+
+/// One engine of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineConfig<'a> {
+    /// The key-value store.
+    Kv(&'a KvConfig),
+    /// Transactions.
+    Transactions(&'a TransactionsConfig),
+    /// A replicated object.
+    Object(&'a ObjectConfig),
+    /// A replicated log.
+    Log(&'a LogConfig),
+    /// Synchronous rounds.
+    Rounds(&'a RoundsConfig),
+}
+
+/// The sizes of the key-value engine. All are at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvConfig {
+    /// The length of every key, in bytes.
+    pub key_bytes: u32,
+    /// The longest value, in bytes.
+    pub value_bytes: u32,
+    /// For how many keys the table is built.
+    pub capacity_keys: u32,
+}
+
+impl KvConfig {
+    /// The sizes unless configured otherwise.
+    pub const DEFAULT: Self = Self { key_bytes: 8, value_bytes: 1_024, capacity_keys: 65_536 };
+}
+
+impl Default for KvConfig {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// What nodes that run transactions are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionsConfig {
+    /// The name of the registered procedures. Which names there are the program knows.
+    pub procedures: String,
+    /// How many objects there are on each shard, in these procedures' own measure.
+    pub size: u64,
+    /// Replicas of each shard: one more than may fail at a time.
+    pub replicas: usize,
+    /// Where everything that is read and written is recorded, for a checker. In the configuration of a cluster it is
+    /// what the names of all nodes' files begin with, in that of a node ([`super::ClusterConfig::node`]) its own file.
+    pub record: Option<PathBuf>,
+}
+
+impl TransactionsConfig {
+    /// The file of a node in which it records, given what the names of all nodes' files begin with.
+    #[must_use]
+    pub fn record_of(record: &std::path::Path, node: usize) -> PathBuf {
+        let mut name = record.as_os_str().to_owned();
+        name.push(format!(".node{node}"));
+        name.into()
+    }
+}
+
+/// A replicated object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectConfig {
+    /// Its name among the objects and logs of the cluster: 1 to 32 of a-z, 0-9, `_` and `-`.
+    pub name: String,
+    /// The name of its replicated data type. Which types there are the program knows.
+    pub data_type: String,
+}
+
+/// A replicated log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// Its name among the objects and logs of the cluster, as that of an object.
+    pub name: String,
+}
+
+/// Synchronous rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundsConfig {
+    /// How long a round lasts: whole microseconds in the file.
+    pub period: Duration,
+}
+
+impl RoundsConfig {
+    /// The period unless configured otherwise.
+    pub const DEFAULT: Self = Self { period: Duration::from_ms(1) };
+}
+
+impl EnginesConfig {
+    /// Every engine in the slot that it has in each node's card and in datagrams: the store, transactions, objects in
+    /// the order of the file, logs in the order of the file, rounds. What the file leaves out has no slot.
+    pub fn slots(&self) -> Vec<EngineConfig<'_>> {
+        let kv = self.kv.iter().map(EngineConfig::Kv);
+        let transactions = self.transactions.iter().map(EngineConfig::Transactions);
+        let objects = self.objects.iter().map(EngineConfig::Object);
+        let logs = self.logs.iter().map(EngineConfig::Log);
+        let rounds = self.rounds.iter().map(EngineConfig::Rounds);
+        kv.chain(transactions).chain(objects).chain(logs).chain(rounds).collect()
+    }
+
+    /// How many of `nodes` nodes hold the same data, as the membership service has to know it.
+    ///
+    /// The service keeps in each view, of every `replicas` nodes that are neighbours, one that is full. The rule is
+    /// that of the engine with the fewest replicas: a shard of `[transactions]` is on `replicas` neighbours, the keys
+    /// of `[kv]` are on all nodes, and a view that keeps a holder of every shard has a full node, which holds all keys.
+    /// Objects, logs and rounds ask nothing of a view: they decide by majorities of all configured nodes, and count for
+    /// themselves who of them still has its memory.
+    pub fn replicas(&self, nodes: usize) -> usize {
+        self.transactions.as_ref().map_or(nodes, |transactions| transactions.replicas)
+    }
+}
+
+/// As the file names it: `[kv]`, `[[log]] events`.
+impl fmt::Display for EngineConfig<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kv(_) => f.write_str("[kv]"),
+            Self::Transactions(_) => f.write_str("[transactions]"),
+            Self::Object(object) => write!(f, "[[object]] {}", object.name),
+            Self::Log(log) => write!(f, "[[log]] {}", log.name),
+            Self::Rounds(_) => f.write_str("[rounds]"),
+        }
+    }
+}
+
+/// Whether an object, a log or a data type may have this name.
+pub(crate) fn is_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_allowed)
+}

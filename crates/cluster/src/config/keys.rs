@@ -1,0 +1,304 @@
+//! Every table and key that a file may have. The parser reads by these, and `docs/configuration.md` is written from
+//! them.
+
+use weft_waist::NODES_MAX;
+
+use super::engines::{KvConfig, RoundsConfig};
+use super::{CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES};
+use crate::identity::ClusterName;
+use crate::message::LEASE_MAX;
+use crate::text::Text;
+
+/// A table of the file.
+pub(super) struct Table {
+    pub name: &'static str,
+    /// `[[name]]`: one for each, numbered in the order of the file from 0.
+    pub is_array: bool,
+    pub is_required: bool,
+    /// What it is for, in a sentence.
+    pub meaning: &'static str,
+    pub keys: &'static [&'static Key],
+}
+
+/// A key of a table.
+pub(super) struct Key {
+    pub name: &'static str,
+    pub form: Form,
+    pub default: Default,
+    /// What it says, in half a sentence.
+    pub meaning: &'static str,
+}
+
+/// What a key's value looks like.
+#[derive(Clone, Copy)]
+pub(super) enum Form {
+    Number {
+        least: u64,
+        most: u64,
+    },
+    /// A text in printable ASCII.
+    Text {
+        most: usize,
+    },
+    /// The name of a cluster.
+    ClusterName,
+    /// The name of an object, a log or a data type.
+    Name,
+    File,
+    /// An IPv4 address.
+    Address,
+    /// An IPv4 address and a port.
+    Socket,
+}
+
+/// What holds if a key is left out.
+#[derive(Clone, Copy)]
+pub(super) enum Default {
+    Required,
+    Number(u64),
+    Text(&'static str),
+    /// Something that is not a value that could be written.
+    Told(&'static str),
+}
+
+const fn number(
+    name: &'static str,
+    (least, most): (u64, u64),
+    default: Default,
+    meaning: &'static str,
+) -> Key {
+    Key { name, form: Form::Number { least, most }, default, meaning }
+}
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+/// The longest time to poll: more is a core that never sleeps in all but name.
+const SPIN_US: (u64, u64) = (0, 1_000_000);
+
+pub(super) const CLUSTER_NAME: Key = Key {
+    name: "name",
+    form: Form::ClusterName,
+    default: Default::Text(ClusterName::DEFAULT),
+    meaning: "tells its messages from those of other clusters that can be reached",
+};
+/// What every network takes (RFC 791: 576 bytes), and what IPv4 can express.
+pub(super) const MTU_BYTES: Key = number(
+    "mtu_bytes",
+    (576, 65_535),
+    Default::Number(DEFAULT_MTU_BYTES as u64),
+    "the longest IP packet between nodes and clients: 65535 on loopback",
+);
+
+pub(super) const SERVICE_ADDRESS: Key = Key {
+    name: "address",
+    form: Form::Socket,
+    default: Default::Required,
+    meaning: "where the service listens (UDP)",
+};
+pub(super) const SERVICE_NODE: Key = number(
+    "node",
+    (0, NODES_MAX as u64 - 1),
+    Default::Told("none: `weft membership` runs it"),
+    "the node whose process runs the service",
+);
+pub(super) const LEASE_MS: Key = number(
+    "lease_ms",
+    (1, LEASE_MAX.as_ns() / MS),
+    Default::Number(DEFAULT_LEASE.as_ns() / MS),
+    "how long a lease lasts: a crash stops writes for about that long",
+);
+pub(super) const STATE_FILE: Key = Key {
+    name: "state_file",
+    form: Form::File,
+    default: Default::Told("`weft.membership.toml` beside `weft.toml`"),
+    meaning: "what survives a restart of the service",
+};
+
+pub(super) const NODE_ADDRESS: Key = Key {
+    name: "address",
+    form: Form::Address,
+    default: Default::Required,
+    meaning: "where its ports are, an address of its own: RoCE v2 is on UDP port 4791",
+};
+pub(super) const DATAGRAM_PORT: Key = number(
+    "datagram_port",
+    (1, 65_535),
+    Default::Number(DEFAULT_DATAGRAM_PORT as u64),
+    "the UDP port of Weft's datagrams",
+);
+pub(super) const CORE: Key =
+    number("core", (0, u32::MAX as u64), Default::Told("any core"), "run on this core of the machine only");
+pub(super) const NODE_SPIN_US: Key =
+    number("spin_us", SPIN_US, Default::Told("that of `[cores]`"), "as in `[cores]`, for this node");
+
+pub(super) const SPIN: Key = number(
+    "spin_us",
+    SPIN_US,
+    Default::Number(CoresConfig::DEFAULT.spin.as_ns() / US),
+    "how long to poll before sleeping; 0: sleep at once",
+);
+
+pub(super) const KEY_BYTES: Key = number(
+    "key_bytes",
+    (1, 64),
+    Default::Number(KvConfig::DEFAULT.key_bytes as u64),
+    "the length of every key; shorter ones are filled up with zeros",
+);
+pub(super) const VALUE_BYTES: Key = number(
+    "value_bytes",
+    (1, 16_384),
+    Default::Number(KvConfig::DEFAULT.value_bytes as u64),
+    "the longest value: with its key and 104 bytes of headers it has to fit a packet",
+);
+pub(super) const CAPACITY_KEYS: Key = number(
+    "capacity_keys",
+    (1, u32::MAX as u64),
+    Default::Number(KvConfig::DEFAULT.capacity_keys as u64),
+    "for how many keys the table is built",
+);
+
+pub(super) const PROCEDURES: Key = Key {
+    name: "procedures",
+    form: Form::Text { most: Text::BYTES_MAX },
+    default: Default::Required,
+    meaning: "which procedures and objects: what the program has registered under this name",
+};
+pub(super) const SIZE: Key = number(
+    "size",
+    (1, i64::MAX as u64),
+    Default::Required,
+    "objects of each shard, as these procedures count them",
+);
+pub(super) const REPLICAS: Key = number(
+    "replicas",
+    (1, NODES_MAX as u64),
+    Default::Told("3, or all nodes if there are fewer"),
+    "of each shard: one more than may fail at a time",
+);
+pub(super) const RECORD: Key = Key {
+    name: "record",
+    form: Form::File,
+    default: Default::Told("nothing is recorded"),
+    meaning: "where node *i* records all that is read and written, for a checker: `.node`*i* is added",
+};
+
+pub(super) const OBJECT_NAME: Key = Key {
+    name: "name",
+    form: Form::Name,
+    default: Default::Required,
+    meaning: "how clients name it; no other object or log has this name",
+};
+pub(super) const OBJECT_TYPE: Key = Key {
+    name: "type",
+    form: Form::Name,
+    default: Default::Required,
+    meaning: "its replicated data type: one of those of docs/data-types.md",
+};
+
+pub(super) const LOG_NAME: Key = Key {
+    name: "name",
+    form: Form::Name,
+    default: Default::Required,
+    meaning: "how clients name it; no other object or log has this name",
+};
+
+pub(super) const PERIOD_US: Key = number(
+    "period_us",
+    (1, 1_000_000),
+    Default::Number(RoundsConfig::DEFAULT.period.as_ns() / US),
+    "how long a round lasts",
+);
+
+pub(super) const CLUSTER: Table = Table {
+    name: "cluster",
+    is_array: false,
+    is_required: false,
+    meaning: "What holds for the cluster as a whole.",
+    keys: &[&CLUSTER_NAME, &MTU_BYTES],
+};
+pub(super) const MEMBERSHIP: Table = Table {
+    name: "membership",
+    is_array: false,
+    is_required: true,
+    meaning: "The membership service, which decides who takes part and grants leases.",
+    keys: &[&SERVICE_ADDRESS, &SERVICE_NODE, &LEASE_MS, &STATE_FILE],
+};
+pub(super) const NODE: Table = Table {
+    name: "node",
+    is_array: true,
+    is_required: true,
+    meaning: "A node of the cluster, 1 to 16 of them. The first is node 0, the next node 1, and so on.",
+    keys: &[&NODE_ADDRESS, &DATAGRAM_PORT, &CORE, &NODE_SPIN_US],
+};
+pub(super) const CORES: Table = Table {
+    name: "cores",
+    is_array: false,
+    is_required: false,
+    meaning: "How the cores of all nodes wait for work.",
+    keys: &[&SPIN],
+};
+pub(super) const KV: Table = Table {
+    name: "kv",
+    is_array: false,
+    is_required: false,
+    meaning: "The key-value store. The table alone, without a key, asks for it with its usual sizes.",
+    keys: &[&KEY_BYTES, &VALUE_BYTES, &CAPACITY_KEYS],
+};
+pub(super) const TRANSACTIONS: Table = Table {
+    name: "transactions",
+    is_array: false,
+    is_required: false,
+    meaning: "Transactions over shards, one for each node. They need packets of 1400 bytes or more.",
+    keys: &[&PROCEDURES, &SIZE, &REPLICAS, &RECORD],
+};
+pub(super) const OBJECT: Table = Table {
+    name: "object",
+    is_array: true,
+    is_required: false,
+    meaning: "A replicated object.",
+    keys: &[&OBJECT_NAME, &OBJECT_TYPE],
+};
+pub(super) const LOG: Table = Table {
+    name: "log",
+    is_array: true,
+    is_required: false,
+    meaning: "A replicated log.",
+    keys: &[&LOG_NAME],
+};
+pub(super) const ROUNDS: Table = Table {
+    name: "rounds",
+    is_array: false,
+    is_required: false,
+    meaning: "Synchronous rounds.",
+    keys: &[&PERIOD_US],
+};
+
+/// All tables, in the order in which a file has them best.
+pub(super) const TABLES: [&Table; 9] =
+    [&CLUSTER, &MEMBERSHIP, &NODE, &CORES, &KV, &TRANSACTIONS, &OBJECT, &LOG, &ROUNDS];
+
+impl Table {
+    /// Its header in the file.
+    pub fn header(&self) -> String {
+        if self.is_array { format!("[[{}]]", self.name) } else { format!("[{}]", self.name) }
+    }
+}
+
+impl Key {
+    /// What to give.
+    pub fn wanted(&self) -> String {
+        match self.form {
+            Form::Number { least, most } => format!("a number from {least} to {most}"),
+            Form::Text { most } => format!("1 to {most} printable characters in quotes"),
+            Form::ClusterName => {
+                format!("1 to {} letters, digits, dots, hyphens and underscores", ClusterName::BYTES_MAX)
+            }
+            Form::Name => {
+                format!("1 to {} of a-z, 0-9, _ and - in quotes", super::engines::NAME_BYTES_MAX)
+            }
+            Form::File => "the name of a file in quotes, or remove the line".to_owned(),
+            Form::Address => "an IPv4 address, as \"10.0.0.1\"".to_owned(),
+            Form::Socket => "an IPv4 address and a port, as \"10.0.0.1:4794\"".to_owned(),
+        }
+    }
+}

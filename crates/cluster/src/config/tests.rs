@@ -1,0 +1,392 @@
+use proptest::prelude::*;
+
+use super::engines::{KvConfig, LogConfig, ObjectConfig, RoundsConfig};
+use super::*;
+
+const EXAMPLE: &str = r#"[cluster]
+name = "orders"
+
+[membership]
+address = "127.0.0.2:4794"
+node = 1
+lease_ms = 500
+state_file = "state.toml"
+
+[[node]]
+address = "127.0.0.1"
+
+[[node]]
+address = "127.0.0.2"
+datagram_port = 14793
+core = 1
+spin_us = 0
+
+[cores]
+spin_us = 20
+
+[kv]
+value_bytes = 64
+
+[transactions]
+procedures = "ledger"
+size = 10
+record = "records"
+
+[[object]]
+name = "cart"
+type = "2p-set"
+
+[[object]]
+name = "stock"
+type = "account"
+
+[[log]]
+name = "events"
+
+[rounds]
+period_us = 200
+"#;
+
+fn node(index: usize) -> NodeId {
+    NodeId::new(index).unwrap()
+}
+
+#[test]
+fn an_example_is_read_with_its_defaults() {
+    let config = ClusterConfig::parse(EXAMPLE).unwrap();
+    assert_eq!(config.name.as_str(), "orders");
+    assert_eq!(config.mtu_bytes, DEFAULT_MTU_BYTES);
+    assert_eq!(config.datagram_bytes(), 1_472);
+    assert_eq!(config.peers.len(), 2);
+    assert_eq!(config.peers.get(node(0)), Some(&PeerConfig::new(Ipv4Addr::LOCALHOST)));
+    let second = config.peers.get(node(1)).unwrap();
+    assert_eq!(second.datagram_address(), "127.0.0.2:14793".parse().unwrap());
+    let cores = |spin_us, core| CoresConfig { spin: Duration::from_us(spin_us), core };
+    assert_eq!(config.cores, [cores(20, None), cores(0, Some(1))]);
+    let membership = &config.membership;
+    assert_eq!((membership.node, membership.serve.lease), (Some(node(1)), Duration::from_ms(500)));
+    let engines = &config.engines;
+    assert_eq!(engines.kv, Some(KvConfig { value_bytes: 64, ..KvConfig::DEFAULT }));
+    let transactions = engines.transactions.as_ref().unwrap();
+    assert_eq!((transactions.size, transactions.replicas), (10, 2));
+    assert_eq!(engines.rounds, Some(RoundsConfig { period: Duration::from_us(200) }));
+    let slots: Vec<_> = engines.slots().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        slots,
+        ["[kv]", "[transactions]", "[[object]] cart", "[[object]] stock", "[[log]] events", "[rounds]"]
+    );
+}
+
+#[test]
+fn each_node_sees_its_own_part() {
+    let config = ClusterConfig::parse(EXAMPLE).unwrap();
+    let first = config.node(node(0)).unwrap();
+    assert_eq!(first.own(), config.peers.get(node(0)).unwrap());
+    assert_eq!((first.membership.serve.clone(), first.service()), (None, None));
+    let second = config.node(node(1)).unwrap();
+    assert_eq!(second.service(), Some(config.service()));
+    assert_eq!(second.cores, config.cores[1]);
+    let record = |config: &NodeConfig| config.engines.transactions.as_ref().unwrap().record.clone();
+    assert_eq!(record(&first), Some("records.node0".into()));
+    assert_eq!(record(&second), Some("records.node1".into()));
+    assert_eq!(first.profile(), second.profile());
+    let error = config.node(node(2)).unwrap_err();
+    assert_eq!(error.to_string(), "there is no node 2: the configuration has nodes 0 to 1");
+}
+
+/// A view keeps a holder of every shard, and so one of all keys.
+#[test]
+fn the_engine_with_the_fewest_replicas_decides_how_many_there_are() {
+    let mut nodes = String::from("[membership]\naddress = \"127.0.0.9:4794\"\n");
+    for node in 1..=5 {
+        nodes += &format!("[[node]]\naddress = \"127.0.0.{node}\"\n");
+    }
+    let replicas = |engines: &str| {
+        let config = ClusterConfig::parse(&format!("{nodes}{engines}")).unwrap();
+        assert_eq!(config.node(node(3)).unwrap().replicas(), config.service().replicas);
+        config.service().replicas
+    };
+    let transactions = "[transactions]\nprocedures = \"ledger\"\nsize = 10\n";
+    assert_eq!(replicas("[kv]"), 5);
+    assert_eq!(replicas(transactions), 3);
+    assert_eq!(replicas(&format!("{transactions}replicas = 2\n[kv]\n[[log]]\nname = \"a\"")), 2);
+    assert_eq!(replicas("[[log]]\nname = \"a\""), 5);
+}
+
+#[test]
+fn the_file_the_line_and_the_reason_stand_on_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("weft.toml");
+    let message = || ClusterConfig::load(&path).unwrap_err().to_string();
+    assert!(message().contains("weft.toml: cannot be read (No such file"), "{}", message());
+    std::fs::write(&path, EXAMPLE.replace("[cores]\nspin_us", "[cores]\nspin")).unwrap();
+    let expected = "weft.toml: line 20: [cores] spin: there is no such key; choose spin_us";
+    assert!(message().ends_with(expected), "{}", message());
+    std::fs::write(&path, EXAMPLE).unwrap();
+    assert!(ClusterConfig::load(&path).is_ok());
+}
+
+#[test]
+fn names_of_files_count_from_the_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("weft.toml");
+    let state_file = || ClusterConfig::load(&path).unwrap().membership.serve.state_file.unwrap();
+    std::fs::write(&path, EXAMPLE).unwrap();
+    assert_eq!(state_file(), directory.path().join("state.toml"));
+    let record = ClusterConfig::load(&path).unwrap().engines.transactions.unwrap().record;
+    assert_eq!(record, Some(directory.path().join("records")));
+    std::fs::write(&path, EXAMPLE.replace("state_file = \"state.toml\"\n", "")).unwrap();
+    assert_eq!(state_file(), directory.path().join("weft.membership.toml"));
+    std::fs::write(&path, EXAMPLE.replace("\"state.toml\"", "\"/var/lib/weft.toml\"")).unwrap();
+    assert_eq!(state_file(), Path::new("/var/lib/weft.toml"));
+}
+
+#[test]
+fn every_contradiction_has_its_own_line() {
+    let reason = |from: &str, to: &str| {
+        assert!(EXAMPLE.contains(from), "{from}");
+        let reason = ClusterConfig::parse(&EXAMPLE.replacen(from, to, 1)).unwrap_err();
+        assert!(!reason.contains('\n'), "{reason}");
+        reason
+    };
+    let cases = [
+        (
+            "name = \"orders\"",
+            "name = \"two words\"",
+            "line 2: [cluster] name = \"two words\": give 1 to 32 letters",
+        ),
+        (
+            "name = \"orders\"",
+            "mtu_bytes = 100",
+            "line 2: [cluster] mtu_bytes = 100: give a number from 576 to 65535",
+        ),
+        (
+            "name = \"orders\"",
+            "mtu_bytes = 1399",
+            "line 2: [cluster] mtu_bytes = 1399: [transactions] needs packets",
+        ),
+        ("name = \"orders\"", "name = ", "line 2, column 8: "),
+        ("name = \"orders\"", "name = \"a\"\nname = \"b\"", "line 3, column 1: duplicate key"),
+        ("[cluster]", "[claster]", "line 1: `claster`: there is no such table; the tables are [cluster], "),
+        ("[cluster]", "[[cluster]]", "line 1: `cluster`: write [cluster], once"),
+        ("[cluster]", "size = 3\n[cluster]", "line 1: `size`: there is no such key"),
+        ("[[log]]", "[log]", "line 38: `log`: write [[log]], one for each"),
+        (
+            "address = \"127.0.0.2:4794\"\n",
+            "",
+            "line 4: [membership]: `address` is missing; give an IPv4 address and a port",
+        ),
+        (
+            "127.0.0.2:4794",
+            "127.0.0.2",
+            "line 5: [membership] address = \"127.0.0.2\": give an IPv4 address and a port",
+        ),
+        ("127.0.0.2:4794", "127.0.0.2:0", "nobody can send there"),
+        ("127.0.0.2:4794", "127.0.0.2:14793", "port 14793 belongs to node 1 already"),
+        ("127.0.0.2:4794", "127.0.0.2:4791", "port 4791 belongs to node 1 already"),
+        ("127.0.0.2:4794", "10.0.0.1:4794", "node 1 runs the service, and is at 127.0.0.2"),
+        ("node = 1", "node = 2", "line 6: [membership] node = 2: there are nodes 0 to 1"),
+        ("node = 1", "serve = true", "line 6: [membership] serve: give node = the number of the node"),
+        (
+            "lease_ms = 500",
+            "lease_ms = 0",
+            "line 7: [membership] lease_ms = 0: give a number from 1 to 3600000",
+        ),
+        ("lease_ms = 500", "lease_ms = 9223372036854775807", "give a number from 1 to 3600000"),
+        ("\"state.toml\"", "\"\"", "line 8: [membership] state_file = \"\": give the name of a file"),
+        ("address = \"127.0.0.1\"\n", "", "line 10: [[node]] 0: `address` is missing"),
+        (
+            "address = \"127.0.0.1\"\n",
+            "node = 0\n",
+            "line 11: [[node]] 0 node: nodes are numbered in the order",
+        ),
+        (
+            "\"127.0.0.1\"\n",
+            "\"localhost\"\n",
+            "line 11: [[node]] 0 address = \"localhost\": give an IPv4 address",
+        ),
+        ("\"127.0.0.1\"\n", "\"0.0.0.0\"\n", "line 10: [[node]] 0: nobody can send to address 0.0.0.0"),
+        (
+            "\"127.0.0.1\"\n",
+            "\"127.0.0.2\"\n",
+            "line 13: [[node]] 1: address 127.0.0.2 belongs to node 0 already",
+        ),
+        ("= 14793", "= 0", "line 15: [[node]] 1 datagram_port = 0: give a number from 1 to 65535"),
+        ("= 14793", "= 4791", "datagram_port = 4791: that is RoCE v2's"),
+        ("core = 1", "core = -1", "line 16: [[node]] 1 core = -1: give a number from 0"),
+        (
+            "spin_us = 0",
+            "spin_us = 1000001",
+            "line 17: [[node]] 1 spin_us = 1000001: give a number from 0 to 1000000",
+        ),
+        ("spin_us = 20", "core = 1", "line 20: [cores] core: it belongs to one node"),
+        (
+            "value_bytes = 64",
+            "value_bytes = 0",
+            "line 23: [kv] value_bytes = 0: give a number from 1 to 16384",
+        ),
+        ("value_bytes = 64", "value_bytes = \"64\"", "line 23: [kv] value_bytes = \"64\": give a number"),
+        ("value_bytes = 64", "value_bytes = 2000", "mtu_bytes = 1500 takes values of at most 1360 bytes"),
+        (
+            "value_bytes = 64",
+            "partitions = 8",
+            "line 23: [kv] partitions: there is no such key; choose key_bytes, ",
+        ),
+        ("size = 10", "size = 0", "line 27: [transactions] size = 0: give a number from 1"),
+        (
+            "\"ledger\"",
+            "\"\"",
+            "line 26: [transactions] procedures = \"\": give 1 to 64 printable characters",
+        ),
+        ("size = 10", "size = 10\nreplicas = 3", "with 2 nodes a shard has 1 to 2 replicas"),
+        ("\"records\"", "\"\"", "line 28: [transactions] record = \"\": give the name of a file"),
+        ("\"cart\"", "\"Cart\"", "line 31: [[object]] 0 name = \"Cart\": give 1 to 32 of a-z, 0-9, _ and -"),
+        ("type = \"2p-set\"\n", "", "line 30: [[object]] 0: `type` is missing"),
+        (
+            "\"stock\"",
+            "\"cart\"",
+            "line 35: [[object]] 1 name = \"cart\": another object or log has this name",
+        ),
+        (
+            "\"events\"",
+            "\"stock\"",
+            "line 39: [[log]] 0 name = \"stock\": another object or log has this name",
+        ),
+        (
+            "period_us = 200",
+            "period_us = 0",
+            "line 42: [rounds] period_us = 0: give a number from 1 to 1000000",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        let reason = reason(from, to);
+        assert!(reason.contains(expected), "{from} -> {to}: {reason}");
+    }
+}
+
+#[test]
+fn a_cluster_has_one_to_sixteen_nodes_and_engines() {
+    let head = "[membership]\naddress = \"127.0.0.9:4794\"\n";
+    let reason = |text: String| ClusterConfig::parse(&text).unwrap_err();
+    let nodes = |count: usize| {
+        let node = |node| format!("[[node]]\naddress = \"10.0.0.{node}\"\n");
+        (1..=count).map(node).collect::<String>()
+    };
+    let logs =
+        |count: usize| (0..count).map(|log| format!("[[log]]\nname = \"log{log}\"\n")).collect::<String>();
+    assert!(reason(format!("{head}[kv]")).contains("there is no [[node]]: write one for each node"));
+    assert!(reason(nodes(1)).contains("there is no [membership]"));
+    assert!(reason(format!("{head}{}", nodes(1))).contains("there is no engine: add [kv]"));
+    let error = reason(format!("{head}{}[kv]", nodes(17)));
+    assert_eq!(error, "line 35: [[node]] 16: it is one of 17 nodes; a cluster has at most 16");
+    let error = reason(format!("{head}{}[kv]\n{}", nodes(1), logs(16)));
+    assert_eq!(error, "line 36: [[log]] 15: it is one of 17 engines; a cluster has at most 16");
+    assert!(ClusterConfig::parse(&format!("{head}{}{}", nodes(16), logs(16))).is_ok());
+}
+
+#[test]
+fn files_of_earlier_versions_are_told_where_their_keys_go() {
+    let reason = |text: &str| ClusterConfig::parse(text).unwrap_err();
+    let node = "node = 0\n[membership]\naddress = \"127.0.0.1:4794\"\nserve = true\n\
+                [[peers]]\nnode = 0\naddress = \"127.0.0.1\"\n";
+    let said = reason(node);
+    assert!(said.starts_with("line 1: this is the file of one node"), "{said}");
+    assert!(said.contains("each [[peers]] becomes [[node]]") && said.contains("weft start --node"), "{said}");
+    let said = reason(&format!("cluster = \"ledger\"\n{node}"));
+    assert!(said.starts_with("line 2: this is the file of one node"), "{said}");
+    let said = reason("nodes = 3\naddress = \"127.0.0.1:4794\"\n");
+    assert!(said.starts_with("line 1: this is the file of a membership service alone"), "{said}");
+    let said = reason("cluster = \"ledger\"");
+    assert!(said.starts_with("line 1: write [cluster], and below it name"), "{said}");
+}
+
+fn name() -> impl Strategy<Value = String> {
+    "[a-z0-9_-]{1,32}"
+}
+
+fn engines(nodes: usize) -> impl Strategy<Value = EnginesConfig> {
+    let kv = (1u32..=64, 1u32..=300, 1u32..);
+    let kv = kv.prop_map(|(key_bytes, value_bytes, capacity_keys)| KvConfig {
+        key_bytes,
+        value_bytes,
+        capacity_keys,
+    });
+    let record = prop::option::of("[^\0]{1,12}".prop_map(PathBuf::from));
+    let transactions = ("[ -~]{1,64}", 1..=i64::MAX as u64, 1..=nodes, record);
+    let transactions = transactions.prop_map(|(procedures, size, replicas, record)| TransactionsConfig {
+        procedures,
+        size,
+        replicas,
+        record,
+    });
+    let names = prop::collection::btree_set(name(), 0..=13);
+    let rounds = (1u64..=1_000_000).prop_map(|us| RoundsConfig { period: Duration::from_us(us) });
+    let parts =
+        (prop::option::of(kv), prop::option::of(transactions), names, name(), prop::option::of(rounds));
+    parts.prop_filter_map("there is an engine", |(kv, transactions, names, data_type, rounds)| {
+        let mut engines = EnginesConfig { kv, transactions, rounds, ..EnginesConfig::default() };
+        for name in names {
+            if name.len() % 2 == 0 {
+                engines.logs.push(LogConfig { name });
+            } else {
+                engines.objects.push(ObjectConfig { name, data_type: data_type.clone() });
+            }
+        }
+        (!engines.slots().is_empty()).then_some(engines)
+    })
+}
+
+fn configuration() -> impl Strategy<Value = ClusterConfig> {
+    (1usize..=16).prop_flat_map(|nodes| {
+        let cores = (0u64..=1_000_000, prop::option::of(any::<u32>()));
+        let cores = cores.prop_map(|(us, core)| CoresConfig { spin: Duration::from_us(us), core });
+        let state_file = prop::option::of("[^\0]{1,12}".prop_map(PathBuf::from));
+        let membership = (prop::option::of(0..nodes), 1u64..=3_600_000, state_file);
+        (
+            "[A-Za-z0-9._-]{1,32}",
+            1_400u32..=65_535,
+            membership,
+            prop::collection::vec(5_000u16.., nodes),
+            prop::collection::vec(cores, nodes),
+            engines(nodes),
+        )
+            .prop_map(|(name, mtu_bytes, (node, lease_ms, state_file), ports, cores, engines)| {
+                let at = |node: usize| Ipv4Addr::new(10, 0, 0, node as u8 + 1);
+                let peer = |(node, datagram_port)| PeerConfig { address: at(node), datagram_port };
+                let service_at = node.map_or(Ipv4Addr::new(10, 0, 1, 1), at);
+                ClusterConfig {
+                    name: ClusterName::new(&name).unwrap(),
+                    mtu_bytes,
+                    membership: MembershipPlace {
+                        address: SocketAddrV4::new(service_at, 4794),
+                        node: node.and_then(NodeId::new),
+                        serve: ServeConfig { lease: Duration::from_ms(lease_ms), state_file },
+                    },
+                    peers: Peers::new(ports.into_iter().enumerate().map(peer).collect()).unwrap(),
+                    cores,
+                    engines,
+                }
+            })
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_reads_the_same(config in configuration()) {
+        prop_assert_eq!(ClusterConfig::parse(&config.to_toml()), Ok(config.clone()));
+        prop_assert_eq!(ClusterConfig::parse(&config.to_commented_toml()), Ok(config));
+    }
+
+    #[test]
+    fn a_changed_file_is_refused_in_one_line_or_read(
+        from in any::<prop::sample::Index>(), until in any::<prop::sample::Index>(), piece in "[ -~\n]{0,6}",
+    ) {
+        let (from, until) = (from.index(EXAMPLE.len()), until.index(EXAMPLE.len()));
+        let mut text = EXAMPLE.to_owned();
+        text.replace_range(from..until.clamp(from, (from + 6).min(EXAMPLE.len())), &piece);
+        match ClusterConfig::parse(&text) {
+            Ok(config) => prop_assert_eq!(ClusterConfig::parse(&config.to_toml()), Ok(config)),
+            Err(reason) => prop_assert!(!reason.contains('\n') && !reason.is_empty(), "{}", reason),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A configuration as the text of a file.
+
+use std::fmt::{self, Write as _};
+use std::path::Path;
+
+use super::keys::{self, Key, Table};
+use super::{ClusterConfig, CoresConfig};
+
+/// The text of a file, line by line.
+struct Writer {
+    text: String,
+    /// Whether each key stands beside what it says.
+    has_comments: bool,
+    /// Whether the table that is written is the first of its name: the others repeat no comments.
+    is_first: bool,
+}
+
+/// The text that reads back as `config`.
+pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
+    let mut out = Writer { text: String::new(), has_comments, is_first: true };
+    let ClusterConfig { name, mtu_bytes, membership, peers, cores, engines } = config;
+    out.table(&keys::CLUSTER);
+    out.text(&keys::CLUSTER_NAME, name.as_str());
+    out.line(&keys::MTU_BYTES, mtu_bytes);
+
+    out.table(&keys::MEMBERSHIP);
+    out.text(&keys::SERVICE_ADDRESS, &membership.address.to_string());
+    if let Some(node) = membership.node {
+        out.line(&keys::SERVICE_NODE, node.index());
+    }
+    out.line(&keys::LEASE_MS, membership.serve.lease.as_ns() / 1_000_000);
+    if let Some(path) = &membership.serve.state_file {
+        out.file(&keys::STATE_FILE, path);
+    }
+
+    // What most nodes have is told once: what the first one has.
+    let spin_us = |cores: &CoresConfig| cores.spin.as_ns() / 1_000;
+    let usual_us = spin_us(&config.cores_of(0));
+    for (node, peer) in peers.iter() {
+        out.table(&keys::NODE);
+        out.text(&keys::NODE_ADDRESS, &peer.address.to_string());
+        out.line(&keys::DATAGRAM_PORT, peer.datagram_port);
+        let own = config.cores_of(node.index());
+        if let Some(core) = own.core {
+            out.line(&keys::CORE, core);
+        }
+        if spin_us(&own) != usual_us {
+            out.line(&keys::NODE_SPIN_US, spin_us(&own));
+        }
+    }
+    if !cores.is_empty() {
+        out.table(&keys::CORES);
+        out.line(&keys::SPIN, usual_us);
+    }
+
+    if let Some(kv) = &engines.kv {
+        out.table(&keys::KV);
+        out.line(&keys::KEY_BYTES, kv.key_bytes);
+        out.line(&keys::VALUE_BYTES, kv.value_bytes);
+        out.line(&keys::CAPACITY_KEYS, kv.capacity_keys);
+    }
+    if let Some(transactions) = &engines.transactions {
+        out.table(&keys::TRANSACTIONS);
+        out.text(&keys::PROCEDURES, &transactions.procedures);
+        out.line(&keys::SIZE, transactions.size);
+        out.line(&keys::REPLICAS, transactions.replicas);
+        if let Some(path) = &transactions.record {
+            out.file(&keys::RECORD, path);
+        }
+    }
+    for object in &engines.objects {
+        out.table(&keys::OBJECT);
+        out.text(&keys::OBJECT_NAME, &object.name);
+        out.text(&keys::OBJECT_TYPE, &object.data_type);
+    }
+    for log in &engines.logs {
+        out.table(&keys::LOG);
+        out.text(&keys::LOG_NAME, &log.name);
+    }
+    if let Some(rounds) = &engines.rounds {
+        out.table(&keys::ROUNDS);
+        out.line(&keys::PERIOD_US, rounds.period.as_ns() / 1_000);
+    }
+    out.text
+}
+
+impl Writer {
+    fn table(&mut self, table: &Table) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.is_first = !self.text.contains(&table.header());
+        if self.has_comments && self.is_first {
+            let _ = writeln!(self.text, "# {}", table.meaning);
+        }
+        let _ = writeln!(self.text, "{}", table.header());
+    }
+
+    fn line(&mut self, key: &Key, value: impl fmt::Display) {
+        let line = format!("{} = {value}", key.name);
+        if self.has_comments && self.is_first {
+            let _ = writeln!(self.text, "{line:<COMMENT_COLUMN$} # {}", key.meaning.replace(['`', '*'], ""));
+        } else {
+            let _ = writeln!(self.text, "{line}");
+        }
+    }
+
+    fn text(&mut self, key: &Key, text: &str) {
+        self.line(key, toml::Value::from(text));
+    }
+
+    fn file(&mut self, key: &Key, path: &Path) {
+        self.text(key, path.to_str().expect("the names of files in a configuration are UTF-8"));
+    }
+}
+
+/// Where comments begin.
+const COMMENT_COLUMN: usize = 31;

@@ -1,0 +1,51 @@
+//! The page of the documentation that tells every key, and the configurations among the examples.
+
+use std::path::{Path, PathBuf};
+
+use weft_cluster::{ClusterConfig, configuration_reference};
+
+const INTRODUCTION: &str = "# The configuration of a cluster
+
+One file, `weft.toml`, describes a cluster and is the same on every node. `weft init` writes one with comments;
+`examples/` has two. `weft start --config weft.toml --node 1` is node 1, `weft membership --config weft.toml` the
+membership service where no node runs it, and `weft kv` and `weft txn` ask the nodes of the same file. How to run a
+cluster: [operate.md](operate.md).
+
+The file is checked as a whole. What is unknown in it is refused, with the line and what to do. Names of files in it
+count from where it lies. Engines have slots in each node's card, which datagrams name: `[kv]`, `[transactions]`, each
+`[[object]]`, each `[[log]]`, `[rounds]`, in this order, without gaps. Nodes serve `[kv]` or `[transactions]`; what
+else a file has they name when they start, and do not serve yet.
+
+How many nodes have to stay for no data to be lost: the membership service keeps in every view a holder of each shard,
+`replicas` neighbours hold a shard, and every node holds all keys of `[kv]`. So the `replicas` of `[transactions]`
+count for both. Without `[transactions]` one node that holds all is enough. Objects, logs and rounds decide by
+majorities of all nodes, whatever the view.
+
+";
+
+fn at_root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// `UPDATE=1 cargo test -p weft-cluster --test configuration` writes the file.
+#[test]
+fn the_page_of_the_configuration_is_fresh() {
+    let path = at_root("docs/configuration.md");
+    let expected = format!("{INTRODUCTION}{}", configuration_reference());
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap();
+    assert!(found == expected, "docs/configuration.md is stale; write it anew with UPDATE=1");
+}
+
+#[test]
+fn the_examples_are_configurations() {
+    let files = at_root("examples").read_dir().unwrap().map(|file| file.unwrap().path());
+    let files: Vec<_> = files.filter(|path| path.extension().is_some_and(|end| end == "toml")).collect();
+    assert!(!files.is_empty());
+    for path in files {
+        let config = ClusterConfig::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        assert!(config.peers.iter().all(|(_, peer)| peer.address.is_loopback()));
+    }
+}

@@ -1,0 +1,303 @@
+//! The node's half of clients: it stands between their datagrams and the engine, and keeps what is decided for who
+//! reads it.
+
+use std::collections::VecDeque;
+
+use weft_session::{Begin, Body, Malformed, Sessions};
+use weft_time::Instant;
+
+use crate::members::MEMBERS_MAX;
+use crate::message::{self, Call, Value};
+
+/// The kind of a client's question for what is decided, and of the answer; the engine knows neither.
+///
+/// ```text
+/// Read       0 instance(8)   8 proposer(1) begins(1) zero(6)      begins: from the first on; else what follows this
+/// decision Decisions  0 forgotten(1) zero(1) count(2) zero(4)   8 { instance(8)   8 proposer(1) zero(1) bytes(2)
+/// zero(4)   16 content, padded to 8 }
+///            forgotten: decisions between the one asked for and the first told are not kept here
+/// ```
+pub(crate) const READ: u8 = 64;
+pub(crate) const DECISIONS: u8 = 65;
+
+/// Where a decision stands in the order: instance and proposer.
+pub type Place = (u64, u8);
+
+/// Reads a [`READ`].
+pub(crate) fn parse_read(bytes: &[u8]) -> Option<Option<Place>> {
+    let (instance, rest) = bytes.split_at_checked(8)?;
+    let instance = u64::from_be_bytes(instance.try_into().expect("eight bytes"));
+    (rest.len() == 8).then(|| (rest[1] == 0).then_some((instance, rest[0])))
+}
+
+/// Writes a [`READ`].
+pub(crate) fn read(after: Option<Place>) -> [u8; 16] {
+    let (instance, proposer) = after.unwrap_or_default();
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&instance.to_be_bytes());
+    (bytes[8], bytes[9]) = (proposer, u8::from(after.is_none()));
+    bytes
+}
+
+const HEAD: usize = 8;
+const DECISION_HEAD: usize = 16;
+
+/// Decided proposals, as an answer brings them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decisions<'a> {
+    /// Decisions before the first of these are not kept any more, or never were at that node.
+    pub forgotten: bool,
+    count: usize,
+    bytes: &'a [u8],
+}
+
+/// A decided proposal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided<'a> {
+    /// Where it stands: its instance, and its proposer, the same at all nodes.
+    pub place: Place,
+    /// What was proposed.
+    pub proposal: &'a [u8],
+}
+
+impl<'a> Decisions<'a> {
+    /// Reads an answer; `None` if it is none.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (head, rest) = bytes.split_at_checked(HEAD)?;
+        let count = usize::from(u16::from_be_bytes([head[2], head[3]]));
+        let all = Self { forgotten: head[0] != 0, count, bytes: rest };
+        let mut walk = all.iter();
+        let whole = walk.by_ref().count() == count && walk.rest.is_empty();
+        whole.then_some(all)
+    }
+
+    /// How many there are.
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether nothing follows what was asked for, as far as the node knows.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> DecisionsIter<'a> {
+        DecisionsIter { left: self.count, rest: self.bytes }
+    }
+}
+
+/// See [`Decisions::iter`].
+#[derive(Clone, Debug)]
+pub struct DecisionsIter<'a> {
+    left: usize,
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for DecisionsIter<'a> {
+    type Item = Decided<'a>;
+
+    fn next(&mut self) -> Option<Decided<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let (head, rest) = self.rest.split_at_checked(DECISION_HEAD)?;
+        let length = usize::from(u16::from_be_bytes([head[10], head[11]]));
+        let (content, rest) = rest.split_at_checked(length.next_multiple_of(8))?;
+        self.rest = rest;
+        let instance = u64::from_be_bytes(head[..8].try_into().expect("eight bytes"));
+        Some(Decided { place: (instance, head[8]), proposal: &content[..length] })
+    }
+}
+
+/// What a [`Front`] is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrontParameters {
+    /// A number that is higher than that of any former process of the node.
+    pub life: u64,
+    /// Clients that are remembered.
+    pub clients: usize,
+    /// The longest proposal, in bytes, as the engine has it.
+    pub value_bytes: usize,
+    /// Decisions that are kept for readers.
+    pub kept: usize,
+    /// The longest answer, in bytes, such that it fits into a datagram: more than a decision of the longest proposal.
+    pub answer_bytes: usize,
+    /// The node founds the cluster, so nothing is decided before it begins.
+    pub founds: bool,
+}
+
+/// The node's half of all clients of one engine of rounds. `A` is an address of a client.
+///
+/// | the node gets | it does |
+/// |---|---|
+/// | a message of the engine's slot of kind [`crate::client::FIRST_KIND`] or above | [`Front::receive`]; what that begins it gives the engine as a call of the host, with the token |
+/// | a reply to its Subscribe, of kind [`Call::Decided`] | [`Front::decided`] |
+/// | a reply to a token with the bit [`weft_session::TOKENS`] | [`Front::replied`] |
+/// | after each of these | [`Front::poll_transmit`] until it says `None`: datagrams to clients |
+#[derive(Debug)]
+pub struct Front<A> {
+    parameters: FrontParameters,
+    sessions: Sessions<A>,
+    kept: VecDeque<(Place, Vec<u8>)>,
+    /// All decisions are in `kept`.
+    complete: bool,
+}
+
+impl<A: Copy> Front<A> {
+    /// A front that knows nobody.
+    ///
+    /// # Panics
+    /// If nothing is to be kept, or a decision of the longest proposal does not fit into an answer.
+    pub fn new(parameters: FrontParameters) -> Self {
+        let decision = HEAD + DECISION_HEAD + parameters.value_bytes.next_multiple_of(8);
+        assert!(parameters.kept > 0 && parameters.answer_bytes >= decision, "a decision fits into an answer");
+        let admitted = &[Call::Propose as u8, Call::Status as u8, READ];
+        Self {
+            sessions: Sessions::new(parameters.life, parameters.clients, admitted),
+            kept: VecDeque::with_capacity(parameters.kept),
+            complete: parameters.founds,
+            parameters,
+        }
+    }
+
+    /// Takes a message of a client. `serves`: whether the node takes part in the cluster now. The call that comes of
+    /// it is to be given to the engine before the next message is taken.
+    ///
+    /// # Errors
+    /// If it is none that a client sends; nothing has changed then.
+    pub fn receive<'a>(
+        &mut self,
+        now: Instant,
+        from: A,
+        message: (u8, &'a [u8]),
+        serves: bool,
+    ) -> Result<Option<Begin<'a>>, Malformed> {
+        let begin = self.sessions.receive(now, from, message, serves)?;
+        let Some(Begin { token, body: Body { kind: READ, bytes } }) = begin else { return Ok(begin) };
+        let answer = parse_read(bytes).map(|after| self.read(after));
+        self.sessions.finish(token, answer.as_ref().map(|answer| Body { kind: DECISIONS, bytes: answer }));
+        Ok(None)
+    }
+
+    fn read(&self, after: Option<Place>) -> Vec<u8> {
+        let first = self.kept.partition_point(|(place, _)| after.is_some_and(|after| *place <= after));
+        let forgotten = match after {
+            // What follows it is kept if it is kept itself.
+            Some(_) => first == 0 && !self.complete,
+            None => !self.complete,
+        };
+        let mut answer = vec![0; HEAD];
+        answer[0] = u8::from(forgotten);
+        let mut count = 0_u16;
+        for ((instance, proposer), proposal) in self.kept.iter().skip(first) {
+            let bytes = DECISION_HEAD + proposal.len().next_multiple_of(8);
+            if answer.len() + bytes > self.parameters.answer_bytes {
+                break;
+            }
+            let end = answer.len() + bytes;
+            answer.extend_from_slice(&instance.to_be_bytes());
+            answer.extend_from_slice(&[*proposer, 0]);
+            answer.extend_from_slice(&(proposal.len() as u16).to_be_bytes());
+            answer.extend_from_slice(&[0; 4]);
+            answer.extend_from_slice(proposal);
+            answer.resize(end, 0);
+            count += 1;
+        }
+        answer[2..4].copy_from_slice(&count.to_be_bytes());
+        answer
+    }
+
+    /// The engine tells its subscriber, the host, of a decision. Changes of the members are not kept.
+    ///
+    /// # Errors
+    /// The bytes are no decision.
+    pub fn decided(&mut self, payload: &[u8]) -> Result<(), message::Malformed> {
+        let value = Value::parse(payload, self.parameters.value_bytes)?;
+        debug_assert!(value.proposer < MEMBERS_MAX);
+        let place = (value.instance, value.proposer as u8);
+        if value.proposal.change || self.kept.back().is_some_and(|(last, _)| *last >= place) {
+            return Ok(());
+        }
+        if self.kept.len() == self.parameters.kept {
+            self.kept.pop_front();
+            self.complete = false;
+        }
+        self.kept.push_back((place, value.proposal.bytes.to_vec()));
+        Ok(())
+    }
+
+    /// The engine has answered the call with this token.
+    pub fn replied(&mut self, token: u32, kind: u8, payload: &[u8]) {
+        self.sessions.finish(token, Some(Body { kind, bytes: payload }));
+    }
+
+    /// The next message to a client: appends its content to `out`, and tells to whom it goes and its kind.
+    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(A, u8)> {
+        self.sessions.poll_transmit(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Proposal;
+
+    fn front(founds: bool) -> Front<u8> {
+        Front::new(FrontParameters {
+            life: 1,
+            clients: 4,
+            value_bytes: 64,
+            kept: 3,
+            answer_bytes: 120,
+            founds,
+        })
+    }
+
+    fn decide(front: &mut Front<u8>, instance: u64, proposer: usize, bytes: &[u8]) {
+        let value = Value { instance, proposer, proposal: Proposal { change: false, bytes } };
+        front.decided(&[&value.header()[..], bytes].concat()).unwrap();
+    }
+
+    fn places(front: &Front<u8>, after: Option<Place>) -> (bool, Vec<Place>) {
+        let bytes = front.read(after);
+        let all = Decisions::parse(&bytes).unwrap();
+        assert!(all.iter().all(|decided| decided.proposal == [decided.place.1; 20]));
+        (all.forgotten, all.iter().map(|decided| decided.place).collect())
+    }
+
+    #[test]
+    fn decisions_are_told_in_order_from_where_the_reader_is() {
+        let mut front = front(true);
+        assert_eq!(places(&front, None), (false, vec![]));
+        for (instance, proposer) in [(4, 0), (4, 2), (7, 1)] {
+            decide(&mut front, instance, proposer, &[proposer as u8; 20]);
+            decide(&mut front, instance, proposer, &[9; 20]);
+        }
+        // An answer holds two of them.
+        assert_eq!(places(&front, None), (false, vec![(4, 0), (4, 2)]));
+        assert_eq!(places(&front, Some((4, 0))), (false, vec![(4, 2), (7, 1)]));
+        assert_eq!(places(&front, Some((5, 0))), (false, vec![(7, 1)]));
+        assert_eq!(places(&front, Some((7, 1))), (false, vec![]));
+        decide(&mut front, 8, 0, &[0; 20]);
+        assert_eq!(places(&front, None), (true, vec![(4, 2), (7, 1)]));
+        assert_eq!(places(&front, Some((4, 0))), (true, vec![(4, 2), (7, 1)]));
+        assert_eq!(places(&front, Some((4, 2))), (false, vec![(7, 1), (8, 0)]));
+    }
+
+    #[test]
+    fn who_joins_does_not_know_what_was_before() {
+        let mut front = front(false);
+        assert_eq!(places(&front, None), (true, vec![]));
+        decide(&mut front, 100, 1, &[1; 20]);
+        assert_eq!(places(&front, Some((90, 0))), (true, vec![(100, 1)]));
+        assert_eq!(places(&front, Some((100, 1))), (false, vec![]));
+    }
+
+    #[test]
+    fn a_change_of_the_members_is_not_told() {
+        let mut front = front(true);
+        let value = Value { instance: 1, proposer: 0, proposal: Proposal { change: true, bytes: &[0; 8] } };
+        front.decided(&[&value.header()[..], &[0; 8]].concat()).unwrap();
+        assert_eq!(places(&front, None), (false, vec![]));
+        assert!(front.decided(&[0; 8]).is_err());
+    }
+}

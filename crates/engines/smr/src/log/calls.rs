@@ -1,0 +1,296 @@
+//! Calls and answers of the service; the page of the module above has their bytes.
+
+use weft_rdma::QueuePairNumber;
+use weft_waist::Message;
+
+use crate::link::Wiring;
+use crate::message::Malformed;
+use crate::slot::word;
+
+/// What a host or client asks or is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Call {
+    /// The host tells how a peer is reached, before the node is configured.
+    Wire = 16,
+    /// Append to the log.
+    Append = 17,
+    /// What stands in the log?
+    Read = 18,
+    /// Tell all entries from now on.
+    Subscribe = 19,
+    /// How far is the node?
+    Status = 20,
+    /// The answer to each of these; a successful Read is answered with an Entry.
+    Answer = 24,
+    /// An entry of the log.
+    Entry = 25,
+    /// To a subscriber: the node's state was replaced.
+    Restored = 26,
+}
+
+impl Call {
+    pub(super) fn parse(kind: u8) -> Option<Self> {
+        [Self::Wire, Self::Append, Self::Read, Self::Subscribe, Self::Status]
+            .into_iter()
+            .find(|known| *known as u8 == kind)
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Status {
+    /// Done. An append: decided.
+    Ok = 0,
+    /// This node does not lead. Nothing happened here.
+    NotLeader = 1,
+    /// Too much is undecided. Nothing happened.
+    Busy = 2,
+    /// This node leads no longer. What was to be appended may or may not be: ask again.
+    Abandoned = 3,
+    /// There is no such entry here yet.
+    NoEntry = 4,
+    /// The call is malformed, comes at the wrong time, is the host's and comes from somebody else, or repeats a
+    /// number that is no longer remembered.
+    BadRequest = 5,
+    /// A new leader has filled this place with nothing: there never will be an entry.
+    Void = 6,
+    /// The entry is not here any more: later ones stand in its place.
+    Forgotten = 7,
+}
+
+impl Status {
+    const ALL: [Self; 8] = [
+        Self::Ok,
+        Self::NotLeader,
+        Self::Busy,
+        Self::Abandoned,
+        Self::NoEntry,
+        Self::BadRequest,
+        Self::Void,
+        Self::Forgotten,
+    ];
+
+    fn parse(status: u8) -> Result<Self, Malformed> {
+        let known = Self::ALL.into_iter().find(|known| *known as u8 == status);
+        known.ok_or(Malformed::Field("status"))
+    }
+}
+
+/// The answer to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// How it ended.
+    pub status: Status,
+    /// What the node is doing: 0 it follows, 1 it asks to lead, 2 it takes over, 3 it leads.
+    pub role: u8,
+    /// Who leads, as the node sees it.
+    pub leader: Option<usize>,
+    /// It takes part in decisions.
+    pub member: bool,
+    /// Too many nodes have lost their memory.
+    pub halted: bool,
+    /// The life of the node.
+    pub incarnation: u32,
+    /// Of the entry; to [`Call::Status`] how many entries were applied.
+    pub index: u64,
+    /// How many entries the node knows to be decided.
+    pub decided: u64,
+}
+
+impl Answer {
+    /// Bytes of the message.
+    pub const BYTES: usize = 24;
+
+    /// Writes it.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        (bytes[0], bytes[1]) = (self.status as u8, self.role);
+        bytes[2] = self.leader.map_or(255, |leader| leader as u8);
+        bytes[3] = u8::from(self.member) | u8::from(self.halted) << 1;
+        bytes[4..8].copy_from_slice(&self.incarnation.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.index.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.decided.to_be_bytes());
+        bytes
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Wrong length, an unknown status.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        exactly(bytes, Self::BYTES)?;
+        Ok(Self {
+            status: Status::parse(bytes[0])?,
+            role: bytes[1],
+            leader: (bytes[2] != 255).then_some(bytes[2].into()),
+            member: bytes[3] & 1 != 0,
+            halted: bytes[3] & 2 != 0,
+            incarnation: half(bytes, 4),
+            index: word(bytes, 8),
+            decided: word(bytes, 16),
+        })
+    }
+}
+
+/// What an answer to a client on the network is about, behind the [`Answer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// An append.
+    Append {
+        /// Whose; not 0.
+        origin: u64,
+        /// Its number there.
+        sequence: u64,
+    },
+    /// The entry that was to be read.
+    Read(u64),
+    /// Something else.
+    Other,
+}
+
+impl Subject {
+    /// Bytes of it.
+    pub const BYTES: usize = 16;
+
+    /// Of a call as it came, well formed or not.
+    pub(super) fn of(message: Message<'_>) -> Self {
+        let payload = message.payload;
+        match Call::parse(message.kind) {
+            Some(Call::Append) => Append::parse(payload).map_or(Self::Other, |append| Self::Append {
+                origin: append.origin,
+                sequence: append.sequence,
+            }),
+            Some(Call::Read) if payload.len() == 8 => Self::Read(word(payload, 0)),
+            _ => Self::Other,
+        }
+    }
+
+    /// Writes it.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let (origin, number) = match *self {
+            Self::Append { origin, sequence } => (origin, sequence),
+            Self::Read(index) => (0, index),
+            Self::Other => (0, u64::MAX),
+        };
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&origin.to_be_bytes());
+        bytes[8..].copy_from_slice(&number.to_be_bytes());
+        bytes
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Wrong length.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        exactly(bytes, Self::BYTES)?;
+        Ok(match (word(bytes, 0), word(bytes, 8)) {
+            (0, u64::MAX) => Self::Other,
+            (0, index) => Self::Read(index),
+            (origin, sequence) => Self::Append { origin, sequence },
+        })
+    }
+}
+
+/// An append, which is also the content of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Append<'a> {
+    /// Whose.
+    pub origin: u64,
+    /// Its number there.
+    pub sequence: u64,
+    /// What is appended.
+    pub content: &'a [u8],
+}
+
+impl<'a> Append<'a> {
+    /// Bytes before the content.
+    pub const HEADER: usize = 16;
+
+    /// The header; the content follows it.
+    pub fn header(&self) -> [u8; Append::HEADER] {
+        let mut bytes = [0; Self::HEADER];
+        bytes[..8].copy_from_slice(&self.origin.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.sequence.to_be_bytes());
+        bytes
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// It is too short.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let (header, content) = bytes
+            .split_at_checked(Self::HEADER)
+            .ok_or(Malformed::Length { have: bytes.len(), need: Self::HEADER })?;
+        Ok(Self { origin: word(header, 0), sequence: word(header, 8), content })
+    }
+}
+
+/// How a peer is reached, as the host tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wire {
+    /// For the log (0) or the pulse (255); engines that embed groups have others.
+    pub group: u8,
+    /// Whom.
+    pub peer: usize,
+    /// How.
+    pub wiring: Wiring,
+}
+
+impl Wire {
+    /// Bytes of the message.
+    pub const BYTES: usize = 48;
+
+    /// Writes it.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let Wiring { request, respond, local_address, lkey, remote_address, rkey, call_rkey, path_mtu } =
+            self.wiring;
+        let mut bytes = [0; Self::BYTES];
+        (bytes[0], bytes[1]) = (self.group, self.peer as u8);
+        let halves =
+            [(8, request.0), (12, respond.0), (32, lkey), (36, rkey), (40, call_rkey), (44, path_mtu)];
+        for (at, half) in halves {
+            bytes[at..at + 4].copy_from_slice(&half.to_be_bytes());
+        }
+        bytes[16..24].copy_from_slice(&local_address.to_be_bytes());
+        bytes[24..32].copy_from_slice(&remote_address.to_be_bytes());
+        bytes
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Wrong length, a path MTU of no bytes.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        exactly(bytes, Self::BYTES)?;
+        if half(bytes, 44) == 0 {
+            return Err(Malformed::Field("path mtu"));
+        }
+        let wiring = Wiring {
+            request: QueuePairNumber(half(bytes, 8)),
+            respond: QueuePairNumber(half(bytes, 12)),
+            local_address: word(bytes, 16),
+            remote_address: word(bytes, 24),
+            lkey: half(bytes, 32),
+            rkey: half(bytes, 36),
+            call_rkey: half(bytes, 40),
+            path_mtu: half(bytes, 44),
+        };
+        Ok(Self { group: bytes[0], peer: bytes[1].into(), wiring })
+    }
+}
+
+/// Whether there are as many bytes as needed.
+///
+/// # Errors
+/// How many there are instead.
+pub fn exactly(bytes: &[u8], need: usize) -> Result<(), Malformed> {
+    if bytes.len() == need { Ok(()) } else { Err(Malformed::Length { have: bytes.len(), need }) }
+}
+
+fn half(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}

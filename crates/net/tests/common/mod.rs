@@ -1,0 +1,128 @@
+//! Nodes in threads, on loopback addresses of their own.
+
+#![allow(dead_code, reason = "no test uses all of it")]
+
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+
+use weft_cluster::{ClusterConfig, NodeConfig};
+use weft_net::{NodeError, Stop, run_node};
+use weft_node::{Ledger, Registry};
+use weft_waist::NodeId;
+
+/// How long anything may take that comes at all, on a machine that is busy with other things.
+pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Eight loopback addresses that no other test has, in this process or in another one.
+#[derive(Clone, Copy)]
+pub struct Addresses(u32);
+
+impl Addresses {
+    pub fn new() -> Self {
+        static BLOCK: AtomicU32 = AtomicU32::new(0);
+        let block = BLOCK.fetch_add(1, Ordering::Relaxed) % 32;
+        let process = std::process::id() % (1 << 13);
+        Self(u32::from(Ipv4Addr::new(127, 80, 0, 0)) + (process << 8 | block << 3))
+    }
+
+    pub fn node(self, node: u32) -> Ipv4Addr {
+        Ipv4Addr::from(self.0 + 1 + node)
+    }
+
+    /// The configuration of a cluster of `nodes` with `engines`, whose membership service runs at node 0.
+    pub fn config(self, nodes: u32, folder: &Path, engines: &str) -> ClusterConfig {
+        let mut text = format!(
+            "[membership]\naddress = \"{}:4794\"\nnode = 0\nlease_ms = 1000\nstate_file = {:?}\n",
+            self.node(0),
+            folder.join("state.toml")
+        );
+        for peer in 0..nodes {
+            text += &format!("[[node]]\naddress = \"{}\"\n", self.node(peer));
+        }
+        ClusterConfig::parse(&(text + engines)).unwrap()
+    }
+}
+
+/// Passes on what is written, line by line.
+struct Lines {
+    partial: Vec<u8>,
+    to: Sender<String>,
+}
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for &byte in bytes {
+            if byte == b'\n' {
+                let line = String::from_utf8(std::mem::take(&mut self.partial)).unwrap();
+                // A test that has ended listens no more.
+                let _ = self.to.send(line);
+            } else {
+                self.partial.push(byte);
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub fn seen_from(config: &ClusterConfig, node: usize) -> NodeConfig {
+    config.node(NodeId::new(node).unwrap()).unwrap()
+}
+
+/// A node in a thread.
+pub struct Running {
+    stop: Arc<Stop>,
+    lines: Receiver<String>,
+    thread: Option<JoinHandle<Result<(), NodeError>>>,
+}
+
+impl Running {
+    pub fn start(config: &ClusterConfig, node: usize) -> Self {
+        let config = seen_from(config, node);
+        let stop = Arc::new(Stop::new().unwrap());
+        let (to, lines) = mpsc::channel();
+        let theirs = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let ledger = Ledger::new(100);
+            let registry = Registry::new().with_application(&ledger);
+            run_node(&config, &registry, &theirs, &mut Lines { partial: Vec::new(), to })
+        });
+        Self { stop, lines, thread: Some(thread) }
+    }
+
+    pub fn wait_for(&self, words: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE).expect("the line comes before the thread ends");
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    /// Waits until it ends by itself.
+    pub fn result(&mut self) -> Result<(), NodeError> {
+        self.thread.take().expect("it ends once").join().unwrap()
+    }
+
+    pub fn end(&mut self) -> Result<(), NodeError> {
+        self.stop.request();
+        self.result()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.request();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

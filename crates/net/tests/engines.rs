@@ -1,0 +1,71 @@
+//! Several engines in the slots of one card, over real sockets: each serves its clients, and a node that comes back gets all
+//! of their data.
+
+mod common;
+
+use weft_client::{Client, Cluster, Read};
+use weft_node::Ledger;
+use weft_time::Duration;
+use weft_txn::{Key, Mode, Outcome, ProcedureId};
+
+use common::{Addresses, Running};
+
+/// Rounds are long: this machine may be busy with other things.
+const ENGINES: &str = "[kv]\nvalue_bytes = 64\ncapacity_keys = 1000\n\
+    [transactions]\nprocedures = \"ledger\"\nsize = 100\n\
+    [[object]]\nname = \"visits\"\ntype = \"pn-counter\"\n\
+    [[object]]\nname = \"till\"\ntype = \"account\"\n\
+    [[log]]\nname = \"audit\"\n\
+    [rounds]\nperiod_us = 200000\n";
+
+/// Of the ledger.
+const DEPOSIT: ProcedureId = ProcedureId(1);
+
+#[test]
+fn all_engines_serve_and_a_node_that_comes_back_is_full_again() {
+    let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
+    let config = addresses.config(3, folder.path(), ENGINES);
+    let mut nodes: Vec<Running> = (0..3).map(|node| Running::start(&config, node)).collect();
+    nodes.iter().for_each(|node| {
+        node.wait_for(" as full ");
+    });
+    let cluster = Cluster { give_up: Duration::from_secs(20), ..Cluster::from(&config) };
+    let proposed = Client::open(&cluster).unwrap().rounds().unwrap().propose(b"a first decision").wait();
+    assert!(proposed.is_ok(), "{proposed:?}");
+    for (round, node) in nodes.iter_mut().enumerate() {
+        let client = Client::open(&cluster).unwrap();
+        let (kv, transactions) = (client.kv().unwrap(), client.transactions().unwrap());
+        let (visits, till) = (client.object("visits").unwrap(), client.object("till").unwrap());
+        let audit = client.log("audit").unwrap();
+        let content = format!("round {round}").into_bytes();
+        let number = round as i64;
+        // What is asked at each engine is under way at the same time.
+        let written = kv.put(b"round\0\0\0", &content);
+        let deposited =
+            transactions.call(DEPOSIT, &[(Key::new(round, 7), Mode::Update)], &5_i64.to_le_bytes());
+        let counted = visits.update("increment", &[5]);
+        let paid = till.update("deposit", &[3]);
+        let appended = audit.append(&content);
+        written.wait().unwrap();
+        counted.wait().unwrap();
+        paid.wait().unwrap();
+        let balance = (Ledger::BALANCE + 5).to_le_bytes().to_vec();
+        assert_eq!(deposited.wait().unwrap().outcome, Outcome::Committed { answer: balance.clone() });
+        let index = appended.wait().unwrap();
+
+        // A node leaves, and comes back as a new process does: with nothing.
+        node.end().unwrap();
+        let read = audit.read(index).wait().unwrap();
+        assert!(matches!(&read, Read::Entry(entry) if entry.content == content), "{read:?}");
+        *node = Running::start(&config, round);
+        node.wait_for(" as full ");
+        assert_eq!(kv.get(b"round\0\0\0").wait().unwrap().unwrap().value, content);
+        // A new client: the next call of one that has called the former process is answered with nobody knows.
+        let transactions = Client::open(&cluster).unwrap().transactions().unwrap();
+        let read = transactions.call(ProcedureId(2), &[(Key::new(round, 7), Mode::Read)], &[]);
+        assert_eq!(read.wait().unwrap().outcome, Outcome::Committed { answer: balance });
+        let replica = visits.at(round).unwrap();
+        assert_eq!(replica.query("value", &[]).wait().unwrap(), 5 * (number + 1));
+        assert_eq!(till.at(round).unwrap().query("balance", &[]).wait().unwrap(), 3 * (number + 1));
+    }
+}

@@ -1,0 +1,352 @@
+//! The engines that a node can have: the one list of them.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use weft_cluster::Incarnation;
+use weft_kv::{Kv, Role};
+use weft_nic::{Card, CardConfig};
+use weft_rdma::Target;
+use weft_rdt::client;
+use weft_rdt::replica::{Replica, ReplicaParameters};
+use weft_rounds::{Ckc, FrontParameters, Rounds};
+use weft_smr::log::{GROUP, Log, LogParameters};
+use weft_smr::message::PULSE;
+use weft_time::Instant;
+use weft_txn::Transactions;
+use weft_waist::{
+    Capabilities, Configuration, Engine, EngineState, EngineStatus, Event, Io, Memory, NODES_MAX, NodeId,
+};
+
+use crate::half::{HostHalf, HostIo, NoHalf};
+use crate::registry::message_bytes_of;
+use crate::rounds::RoundsHalf;
+use crate::transactions::{Application, TransactionHalf, TransactionSizes, found};
+use crate::wired::WiredHalf;
+use crate::wiring::{Connections, EngineMemory, Purpose, Terms};
+
+/// An engine of a node.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a card has a few of them, made once")]
+pub enum NodeEngine {
+    /// The key-value store.
+    KeyValue(Kv),
+    /// Transactions.
+    Transactions(Transactions),
+    /// A replicated log.
+    Log(Log),
+    /// A replicated object.
+    Object(Replica),
+    /// Consensus in synchronous rounds.
+    Rounds(Rounds<Ckc>),
+}
+
+/// The same call for whichever engine it is.
+macro_rules! each {
+    ($node_engine:expr, $engine:ident => $result:expr) => {
+        match $node_engine {
+            NodeEngine::KeyValue($engine) => $result,
+            NodeEngine::Transactions($engine) => $result,
+            NodeEngine::Log($engine) => $result,
+            NodeEngine::Object($engine) => $result,
+            NodeEngine::Rounds($engine) => $result,
+        }
+    };
+}
+
+impl NodeEngine {
+    /// What it is in its view, for operators.
+    pub fn role(&self) -> Role {
+        if let Self::KeyValue(engine) = self {
+            return engine.role();
+        }
+        let acts = if let Self::Transactions(engine) = self { engine.acts() } else { true };
+        match self.status().state {
+            EngineState::Starting => Role::Outside,
+            EngineState::Joining { .. } => Role::Joining,
+            EngineState::Full if acts => Role::Full,
+            EngineState::Full => Role::Sealed,
+            EngineState::Lost => Role::Lost,
+        }
+    }
+
+    /// The engine that runs transactions, if it is that.
+    pub const fn transactions_mut(&mut self) -> Option<&mut Transactions> {
+        if let Self::Transactions(engine) = self { Some(engine) } else { None }
+    }
+}
+
+impl Engine for NodeEngine {
+    const NEEDS: Capabilities = Capabilities::ALL;
+
+    fn needs(&self) -> Capabilities {
+        each!(self, engine => engine.needs())
+    }
+
+    fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
+        each!(self, engine => engine.handle(now, event, io));
+    }
+
+    fn status(&self) -> EngineStatus {
+        each!(self, engine => engine.status())
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        each!(self, engine => engine.counters())
+    }
+}
+
+/// The host half of a node's engine.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a node has a few of them, made once")]
+pub enum NodeHalf {
+    /// Of an engine that is all on the card.
+    None(NoHalf),
+    /// Of the transactions.
+    Transactions(TransactionHalf),
+    /// Of an engine with queue pairs of its own.
+    Wired(WiredHalf),
+    /// Of the rounds.
+    Rounds(RoundsHalf),
+}
+
+impl NodeHalf {
+    fn inner(&self) -> &dyn HostHalf {
+        match self {
+            Self::None(half) => half,
+            Self::Transactions(half) => half,
+            Self::Wired(half) => half,
+            Self::Rounds(half) => half,
+        }
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn HostHalf {
+        match self {
+            Self::None(half) => half,
+            Self::Transactions(half) => half,
+            Self::Wired(half) => half,
+            Self::Rounds(half) => half,
+        }
+    }
+}
+
+impl HostHalf for NodeHalf {
+    fn outlives_lease(&self) -> bool {
+        self.inner().outlives_lease()
+    }
+
+    fn follows_views(&self) -> bool {
+        self.inner().follows_views()
+    }
+
+    fn begin(&mut self, io: &mut HostIo<'_>) {
+        self.inner_mut().begin(io);
+    }
+
+    fn configure(&mut self, now: Instant, configuration: &Configuration, io: &mut HostIo<'_>) {
+        self.inner_mut().configure(now, configuration, io);
+    }
+
+    fn status(&mut self, now: Instant, status: EngineStatus, io: &mut HostIo<'_>) {
+        self.inner_mut().status(now, status, io);
+    }
+
+    fn replied(&mut self, now: Instant, token: u32, message: (u8, &[u8]), io: &mut HostIo<'_>) {
+        self.inner_mut().replied(now, token, message, io);
+    }
+
+    fn requested(
+        &mut self,
+        now: Instant,
+        from: SocketAddrV4,
+        message: (u8, &[u8]),
+        serves: bool,
+        io: &mut HostIo<'_>,
+    ) {
+        self.inner_mut().requested(now, from, message, serves, io);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.inner().next_deadline()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) {
+        self.inner_mut().handle_deadline(now);
+    }
+
+    fn settle(&mut self, now: Instant, io: &mut HostIo<'_>) {
+        self.inner_mut().settle(now, io);
+    }
+
+    fn start_over(&mut self, now: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
+        self.inner_mut().start_over(now, incarnation, io);
+    }
+}
+
+/// An engine that a card is to have, with its sizes.
+pub enum EngineChoice<'a> {
+    /// The key-value store.
+    KeyValue(weft_kv::Parameters),
+    /// Transactions of an application.
+    Transactions(&'a dyn Application, TransactionSizes),
+    /// A replicated log.
+    Log(LogParameters),
+    /// A replicated object.
+    Object(ReplicaParameters),
+    /// Consensus in synchronous rounds.
+    Rounds(weft_rounds::Parameters),
+}
+
+/// What a card of a cluster is made with. All nodes give the same engines in the same order.
+#[derive(Clone, Debug)]
+pub struct CardParameters {
+    /// Whose it is.
+    pub node: NodeId,
+    /// In which life.
+    pub incarnation: Incarnation,
+    /// Where each node takes Weft datagrams, node 0 first.
+    pub peers: Vec<SocketAddrV4>,
+    /// The longest datagram, in bytes.
+    pub datagram_bytes: usize,
+    /// On which terms queue pairs are connected.
+    pub terms: Terms,
+}
+
+/// Clients that the host half of an engine remembers.
+const SESSIONS: usize = 4_096;
+/// Decisions of rounds that a node keeps for readers.
+const DECISIONS_KEPT: usize = 4_096;
+
+/// The regions that the card's own answers and the operator may use.
+const SPARE_REGIONS: usize = 4;
+
+/// Bytes behind each region target of the card. A node registers no region of its own.
+const REGION_BYTES: usize = 64 << 10;
+
+impl EngineChoice<'_> {
+    /// What its queue pairs are for; none of an engine without.
+    fn purposes(&self) -> Vec<Purpose> {
+        match self {
+            Self::KeyValue(_) | Self::Transactions(..) | Self::Rounds(_) => Vec::new(),
+            Self::Log(log) => {
+                let posts = log.group.posts_max() as u32;
+                [GROUP, PULSE].map(|group| Purpose { group, posts }).to_vec()
+            }
+            Self::Object(object) => {
+                let purpose = |group| Purpose { group, posts: object.posts_max(group) as u32 };
+                object.purposes().into_iter().map(purpose).collect()
+            }
+        }
+    }
+
+    /// The most nodes of a cluster that has it.
+    pub const fn nodes_max(&self) -> usize {
+        match self {
+            Self::KeyValue(_) | Self::Transactions(..) => NODES_MAX,
+            Self::Log(_) | Self::Object(_) => weft_smr::NODES_MAX,
+            Self::Rounds(_) => weft_rounds::MEMBERS_MAX,
+        }
+    }
+}
+
+/// A card with its engines in slots, and their host halves.
+///
+/// # Panics
+/// If there are more nodes than an engine can have ([`EngineChoice::nodes_max`]), or an engine's sizes are out of range.
+pub fn assemble(
+    parameters: &CardParameters,
+    engines: Vec<EngineChoice<'_>>,
+) -> (Card<NodeEngine>, Vec<NodeHalf>) {
+    let CardParameters { node, incarnation, ref peers, datagram_bytes, terms } = *parameters;
+    let nodes = peers.len();
+    let purposes: Vec<_> = engines.iter().map(EngineChoice::purposes).collect();
+    let mut made = Vec::new();
+    let mut halves = Vec::new();
+    let mut host_memory = Vec::new();
+    let mut memory_bytes = Vec::new();
+    let mut sessions: Vec<_> = engines.iter().map(|_| None).collect();
+    let message_bytes = message_bytes_of(datagram_bytes);
+    for (slot, choice) in engines.into_iter().enumerate() {
+        assert!(nodes <= choice.nodes_max(), "an engine has at most {} nodes", choice.nodes_max());
+        let (engine, memory, half) = match choice {
+            EngineChoice::KeyValue(parameters) => {
+                let memory = Memory::new(parameters.memory_bytes());
+                (NodeEngine::KeyValue(Kv::new(parameters)), memory, NodeHalf::None(NoHalf))
+            }
+            EngineChoice::Transactions(application, sizes) => {
+                let (engine, memory, half, host) = found(node, incarnation, application, &sizes);
+                assert!(host_memory.is_empty(), "one engine of a card has the host's memory");
+                host_memory = host;
+                (NodeEngine::Transactions(engine), memory, NodeHalf::Transactions(half))
+            }
+            EngineChoice::Log(parameters) => {
+                let memory = Memory::new(parameters.memory_bytes());
+                (NodeEngine::Log(Log::new(parameters)), memory, NodeHalf::None(NoHalf))
+            }
+            EngineChoice::Object(parameters) => {
+                let memory = Memory::new(parameters.memory_bytes());
+                sessions[slot] = Some(client::sessions(incarnation.get(), SESSIONS));
+                (NodeEngine::Object(Replica::new(parameters)), memory, NodeHalf::None(NoHalf))
+            }
+            EngineChoice::Rounds(parameters) => {
+                let front = FrontParameters {
+                    life: incarnation.get(),
+                    clients: SESSIONS,
+                    value_bytes: parameters.value_bytes,
+                    kept: DECISIONS_KEPT,
+                    answer_bytes: message_bytes,
+                    founds: false,
+                };
+                let engine = NodeEngine::Rounds(Rounds::new(parameters));
+                (engine, Memory::new(0), NodeHalf::Rounds(RoundsHalf::new(front)))
+            }
+        };
+        memory_bytes.push(memory.image().len());
+        made.push((engine, memory));
+        halves.push(half);
+    }
+    let mut card = Card::new(card_config(parameters, &purposes, datagram_bytes), made);
+    *card.region_memory().bytes_mut(Target::Host) = host_memory;
+    let address = |peer: usize| -> Ipv4Addr { *peers[peer].ip() };
+    for (slot, purposes) in (0u8..).zip(&purposes).filter(|(_, purposes)| !purposes.is_empty()) {
+        let memory = EngineMemory::on_card(slot, memory_bytes[usize::from(slot)]);
+        let connections = Connections::open(&mut card, nodes, purposes, memory)
+            .expect("the card is made with room for all queue pairs");
+        for (queue_pair, peering) in connections.peerings(node.index(), terms, address) {
+            card.assign(queue_pair, slot, peering);
+        }
+        let wires = connections.wires(node.index(), terms);
+        halves[usize::from(slot)] =
+            NodeHalf::Wired(WiredHalf::new(wires, sessions[usize::from(slot)].take()));
+    }
+    for (slot, half) in (0u8..).zip(&halves) {
+        let on_host = match half {
+            NodeHalf::None(_) => false,
+            NodeHalf::Transactions(_) | NodeHalf::Rounds(_) => true,
+            NodeHalf::Wired(half) => half.has_sessions(),
+        };
+        if on_host {
+            card.serve_clients_on_host(slot);
+        }
+    }
+    (card, halves)
+}
+
+fn card_config(parameters: &CardParameters, purposes: &[Vec<Purpose>], datagram_bytes: usize) -> CardConfig {
+    let nodes = parameters.peers.len();
+    let queue_pairs: usize =
+        purposes.iter().map(|purposes| Connections::queue_pairs(nodes, purposes.len())).sum();
+    let mut peers = [None; NODES_MAX];
+    for (place, peer) in peers.iter_mut().zip(&parameters.peers) {
+        *place = Some(*peer);
+    }
+    CardConfig {
+        peers,
+        datagram_bytes,
+        transport: weft_rdma::Config {
+            max_queue_pairs: queue_pairs.max(1),
+            max_regions: 2 * purposes.len() + SPARE_REGIONS,
+            ..weft_rdma::Config::default()
+        },
+        region_bytes: REGION_BYTES,
+    }
+}

@@ -1,0 +1,125 @@
+//! Sizes and intervals of engines in processes of an operating system, over sockets.
+//!
+//! A process on a crowded machine may have to wait some ten milliseconds for its turn. Intervals are longer than that, so that
+//! nobody is taken for dead who only waits for a core.
+
+use std::sync::Arc;
+
+use weft_rdma::PathMtu;
+use weft_rdt::Type;
+use weft_rdt::replica::ReplicaParameters;
+use weft_smr::log::LogParameters;
+use weft_smr::{Parameters, PulseParameters};
+use weft_time::Duration;
+
+use crate::wiring::Terms;
+
+/// From one heartbeat of a log or an object to the next. A node whose heartbeat stalls for some fifteen of them is taken for dead.
+const HEARTBEAT: Duration = Duration::from_ms(10);
+/// How long a request to a peer waits before it is made again.
+const RETRY: Duration = Duration::from_ms(50);
+/// How long a leader that decides nothing keeps trying.
+const PATIENCE: Duration = Duration::from_ms(400);
+
+/// The longest message of a state transfer of the key-value store: one that the kernel can buffer many of.
+const CHUNK_BYTES_MAX: usize = 8 << 10;
+
+/// Bytes of a slot of a log: what is appended is shorter by [`LOG_OVERHEAD`].
+const LOG_SLOT_BYTES: usize = 1_024;
+/// Bytes of a slot that are not content: the log's own and the client's numbers.
+pub const LOG_OVERHEAD: usize = weft_smr::slot::OVERHEAD + weft_smr::log::Append::HEADER;
+/// The longest content of an append to a log, in bytes.
+pub const LOG_CONTENT_BYTES_MAX: usize = LOG_SLOT_BYTES - LOG_OVERHEAD;
+/// Slots of a log: entries that can be read back.
+const LOG_SLOTS: u64 = 4_096;
+/// Clients that a log remembers.
+const LOG_SESSIONS: usize = 1_024;
+
+/// Proposals that a node keeps until they travel.
+const ROUNDS_QUEUE: usize = 64;
+/// What a datagram takes at least from one process to another on the same machine.
+const ROUNDS_ONE_WAY: Duration = Duration::from_us(4);
+/// For how long nothing may be received from a member before it is left out, and how many rounds that is at least.
+const ROUNDS_SILENCE: Duration = Duration::from_secs(3);
+const ROUNDS_SILENCE_MIN: u64 = 16;
+
+/// Queue pairs over sockets: 67 ms for an acknowledgement, eight times.
+pub const fn terms(path_mtu: PathMtu) -> Terms {
+    Terms { path_mtu, timeout: 14, retry_cnt: 7, max_rd_atomic: 4 }
+}
+
+fn pulse(nodes: usize) -> PulseParameters {
+    PulseParameters { nodes, period: HEARTBEAT, retry: RETRY, ..PulseParameters::default() }
+}
+
+/// The key-value store: so many bytes of a key, of a value at most, and so many keys, where a datagram holds messages of
+/// `message_bytes`.
+pub fn key_value(
+    key_bytes: usize,
+    value_bytes: usize,
+    keys: u64,
+    message_bytes: usize,
+) -> weft_kv::Parameters {
+    weft_kv::Parameters {
+        key_bytes,
+        value_bytes_max: value_bytes,
+        // A slot of the longest value has to fit, whatever else is preferable.
+        chunk_bytes: message_bytes.min(CHUNK_BYTES_MAX.max(2 * value_bytes)) & !7,
+        ..weft_kv::Parameters::for_keys(keys)
+    }
+}
+
+/// A log of so many replicas.
+pub fn log(nodes: usize) -> LogParameters {
+    LogParameters {
+        group: Parameters {
+            nodes,
+            slots: LOG_SLOTS,
+            slot_bytes: LOG_SLOT_BYTES,
+            retry: RETRY,
+            patience: PATIENCE,
+            ..Parameters::default()
+        },
+        pulse: pulse(nodes),
+        sessions: LOG_SESSIONS,
+        ..LogParameters::default()
+    }
+}
+
+/// An object of so many replicas.
+pub fn object(kind: Arc<Type>, nodes: usize) -> ReplicaParameters {
+    let parameters = ReplicaParameters::new(kind, nodes);
+    let log = Parameters { retry: RETRY, patience: PATIENCE, ..parameters.log.clone() };
+    ReplicaParameters { pulse: pulse(nodes), log, retry: RETRY, ask_again: RETRY, ..parameters }
+}
+
+/// Rounds of this length.
+pub fn rounds(period: Duration) -> weft_rounds::Parameters {
+    weft_rounds::Parameters {
+        queue: ROUNDS_QUEUE,
+        period,
+        one_way: ROUNDS_ONE_WAY,
+        silence: (ROUNDS_SILENCE.as_ps() / period.as_ps().max(1)).max(ROUNDS_SILENCE_MIN),
+        ..weft_rounds::Parameters::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_rdt::{Bounds, types};
+
+    use super::*;
+
+    #[test]
+    fn the_sizes_are_in_range() {
+        for nodes in 1..=weft_smr::NODES_MAX {
+            log(nodes).group.check().unwrap();
+            for name in types::NAMES {
+                let kind = Type::shipped(name, &Bounds::uniform(64)).unwrap();
+                object(kind, nodes).check().unwrap();
+            }
+        }
+        key_value(8, 1_024, 65_536, 1_400).check().unwrap();
+        rounds(Duration::from_ms(1)).check().unwrap();
+    }
+}

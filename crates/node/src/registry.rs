@@ -1,0 +1,147 @@
+//! What a program registers with its nodes, and the engines that a configuration asks for.
+
+use std::sync::Arc;
+
+use weft_cluster::{EngineConfig, NodeConfig, ObjectConfig};
+use weft_rdt::{Bounds, Type, VerdictError};
+use weft_wire::datagram;
+
+use crate::engines::EngineChoice;
+use crate::processes;
+use crate::transactions::{Application, TransactionSizes};
+
+/// Elements of each sort of an object's type, unless its program registers the type with other bounds.
+pub const ELEMENTS: usize = 1_024;
+
+/// What a program links into its nodes: the application whose procedures clients call, and data types of its own. The data types
+/// that Weft ships need no registration.
+#[derive(Clone, Default)]
+pub struct Registry<'a> {
+    application: Option<&'a dyn Application>,
+    types: Vec<(String, Arc<Type>)>,
+}
+
+/// Why the engines of a configuration cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// The key-value store cannot have these sizes.
+    #[error("[kv]: {0}")]
+    KeyValue(#[from] weft_kv::ParametersError),
+    /// The program has no application for the transactions.
+    #[error("[transactions]: this program has registered no procedures")]
+    NoApplication,
+    /// An object's type is neither shipped nor registered.
+    #[error("[[object]] {object}: there is no data type `{data_type}`; the types are {types}")]
+    NoSuchType {
+        /// The object's name.
+        object: String,
+        /// The type that it is to have.
+        data_type: String,
+        /// Those that there are.
+        types: String,
+    },
+    /// A shipped verdict does not fit its type.
+    #[error("[[object]] {0}: {1}")]
+    Verdict(String, VerdictError),
+    /// Rounds cannot have this length.
+    #[error("[rounds]: {0}")]
+    Rounds(#[from] weft_rounds::ParametersError),
+    /// Logs, objects and rounds have fewer members than the cluster has nodes.
+    #[error("a cluster with logs, objects or rounds has at most {max} nodes, and this one has {nodes}", max = weft_smr::NODES_MAX)]
+    TooManyNodes {
+        /// Nodes of the cluster.
+        nodes: usize,
+    },
+}
+
+impl<'a> Registry<'a> {
+    /// Nothing but what is shipped.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The application whose transactions nodes run.
+    #[must_use]
+    pub fn with_application(self, application: &'a dyn Application) -> Self {
+        Self { application: Some(application), ..self }
+    }
+
+    /// A data type under a name, which a configuration's `[[object]]` gives as its `type`.
+    #[must_use]
+    pub fn with_type(mut self, name: &str, kind: Arc<Type>) -> Self {
+        self.types.push((name.to_owned(), kind));
+        self
+    }
+
+    /// The data type of an object: a registered one, or one that Weft ships.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn data_type(&self, object: &ObjectConfig) -> Result<Arc<Type>, RegistryError> {
+        let ObjectConfig { name, data_type } = object;
+        if let Some((_, kind)) = self.types.iter().find(|(registered, _)| registered == data_type) {
+            return Ok(Arc::clone(kind));
+        }
+        if !weft_rdt::types::NAMES.contains(&data_type.as_str()) {
+            let registered = self.types.iter().map(|(name, _)| name.as_str());
+            let types: Vec<&str> = registered.chain(weft_rdt::types::NAMES).collect();
+            let (object, data_type) = (name.clone(), data_type.clone());
+            return Err(RegistryError::NoSuchType { object, data_type, types: types.join(", ") });
+        }
+        Type::shipped(data_type, &Bounds::uniform(ELEMENTS))
+            .map_err(|error| RegistryError::Verdict(name.clone(), error))
+    }
+
+    /// The engines that a configuration asks for, in slot order.
+    ///
+    /// # Errors
+    /// One of them cannot be made.
+    pub fn engines(&self, config: &NodeConfig) -> Result<Vec<EngineChoice<'a>>, RegistryError> {
+        let nodes = config.peers.len();
+        let message_bytes = message_bytes_of(datagram_bytes(config));
+        let mut engines = Vec::new();
+        for slot in config.engines.slots() {
+            engines.push(match slot {
+                EngineConfig::Kv(kv) => {
+                    let parameters = processes::key_value(
+                        kv.key_bytes as usize,
+                        kv.value_bytes as usize,
+                        kv.capacity_keys.into(),
+                        message_bytes,
+                    );
+                    parameters.check()?;
+                    EngineChoice::KeyValue(parameters)
+                }
+                EngineConfig::Transactions(transactions) => {
+                    let application = self.application.ok_or(RegistryError::NoApplication)?;
+                    let (replicas, record) = (transactions.replicas, transactions.record.is_some());
+                    let sizes = TransactionSizes { nodes, replicas, message_bytes, record };
+                    EngineChoice::Transactions(application, sizes)
+                }
+                EngineConfig::Object(object) => {
+                    EngineChoice::Object(processes::object(self.data_type(object)?, nodes))
+                }
+                EngineConfig::Log(_) => EngineChoice::Log(processes::log(nodes)),
+                EngineConfig::Rounds(rounds) => {
+                    let parameters = processes::rounds(rounds.period);
+                    parameters.check()?;
+                    EngineChoice::Rounds(parameters)
+                }
+            });
+        }
+        match engines.iter().all(|engine| nodes <= engine.nodes_max()) {
+            true => Ok(engines),
+            false => Err(RegistryError::TooManyNodes { nodes }),
+        }
+    }
+}
+
+/// The longest Weft datagram that the network and the format take, in bytes.
+pub fn datagram_bytes(config: &NodeConfig) -> usize {
+    config.datagram_bytes().min(datagram::BYTES_MAX)
+}
+
+/// The longest message that fits into a datagram of so many bytes by itself, in bytes.
+pub(crate) const fn message_bytes_of(datagram_bytes: usize) -> usize {
+    datagram_bytes - (datagram::HEADER_BYTES + datagram::MESSAGE_HEADER_BYTES + datagram::TRAILER_BYTES)
+}

@@ -1,0 +1,154 @@
+//! The host half of the rounds engine: it founds the cluster of rounds, and brings the node back into it.
+//!
+//! Rounds have members of their own, which they agree on by consensus. The view only says who founds: all nodes that were
+//! there in the first one, of which the lowest starts the first round. A node that the members have left out (it was too slow for
+//! too many rounds, or its process is new) asks to be let in again.
+
+use std::net::SocketAddrV4;
+
+use weft_rounds::message::Call;
+use weft_rounds::{Front, FrontParameters};
+use weft_session::TOKENS;
+use weft_time::{Duration, Instant};
+use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeSet, View};
+
+use crate::half::{HostHalf, HostIo};
+
+/// From the first view to the first round: all nodes have heard of the view by then. One that has not joins later.
+const START_AFTER: Duration = Duration::from_ms(500);
+/// How long a node that was left out waits before it asks to be let in.
+const RETURN_AFTER: Duration = Duration::from_ms(100);
+
+/// The token of calls whose answer nobody waits for.
+const NO_TOKEN: u32 = 0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Start,
+    Return,
+}
+
+/// The host half of the rounds engine.
+#[derive(Debug)]
+pub struct RoundsHalf {
+    /// Of clients; `founds` is found out with the first view.
+    parameters: FrontParameters,
+    /// There is one once the engine has been told a view.
+    front: Option<Front<SocketAddrV4>>,
+    payload: Vec<u8>,
+    /// The newest view of the membership service.
+    configuration: Option<Configuration>,
+    /// The epoch that the engine was told last.
+    epoch: Epoch,
+    next: Option<(Instant, Step)>,
+    due: Option<Step>,
+}
+
+impl RoundsHalf {
+    /// A half whose clients are served with these sizes.
+    pub const fn new(parameters: FrontParameters) -> Self {
+        Self {
+            parameters,
+            front: None,
+            payload: Vec::new(),
+            configuration: None,
+            epoch: Epoch(0),
+            next: None,
+            due: None,
+        }
+    }
+
+    fn tell(&mut self, view: View, io: &mut HostIo<'_>) {
+        let Some(configuration) = self.configuration else { return };
+        self.epoch = view.epoch;
+        io.configure(Configuration { view, ..configuration });
+    }
+
+    /// Asks the members to let the node in.
+    fn join(&mut self, io: &mut HostIo<'_>) {
+        let Some(Configuration { node, view, .. }) = self.configuration else { return };
+        let (epoch, joining) = (Epoch(view.epoch.0.max(self.epoch.0 + 1)), NodeSet::EMPTY.with(node));
+        self.tell(View { epoch, full: view.members().without(node), joining }, io);
+    }
+}
+
+impl HostHalf for RoundsHalf {
+    fn outlives_lease(&self) -> bool {
+        true
+    }
+
+    fn follows_views(&self) -> bool {
+        false
+    }
+
+    fn configure(&mut self, now: Instant, configuration: &Configuration, io: &mut HostIo<'_>) {
+        let is_first = self.configuration.replace(*configuration).is_none();
+        if !is_first {
+            return;
+        }
+        let Configuration { node, view, .. } = *configuration;
+        let founds = view.epoch == Epoch(1) && view.full.contains(node);
+        self.front = Some(Front::new(FrontParameters { founds, ..self.parameters }));
+        io.call(NO_TOKEN, Call::Subscribe as u8, &[]);
+        if founds {
+            self.tell(view, io);
+            if view.full.nth(0) == Some(node) {
+                self.next = Some((now + START_AFTER, Step::Start));
+            }
+        } else {
+            self.join(io);
+        }
+    }
+
+    fn status(&mut self, now: Instant, status: EngineStatus, _: &mut HostIo<'_>) {
+        if status.state == EngineState::Lost {
+            self.next = Some((now + RETURN_AFTER, Step::Return));
+        }
+    }
+
+    fn requested(
+        &mut self,
+        now: Instant,
+        from: SocketAddrV4,
+        message: (u8, &[u8]),
+        serves: bool,
+        io: &mut HostIo<'_>,
+    ) {
+        let Some(front) = &mut self.front else { return };
+        // What is malformed is not answered.
+        if let Ok(Some(begin)) = front.receive(now, from, message, serves) {
+            io.call(begin.token, begin.body.kind, begin.body.bytes);
+        }
+    }
+
+    fn replied(&mut self, _: Instant, token: u32, (kind, payload): (u8, &[u8]), _: &mut HostIo<'_>) {
+        let Some(front) = &mut self.front else { return };
+        if token & TOKENS != 0 {
+            front.replied(token, kind, payload);
+        } else if kind == Call::Decided as u8 {
+            front.decided(payload).expect("the engine speaks as its host half does");
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.next.map(|(at, _)| at)
+    }
+
+    fn handle_deadline(&mut self, now: Instant) {
+        self.due = self.next.take_if(|(at, _)| *at <= now).map(|(_, step)| step);
+    }
+
+    fn settle(&mut self, _: Instant, io: &mut HostIo<'_>) {
+        match self.due.take() {
+            None => {}
+            Some(Step::Start) => io.call(NO_TOKEN, Call::Start as u8, &[]),
+            Some(Step::Return) => self.join(io),
+        }
+        let Some(front) = &mut self.front else { return };
+        loop {
+            self.payload.clear();
+            let Some((to, kind)) = front.poll_transmit(&mut self.payload) else { return };
+            io.respond(to, kind, &self.payload);
+        }
+    }
+}

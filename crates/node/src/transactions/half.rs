@@ -1,0 +1,134 @@
+//! The host half of transactions as a part of a node: executions and tables, and the sessions of clients.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::SocketAddrV4;
+
+use weft_cluster::Incarnation;
+use weft_time::Instant;
+use weft_txn::client::Sessions;
+use weft_txn::host::{Finished, Half};
+use weft_waist::{Configuration, Epoch};
+
+use crate::half::{HostHalf, HostIo};
+
+/// Clients that a node remembers.
+const SESSIONS: usize = 4_096;
+
+/// The host half of the engine that runs transactions.
+pub struct TransactionHalf {
+    /// Makes a half that has nothing.
+    empty: Box<dyn Fn() -> Half>,
+    half: Half,
+    /// The half and its engine have the objects of a founder.
+    is_loaded: bool,
+    sessions: Sessions<SocketAddrV4>,
+    /// Calls of the host itself that have ended.
+    finished: VecDeque<Finished>,
+    payload: Vec<u8>,
+}
+
+impl fmt::Debug for TransactionHalf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransactionHalf")
+            .field("half", &self.half)
+            .field("is_loaded", &self.is_loaded)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TransactionHalf {
+    /// A half in the node's life `incarnation`. `loaded` has the objects of a founder, and so have the host's memory and the engine;
+    /// without it all of them are empty. `empty` makes a half that has nothing.
+    pub fn new(incarnation: Incarnation, loaded: Option<Half>, empty: Box<dyn Fn() -> Half>) -> Self {
+        Self {
+            is_loaded: loaded.is_some(),
+            half: loaded.unwrap_or_else(&empty),
+            empty,
+            sessions: Sessions::new(incarnation.get(), SESSIONS),
+            finished: VecDeque::new(),
+            payload: Vec::new(),
+        }
+    }
+
+    /// The executions and tables.
+    pub const fn half(&self) -> &Half {
+        &self.half
+    }
+
+    /// The same, for calls of the host itself, which [`TransactionHalf::poll_finished`] gives back.
+    pub const fn half_mut(&mut self) -> &mut Half {
+        &mut self.half
+    }
+
+    /// The next call of the host itself that has ended.
+    pub fn poll_finished(&mut self) -> Option<Finished> {
+        self.finished.pop_front()
+    }
+
+    fn clear(&mut self, io: &mut HostIo<'_>) {
+        io.host_memory().fill(0);
+        self.half = (self.empty)();
+        self.finished.clear();
+        self.is_loaded = false;
+    }
+}
+
+impl HostHalf for TransactionHalf {
+    fn configure(&mut self, _: Instant, configuration: &Configuration, io: &mut HostIo<'_>) {
+        let Configuration { node, view, .. } = *configuration;
+        if self.is_loaded && !(view.epoch == Epoch(1) && view.full.contains(node)) {
+            // The cluster was founded before, and others have what this node will copy.
+            io.reset();
+            self.clear(io);
+        }
+        self.is_loaded = false;
+    }
+
+    fn requested(
+        &mut self,
+        now: Instant,
+        from: SocketAddrV4,
+        message: (u8, &[u8]),
+        serves: bool,
+        _: &mut HostIo<'_>,
+    ) {
+        // What is malformed is not answered.
+        let _ = self.sessions.receive(now, from, message, serves, &mut self.half);
+    }
+
+    fn replied(&mut self, now: Instant, token: u32, (kind, payload): (u8, &[u8]), io: &mut HostIo<'_>) {
+        self.half
+            .receive(now, token, kind, payload, io.host_memory())
+            .expect("the engine speaks as its host half does");
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.half.next_deadline()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) {
+        self.half.wake(now);
+    }
+
+    fn settle(&mut self, _: Instant, io: &mut HostIo<'_>) {
+        while let Some(finished) = self.half.poll_finished() {
+            self.finished.extend(self.sessions.finish(finished));
+        }
+        while let Some(message) = self.half.poll_card(io.host_memory()) {
+            io.call(message.token, message.kind, &message.payload);
+            self.half.give_back(message);
+        }
+        loop {
+            self.payload.clear();
+            let Some((to, kind)) = self.sessions.poll_transmit(&mut self.payload) else { break };
+            io.respond(to, kind, &self.payload);
+        }
+    }
+
+    fn start_over(&mut self, _: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
+        self.clear(io);
+        // A client that waits for an answer asks again, and is told that nobody knows it.
+        self.sessions = Sessions::new(incarnation.get(), SESSIONS);
+    }
+}

@@ -1,0 +1,126 @@
+//! How large the tables of a node are.
+
+use weft_cluster::Incarnation;
+use weft_time::Duration;
+use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
+use weft_txn::store::{IndexParameters, Precision, Shape};
+use weft_txn::{Parameters, Placement, Transactions};
+use weft_waist::{Memory, NodeId};
+
+use super::{Application, TransactionHalf};
+
+/// Objects for each hundred slots, and the displacement limit D_m, of Xenic's table 2.
+const OCCUPANCY_PERCENT: u64 = 90;
+const DISPLACEMENT: u32 = 16;
+/// Homes of a segment, and records of an overflow page.
+const SEGMENT: u32 = 4;
+const PAGE: u32 = 2;
+/// Slots, and the values that they hold: what [`Shape`] says.
+const SLOTS: [(usize, usize); 6] = [(32, 8), (64, 40), (128, 102), (192, 164), (256, 226), (320, 256)];
+/// Messages of a copy are not longer than what the kernel can buffer many of.
+const MESSAGE_BYTES_MAX: usize = 8 << 10;
+
+/// How long a request waits before it is repeated: longer than a process on a loaded machine may have to wait for its turn.
+const REPEAT: Duration = Duration::from_ms(20);
+/// How often an engine looks for what is to be repeated.
+const TICK: Duration = Duration::from_ms(2);
+
+/// How large a node's part of a cluster is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionSizes {
+    /// Nodes of the cluster, and shards.
+    pub nodes: usize,
+    /// Replicas of each shard.
+    pub replicas: usize,
+    /// The longest message that a datagram can hold, in bytes.
+    pub message_bytes: usize,
+    /// Whether everything that is read and written is recorded, for a checker.
+    pub record: bool,
+}
+
+impl TransactionSizes {
+    fn parameters(&self) -> Parameters {
+        Parameters {
+            message_bytes: self.message_bytes.min(MESSAGE_BYTES_MAX),
+            repeat: REPEAT,
+            tick: TICK,
+            record: self.record,
+            ..Parameters::new(self.nodes, self.replicas)
+        }
+    }
+
+    /// Attempts take some hundred microseconds in a process, so there is no use in trying again much sooner.
+    fn half(&self) -> HalfParameters {
+        HalfParameters {
+            calls: 1024,
+            attempts: 1000,
+            back_off: Duration::from_us(100),
+            local: Local::Unshipped,
+            record: self.record,
+        }
+    }
+}
+
+/// The engine of a node in a process, with its memory, its host half, and the memory of the host: all with the objects that a founder
+/// has. In a node that joins later they are emptied before anybody is served.
+pub fn found(
+    node: NodeId,
+    incarnation: Incarnation,
+    application: &dyn Application,
+    sizes: &TransactionSizes,
+) -> (Transactions, Memory, TransactionHalf, Vec<u8>) {
+    let parameters = sizes.parameters();
+    let (placement, tables) = tables(application, &parameters);
+    let procedures = application.procedures();
+    let mut engine = Transactions::new(parameters, procedures.clone(), placement);
+    let half_parameters = sizes.half();
+    let mut half = Half::new(procedures.clone(), half_parameters, Some(tables));
+    let mut host_memory = vec![0; tables.table_address as usize + tables.table_bytes()];
+    for step in 0..sizes.replicas {
+        let shard = (node.index() + sizes.nodes - step) % sizes.nodes;
+        application.load(shard, &mut |key, value| half.load(&mut host_memory, key, value));
+    }
+    half.reports(&host_memory).for_each(|report| engine.learn(&report));
+    half.room().into_iter().for_each(|room| engine.learn_room(room));
+    let memory = Memory::new(Transactions::memory_bytes(&parameters, &placement));
+    let empty = Box::new(move || Half::new(procedures.clone(), half_parameters, Some(tables)));
+    (engine, memory, TransactionHalf::new(incarnation, Some(half), empty), host_memory)
+}
+
+/// The table of a node, for all shards that it replicates, and the index in front of it.
+fn tables(application: &dyn Application, parameters: &Parameters) -> (Placement, HalfTables) {
+    let (objects, value_bytes) = (application.objects(), application.value_bytes().max(8));
+    let all = objects * parameters.replicas as u64;
+    let slots = (all * 100 / OCCUPANCY_PERCENT + 64).next_multiple_of(SEGMENT.into());
+    let slots = u32::try_from(slots).expect("a table has fewer than 2^32 slots");
+    // What no slot holds stands in blocks, and the slots are the smallest.
+    let slot_bytes = SLOTS.iter().find(|(_, holds)| value_bytes <= *holds).map(|(bytes, _)| *bytes);
+    let blocks = if slot_bytes.is_some() { 16 } else { all + all / 16 + 16 };
+    let shape = Shape {
+        slots,
+        segment_slots: SEGMENT,
+        displacement: Some(DISPLACEMENT),
+        slot_bytes: slot_bytes.unwrap_or(SLOTS[0].0),
+        pages: slots / 16 + 16,
+        page_slots: PAGE,
+        blocks: u32::try_from(blocks).expect("a table has fewer than 2^32 blocks"),
+        value_bytes_max: value_bytes,
+    };
+    let table_address = (parameters.log_address + parameters.log_bytes as u64).next_multiple_of(64);
+    let precision = Precision::Runs;
+    let index = IndexParameters {
+        precision,
+        ahead: 0,
+        // All that the node may be the primary of while another is away.
+        entries: u32::try_from((2 * objects).max(1 << 13)).expect("an index has fewer than 2^32 entries"),
+        value_bytes_max: value_bytes,
+    };
+    let tables = HalfTables {
+        shape,
+        table_address,
+        precision,
+        log_address: parameters.log_address,
+        log_bytes: parameters.log_bytes,
+    };
+    (Placement::Card { shape, index, table_address }, tables)
+}

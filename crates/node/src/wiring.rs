@@ -1,0 +1,217 @@
+//! The queue pairs of engines: every card of a cluster is set up alike.
+//!
+//! An engine that writes into its peers' memory needs, for each peer and each *purpose* (a log, the heartbeats, the data of an
+//! object), two queue pairs: one on which it makes requests, and one on which the peer does, so that what the peer may do can
+//! be changed without touching the engine's own requests. Each card opens them in the same order, with the same numbers and
+//! keys as every other card: nothing has to be exchanged before a node can be wired.
+
+use std::net::Ipv4Addr;
+
+use weft_nic::{Peering, RdmaDriver};
+use weft_rdma::{
+    AccessFlags, ApiError, PathMtu, QueuePairAttributes, QueuePairNumber, Region, RegionKeys, Target,
+};
+use weft_smr::Wiring;
+use weft_smr::log::Wire;
+use weft_waist::engine_address;
+
+/// What queue pairs are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purpose {
+    /// The group whose messages they carry, in the engine's numbering.
+    pub group: u8,
+    /// Requests that the engine has outstanding on one of them, at most.
+    pub posts: u32,
+}
+
+/// On which terms queue pairs are connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The most payload bytes in a packet.
+    pub path_mtu: PathMtu,
+    /// Local acknowledgement time-out: a code, see [`weft_rdma::local_ack_timeout`].
+    pub timeout: u8,
+    /// Attempts after the first, 0 to 7, before a request fails for lack of an answer.
+    pub retry_cnt: u8,
+    /// READs and atomics that may be outstanding, in each direction.
+    pub max_rd_atomic: u8,
+}
+
+/// Where verbs find the memory of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineMemory {
+    /// What it lies in.
+    pub target: Target,
+    /// Its first address.
+    pub address: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// The slot of the engine that a WRITE into the calling region calls; `None` if the card calls nobody.
+    pub calls: Option<u8>,
+}
+
+impl EngineMemory {
+    /// The memory of the engine in a card's slot.
+    pub fn on_card(slot: u8, bytes: usize) -> Self {
+        Self { target: Target::Hbm, address: engine_address(slot, 0), bytes: bytes as u64, calls: Some(slot) }
+    }
+}
+
+/// The queue pairs and regions that an engine has on every card of a cluster.
+#[derive(Clone, Debug)]
+pub struct Connections {
+    nodes: usize,
+    purposes: Vec<Purpose>,
+    /// By purpose and then by other node, in order: one for own requests, one for those of the other.
+    numbers: Vec<QueuePairNumber>,
+    address: u64,
+    plain: RegionKeys,
+    calling: RegionKeys,
+}
+
+impl Connections {
+    /// How many queue pairs [`Connections::open`] creates.
+    pub const fn queue_pairs(nodes: usize, purposes: usize) -> usize {
+        2 * nodes.saturating_sub(1) * purposes
+    }
+
+    /// Creates the queue pairs of an engine on a card and registers its memory. All cards of the cluster do the same calls in the same
+    /// order.
+    ///
+    /// # Errors
+    /// The card has too few queue pairs or regions.
+    pub fn open(
+        driver: &mut impl RdmaDriver,
+        nodes: usize,
+        purposes: &[Purpose],
+        memory: EngineMemory,
+    ) -> Result<Self, ApiError> {
+        let mut numbers = Vec::with_capacity(Self::queue_pairs(nodes, purposes.len()));
+        for purpose in purposes {
+            for _ in 0..Self::queue_pairs(nodes, 1) {
+                let attributes = QueuePairAttributes {
+                    max_send_wr: purpose.posts,
+                    max_recv_wr: 1,
+                    ..QueuePairAttributes::default()
+                };
+                numbers.push(driver.create_queue_pair(attributes)?);
+            }
+        }
+        let region = Region {
+            target: memory.target,
+            address: memory.address,
+            ..Region::host(0, memory.bytes, AccessFlags::ALL)
+        };
+        let plain = driver.register_region(region)?;
+        let calling = driver.register_region(Region { rpc: memory.calls, ..region })?;
+        Ok(Self { nodes, purposes: purposes.to_vec(), numbers, address: memory.address, plain, calling })
+    }
+
+    /// The queue pair at `node`, for the purpose of this index and towards `other`, on which `node` or the other makes requests.
+    fn number(&self, purpose: usize, node: usize, other: usize, own_requests: bool) -> QueuePairNumber {
+        let others = self.nodes - 1;
+        let place = if other < node { other } else { other - 1 };
+        self.numbers[2 * (purpose * others + place) + usize::from(!own_requests)]
+    }
+
+    /// The queue pairs of `node`, and to whom each is connected; `address` tells where a node is.
+    pub fn peerings(
+        &self,
+        node: usize,
+        terms: Terms,
+        address: impl Fn(usize) -> Ipv4Addr,
+    ) -> Vec<(QueuePairNumber, Peering)> {
+        let mut peerings = Vec::with_capacity(self.numbers.len());
+        for purpose in 0..self.purposes.len() {
+            for other in (0..self.nodes).filter(|other| *other != node) {
+                for own_requests in [true, false] {
+                    let peering = Peering {
+                        destination: address(other),
+                        destination_qp_num: self.number(purpose, other, node, !own_requests),
+                        path_mtu: terms.path_mtu,
+                        timeout: terms.timeout,
+                        retry_cnt: terms.retry_cnt,
+                        max_rd_atomic: terms.max_rd_atomic,
+                    };
+                    peerings.push((self.number(purpose, node, other, own_requests), peering));
+                }
+            }
+        }
+        peerings
+    }
+
+    /// What the engine of `node` is told of how it reaches its peers.
+    pub fn wires(&self, node: usize, terms: Terms) -> Vec<Wire> {
+        let mut wires = Vec::new();
+        for (index, purpose) in self.purposes.iter().enumerate() {
+            for peer in (0..self.nodes).filter(|peer| *peer != node) {
+                let wiring = Wiring {
+                    request: self.number(index, node, peer, true),
+                    respond: self.number(index, node, peer, false),
+                    local_address: self.address,
+                    lkey: self.plain.lkey,
+                    remote_address: self.address,
+                    rkey: self.plain.rkey,
+                    call_rkey: self.calling.rkey,
+                    path_mtu: terms.path_mtu.bytes(),
+                };
+                wires.push(Wire { group: purpose.group, peer, wiring });
+            }
+        }
+        wires
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_nic::{Card, CardConfig, NoEngine};
+    use weft_waist::NODES_MAX;
+
+    use super::*;
+
+    const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 8, retry_cnt: 7, max_rd_atomic: 4 };
+    const PURPOSES: [Purpose; 2] = [Purpose { group: 0, posts: 8 }, Purpose { group: 255, posts: 4 }];
+
+    fn open(nodes: usize) -> Connections {
+        let mut card: Card<NoEngine> = Card::new(
+            CardConfig {
+                peers: [None; NODES_MAX],
+                datagram_bytes: 1_472,
+                transport: weft_rdma::Config::default(),
+                region_bytes: 4_096,
+            },
+            Vec::new(),
+        );
+        let memory = EngineMemory { target: Target::Hbm, address: 0, bytes: 4_096, calls: None };
+        Connections::open(&mut card, nodes, &PURPOSES, memory).unwrap()
+    }
+
+    /// What one end sends, the other end expects: each request queue pair is connected to the peer's queue pair that responds.
+    #[test]
+    fn both_ends_of_each_connection_name_each_other() {
+        for nodes in 1..=5 {
+            let connections = open(nodes);
+            let address = |node: usize| Ipv4Addr::new(10, 0, 0, node as u8);
+            let ends: Vec<_> = (0..nodes).map(|node| connections.peerings(node, TERMS, address)).collect();
+            for (node, own) in ends.iter().enumerate() {
+                assert_eq!(own.len(), Connections::queue_pairs(nodes, PURPOSES.len()));
+                for (number, peering) in own {
+                    let peer = usize::from(peering.destination.octets()[3]);
+                    let back = ends[peer].iter().find(|(other, _)| *other == peering.destination_qp_num);
+                    let (_, back) = back.expect("the peer has this queue pair");
+                    assert_eq!((back.destination, back.destination_qp_num), (address(node), *number));
+                }
+                for wire in connections.wires(node, TERMS) {
+                    let destination = |number: QueuePairNumber| {
+                        own.iter().find(|(other, _)| *other == number).map(|(_, peering)| *peering).unwrap()
+                    };
+                    let theirs = connections.wires(wire.peer, TERMS);
+                    let theirs = theirs.iter().find(|other| other.peer == node && other.group == wire.group);
+                    let theirs = theirs.unwrap().wiring;
+                    assert_eq!(destination(wire.wiring.request).destination_qp_num, theirs.respond);
+                    assert_eq!(destination(wire.wiring.respond).destination_qp_num, theirs.request);
+                }
+            }
+        }
+    }
+}

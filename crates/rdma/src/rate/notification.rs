@@ -1,0 +1,37 @@
+//! When the sender of marked packets is told.
+
+use weft_time::{Duration, Instant};
+
+/// The least time between two notifications of one queue pair (`N` of DCQCN, section 3.1).
+pub const NOTIFICATION_INTERVAL: Duration = Duration::from_us(50);
+
+/// The notification point of one queue pair.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NotificationPoint {
+    /// Before this time none is sent.
+    quiet_until: Instant,
+}
+
+impl NotificationPoint {
+    /// A marked packet has come; says whether its sender must be told.
+    pub(crate) fn on_marked(&mut self, now: Instant) -> bool {
+        let due = now >= self.quiet_until;
+        if due {
+            self.quiet_until = now + NOTIFICATION_INTERVAL;
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_notification_in_an_interval() {
+        let mut point = NotificationPoint::default();
+        let at = |us| Instant::ZERO + Duration::from_us(us);
+        let due: Vec<u64> = (0..200).filter(|&us| point.on_marked(at(us))).collect();
+        assert_eq!(due, [0, 50, 100, 150]);
+    }
+}

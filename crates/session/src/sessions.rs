@@ -1,0 +1,340 @@
+//! The node's half: each call reaches the engine at most once, however often it is asked for.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use weft_time::Instant;
+
+use crate::IDLE;
+use crate::message::{Body, Malformed, Message, Status};
+use crate::window::{Seen, Window};
+
+/// Tokens of calls have this bit; a host gives its own calls tokens without it.
+pub const TOKENS: u32 = 1 << 31;
+
+#[derive(Clone, Debug)]
+enum Record {
+    /// The engine has the call.
+    Running,
+    /// It is over.
+    Over(Status, u8, Vec<u8>),
+}
+
+#[derive(Debug)]
+struct Session<A> {
+    address: A,
+    received: Instant,
+    calls: Window<Record>,
+    running: usize,
+}
+
+/// A call that the engine is to be given, from its host and with this token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begin<'a> {
+    /// Comes back with [`Sessions::finish`].
+    pub token: u32,
+    /// What is asked.
+    pub body: Body<'a>,
+}
+
+#[derive(Debug)]
+enum Letter {
+    Welcome { client: u64 },
+    Answered { client: u64, life: u64, sequence: u64, status: Status, kind: u8, bytes: Vec<u8> },
+}
+
+/// The sessions of a node, in one life of it. `A` is an address of a client.
+#[derive(Debug)]
+pub struct Sessions<A> {
+    life: u64,
+    most: usize,
+    /// The kinds of calls that clients may make.
+    admitted: &'static [u8],
+    sessions: BTreeMap<u64, Session<A>>,
+    /// By token: client and sequence.
+    running: BTreeMap<u32, (u64, u64)>,
+    next_token: u32,
+    outbox: VecDeque<(A, Letter)>,
+}
+
+impl<A: Copy> Sessions<A> {
+    /// At most `most` sessions, of which each remembers [`crate::WINDOW`] answers, in this life: a number that is
+    /// higher than that of any former process of the node. Calls of kinds that are not `admitted` are not begun: the
+    /// engine takes what it is given here for its host's.
+    pub fn new(life: u64, most: usize, admitted: &'static [u8]) -> Self {
+        Self {
+            life,
+            most,
+            admitted,
+            sessions: BTreeMap::new(),
+            running: BTreeMap::new(),
+            next_token: 0,
+            outbox: VecDeque::new(),
+        }
+    }
+
+    /// Takes a message of a client. `serves`: whether the node takes part in the cluster now. The call that comes of
+    /// it is to be given to the engine before the next message is taken; whatever becomes of it is told to
+    /// [`Sessions::finish`].
+    ///
+    /// # Errors
+    /// If it is none that a client sends; nothing has changed then.
+    pub fn receive<'a>(
+        &mut self,
+        now: Instant,
+        from: A,
+        (kind, payload): (u8, &'a [u8]),
+        serves: bool,
+    ) -> Result<Option<Begin<'a>>, Malformed> {
+        match Message::parse(kind, payload)? {
+            Message::Hello { client } => {
+                // Who finds no room gets no answer, and asks another node.
+                if self.sessions.contains_key(&client) || self.make_room(now) {
+                    let session = self.sessions.entry(client).or_insert_with(|| Session {
+                        address: from,
+                        received: now,
+                        calls: Window::default(),
+                        running: 0,
+                    });
+                    (session.address, session.received) = (from, now);
+                    self.outbox.push_back((from, Letter::Welcome { client }));
+                }
+                Ok(None)
+            }
+            Message::Call { client, life, sequence, body } => {
+                Ok(self.call(now, from, (client, life, sequence), body, serves))
+            }
+            Message::Welcome { .. } | Message::Answered { .. } => Err(Malformed::Kind(kind)),
+        }
+    }
+
+    fn call<'a>(
+        &mut self,
+        now: Instant,
+        from: A,
+        (client, life, sequence): (u64, u64, u64),
+        body: Body<'a>,
+        serves: bool,
+    ) -> Option<Begin<'a>> {
+        let answered = |status, kind, bytes| Letter::Answered { client, life, sequence, status, kind, bytes };
+        let Some(session) = self.sessions.get_mut(&client).filter(|_| life == self.life) else {
+            self.outbox.push_back((from, answered(Status::Unknown, 0, Vec::new())));
+            return None;
+        };
+        (session.address, session.received) = (from, now);
+        match session.calls.look(sequence) {
+            Seen::Same(Record::Over(status, kind, bytes)) => {
+                self.outbox.push_back((from, answered(*status, *kind, bytes.clone())));
+                None
+            }
+            // It is answered when it is over; of an old one the client knows better.
+            Seen::Same(Record::Running) | Seen::Old => None,
+            Seen::New if !serves || !self.admitted.contains(&body.kind) => {
+                session.calls.record(sequence, Record::Over(Status::NotBegun, 0, Vec::new()));
+                self.outbox.push_back((from, answered(Status::NotBegun, 0, Vec::new())));
+                None
+            }
+            Seen::New => {
+                while self.running.contains_key(&(TOKENS | self.next_token)) {
+                    self.next_token = (self.next_token + 1) & !TOKENS;
+                }
+                let token = TOKENS | self.next_token;
+                self.next_token = (self.next_token + 1) & !TOKENS;
+                session.calls.record(sequence, Record::Running);
+                session.running += 1;
+                self.running.insert(token, (client, sequence));
+                Some(Begin { token, body })
+            }
+        }
+    }
+
+    /// Calls that the engine has not answered.
+    pub fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// The engine has answered the call with this token, or it never will if there is no answer: the call was not
+    /// begun. Does nothing if no call has this token.
+    pub fn finish(&mut self, token: u32, answer: Option<Body<'_>>) {
+        let Some((client, sequence)) = self.running.remove(&token) else { return };
+        let Some(session) = self.sessions.get_mut(&client) else { return };
+        session.running -= 1;
+        // A client that has given up has something else in this place meanwhile.
+        let Some(record) = session.calls.get_mut(sequence) else { return };
+        let (status, body) = answer.map_or((Status::NotBegun, Body::NONE), |body| (Status::Answer, body));
+        *record = Record::Over(status, body.kind, body.bytes.to_vec());
+        let (life, kind, bytes) = (self.life, body.kind, body.bytes.to_vec());
+        self.outbox
+            .push_back((session.address, Letter::Answered { client, life, sequence, status, kind, bytes }));
+    }
+
+    /// The next message to a client: appends its content to `out`, and tells to whom it goes and its kind.
+    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(A, u8)> {
+        let (to, letter) = self.outbox.pop_front()?;
+        let message = match &letter {
+            Letter::Welcome { client } => Message::Welcome { client: *client, life: self.life },
+            Letter::Answered { client, life, sequence, status, kind, bytes } => Message::Answered {
+                client: *client,
+                life: *life,
+                sequence: *sequence,
+                status: *status,
+                body: Body { kind: *kind, bytes },
+            },
+        };
+        Some((to, message.encode(out) as u8))
+    }
+
+    /// Whether there is room for another session, if need be in place of those that are idle.
+    fn make_room(&mut self, now: Instant) -> bool {
+        if self.sessions.len() >= self.most {
+            self.sessions
+                .retain(|_, session| session.running > 0 || now.saturating_since(session.received) < IDLE);
+        }
+        self.sessions.len() < self.most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIFE: u64 = 17;
+    const ASKED: Body<'static> = Body { kind: 32, bytes: b"ask" };
+    const ANSWER: Body<'static> = Body { kind: 40, bytes: b"answer" };
+
+    struct Node {
+        sessions: Sessions<u8>,
+        serves: bool,
+        now: Instant,
+        begun: Vec<u32>,
+    }
+
+    impl Node {
+        fn new(most: usize) -> Self {
+            let sessions = Sessions::new(LIFE, most, &[ASKED.kind]);
+            Self { sessions, serves: true, now: Instant::ZERO, begun: Vec::new() }
+        }
+
+        fn tell(&mut self, message: &Message<'_>) -> Vec<(Status, Vec<u8>)> {
+            let mut bytes = Vec::new();
+            let kind = message.encode(&mut bytes) as u8;
+            let begin = self.sessions.receive(self.now, 1, (kind, &bytes), self.serves).unwrap();
+            self.begun.extend(begin.map(|begin| {
+                assert_eq!(begin.body, ASKED);
+                begin.token
+            }));
+            self.said()
+        }
+
+        fn said(&mut self) -> Vec<(Status, Vec<u8>)> {
+            let mut bytes = Vec::new();
+            let mut all = Vec::new();
+            while let Some((_, kind)) = self.sessions.poll_transmit(&mut bytes) {
+                if let Message::Answered { status, body, .. } = Message::parse(kind, &bytes).unwrap() {
+                    all.push((status, body.bytes.to_vec()));
+                } else {
+                    all.push((Status::NotBegun, b"welcome".to_vec()));
+                }
+                bytes.clear();
+            }
+            all
+        }
+
+        fn hello(&mut self, client: u64) -> bool {
+            !self.tell(&Message::Hello { client }).is_empty()
+        }
+
+        fn call(&mut self, client: u64, life: u64, sequence: u64) -> Vec<(Status, Vec<u8>)> {
+            self.tell(&Message::Call { client, life, sequence, body: ASKED })
+        }
+    }
+
+    fn answered() -> Vec<(Status, Vec<u8>)> {
+        vec![(Status::Answer, b"answer".to_vec())]
+    }
+
+    #[test]
+    fn a_call_is_begun_once_and_answered_as_often_as_it_is_asked_for() {
+        let mut node = Node::new(2);
+        assert!(node.hello(5));
+        for _ in 0..3 {
+            assert_eq!(node.call(5, LIFE, 1), []);
+        }
+        let [token] = node.begun[..] else { panic!("{:?}", node.begun) };
+        assert_eq!(node.sessions.running(), 1);
+        node.sessions.finish(token, Some(ANSWER));
+        assert_eq!(node.said(), answered());
+        assert_eq!(node.call(5, LIFE, 1), answered());
+        // A greeting that comes late or again forgets nothing, and an answer counts once.
+        assert!(node.hello(5));
+        node.sessions.finish(token, None);
+        assert_eq!(node.call(5, LIFE, 1), answered());
+        assert_eq!((node.begun.len(), node.sessions.running()), (1, 0));
+    }
+
+    #[test]
+    fn a_window_of_calls_is_under_way_at_a_time() {
+        let mut node = Node::new(1);
+        node.hello(5);
+        for sequence in (1..=16).rev() {
+            assert_eq!(node.call(5, LIFE, sequence), []);
+        }
+        assert_eq!(node.begun.len(), 16);
+        // Number 17 says that the client has given number 1 up.
+        assert_eq!(node.call(5, LIFE, 17), []);
+        assert_eq!(node.call(5, LIFE, 1), []);
+        assert_eq!(node.begun.len(), 17);
+        let [first, last] = [node.begun[15], node.begun[16]];
+        node.sessions.finish(first, Some(ANSWER));
+        assert_eq!(node.said(), []);
+        node.sessions.finish(last, Some(ANSWER));
+        assert_eq!(node.said(), answered());
+    }
+
+    #[test]
+    fn what_was_not_begun_stays_so() {
+        let mut node = Node::new(1);
+        node.hello(5);
+        node.serves = false;
+        let not_begun = [(Status::NotBegun, Vec::new())];
+        assert_eq!(node.call(5, LIFE, 1), not_begun);
+        node.serves = true;
+        assert_eq!(node.call(5, LIFE, 1), not_begun);
+        assert_eq!(node.call(5, LIFE, 2), []);
+        let token = node.begun[0];
+        node.sessions.finish(token, None);
+        assert_eq!(node.said(), not_begun);
+        assert_eq!((node.call(5, LIFE, 2), node.begun.len()), (not_begun.to_vec(), 1));
+    }
+
+    #[test]
+    fn what_clients_may_not_call_is_not_begun() {
+        let mut node = Node::new(1);
+        node.hello(5);
+        let body = Body { kind: 16, bytes: b"start" };
+        let said = node.tell(&Message::Call { client: 5, life: LIFE, sequence: 1, body });
+        assert_eq!((said, node.begun.len()), (vec![(Status::NotBegun, Vec::new())], 0));
+    }
+
+    #[test]
+    fn another_life_does_not_know_what_the_former_has_done() {
+        let mut node = Node::new(1);
+        node.hello(5);
+        for (client, life) in [(5, LIFE - 1), (6, LIFE)] {
+            assert_eq!(node.call(client, life, 9), [(Status::Unknown, Vec::new())]);
+        }
+        assert!(node.begun.is_empty());
+    }
+
+    #[test]
+    fn only_idle_sessions_make_room() {
+        let mut node = Node::new(2);
+        assert!(node.hello(1) && node.hello(2));
+        node.call(2, LIFE, 1);
+        assert!(!node.hello(3));
+        node.now = Instant::ZERO + IDLE;
+        assert!(node.hello(3));
+        assert!(!node.hello(4), "a call is under way in one, the other is new");
+        node.sessions.finish(node.begun[0], Some(ANSWER));
+        assert!(node.hello(4));
+    }
+}

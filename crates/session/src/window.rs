@@ -1,0 +1,87 @@
+//! What became of the latest numbered requests of one client.
+
+/// Requests of a client that are remembered. A client has at most so many under way, and begins one only when the one
+/// of a window before it has ended.
+pub const WINDOW: u64 = 16;
+
+/// What a window knows of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen<'a, T> {
+    /// It was not recorded, and nothing later stands in its place.
+    New,
+    /// It was recorded with this.
+    Same(&'a T),
+    /// A later one stands in its place: nobody waits for it any more.
+    Old,
+}
+
+/// The latest requests of a client, by number modulo [`WINDOW`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window<T> {
+    records: [Option<(u64, T)>; WINDOW as usize],
+}
+
+impl<T> Default for Window<T> {
+    fn default() -> Self {
+        Self { records: std::array::from_fn(|_| None) }
+    }
+}
+
+impl<T> Window<T> {
+    fn place(number: u64) -> usize {
+        (number % WINDOW) as usize
+    }
+
+    /// What is known of a request.
+    pub fn look(&self, number: u64) -> Seen<'_, T> {
+        match &self.records[Self::place(number)] {
+            Some((known, record)) if *known == number => Seen::Same(record),
+            Some((known, _)) if *known > number => Seen::Old,
+            _ => Seen::New,
+        }
+    }
+
+    /// The record of a request, to change it.
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+        let (known, record) = self.records[Self::place(number)].as_mut()?;
+        (*known == number).then_some(record)
+    }
+
+    /// Records a request in its place, whatever stood there.
+    pub fn record(&mut self, number: u64, record: T) {
+        self.records[Self::place(number)] = Some((number, record));
+    }
+
+    /// All records by place: number and record.
+    pub fn records(&self) -> impl Iterator<Item = Option<(u64, &T)>> {
+        self.records.iter().map(|record| record.as_ref().map(|(number, record)| (*number, record)))
+    }
+}
+
+impl<T> From<[Option<(u64, T)>; WINDOW as usize]> for Window<T> {
+    /// The records by place, as [`Window::records`] tells them.
+    fn from(records: [Option<(u64, T)>; WINDOW as usize]) -> Self {
+        Self { records }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_number_takes_the_place_of_the_one_before() {
+        let mut window = Window::default();
+        assert_eq!(window.look(3), Seen::New);
+        window.record(3, 'a');
+        window.record(4, 'b');
+        assert_eq!((window.look(3), window.look(4)), (Seen::Same(&'a'), Seen::Same(&'b')));
+        assert_eq!(window.look(19), Seen::New);
+        window.record(19, 'c');
+        assert_eq!((window.look(3), window.look(19)), (Seen::Old, Seen::Same(&'c')));
+        assert_eq!(window.get_mut(3), None);
+        *window.get_mut(19).unwrap() = 'd';
+        let records: Vec<_> = window.records().flatten().collect();
+        assert_eq!(records, [(19, &'d'), (4, &'b')]);
+    }
+}
