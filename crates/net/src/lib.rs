@@ -3,6 +3,7 @@
 //! This room holds what a real node needs below its NIC, and a real client below its library:
 //!
 //! - [`UdpPort`]: a UDP socket with batched system calls and segmentation offload both ways;
+//! - [`FramePort`]: Ethernet frames, of a TAP device ([`TapPort`]) or a packet socket ([`PacketPort`]);
 //! - [`Clock`]: the machine's monotonic clock as [`weft_time::Instant`];
 //! - [`Poller`] and [`IdlePolicy`]: one thread waits for all of its ports, by polling, by sleeping or by one
 //!   after the other;
@@ -50,6 +51,7 @@ mod card_ports;
 mod clock;
 mod cores;
 mod drive;
+mod frame_port;
 mod identification;
 mod membership;
 mod node;
@@ -66,6 +68,7 @@ pub use card_ports::CardPorts;
 pub use clock::Clock;
 pub use cores::{NoSuchCore, cores, keep_to_core};
 pub use drive::{Endpoint, run};
+pub use frame_port::{FramePort, PacketPort, TapPort};
 pub use membership::{MembershipError, run_membership};
 pub use node::{KV_SLOT, Node, NodeError, run_node};
 pub use poll::{IdlePolicy, Poller, Ready};

@@ -6,6 +6,7 @@ mod batch;
 mod faults;
 mod guest;
 mod random;
+mod sockets;
 mod trial;
 mod world;
 
@@ -25,7 +26,7 @@ use world::{Trouble, World};
 /// Weft against Linux's soft RoCE in a guest
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// What Weft's NIC is made of
+    /// What Weft's NIC is made of; `sockets` as `tests/rxe/unprivileged.sh` runs it
     #[arg(long, value_enum, default_value = "soft")]
     nic: Made,
     /// Random messages of all kinds from both ends, at each loss
@@ -65,6 +66,8 @@ enum Made {
     Soft,
     /// The gateware, Verilated
     Rtl,
+    /// A card behind an ordinary UDP socket, by a user without capabilities
+    Sockets,
 }
 
 /// A line of the table.
@@ -93,7 +96,13 @@ fn main() -> ExitCode {
 
 /// Whether all was right.
 fn run(arguments: &Arguments) -> Result<bool, Trouble> {
+    let mut user = None;
     let nic = match arguments.nic {
+        Made::Sockets => {
+            let (nic, named) = world::sockets(MEMORY_BYTES, arguments.seed)?;
+            user = Some(named);
+            nic
+        }
         Made::Soft => world::soft(MEMORY_BYTES, arguments.seed),
         #[cfg(feature = "gateware")]
         Made::Rtl => world::rtl(MEMORY_BYTES, arguments.seed),
@@ -106,6 +115,9 @@ fn run(arguments: &Arguments) -> Result<bool, Trouble> {
     let quiet = arguments.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
     if !quiet {
         println!("Linux {kernel} in a guest, {:?} NIC, seed {}", arguments.nic, arguments.seed);
+        if let Some(user) = user {
+            println!("Weft's process is of user {user} and has no capability");
+        }
         println!(
             "{:<16} {:>5} {:>9} {:>6} {:>6} {:>8} {:>9} {:>8} {:>8}",
             "workload", "loss", "messages", "wrong", "lost", "strayed", "packets", "dropped", "seconds"
@@ -129,7 +141,7 @@ fn run(arguments: &Arguments) -> Result<bool, Trouble> {
         let nic = format!("{:?}", arguments.nic).to_lowercase();
         let counters = trial.counters();
         let all = serde_json::json!({
-            "kernel": kernel, "nic": nic, "seed": arguments.seed, "timeout": arguments.timeout,
+            "kernel": kernel, "nic": nic, "user": user, "seed": arguments.seed, "timeout": arguments.timeout,
             "reordering_per_mille": arguments.reordering, "duplication_per_mille": arguments.duplication,
             "rows": rows, "weft_counters": counters,
         });

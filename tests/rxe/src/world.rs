@@ -13,6 +13,7 @@ use weft_wire::ethernet::MacAddress;
 
 use crate::faults::{Line, Rates, Tally};
 use crate::guest::{Guest, Input};
+use crate::sockets::SocketNic;
 
 /// Weft's address.
 pub const WEFT: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
@@ -32,7 +33,7 @@ impl fmt::Display for Trouble {
 
 impl From<std::io::Error> for Trouble {
     fn from(error: std::io::Error) -> Self {
-        Self(format!("the guest: {error}"))
+        Self(format!("the guest or what it needs: {error}"))
     }
 }
 
@@ -44,14 +45,24 @@ fn transport(seed: u64) -> weft_rdma::Config {
     weft_rdma::Config { key_seed: seed, ..weft_rdma::Config::default() }
 }
 
-/// A soft NIC with `bytes` of host memory.
-pub fn soft(bytes: usize, seed: u64) -> Box<dyn Device> {
-    let card = CardConfig {
+fn card(bytes: usize, seed: u64) -> CardConfig {
+    CardConfig {
         peers: [None; NODES_MAX],
         datagram_bytes: 1_472,
         transport: transport(seed),
         region_bytes: bytes,
-    };
+    }
+}
+
+/// A card behind a UDP socket, with `bytes` of host memory, and the user whose process this is.
+pub fn sockets(bytes: usize, seed: u64) -> Result<(Box<dyn Device>, u32), Trouble> {
+    let (nic, user) = SocketNic::open(card(bytes, seed), "weft0", WEFT)?;
+    Ok((Box::new(nic), user))
+}
+
+/// A soft NIC with `bytes` of host memory.
+pub fn soft(bytes: usize, seed: u64) -> Box<dyn Device> {
+    let card = card(bytes, seed);
     let config = SoftNicConfig { hardware: HARDWARE, address: WEFT, card };
     Box::new(SoftNic::<NoEngine>::new(config, Vec::new()))
 }
