@@ -315,8 +315,8 @@ impl UdpPort {
         self.push_with(to, bytes.len(), |_, buffer| buffer.copy_from_slice(bytes))
     }
 
-    /// Queues a datagram of `length` bytes for `to`, which `write` writes in place. It is told the IP identification that
-    /// the datagram will carry, and a buffer with unspecified content.
+    /// Queues a datagram of `length` bytes for `to`, which `write` writes in place. It is told the IP identification
+    /// that the datagram will carry, and a buffer with unspecified content.
     ///
     /// `false`, with `write` not called, if everything is full and the kernel takes nothing for the moment: the caller
     /// keeps the datagram and comes back after a [`UdpPort::flush`]. A datagram that is longer than
@@ -341,11 +341,10 @@ impl UdpPort {
     /// Queues a datagram whose destination and length are known only once it is written, without another copy in most
     /// cases.
     ///
-    /// `compose` appends the datagram, of at most `longest` bytes, to the buffer that it is given and says where it goes;
-    /// then `complete` is told the destination and the IP identification that the datagram will carry, and may change
-    /// its bytes. `compose` is
-    /// not called if everything is full: [`Composed::Full`]. A datagram that is longer than
-    /// [`PortOptions::longest_datagram`] is dropped and counted, with `complete` not called.
+    /// `compose` appends the datagram, of at most `longest` bytes, to the buffer that it is given and says where it
+    /// goes; then `complete` is told the destination and the IP identification that the datagram will carry, and may
+    /// change its bytes. `compose` is not called if everything is full: [`Composed::Full`]. A datagram that is longer
+    /// than [`PortOptions::longest_datagram`] is dropped and counted, with `complete` not called.
     pub fn push_composed(
         &mut self,
         longest: usize,

@@ -22,8 +22,8 @@ struct Control([u8; LONGEST_CONTROL]);
 /// The headers point to the other tables and stay linked, so a system call needs no preparation beyond the
 /// messages that it concerns.
 pub(crate) struct Messages {
-    // None of these tables ever grows, so none moves in memory and the headers' pointers stay valid. The pointers
-    // come from `Vec::as_mut_ptr`, which the shared and exclusive borrows taken through the vectors do not end. A buffer
+    // None of these tables ever grows, so none moves in memory and the headers' pointers stay valid. The pointers come
+    // from `Vec::as_mut_ptr`, which the shared and exclusive borrows taken through the vectors do not end. A buffer
     // that is sent from may grow; its pointer is set for every message.
     headers: Vec<libc::mmsghdr>,
     /// Read and written by way of the headers only.
@@ -103,8 +103,8 @@ impl Messages {
         buffer
     }
 
-    /// Copies what the buffer of message `from` holds from `start` on to `place` in that of message `to`; both are to be
-    /// sent.
+    /// Copies what the buffer of message `from` holds from `start` on to `place` in that of message `to`; both are to
+    /// be sent.
     pub(crate) fn copy_tail(&mut self, from: usize, start: usize, to: usize, place: usize) {
         let buffers = self.buffers.get_disjoint_mut([from, to]);
         let [source, destination] = buffers.expect("two different messages");

@@ -90,7 +90,8 @@ impl Requester {
             }
             Syndrome::Nak(NakCode::PsnSequenceError) => {
                 shared.counters.rcvd_seq_err += 1;
-                // A responder may report the gap behind the packet for which it is not ready, as Linux's soft RoCE does.
+                // A responder may report the gap behind the packet for which it is not ready, as Linux's soft RoCE
+                // does.
                 if self.waits_for(Wait::ReceiverReady) {
                     return Ok(());
                 }

@@ -335,8 +335,8 @@ impl Responder {
         }
     }
 
-    /// Acknowledges a duplicate, and with it what was carried out behind it, but only up to the next READ or atomic: the
-    /// requester that sends this again has had no response from behind it (clause 9.7.5.1.3).
+    /// Acknowledges a duplicate, and with it what was carried out behind it, but only up to the next READ or atomic:
+    /// the requester that sends this again has had no response from behind it (clause 9.7.5.1.3).
     fn acknowledge_again(&mut self, duplicate: u64) {
         let end = self.resources.first_behind(duplicate).unwrap_or(self.expected);
         let sequence = match self.acknowledgement {

@@ -1,8 +1,8 @@
-//! Responder resources (clause 9.7.4.2): what is kept of the latest READs and atomics to answer their duplicates, and the
-//! responses that are due.
+//! Responder resources (clause 9.7.4.2): what is kept of the latest READs and atomics to answer their duplicates, and
+//! the responses that are due.
 //!
-//! They lie in the order of their PSNs, and each has at most one response due: what a requester asks for again takes the
-//! place of what it asked for before, so a responder never sends more than one stream of data for a READ.
+//! They lie in the order of their PSNs, and each has at most one response due: what a requester asks for again takes
+//! the place of what it asked for before, so a responder never sends more than one stream of data for a READ.
 
 use std::collections::VecDeque;
 
@@ -64,7 +64,8 @@ impl Resources {
         self.due = 0;
     }
 
-    /// Whether there is room for a further READ or atomic. There is none while as many as are kept have not been answered.
+    /// Whether there is room for a further READ or atomic. There is none while as many as are kept have not been
+    /// answered.
     pub(super) fn has_room(&self) -> bool {
         // Responses leave oldest first, so that none behind the oldest has been answered if that has not.
         let waits = |oldest: &Resource| oldest.due.is_some_and(|response| response.fresh);
@@ -84,8 +85,8 @@ impl Resources {
         self.due += 1;
     }
 
-    /// Makes the response to a duplicate due, in place of the one that may be due for the same request. Returns false if
-    /// nothing is kept of the request, or not what the duplicate says.
+    /// Makes the response to a duplicate due, in place of the one that may be due for the same request. Returns false
+    /// if nothing is kept of the request, or not what the duplicate says.
     pub(super) fn repeat(&mut self, sequence: u64, again: Option<Reth>, setup: &Setup) -> bool {
         let Some(resource) = self.kept.iter_mut().find(|resource| resource.covers(sequence)) else {
             return false;
