@@ -1,6 +1,6 @@
 //! A card behind UDP sockets: the operating system's IP stack in place of a frame port.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use weft_nic::Card;
 use weft_time::Instant;
@@ -17,8 +17,8 @@ const LONGEST_PACKET: usize = 4_096 + 64;
 /// Connects a [`Card`] with a port for RoCE v2 and one for Weft datagrams.
 ///
 /// The ICRC covers addresses and the IP identification. The address is the one that peers send to. Of what is sent,
-/// [`UdpPort`] tells the identification; of what arrives it is solved from the ICRC, and must be one that the peer may have
-/// chosen (see the crate's documentation).
+/// [`UdpPort`] tells the identification; of what arrives it is solved from the ICRC, and must be one that the peer may
+/// have chosen (see the crate's documentation).
 #[derive(Debug)]
 pub struct CardPorts<E> {
     card: Card<E>,
@@ -71,8 +71,8 @@ impl<E: Engine> CardPorts<E> {
         &mut self.card
     }
 
-    /// RoCE v2 packets that were dropped for their identification: with it the ICRC was right, but the peer should not have
-    /// come to it yet. They are among the card's `icrc_errors`.
+    /// RoCE v2 packets that were dropped for their identification: with it the ICRC was right, but the peer should not
+    /// have come to it yet. They are among the card's `icrc_errors`.
     pub fn identifications_refused(&self) -> u64 {
         self.identifications.refused()
     }
@@ -113,9 +113,14 @@ impl<E: Engine> CardPorts<E> {
         let source = self.address;
         loop {
             let compose = |buffer: &mut Vec<u8>| {
+                let start = buffer.len();
                 let transmit = self.card.poll_roce(now, buffer)?;
+                let IpAddr::V4(destination) = transmit.destination else {
+                    buffer.truncate(start);
+                    return None;
+                };
                 buffer.extend_from_slice(&[0; icrc::BYTES]);
-                Some(SocketAddrV4::new(transmit.destination, roce::UDP_PORT))
+                Some(SocketAddrV4::new(destination, roce::UDP_PORT))
             };
             let composed = port.push_composed(LONGEST_PACKET, compose, |to, identification, datagram| {
                 let destination = *to.ip();

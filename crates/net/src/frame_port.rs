@@ -101,7 +101,8 @@ impl TapPort {
 /// A packet socket: the NIC is one more station on the network of an interface. It takes the capability `CAP_NET_RAW`.
 ///
 /// A frame that the interface has joined from several, or whose checksum it means to fill in later, is malformed to a
-/// NIC: such offloads must be off (`ethtool -K INTERFACE gro off lro off`, and `tx off` at the other end of a virtual link).
+/// NIC: such offloads must be off (`ethtool -K INTERFACE gro off lro off`, and `tx off` at the other end of a virtual
+/// link).
 #[derive(Debug)]
 pub struct PacketPort(Frames);
 

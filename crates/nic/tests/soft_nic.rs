@@ -321,7 +321,7 @@ fn connect(nics: &mut [SoftNic<Parrot>; 2]) -> [QueuePairNumber; 2] {
         let steps = [
             Modify::Init { access: AccessFlags::ALL },
             Modify::ReadyToReceive(ReadyToReceive {
-                destination: address(1 - node as u8),
+                destination: address(1 - node as u8).into(),
                 destination_qp_num: numbers[1 - node],
                 rq_psn: 100,
                 path_mtu: PathMtu::Bytes1024,
@@ -406,7 +406,7 @@ fn what_an_engine_posts_comes_back_to_it_as_done() {
     let mut nics = [nic_with(0, engine), nic(1)];
     let numbers = connect(&mut nics);
     let peering = Peering {
-        destination: address(1),
+        destination: address(1).into(),
         destination_qp_num: numbers[1],
         path_mtu: PathMtu::Bytes1024,
         timeout: 14,

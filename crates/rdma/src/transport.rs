@@ -1,7 +1,7 @@
 //! All queue pairs, regions and the completion queue of one NIC.
 
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use weft_time::Instant;
 use weft_wire::ipv4::CONGESTION_CAPABLE;
@@ -46,8 +46,8 @@ pub struct Config {
     pub window_packets: u32,
     /// A requester asks for an acknowledgement at least once in so many packets.
     pub acknowledge_interval: u32,
-    /// Packets that a queue pair sends in its turn before the next has one; at least 1. More than 1 is for ports that send
-    /// runs of packets of equal size at once: packets of one message are such a run.
+    /// Packets that a queue pair sends in its turn before the next has one; at least 1. More than 1 is for ports that
+    /// send runs of packets of equal size at once: packets of one message are such a run.
     pub burst_packets: u32,
     /// What decides the window of a queue pair.
     pub congestion_control: CongestionControlFactory,
@@ -89,7 +89,7 @@ impl Default for Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// The peer's address; the UDP destination port is [`weft_wire::roce::UDP_PORT`].
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     /// The UDP source port.
     pub source_port: u16,
     /// The local queue pair that sends.
@@ -300,7 +300,7 @@ impl Transport {
     pub fn receive(
         &mut self,
         now: Instant,
-        source: Ipv4Addr,
+        source: impl Into<IpAddr>,
         packet: &Packet<'_>,
         memory: &mut impl RegionMemory,
     ) {
@@ -311,7 +311,7 @@ impl Transport {
     pub fn receive_marked(
         &mut self,
         now: Instant,
-        source: Ipv4Addr,
+        source: impl Into<IpAddr>,
         packet: &Packet<'_>,
         marked: bool,
         memory: &mut impl RegionMemory,
@@ -327,7 +327,7 @@ impl Transport {
             counters.drop_partition_key += 1;
             return;
         }
-        if queue_pair.receive(now, source, packet, marked, &mut self.shared, memory)
+        if queue_pair.receive(now, source.into(), packet, marked, &mut self.shared, memory)
             && !self.notifications.contains(&index)
         {
             self.notifications.push_back(index);
@@ -410,7 +410,8 @@ impl Transport {
         self.shared.completions.pop()
     }
 
-    /// Takes out the completions of a queue pair that wait to be polled: with a reset, nothing of its earlier life is left.
+    /// Takes out the completions of a queue pair that wait to be polled: with a reset, nothing of its earlier life is
+    /// left.
     pub fn forget_completions(&mut self, number: QueuePairNumber) {
         self.shared.completions.forget(number);
     }

@@ -21,6 +21,7 @@ use faults::{Rates, Tally};
 use guest::Guest;
 use random::Random;
 use trial::{Outcome, Trial};
+use weft_net::Clock;
 use world::{Trouble, World};
 
 /// Weft against Linux's soft RoCE in a guest
@@ -96,10 +97,11 @@ fn main() -> ExitCode {
 
 /// Whether all was right.
 fn run(arguments: &Arguments) -> Result<bool, Trouble> {
+    let clock = Clock::starting_now();
     let mut user = None;
     let nic = match arguments.nic {
         Made::Sockets => {
-            let (nic, named) = world::sockets(MEMORY_BYTES, arguments.seed)?;
+            let (nic, named) = world::sockets(MEMORY_BYTES, arguments.seed, clock)?;
             user = Some(named);
             nic
         }
@@ -110,7 +112,7 @@ fn run(arguments: &Arguments) -> Result<bool, Trouble> {
         Made::Rtl => return Err(Trouble("--nic rtl needs a build with --features gateware".into())),
     };
     let guest = Guest::start(&arguments.image, &world::LINUX.to_string(), 1500)?;
-    let mut trial = Trial::new(World::new(nic, guest, arguments.seed)?, arguments.timeout)?;
+    let mut trial = Trial::new(World::new(nic, guest, arguments.seed, clock)?, arguments.timeout)?;
     let kernel = trial.kernel()?;
     let quiet = arguments.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
     if !quiet {

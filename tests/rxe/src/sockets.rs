@@ -4,24 +4,19 @@
 //! What is on the other side of the TAP device is the kernel's: ARP, IP, UDP, and the socket that the card is behind.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 
-use weft_net::{CardPorts, FramePort, PortOptions, TapPort, UdpPort};
-use weft_nic::{Card, CardConfig, HostCommand, HostEvent, Nic, NoEngine, RdmaDriver, Work};
-use weft_rdma::{
-    ApiError, Modify, QueuePairAttributes, QueuePairInformation, QueuePairNumber, ReceiveRequest, Region,
-    RegionKeys, RegionMemory,
-};
+use weft_net::{Clock, Device as _, FramePort, PortOptions, SocketDevice, TapPort};
+use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, RdmaDriver, Work};
 use weft_time::Instant;
-use weft_wire::roce;
 
-use crate::world::Trouble;
+use crate::world::{Device, Trouble};
 
 pub struct SocketNic {
     tap: TapPort,
-    port: UdpPort,
-    card: CardPorts<NoEngine>,
+    card: SocketDevice,
+    clock: Clock,
 }
 
 /// That the process has no privilege: its user, if that is not root and no set of capabilities has any.
@@ -43,96 +38,64 @@ fn user_without_capabilities(status: &str) -> Result<u32, Trouble> {
 impl SocketNic {
     /// A card behind port 4791 of `address`, the address of the TAP device of this name, which belongs to this user.
     /// Standard input is a descriptor of `/dev/net/tun`. Gives the user, too, who must not have any capability.
-    pub fn open(config: CardConfig, tap: &str, address: Ipv4Addr) -> Result<(Self, u32), Trouble> {
+    pub fn open(
+        config: CardConfig,
+        clock: Clock,
+        tap: &str,
+        address: Ipv4Addr,
+    ) -> Result<(Self, u32), Trouble> {
         let user = user_without_capabilities(&std::fs::read_to_string("/proc/self/status")?)?;
         let opened = |tun: io::Result<_>| TapPort::with_tun(tun?, tap);
         let tap = opened(io::stdin().as_fd().try_clone_to_owned())
             .map_err(|error| Trouble(format!("TAP device {tap}: {error}")))?;
         // As on any real link over IPv4.
         let options = PortOptions { segmentation: false, ..PortOptions::default() };
-        let port = UdpPort::bind(SocketAddrV4::new(address, roce::UDP_PORT), &options)
-            .map_err(|error| Trouble(error.to_string()))?;
-        Ok((Self { tap, port, card: CardPorts::new(Card::new(config, Vec::new()), address) }, user))
+        let card = SocketDevice::open(address, config, &options);
+        let card = card.map_err(|error| Trouble(error.to_string()))?;
+        Ok((Self { tap, card, clock }, user))
     }
 }
 
 impl Nic for SocketNic {
-    fn receive_frame(&mut self, now: Instant, frame: &[u8]) {
+    fn receive_frame(&mut self, _now: Instant, frame: &[u8]) {
         // What the kernel takes of it lies in the socket when this returns.
         self.tap.transmit(frame).expect("the TAP device stays");
-        let Self { port, card, .. } = self;
-        while port.receive(|datagram| card.receive_roce(now, datagram)).expect("the socket stays open") > 0 {}
+        while self.card.receive(self.clock).expect("the socket stays open") {}
     }
 
     fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
-        self.card.card_mut().submit(now, command);
+        self.card.submit(now, command);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.card.card().next_deadline()
+        self.card.next_deadline()
     }
 
     fn handle_deadline(&mut self, now: Instant) {
-        self.card.card_mut().handle_deadline(now);
+        self.card.handle_deadline(now);
     }
 
     fn poll_frame(&mut self, now: Instant, frame: &mut Vec<u8>) -> bool {
-        self.card.transmit_roce(now, &mut self.port);
-        self.port.flush().expect("the socket stays open");
+        self.card.transmit(now).expect("the socket stays open");
         self.tap.receive(frame).expect("the TAP device stays")
     }
 
     fn poll_host(&mut self) -> Option<HostEvent> {
-        self.card.card_mut().poll_host()
+        self.card.poll_host()
     }
 
     fn take_work(&mut self) -> Work {
-        self.card.card_mut().take_work()
+        Work::default()
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        let mut all = self.card.card().counters();
-        all.push(("identifications_refused", self.card.identifications_refused()));
-        all.extend(self.port.counters().named());
-        all
+        self.card.counters()
     }
 }
 
-impl RdmaDriver for SocketNic {
-    fn create_queue_pair(&mut self, attributes: QueuePairAttributes) -> Result<QueuePairNumber, ApiError> {
-        self.card.card_mut().create_queue_pair(attributes)
-    }
-
-    fn modify_queue_pair(&mut self, number: QueuePairNumber, change: Modify) -> Result<(), ApiError> {
-        self.card.card_mut().modify_queue_pair(number, change)
-    }
-
-    fn destroy_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), ApiError> {
-        self.card.card_mut().destroy_queue_pair(number)
-    }
-
-    fn query_queue_pair(&mut self, number: QueuePairNumber) -> Result<QueuePairInformation, ApiError> {
-        self.card.card_mut().query_queue_pair(number)
-    }
-
-    fn post_receive(&mut self, number: QueuePairNumber, request: ReceiveRequest) -> Result<(), ApiError> {
-        self.card.card_mut().post_receive(number, request)
-    }
-
-    fn register_region(&mut self, region: Region) -> Result<RegionKeys, ApiError> {
-        self.card.card_mut().register_region(region)
-    }
-
-    fn modify_region(&mut self, keys: RegionKeys, access: weft_rdma::AccessFlags) -> Result<(), ApiError> {
-        self.card.card_mut().modify_region(keys, access)
-    }
-
-    fn deregister_region(&mut self, keys: RegionKeys) -> Result<Region, ApiError> {
-        self.card.card_mut().deregister_region(keys)
-    }
-
-    fn memory(&mut self) -> &mut dyn RegionMemory {
-        self.card.card_mut().memory()
+impl Device for SocketNic {
+    fn driver(&mut self) -> &mut dyn RdmaDriver {
+        self.card.driver()
     }
 }
 

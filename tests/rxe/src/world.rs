@@ -8,7 +8,6 @@ use weft_net::Clock;
 use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, NoEngine, RdmaDriver, SoftNic, SoftNicConfig};
 use weft_rdma::{Completion, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_time::{Duration, Instant};
-use weft_waist::NODES_MAX;
 use weft_wire::ethernet::MacAddress;
 
 use crate::faults::{Line, Rates, Tally};
@@ -38,25 +37,34 @@ impl From<std::io::Error> for Trouble {
 }
 
 /// What a NIC is driven by, on the data path and beside it.
-pub trait Device: Nic + RdmaDriver {}
-impl<T: Nic + RdmaDriver> Device for T {}
+pub trait Device: Nic {
+    fn driver(&mut self) -> &mut dyn RdmaDriver;
+}
+
+impl Device for SoftNic<NoEngine> {
+    fn driver(&mut self) -> &mut dyn RdmaDriver {
+        self
+    }
+}
+
+#[cfg(feature = "gateware")]
+impl Device for weft_gateware::RtlNic {
+    fn driver(&mut self) -> &mut dyn RdmaDriver {
+        self
+    }
+}
 
 fn transport(seed: u64) -> weft_rdma::Config {
     weft_rdma::Config { key_seed: seed, ..weft_rdma::Config::default() }
 }
 
 fn card(bytes: usize, seed: u64) -> CardConfig {
-    CardConfig {
-        peers: [None; NODES_MAX],
-        datagram_bytes: 1_472,
-        transport: transport(seed),
-        region_bytes: bytes,
-    }
+    CardConfig::without_engines(bytes, transport(seed))
 }
 
 /// A card behind a UDP socket, with `bytes` of host memory, and the user whose process this is.
-pub fn sockets(bytes: usize, seed: u64) -> Result<(Box<dyn Device>, u32), Trouble> {
-    let (nic, user) = SocketNic::open(card(bytes, seed), "weft0", WEFT)?;
+pub fn sockets(bytes: usize, seed: u64, clock: Clock) -> Result<(Box<dyn Device>, u32), Trouble> {
+    let (nic, user) = SocketNic::open(card(bytes, seed), clock, "weft0", WEFT)?;
     Ok((Box::new(nic), user))
 }
 
@@ -104,11 +112,11 @@ pub struct World {
 
 impl World {
     /// Waits until the agent in the guest is ready.
-    pub fn new(nic: Box<dyn Device>, guest: Guest, seed: u64) -> Result<Self, Trouble> {
+    pub fn new(nic: Box<dyn Device>, guest: Guest, seed: u64, clock: Clock) -> Result<Self, Trouble> {
         let mut world = Self {
             nic,
             guest,
-            clock: Clock::starting_now(),
+            clock,
             to_linux: Line::new(seed),
             to_weft: Line::new(!seed),
             answers: VecDeque::new(),

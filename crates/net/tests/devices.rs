@@ -1,0 +1,157 @@
+//! Devices of all kinds against each other, connected by introductions.
+//!
+//! With a TAP device on one side the other is the kernel's IP stack behind it, or a NIC on a packet socket of the same
+//! interface; these need root, for a network namespace of their own, and elsewhere say so and do nothing.
+
+mod interface;
+
+use std::net::Ipv4Addr;
+
+use weft_net::{
+    ConnectionOptions, Context, Device, FrameDevice, FramePort, IdlePolicy, Introduction, PacketPort,
+    PortOptions, RemoteMemory, SocketDevice, TapPort, connect,
+};
+use weft_nic::{CardConfig, NoEngine, SoftNic, SoftNicConfig};
+use weft_rdma::{
+    AccessFlags, CompletionStatus, LocalBuffer, Operation, PathMtu, Region, RegionKeys, RemoteAddress,
+    Target, WorkRequest,
+};
+use weft_time::Duration;
+use weft_wire::ethernet::MacAddress;
+
+const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const TAP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+const PACKET: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
+
+/// Bytes of a message: many packets, the last one short.
+const LENGTH: usize = 100_001;
+const MEMORY_BYTES: usize = 3 * LENGTH;
+
+fn card() -> CardConfig {
+    CardConfig::without_engines(MEMORY_BYTES, weft_rdma::Config::default())
+}
+
+fn sockets(address: Ipv4Addr, segmentation: bool) -> SocketDevice {
+    let options = PortOptions { segmentation, ..PortOptions::default() };
+    SocketDevice::open(address, card(), &options).unwrap()
+}
+
+fn frames<P: FramePort>(port: P, address: Ipv4Addr) -> FrameDevice<SoftNic<NoEngine>, P> {
+    let [.., last] = address.octets();
+    let config = SoftNicConfig { hardware: MacAddress([2, 0, 0, 0, 77, last]), address, card: card() };
+    FrameDevice::new(SoftNic::new(config, Vec::new()), port)
+}
+
+/// One end, before it is connected.
+struct End<D> {
+    context: Context<D>,
+    keys: RegionKeys,
+    introduction: Introduction,
+}
+
+impl<D: Device> End<D> {
+    fn new(device: D, address: Ipv4Addr, fill: u8) -> Self {
+        let mut context = Context::new(device, IdlePolicy::SLEEP).unwrap();
+        let driver = context.driver();
+        let region = Region::host(0, MEMORY_BYTES as u64, AccessFlags::ALL);
+        let keys = driver.register_region(region).unwrap();
+        let bytes: Vec<u8> = (0..LENGTH).map(|place| (place * 7) as u8 ^ fill).collect();
+        driver.memory().write(Target::Host, 0, &bytes).unwrap();
+        let start = RemoteAddress { address: 0, rkey: keys.rkey };
+        let introduction = Introduction {
+            gid: address.into(),
+            number: driver.create_queue_pair(Default::default()).unwrap(),
+            psn: 0xff_fff0 + u32::from(fill),
+            memory: Some(RemoteMemory { start, length: MEMORY_BYTES as u64 }),
+        };
+        Self { context, keys, introduction }
+    }
+
+    fn memory(&mut self, place: usize) -> Vec<u8> {
+        let memory = self.context.driver().memory();
+        memory.read(Target::Host, (place * LENGTH) as u64, LENGTH).unwrap().to_vec()
+    }
+
+    /// WRITEs its first third to the second of the peer, and READs that of the peer into its last.
+    fn post(&mut self, peer: &Introduction) {
+        let RemoteMemory { start, .. } = peer.memory.unwrap();
+        let (number, lkey) = (self.introduction.number, self.keys.lkey);
+        let local =
+            |place: usize| LocalBuffer { address: (place * LENGTH) as u64, length: LENGTH as u32, lkey };
+        let there = RemoteAddress { address: LENGTH as u64, ..start };
+        let write = Operation::Write { remote: there, immediate: None };
+        self.context.post_send(number, WorkRequest::new(1, write, local(0)));
+        self.context.post_send(number, WorkRequest::new(2, Operation::Read { remote: start }, local(2)));
+    }
+}
+
+/// Both ends write to and read from each other, in this thread.
+fn exchange<A: Device, B: Device>(mut one: End<A>, mut other: End<B>, path_mtu: PathMtu) {
+    let introductions = [one.introduction, other.introduction].map(|end| end.to_string().parse().unwrap());
+    let options = ConnectionOptions { path_mtu, ..ConnectionOptions::default() };
+    connect(one.context.driver(), &one.introduction, &introductions[1], &options).unwrap();
+    connect(other.context.driver(), &other.introduction, &introductions[0], &options).unwrap();
+    one.post(&introductions[1]);
+    other.post(&introductions[0]);
+    let mut completed = 0;
+    for _ in 0..100_000 {
+        one.context.progress(Duration::from_us(20)).unwrap();
+        other.context.progress(Duration::from_us(20)).unwrap();
+        for completion in [one.context.poll(), other.context.poll()].into_iter().flatten() {
+            assert_eq!(completion.status, CompletionStatus::Success);
+            completed += 1;
+        }
+        if completed == 4 {
+            break;
+        }
+    }
+    assert_eq!(completed, 4);
+    let expected = [one.memory(0), other.memory(0)];
+    assert!(expected[0] != expected[1]);
+    for place in [1, 2] {
+        assert!(one.memory(place) == expected[1] && other.memory(place) == expected[0]);
+    }
+}
+
+#[test]
+fn cards_over_ordinary_sockets() {
+    // Addresses of this process alone.
+    let [high, low] = (std::process::id() as u16).to_be_bytes();
+    for (segmentation, path_mtu) in [(true, PathMtu::Bytes4096), (false, PathMtu::Bytes1024)] {
+        let [one, other] = [1, 2].map(|last| {
+            let address = Ipv4Addr::new(127, high, low, last);
+            End::new(sockets(address, segmentation), address, last)
+        });
+        exchange(one, other, path_mtu);
+    }
+}
+
+/// A TAP device in a namespace of this thread, of which the kernel's side has an address.
+fn tap() -> Option<TapPort> {
+    let opened = interface::enter_namespace().and_then(|()| {
+        let port = TapPort::open("weft0")?;
+        interface::set_up("weft0", KERNEL)?;
+        Ok(port)
+    });
+    opened.inspect_err(|error| eprintln!("skipped: no network namespace with a TAP device: {error}")).ok()
+}
+
+#[test]
+fn a_nic_on_a_tap_device_and_a_card_over_a_socket() {
+    let Some(port) = tap() else { return };
+    let (nic, card) = (frames(port, TAP), sockets(KERNEL, false));
+    exchange(End::new(nic, TAP, 1), End::new(card, KERNEL, 2), PathMtu::Bytes1024);
+}
+
+#[test]
+fn a_nic_on_a_tap_device_and_a_nic_on_a_packet_socket() {
+    let Some(port) = tap() else { return };
+    let (one, other) = (frames(port, TAP), frames(PacketPort::open("weft0").unwrap(), PACKET));
+    exchange(End::new(one, TAP, 1), End::new(other, PACKET, 2), PathMtu::Bytes1024);
+}
+
+#[test]
+fn what_is_no_interface_is_an_error() {
+    assert!(PacketPort::open("no such interface").is_err());
+    assert!(TapPort::open("a name that is too long").is_err());
+}
