@@ -47,7 +47,8 @@ pub struct Config {
     /// A requester asks for an acknowledgement at least once in so many packets.
     pub acknowledge_interval: u32,
     /// Packets that a queue pair sends in its turn before the next has one; at least 1. More than 1 is for ports that
-    /// send runs of packets of equal size at once: packets of one message are such a run.
+    /// send runs of packets of equal size at once. The packets of one message behind its first are such a run, and so
+    /// are the first packets of messages on several queue pairs: a turn ends between them.
     pub burst_packets: u32,
     /// What decides the window of a queue pair.
     pub congestion_control: CongestionControlFactory,
@@ -361,7 +362,8 @@ impl Transport {
                 queue_pair: queue_pair.number(),
                 type_of_service: if is_request && self.config.rate_control { CONGESTION_CAPABLE } else { 0 },
             };
-            if sent && left > 1 {
+            // The first packets of several queue pairs are a run of equal size, too.
+            if sent && left > 1 && !queue_pair.is_beside_first() {
                 self.timers.set(index, queue_pair.deadline());
                 self.turn = Some((index, left - 1));
             } else {

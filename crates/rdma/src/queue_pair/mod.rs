@@ -352,6 +352,12 @@ impl QueuePair {
         }
     }
 
+    /// Whether the next packet is of another length than the one that was made last, because a message begins.
+    #[inline]
+    pub(crate) fn is_beside_first(&self) -> bool {
+        self.requester.is_beside_first()
+    }
+
     /// When [`QueuePair::handle_deadline`] is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.requester.deadline().into_iter().chain(self.rate.deadline()).min()
