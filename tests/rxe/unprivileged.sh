@@ -9,6 +9,7 @@ shift 2
 user=65534
 ip tuntap add dev weft0 mode tap user $user
 ip address add 10.9.0.1/24 dev weft0
+ip address add fd00:9::1/64 dev weft0 nodad
 ip link set dev weft0 up
 ip link set dev lo up
 # The user may not look into everybody's folders.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use weft_nic::{Card, CardConfig, HostCommand, HostEvent, Nic, NoEngine, RdmaDriver};
@@ -10,7 +10,9 @@ use weft_rdma::{Completion, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_time::{Duration, Instant};
 use weft_wire::roce;
 
-use crate::{BindError, CardPorts, Clock, FramePort, IdlePolicy, Poller, PortOptions, Stop, UdpPort, system};
+use crate::{
+    Address, BindError, CardPorts, Clock, FramePort, IdlePolicy, Poller, PortOptions, Stop, UdpPort, system,
+};
 
 /// What carries out the verbs of a program, with its port: a card or a NIC.
 pub trait Device: AsFd {
@@ -47,31 +49,56 @@ pub trait Device: AsFd {
 
 /// A card without engines behind an ordinary UDP socket: RoCE v2 without any privilege.
 #[derive(Debug)]
-pub struct SocketDevice {
+pub struct SocketDevice<A = SocketAddrV4> {
     ports: CardPorts<NoEngine>,
-    port: UdpPort,
+    port: UdpPort<A>,
 }
 
 impl SocketDevice {
-    /// A card on port 4791 of an address of this machine.
+    /// A card on port 4791 of an IPv4 address of this machine.
     ///
     /// # Errors
     /// The port is in use, or the address is another machine's.
     pub fn open(address: Ipv4Addr, config: CardConfig, options: &PortOptions) -> Result<Self, BindError> {
-        let port = UdpPort::bind(SocketAddrV4::new(address, roce::UDP_PORT), options)?;
-        Ok(Self { ports: CardPorts::new(Card::new(config, Vec::new()), address), port })
+        Self::on(SocketAddrV4::new(address, roce::UDP_PORT), config, options)
+    }
+}
+
+impl SocketDevice<SocketAddrV6> {
+    /// A card on port 4791 of an IPv6 address of this machine; `scope` is the index of the interface of a link-local
+    /// address, and 0 for others. The ICRC covers no identification there, so it is checked in full, and the kernel or a
+    /// network card may segment on any link. Datagrams without UDP's checksum are received, too.
+    ///
+    /// # Errors
+    /// The port is in use, or the address is another machine's.
+    pub fn open_ipv6(
+        address: Ipv6Addr,
+        scope: u32,
+        config: CardConfig,
+        options: &PortOptions,
+    ) -> Result<Self, BindError> {
+        let options = PortOptions { accept_zero_checksum: true, ..*options };
+        Self::on(SocketAddrV6::new(address, roce::UDP_PORT, 0, scope), config, &options)
+    }
+}
+
+impl<A: Address> SocketDevice<A> {
+    fn on(address: A, config: CardConfig, options: &PortOptions) -> Result<Self, BindError> {
+        let port = UdpPort::bind(address, options)?;
+        Ok(Self { ports: CardPorts::new(Card::new(config, Vec::new()), address.ip_address()), port })
     }
 
     /// Counters of the card and of the port by name, in a fixed order.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.ports.card().counters();
         all.push(("identifications_refused", self.ports.identifications_refused()));
+        all.push(("other_family", self.ports.unreachable()));
         all.extend(self.port.counters().named());
         all
     }
 }
 
-impl Device for SocketDevice {
+impl<A: Address> Device for SocketDevice<A> {
     fn driver(&mut self) -> &mut dyn RdmaDriver {
         self.ports.card_mut()
     }
@@ -111,7 +138,7 @@ impl Device for SocketDevice {
     }
 }
 
-impl AsFd for SocketDevice {
+impl<A> AsFd for SocketDevice<A> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.port.as_fd()
     }

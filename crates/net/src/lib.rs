@@ -46,9 +46,13 @@
 //!
 //! [`PortOptions::segmentation`] of IPv4 ports must be off on real links as long as a network card may segment: which
 //! identifications it writes is not known.
+//!
+//! Over IPv6 ([`SocketDevice::open_ipv6`]) there is no identification: the ICRC is checked in full, 2^-32, and
+//! segmentation may be on everywhere. Weft's clusters, the soft NIC and the gateware speak IPv4.
 
 #![deny(unsafe_code)]
 
+mod address;
 mod announcement;
 mod card_ports;
 mod clock;
@@ -68,6 +72,7 @@ mod stop;
 mod system;
 pub mod transactions;
 
+pub use address::Address;
 pub use announcement::{Announcement, Announcer, NoAnnouncement};
 pub use card_ports::CardPorts;
 pub use clock::Clock;

@@ -5,16 +5,16 @@
 
 mod interface;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weft_net::{
-    ConnectionOptions, Context, Device, FrameDevice, FramePort, IdlePolicy, Introduction, PacketPort,
-    PortOptions, RemoteMemory, SocketDevice, TapPort, connect,
+    BindError, ConnectionOptions, Context, Device, FrameDevice, FramePort, IdlePolicy, Introduction,
+    PacketPort, PortOptions, RemoteMemory, SocketDevice, TapPort, connect,
 };
-use weft_nic::{CardConfig, NoEngine, SoftNic, SoftNicConfig};
+use weft_nic::{CardConfig, NoEngine, RdmaDriver, SoftNic, SoftNicConfig};
 use weft_rdma::{
-    AccessFlags, CompletionStatus, LocalBuffer, Operation, PathMtu, Region, RegionKeys, RemoteAddress,
-    Target, WorkRequest,
+    AccessFlags, ApiError, CompletionStatus, LocalBuffer, Operation, PathMtu, Region, RegionKeys,
+    RemoteAddress, Target, WorkRequest,
 };
 use weft_time::Duration;
 use weft_wire::ethernet::MacAddress;
@@ -50,7 +50,7 @@ struct End<D> {
 }
 
 impl<D: Device> End<D> {
-    fn new(device: D, address: Ipv4Addr, fill: u8) -> Self {
+    fn new(device: D, address: impl Into<IpAddr>, fill: u8) -> Self {
         let mut context = Context::new(device, IdlePolicy::SLEEP).unwrap();
         let driver = context.driver();
         let region = Region::host(0, MEMORY_BYTES as u64, AccessFlags::ALL);
@@ -59,7 +59,7 @@ impl<D: Device> End<D> {
         driver.memory().write(Target::Host, 0, &bytes).unwrap();
         let start = RemoteAddress { address: 0, rkey: keys.rkey };
         let introduction = Introduction {
-            gid: address.into(),
+            gid: address.into().into(),
             number: driver.create_queue_pair(Default::default()).unwrap(),
             psn: 0xff_fff0 + u32::from(fill),
             memory: Some(RemoteMemory { start, length: MEMORY_BYTES as u64 }),
@@ -124,6 +124,58 @@ fn cards_over_ordinary_sockets() {
         });
         exchange(one, other, path_mtu);
     }
+}
+
+/// Two queue pairs of one card, because everybody has one IPv6 address at least.
+#[test]
+fn a_card_over_ipv6() {
+    let options = PortOptions::default();
+    let device = match SocketDevice::open_ipv6(Ipv6Addr::LOCALHOST, 0, card(), &options) {
+        Ok(device) => device,
+        Err(BindError::NotLocal { .. }) => return eprintln!("skipped: this machine has no IPv6"),
+        Err(error) => panic!("{error}"),
+    };
+    let mut end = End::new(device, Ipv6Addr::LOCALHOST, 3);
+    let own = end.introduction;
+    let other = Introduction {
+        number: end.context.driver().create_queue_pair(Default::default()).unwrap(),
+        psn: 5,
+        ..own
+    };
+    for (one, two) in [(own, other), (other, own)] {
+        connect(end.context.driver(), &one, &two, &ConnectionOptions::default()).unwrap();
+    }
+    end.post(&other);
+    for _ in 0..2 {
+        let completion = end.context.wait(Duration::from_secs(60)).unwrap().expect("nothing completes");
+        assert_eq!(completion.status, CompletionStatus::Success);
+    }
+    let expected = end.memory(0);
+    assert!(end.memory(1) == expected && end.memory(2) == expected);
+    let counters = end.context.device().counters();
+    assert!(counters.iter().all(|(name, count)| *name != "icrc_errors" || *count == 0));
+    assert!(counters.contains(&("malformed", 0)) && counters.contains(&("other_family", 0)));
+}
+
+/// A peer of the other family is nobody that a port could reach.
+#[test]
+fn a_peer_of_the_other_family_is_counted() {
+    let [high, low] = (std::process::id() as u16).to_be_bytes();
+    let address = Ipv4Addr::new(127, high, low, 9);
+    let mut end = End::new(sockets(address, false), address, 1);
+    let peer = Introduction { gid: IpAddr::V6(Ipv6Addr::LOCALHOST).into(), ..end.introduction };
+    connect(end.context.driver(), &end.introduction, &peer, &ConnectionOptions::default()).unwrap();
+    end.post(&peer);
+    end.context.progress(Duration::ZERO).unwrap();
+    let counters = end.context.device().counters();
+    assert!(counters.iter().any(|(name, count)| *name == "other_family" && *count > 0));
+    let nic = &mut SoftNic::<NoEngine>::new(
+        SoftNicConfig { hardware: MacAddress([2; 6]), address, card: card() },
+        Vec::new(),
+    );
+    let own = Introduction { number: nic.create_queue_pair(Default::default()).unwrap(), ..end.introduction };
+    let refused = connect(nic, &own, &peer, &ConnectionOptions::default());
+    assert_eq!(refused, Err(ApiError::NoIpv4(Ipv6Addr::LOCALHOST)));
 }
 
 /// A TAP device in a namespace of this thread, of which the kernel's side has an address.

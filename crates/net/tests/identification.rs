@@ -87,7 +87,7 @@ fn datagrams_carry_the_identification_that_their_writer_was_told() {
     assert!(port.push(THERE, &[10; 1472]));
     assert_eq!(port.flush().unwrap(), 1);
     assert_eq!(next_packet(&mut tunnel), (0, true, vec![10; 1472]));
-    assert_eq!(port.take_oversized(), Some(OversizedDatagram { to: THERE, length: 1473 }));
+    assert_eq!(port.take_oversized(), Some(OversizedDatagram { to: THERE.into(), length: 1473 }));
     assert_eq!(port.take_oversized(), None);
     assert_eq!(port.counters().oversized + port.counters().refused, 3);
 }

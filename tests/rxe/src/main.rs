@@ -30,6 +30,9 @@ struct Arguments {
     /// What Weft's NIC is made of; `sockets` as `tests/rxe/unprivileged.sh` runs it
     #[arg(long, value_enum, default_value = "soft")]
     nic: Made,
+    /// Over IPv6, with `--nic sockets` alone
+    #[arg(long)]
+    ipv6: bool,
     /// Random messages of all kinds from both ends, at each loss
     #[arg(long, default_value_t = 1_000)]
     messages: u64,
@@ -97,11 +100,14 @@ fn main() -> ExitCode {
 
 /// Whether all was right.
 fn run(arguments: &Arguments) -> Result<bool, Trouble> {
+    if arguments.ipv6 && arguments.nic != Made::Sockets {
+        return Err(Trouble("--ipv6 goes with --nic sockets: the frames of other NICs are of IPv4".into()));
+    }
     let clock = Clock::starting_now();
     let mut user = None;
     let nic = match arguments.nic {
         Made::Sockets => {
-            let (nic, named) = world::sockets(MEMORY_BYTES, arguments.seed, clock)?;
+            let (nic, named) = world::sockets(MEMORY_BYTES, arguments.seed, clock, arguments.ipv6)?;
             user = Some(named);
             nic
         }
@@ -112,7 +118,11 @@ fn run(arguments: &Arguments) -> Result<bool, Trouble> {
         Made::Rtl => return Err(Trouble("--nic rtl needs a build with --features gateware".into())),
     };
     let guest = Guest::start(&arguments.image, &world::LINUX.to_string(), 1500)?;
-    let mut trial = Trial::new(World::new(nic, guest, arguments.seed, clock)?, arguments.timeout)?;
+    let mut trial = Trial::new(
+        World::new(nic, guest, arguments.seed, clock)?,
+        arguments.timeout,
+        world::addresses(arguments.ipv6),
+    )?;
     let kernel = trial.kernel()?;
     let quiet = arguments.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
     if !quiet {
@@ -143,7 +153,7 @@ fn run(arguments: &Arguments) -> Result<bool, Trouble> {
         let nic = format!("{:?}", arguments.nic).to_lowercase();
         let counters = trial.counters();
         let all = serde_json::json!({
-            "kernel": kernel, "nic": nic, "user": user, "seed": arguments.seed, "timeout": arguments.timeout,
+            "kernel": kernel, "nic": nic, "user": user, "ipv6": arguments.ipv6, "seed": arguments.seed, "timeout": arguments.timeout,
             "reordering_per_mille": arguments.reordering, "duplication_per_mille": arguments.duplication,
             "rows": rows, "weft_counters": counters,
         });

@@ -4,18 +4,20 @@
 //! What is on the other side of the TAP device is the kernel's: ARP, IP, UDP, and the socket that the card is behind.
 
 use std::io;
-use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 
-use weft_net::{Clock, Device as _, FramePort, PortOptions, SocketDevice, TapPort};
-use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, RdmaDriver, Work};
-use weft_time::Instant;
+use weft_net::{Address, BindError, Clock, Device as _, FramePort, SocketDevice, TapPort};
+use weft_nic::{HostCommand, HostEvent, Nic, RdmaDriver, Work};
+use weft_time::{Duration, Instant};
 
 use crate::world::{Device, Trouble};
 
-pub struct SocketNic {
+/// How often the TAP device is looked at.
+const LOOK: Duration = Duration::from_ms(1);
+
+pub struct SocketNic<A> {
     tap: TapPort,
-    card: SocketDevice,
+    card: SocketDevice<A>,
     clock: Clock,
 }
 
@@ -35,28 +37,24 @@ fn user_without_capabilities(status: &str) -> Result<u32, Trouble> {
     }
 }
 
-impl SocketNic {
-    /// A card behind port 4791 of `address`, the address of the TAP device of this name, which belongs to this user.
-    /// Standard input is a descriptor of `/dev/net/tun`. Gives the user, too, who must not have any capability.
+impl<A: Address + 'static> SocketNic<A> {
+    /// A card that `open` puts behind a UDP socket of the TAP device of this name, which belongs to this user. Standard
+    /// input is a descriptor of `/dev/net/tun`. Gives the user, too, who must not have any capability.
     pub fn open(
-        config: CardConfig,
-        clock: Clock,
         tap: &str,
-        address: Ipv4Addr,
-    ) -> Result<(Self, u32), Trouble> {
+        clock: Clock,
+        open: impl FnOnce() -> Result<SocketDevice<A>, BindError>,
+    ) -> Result<(Box<dyn Device>, u32), Trouble> {
         let user = user_without_capabilities(&std::fs::read_to_string("/proc/self/status")?)?;
         let opened = |tun: io::Result<_>| TapPort::with_tun(tun?, tap);
         let tap = opened(io::stdin().as_fd().try_clone_to_owned())
             .map_err(|error| Trouble(format!("TAP device {tap}: {error}")))?;
-        // As on any real link over IPv4.
-        let options = PortOptions { segmentation: false, ..PortOptions::default() };
-        let card = SocketDevice::open(address, config, &options);
-        let card = card.map_err(|error| Trouble(error.to_string()))?;
-        Ok((Self { tap, card, clock }, user))
+        let card = open().map_err(|error| Trouble(error.to_string()))?;
+        Ok((Box::new(Self { tap, card, clock }), user))
     }
 }
 
-impl Nic for SocketNic {
+impl<A: Address> Nic for SocketNic<A> {
     fn receive_frame(&mut self, _now: Instant, frame: &[u8]) {
         // What the kernel takes of it lies in the socket when this returns.
         self.tap.transmit(frame).expect("the TAP device stays");
@@ -68,7 +66,9 @@ impl Nic for SocketNic {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.card.next_deadline()
+        // The kernel sends of its own accord, too, when it looks for a neighbour.
+        let look = self.clock.now() + LOOK;
+        Some(self.card.next_deadline().map_or(look, |deadline| deadline.min(look)))
     }
 
     fn handle_deadline(&mut self, now: Instant) {
@@ -93,7 +93,7 @@ impl Nic for SocketNic {
     }
 }
 
-impl Device for SocketNic {
+impl<A: Address> Device for SocketNic<A> {
     fn driver(&mut self) -> &mut dyn RdmaDriver {
         self.card.driver()
     }

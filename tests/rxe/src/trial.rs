@@ -1,6 +1,7 @@
 //! Batches on connected queue pairs, each checked to the last byte.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use weft_net::{ConnectionOptions, Introduction, connect};
 use weft_rdma::{
@@ -11,7 +12,7 @@ use weft_time::Duration;
 
 use crate::batch::{Batch, End, Fill, Kind, MEMORY_BYTES, Message, QUEUE_PAIRS, Shadow};
 use crate::random::{Random, fill, hash};
-use crate::world::{LINUX, Trouble, WEFT, World};
+use crate::world::{Trouble, World};
 
 /// How long a batch may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -42,6 +43,8 @@ pub struct Trial {
     linux_address: u64,
     linux_rkey: u32,
     timeout: u8,
+    /// Of Weft and of the guest.
+    addresses: [IpAddr; 2],
     /// Of each queue pair: Weft's number, the agent's index.
     queue_pairs: Vec<(QueuePairNumber, u32)>,
 }
@@ -57,7 +60,7 @@ fn refused(error: impl std::fmt::Display) -> Trouble {
 
 impl Trial {
     /// Registers both memories. `timeout` is the code of both ends' acknowledgement time-outs.
-    pub fn new(mut world: World, timeout: u8) -> Result<Self, Trouble> {
+    pub fn new(mut world: World, timeout: u8, addresses: [IpAddr; 2]) -> Result<Self, Trouble> {
         let keys = world
             .nic
             .driver()
@@ -71,6 +74,7 @@ impl Trial {
             shadow: Shadow::new(),
             keys,
             timeout,
+            addresses,
             queue_pairs: Vec::new(),
         })
     }
@@ -100,6 +104,7 @@ impl Trial {
         // What the old ones have left behind.
         self.world.command("wait 1024 0")?;
         self.world.completions(usize::MAX, Duration::from_ms(10))?;
+        let [weft, linux] = self.addresses;
         for _ in 0..QUEUE_PAIRS {
             let words = self.world.command("create")?;
             let (index, qpn): (u32, u32) = (number(&words, 0)?, number(&words, 1)?);
@@ -110,14 +115,14 @@ impl Trial {
                 0 => PSN_MASK - random.below(16) as u32,
                 _ => random.next() as u32 & PSN_MASK,
             });
-            let own = Introduction { gid: WEFT.into(), number: ours, psn: weft_psn, memory: None };
+            let own = Introduction { gid: weft.into(), number: ours, psn: weft_psn, memory: None };
             let number = QueuePairNumber(qpn);
-            let peer = Introduction { gid: LINUX.into(), number, psn: linux_psn, memory: None };
+            let peer = Introduction { gid: linux.into(), number, psn: linux_psn, memory: None };
             let options = ConnectionOptions { timeout: self.timeout, ..ConnectionOptions::default() };
             connect(self.world.nic.driver(), &own, &peer, &options).map_err(refused)?;
             let ConnectionOptions { path_mtu, timeout, min_rnr_timer, rd_atomic, .. } = options;
             self.world.command(&format!(
-                "connect {index} {WEFT} {} {weft_psn} {linux_psn} {} {timeout} {min_rnr_timer} {rd_atomic}",
+                "connect {index} {weft} {} {weft_psn} {linux_psn} {} {timeout} {min_rnr_timer} {rd_atomic}",
                 ours.0, path_mtu as u8
             ))?;
             self.queue_pairs.push((ours, index));

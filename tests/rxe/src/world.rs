@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weft_net::Clock;
+use weft_net::{Clock, PortOptions, SocketDevice};
 use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, NoEngine, RdmaDriver, SoftNic, SoftNicConfig};
 use weft_rdma::{Completion, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_time::{Duration, Instant};
@@ -18,6 +18,14 @@ use crate::sockets::SocketNic;
 pub const WEFT: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 /// The guest's.
 pub const LINUX: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+/// The same over IPv6, for NICs that speak it.
+const WEFT_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 1);
+const LINUX_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 2);
+
+/// The addresses of Weft and of the guest.
+pub const fn addresses(ipv6: bool) -> [IpAddr; 2] {
+    if ipv6 { [IpAddr::V6(WEFT_IPV6), IpAddr::V6(LINUX_IPV6)] } else { [IpAddr::V4(WEFT), IpAddr::V4(LINUX)] }
+}
 const HARDWARE: MacAddress = MacAddress([2, 0, 0, 0, 9, 1]);
 
 /// The guest is gone, or its agent has refused a command.
@@ -63,9 +71,18 @@ fn card(bytes: usize, seed: u64) -> CardConfig {
 }
 
 /// A card behind a UDP socket, with `bytes` of host memory, and the user whose process this is.
-pub fn sockets(bytes: usize, seed: u64, clock: Clock) -> Result<(Box<dyn Device>, u32), Trouble> {
-    let (nic, user) = SocketNic::open(card(bytes, seed), clock, "weft0", WEFT)?;
-    Ok((Box::new(nic), user))
+pub fn sockets(bytes: usize, seed: u64, clock: Clock, ipv6: bool) -> Result<(Box<dyn Device>, u32), Trouble> {
+    let (card, [address, _]) = (card(bytes, seed), addresses(ipv6));
+    // Segmentation is off, as on any real link over IPv4.
+    let options = PortOptions { segmentation: false, ..PortOptions::default() };
+    match address {
+        IpAddr::V4(address) => {
+            SocketNic::open("weft0", clock, || SocketDevice::open(address, card, &options))
+        }
+        IpAddr::V6(address) => {
+            SocketNic::open("weft0", clock, || SocketDevice::open_ipv6(address, 0, card, &options))
+        }
+    }
 }
 
 /// A soft NIC with `bytes` of host memory.
