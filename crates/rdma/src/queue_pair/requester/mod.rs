@@ -167,7 +167,9 @@ impl Requester {
     #[inline]
     pub(super) fn is_beside_first(&self) -> bool {
         self.cursor.packet <= 1
-            && self.at_cursor().is_some_and(|entry| entry.packets > 1 && !entry.request.operation.has_response())
+            && self
+                .at_cursor()
+                .is_some_and(|entry| entry.packets > 1 && !entry.request.operation.has_response())
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
