@@ -406,7 +406,7 @@ fn what_an_engine_posts_comes_back_to_it_as_done() {
     let mut nics = [nic_with(0, engine), nic(1)];
     let numbers = connect(&mut nics);
     let peering = Peering {
-        destination: address(1).into(),
+        destination: address(1),
         destination_qp_num: numbers[1],
         path_mtu: PathMtu::Bytes1024,
         timeout: 14,
