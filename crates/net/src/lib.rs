@@ -37,7 +37,7 @@
 //! | a damaged packet passes with a probability of at most | when |
 //! |---|---|
 //! | 2^-31 | the peer sends as Weft does: 0, or the segment's number |
-//! | 2^-22 | the peer counts, and is heard every 10 ms or more often |
+//! | 2^-22 | the peer counts, and its packets arrive every 10 ms or more often |
 //! | 2^-16 | the first packet, one after a minute of silence, or after two that were dropped for their identification |
 //!
 //! Ethernet's frame check sequence and, where the sender fills it in, UDP's checksum stand before that. A peer whose

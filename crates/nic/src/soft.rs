@@ -120,13 +120,13 @@ impl<E: Engine> SoftNic<E> {
 
     /// Asks the network for the station of `address`.
     fn ask(&mut self, address: Ipv4Addr) {
-        let question = Arp {
+        let arp = Arp {
             operation: Operation::Request,
             sender: Station { hardware: self.hardware, address: self.address },
             target: Station { hardware: MacAddress([0; 6]), address },
         };
         let mut request = Vec::new();
-        frame::emit_arp_frame(&mut request, MacAddress::BROADCAST, &question);
+        frame::emit_arp_frame(&mut request, MacAddress::BROADCAST, &arp);
         self.ready.push_back(request);
     }
 
