@@ -179,8 +179,8 @@ impl<E: Engine> Card<E> {
         self.engines.assign(queue_pair, slot, peering);
     }
 
-    /// Gives what clients send to the engine in `slot` to the host instead, as [`HostEvent::Request`]: its host half keeps the
-    /// sessions of clients.
+    /// Gives what clients send to the engine in `slot` to the host instead, as [`HostEvent::Request`]: its host half
+    /// keeps the sessions of clients.
     ///
     /// # Panics
     /// If the slot is empty.

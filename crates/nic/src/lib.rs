@@ -121,7 +121,8 @@ pub enum HostCommand<'a> {
         /// Its content.
         payload: &'a [u8],
     },
-    /// Answer a client whose request has come as [`HostEvent::Request`]; a message that no datagram can hold is counted.
+    /// Answer a client whose request has come as [`HostEvent::Request`]; a message that no datagram can hold is
+    /// counted.
     Respond {
         /// The slot whose host half answers.
         engine: u8,
