@@ -97,6 +97,7 @@ errors: build ## Bad input gets one clear line and exit code 2
 
 rxe: ## Against Linux's soft RoCE in a QEMU guest, with lost, doubled and reordered packets (skipped without QEMU)
 	tests/rxe/run.sh
+	tests/rxe/run.sh --nic sockets
 
 fuzz: ## Fuzz every parser for FUZZ_SECONDS seconds each
 	fuzz/run.sh $(FUZZ_SECONDS)

@@ -143,7 +143,7 @@ impl Bench {
         for change in [
             Modify::Init { access: AccessFlags::ALL },
             Modify::ReadyToReceive(ReadyToReceive {
-                destination: PEER,
+                destination: PEER.into(),
                 destination_qp_num: PEER_QUEUE_PAIR,
                 rq_psn: psn,
                 path_mtu: PATH_MTU,
@@ -348,7 +348,7 @@ impl Bench {
             let Some(transmit) = self.transport.poll_transmit(self.now, &mut self.memory, &mut bytes) else {
                 break;
             };
-            assert_eq!((transmit.destination, transmit.queue_pair), (PEER, self.number));
+            assert_eq!((transmit.destination, transmit.queue_pair), (PEER.into(), self.number));
             let packet = Packet::parse(&bytes).expect("what is sent can be parsed");
             assert_eq!(packet.bth.destination, PEER_QUEUE_PAIR.0);
             assert!(packet.payload.len() <= PATH_MTU.bytes() as usize);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Weft against Linux's soft RoCE in a guest. Arguments go to weft-rxe; FEATURES=gateware builds it with the gateware,
 # for `--nic rtl`.
-# Skipped where there is no QEMU, no compiler or no Debian to take the guest's packages from.
+# Skipped where there is no QEMU, no compiler or no Debian to take the guest's packages from; `--nic sockets` also where
+# a TAP device cannot be made, which takes root.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 skip() {
@@ -11,6 +12,15 @@ skip() {
 command -v qemu-system-x86_64 >/dev/null || skip "no qemu-system-x86_64 (apt-get install qemu-system-x86)"
 command -v gcc >/dev/null || skip "no gcc (apt-get install gcc libc6-dev)"
 command -v apt-get >/dev/null || skip "no apt-get, and the guest is built of Debian's packages"
+run=()
+if [[ " $* " == *" --nic sockets "* || " $* " == *" --nic=sockets "* ]]; then
+    for tool in ip unshare setpriv; do
+        command -v $tool >/dev/null || skip "no $tool (apt-get install iproute2 util-linux)"
+    done
+    unshare --net true 2>/dev/null || skip "no network namespace of its own (is this root?)"
+    unshare --net ip tuntap add dev weft0 mode tap 2>/dev/null || skip "no TAP device can be made"
+    run=(unshare --net tests/rxe/unprivileged.sh)
+fi
 code=0
 tests/rxe/guest/build.sh || code=$?
 case $code in
@@ -20,4 +30,7 @@ case $code in
 esac
 ${CARGO:-cargo} build --quiet --locked --package weft-rxe ${FEATURES:+--features "$FEATURES"}
 # Exit code 1 says that something was wrong or lost, 2 that the guest did not run.
+if ((${#run[@]})); then
+    exec "${run[@]}" target/debug/weft-rxe .tools/rxe "$@"
+fi
 exec target/debug/weft-rxe "$@"

@@ -271,7 +271,7 @@ fn a_port_in_use_is_named() {
     let holder = UdpPort::bind(own.datagram_address(), &PortOptions::default()).unwrap();
     let error = run_node(&configs[0], &Registry::new(), &Stop::new().unwrap(), &mut io::sink()).unwrap_err();
     assert!(
-        matches!(error, NodeError::Bind(BindError::InUse { address }) if address == holder.local_address())
+        matches!(error, NodeError::Bind(BindError::InUse { address }) if address == holder.local_address().into())
     );
     assert!(error.to_string().contains(&own.datagram_address().to_string()), "{error}");
 }

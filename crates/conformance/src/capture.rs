@@ -156,7 +156,7 @@ pub fn replay(kind: Kind, conversation: &Conversation) -> Outcome {
     let keys = nic.driver().register_region(region).expect("as captured");
     let number = nic.create_queue_pair().expect("as captured");
     let receive = ReadyToReceive {
-        destination: conversation.source,
+        destination: conversation.source.into(),
         destination_qp_num: QueuePairNumber(0x11),
         rq_psn: parse(&conversation.requests[0], |packet| packet.bth.psn),
         path_mtu: PathMtu::Bytes1024,

@@ -1,9 +1,11 @@
 //! Two NICs and the wire between them, one frame at a time.
 //!
 //! A frame is delivered, and then its receiver gets as much time as it takes to have done all that follows. So what
-//! happens depends on the order of the frames alone, and not on how deep a pipeline is: the twins can be compared frame by frame.
+//! happens depends on the order of the frames alone, and not on how deep a pipeline is: the twins can be compared frame
+//! by frame.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 use weft_rdma::{
     AccessFlags, ApiError, LocalBuffer, Modify, PathMtu, QueuePairNumber, ReadyToReceive, ReadyToSend,
@@ -50,7 +52,7 @@ impl Connection {
     /// What a queue pair is told about its peer, and about itself.
     pub const fn attributes(&self, side: usize, peer: QueuePairNumber) -> (ReadyToReceive, ReadyToSend) {
         let receive = ReadyToReceive {
-            destination: address(1 - side),
+            destination: IpAddr::V4(address(1 - side)),
             destination_qp_num: peer,
             rq_psn: self.psn[1 - side],
             path_mtu: self.path_mtu,

@@ -144,7 +144,7 @@ impl Joined {
         let numbers = self.nics.each_mut().map(|nic| nic.create_queue_pair(attributes).expect(expected));
         for end in 0..2 {
             let receive = ReadyToReceive {
-                destination: address(1 - end),
+                destination: address(1 - end).into(),
                 destination_qp_num: numbers[1 - end],
                 rq_psn: 0,
                 path_mtu: PathMtu::Bytes4096,

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use weft_nic::{HostCommand, HostEvent, Nic, RdmaDriver, Work};
@@ -439,10 +439,14 @@ impl RtlNic {
             ..package::QueuePair::default()
         };
         if let Some(path) = &queue_pair.receive {
-            let neighbour = self.driver.neighbours.get(&path.destination);
-            let MacAddress(station) = neighbour.ok_or(ApiError::UnknownNeighbour(path.destination))?;
+            let destination = match path.destination {
+                IpAddr::V4(address) => address,
+                IpAddr::V6(address) => return Err(ApiError::NoIpv4(address)),
+            };
+            let neighbour = self.driver.neighbours.get(&destination);
+            let MacAddress(station) = neighbour.ok_or(ApiError::UnknownNeighbour(destination))?;
             entry.destination_qp = path.destination_qp_num.0;
-            entry.destination = path.destination.to_bits();
+            entry.destination = destination.to_bits();
             entry.destination_mac = station.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
             entry.source_port = weft_rdma::source_port(number, path.destination_qp_num);
             entry.path_mtu = path.path_mtu as u8;
@@ -768,7 +772,7 @@ impl RdmaDriver for RtlNic {
             state: queue_pair.state,
             attributes: queue_pair.attributes,
             access: queue_pair.access,
-            destination: path.map_or(Ipv4Addr::UNSPECIFIED, |path| path.destination),
+            destination: path.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |path| path.destination),
             destination_qp_num: path.map_or(QueuePairNumber(0), |path| path.destination_qp_num),
             path_mtu_bytes: path.map_or(PathMtu::Bytes1024, |path| path.path_mtu).bytes(),
             sq_psn: requester.next_psn,

@@ -138,7 +138,7 @@ impl<N: Nic + RdmaDriver> Pair<N> {
         let psn = (0x00ff_fffe + 977 * self.begun as u32) & 0xff_ffff;
         for end in 0..2 {
             let receive = ReadyToReceive {
-                destination: address(1 - end),
+                destination: address(1 - end).into(),
                 destination_qp_num: numbers[1 - end],
                 rq_psn: (psn + end as u32) & 0xff_ffff,
                 path_mtu: PathMtu::Bytes1024,

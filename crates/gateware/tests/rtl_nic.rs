@@ -159,7 +159,7 @@ fn connect<N: RdmaDriver>(nics: &mut [N; 2], mtu: PathMtu, target: Target) -> Co
     let numbers = nics.each_mut().map(|nic| nic.create_queue_pair(attributes()).unwrap());
     for end in 0..2 {
         let receive = ReadyToReceive {
-            destination: address(1 - end),
+            destination: address(1 - end).into(),
             destination_qp_num: numbers[1 - end],
             rq_psn: 0xff_fff0,
             path_mtu: mtu,

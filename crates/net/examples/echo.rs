@@ -2,7 +2,8 @@
 //!
 //!     cargo run --release -p weft-net --example echo [round trips [servers]]
 //!
-//! With several servers, as many as a write has replicas, a round trip goes to all of them and ends with the last answer.
+//! With several servers, as many as a write has replicas, a round trip goes to all of them and ends with the last
+//! answer.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 

@@ -1,6 +1,6 @@
 //! A card behind UDP sockets: the operating system's IP stack in place of a frame port.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddrV4};
 
 use weft_nic::Card;
 use weft_time::Instant;
@@ -8,7 +8,7 @@ use weft_waist::Engine;
 use weft_wire::{icrc, roce};
 
 use crate::identification::Identifications;
-use crate::{Composed, Datagram, UdpPort};
+use crate::{Address, Composed, Datagram, UdpPort};
 
 /// No RoCE v2 packet of the largest path MTU is longer, with its ICRC: all extended headers together do not reach 64
 /// bytes.
@@ -17,14 +17,15 @@ const LONGEST_PACKET: usize = 4_096 + 64;
 /// Connects a [`Card`] with a port for RoCE v2 and one for Weft datagrams.
 ///
 /// The ICRC covers addresses and the IP identification. The address is the one that peers send to. Of what is sent,
-/// [`UdpPort`] tells the identification; of what arrives it is solved from the ICRC, and must be one that the peer may have
-/// chosen (see the crate's documentation).
+/// [`UdpPort`] tells the identification; of what arrives it is solved from the ICRC, and must be one that the peer may
+/// have chosen (see the crate's documentation).
 #[derive(Debug)]
 pub struct CardPorts<E> {
     card: Card<E>,
-    address: Ipv4Addr,
+    address: IpAddr,
     identifications: Identifications,
     outgoing: Outgoing,
+    unreachable: u64,
 }
 
 /// Datagrams on their way to a port, of which one may have been taken from where it is from and not yet by the port.
@@ -56,9 +57,15 @@ impl Outgoing {
 }
 
 impl<E: Engine> CardPorts<E> {
-    /// `address` is that of the ports, as peers know it.
-    pub fn new(card: Card<E>, address: Ipv4Addr) -> Self {
-        Self { card, address, identifications: Identifications::new(), outgoing: Outgoing::default() }
+    /// `address` is that of the ports, as peers send to it.
+    pub fn new(card: Card<E>, address: impl Into<IpAddr>) -> Self {
+        Self {
+            card,
+            address: address.into(),
+            identifications: Identifications::new(),
+            outgoing: Outgoing::default(),
+            unreachable: 0,
+        }
     }
 
     /// The card.
@@ -71,27 +78,39 @@ impl<E: Engine> CardPorts<E> {
         &mut self.card
     }
 
-    /// RoCE v2 packets that were dropped for their identification: with it the ICRC was right, but the peer should not have
-    /// come to it yet. They are among the card's `icrc_errors`.
+    /// RoCE v2 packets that were dropped for their identification: with it the ICRC was right, but the peer should not
+    /// have come to it yet. They are among the card's `icrc_errors`.
     pub fn identifications_refused(&self) -> u64 {
         self.identifications.refused()
     }
 
+    /// RoCE v2 packets that could not be sent because their queue pair's peer has an address of the other family.
+    pub fn unreachable(&self) -> u64 {
+        self.unreachable
+    }
+
     /// A datagram has arrived on the RoCE v2 port.
-    pub fn receive_roce(&mut self, now: Instant, datagram: Datagram<'_>) {
-        let source = *datagram.from.ip();
-        let path = icrc::Path {
-            source,
-            destination: self.address,
-            source_port: datagram.from.port(),
-            identification: datagram.identification,
-            dont_fragment: true,
-        };
-        match path.solve(datagram.bytes) {
-            Ok((packet, identification))
-                if self.identifications.accept(now, source, datagram.identification, identification) =>
-            {
-                self.card.receive_roce(now, source, packet);
+    pub fn receive_roce<A: Address>(&mut self, now: Instant, datagram: Datagram<'_, A>) {
+        let source_port = datagram.from.udp_port();
+        match (datagram.from.ip_address(), self.address) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let identification = datagram.identification;
+                let path =
+                    icrc::Path { source, destination, source_port, identification, dont_fragment: true };
+                match path.solve(datagram.bytes) {
+                    Ok((packet, solved))
+                        if self.identifications.accept(now, source, identification, solved) =>
+                    {
+                        self.card.receive_roce(now, source, packet);
+                    }
+                    _ => self.card.count_icrc_error(),
+                }
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                match (icrc::PathV6 { source, destination, source_port }).verify(datagram.bytes) {
+                    Ok(packet) => self.card.receive_roce(now, source, packet),
+                    Err(_) => self.card.count_icrc_error(),
+                }
             }
             _ => self.card.count_icrc_error(),
         }
@@ -108,21 +127,40 @@ impl<E: Engine> CardPorts<E> {
     }
 
     /// Moves RoCE v2 packets to their port until there are no more or the port takes none.
-    pub fn transmit_roce(&mut self, now: Instant, port: &mut UdpPort) {
-        let source_port = port.local_address().port();
-        let source = self.address;
+    ///
+    /// # Panics
+    /// If the port's address is of another family than the card's.
+    pub fn transmit_roce<A: Address>(&mut self, now: Instant, port: &mut UdpPort<A>) {
+        let local = port.local_address();
+        let (source, source_port) = (self.address, local.udp_port());
+        assert_eq!(source.is_ipv4(), local.ip_address().is_ipv4(), "card and port are of one family");
         loop {
             let compose = |buffer: &mut Vec<u8>| {
-                let transmit = self.card.poll_roce(now, buffer)?;
-                buffer.extend_from_slice(&[0; icrc::BYTES]);
-                Some(SocketAddrV4::new(transmit.destination, roce::UDP_PORT))
+                let start = buffer.len();
+                loop {
+                    let transmit = self.card.poll_roce(now, buffer)?;
+                    if let Some(to) = local.reach(transmit.destination, roce::UDP_PORT) {
+                        buffer.extend_from_slice(&[0; icrc::BYTES]);
+                        return Some(to);
+                    }
+                    self.unreachable += 1;
+                    buffer.truncate(start);
+                }
             };
             let composed = port.push_composed(LONGEST_PACKET, compose, |to, identification, datagram| {
-                let destination = *to.ip();
-                let path =
-                    icrc::Path { source, destination, source_port, identification, dont_fragment: true };
                 let (packet, checksum) = datagram.split_at_mut(datagram.len() - icrc::BYTES);
-                checksum.copy_from_slice(&path.icrc(packet).to_le_bytes());
+                let icrc = match (source, to.ip_address()) {
+                    (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                        let dont_fragment = true;
+                        icrc::Path { source, destination, source_port, identification, dont_fragment }
+                            .icrc(packet)
+                    }
+                    (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                        icrc::PathV6 { source, destination, source_port }.icrc(packet)
+                    }
+                    _ => unreachable!("a port sends to addresses of its own family"),
+                };
+                checksum.copy_from_slice(&icrc.to_le_bytes());
             });
             if composed != Composed::Queued {
                 return;

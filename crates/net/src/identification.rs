@@ -4,7 +4,7 @@
 //! ICRC ([`weft_wire::icrc::Path::solve`]), which leaves 16 of its 32 check bits: one of 2^16 damaged packets has a
 //! solution. What is known of a peer's identifications brings a part of the others back.
 //!
-//! - **Known identifications.** Weft sends 0, and segment *i* of a segmented send carries *i*; so do other senders
+//! - **Fixed identifications.** Weft sends 0, and segment *i* of a segmented send carries *i*; so do other senders
 //!   that leave the identification at 0 because they forbid fragmentation (RFC 6864). A packet whose identification
 //!   is one of these two is accepted from every peer: a damaged one passes with a probability of at most 2 / 2^32 =
 //!   2^-31.
@@ -12,11 +12,11 @@
 //!   addresses may share, and which moves on by itself, by at most one for every tick of the kernel's clock since it
 //!   was used last (`ip_idents_reserve`; a tick takes 1 ms or longer). A packet is accepted if it is at most [`STEP`]
 //!   and one for each millisecond ahead of the last that was accepted, or at most [`STEP`] behind it, because
-//!   networks reorder. Of a peer that is heard every 10 ms, a damaged packet passes with a probability of (256 + 10 +
+//!   networks reorder. Of a peer whose packets arrive every 10 ms, a damaged packet passes with a probability of (256 + 10 +
 //!   256 + 1 + 2) / 2^32 < 2^-22. The tolerance is twice what the last step took, if that is more.
 //!
 //! A peer is taken for one of the first kind or of the second by its first packet, and for one of the first kind
-//! again after [`KNOWN_AFTER`] packets of that kind which its counter does not explain.
+//! again after [`FIXED_AFTER`] packets of that kind which its counter does not explain.
 //!
 //! **Resynchronisation.** Beyond its tolerance a packet is dropped, although its ICRC has a solution: the peer
 //! repeats it. The tolerance for the next is then sixteen times as large, so that the third packet of a peer whose
@@ -45,8 +45,8 @@ const EVERYTHING: u32 = 1 << 16;
 /// The fastest clock that a Linux kernel is built with.
 const TICK: Duration = Duration::from_ms(1);
 
-/// So many packets in a row of which the identification is known, and not explained by the counter, end the counting.
-const KNOWN_AFTER: u8 = 8;
+/// So many packets in a row with a fixed identification, and not explained by the counter, end the counting.
+const FIXED_AFTER: u8 = 8;
 
 /// Peers that share a place by their address: the one that was silent for longest gives way to a new one.
 const WAYS: usize = 4;
@@ -54,7 +54,7 @@ const WAYS: usize = 4;
 /// Places. A peer that gave way is taken for a new one.
 const SETS: usize = 256;
 
-/// What is known of the identifications of the peers that were heard last.
+/// The identifications of the peers whose packets arrived last.
 #[derive(Debug)]
 pub(crate) struct Identifications {
     sets: Vec<[Option<Peer>; WAYS]>,
@@ -64,40 +64,40 @@ pub(crate) struct Identifications {
 #[derive(Clone, Copy, Debug)]
 struct Peer {
     address: Ipv4Addr,
-    heard: Instant,
-    manner: Manner,
+    accepted_at: Instant,
+    scheme: Scheme,
 }
 
 /// How a peer chooses identifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum Scheme {
     /// As Weft does. `doubted`: the last packet had another, and was dropped.
-    Known { doubted: bool },
+    Fixed { doubted: bool },
     /// From a counter. `last`: the furthest that was accepted; `tolerance`: how far the next may be from it, apart
-    /// from the time between them; `dropped`: packets in a row; `known`: packets in a row whose identification is
-    /// known and not explained by the counter.
-    Counted { last: u16, tolerance: u32, dropped: u8, known: u8 },
+    /// from the time between them; `dropped`: packets in a row; `fixed`: packets in a row whose identification is
+    /// fixed and not explained by the counter.
+    Counted { last: u16, tolerance: u32, dropped: u8, fixed: u8 },
 }
 
-impl Manner {
-    fn of_first(identification: u16, is_known: bool) -> Self {
-        if is_known {
-            Self::Known { doubted: false }
+impl Scheme {
+    fn of_first(identification: u16, is_fixed: bool) -> Self {
+        if is_fixed {
+            Self::Fixed { doubted: false }
         } else {
-            Self::Counted { last: identification, tolerance: STEP, dropped: 0, known: 0 }
+            Self::Counted { last: identification, tolerance: STEP, dropped: 0, fixed: 0 }
         }
     }
 
     /// Whether the next packet, after `silence`, is accepted.
-    fn accept(&mut self, identification: u16, is_known: bool, silence: Duration) -> bool {
+    fn accept(&mut self, identification: u16, is_fixed: bool, silence: Duration) -> bool {
         match self {
-            Self::Known { doubted } if is_known => *doubted = false,
-            Self::Known { doubted: doubted @ false } => {
+            Self::Fixed { doubted } if is_fixed => *doubted = false,
+            Self::Fixed { doubted: doubted @ false } => {
                 *doubted = true;
                 return false;
             }
-            Self::Known { doubted: true } => *self = Self::of_first(identification, false),
-            Self::Counted { last, tolerance, dropped, known } => {
+            Self::Fixed { doubted: true } => *self = Self::of_first(identification, false),
+            Self::Counted { last, tolerance, dropped, fixed } => {
                 let ahead = u32::from(identification.wrapping_sub(*last));
                 let behind = u32::from(last.wrapping_sub(identification));
                 let ticks = (silence.as_ps() / TICK.as_ps()).min(u64::from(EVERYTHING)) as u32;
@@ -105,12 +105,12 @@ impl Manner {
                 if ahead <= limit + ticks {
                     let step = ahead.saturating_sub(ticks);
                     *tolerance = (2 * step).max(*tolerance / 2).clamp(STEP, EVERYTHING);
-                    (*last, *dropped, *known) = (identification, 0, 0);
+                    (*last, *dropped, *fixed) = (identification, 0, 0);
                 } else if behind <= limit {
-                    (*dropped, *known) = (0, 0);
-                } else if is_known {
-                    *known += 1;
-                    if *known == KNOWN_AFTER {
+                    (*dropped, *fixed) = (0, 0);
+                } else if is_fixed {
+                    *fixed += 1;
+                    if *fixed == FIXED_AFTER {
                         *self = Self::of_first(identification, true);
                     }
                 } else {
@@ -137,22 +137,22 @@ impl Identifications {
     /// its place in a segmented buffer.
     #[inline]
     pub(crate) fn accept(&mut self, now: Instant, source: Ipv4Addr, place: u16, identification: u16) -> bool {
-        let is_known = identification == 0 || identification == place;
+        let is_fixed = identification == 0 || identification == place;
         let set = &mut self.sets[set_of(source)];
         let accepted = match set.iter_mut().flatten().find(|peer| peer.address == source) {
             Some(peer) => {
-                let silence = now.saturating_since(peer.heard);
-                let accepted = peer.manner.accept(identification, is_known, silence);
+                let silence = now.saturating_since(peer.accepted_at);
+                let accepted = peer.scheme.accept(identification, is_fixed, silence);
                 // What was dropped says nothing about how far the counter is.
                 if accepted {
-                    peer.heard = now;
+                    peer.accepted_at = now;
                 }
                 accepted
             }
             None => {
-                let oldest = set.iter_mut().min_by_key(|peer| peer.map(|peer| peer.heard));
-                let manner = Manner::of_first(identification, is_known);
-                *oldest.expect("a set has ways") = Some(Peer { address: source, heard: now, manner });
+                let oldest = set.iter_mut().min_by_key(|peer| peer.map(|peer| peer.accepted_at));
+                let scheme = Scheme::of_first(identification, is_fixed);
+                *oldest.expect("a set has ways") = Some(Peer { address: source, accepted_at: now, scheme });
                 true
             }
         };
@@ -175,18 +175,18 @@ mod tests {
 
     const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-    /// A peer that is heard once a millisecond.
-    struct Hearing {
+    /// A peer whose packets arrive once a millisecond.
+    struct Peering {
         identifications: Identifications,
         now: Instant,
     }
 
-    impl Hearing {
+    impl Peering {
         fn new() -> Self {
             Self { identifications: Identifications::new(), now: Instant::ZERO }
         }
 
-        fn hears(&mut self, identification: u16) -> bool {
+        fn accepts(&mut self, identification: u16) -> bool {
             self.now += TICK;
             self.identifications.accept(self.now, PEER, 0, identification)
         }
@@ -195,7 +195,7 @@ mod tests {
         fn tolerated(&self) -> usize {
             let accepts = |identification: &u16| {
                 let mut peer = self.identifications.sets[set_of(PEER)][0].unwrap();
-                peer.manner.accept(*identification, *identification == 0, TICK)
+                peer.scheme.accept(*identification, *identification == 0, TICK)
             };
             (0..=u16::MAX).filter(accepts).count()
         }
@@ -214,87 +214,87 @@ mod tests {
     }
 
     #[test]
-    fn linux_is_heard_from_its_first_packet_on() {
+    fn linux_is_accepted_from_its_first_packet_on() {
         let mut identifications = Identifications::new();
-        let mut heard = 0;
+        let mut accepted = 0;
         for (now, identification) in of_linux() {
             assert!(identifications.accept(now, PEER, 0, identification), "{identification} at {now:?}");
-            heard += 1;
+            accepted += 1;
         }
-        assert!(heard > 500 && identifications.refused() == 0);
+        assert!(accepted > 500 && identifications.refused() == 0);
     }
 
     #[test]
     fn the_tolerances_are_those_that_the_documentation_gives() {
-        let mut hearing = Hearing::new();
-        assert!(hearing.hears(0));
-        assert_eq!(hearing.tolerated(), 1);
-        let mut hearing = Hearing::new();
-        assert!(hearing.hears(10_000));
+        let mut peering = Peering::new();
+        assert!(peering.accepts(0));
+        assert_eq!(peering.tolerated(), 1);
+        let mut peering = Peering::new();
+        assert!(peering.accepts(10_000));
         // Ahead with one tick, the same, behind, and 0.
-        assert_eq!(hearing.tolerated(), 2 * STEP as usize + 1 + 1 + 1);
-        hearing.now += Duration::from_ms(1_000);
-        assert!(!hearing.hears(10_000 + 2_000) && hearing.hears(10_000 + 1_200));
-        hearing.now += Duration::from_secs(66);
-        assert!(hearing.hears(1_000));
+        assert_eq!(peering.tolerated(), 2 * STEP as usize + 1 + 1 + 1);
+        peering.now += Duration::from_ms(1_000);
+        assert!(!peering.accepts(10_000 + 2_000) && peering.accepts(10_000 + 1_200));
+        peering.now += Duration::from_secs(66);
+        assert!(peering.accepts(1_000));
     }
 
     #[test]
     fn a_jump_costs_two_packets_and_the_tolerance_returns() {
-        let mut hearing = Hearing::new();
-        assert!(hearing.hears(5_000));
-        let heard = [30_000, 30_001, 30_002, 30_003].map(|identification| hearing.hears(identification));
-        assert_eq!(heard, [false, false, true, true]);
-        let before = hearing.tolerated();
+        let mut peering = Peering::new();
+        assert!(peering.accepts(5_000));
+        let accepted = [30_000, 30_001, 30_002, 30_003].map(|identification| peering.accepts(identification));
+        assert_eq!(accepted, [false, false, true, true]);
+        let before = peering.tolerated();
         for number in 4..20 {
-            assert!(hearing.hears(30_000 + number));
+            assert!(peering.accepts(30_000 + number));
         }
-        assert!(before > 16_384 && hearing.tolerated() < 600, "{before} and {}", hearing.tolerated());
+        assert!(before > 16_384 && peering.tolerated() < 600, "{before} and {}", peering.tolerated());
     }
 
     #[test]
-    fn a_peer_whose_counter_others_move_fast_is_heard() {
-        let mut hearing = Hearing::new();
-        let heard = (0..1_000_u16)
-            .filter(|number| hearing.hears(number.wrapping_mul(5_003).wrapping_add(77)))
+    fn a_peer_whose_counter_others_move_fast_is_accepted() {
+        let mut peering = Peering::new();
+        let accepted = (0..1_000_u16)
+            .filter(|number| peering.accepts(number.wrapping_mul(5_003).wrapping_add(77)))
             .count();
-        assert!(heard >= 998, "{heard}");
+        assert!(accepted >= 998, "{accepted}");
     }
 
     #[test]
-    fn a_peer_with_known_identifications_is_not_taken_for_another_after_one_packet() {
-        let mut hearing = Hearing::new();
-        assert!(hearing.hears(0));
+    fn a_peer_with_fixed_identifications_is_not_taken_for_another_after_one_packet() {
+        let mut peering = Peering::new();
+        assert!(peering.accepts(0));
         for _ in 0..100 {
-            assert!(!hearing.hears(4_711) && hearing.hears(0));
+            assert!(!peering.accepts(4_711) && peering.accepts(0));
         }
-        assert!(!hearing.hears(7) && hearing.hears(8), "Linux took the address over");
-        for _ in 0..KNOWN_AFTER {
-            assert!(hearing.identifications.accept(hearing.now, PEER, 0x8000, 0x8000));
+        assert!(!peering.accepts(7) && peering.accepts(8), "Linux took the address over");
+        for _ in 0..FIXED_AFTER {
+            assert!(peering.identifications.accept(peering.now, PEER, 0x8000, 0x8000));
         }
-        assert_eq!(hearing.tolerated(), 1, "Weft took the address over");
+        assert_eq!(peering.tolerated(), 1, "Weft took the address over");
     }
 
     #[test]
     fn a_counter_that_passes_0_stays_a_counter() {
-        let mut hearing = Hearing::new();
+        let mut peering = Peering::new();
         for number in 0..100_000_u32 {
-            assert!(hearing.hears(number as u16 | 1) && hearing.hears(number as u16));
+            assert!(peering.accepts(number as u16 | 1) && peering.accepts(number as u16));
         }
-        assert!(hearing.tolerated() > 1);
+        assert!(peering.tolerated() > 1);
     }
 
     /// A segmented send over a real link arrives joined anew: segments carry their numbers, but not those of their
     /// places.
     #[test]
-    fn segments_that_were_joined_anew_are_heard() {
-        let mut hearing = Hearing::new();
-        let lost = (0..64).cycle().take(10_000).filter(|&number| !hearing.hears(number)).count();
+    fn segments_that_were_joined_anew_are_accepted() {
+        let mut peering = Peering::new();
+        let lost = (0..64).cycle().take(10_000).filter(|&number| !peering.accepts(number)).count();
         assert!(lost <= 1, "{lost}");
     }
 
     #[test]
-    fn more_peers_than_places_are_heard_and_the_memory_stays_what_it_is() {
+    fn more_peers_than_places_are_accepted_and_the_memory_stays_what_it_is() {
         let mut identifications = Identifications::new();
         for round in 0..3_u16 {
             for number in 0..10_000_u32 {
@@ -313,12 +313,12 @@ mod tests {
             start: u16,
             garbage in prop::collection::vec(any::<u16>(), 1_000),
         ) {
-            let mut hearing = Hearing::new();
-            hearing.hears(start);
+            let mut peering = Peering::new();
+            peering.accepts(start);
             let (mut own, mut foreign) = (0, 0);
             for (number, &garbage) in (1_u16..).zip(&garbage) {
-                own += u32::from(hearing.hears(start.wrapping_add(number)));
-                foreign += u32::from(hearing.hears(garbage));
+                own += u32::from(peering.accepts(start.wrapping_add(number)));
+                foreign += u32::from(peering.accepts(garbage));
             }
             prop_assert!(own >= 950, "{own} of the peer's own");
             prop_assert!(foreign <= 250, "{foreign} of garbage");

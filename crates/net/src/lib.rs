@@ -3,21 +3,25 @@
 //! This room holds what a real node needs below its NIC, and a real client below its library:
 //!
 //! - [`UdpPort`]: a UDP socket with batched system calls and segmentation offload both ways;
+//! - [`FramePort`]: Ethernet frames, of a TAP device ([`TapPort`]) or a packet socket ([`PacketPort`]);
 //! - [`Clock`]: the machine's monotonic clock as [`weft_time::Instant`];
 //! - [`Poller`] and [`IdlePolicy`]: one thread waits for all of its ports, by polling, by sleeping or by one
 //!   after the other;
 //! - [`Endpoint`] and [`run`]: the loop that drives one node or client over its ports until a [`Stop`];
 //! - [`CardPorts`]: a card of [`weft_nic`] between its two ports;
+//! - [`Context`]: the verbs of a program on a [`Device`], which is a card over a UDP socket ([`SocketDevice`]) or any
+//!   NIC on a port for frames ([`FrameDevice`]); [`Introduction`] and [`connect`]: how two programs' queue pairs meet;
 //! - [`Node`] and [`run_node`]: a node of a key-value cluster; [`run_membership`]: its membership service;
 //! - [`transactions`]: a node that runs transactions;
 //! - [`plain`]: what the same system calls reach with no protocol above them, the limit that a transport is
 //!   measured against;
 //! - [`process`]: child processes that never outlive their parent.
 //!
-//! The example `echo` shows a whole server and a whole client in a few lines; `plain_limit` measures this machine.
+//! The example `echo` shows a whole server and a whole client in a few lines, `remote_write` a program of verbs;
+//! `plain_limit` measures this machine.
 //!
-//! Nothing here knows how a protocol works. Bytes that arrive are handed on as they are; what does not arrive as a whole
-//! datagram is dropped and counted.
+//! Nothing here knows how a protocol works. Bytes that arrive are handed on as they are; what does not arrive as a
+//! whole datagram is dropped and counted.
 //!
 //! # IP identification
 //!
@@ -26,30 +30,37 @@
 //! (RFC 6864 leaves it free for a datagram that is never fragmented), and segment *i* of a segmented send carries
 //! *i*. [`UdpPort`] keeps to such sockets and tells the writer of each datagram the identification.
 //!
-//! What arrives may come from any sender: Linux's soft RoCE counts its identifications up, and a real link's receive offload
-//! joins datagrams that were sent one by one. [`CardPorts`] solves the identification from the ICRC and accepts those that the
-//! peer may have chosen:
+//! What arrives may come from any sender: Linux's soft RoCE counts its identifications up, and a real link's receive
+//! offload joins datagrams that were sent one by one. [`CardPorts`] solves the identification from the ICRC and accepts
+//! those that the peer may have chosen:
 //!
 //! | a damaged packet passes with a probability of at most | when |
 //! |---|---|
 //! | 2^-31 | the peer sends as Weft does: 0, or the segment's number |
-//! | 2^-22 | the peer counts, and is heard every 10 ms or more often |
+//! | 2^-22 | the peer counts, and its packets arrive every 10 ms or more often |
 //! | 2^-16 | the first packet, one after a minute of silence, or after two that were dropped for their identification |
 //!
-//! Ethernet's frame check sequence and, where the sender fills it in, UDP's checksum stand before that. A peer whose counter
-//! jumps, such as one that was started again, loses two packets, which its transport repeats. No privilege is needed for any
-//! of this.
+//! Ethernet's frame check sequence and, where the sender fills it in, UDP's checksum stand before that. A peer whose
+//! counter jumps, such as one that was started again, loses two packets, which its transport repeats. No privilege is
+//! needed for any of this.
 //!
 //! [`PortOptions::segmentation`] of IPv4 ports must be off on real links as long as a network card may segment: which
 //! identifications it writes is not known.
+//!
+//! Over IPv6 ([`SocketDevice::open_ipv6`]) there is no identification: the ICRC is checked in full, 2^-32, and
+//! segmentation may be on everywhere. Weft's clusters, the soft NIC and the gateware speak IPv4.
 
 #![deny(unsafe_code)]
 
+mod address;
 mod announcement;
 mod card_ports;
 mod clock;
+mod connection;
 mod cores;
+mod device;
 mod drive;
+mod frame_port;
 mod identification;
 mod membership;
 mod node;
@@ -61,11 +72,15 @@ mod stop;
 mod system;
 pub mod transactions;
 
+pub use address::Address;
 pub use announcement::{Announcement, Announcer, NoAnnouncement};
 pub use card_ports::CardPorts;
 pub use clock::Clock;
+pub use connection::{ConnectionOptions, Introduction, NoIntroduction, RemoteMemory, connect};
 pub use cores::{NoSuchCore, cores, keep_to_core};
+pub use device::{Context, Device, FrameDevice, SocketDevice};
 pub use drive::{Endpoint, run};
+pub use frame_port::{FramePort, PacketPort, TapPort};
 pub use membership::{MembershipError, run_membership};
 pub use node::{KV_SLOT, Node, NodeError, run_node};
 pub use poll::{IdlePolicy, Poller, Ready};

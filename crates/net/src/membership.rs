@@ -177,7 +177,8 @@ fn read_state(path: &Path) -> Result<Option<Durable>, MembershipError> {
 /// As much as the state of the largest cluster takes, and more.
 const STATE_BYTES: usize = 4 << 10;
 
-/// Finds out whether a state can be stored: a folder that is missing or a disk that is full is better found before a node relies on it.
+/// Finds out whether a state can be stored: a folder that is missing or a disk that is full is better found before a
+/// node relies on it.
 fn check_writable(path: &Path) -> io::Result<()> {
     let partial = partial(path);
     let mut file = File::create(&partial)?;
@@ -193,7 +194,8 @@ fn partial(path: &Path) -> PathBuf {
     partial.into()
 }
 
-/// Replaces the file as a whole: after a crash it holds the state before or after, and is on the disk when this returns.
+/// Replaces the file as a whole: after a crash it holds the state before or after, and is on the disk when this
+/// returns.
 fn write_state(path: &Path, durable: &Durable) -> io::Result<()> {
     let partial = partial(path);
     let mut file = File::create(&partial)?;
@@ -354,8 +356,8 @@ mod tests {
         assert!(error.contains("state.toml") && !error.contains('\n'), "{error}");
     }
 
-    /// Five nodes with three replicas of each shard: three silent neighbours are the only holders of a shard, so none of
-    /// them is removed.
+    /// Five nodes with three replicas of each shard: three silent neighbours are the only holders of a shard, so none
+    /// of them is removed.
     #[test]
     fn the_only_holders_of_a_shard_stay_in_the_view() {
         let folder = tempfile::tempdir().unwrap();

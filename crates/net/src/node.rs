@@ -1,4 +1,5 @@
-//! One real node over sockets: its card, the program of `weft-node` on its host, and the membership service if it runs here.
+//! One real node over sockets: its card, the program of `weft-node` on its host, and the membership service if it
+//! runs here.
 
 use std::io::{self, Write};
 use std::net::SocketAddrV4;
@@ -102,8 +103,8 @@ pub struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Opens the ports of the configured node, whose engines are made of what `registry` has. It requests `stop` when it cannot go
-    /// on, and says why in [`Node::into_result`].
+    /// Opens the ports of the configured node, whose engines are made of what `registry` has. It requests `stop` when
+    /// it cannot go on, and says why in [`Node::into_result`].
     ///
     /// # Errors
     /// A port cannot be opened, an engine cannot be made as configured, or a file cannot be used.
@@ -276,7 +277,8 @@ impl<'a> Node<'a> {
 /// How long a node that stops waits for the membership service to know.
 const FAREWELL: Duration = Duration::from_ms(500);
 
-/// A node whose engines have stopped, and which tells the membership service so. Everything else that arrives is dropped.
+/// A node whose engines have stopped, and which tells the membership service so. Everything else that arrives is
+/// dropped.
 struct Leaving<'a, 'b> {
     node: &'a mut Node<'b>,
     until: Instant,
@@ -353,8 +355,9 @@ impl Endpoint for Node<'_> {
     }
 }
 
-/// Runs a node in this thread, on the configured core, until `stop` is requested. It writes to `out` what [`Node`] says,
-/// beginning with `node 0 ready on 127.0.0.1:4793`, and at the end every counter that is not zero (`node 0 counted writes_led 12`).
+/// Runs a node in this thread, on the configured core, until `stop` is requested. It writes to `out` what [`Node`]
+/// says, beginning with `node 0 ready on 127.0.0.1:4793`, and at the end every counter that is not zero (`node 0
+/// counted writes_led 12`).
 ///
 /// # Errors
 /// What keeps it from running: each is one line that says what to do.

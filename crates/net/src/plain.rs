@@ -307,6 +307,7 @@ mod tests {
         let nobody = port().local_address();
         let mut sender = PlainSender::new(load, nobody, &stop);
         run(&mut sender, &mut [port()], Clock::starting_now(), IdlePolicy::SLEEP, &stop).unwrap();
-        assert!(sender.report().stalls > 0);
+        // How often it has given up depends on how long the thread had to wait for its core.
+        assert!(sender.report().datagrams >= load.window);
     }
 }

@@ -6,7 +6,7 @@ use std::thread;
 
 use weft_time::{Duration, Instant};
 
-use crate::{Clock, Stop, UdpPort, system};
+use crate::{Clock, Stop, system};
 
 /// While the kernel refuses datagrams, nothing wakes a sleeper when it would take them: look again after this long.
 const RETRY_HELD_BACK: Duration = Duration::from_us(50);
@@ -79,7 +79,7 @@ impl Poller {
     ///
     /// # Panics
     /// If there are more than [`Poller::MOST_PORTS`] ports.
-    pub fn new(ports: &[UdpPort], stop: &Stop, policy: IdlePolicy) -> io::Result<Self> {
+    pub fn new(ports: &[impl AsFd], stop: &Stop, policy: IdlePolicy) -> io::Result<Self> {
         assert!(ports.len() <= Self::MOST_PORTS);
         let watched = system::watch_set()?;
         for (key, port) in ports.iter().enumerate() {

@@ -2,13 +2,18 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::Address;
 use crate::system::{self, Messages};
 
-/// The longest payload of a UDP datagram over IPv4: 65,535 bytes less the two headers.
+/// The longest payload of a UDP datagram over IPv4: 65,535 bytes less the two headers. Over IPv6 no more is sent
+/// either.
 pub const LONGEST_DATAGRAM: usize = 65_535 - 20 - 8;
+
+/// Receive datagrams over IPv6 without a checksum (linux/udp.h).
+const UDP_NO_CHECK6_RX: libc::c_int = 102;
 
 /// The most segments that every kernel with segmentation takes in one send (`UDP_MAX_SEGMENTS` before Linux 6.9).
 const MOST_SEGMENTS: u16 = 64;
@@ -19,6 +24,9 @@ pub struct PortOptions {
     /// Send runs of datagrams of equal size as one buffer that the kernel cuts up (`UDP_SEGMENT`), and receive such
     /// runs as one buffer (`UDP_GRO`). See the crate's documentation for what this means for the IP identification.
     pub segmentation: bool,
+    /// Receive datagrams over IPv6 whose sender has left out UDP's checksum, as Linux's soft RoCE does. IPv4 always
+    /// does.
+    pub accept_zero_checksum: bool,
     /// The longest datagram that is sent or received, in bytes of UDP payload, at most [`LONGEST_DATAGRAM`].
     pub longest_datagram: usize,
     /// How many buffers one system call fills or empties.
@@ -28,10 +36,11 @@ pub struct PortOptions {
 }
 
 impl Default for PortOptions {
-    /// Segmentation, datagrams of any length, 32 buffers a batch and 4 MiB in the kernel.
+    /// Segmentation, checksums over IPv6, datagrams of any length, 32 buffers a batch and 4 MiB in the kernel.
     fn default() -> Self {
         Self {
             segmentation: true,
+            accept_zero_checksum: false,
             longest_datagram: LONGEST_DATAGRAM,
             batch: 32,
             kernel_buffer_bytes: 4 << 20,
@@ -49,32 +58,32 @@ pub enum BindError {
     )]
     InUse {
         /// The address asked for.
-        address: SocketAddrV4,
+        address: SocketAddr,
     },
     /// No interface of this machine has the address.
-    #[error("no interface of this machine has {}: choose one of `ip -4 address`", address.ip())]
+    #[error("no interface of this machine has {}: choose one of `ip address`", address.ip())]
     NotLocal {
         /// The address asked for.
-        address: SocketAddrV4,
+        address: SocketAddr,
     },
     /// Ports below a limit (1024 as a rule) are for root.
     #[error("UDP {address} is reserved for root: choose a port from 1024 on")]
     Reserved {
         /// The address asked for.
-        address: SocketAddrV4,
+        address: SocketAddr,
     },
     /// Anything else.
     #[error("UDP {address} cannot be opened: {source}")]
     Other {
         /// The address asked for.
-        address: SocketAddrV4,
+        address: SocketAddr,
         /// What the kernel says.
         source: io::Error,
     },
 }
 
 impl BindError {
-    fn new(address: SocketAddrV4, source: io::Error) -> Self {
+    fn new(address: SocketAddr, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::AddrInUse => Self::InUse { address },
             io::ErrorKind::AddrNotAvailable => Self::NotLocal { address },
@@ -91,19 +100,19 @@ impl BindError {
 )]
 pub struct OversizedDatagram {
     /// Where it should have gone.
-    pub to: SocketAddrV4,
+    pub to: SocketAddr,
     /// Its length in bytes of UDP payload.
     pub length: usize,
 }
 
 /// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Datagram<'a> {
+pub struct Datagram<'a, A = SocketAddrV4> {
     /// Where it came from.
-    pub from: SocketAddrV4,
+    pub from: A,
     /// Its UDP payload.
     pub bytes: &'a [u8],
-    /// The IP identification that it carried, as inferred from its place in a segmented buffer.
+    /// The IPv4 identification that it carried, as inferred from its place in a segmented buffer.
     pub identification: u16,
 }
 
@@ -163,14 +172,14 @@ impl Counters {
 
 /// Datagrams to one destination that leave in one buffer, each of `segment` bytes but the last.
 #[derive(Clone, Copy, Debug)]
-struct Train {
-    to: SocketAddrV4,
+struct Train<A> {
+    to: A,
     length: usize,
     segment: usize,
     segments: u16,
 }
 
-impl Train {
+impl<A> Train<A> {
     /// Whether a datagram may be appended if it is not longer than the others; it has at most `longest` bytes.
     #[inline]
     fn is_open(&self, longest: usize, capacity: usize) -> bool {
@@ -188,25 +197,25 @@ impl Train {
     }
 }
 
-/// A non-blocking UDP socket over IPv4 that is not connected and forbids fragmentation.
+/// A non-blocking UDP socket over IPv4, or over IPv6 ([`Address`]), that is not connected and forbids fragmentation.
 ///
 /// Datagrams are queued with [`UdpPort::push`] and leave with [`UdpPort::flush`]. Datagrams to one destination keep
 /// their order; between destinations there is none. All memory is allocated when the port is opened.
-pub struct UdpPort {
+pub struct UdpPort<A = SocketAddrV4> {
     socket: UdpSocket,
-    local: SocketAddrV4,
+    local: A,
     longest_datagram: usize,
     segmentation: bool,
     incoming: Messages,
     outgoing: Messages,
     /// What the buffers of `outgoing` hold, from the first; those before `sent` have left.
-    trains: Vec<Train>,
+    trains: Vec<Train<A>>,
     sent: usize,
     oversized: Option<OversizedDatagram>,
     counters: Counters,
 }
 
-impl UdpPort {
+impl<A: Address> UdpPort<A> {
     /// Opens the socket. Port 0 lets the kernel choose one; see [`UdpPort::local_address`].
     ///
     /// # Errors
@@ -214,15 +223,14 @@ impl UdpPort {
     ///
     /// # Panics
     /// If the options ask for no buffers or for longer datagrams than there are.
-    pub fn bind(address: SocketAddrV4, options: &PortOptions) -> Result<Self, BindError> {
+    pub fn bind(address: A, options: &PortOptions) -> Result<Self, BindError> {
         assert!(options.batch > 0, "a batch has at least one buffer");
         assert!((1..=LONGEST_DATAGRAM).contains(&options.longest_datagram), "no datagram has this length");
+        let address: SocketAddr = address.into();
         let other = |source| BindError::Other { address, source };
         let socket = UdpSocket::bind(address).map_err(|source| BindError::new(address, source))?;
-        let std::net::SocketAddr::V4(local) = socket.local_addr().map_err(other)? else {
-            unreachable!("bound to an IPv4 address")
-        };
-        let segmentation = configure(&socket, options).map_err(other)?;
+        let local = A::of(socket.local_addr().map_err(other)?).expect("the family is that of the address");
+        let segmentation = configure(&socket, address.is_ipv6(), options).map_err(other)?;
         let capacity = if segmentation { LONGEST_DATAGRAM } else { options.longest_datagram };
         Ok(Self {
             socket,
@@ -239,7 +247,7 @@ impl UdpPort {
     }
 
     /// The address that the socket is bound to.
-    pub fn local_address(&self) -> SocketAddrV4 {
+    pub fn local_address(&self) -> A {
         self.local
     }
 
@@ -270,7 +278,7 @@ impl UdpPort {
     ///
     /// # Errors
     /// Only what makes the socket useless.
-    pub fn receive(&mut self, mut handle: impl FnMut(Datagram<'_>)) -> io::Result<usize> {
+    pub fn receive(&mut self, mut handle: impl FnMut(Datagram<'_, A>)) -> io::Result<usize> {
         let messages = loop {
             match self.incoming.receive(self.socket.as_fd()) {
                 Ok(messages) => break messages,
@@ -284,7 +292,8 @@ impl UdpPort {
         };
         let mut datagrams = 0;
         for index in 0..messages {
-            let whole = self.incoming.source(index).zip(self.incoming.received_length(index));
+            let source = self.incoming.source(index).and_then(A::of);
+            let whole = source.zip(self.incoming.received_length(index));
             let joined_from = self.incoming.received_segment(index);
             self.incoming.prepare_receive(index);
             let Some((from, length)) = whole else {
@@ -311,20 +320,20 @@ impl UdpPort {
     }
 
     /// Queues a copy of `bytes` for `to`; the answer is that of [`UdpPort::push_with`].
-    pub fn push(&mut self, to: SocketAddrV4, bytes: &[u8]) -> bool {
+    pub fn push(&mut self, to: A, bytes: &[u8]) -> bool {
         self.push_with(to, bytes.len(), |_, buffer| buffer.copy_from_slice(bytes))
     }
 
-    /// Queues a datagram of `length` bytes for `to`, which `write` writes in place. It is told the IP identification that
-    /// the datagram will carry, and a buffer with unspecified content.
+    /// Queues a datagram of `length` bytes for `to`, which `write` writes in place. It is told the IP identification
+    /// that the datagram will carry, and a buffer with unspecified content.
     ///
     /// `false`, with `write` not called, if everything is full and the kernel takes nothing for the moment: the caller
     /// keeps the datagram and comes back after a [`UdpPort::flush`]. A datagram that is longer than
     /// [`PortOptions::longest_datagram`] will never leave; it is dropped and counted, also with `write` not called, and
     /// the answer is `true`.
-    pub fn push_with(&mut self, to: SocketAddrV4, length: usize, write: impl FnOnce(u16, &mut [u8])) -> bool {
+    pub fn push_with(&mut self, to: A, length: usize, write: impl FnOnce(u16, &mut [u8])) -> bool {
         if length > self.longest_datagram {
-            self.note_oversized(OversizedDatagram { to, length }, 1);
+            self.note_oversized(OversizedDatagram { to: to.into(), length }, 1);
             return true;
         }
         let Some(index) = self.train_for(to, length) else {
@@ -341,16 +350,15 @@ impl UdpPort {
     /// Queues a datagram whose destination and length are known only once it is written, without another copy in most
     /// cases.
     ///
-    /// `compose` appends the datagram, of at most `longest` bytes, to the buffer that it is given and says where it goes;
-    /// then `complete` is told the destination and the IP identification that the datagram will carry, and may change
-    /// its bytes. `compose` is
-    /// not called if everything is full: [`Composed::Full`]. A datagram that is longer than
-    /// [`PortOptions::longest_datagram`] is dropped and counted, with `complete` not called.
+    /// `compose` appends the datagram, of at most `longest` bytes, to the buffer that it is given and says where it
+    /// goes; then `complete` is told the destination and the IP identification that the datagram will carry, and may
+    /// change its bytes. `compose` is not called if everything is full: [`Composed::Full`]. A datagram that is longer
+    /// than [`PortOptions::longest_datagram`] is dropped and counted, with `complete` not called.
     pub fn push_composed(
         &mut self,
         longest: usize,
-        compose: impl FnOnce(&mut Vec<u8>) -> Option<SocketAddrV4>,
-        complete: impl FnOnce(SocketAddrV4, u16, &mut [u8]),
+        compose: impl FnOnce(&mut Vec<u8>) -> Option<A>,
+        complete: impl FnOnce(A, u16, &mut [u8]),
     ) -> Composed {
         // Whatever is composed, it may need a train of its own.
         if self.trains.len() == self.outgoing.count() && !self.make_room() {
@@ -368,7 +376,7 @@ impl UdpPort {
         let Some(to) = compose(buffer) else { return Composed::Nothing };
         let length = buffer.len() - start;
         if length > self.longest_datagram {
-            self.note_oversized(OversizedDatagram { to, length }, 1);
+            self.note_oversized(OversizedDatagram { to: to.into(), length }, 1);
             return Composed::Queued;
         }
         let index = self.train_for(to, length).expect("there is room for another train");
@@ -384,7 +392,7 @@ impl UdpPort {
 
     /// The train that a datagram joins, or begins if there is room for another; `None` if there is not.
     #[inline]
-    fn train_for(&mut self, to: SocketAddrV4, length: usize) -> Option<usize> {
+    fn train_for(&mut self, to: A, length: usize) -> Option<usize> {
         let capacity = self.outgoing.capacity();
         if self.segmentation {
             // Only the latest train to a destination may grow, or datagrams would overtake each other.
@@ -415,7 +423,7 @@ impl UdpPort {
         let mut datagrams = 0;
         for (index, train) in self.trains.iter().enumerate().skip(self.sent) {
             let segment = (train.segments > 1).then_some(train.segment as u16);
-            self.outgoing.prepare_send(index, train.to, train.length, segment);
+            self.outgoing.prepare_send(index, train.to.into(), train.length, segment);
         }
         while self.sent < self.trains.len() {
             match self.outgoing.send(self.socket.as_fd(), self.sent, self.trains.len()) {
@@ -470,7 +478,7 @@ impl UdpPort {
                 return Ok(true);
             }
             Some(libc::EMSGSIZE) => {
-                let datagram = OversizedDatagram { to: train.to, length: train.segment };
+                let datagram = OversizedDatagram { to: train.to.into(), length: train.segment };
                 self.note_oversized(datagram, u64::from(train.segments));
             }
             // A device without checksum offload, or a kernel with another limit, takes no segmented buffers. These
@@ -496,13 +504,13 @@ impl UdpPort {
     }
 }
 
-impl AsFd for UdpPort {
+impl<A> AsFd for UdpPort<A> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-impl fmt::Debug for UdpPort {
+impl<A: fmt::Debug> fmt::Debug for UdpPort<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UdpPort")
             .field("local", &self.local)
@@ -517,9 +525,17 @@ fn reports_a_peer(code: i32) -> bool {
 }
 
 /// Sets the socket's options; returns whether the kernel segments.
-fn configure(socket: &UdpSocket, options: &PortOptions) -> io::Result<bool> {
+fn configure(socket: &UdpSocket, is_ipv6: bool, options: &PortOptions) -> io::Result<bool> {
     socket.set_nonblocking(true)?;
-    system::set_option(socket.as_fd(), libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+    let (level, name, value) = if is_ipv6 {
+        (libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)
+    } else {
+        (libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
+    };
+    system::set_option(socket.as_fd(), level, name, value)?;
+    if is_ipv6 && options.accept_zero_checksum {
+        system::set_option(socket.as_fd(), libc::SOL_UDP, UDP_NO_CHECK6_RX, 1)?;
+    }
     let bytes = i32::try_from(options.kernel_buffer_bytes).unwrap_or(i32::MAX / 2);
     for (forced, ordinary) in
         [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
@@ -537,7 +553,7 @@ fn configure(socket: &UdpSocket, options: &PortOptions) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6};
 
     use proptest::prelude::*;
     use weft_time::Duration;
@@ -606,6 +622,32 @@ mod tests {
         assert_eq!(receiver.counters().receive_calls, 1);
     }
 
+    /// Over IPv6 all is the same; there is no identification.
+    #[test]
+    fn a_run_of_equal_datagrams_over_ipv6() {
+        let loopback = SocketAddrV6::new(Ipv6Addr::LOCALHOST, 0, 0, 0);
+        let options = PortOptions { accept_zero_checksum: true, ..PortOptions::default() };
+        let open = || UdpPort::bind(loopback, &options);
+        let (mut sender, mut receiver) = match (open(), open()) {
+            (Ok(sender), Ok(receiver)) => (sender, receiver),
+            (error, _) => return eprintln!("skipped: no IPv6: {error:?}"),
+        };
+        for number in 0..10u8 {
+            assert!(sender.push(receiver.local_address(), &[number; 1000]));
+        }
+        assert_eq!(sender.flush().unwrap(), 10);
+        assert_eq!(sender.counters().send_calls, 1);
+        let (stop, clock) = (Stop::new().unwrap(), Clock::starting_now());
+        let mut poller = Poller::new(std::slice::from_ref(&receiver), &stop, IdlePolicy::SLEEP).unwrap();
+        let mut received = Vec::new();
+        while received.len() < 10 {
+            receiver.receive(|datagram| received.push((datagram.from, datagram.bytes.to_vec()))).unwrap();
+            poller.idle(clock, Some(clock.now() + Duration::from_ms(10)), false).unwrap();
+        }
+        let from = sender.local_address();
+        assert!(received.iter().enumerate().all(|(number, one)| *one == (from, vec![number as u8; 1000])));
+    }
+
     #[test]
     fn a_receiver_without_segmentation_gets_the_same_datagrams() {
         let (mut sender, mut receiver) = (port(true), port(false));
@@ -635,7 +677,7 @@ mod tests {
         let holder = port(true);
         let address = holder.local_address();
         let error = UdpPort::bind(address, &PortOptions::default()).unwrap_err();
-        assert!(matches!(error, BindError::InUse { address: named } if named == address));
+        assert!(matches!(error, BindError::InUse { address: named } if named == address.into()));
         let text = error.to_string();
         assert!(text.contains(&address.to_string()) && text.contains("stop the process"), "{text}");
     }
@@ -643,7 +685,8 @@ mod tests {
     #[test]
     fn an_address_of_another_machine_is_a_clear_error() {
         // 192.0.2.0/24 is reserved for documentation (RFC 5737).
-        let error = UdpPort::bind("192.0.2.1:4791".parse().unwrap(), &PortOptions::default()).unwrap_err();
+        let error = UdpPort::bind("192.0.2.1:4791".parse::<SocketAddrV4>().unwrap(), &PortOptions::default())
+            .unwrap_err();
         assert!(matches!(error, BindError::NotLocal { .. }), "{error}");
     }
 
@@ -724,7 +767,7 @@ mod tests {
             assert!(sender.push_with(to, length, |_, _| panic!("there is no room for it")));
         }
         assert_eq!(sender.queued(), 0);
-        assert_eq!(sender.take_oversized(), Some(OversizedDatagram { to, length: 101 }));
+        assert_eq!(sender.take_oversized(), Some(OversizedDatagram { to: to.into(), length: 101 }));
         assert!(sender.push(to, &[0; 103]));
         assert_eq!((sender.take_oversized(), sender.counters().oversized), (None, 3));
     }

@@ -29,9 +29,9 @@ impl Stop {
         Ok(Self { requested: AtomicBool::new(false), event: File::from(system::event_counter()?) })
     }
 
-    /// The flag that SIGINT and SIGTERM raise, one for the process. The first call installs the handlers; SIGHUP, SIGUSR1
-    /// and SIGUSR2 end the process no more. A second
-    /// signal of the same kind ends the process at once, for a user who does not want to wait.
+    /// The flag that SIGINT and SIGTERM raise, one for the process. The first call installs the handlers; SIGHUP,
+    /// SIGUSR1 and SIGUSR2 end the process no more. A second signal of the same kind ends the process at once, for a
+    /// user who does not want to wait.
     ///
     /// # Errors
     /// The kernel's, if it grants no more file descriptors or refuses the handlers.

@@ -1,14 +1,14 @@
 //! The IP identification that really leaves the machine, and those that arrive.
 //!
-//! A TUN interface hands every IP packet that the kernel sends through it to these tests, already cut into segments, and
-//! brings the kernel what they write. It needs root, for a network namespace of its own; elsewhere the tests say so and do
-//! nothing.
+//! A TUN interface hands every IP packet that the kernel sends through it to these tests, already cut into segments,
+//! and brings the kernel what they write. It needs root, for a network namespace of its own; elsewhere the tests say so
+//! and do nothing.
 
-use std::ffi::c_int;
+mod interface;
+
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use weft_net::{CardPorts, Clock, OversizedDatagram, PortOptions, UdpPort};
 use weft_nic::{Card, CardConfig, NoEngine};
@@ -22,55 +22,11 @@ use weft_wire::udp::Udp;
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const THERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 2), 4791);
 
-fn check(result: c_int) -> io::Result<c_int> {
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-/// A request that concerns the interface of this name.
-fn request() -> libc::ifreq {
-    // SAFETY: all-zero is a valid ifreq.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(b"weft0") {
-        *to = *from as libc::c_char;
-    }
-    request
-}
-
-fn address(address: Ipv4Addr) -> libc::sockaddr {
-    let address = libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: 0,
-        sin_addr: libc::in_addr { s_addr: u32::from(address).to_be() },
-        sin_zero: [0; 8],
-    };
-    // SAFETY: both types have the same size, and every bit pattern is a valid sockaddr.
-    unsafe { std::mem::transmute::<libc::sockaddr_in, libc::sockaddr>(address) }
-}
-
-/// Moves this thread into an empty network namespace and gives it one interface, 10.77.0.1/24 with an MTU of 1500.
+/// A network namespace with one interface, 10.77.0.1/24, whose packets the file carries.
 fn open_tunnel() -> io::Result<File> {
-    // SAFETY: takes no pointers.
-    check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
-    let tunnel = File::options().read(true).write(true).open("/dev/net/tun")?;
-    // SAFETY: takes no pointers; the descriptor that comes back is nobody else's.
-    let socket = unsafe { OwnedFd::from_raw_fd(check(libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0))?) };
-    let mut device = request();
-    device.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
-    let mut own = request();
-    own.ifr_ifru.ifru_addr = address(HERE);
-    let mut mask = request();
-    mask.ifr_ifru.ifru_netmask = address(Ipv4Addr::new(255, 255, 255, 0));
-    let mut flags = request();
-    flags.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-    for (descriptor, command, request) in [
-        (tunnel.as_raw_fd(), libc::TUNSETIFF as libc::Ioctl, &mut device),
-        (socket.as_raw_fd(), libc::SIOCSIFADDR as libc::Ioctl, &mut own),
-        (socket.as_raw_fd(), libc::SIOCSIFNETMASK as libc::Ioctl, &mut mask),
-        (socket.as_raw_fd(), libc::SIOCSIFFLAGS as libc::Ioctl, &mut flags),
-    ] {
-        // SAFETY: these commands read and write one ifreq, which the pointer is valid for.
-        check(unsafe { libc::ioctl(descriptor, command, &raw mut *request) })?;
-    }
+    interface::enter_namespace()?;
+    let tunnel = interface::open_tun("weft0")?;
+    interface::set_up("weft0", HERE)?;
     Ok(tunnel)
 }
 
@@ -131,7 +87,7 @@ fn datagrams_carry_the_identification_that_their_writer_was_told() {
     assert!(port.push(THERE, &[10; 1472]));
     assert_eq!(port.flush().unwrap(), 1);
     assert_eq!(next_packet(&mut tunnel), (0, true, vec![10; 1472]));
-    assert_eq!(port.take_oversized(), Some(OversizedDatagram { to: THERE, length: 1473 }));
+    assert_eq!(port.take_oversized(), Some(OversizedDatagram { to: THERE.into(), length: 1473 }));
     assert_eq!(port.take_oversized(), None);
     assert_eq!(port.counters().oversized + port.counters().refused, 3);
 }

@@ -157,7 +157,8 @@ impl Application for Few {
     fn load(&self, _: usize, _: &mut dyn FnMut(Key, &[u8])) {}
 }
 
-/// Fills a store until it has no room, and again after all has been deleted. Meanwhile whatever inserts nothing goes on.
+/// Fills a store until it has no room, and again after all has been deleted. Meanwhile whatever inserts nothing goes
+/// on.
 #[test]
 fn a_full_store_says_so_and_goes_on() {
     let (config, stop) = (config(3, None), Stop::new().unwrap());

@@ -4,7 +4,7 @@
 //! matter, [`crate::SoftNic`] wraps it.
 
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddrV4};
 
 use weft_rdma::{
     AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, FlatMemory, LocalBuffer, Modify,
@@ -33,6 +33,14 @@ pub struct CardConfig {
     pub transport: weft_rdma::Config,
     /// Bytes of memory behind each region target. High-bandwidth memory has some more, for the card's own answers.
     pub region_bytes: usize,
+}
+
+impl CardConfig {
+    /// A card for verbs alone, with so much memory behind each target.
+    pub const fn without_engines(region_bytes: usize, transport: weft_rdma::Config) -> Self {
+        // Nobody sends Weft datagrams; the length is that of Ethernet without jumbo frames.
+        Self { peers: [None; NODES_MAX], datagram_bytes: 1_472, transport, region_bytes }
+    }
 }
 
 /// Bytes of the word that names an operation in a call or answer over a queue pair.
@@ -70,8 +78,8 @@ struct CardPorts {
     work: Work,
     /// The labour of the event whose effects are being carried out.
     event_labour: Duration,
-    /// The longest labour of an event that has asked something of the transport since work was taken last: packets are in order, so all
-    /// that leave then wait for it.
+    /// The longest labour of an event that has asked something of the transport since work was taken last: packets are
+    /// in order, so all that leave then wait for it.
     transport_labour: Duration,
 }
 
@@ -165,13 +173,14 @@ impl<E: Engine> Card<E> {
         self.ports.egress.set_aggregation(aggregates);
     }
 
-    /// Gives a queue pair to an engine: it may post on it, its completions come back to it, and it connects it, to `peering`.
+    /// Gives a queue pair to an engine: it may post on it, its completions come back to it, and it connects it, to
+    /// `peering`.
     pub fn assign(&mut self, queue_pair: QueuePairNumber, slot: u8, peering: Peering) {
         self.engines.assign(queue_pair, slot, peering);
     }
 
-    /// Gives what clients send to the engine in `slot` to the host instead, as [`HostEvent::Request`]: its host half keeps the
-    /// sessions of clients.
+    /// Gives what clients send to the engine in `slot` to the host instead, as [`HostEvent::Request`]: its host half
+    /// keeps the sessions of clients.
     ///
     /// # Panics
     /// If the slot is empty.
@@ -200,12 +209,18 @@ impl<E: Engine> Card<E> {
     }
 
     /// A RoCE v2 packet, from its BTH to its last pad byte, has arrived unmarked and its ICRC was right.
-    pub fn receive_roce(&mut self, now: Instant, from: Ipv4Addr, packet: &[u8]) {
+    pub fn receive_roce(&mut self, now: Instant, from: impl Into<IpAddr>, packet: &[u8]) {
         self.receive_roce_marked(now, from, packet, false);
     }
 
     /// As [`Card::receive_roce`]; `marked` says whether its IP header says "congestion experienced".
-    pub fn receive_roce_marked(&mut self, now: Instant, from: Ipv4Addr, packet: &[u8], marked: bool) {
+    pub fn receive_roce_marked(
+        &mut self,
+        now: Instant,
+        from: impl Into<IpAddr>,
+        packet: &[u8],
+        marked: bool,
+    ) {
         let Ok(packet) = Packet::parse(packet) else {
             self.ports.counters.roce_malformed += 1;
             return;
@@ -299,8 +314,9 @@ impl<E: Engine> Card<E> {
         Some(transmit)
     }
 
-    /// Counts what was read for a packet of a request or response. The packets of one message are read one after the other as they
-    /// leave, so only the first waits for memory. The payload of a request on the card comes along with the request.
+    /// Counts what was read for a packet of a request or response. The packets of one message are read one after the
+    /// other as they leave, so only the first waits for memory. The payload of a request on the card comes along with
+    /// the request.
     fn count_read(&mut self, opcode: Option<Opcode>, target: Target, bytes: usize) {
         let Some(opcode) = opcode else { return };
         let begins = opcode.starts_message();
@@ -332,7 +348,8 @@ impl<E: Engine> Card<E> {
         Some(request)
     }
 
-    /// The labour of the event that what was polled last came of. Nothing waits for it here: that is the world's affair.
+    /// The labour of the event that what was polled last came of. Nothing waits for it here: that is the world's
+    /// affair.
     pub const fn labour(&self) -> Duration {
         self.polled_labour
     }
@@ -347,7 +364,8 @@ impl<E: Engine> Card<E> {
         }
     }
 
-    /// Carries out all copies, and what engines ask for meanwhile: for a world in which the host's memory is the card's.
+    /// Carries out all copies, and what engines ask for meanwhile: for a world in which the host's memory is the
+    /// card's.
     pub fn complete_all_dma(&mut self, now: Instant) {
         while let Some(request) = self.poll_dma() {
             self.complete_dma(now, &request);
@@ -436,7 +454,8 @@ impl<E: Engine> Card<E> {
 }
 
 impl CardPorts {
-    /// Posts for the host, whose tags leave the card's own bit alone: its completion would be taken for that of an answer.
+    /// Posts for the host, whose tags leave the card's own bit alone: its completion would be taken for that of an
+    /// answer.
     fn post_for_host(
         &mut self,
         now: Instant,

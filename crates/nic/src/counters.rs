@@ -78,7 +78,8 @@ counters! {
         arp_replies,
         /// ICMP echo requests answered.
         echo_replies,
-        /// Packets dropped because their neighbour never told its hardware address, or because too many waited for theirs.
+        /// Packets dropped because their neighbour never told its hardware address, or because too many waited for
+        /// theirs.
         neighbour_unresolved,
     }
 }

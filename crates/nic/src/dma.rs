@@ -27,7 +27,8 @@ pub struct DmaRequest {
 }
 
 impl DmaRequest {
-    /// A request of the engine in slot 0 with tag 0: for NICs that have no engine and want something copied all the same.
+    /// A request of the engine in slot 0 with tag 0: for NICs that have no engine and want something copied all the
+    /// same.
     pub const fn new(direction: DmaDirection, host: u64, memory: u64, length: u32) -> Self {
         Self { direction, host, memory, length, slot: 0, tag: 0, life: 0 }
     }
@@ -79,8 +80,8 @@ impl DmaQueue {
 
 /// Copies the bytes of a request. A range that leaves the host's memory is refused and nothing is copied.
 ///
-/// # Panics
-/// If the range leaves the engine's memory: as for the engine's own accesses, it checks what it computes an address from.
+/// # Panics If the range leaves the engine's memory: as for the engine's own accesses, it checks what it computes an
+/// address from.
 pub(crate) fn copy(request: &DmaRequest, host: &mut [u8], memory: &mut Memory) -> CompletionStatus {
     let range = |start: u64| -> Option<Range<usize>> {
         let start = usize::try_from(start).ok()?;

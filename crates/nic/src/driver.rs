@@ -1,5 +1,7 @@
 //! What a driver does with a NIC beside the data path.
 
+use std::net::IpAddr;
+
 use weft_rdma::{
     AccessFlags, ApiError, Modify, QueuePairAttributes, QueuePairInformation, QueuePairNumber,
     ReadyToReceive, ReadyToSend, ReceiveRequest, Region, RegionKeys, RegionMemory,
@@ -10,7 +12,8 @@ use crate::{Card, SoftNic};
 
 /// The management calls of verbs, and the memory that regions lie in: what sets a NIC up, whatever it is made of.
 ///
-/// The calls take no time of the world. Two NICs of the same configuration give the same numbers and keys for the same calls.
+/// The calls take no time of the world. Two NICs of the same configuration give the same numbers and keys for the same
+/// calls.
 pub trait RdmaDriver {
     /// Creates a queue pair in state RESET.
     ///
@@ -76,8 +79,8 @@ pub trait RdmaDriver {
     /// No region has these keys.
     fn deregister_region(&mut self, keys: RegionKeys) -> Result<Region, ApiError>;
 
-    /// The memory behind the regions, past the transport and without its checks: what a host sees of its own memory, and a
-    /// test of all of it.
+    /// The memory behind the regions, past the transport and without its checks: what a host sees of its own memory,
+    /// and a test of all of it.
     fn memory(&mut self) -> &mut dyn RegionMemory;
 }
 
@@ -130,6 +133,10 @@ impl<E: Engine> RdmaDriver for SoftNic<E> {
     }
 
     fn modify_queue_pair(&mut self, number: QueuePairNumber, change: Modify) -> Result<(), ApiError> {
+        // The frames of this NIC are of IPv4.
+        if let Modify::ReadyToReceive(ReadyToReceive { destination: IpAddr::V6(address), .. }) = change {
+            return Err(ApiError::NoIpv4(address));
+        }
         self.card_mut().modify_queue_pair(number, change)
     }
 

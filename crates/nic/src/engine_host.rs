@@ -29,7 +29,8 @@ pub trait Ports {
     /// The memory of the engine in `slot`.
     fn memory(&mut self, slot: u8) -> &mut Memory;
 
-    /// The engine in `slot` is about to be reset: its memory is to be zero, and no copy that it has asked for ends any more.
+    /// The engine in `slot` is about to be reset: its memory is to be zero, and no copy that it has asked for ends any
+    /// more.
     fn reset(&mut self, slot: u8);
 
     /// An engine has handled `event`. The calls that follow, up to [`Ports::end`], carry out `effects`.
@@ -61,10 +62,12 @@ pub trait Ports {
     /// A post of the engine in `slot` was refused: it is to be told so in an event of its own.
     fn refuse(&mut self, slot: u8, tag: u64, status: CompletionStatus);
 
-    /// Changes what the peer may do through a queue pair that is the engine's; `false` if its state does not allow that.
+    /// Changes what the peer may do through a queue pair that is the engine's; `false` if its state does not allow
+    /// that.
     fn access(&mut self, queue_pair: QueuePairNumber, access: AccessFlags) -> bool;
 
-    /// Takes a queue pair that is the engine's through RESET, whatever state it is in, to RTS; `false` if that cannot be.
+    /// Takes a queue pair that is the engine's through RESET, whatever state it is in, to RTS; `false` if that cannot
+    /// be.
     fn connect(
         &mut self,
         queue_pair: QueuePairNumber,
@@ -96,7 +99,8 @@ impl Sender {
     }
 }
 
-/// The messages of a datagram: the slot that each is for, and whether it is the last, because none for the same slot follows at once.
+/// The messages of a datagram: the slot that each is for, and whether it is the last, because none for the same slot
+/// follows at once.
 pub fn messages<'a>(datagram: &Datagram<'a>) -> impl Iterator<Item = (u8, Message<'a>, bool)> {
     let mut messages = datagram.messages().peekable();
     std::iter::from_fn(move || {
@@ -108,7 +112,8 @@ pub fn messages<'a>(datagram: &Datagram<'a>) -> impl Iterator<Item = (u8, Messag
 
 /// Engines in their slots, with their timers, peers and queue pairs: in a card, or in a process of a host.
 ///
-/// It tells engines what happens, one event at a time, and takes their effects apart. What these come to is for [`Ports`].
+/// It tells engines what happens, one event at a time, and takes their effects apart. What these come to is for
+/// [`Ports`].
 #[derive(Debug)]
 pub struct EngineHost<E> {
     slots: Vec<Slot<E>>,
@@ -165,7 +170,8 @@ impl<E: Engine> EngineHost<E> {
         &mut self.slots[usize::from(slot)].engine
     }
 
-    /// Gives a queue pair to an engine: it may post on it, its completions come back to it, and it connects it, to `peering`.
+    /// Gives a queue pair to an engine: it may post on it, its completions come back to it, and it connects it, to
+    /// `peering`.
     ///
     /// # Panics
     /// If the slot is empty.
@@ -203,7 +209,8 @@ impl<E: Engine> EngineHost<E> {
         (0..).zip(&mut self.slots).find_map(|(number, slot)| Some((number, slot.take_due_timer(now)?)))
     }
 
-    /// Tells the engine in `slot` an event and carries out its effects. A message for a slot without an engine is counted.
+    /// Tells the engine in `slot` an event and carries out its effects. A message for a slot without an engine is
+    /// counted.
     pub fn handle(&mut self, now: Instant, slot: u8, event: Event<'_>, ports: &mut impl Ports) {
         let Some(place) = self.slots.get_mut(usize::from(slot)) else {
             self.counters.messages_without_engine += 1;

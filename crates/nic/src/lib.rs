@@ -6,9 +6,9 @@
 //! # Contract
 //!
 //! Put something in ([`Nic::receive_frame`], [`Nic::submit`], [`Nic::handle_deadline`]), then drain what comes out
-//! ([`Nic::poll_frame`], [`Nic::poll_host`] and [`Nic::poll_dma`] until `None`), then ask [`Nic::next_deadline`] when to come back
-//! with nothing new. `now` never runs backwards. What is not drained waits; nothing is lost inside.
-//! Inputs may be batched before draining: messages to one destination then share datagrams.
+//! ([`Nic::poll_frame`], [`Nic::poll_host`] and [`Nic::poll_dma`] until `None`), then ask [`Nic::next_deadline`] when
+//! to come back with nothing new. `now` never runs backwards. What is not drained waits; nothing is lost inside. Inputs
+//! may be batched before draining: messages to one destination then share datagrams.
 
 mod card;
 mod counters;
@@ -61,18 +61,20 @@ pub trait Nic {
     /// The next thing for the host.
     fn poll_host(&mut self) -> Option<HostEvent>;
 
-    /// The next copy between the host's memory and an engine's that the world is to carry out. A NIC whose engines cannot ask for
-    /// any has none.
+    /// The next copy between the host's memory and an engine's that the world is to carry out. A NIC whose engines
+    /// cannot ask for any has none.
     fn poll_dma(&mut self) -> Option<DmaRequest> {
         None
     }
 
-    /// The labour of the event that what was polled last came of: a core that does it has that for the world so much later.
+    /// The labour of the event that what was polled last came of: a core that does it has that for the world so much
+    /// later.
     fn labour(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Carries out a copy that [`Nic::poll_dma`] has given: an input, after which the NIC is drained. The bytes are taken now.
+    /// Carries out a copy that [`Nic::poll_dma`] has given: an input, after which the NIC is drained. The bytes are
+    /// taken now.
     fn complete_dma(&mut self, now: Instant, request: &DmaRequest) {
         unreachable!("nobody has asked for {request:?} at {now}")
     }
@@ -81,7 +83,8 @@ pub trait Nic {
     /// as a clocked one does, reports none.
     fn take_work(&mut self) -> Work;
 
-    /// The memory of the host behind [`weft_rdma::Target::Host`], if the NIC keeps it: a world lends it to the host's program.
+    /// The memory of the host behind [`weft_rdma::Target::Host`], if the NIC keeps it: a world lends it to the host's
+    /// program.
     fn host_memory(&mut self) -> Option<&mut Vec<u8>> {
         None
     }
@@ -118,7 +121,8 @@ pub enum HostCommand<'a> {
         /// Its content.
         payload: &'a [u8],
     },
-    /// Answer a client whose request has come as [`HostEvent::Request`]; a message that no datagram can hold is counted.
+    /// Answer a client whose request has come as [`HostEvent::Request`]; a message that no datagram can hold is
+    /// counted.
     Respond {
         /// The slot whose host half answers.
         engine: u8,
@@ -134,7 +138,8 @@ pub enum HostCommand<'a> {
     PostSend(QueuePairNumber, WorkRequest),
     /// Post to a receive queue.
     PostReceive(QueuePairNumber, ReceiveRequest),
-    /// Change a queue pair, as [`RdmaDriver::modify_queue_pair`] does; a refusal is counted. Completions that wait stay.
+    /// Change a queue pair, as [`RdmaDriver::modify_queue_pair`] does; a refusal is counted. Completions that wait
+    /// stay.
     Modify(QueuePairNumber, Modify),
 }
 

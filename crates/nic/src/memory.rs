@@ -5,8 +5,9 @@ use weft_waist::{Accesses, Memory, engine_of};
 
 /// The memories behind the regions, and those of the engines at the addresses of [`weft_waist::engine_address`].
 ///
-/// An engine has one memory, whose parts its card may keep in HBM, on chip or in registers: the target of a region says where it lies,
-/// and only HBM takes time, less what the memory itself has on chip. Accesses by verbs are not counted as the engine's.
+/// An engine has one memory, whose parts its card may keep in HBM, on chip or in registers: the target of a region says
+/// where it lies, and only HBM takes time, less what the memory itself has on chip. Accesses by verbs are not counted
+/// as the engine's.
 #[derive(Debug)]
 pub(crate) struct CardMemory {
     pub(crate) regions: FlatMemory,

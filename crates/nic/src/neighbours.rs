@@ -1,15 +1,15 @@
-//! Hardware addresses of IPv4 neighbours, and the questions for those that are unknown.
+//! Hardware addresses of IPv4 neighbours, and the ARP requests for those that are unknown.
 
 use std::net::Ipv4Addr;
 
 use weft_time::{Duration, Instant};
 use weft_wire::ethernet::MacAddress;
 
-/// How long the first question waits for its answer; each further one waits twice as long.
+/// How long the first request waits for its answer; each further one waits twice as long.
 const REQUEST_INTERVAL: Duration = Duration::from_ms(1);
 
-/// Questions for one neighbour before it counts as unreachable, after 255 ms.
-const QUESTIONS_MAX: u32 = 8;
+/// Requests for one neighbour before it counts as unreachable, after 255 ms.
+const REQUESTS_MAX: u32 = 8;
 
 /// A small table of neighbours, searched in order: a NIC of a cluster speaks to few stations.
 #[derive(Debug)]
@@ -28,15 +28,15 @@ struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Known(MacAddress),
-    /// The last of `questions` is not answered; at `until` there is another one, or none.
+    /// The last of `requests` is not answered; at `until` there is another one, or none.
     Asked {
-        questions: u32,
+        requests: u32,
         until: Instant,
     },
     Unreachable,
 }
 
-/// What follows from a question that was not answered in time.
+/// What follows from a request that was not answered in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unanswered {
     /// Ask again.
@@ -76,7 +76,7 @@ impl Neighbours {
         let entry = self.entry(address);
         let fresh = entry.state == State::Unreachable;
         if fresh {
-            entry.state = State::Asked { questions: 1, until: now + REQUEST_INTERVAL };
+            entry.state = State::Asked { requests: 1, until: now + REQUEST_INTERVAL };
         }
         fresh
     }
@@ -90,16 +90,16 @@ impl Neighbours {
         self.entries.iter().filter_map(until).min()
     }
 
-    /// A question whose time is up.
+    /// A request whose time is up.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Unanswered> {
         self.entries.iter_mut().find_map(|entry| match entry.state {
-            State::Asked { questions, until } if until <= now => {
-                if questions == QUESTIONS_MAX {
+            State::Asked { requests, until } if until <= now => {
+                if requests == REQUESTS_MAX {
                     entry.state = State::Unreachable;
                     return Some(Unanswered::GiveUp(entry.address));
                 }
-                let until = now + REQUEST_INTERVAL * (1 << questions);
-                entry.state = State::Asked { questions: questions + 1, until };
+                let until = now + REQUEST_INTERVAL * (1 << requests);
+                entry.state = State::Asked { requests: requests + 1, until };
                 Some(Unanswered::Ask(entry.address))
             }
             _ => None,
@@ -139,9 +139,9 @@ mod tests {
         assert!(table.wait_for(Instant::ZERO, ADDRESS));
         assert!(!table.wait_for(Instant::ZERO, ADDRESS), "asked already");
         let mut now = Instant::ZERO;
-        for question in 1..QUESTIONS_MAX {
+        for request in 1..REQUESTS_MAX {
             let due = table.next_deadline().unwrap();
-            assert_eq!(due - now, REQUEST_INTERVAL * (1 << (question - 1)));
+            assert_eq!(due - now, REQUEST_INTERVAL * (1 << (request - 1)));
             assert_eq!(table.expire(now), None);
             now = due;
             assert_eq!(table.expire(now), Some(Unanswered::Ask(ADDRESS)));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_ends_the_questions() {
+    fn an_answer_ends_the_requests() {
         let mut table = Neighbours::new(4);
         assert!(table.wait_for(Instant::ZERO, ADDRESS));
         assert_eq!(table.station(ADDRESS), None);

@@ -1,10 +1,11 @@
 //! Which engine a queue pair belongs to, and to whom the engine may connect it.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use weft_rdma::{PathMtu, QueuePairNumber, ReadyToReceive, ReadyToSend};
 
-/// How long a peer waits when no receive request is posted: 0.64 ms, as code of [`weft_rdma::rnr_timer`]. Engines post none.
+/// How long a peer waits when no receive request is posted: 0.64 ms, as code of [`weft_rdma::rnr_timer`]. Engines post
+/// none.
 const MIN_RNR_TIMER: u8 = 12;
 
 /// The other end of an engine's queue pair, and the terms of every connection to it.
@@ -28,7 +29,7 @@ impl Peering {
     /// What the queue pair must know to answer a peer whose first request has the PSN `receive_psn`.
     pub const fn ready_to_receive(&self, receive_psn: u32) -> ReadyToReceive {
         ReadyToReceive {
-            destination: self.destination,
+            destination: IpAddr::V4(self.destination),
             destination_qp_num: self.destination_qp_num,
             rq_psn: receive_psn,
             path_mtu: self.path_mtu,

@@ -42,8 +42,8 @@ impl Incarnation {
     }
 }
 
-/// A region of card memory in equal buffers, each lent from an answer's SEND to its completion, or to the end of the incarnation
-/// of its queue pair: a reset takes requests away without completions.
+/// A region of card memory in equal buffers, each lent from an answer's SEND to its completion, or to the end of the
+/// incarnation of its queue pair: a reset takes requests away without completions.
 #[derive(Debug)]
 pub(crate) struct Replies {
     base: u64,

@@ -1,7 +1,7 @@
 //! The soft NIC: a [`Card`] behind a frame port.
 
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use weft_rdma::Transmit;
 use weft_time::{Duration, Instant};
@@ -18,8 +18,8 @@ use crate::neighbours::{Neighbours, Unanswered};
 use crate::waiting::{Content, Outgoing, WAITING_MAX, Waiting};
 use crate::{Card, CardConfig, DmaRequest, HostCommand, HostEvent, Nic, Work};
 
-/// Neighbours whose hardware addresses are kept. A packet waits for each one that is asked for, so there are always some
-/// that are not.
+/// Neighbours whose hardware addresses are kept. A packet waits for each one that is asked for, so there are always
+/// some that are not.
 const NEIGHBOURS_MAX: usize = 256;
 const _: () = assert!(NEIGHBOURS_MAX > WAITING_MAX);
 
@@ -120,13 +120,13 @@ impl<E: Engine> SoftNic<E> {
 
     /// Asks the network for the station of `address`.
     fn ask(&mut self, address: Ipv4Addr) {
-        let question = Arp {
+        let arp = Arp {
             operation: Operation::Request,
             sender: Station { hardware: self.hardware, address: self.address },
             target: Station { hardware: MacAddress([0; 6]), address },
         };
         let mut request = Vec::new();
-        frame::emit_arp_frame(&mut request, MacAddress::BROADCAST, &question);
+        frame::emit_arp_frame(&mut request, MacAddress::BROADCAST, &arp);
         self.ready.push_back(request);
     }
 
@@ -288,8 +288,14 @@ impl<E: Engine> SoftNic<E> {
                 payload,
             });
         }
-        if let Some(transmit) = self.card.poll_roce(now, &mut payload) {
-            let to = SocketAddrV4::new(transmit.destination, roce::UDP_PORT);
+        while let Some(transmit) = self.card.poll_roce(now, &mut payload) {
+            // An engine or the driver may have connected a queue pair past this port.
+            let IpAddr::V4(address) = transmit.destination else {
+                self.counters.neighbour_unresolved += 1;
+                payload.clear();
+                continue;
+            };
+            let to = SocketAddrV4::new(address, roce::UDP_PORT);
             let Transmit { source_port, type_of_service, .. } = transmit;
             return Some(Outgoing { content: Content::Roce, source_port, to, type_of_service, payload });
         }

@@ -103,7 +103,7 @@ impl Pair {
     fn connect(&mut self) {
         for node in 0..2 {
             let receive = ReadyToReceive {
-                destination: address(1 - node),
+                destination: address(1 - node).into(),
                 destination_qp_num: self.numbers[1 - node],
                 rq_psn: 0,
                 path_mtu: PathMtu::Bytes1024,

@@ -321,7 +321,7 @@ fn connect(nics: &mut [SoftNic<Parrot>; 2]) -> [QueuePairNumber; 2] {
         let steps = [
             Modify::Init { access: AccessFlags::ALL },
             Modify::ReadyToReceive(ReadyToReceive {
-                destination: address(1 - node as u8),
+                destination: address(1 - node as u8).into(),
                 destination_qp_num: numbers[1 - node],
                 rq_psn: 100,
                 path_mtu: PathMtu::Bytes1024,

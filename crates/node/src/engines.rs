@@ -251,7 +251,8 @@ impl EngineChoice<'_> {
 /// A card with its engines in slots, and their host halves.
 ///
 /// # Panics
-/// If there are more nodes than an engine can have ([`EngineChoice::nodes_max`]), or an engine's sizes are out of range.
+/// If there are more nodes than an engine can have ([`EngineChoice::nodes_max`]), or an engine's sizes are out of
+/// range.
 pub fn assemble(
     parameters: &CardParameters,
     engines: Vec<EngineChoice<'_>>,

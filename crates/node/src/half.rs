@@ -66,14 +66,15 @@ impl<'a> HostIo<'a> {
 
 /// The part of an engine that runs on the host. What is left out does nothing.
 pub trait HostHalf {
-    /// Whether the engine keeps its data when the node's lease has ended, because its protocol does not rest on leases: then it does
-    /// not start over when the node has to rejoin. Such an engine loses its data only with the process.
+    /// Whether the engine keeps its data when the node's lease has ended, because its protocol does not rest on
+    /// leases: then it does not start over when the node has to rejoin. Such an engine loses its data only with the
+    /// process.
     fn outlives_lease(&self) -> bool {
         false
     }
 
-    /// Whether the engine is told each view and the node is full only with it. An engine that has members of its own, as rounds
-    /// have, is told by its half what the half makes of the view.
+    /// Whether the engine is told each view and the node is full only with it. An engine that has members of its own,
+    /// as rounds have, is told by its half what the half makes of the view.
     fn follows_views(&self) -> bool {
         true
     }
@@ -98,7 +99,8 @@ pub trait HostHalf {
         let _ = (now, token, message, io);
     }
 
-    /// A client has sent a message, if the card gives these to the host. `serves`: the engine is full and the lease holds.
+    /// A client has sent a message, if the card gives these to the host. `serves`: the engine is full and the lease
+    /// holds.
     fn requested(
         &mut self,
         now: Instant,

@@ -1,10 +1,10 @@
 //! A node of a cluster: everything between its configuration and its engines.
 //!
-//! [`Node`] is the program on a node's host. It holds the lease, writes the membership registers of the card's engines, makes
-//! them start over when the membership service says so, and runs the [`HostHalf`] of each engine. It is pure: a world
-//! tells it what the card and the membership service have sent and what time it is, and carries out what it wants. Two
-//! worlds do: `sim`, where host and card are a bus apart and the campaigns inject faults, and `net`, over sockets. So a
-//! campaign runs the program that ships.
+//! [`Node`] is the program on a node's host. It holds the lease, writes the membership registers of the card's
+//! engines, makes them start over when the membership service says so, and runs the [`HostHalf`] of each engine. It
+//! is pure: a world tells it what the card and the membership service have sent and what time it is, and carries out
+//! what it wants. Two worlds do: `sim`, where host and card are a bus apart and the campaigns inject faults, and
+//! `net`, over sockets. So a campaign runs the program that ships.
 //!
 //! ```text
 //!   membership datagrams ──► Agent (lease) ──► view, start over ──┐
@@ -12,8 +12,8 @@
 //!   clients (through the card) ──────────────────────────────────┘
 //! ```
 //!
-//! [`Connections`] wires the queue pairs of engines that make one-sided accesses: every card of a cluster is set up alike, so
-//! that each node knows the numbers and keys of all others.
+//! [`Connections`] wires the queue pairs of engines that make one-sided accesses: every card of a cluster is set up
+//! alike, so that each node knows the numbers and keys of all others.
 
 mod engines;
 mod half;

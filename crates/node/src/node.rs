@@ -22,7 +22,8 @@ pub struct NodeParameters {
     pub incarnation: Incarnation,
     /// How often it reports to the membership service.
     pub agent: AgentParameters,
-    /// The cluster, and what its nodes must agree on; `None` where there is one cluster only, which a simulated world is.
+    /// The cluster, and what its nodes must agree on; `None` where there is one cluster only, which a simulated world
+    /// is.
     pub identity: Option<(ClusterName, Profile)>,
 }
 
@@ -39,15 +40,15 @@ struct Slot<H> {
 /// The program on the host of a node: lease holder and host halves. A world drives it:
 ///
 /// - once, [`Node::begin`];
-/// - in: [`Node::host_event`] for what the card says, [`Node::receive_membership`] for datagrams of the membership service,
-///   [`Node::handle_deadline`] at [`Node::next_deadline`];
-/// - out, after each of these: commands go to the [`CardPort`] at once, [`Node::poll_membership`] gives the next heartbeat,
-///   [`Node::poll_report`] what the operator should know, and [`Node::has_stopped`] tells the end.
+/// - in: [`Node::host_event`] for what the card says, [`Node::receive_membership`] for datagrams of the membership
+///   service, [`Node::handle_deadline`] at [`Node::next_deadline`];
+/// - out, after each of these: commands go to the [`CardPort`] at once, [`Node::poll_membership`] gives the next
+///   heartbeat, [`Node::poll_report`] what the operator should know, and [`Node::has_stopped`] tells the end.
 ///
-/// **Starting over.** The membership service may leave a node out of a view while it runs (its lease ended). What its engines hold is
-/// then old, and they begin again as new members with nothing, in the node's next life: the node resets them and ignores
-/// what the card said before it carried that out. Engines whose protocol does not rest on leases keep their data
-/// ([`HostHalf::outlives_lease`]).
+/// **Starting over.** The membership service may leave a node out of a view while it runs (its lease ended). What its
+/// engines hold is then old, and they begin again as new members with nothing, in the node's next life: the node
+/// resets them and ignores what the card said before it carried that out. Engines whose protocol does not rest on
+/// leases keep their data ([`HostHalf::outlives_lease`]).
 #[derive(Debug)]
 pub struct Node<H> {
     parameters: NodeParameters,
@@ -169,12 +170,14 @@ impl<H: HostHalf> Node<H> {
         self.reports.pop_front()
     }
 
-    /// Whether the node has to end: another process runs it, or it does not belong to the cluster. The last report says why.
+    /// Whether the node has to end: another process runs it, or it does not belong to the cluster. The last report
+    /// says why.
     pub const fn has_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// The engines serve nothing any more: tells the membership service so, which then need not wait for the end of the lease.
+    /// The engines serve nothing any more: tells the membership service so, which then need not wait for the end of
+    /// the lease.
     pub fn leave(&mut self, now: Instant) {
         self.leaving = true;
         self.agent.leave(now);

@@ -1,7 +1,7 @@
 //! Sizes and intervals of engines in processes of an operating system, over sockets.
 //!
-//! A process on a crowded machine may have to wait some ten milliseconds for its turn. Intervals are longer than that, so that
-//! nobody is taken for dead who only waits for a core.
+//! A process on a crowded machine may have to wait some ten milliseconds for its turn. Intervals are longer than
+//! that, so that nobody is taken for dead who only waits for a core.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use weft_time::Duration;
 
 use crate::wiring::Terms;
 
-/// From one heartbeat of a log or an object to the next. A node whose heartbeat stalls for some fifteen of them is taken for dead.
+/// From one heartbeat of a log or an object to the next. A node whose heartbeat stalls for some fifteen of them is
+/// taken for dead.
 const HEARTBEAT: Duration = Duration::from_ms(10);
 /// How long a request to a peer waits before it is made again.
 const RETRY: Duration = Duration::from_ms(50);
@@ -52,8 +53,8 @@ fn pulse(nodes: usize) -> PulseParameters {
     PulseParameters { nodes, period: HEARTBEAT, retry: RETRY, ..PulseParameters::default() }
 }
 
-/// The key-value store: so many bytes of a key, of a value at most, and so many keys, where a datagram holds messages of
-/// `message_bytes`.
+/// The key-value store: so many bytes of a key, of a value at most, and so many keys, where a datagram holds messages
+/// of `message_bytes`.
 pub fn key_value(
     key_bytes: usize,
     value_bytes: usize,

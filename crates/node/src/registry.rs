@@ -13,8 +13,8 @@ use crate::transactions::{Application, TransactionSizes};
 /// Elements of each sort of an object's type, unless its program registers the type with other bounds.
 pub const ELEMENTS: usize = 1_024;
 
-/// What a program links into its nodes: the application whose procedures clients call, and data types of its own. The data types
-/// that Weft ships need no registration.
+/// What a program links into its nodes: the application whose procedures clients call, and data types of its own. The
+/// data types that Weft ships need no registration.
 #[derive(Clone, Default)]
 pub struct Registry<'a> {
     application: Option<&'a dyn Application>,

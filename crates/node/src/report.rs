@@ -10,8 +10,8 @@ use weft_waist::NodeId;
 pub enum Report {
     /// The membership service refuses the node for the time being.
     Refused(NodeId, Reason),
-    /// The membership service is another cluster's, or the node is configured in another way than the members. A node that was never
-    /// a member stops then.
+    /// The membership service is another cluster's, or the node is configured in another way than the members. A node
+    /// that was never a member stops then.
     Misfit(NodeId, Misfit),
     /// The node was left out of a view, and begins again without data.
     StartsOver(NodeId, Reason),

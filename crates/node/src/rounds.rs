@@ -1,8 +1,8 @@
 //! The host half of the rounds engine: it founds the cluster of rounds, and brings the node back into it.
 //!
-//! Rounds have members of their own, which they agree on by consensus. The view only says who founds: all nodes that were
-//! there in the first one, of which the lowest starts the first round. A node that the members have left out (it was too slow for
-//! too many rounds, or its process is new) asks to be let in again.
+//! Rounds have members of their own, which they agree on by consensus. The view only says who founds: all nodes that
+//! were there in the first one, of which the lowest starts the first round. A node that the members have left out (it
+//! was too slow for too many rounds, or its process is new) asks to be let in again.
 
 use std::net::SocketAddrV4;
 

@@ -13,8 +13,8 @@ const fn rank(state: EngineState) -> u8 {
     }
 }
 
-/// What a node reports of all its engines: the oldest of their epochs, and the state of the one that is the farthest from
-/// holding all data. So a node is full when all its engines are.
+/// What a node reports of all its engines: the oldest of their epochs, and the state of the one that is the farthest
+/// from holding all data. So a node is full when all its engines are.
 ///
 /// An engine that has fallen behind in epochs keeps a joining node from being reported as synced: that is said of an
 /// epoch.

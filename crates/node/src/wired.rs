@@ -9,15 +9,15 @@ use weft_time::Instant;
 
 use crate::half::{HostHalf, HostIo};
 
-/// The kind of the call that tells an engine how a peer is reached: the same in [`weft_smr::log::Call`] and in the engines that embed
-/// its groups.
+/// The kind of the call that tells an engine how a peer is reached: the same in [`weft_smr::log::Call`] and in the
+/// engines that embed its groups.
 const WIRE: u8 = weft_smr::log::Call::Wire as u8;
 
 /// The token of calls whose answer nobody waits for.
 const NO_TOKEN: u32 = 0;
 
-/// Tells an engine how it reaches its peers, and keeps the sessions of its clients where the engine does not. Its data rests on
-/// majorities and not on leases, so it outlives these.
+/// Tells an engine how it reaches its peers, and keeps the sessions of its clients where the engine does not. Its
+/// data rests on majorities and not on leases, so it outlives these.
 pub struct WiredHalf {
     wires: Vec<Wire>,
     sessions: Option<Sessions<SocketAddrV4>>,

@@ -1,9 +1,9 @@
 //! The queue pairs of engines: every card of a cluster is set up alike.
 //!
-//! An engine that writes into its peers' memory needs, for each peer and each *purpose* (a log, the heartbeats, the data of an
-//! object), two queue pairs: one on which it makes requests, and one on which the peer does, so that what the peer may do can
-//! be changed without touching the engine's own requests. Each card opens them in the same order, with the same numbers and
-//! keys as every other card: nothing has to be exchanged before a node can be wired.
+//! An engine that writes into its peers' memory needs, for each peer and each *purpose* (a log, the heartbeats, the
+//! data of an object), two queue pairs: one on which it makes requests, and one on which the peer does, so that what
+//! the peer may do can be changed without touching the engine's own requests. Each card opens them in the same order,
+//! with the same numbers and keys as every other card: nothing has to be exchanged before a node can be wired.
 
 use std::net::Ipv4Addr;
 
@@ -75,8 +75,8 @@ impl Connections {
         2 * nodes.saturating_sub(1) * purposes
     }
 
-    /// Creates the queue pairs of an engine on a card and registers its memory. All cards of the cluster do the same calls in the same
-    /// order.
+    /// Creates the queue pairs of an engine on a card and registers its memory. All cards of the cluster do the same
+    /// calls in the same order.
     ///
     /// # Errors
     /// The card has too few queue pairs or regions.
@@ -107,7 +107,8 @@ impl Connections {
         Ok(Self { nodes, purposes: purposes.to_vec(), numbers, address: memory.address, plain, calling })
     }
 
-    /// The queue pair at `node`, for the purpose of this index and towards `other`, on which `node` or the other makes requests.
+    /// The queue pair at `node`, for the purpose of this index and towards `other`, on which `node` or the other
+    /// makes requests.
     fn number(&self, purpose: usize, node: usize, other: usize, own_requests: bool) -> QueuePairNumber {
         let others = self.nodes - 1;
         let place = if other < node { other } else { other - 1 };
@@ -186,7 +187,8 @@ mod tests {
         Connections::open(&mut card, nodes, &PURPOSES, memory).unwrap()
     }
 
-    /// What one end sends, the other end expects: each request queue pair is connected to the peer's queue pair that responds.
+    /// What one end sends, the other end expects: each request queue pair is connected to the peer's queue pair that
+    /// responds.
     #[test]
     fn both_ends_of_each_connection_name_each_other() {
         for nodes in 1..=5 {

@@ -1,6 +1,6 @@
 //! What a caller of this crate can do wrong.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
@@ -58,6 +58,9 @@ pub enum ApiError {
     /// The hardware address of the peer is not known to a NIC that needs it when a queue pair is connected.
     #[error("no hardware address is known for {0}")]
     UnknownNeighbour(Ipv4Addr),
+    /// The peer has an IPv6 address, and the NIC's port is one of IPv4.
+    #[error("{0} is no IPv4 address, and this NIC speaks IPv4 only")]
+    NoIpv4(Ipv6Addr),
     /// The region runs over the end of the 64-bit address space.
     #[error("a region of {length} bytes at {address:#x} leaves the address space")]
     RegionWraps {

@@ -45,7 +45,7 @@
 //!     [0, 1].map(|end: usize| transports[end].create_queue_pair(QueuePairAttributes::default()).unwrap());
 //! for end in 0..2 {
 //!     let receive = ReadyToReceive {
-//!         destination: addresses[1 - end],
+//!         destination: addresses[1 - end].into(),
 //!         destination_qp_num: numbers[1 - end],
 //!         rq_psn: 0,
 //!         path_mtu: PathMtu::Bytes1024,

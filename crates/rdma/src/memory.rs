@@ -48,7 +48,8 @@ impl FlatMemory {
         &self.arrays[target as usize]
     }
 
-    /// The bytes of one target as they are kept, to lend them: whoever takes them puts as many back before the next access.
+    /// The bytes of one target as they are kept, to lend them: whoever takes them puts as many back before the next
+    /// access.
     pub fn bytes_mut(&mut self, target: Target) -> &mut Vec<u8> {
         &mut self.arrays[target as usize]
     }

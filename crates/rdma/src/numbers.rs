@@ -12,9 +12,9 @@ const fn bits_of(places: usize) -> u32 {
 
 /// Numbers of queue pairs.
 ///
-/// A number is `generation << index_bits | index`: the index finds the queue pair without a search, and the generation makes
-/// the numbers of queue pairs that follow each other in one place differ, so that packets of an earlier connection do not
-/// reach a later one.
+/// A number is `generation << index_bits | index`: the index finds the queue pair without a search, and the generation
+/// makes the numbers of queue pairs that follow each other in one place differ, so that packets of an earlier
+/// connection do not reach a later one.
 #[derive(Debug)]
 pub struct QueuePairNumbers {
     generations: Vec<u32>,

@@ -1,7 +1,7 @@
 //! All queue pairs, regions and the completion queue of one NIC.
 
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use weft_time::{Duration, Instant};
 use weft_wire::ipv4::CONGESTION_CAPABLE;
@@ -54,7 +54,8 @@ pub struct Config {
     /// those that understand it send nothing again but what is missing.
     pub reorder_packets: usize,
     /// Packets that a queue pair sends in its turn before the next has one; at least 1. More than 1 is for ports that
-    /// send runs of packets of equal size at once: packets of one message are such a run.
+    /// send runs of packets of equal size at once. The packets of one message behind its first are such a run, and so
+    /// are the first packets of messages on several queue pairs: a turn ends between them.
     pub burst_packets: u32,
     /// What decides the window of a queue pair.
     pub congestion_control: CongestionControlFactory,
@@ -98,7 +99,7 @@ impl Default for Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// The peer's address; the UDP destination port is [`weft_wire::roce::UDP_PORT`].
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     /// The UDP source port.
     pub source_port: u16,
     /// The local queue pair that sends.
@@ -312,7 +313,7 @@ impl Transport {
     pub fn receive(
         &mut self,
         now: Instant,
-        source: Ipv4Addr,
+        source: impl Into<IpAddr>,
         packet: &Packet<'_>,
         memory: &mut impl RegionMemory,
     ) {
@@ -323,7 +324,7 @@ impl Transport {
     pub fn receive_marked(
         &mut self,
         now: Instant,
-        source: Ipv4Addr,
+        source: impl Into<IpAddr>,
         packet: &Packet<'_>,
         marked: bool,
         memory: &mut impl RegionMemory,
@@ -339,7 +340,7 @@ impl Transport {
             counters.drop_partition_key += 1;
             return;
         }
-        if queue_pair.receive(now, source, packet, marked, &mut self.shared, memory)
+        if queue_pair.receive(now, source.into(), packet, marked, &mut self.shared, memory)
             && !self.notifications.contains(&index)
         {
             self.notifications.push_back(index);
@@ -373,7 +374,8 @@ impl Transport {
                 queue_pair: queue_pair.number(),
                 type_of_service: if is_request && self.config.rate_control { CONGESTION_CAPABLE } else { 0 },
             };
-            if sent && left > 1 {
+            // The first packets of several queue pairs are a run of equal size, too.
+            if sent && left > 1 && !queue_pair.is_beside_first() {
                 self.timers.set(index, queue_pair.deadline());
                 self.turn = Some((index, left - 1));
             } else {

@@ -257,7 +257,7 @@ fn source_ports_spread_connections_and_stay_with_them() {
     let mut ports = Vec::new();
     let mut out = Vec::new();
     while let Some(transmit) = node.transport.poll_transmit(NOW, &mut node.memory, &mut out) {
-        assert_eq!((transmit.destination, transmit.queue_pair), (peer.address, node.queue_pair));
+        assert_eq!((transmit.destination, transmit.queue_pair), (peer.address.into(), node.queue_pair));
         ports.push(transmit.source_port);
     }
     assert_eq!(ports.len(), 8);

@@ -34,26 +34,28 @@ pub struct HostConfig {
     pub datagram_bytes: usize,
 }
 
-/// A process with an engine, beside a card that does verbs and knows no engines: the same engine that a Weft NIC has in a slot, where
-/// a host's software would have it.
+/// A process with an engine, beside a card that does verbs and knows no engines: the same engine that a Weft NIC has
+/// in a slot, where a host's software would have it.
 ///
-/// Use it as the host of a [`crate::NicMachine`] whose NIC is a [`weft_nic::SoftNic`] of [`weft_nic::NoEngine`] at the pace of
-/// [`crate::CostProfile::RDMA_CARD`]. The engine's memory is the host's memory that the card's verbs reach as
-/// [`weft_rdma::Target::Host`], from address 0 on. Its posts cross the bus, and so do its completions. Its messages are ordinary
-/// frames. It runs on one core, one event after the other, at the cost of [`HOST_PROCESS`](crate::cost::HOST_PROCESS); the change of a permission keeps the core
-/// busy for as long as the driver takes for it, and has taken place before the next event.
+/// Use it as the host of a [`crate::NicMachine`] whose NIC is a [`weft_nic::SoftNic`] of [`weft_nic::NoEngine`] at
+/// the pace of [`crate::CostProfile::RDMA_CARD`]. The engine's memory is the host's memory that the card's verbs
+/// reach as [`weft_rdma::Target::Host`], from address 0 on. Its posts cross the bus, and so do its completions. Its
+/// messages are ordinary frames. It runs on one core, one event after the other, at the cost of
+/// [`HOST_PROCESS`](crate::cost::HOST_PROCESS); the change of a permission keeps the core busy for as long as the
+/// driver takes for it, and has taken place before the next event.
 ///
-/// With more threads ([`EngineOnHost::with_threads`]) events overlap: each takes as long as on one core, and all share the threads
-/// evenly. Two on a core are slower than one ([`HOST_PROCESSOR`]), which shows in what they do together and not in how long an event takes. What they
-/// would lose by locking each other out of the engine's state is not charged.
+/// With more threads ([`EngineOnHost::with_threads`]) events overlap: each takes as long as on one core, and all
+/// share the threads evenly. Two on a core are slower than one ([`HOST_PROCESSOR`]), which shows in what they do
+/// together and not in how long an event takes. What they would lose by locking each other out of the engine's state
+/// is not charged.
 ///
-/// With two cores of different work ([`EngineOnHost::with_two_cores`]) the first has calls and completions and the second timers, with the
-/// memory that they look at, and messages. What verbs have written it sees when that has crossed the bus. Requests on a queue pair
-/// keep their order whichever core posts them.
+/// With two cores of different work ([`EngineOnHost::with_two_cores`]) the first has calls and completions and the
+/// second timers, with the memory that they look at, and messages. What verbs have written it sees when that has
+/// crossed the bus. Requests on a queue pair keep their order whichever core posts them.
 ///
-/// `A` is the application, in the same process: the program that would sit on the host of a Weft NIC. Its calls are events of the
-/// engine, without a bus between them. What it asks of the card beside that, it asks of the card. Its labour ([`Host::take_labour`]) keeps
-/// threads busy, too, and what it asks for comes after it.
+/// `A` is the application, in the same process: the program that would sit on the host of a Weft NIC. Its calls are
+/// events of the engine, without a bus between them. What it asks of the card beside that, it asks of the card. Its
+/// labour ([`Host::take_labour`]) keeps threads busy, too, and what it asks for comes after it.
 #[derive(Debug)]
 pub struct EngineOnHost<E, A> {
     application: A,
@@ -107,7 +109,8 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         self.busy
     }
 
-    /// Gives a queue pair of the card to the engine: it may post on it, its completions come back to it, and it connects it.
+    /// Gives a queue pair of the card to the engine: it may post on it, its completions come back to it, and it
+    /// connects it.
     pub fn assign(&mut self, queue_pair: QueuePairNumber, peering: Peering) {
         assert!(self.engines.owner(queue_pair).is_none(), "{queue_pair} is assigned already");
         self.engines.assign(queue_pair, SLOT, peering);
@@ -311,8 +314,8 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         taken
     }
 
-    /// Hands one event to an engine at `now`; the first of its effects is ready at `ready` and the time of its reads later. Returns
-    /// when the thread is through with the last.
+    /// Hands one event to an engine at `now`; the first of its effects is ready at `ready` and the time of its reads
+    /// later. Returns when the thread is through with the last.
     fn tell(&mut self, now: Instant, ready: Instant, slot: u8, event: Event<'_>) -> Instant {
         self.process.start(ready);
         self.engines.handle(now, slot, event, &mut self.process);

@@ -12,8 +12,8 @@ use weft_waist::Configuration;
 /// 16 bytes, depending on the direction).
 const DESCRIPTOR_BYTES: usize = 16;
 
-/// The program on the host of a NIC. What it does through the NIC takes time; its own work takes none, unless it says so and runs
-/// where that is charged ([`crate::HostThreads`], [`crate::EngineOnHost`]).
+/// The program on the host of a NIC. What it does through the NIC takes time; its own work takes none, unless it says
+/// so and runs where that is charged ([`crate::HostThreads`], [`crate::EngineOnHost`]).
 pub trait Host {
     /// Something has come from the NIC.
     fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands);
@@ -103,16 +103,17 @@ impl Commands {
         self.queue.push_back(command);
     }
 
-    /// The host's memory, which verbs of its NIC reach as [`weft_rdma::Target::Host`]; empty if the NIC keeps none. Whoever takes it
-    /// out puts it back before the program returns.
+    /// The host's memory, which verbs of its NIC reach as [`weft_rdma::Target::Host`]; empty if the NIC keeps none.
+    /// Whoever takes it out puts it back before the program returns.
     ///
-    /// What verbs store is here as soon as the NIC has it, and not when it has crossed the bus: a program that should be no sooner than
-    /// that asks [`Commands::take_host_writes`].
+    /// What verbs store is here as soon as the NIC has it, and not when it has crossed the bus: a program that should
+    /// be no sooner than that asks [`Commands::take_host_writes`].
     pub fn host_memory(&mut self) -> &mut Vec<u8> {
         &mut self.host_memory
     }
 
-    /// How often verbs have written to the host's memory since the last call, and when the latest of these reached the card.
+    /// How often verbs have written to the host's memory since the last call, and when the latest of these reached
+    /// the card.
     pub fn take_host_writes(&mut self) -> (u32, Instant) {
         std::mem::take(&mut self.host_writes)
     }

@@ -1,15 +1,15 @@
 //! Clusters in virtual time: deterministic, and under faults.
 //!
-//! A [`World`] holds machines on the ports of one switch and moves them through picoseconds of virtual time, one event
-//! after the other, in one thread. One seed decides a whole run: the same seed, machines and [`FaultPlan`] give the same
-//! [`LogHash`], in any build. What a machine is, its user says ([`Machine`]); [`NicMachine`] is a NIC with its host, slowed down
-//! to what a [`CostProfile`] allows. An engine may also be in a process of the host, beside a card that does verbs alone
-//! ([`EngineOnHost`]).
+//! A [`World`] holds machines on the ports of one switch and moves them through picoseconds of virtual time, one
+//! event after the other, in one thread. One seed decides a whole run: the same seed, machines and [`FaultPlan`] give
+//! the same [`LogHash`], in any build. What a machine is, its user says ([`Machine`]); [`NicMachine`] is a NIC with
+//! its host, slowed down to what a [`CostProfile`] allows. An engine may also be in a process of the host, beside a
+//! card that does verbs alone ([`EngineOnHost`]).
 //!
 //! All times are integers. A frame of *n* bytes (without preamble, frame check sequence and gap) occupies a link for
-//! max(*n*, 60) + 24 bytes: at 100 Gb/s, 80 ps each, the smallest one takes 6,720 ps, of which the last 960 are
-//! the gap behind it. The switch stores it whole, and forwards it once the forwarding latency has passed and the output port is
-//! free. See [`LinkConfig`] and [`SwitchConfig`].
+//! max(*n*, 60) + 24 bytes: at 100 Gb/s, 80 ps each, the smallest one takes 6,720 ps, of which the last 960 are the
+//! gap behind it. The switch stores it whole, and forwards it once the forwarding latency has passed and the output
+//! port is free. See [`LinkConfig`] and [`SwitchConfig`].
 //!
 //! ```
 //! use weft_sim::{FaultPlan, Machine, NoCrashes, PortConfig, SwitchConfig, World};

@@ -10,11 +10,14 @@
 //! headers: Linux sends a UDP datagram from an unconnected socket with do-not-fragment set and
 //! identification 0, and segment `i` of a segmented send (`UDP_SEGMENT`) with identification `i`.
 //! Where a datagram's identification cannot be known, [`Path::solve`] finds it from the ICRC.
+//!
+//! Over IPv6 the header has no identification. What may change there is its traffic class, its flow label and its hop
+//! limit; [`PathV6`] is all that the ICRC covers.
 
 mod identification;
 
 use crc32fast::Hasher;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::ParseError;
 use crate::ipv4::{self, Ipv4};
@@ -29,7 +32,10 @@ const HEADER_BYTES: usize = Ipv4::BYTES + Udp::BYTES;
 /// Where the identification begins in the IPv4 header.
 const IDENTIFICATION_AT: usize = 4;
 
-const PSEUDO_BYTES: usize = HEADER_BYTES + Bth::BYTES;
+/// Bytes of an IPv6 header.
+const IPV6_BYTES: usize = 40;
+
+const HEADER_BYTES_V6: usize = IPV6_BYTES + Udp::BYTES;
 
 /// The state of the CRC's shift register behind the eight leading bytes of ones.
 const STATE_BEHIND_ONES: u32 = !0x2144_df1c;
@@ -56,6 +62,55 @@ pub struct Path {
     pub identification: u16,
     /// IPv4 do-not-fragment flag.
     pub dont_fragment: bool,
+}
+
+/// What the ICRC covers of the headers below the packet over IPv6, apart from lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathV6 {
+    /// Source address.
+    pub source: Ipv6Addr,
+    /// Destination address.
+    pub destination: Ipv6Addr,
+    /// UDP source port; the destination port is [`roce::UDP_PORT`].
+    pub source_port: u16,
+}
+
+impl PathV6 {
+    /// The ICRC of a packet, given from its BTH to its last pad byte.
+    ///
+    /// # Panics
+    ///
+    /// As [`Path::icrc`].
+    #[inline]
+    pub fn icrc(&self, packet: &[u8]) -> u32 {
+        let udp_bytes =
+            u16::try_from(Udp::BYTES + packet.len() + BYTES).expect("a UDP datagram").to_be_bytes();
+        let mut pseudo = [0; HEADER_BYTES_V6];
+        pseudo[0] = 0x6f; // version 6, and the first bits of the traffic class
+        pseudo[1..4].fill(0xff); // traffic class and flow label
+        pseudo[4..6].copy_from_slice(&udp_bytes);
+        pseudo[6] = ipv4::PROTOCOL_UDP;
+        pseudo[7] = 0xff; // hop limit
+        pseudo[8..24].copy_from_slice(&self.source.octets());
+        pseudo[24..40].copy_from_slice(&self.destination.octets());
+        pseudo[40..42].copy_from_slice(&self.source_port.to_be_bytes());
+        pseudo[42..44].copy_from_slice(&roce::UDP_PORT.to_be_bytes());
+        pseudo[44..46].copy_from_slice(&udp_bytes);
+        pseudo[46..48].fill(0xff); // UDP checksum
+        hash(pseudo, packet, &[])
+    }
+
+    /// Checks a UDP datagram's payload, whatever its opcode, and returns it without its ICRC.
+    ///
+    /// # Errors
+    ///
+    /// As [`Path::verify`].
+    #[inline]
+    pub fn verify<'a>(&self, udp_payload: &'a [u8]) -> Result<&'a [u8], ParseError> {
+        let (packet, icrc) = split(udp_payload)?;
+        check(self.icrc(packet), icrc)?;
+        Ok(packet)
+    }
 }
 
 impl Path {
@@ -196,37 +251,44 @@ fn check(computed: u32, received: [u8; BYTES]) -> Result<(), ParseError> {
     }
 }
 
-/// Sets the variant fields to ones, then hashes.
+/// Sets the variant fields of IPv4 and UDP to ones, then hashes.
+#[inline]
+fn masked(mut headers: [u8; HEADER_BYTES], packet: &[u8], payload: &[u8]) -> u32 {
+    headers[1] = 0xff; // type of service
+    headers[8] = 0xff; // time to live
+    headers[10..12].fill(0xff); // IPv4 checksum
+    headers[26..28].fill(0xff); // UDP checksum
+    hash(headers, packet, payload)
+}
+
+/// The ICRC of a packet behind headers whose variant fields are ones.
 ///
-/// The headers and the BTH, where all of these fields lie, go through a block on the stack. What follows joins them there
-/// if it is short, because starting a hash costs as much as a hundred bytes; otherwise it is hashed where it lies.
+/// The headers and the BTH go through a block on the stack. What follows joins them there if it is short, because
+/// starting a hash costs as much as a hundred bytes; otherwise it is hashed where it lies.
 ///
 /// The block ends on a boundary of the hash's lanes, so its front is filled up: a register of zeros stays one while it
-/// takes zeros. The register's true state behind the leading ones enters as a difference in the first four bytes, which is
-/// what the state of a CRC is.
+/// takes zeros. The register's true state behind the leading ones enters as a difference in the first four bytes, which
+/// is what the state of a CRC is.
 #[inline]
-fn masked(headers: [u8; HEADER_BYTES], packet: &[u8], payload: &[u8]) -> u32 {
+fn hash<const HEADERS: usize>(headers: [u8; HEADERS], packet: &[u8], payload: &[u8]) -> u32 {
     assert!(packet.len() >= Bth::BYTES, "a packet starts with a BTH");
-    let mut block = [0; LANE_BYTES + PSEUDO_BYTES + COPIED_BYTES_MAX];
+    let mut block = [0; LANE_BYTES + HEADER_BYTES_V6 + Bth::BYTES + COPIED_BYTES_MAX];
+    let begin = HEADERS + Bth::BYTES;
     let rest = packet.len() - Bth::BYTES + payload.len();
     let copied = if rest <= COPIED_BYTES_MAX { rest } else { 0 };
-    let length = PSEUDO_BYTES + copied;
+    let length = begin + copied;
     let start = length.wrapping_neg() % LANE_BYTES;
     let content = &mut block[start..start + length];
-    content[..HEADER_BYTES].copy_from_slice(&headers);
-    content[HEADER_BYTES..PSEUDO_BYTES].copy_from_slice(&packet[..Bth::BYTES]);
-    content[1] = 0xff; // type of service
-    content[8] = 0xff; // time to live
-    content[10..12].fill(0xff); // IPv4 checksum
-    content[26..28].fill(0xff); // UDP checksum
-    content[32] = 0xff; // BTH: FECN, BECN and the six reserved bits
+    content[..HEADERS].copy_from_slice(&headers);
+    content[HEADERS..begin].copy_from_slice(&packet[..Bth::BYTES]);
+    content[HEADERS + 4] = 0xff; // BTH: FECN, BECN and the six reserved bits
     for (byte, state) in content.iter_mut().zip(STATE_BEHIND_ONES.to_le_bytes()) {
         *byte ^= state;
     }
     let mut hasher = Hasher::new_with_initial(ZERO_STATE);
     if copied == rest {
-        let packet_end = HEADER_BYTES + packet.len();
-        content[PSEUDO_BYTES..packet_end].copy_from_slice(&packet[Bth::BYTES..]);
+        let packet_end = HEADERS + packet.len();
+        content[begin..packet_end].copy_from_slice(&packet[Bth::BYTES..]);
         content[packet_end..].copy_from_slice(payload);
         hasher.update(&block[..start + length]);
     } else {
@@ -272,6 +334,35 @@ mod tests {
         for length in (Bth::BYTES..600).chain(4_000..4_200) {
             let path = Path { identification: length as u16, ..PATH };
             assert_eq!(path.icrc(&bytes[..length]), reference(&path, &bytes[..length]), "{length} bytes");
+        }
+    }
+
+    /// The same over IPv6.
+    #[test]
+    fn every_length_over_ipv6_gives_what_the_covered_bytes_in_one_piece_give() {
+        let bytes: Vec<u8> = (0..4_200_u32).map(|place| ((place * place) >> 3) as u8).collect();
+        let path = PathV6 {
+            source: "fd00:9::1".parse().unwrap(),
+            destination: "fe80::5054:ff:fe00:2".parse().unwrap(),
+            source_port: 0xc123,
+        };
+        for length in (Bth::BYTES..600).chain(4_000..4_200) {
+            let packet = &bytes[..length];
+            let udp = ((Udp::BYTES + length + BYTES) as u16).to_be_bytes();
+            let mut covered = vec![0xff; 8];
+            covered.extend([0x6f, 0xff, 0xff, 0xff, udp[0], udp[1], 17, 0xff]);
+            covered.extend(path.source.octets());
+            covered.extend(path.destination.octets());
+            covered.extend([path.source_port, roce::UDP_PORT].map(u16::to_be_bytes).concat());
+            covered.extend([udp[0], udp[1], 0xff, 0xff]);
+            covered.extend(&packet[..4]);
+            covered.push(0xff);
+            covered.extend(&packet[5..]);
+            let expected = crc32fast::hash(&covered);
+            assert_eq!(path.icrc(packet), expected, "{length} bytes");
+            let datagram = [packet, &expected.to_le_bytes()].concat();
+            assert_eq!(path.verify(&datagram), Ok(packet));
+            assert!(PathV6 { source_port: 1, ..path }.verify(&datagram).is_err());
         }
     }
 

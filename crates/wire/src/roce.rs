@@ -7,12 +7,14 @@
 
 mod bth;
 mod extended;
+mod gid;
 mod opcode;
 mod packet;
 mod syndrome;
 
 pub use bth::{Bth, Congestion};
 pub use extended::{Aeth, AtomicEth, Reth};
+pub use gid::{Gid, NoGid};
 pub use opcode::Opcode;
 pub use packet::{Packet, pad_bytes};
 pub use syndrome::{NakCode, Syndrome, rnr_timer_ns};

@@ -45,7 +45,7 @@ static struct ibv_mr *region;
 static struct ibv_qp *queue_pairs[QUEUE_PAIRS_MAX];
 static uint8_t *memory;
 static size_t memory_bytes;
-static int gid_index = -1;
+static int gid_index = -1, gid_index_ipv6 = -1;
 
 static void answer(const char *format, ...) {
     va_list arguments;
@@ -84,12 +84,13 @@ static int add_link(const char *interface) {
     return -((struct nlmsgerr *)NLMSG_DATA(&reply.header))->error;
 }
 
-// The entry of the GID table that is an IPv4 address.
-static int find_gid(void) {
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; // how an IPv4 address begins
+
+// The entry of the GID table that begins so.
+static int find_gid(const uint8_t *begin, size_t length) {
     union ibv_gid gid;
     for (int index = 0; index < 16; index++) {
-        if (ibv_query_gid(context, 1, index, &gid) == 0 && memcmp(gid.raw, mapped, sizeof mapped) == 0) return index;
+        if (ibv_query_gid(context, 1, index, &gid) == 0 && memcmp(gid.raw, begin, length) == 0) return index;
     }
     return -1;
 }
@@ -102,9 +103,11 @@ static int open_device(void) {
     }
     if (!context) return -1;
     // The address comes with an event of the interface, which takes a moment.
-    for (int attempt = 0; attempt < 100 && gid_index < 0; attempt++) {
-        gid_index = find_gid();
-        if (gid_index < 0) usleep(50000);
+    static const uint8_t unique_local[1] = {0xfd};
+    for (int attempt = 0; attempt < 100 && (gid_index < 0 || gid_index_ipv6 < 0); attempt++) {
+        gid_index = find_gid(mapped, sizeof mapped);
+        gid_index_ipv6 = find_gid(unique_local, sizeof unique_local);
+        if (gid_index < 0 || gid_index_ipv6 < 0) usleep(50000);
     }
     domain = ibv_alloc_pd(context);
     completions = ibv_create_cq(context, 8192, NULL, NULL, 0);
@@ -200,10 +203,17 @@ static void connect_queue_pair(const char *words) {
         .min_rnr_timer = rnr_timer,
         .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = gid_index, .hop_limit = 64}},
     };
-    attributes.ah_attr.grh.dgid.raw[10] = attributes.ah_attr.grh.dgid.raw[11] = 0xff;
-    if (inet_pton(AF_INET, address, &attributes.ah_attr.grh.dgid.raw[12]) != 1)
-        return answer("error connect: an IPv4 address");
-    error = ibv_modify_qp(queue_pairs[index], &attributes,
+    uint8_t *gid = attributes.ah_attr.grh.dgid.raw;
+    if (inet_pton(AF_INET6, address, gid) == 1) {
+        attributes.ah_attr.grh.sgid_index = gid_index_ipv6;
+    } else {
+        memcpy(gid, mapped, sizeof mapped);
+        if (inet_pton(AF_INET, address, gid + sizeof mapped) != 1) return answer("error connect: an IP address");
+    }
+    // The kernel looks for the neighbour, which may take longer than it waits for.
+    error = ETIMEDOUT;
+    for (int attempt = 0; attempt < 20 && error == ETIMEDOUT; attempt++)
+        error = ibv_modify_qp(queue_pairs[index], &attributes,
                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     if (error) return answer("error to RTR: %s", strerror(error));

@@ -2,9 +2,19 @@
 
 use weft_time::{Duration, Instant};
 use weft_wire::frame::Frame;
-use weft_wire::roce;
+use weft_wire::{ipv4, roce};
 
 use crate::random::Random;
+
+/// Whether a frame is a RoCE packet, over IPv4 or over IPv6.
+fn is_roce(frame: &[u8]) -> bool {
+    // Ethernet's type, then, without extension headers, UDP's number and its destination port.
+    let over_ipv6 = frame.get(12..14) == Some(&[0x86, 0xdd])
+        && frame.get(20) == Some(&ipv4::PROTOCOL_UDP)
+        && frame.get(56..58) == Some(&roce::UDP_PORT.to_be_bytes());
+    over_ipv6
+        || matches!(Frame::parse(frame), Ok(Frame::Udp { udp, .. }) if udp.destination_port == roce::UDP_PORT)
+}
 
 /// How often what happens to a packet, in thousandths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,8 +54,7 @@ impl Line {
 
     /// Takes a frame in, and gives what arrives of it at once. ARP and the like always do.
     pub fn carry(&mut self, now: Instant, frame: Vec<u8>) -> Vec<Vec<u8>> {
-        if !matches!(Frame::parse(&frame), Ok(Frame::Udp { udp, .. }) if udp.destination_port == roce::UDP_PORT)
-        {
+        if !is_roce(&frame) {
             return vec![frame];
         }
         self.tally.packets += 1;

@@ -6,6 +6,7 @@ mod batch;
 mod faults;
 mod guest;
 mod random;
+mod sockets;
 mod trial;
 mod world;
 
@@ -20,14 +21,18 @@ use faults::{Rates, Tally};
 use guest::Guest;
 use random::Random;
 use trial::{Outcome, Trial};
+use weft_net::Clock;
 use world::{Trouble, World};
 
 /// Weft against Linux's soft RoCE in a guest
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// What Weft's NIC is made of
+    /// What Weft's NIC is made of; `sockets` as `tests/rxe/unprivileged.sh` runs it
     #[arg(long, value_enum, default_value = "soft")]
     nic: Made,
+    /// Over IPv6, with `--nic sockets` alone
+    #[arg(long)]
+    ipv6: bool,
     /// Random messages of all kinds from both ends, at each loss
     #[arg(long, default_value_t = 1_000)]
     messages: u64,
@@ -65,6 +70,8 @@ enum Made {
     Soft,
     /// The gateware, Verilated
     Rtl,
+    /// A card behind an ordinary UDP socket, by a user without capabilities
+    Sockets,
 }
 
 /// A line of the table.
@@ -93,7 +100,17 @@ fn main() -> ExitCode {
 
 /// Whether all was right.
 fn run(arguments: &Arguments) -> Result<bool, Trouble> {
+    if arguments.ipv6 && arguments.nic != Made::Sockets {
+        return Err(Trouble("--ipv6 goes with --nic sockets: the frames of other NICs are of IPv4".into()));
+    }
+    let clock = Clock::starting_now();
+    let mut user = None;
     let nic = match arguments.nic {
+        Made::Sockets => {
+            let (nic, named) = world::sockets(MEMORY_BYTES, arguments.seed, clock, arguments.ipv6)?;
+            user = Some(named);
+            nic
+        }
         Made::Soft => world::soft(MEMORY_BYTES, arguments.seed),
         #[cfg(feature = "gateware")]
         Made::Rtl => world::rtl(MEMORY_BYTES, arguments.seed),
@@ -101,11 +118,18 @@ fn run(arguments: &Arguments) -> Result<bool, Trouble> {
         Made::Rtl => return Err(Trouble("--nic rtl needs a build with --features gateware".into())),
     };
     let guest = Guest::start(&arguments.image, &world::LINUX.to_string(), 1500)?;
-    let mut trial = Trial::new(World::new(nic, guest, arguments.seed)?, arguments.timeout)?;
+    let mut trial = Trial::new(
+        World::new(nic, guest, arguments.seed, clock)?,
+        arguments.timeout,
+        world::addresses(arguments.ipv6),
+    )?;
     let kernel = trial.kernel()?;
     let quiet = arguments.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
     if !quiet {
         println!("Linux {kernel} in a guest, {:?} NIC, seed {}", arguments.nic, arguments.seed);
+        if let Some(user) = user {
+            println!("Weft's process is of user {user} and has no capability");
+        }
         println!(
             "{:<16} {:>5} {:>9} {:>6} {:>6} {:>8} {:>9} {:>8} {:>8}",
             "workload", "loss", "messages", "wrong", "lost", "strayed", "packets", "dropped", "seconds"
@@ -129,7 +153,7 @@ fn run(arguments: &Arguments) -> Result<bool, Trouble> {
         let nic = format!("{:?}", arguments.nic).to_lowercase();
         let counters = trial.counters();
         let all = serde_json::json!({
-            "kernel": kernel, "nic": nic, "seed": arguments.seed, "timeout": arguments.timeout,
+            "kernel": kernel, "nic": nic, "user": user, "ipv6": arguments.ipv6, "seed": arguments.seed, "timeout": arguments.timeout,
             "reordering_per_mille": arguments.reordering, "duplication_per_mille": arguments.duplication,
             "rows": rows, "weft_counters": counters,
         });

@@ -1,19 +1,19 @@
 //! Batches on connected queue pairs, each checked to the last byte.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
+use weft_net::{ConnectionOptions, Introduction, connect};
 use weft_rdma::{
-    AccessFlags, CompletionStatus, LocalBuffer, Operation, PathMtu, QueuePairAttributes, QueuePairNumber,
-    ReadyToReceive, ReadyToSend, ReceiveRequest, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
+    AccessFlags, CompletionStatus, LocalBuffer, Operation, QueuePairAttributes, QueuePairNumber,
+    ReceiveRequest, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
 };
 use weft_time::Duration;
 
 use crate::batch::{Batch, End, Fill, Kind, MEMORY_BYTES, Message, QUEUE_PAIRS, Shadow};
 use crate::random::{Random, fill, hash};
-use crate::world::{LINUX, Trouble, WEFT, World};
+use crate::world::{Trouble, World};
 
-/// READs and atomics outstanding on a queue pair.
-const RD_ATOMIC: u8 = 4;
 /// How long a batch may take.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Marks the identifiers of receive requests.
@@ -43,6 +43,8 @@ pub struct Trial {
     linux_address: u64,
     linux_rkey: u32,
     timeout: u8,
+    /// Of Weft and of the guest.
+    addresses: [IpAddr; 2],
     /// Of each queue pair: Weft's number, the agent's index.
     queue_pairs: Vec<(QueuePairNumber, u32)>,
 }
@@ -58,9 +60,10 @@ fn refused(error: impl std::fmt::Display) -> Trouble {
 
 impl Trial {
     /// Registers both memories. `timeout` is the code of both ends' acknowledgement time-outs.
-    pub fn new(mut world: World, timeout: u8) -> Result<Self, Trouble> {
+    pub fn new(mut world: World, timeout: u8, addresses: [IpAddr; 2]) -> Result<Self, Trouble> {
         let keys = world
             .nic
+            .driver()
             .register_region(Region::host(0, MEMORY_BYTES as u64, AccessFlags::ALL))
             .map_err(refused)?;
         let words = world.command(&format!("memory {MEMORY_BYTES}"))?;
@@ -71,6 +74,7 @@ impl Trial {
             shadow: Shadow::new(),
             keys,
             timeout,
+            addresses,
             queue_pairs: Vec::new(),
         })
     }
@@ -95,40 +99,31 @@ impl Trial {
     pub fn connect(&mut self, random: &mut Random) -> Result<(), Trouble> {
         for (number, index) in std::mem::take(&mut self.queue_pairs) {
             self.world.command(&format!("destroy {index}"))?;
-            self.world.nic.destroy_queue_pair(number).map_err(refused)?;
+            self.world.nic.driver().destroy_queue_pair(number).map_err(refused)?;
         }
         // What the old ones have left behind.
         self.world.command("wait 1024 0")?;
         self.world.completions(usize::MAX, Duration::from_ms(10))?;
+        let [weft, linux] = self.addresses;
         for _ in 0..QUEUE_PAIRS {
             let words = self.world.command("create")?;
             let (index, qpn): (u32, u32) = (number(&words, 0)?, number(&words, 1)?);
-            let ours = self.world.nic.create_queue_pair(QueuePairAttributes::default()).map_err(refused)?;
+            let ours =
+                self.world.nic.driver().create_queue_pair(QueuePairAttributes::default()).map_err(refused)?;
             // Some wrap at once.
             let [weft_psn, linux_psn] = [(); 2].map(|()| match random.below(2) {
                 0 => PSN_MASK - random.below(16) as u32,
                 _ => random.next() as u32 & PSN_MASK,
             });
-            let receive = ReadyToReceive {
-                destination: LINUX,
-                destination_qp_num: QueuePairNumber(qpn),
-                rq_psn: linux_psn,
-                path_mtu: PathMtu::Bytes1024,
-                max_dest_rd_atomic: RD_ATOMIC,
-                min_rnr_timer: 12,
-            };
-            let send = ReadyToSend {
-                sq_psn: weft_psn,
-                timeout: self.timeout,
-                retry_cnt: 7,
-                rnr_retry: 7,
-                max_rd_atomic: RD_ATOMIC,
-            };
-            self.world.nic.connect(ours, AccessFlags::ALL, receive, send).map_err(refused)?;
-            let (mtu, timeout) = (PathMtu::Bytes1024 as u8, self.timeout);
+            let own = Introduction { gid: weft.into(), number: ours, psn: weft_psn, memory: None };
+            let number = QueuePairNumber(qpn);
+            let peer = Introduction { gid: linux.into(), number, psn: linux_psn, memory: None };
+            let options = ConnectionOptions { timeout: self.timeout, ..ConnectionOptions::default() };
+            connect(self.world.nic.driver(), &own, &peer, &options).map_err(refused)?;
+            let ConnectionOptions { path_mtu, timeout, min_rnr_timer, rd_atomic, .. } = options;
             self.world.command(&format!(
-                "connect {index} {WEFT} {} {weft_psn} {linux_psn} {mtu} {timeout} 12 {RD_ATOMIC}",
-                ours.0
+                "connect {index} {weft} {} {weft_psn} {linux_psn} {} {timeout} {min_rnr_timer} {rd_atomic}",
+                ours.0, path_mtu as u8
             ))?;
             self.queue_pairs.push((ours, index));
         }
@@ -145,7 +140,8 @@ impl Trial {
                 End::Weft => {
                     let mut bytes = vec![0; part.length];
                     fill(&mut bytes, part.seed);
-                    let stored = self.world.nic.memory().write(Target::Host, part.offset as u64, &bytes);
+                    let stored =
+                        self.world.nic.driver().memory().write(Target::Host, part.offset as u64, &bytes);
                     stored.map_err(|_| Trouble("Weft's memory is too small".into()))?;
                 }
             }
@@ -204,7 +200,7 @@ impl Trial {
         let expected = &self.shadow.image(end)[offset..offset + length];
         match end {
             End::Weft => {
-                Ok(self.world.nic.memory().read(Target::Host, offset as u64, length) == Ok(expected))
+                Ok(self.world.nic.driver().memory().read(Target::Host, offset as u64, length) == Ok(expected))
             }
             End::Linux => {
                 let expected = hash(expected);

@@ -2,22 +2,30 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weft_net::Clock;
+use weft_net::{Clock, PortOptions, SocketDevice};
 use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, NoEngine, RdmaDriver, SoftNic, SoftNicConfig};
 use weft_rdma::{Completion, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_time::{Duration, Instant};
-use weft_waist::NODES_MAX;
 use weft_wire::ethernet::MacAddress;
 
 use crate::faults::{Line, Rates, Tally};
 use crate::guest::{Guest, Input};
+use crate::sockets::SocketNic;
 
 /// Weft's address.
 pub const WEFT: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 /// The guest's.
 pub const LINUX: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+/// The same over IPv6, for NICs that speak it.
+const WEFT_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 1);
+const LINUX_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 2);
+
+/// The addresses of Weft and of the guest.
+pub const fn addresses(ipv6: bool) -> [IpAddr; 2] {
+    if ipv6 { [IpAddr::V6(WEFT_IPV6), IpAddr::V6(LINUX_IPV6)] } else { [IpAddr::V4(WEFT), IpAddr::V4(LINUX)] }
+}
 const HARDWARE: MacAddress = MacAddress([2, 0, 0, 0, 9, 1]);
 
 /// The guest is gone, or its agent has refused a command.
@@ -32,26 +40,54 @@ impl fmt::Display for Trouble {
 
 impl From<std::io::Error> for Trouble {
     fn from(error: std::io::Error) -> Self {
-        Self(format!("the guest: {error}"))
+        Self(format!("the guest or what it needs: {error}"))
     }
 }
 
 /// What a NIC is driven by, on the data path and beside it.
-pub trait Device: Nic + RdmaDriver {}
-impl<T: Nic + RdmaDriver> Device for T {}
+pub trait Device: Nic {
+    fn driver(&mut self) -> &mut dyn RdmaDriver;
+}
+
+impl Device for SoftNic<NoEngine> {
+    fn driver(&mut self) -> &mut dyn RdmaDriver {
+        self
+    }
+}
+
+#[cfg(feature = "gateware")]
+impl Device for weft_gateware::RtlNic {
+    fn driver(&mut self) -> &mut dyn RdmaDriver {
+        self
+    }
+}
 
 fn transport(seed: u64) -> weft_rdma::Config {
     weft_rdma::Config { key_seed: seed, ..weft_rdma::Config::default() }
 }
 
+fn card(bytes: usize, seed: u64) -> CardConfig {
+    CardConfig::without_engines(bytes, transport(seed))
+}
+
+/// A card behind a UDP socket, with `bytes` of host memory, and the user whose process this is.
+pub fn sockets(bytes: usize, seed: u64, clock: Clock, ipv6: bool) -> Result<(Box<dyn Device>, u32), Trouble> {
+    let (card, [address, _]) = (card(bytes, seed), addresses(ipv6));
+    // Segmentation is off, as on any real link over IPv4.
+    let options = PortOptions { segmentation: false, ..PortOptions::default() };
+    match address {
+        IpAddr::V4(address) => {
+            SocketNic::open("weft0", clock, || SocketDevice::open(address, card, &options))
+        }
+        IpAddr::V6(address) => {
+            SocketNic::open("weft0", clock, || SocketDevice::open_ipv6(address, 0, card, &options))
+        }
+    }
+}
+
 /// A soft NIC with `bytes` of host memory.
 pub fn soft(bytes: usize, seed: u64) -> Box<dyn Device> {
-    let card = CardConfig {
-        peers: [None; NODES_MAX],
-        datagram_bytes: 1_472,
-        transport: transport(seed),
-        region_bytes: bytes,
-    };
+    let card = card(bytes, seed);
     let config = SoftNicConfig { hardware: HARDWARE, address: WEFT, card };
     Box::new(SoftNic::<NoEngine>::new(config, Vec::new()))
 }
@@ -93,11 +129,11 @@ pub struct World {
 
 impl World {
     /// Waits until the agent in the guest is ready.
-    pub fn new(nic: Box<dyn Device>, guest: Guest, seed: u64) -> Result<Self, Trouble> {
+    pub fn new(nic: Box<dyn Device>, guest: Guest, seed: u64, clock: Clock) -> Result<Self, Trouble> {
         let mut world = Self {
             nic,
             guest,
-            clock: Clock::starting_now(),
+            clock,
             to_linux: Line::new(seed),
             to_weft: Line::new(!seed),
             answers: VecDeque::new(),

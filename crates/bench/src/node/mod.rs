@@ -1,5 +1,5 @@
-//! The nodes of simulated clusters: the program of `weft-node` behind simulated frames, the membership service, and where all
-//! stand in the network.
+//! The nodes of simulated clusters: the program of `weft-node` behind simulated frames, the membership service, and
+//! where all stand in the network.
 
 mod host;
 mod membership;

@@ -144,7 +144,7 @@ pub(super) fn connect(
         let changes = [
             Modify::Init { access: AccessFlags::ALL },
             Modify::ReadyToReceive(ReadyToReceive {
-                destination: remote.address,
+                destination: remote.address.into(),
                 destination_qp_num: QueuePairNumber(remote_number),
                 rq_psn,
                 path_mtu: load.path_mtu(),

@@ -125,7 +125,7 @@ impl Scene {
         let keys = nic.driver().register_region(region).expect("room");
         let number = nic.create_queue_pair().expect("room");
         let receive = ReadyToReceive {
-            destination: address(PEER),
+            destination: address(PEER).into(),
             destination_qp_num: PEER_QUEUE_PAIR,
             rq_psn: PEER_PSN,
             path_mtu: PATH_MTU,

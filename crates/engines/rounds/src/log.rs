@@ -480,6 +480,8 @@ impl Service for Register {
 mod tests {
     use proptest::prelude::*;
 
+    use weft_session::WINDOW;
+
     use super::*;
 
     fn request(client: u64, request: u64, operation: Operation, expected: u64, value: &[u8]) -> Request<'_> {
@@ -503,7 +505,7 @@ mod tests {
         assert_eq!(state.execute(&request(8, 3, Operation::Delete, 0, b"")), Some((Outcome::Ok, 6)));
         assert_eq!(state.execute(&request(8, 4, Operation::Get, 0, b"")), Some((Outcome::NotFound, 0)));
         // Its place was taken by a later one: nobody waits for it.
-        state.execute(&request(7, 1 + SESSION_WINDOW, Operation::Put, 0, b"white"));
+        state.execute(&request(7, 1 + WINDOW, Operation::Put, 0, b"white"));
         assert_eq!(state.execute(&put), None);
     }
 

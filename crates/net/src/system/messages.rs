@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
@@ -17,18 +17,56 @@ const LONGEST_CONTROL: usize = 32;
 #[repr(C, align(8))]
 struct Control([u8; LONGEST_CONTROL]);
 
+/// An address of either family.
+#[derive(Clone, Copy)]
+#[repr(C)]
+union SocketAddress {
+    four: libc::sockaddr_in,
+    six: libc::sockaddr_in6,
+}
+
+impl SocketAddress {
+    /// The address as the kernel takes it, and its length.
+    #[inline]
+    fn new(address: SocketAddr) -> (Self, usize) {
+        // SAFETY: all-zero is a valid address of both families.
+        let mut union: Self = unsafe { zeroed() };
+        match address {
+            SocketAddr::V4(address) => {
+                union.four = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: address.port().to_be(),
+                    sin_addr: libc::in_addr { s_addr: u32::from(*address.ip()).to_be() },
+                    sin_zero: [0; 8],
+                };
+                (union, size_of::<libc::sockaddr_in>())
+            }
+            SocketAddr::V6(address) => {
+                union.six = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: address.port().to_be(),
+                    sin6_flowinfo: 0,
+                    sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
+                    sin6_scope_id: address.scope_id(),
+                };
+                (union, size_of::<libc::sockaddr_in6>())
+            }
+        }
+    }
+}
+
 /// A fixed number of messages, each with a buffer, an address and a control message.
 ///
 /// The headers point to the other tables and stay linked, so a system call needs no preparation beyond the
 /// messages that it concerns.
 pub(crate) struct Messages {
-    // None of these tables ever grows, so none moves in memory and the headers' pointers stay valid. The pointers
-    // come from `Vec::as_mut_ptr`, which the shared and exclusive borrows taken through the vectors do not end. A buffer
+    // None of these tables ever grows, so none moves in memory and the headers' pointers stay valid. The pointers come
+    // from `Vec::as_mut_ptr`, which the shared and exclusive borrows taken through the vectors do not end. A buffer
     // that is sent from may grow; its pointer is set for every message.
     headers: Vec<libc::mmsghdr>,
     /// Read and written by way of the headers only.
     _vectors: Vec<libc::iovec>,
-    addresses: Vec<libc::sockaddr_in>,
+    addresses: Vec<SocketAddress>,
     controls: Vec<Control>,
     /// Not shorter than what they hold. Only those that are received into must keep their length.
     buffers: Vec<Vec<u8>>,
@@ -42,9 +80,9 @@ impl Messages {
     /// `count` messages with buffers of `capacity` bytes, all zero.
     pub(crate) fn new(count: usize, capacity: usize) -> Self {
         let mut buffers = vec![vec![0; capacity]; count];
-        // SAFETY: all-zero is a valid sockaddr_in, and a valid mmsghdr with null pointers and zero lengths.
+        // SAFETY: all-zero is a valid address of both families, and a valid mmsghdr with null pointers and zero lengths.
         let (mut addresses, mut headers) =
-            unsafe { (vec![zeroed::<libc::sockaddr_in>(); count], vec![zeroed::<libc::mmsghdr>(); count]) };
+            unsafe { (vec![zeroed::<SocketAddress>(); count], vec![zeroed::<libc::mmsghdr>(); count]) };
         let mut controls = vec![Control([0; LONGEST_CONTROL]); count];
         let mut vectors = vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: capacity }; count];
         for (vector, buffer) in vectors.iter_mut().zip(&mut buffers) {
@@ -103,8 +141,8 @@ impl Messages {
         buffer
     }
 
-    /// Copies what the buffer of message `from` holds from `start` on to `place` in that of message `to`; both are to be
-    /// sent.
+    /// Copies what the buffer of message `from` holds from `start` on to `place` in that of message `to`; both are to
+    /// be sent.
     pub(crate) fn copy_tail(&mut self, from: usize, start: usize, to: usize, place: usize) {
         let buffers = self.buffers.get_disjoint_mut([from, to]);
         let [source, destination] = buffers.expect("two different messages");
@@ -115,7 +153,7 @@ impl Messages {
     /// Makes a message ready to be received into.
     pub(crate) fn prepare_receive(&mut self, index: usize) {
         let header = &mut self.headers[index].msg_hdr;
-        header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        header.msg_namelen = size_of::<SocketAddress>() as libc::socklen_t;
         header.msg_controllen = LONGEST_CONTROL as _;
         header.msg_flags = 0;
     }
@@ -144,16 +182,25 @@ impl Messages {
         (!truncated && message.msg_len as usize <= self.capacity).then_some(message.msg_len as usize)
     }
 
-    /// Where a received message came from; `None` if the kernel gave no IPv4 address.
-    pub(crate) fn source(&self, index: usize) -> Option<SocketAddrV4> {
-        let (address, length) = (&self.addresses[index], self.headers[index].msg_hdr.msg_namelen);
-        let whole = length as usize == size_of::<libc::sockaddr_in>();
-        (whole && address.sin_family == libc::AF_INET as libc::sa_family_t).then(|| {
-            SocketAddrV4::new(
-                Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)),
-                u16::from_be(address.sin_port),
-            )
-        })
+    /// Where a received message came from; `None` if the kernel gave no address of IPv4 or IPv6.
+    #[inline]
+    pub(crate) fn source(&self, index: usize) -> Option<SocketAddr> {
+        let (address, length) = (&self.addresses[index], self.headers[index].msg_hdr.msg_namelen as usize);
+        // SAFETY: all bytes are initialised, and both members begin with the family.
+        let family = libc::c_int::from(unsafe { address.four.sin_family });
+        if length == size_of::<libc::sockaddr_in>() && family == libc::AF_INET {
+            // SAFETY: every bit pattern is a valid sockaddr_in.
+            let address = unsafe { address.four };
+            let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
+            Some(SocketAddrV4::new(ip, u16::from_be(address.sin_port)).into())
+        } else if length == size_of::<libc::sockaddr_in6>() && family == libc::AF_INET6 {
+            // SAFETY: every bit pattern is a valid sockaddr_in6.
+            let address = unsafe { address.six };
+            let (ip, port) = (Ipv6Addr::from(address.sin6_addr.s6_addr), u16::from_be(address.sin6_port));
+            Some(SocketAddrV6::new(ip, port, 0, address.sin6_scope_id).into())
+        } else {
+            None
+        }
     }
 
     /// The length of the segments that a received message was joined from; `None` if it is a single datagram.
@@ -176,24 +223,14 @@ impl Messages {
 
     /// Makes the first `length` bytes of a message's buffer ready to be sent to `to`, in datagrams of `segment`
     /// bytes if that is given.
-    pub(crate) fn prepare_send(
-        &mut self,
-        index: usize,
-        to: SocketAddrV4,
-        length: usize,
-        segment: Option<u16>,
-    ) {
+    pub(crate) fn prepare_send(&mut self, index: usize, to: SocketAddr, length: usize, segment: Option<u16>) {
         let buffer = &mut self.buffers[index];
         assert!(length <= buffer.len());
         let first_byte = buffer.as_mut_ptr();
-        self.addresses[index] = libc::sockaddr_in {
-            sin_family: libc::AF_INET as libc::sa_family_t,
-            sin_port: to.port().to_be(),
-            sin_addr: libc::in_addr { s_addr: u32::from(*to.ip()).to_be() },
-            sin_zero: [0; 8],
-        };
+        let (address, address_bytes) = SocketAddress::new(to);
+        self.addresses[index] = address;
         let header = &mut self.headers[index].msg_hdr;
-        header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        header.msg_namelen = address_bytes as libc::socklen_t;
         header.msg_flags = 0;
         // SAFETY: `msg_iov` points to this message's iovec, and the exclusive borrow covers it.
         unsafe { *header.msg_iov = libc::iovec { iov_base: first_byte.cast(), iov_len: length } };

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+mod interfaces;
 mod messages;
 
 use std::ffi::c_int;
@@ -13,6 +14,7 @@ use std::process::Command;
 use std::ptr;
 use std::sync::OnceLock;
 
+pub(crate) use interfaces::{attach_tap, packet_socket, set_nonblocking};
 pub(crate) use messages::Messages;
 
 /// A system call's result: -1 means that `errno` tells the error.
@@ -197,7 +199,8 @@ pub(crate) fn make_timers_precise() {
 
 static STOP_ACTION: OnceLock<fn()> = OnceLock::new();
 
-/// Calls `action` on the first SIGINT and on the first SIGTERM, and lets SIGHUP, SIGUSR1 and SIGUSR2 pass. It must keep to what a signal handler may do.
+/// Calls `action` on the first SIGINT and on the first SIGTERM, and lets SIGHUP, SIGUSR1 and SIGUSR2 pass. It must keep
+/// to what a signal handler may do.
 pub(crate) fn on_stop_signals(action: fn()) -> io::Result<()> {
     extern "C" fn handle(_signal: c_int) {
         // SAFETY: a thread's errno is always there. The interrupted code may be about to read it, so it is put back.
@@ -220,8 +223,8 @@ pub(crate) fn on_stop_signals(action: fn()) -> io::Result<()> {
         check(unsafe { libc::sigaction(signal, &raw const disposition, ptr::null_mut()) })?;
     }
     extern "C" fn pass(_signal: c_int) {}
-    // A terminal that closes, or a tool that asks for a configuration to be read again, ends no node. A handler, unlike SIG_IGN, is not
-    // inherited by programs that the process starts.
+    // A terminal that closes, or a tool that asks for a configuration to be read again, ends no node. A handler, unlike
+    // SIG_IGN, is not inherited by programs that the process starts.
     for signal in [libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
         // SAFETY: as above.
         let mut disposition: libc::sigaction = unsafe { std::mem::zeroed() };

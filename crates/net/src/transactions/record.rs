@@ -1,4 +1,5 @@
-//! A file of all that attempts of transactions have read and written at a node, and of what its tables hold in the end: for a checker.
+//! A file of all that attempts of transactions have read and written at a node, and of what its tables hold in the
+//! end: for a checker.
 //!
 //! ```text
 //! life      'L'                                                    a process begins
@@ -7,8 +8,9 @@
 //! item      key(8) version(8) length(2) value                      length 0xffff: absent
 //! ```
 //!
-//! All integers are big-endian. What an attempt did is in the file before any message about it leaves the node, so what anybody was told of has its
-//! record even if the process was killed. A process that was killed may leave a piece of a record, which the next one cuts off.
+//! All integers are big-endian. What an attempt did is in the file before any message about it leaves the node, so
+//! what anybody was told of has its record even if the process was killed. A process that was killed may leave a
+//! piece of a record, which the next one cuts off.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -35,7 +37,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// What the bytes say, and how many of them are whole records: a process that was killed leaves a piece behind them.
+    /// What the bytes say, and how many of them are whole records: a process that was killed leaves a piece behind
+    /// them.
     ///
     /// # Errors
     /// If they are something else than records and a piece of one.

@@ -38,8 +38,8 @@ impl fmt::Debug for TransactionHalf {
 }
 
 impl TransactionHalf {
-    /// A half in the node's life `incarnation`. `loaded` has the objects of a founder, and so have the host's memory and the engine;
-    /// without it all of them are empty. `empty` makes a half that has nothing.
+    /// A half in the node's life `incarnation`. `loaded` has the objects of a founder, and so have the host's memory
+    /// and the engine; without it all of them are empty. `empty` makes a half that has nothing.
     pub fn new(incarnation: Incarnation, loaded: Option<Half>, empty: Box<dyn Fn() -> Half>) -> Self {
         Self {
             is_loaded: loaded.is_some(),

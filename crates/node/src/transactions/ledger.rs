@@ -1,7 +1,7 @@
 //! An example of an application: accounts on all shards, and money that is moved between them.
 //!
-//! `weft start` serves it as `procedures = "ledger"`. Account *n* of shard *s* is the key `Key::new(s, n)`; its value is the
-//! balance, a little-endian signed number of eight bytes, [`Ledger::BALANCE`] in the beginning.
+//! `weft start` serves it as `procedures = "ledger"`. Account *n* of shard *s* is the key `Key::new(s, n)`; its value
+//! is the balance, a little-endian signed number of eight bytes, [`Ledger::BALANCE`] in the beginning.
 //!
 //! | procedure | keys | input | answer |
 //! |---|---|---|---|

@@ -20,7 +20,8 @@ const SLOTS: [(usize, usize); 6] = [(32, 8), (64, 40), (128, 102), (192, 164), (
 /// Messages of a copy are not longer than what the kernel can buffer many of.
 const MESSAGE_BYTES_MAX: usize = 8 << 10;
 
-/// How long a request waits before it is repeated: longer than a process on a loaded machine may have to wait for its turn.
+/// How long a request waits before it is repeated: longer than a process on a loaded machine may have to wait for its
+/// turn.
 const REPEAT: Duration = Duration::from_ms(20);
 /// How often an engine looks for what is to be repeated.
 const TICK: Duration = Duration::from_ms(2);
@@ -61,8 +62,8 @@ impl TransactionSizes {
     }
 }
 
-/// The engine of a node in a process, with its memory, its host half, and the memory of the host: all with the objects that a founder
-/// has. In a node that joins later they are emptied before anybody is served.
+/// The engine of a node in a process, with its memory, its host half, and the memory of the host: all with the
+/// objects that a founder has. In a node that joins later they are emptied before anybody is served.
 pub fn found(
     node: NodeId,
     incarnation: Incarnation,

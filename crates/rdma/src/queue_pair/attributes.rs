@@ -1,7 +1,7 @@
 //! States and attributes of a queue pair, with the names and numbers of verbs.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use weft_time::Duration;
 use weft_wire::roce::rnr_timer_ns;
@@ -86,7 +86,7 @@ impl Default for QueuePairAttributes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyToReceive {
     /// The peer's address. Packets from any other are dropped.
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     /// The peer's queue pair (`dest_qp_num`).
     pub destination_qp_num: QueuePairNumber,
     /// PSN of the first request that the peer sends, 24 bits.
@@ -145,7 +145,7 @@ pub struct QueuePairInformation {
     /// What the peer may do.
     pub access: AccessFlags,
     /// The peer's address.
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     /// The peer's queue pair.
     pub destination_qp_num: QueuePairNumber,
     /// The most payload bytes in a packet.

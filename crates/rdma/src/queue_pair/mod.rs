@@ -5,7 +5,7 @@ mod requester;
 mod responder;
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use weft_time::{Duration, Instant};
 use weft_wire::roce::{Bth, Congestion, Opcode, Packet};
@@ -53,7 +53,7 @@ struct Setup {
     domain: ProtectionDomain,
     /// What peers may do through this queue pair.
     access: AccessFlags,
-    destination: Ipv4Addr,
+    destination: IpAddr,
     destination_qp: QueuePairNumber,
     mtu: u32,
     max_dest_rd_atomic: usize,
@@ -135,7 +135,7 @@ impl QueuePair {
                 number,
                 domain: attributes.domain,
                 access: AccessFlags::NONE,
-                destination: Ipv4Addr::UNSPECIFIED,
+                destination: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
                 destination_qp: QueuePairNumber(0),
                 mtu: PathMtu::Bytes1024.bytes(),
                 max_dest_rd_atomic: 0,
@@ -165,7 +165,7 @@ impl QueuePair {
         self.setup.number
     }
 
-    pub(crate) fn destination(&self) -> Ipv4Addr {
+    pub(crate) fn destination(&self) -> IpAddr {
         self.setup.destination
     }
 
@@ -276,7 +276,7 @@ impl QueuePair {
     pub(crate) fn receive(
         &mut self,
         now: Instant,
-        source: Ipv4Addr,
+        source: IpAddr,
         packet: &Packet<'_>,
         marked: bool,
         shared: &mut Shared,
@@ -356,6 +356,12 @@ impl QueuePair {
         } else {
             Sent::Nothing
         }
+    }
+
+    /// Whether the next packet is of another length than the one that was made last, because a message begins.
+    #[inline]
+    pub(crate) fn is_beside_first(&self) -> bool {
+        self.requester.is_beside_first()
     }
 
     /// When [`QueuePair::handle_deadline`] is due.

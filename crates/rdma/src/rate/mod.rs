@@ -1,7 +1,7 @@
 //! Rates of queue pairs: the reaction point and the notification point of DCQCN.
 //!
 //! A receiver of packets that a switch has marked tells their sender so, once in [`NOTIFICATION_INTERVAL`] for each
-//! queue pair ([`NotificationPoint`]); the sender limits the rate of that queue pair ([`ReactionPoint`]). A queue pair
+//! queue pair (`notification.rs`); the sender limits the rate of that queue pair (`pace.rs`). A queue pair
 //! at the line rate is not limited and costs nothing. Only requests are limited: responses follow from the requests of
 //! the peer, and are not marked.
 

@@ -87,7 +87,7 @@ pub fn connect(
     with: &Connection,
 ) {
     let receive = ReadyToReceive {
-        destination: peer.0,
+        destination: peer.0.into(),
         destination_qp_num: peer.1,
         rq_psn: peer_psn,
         path_mtu: with.path_mtu,

@@ -201,6 +201,16 @@ impl Requester {
         self.at_cursor().map_or(self.next, |entry| entry.first + u64::from(self.cursor.packet))
     }
 
+    /// Whether the next packet and the one that was made last differ in length because a message of several packets
+    /// begins: its first packet says where the message goes.
+    #[inline]
+    pub(super) fn is_beside_first(&self) -> bool {
+        self.cursor.packet <= 1
+            && self
+                .at_cursor()
+                .is_some_and(|entry| entry.packets > 1 && !entry.request.operation.has_response())
+    }
+
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.timer.map(|(_, at)| at)
     }

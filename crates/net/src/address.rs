@@ -1,0 +1,68 @@
+//! Socket addresses of one family.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+/// An address that a [`UdpPort`](crate::UdpPort) sends to and receives from: of IPv4 or of IPv6.
+pub trait Address: Copy + Eq + fmt::Debug + fmt::Display + Into<SocketAddr> {
+    /// The address, if it is of this family.
+    fn of(address: SocketAddr) -> Option<Self>;
+
+    /// UDP port `port` of `address` as one who has this address sends to it, if that is of this family.
+    fn reach(self, address: IpAddr, port: u16) -> Option<Self>;
+
+    /// The IP address.
+    fn ip_address(self) -> IpAddr;
+
+    /// The UDP port.
+    fn udp_port(self) -> u16;
+}
+
+impl Address for SocketAddrV4 {
+    #[inline]
+    fn of(address: SocketAddr) -> Option<Self> {
+        if let SocketAddr::V4(address) = address { Some(address) } else { None }
+    }
+
+    #[inline]
+    fn reach(self, address: IpAddr, port: u16) -> Option<Self> {
+        if let IpAddr::V4(address) = address { Some(Self::new(address, port)) } else { None }
+    }
+
+    #[inline]
+    fn ip_address(self) -> IpAddr {
+        IpAddr::V4(*self.ip())
+    }
+
+    #[inline]
+    fn udp_port(self) -> u16 {
+        self.port()
+    }
+}
+
+impl Address for SocketAddrV6 {
+    #[inline]
+    fn of(address: SocketAddr) -> Option<Self> {
+        if let SocketAddr::V6(address) = address { Some(address) } else { None }
+    }
+
+    /// A link-local address is one on the link that this one is on.
+    #[inline]
+    fn reach(self, address: IpAddr, port: u16) -> Option<Self> {
+        if let IpAddr::V6(address) = address {
+            Some(Self::new(address, port, 0, self.scope_id()))
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    fn ip_address(self) -> IpAddr {
+        IpAddr::V6(*self.ip())
+    }
+
+    #[inline]
+    fn udp_port(self) -> u16 {
+        self.port()
+    }
+}

@@ -1,0 +1,209 @@
+//! Devices of all kinds against each other, connected by introductions.
+//!
+//! With a TAP device on one side the other is the kernel's IP stack behind it, or a NIC on a packet socket of the same
+//! interface; these need root, for a network namespace of their own, and elsewhere say so and do nothing.
+
+mod interface;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use weft_net::{
+    BindError, ConnectionOptions, Context, Device, FrameDevice, FramePort, IdlePolicy, Introduction,
+    PacketPort, PortOptions, RemoteMemory, SocketDevice, TapPort, connect,
+};
+use weft_nic::{CardConfig, NoEngine, RdmaDriver, SoftNic, SoftNicConfig};
+use weft_rdma::{
+    AccessFlags, ApiError, CompletionStatus, LocalBuffer, Operation, PathMtu, Region, RegionKeys,
+    RemoteAddress, Target, WorkRequest,
+};
+use weft_time::Duration;
+use weft_wire::ethernet::MacAddress;
+
+const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const TAP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+const PACKET: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
+
+/// Bytes of a message: many packets, the last one short.
+const LENGTH: usize = 100_001;
+const MEMORY_BYTES: usize = 3 * LENGTH;
+
+fn card() -> CardConfig {
+    CardConfig::without_engines(MEMORY_BYTES, weft_rdma::Config::default())
+}
+
+fn sockets(address: Ipv4Addr, segmentation: bool) -> SocketDevice {
+    let options = PortOptions { segmentation, ..PortOptions::default() };
+    SocketDevice::open(address, card(), &options).unwrap()
+}
+
+fn frames<P: FramePort>(port: P, address: Ipv4Addr) -> FrameDevice<SoftNic<NoEngine>, P> {
+    let [.., last] = address.octets();
+    let config = SoftNicConfig { hardware: MacAddress([2, 0, 0, 0, 77, last]), address, card: card() };
+    FrameDevice::new(SoftNic::new(config, Vec::new()), port)
+}
+
+/// One end, before it is connected.
+struct End<D> {
+    context: Context<D>,
+    keys: RegionKeys,
+    introduction: Introduction,
+}
+
+impl<D: Device> End<D> {
+    fn new(device: D, address: impl Into<IpAddr>, fill: u8) -> Self {
+        let mut context = Context::new(device, IdlePolicy::SLEEP).unwrap();
+        let driver = context.driver();
+        let region = Region::host(0, MEMORY_BYTES as u64, AccessFlags::ALL);
+        let keys = driver.register_region(region).unwrap();
+        let bytes: Vec<u8> = (0..LENGTH).map(|place| (place * 7) as u8 ^ fill).collect();
+        driver.memory().write(Target::Host, 0, &bytes).unwrap();
+        let start = RemoteAddress { address: 0, rkey: keys.rkey };
+        let introduction = Introduction {
+            gid: address.into().into(),
+            number: driver.create_queue_pair(Default::default()).unwrap(),
+            psn: 0xff_fff0 + u32::from(fill),
+            memory: Some(RemoteMemory { start, length: MEMORY_BYTES as u64 }),
+        };
+        Self { context, keys, introduction }
+    }
+
+    fn memory(&mut self, place: usize) -> Vec<u8> {
+        let memory = self.context.driver().memory();
+        memory.read(Target::Host, (place * LENGTH) as u64, LENGTH).unwrap().to_vec()
+    }
+
+    /// WRITEs its first third to the second of the peer, and READs that of the peer into its last.
+    fn post(&mut self, peer: &Introduction) {
+        let RemoteMemory { start, .. } = peer.memory.unwrap();
+        let (number, lkey) = (self.introduction.number, self.keys.lkey);
+        let local =
+            |place: usize| LocalBuffer { address: (place * LENGTH) as u64, length: LENGTH as u32, lkey };
+        let there = RemoteAddress { address: LENGTH as u64, ..start };
+        let write = Operation::Write { remote: there, immediate: None };
+        self.context.post_send(number, WorkRequest::new(1, write, local(0)));
+        self.context.post_send(number, WorkRequest::new(2, Operation::Read { remote: start }, local(2)));
+    }
+}
+
+/// Both ends write to and read from each other, in this thread.
+fn exchange<A: Device, B: Device>(mut one: End<A>, mut other: End<B>, path_mtu: PathMtu) {
+    let introductions = [one.introduction, other.introduction].map(|end| end.to_string().parse().unwrap());
+    let options = ConnectionOptions { path_mtu, ..ConnectionOptions::default() };
+    connect(one.context.driver(), &one.introduction, &introductions[1], &options).unwrap();
+    connect(other.context.driver(), &other.introduction, &introductions[0], &options).unwrap();
+    one.post(&introductions[1]);
+    other.post(&introductions[0]);
+    let mut completed = 0;
+    for _ in 0..100_000 {
+        one.context.progress(Duration::from_us(20)).unwrap();
+        other.context.progress(Duration::from_us(20)).unwrap();
+        for completion in [one.context.poll(), other.context.poll()].into_iter().flatten() {
+            assert_eq!(completion.status, CompletionStatus::Success);
+            completed += 1;
+        }
+        if completed == 4 {
+            break;
+        }
+    }
+    assert_eq!(completed, 4);
+    let expected = [one.memory(0), other.memory(0)];
+    assert!(expected[0] != expected[1]);
+    for place in [1, 2] {
+        assert!(one.memory(place) == expected[1] && other.memory(place) == expected[0]);
+    }
+}
+
+#[test]
+fn cards_over_ordinary_sockets() {
+    // Addresses of this process alone.
+    let [high, low] = (std::process::id() as u16).to_be_bytes();
+    for (segmentation, path_mtu) in [(true, PathMtu::Bytes4096), (false, PathMtu::Bytes1024)] {
+        let [one, other] = [1, 2].map(|last| {
+            let address = Ipv4Addr::new(127, high, low, last);
+            End::new(sockets(address, segmentation), address, last)
+        });
+        exchange(one, other, path_mtu);
+    }
+}
+
+/// Two queue pairs of one card, because everybody has one IPv6 address at least.
+#[test]
+fn a_card_over_ipv6() {
+    let options = PortOptions::default();
+    let device = match SocketDevice::open_ipv6(Ipv6Addr::LOCALHOST, 0, card(), &options) {
+        Ok(device) => device,
+        Err(BindError::NotLocal { .. }) => return eprintln!("skipped: this machine has no IPv6"),
+        Err(error) => panic!("{error}"),
+    };
+    let mut end = End::new(device, Ipv6Addr::LOCALHOST, 3);
+    let own = end.introduction;
+    let other = Introduction {
+        number: end.context.driver().create_queue_pair(Default::default()).unwrap(),
+        psn: 5,
+        ..own
+    };
+    for (one, two) in [(own, other), (other, own)] {
+        connect(end.context.driver(), &one, &two, &ConnectionOptions::default()).unwrap();
+    }
+    end.post(&other);
+    for _ in 0..2 {
+        let completion = end.context.wait(Duration::from_secs(60)).unwrap().expect("nothing completes");
+        assert_eq!(completion.status, CompletionStatus::Success);
+    }
+    let expected = end.memory(0);
+    assert!(end.memory(1) == expected && end.memory(2) == expected);
+    let counters = end.context.device().counters();
+    assert!(counters.iter().all(|(name, count)| *name != "icrc_errors" || *count == 0));
+    assert!(counters.contains(&("malformed", 0)) && counters.contains(&("other_family", 0)));
+}
+
+/// A peer of the other family is nobody that a port could reach.
+#[test]
+fn a_peer_of_the_other_family_is_counted() {
+    let [high, low] = (std::process::id() as u16).to_be_bytes();
+    let address = Ipv4Addr::new(127, high, low, 9);
+    let mut end = End::new(sockets(address, false), address, 1);
+    let peer = Introduction { gid: IpAddr::V6(Ipv6Addr::LOCALHOST).into(), ..end.introduction };
+    connect(end.context.driver(), &end.introduction, &peer, &ConnectionOptions::default()).unwrap();
+    end.post(&peer);
+    end.context.progress(Duration::ZERO).unwrap();
+    let counters = end.context.device().counters();
+    assert!(counters.iter().any(|(name, count)| *name == "other_family" && *count > 0));
+    let nic = &mut SoftNic::<NoEngine>::new(
+        SoftNicConfig { hardware: MacAddress([2; 6]), address, card: card() },
+        Vec::new(),
+    );
+    let own = Introduction { number: nic.create_queue_pair(Default::default()).unwrap(), ..end.introduction };
+    let refused = connect(nic, &own, &peer, &ConnectionOptions::default());
+    assert_eq!(refused, Err(ApiError::NoIpv4(Ipv6Addr::LOCALHOST)));
+}
+
+/// A TAP device in a namespace of this thread, of which the kernel's side has an address.
+fn tap() -> Option<TapPort> {
+    let opened = interface::enter_namespace().and_then(|()| {
+        let port = TapPort::open("weft0")?;
+        interface::set_up("weft0", KERNEL)?;
+        Ok(port)
+    });
+    opened.inspect_err(|error| eprintln!("skipped: no network namespace with a TAP device: {error}")).ok()
+}
+
+#[test]
+fn a_nic_on_a_tap_device_and_a_card_over_a_socket() {
+    let Some(port) = tap() else { return };
+    let (nic, card) = (frames(port, TAP), sockets(KERNEL, false));
+    exchange(End::new(nic, TAP, 1), End::new(card, KERNEL, 2), PathMtu::Bytes1024);
+}
+
+#[test]
+fn a_nic_on_a_tap_device_and_a_nic_on_a_packet_socket() {
+    let Some(port) = tap() else { return };
+    let (one, other) = (frames(port, TAP), frames(PacketPort::open("weft0").unwrap(), PACKET));
+    exchange(End::new(one, TAP, 1), End::new(other, PACKET, 2), PathMtu::Bytes1024);
+}
+
+#[test]
+fn what_is_no_interface_is_an_error() {
+    assert!(PacketPort::open("no such interface").is_err());
+    assert!(TapPort::open("a name that is too long").is_err());
+}
