@@ -347,7 +347,7 @@ pub fn nodes<A: Host>(placement: Placement, nodes: usize, application: impl Fn(u
         Placement::Host | Placement::Threads(_) | Placement::TwoCores => (Target::Host, 0),
     };
     let peering = |node: usize, other: usize, numbers: &[QueuePairNumber]| Peering {
-        destination: address(other).into(),
+        destination: address(other),
         // The other's queue pair for this node.
         destination_qp_num: numbers[if node < other { node } else { node - 1 }],
         path_mtu: PathMtu::Bytes1024,
