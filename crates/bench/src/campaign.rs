@@ -119,20 +119,23 @@ pub(crate) fn add_live_within(slowest_ns: &mut u64, live_within: Option<Duration
     *slowest_ns = live_within.map_or(u64::MAX, |took| took.as_ns().max(*slowest_ns));
 }
 
-/// The faults of `seed` during `period`, since the beginning of the run, in a cluster of nodes that may crash, and of `others` that do
-/// not.
+/// The faults of `seed` during `period`, since the beginning of the run, in a cluster of nodes that may crash, of `others` that do
+/// not, and of `durable` ones that crash and keep what they have stored.
 pub(crate) fn random_plan(
     seed: u64,
     nodes: usize,
     others: &[&str],
+    durable: &[&str],
     period: Range<Duration>,
     kinds: FaultKinds,
 ) -> FaultPlan {
     let crashable: Vec<String> = (0..nodes).map(|node| format!("node{node}")).collect();
+    let durable: Vec<String> = durable.iter().map(|&name| name.to_owned()).collect();
     let others = others.iter().map(|&name| name.to_owned());
     let shape = PlanShape {
         machines: crashable.iter().cloned().chain(others).collect(),
         crashable,
+        durable,
         from_us: period.start.as_ns() / 1_000,
         until_us: period.end.as_ns() / 1_000,
         kinds,

@@ -7,7 +7,7 @@ pub mod histogram;
 pub mod kv;
 pub mod load;
 pub mod nic_kv;
-mod node;
+pub mod node;
 pub mod perfetto;
 pub mod perftest;
 pub mod progress;

@@ -6,6 +6,8 @@ use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeId, View};
 use crate::identity::ClusterName;
 use crate::membership::{Action, Incarnation, Membership, Reason};
 use crate::message::{Datagram, Heartbeat, LEASE_MIN, Message, MessageError, Token};
+#[cfg(feature = "planted-bugs")]
+use crate::planted::PlantedBug;
 use crate::profile::{Difference, Profile};
 
 /// How many heartbeats an agent remembers. An answer that is older is of no use any more.
@@ -59,6 +61,8 @@ pub struct Agent {
     reconfigured: bool,
     action: Option<Action>,
     ended: bool,
+    #[cfg(feature = "planted-bugs")]
+    planted_bug: Option<PlantedBug>,
 }
 
 /// Why a node does not belong to the cluster whose membership service it has found.
@@ -128,7 +132,16 @@ impl Agent {
             reconfigured: false,
             action: None,
             ended: false,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
         }
+    }
+
+    /// The same agent with a known bug.
+    #[cfg(feature = "planted-bugs")]
+    #[must_use]
+    pub fn with_planted_bug(self, bug: PlantedBug) -> Self {
+        Self { planted_bug: Some(bug), ..self }
     }
 
     /// The same agent as one of `cluster`, whose nodes must agree on `profile`.
@@ -172,6 +185,8 @@ impl Agent {
                     return Err(ReceiveError::Contradiction);
                 }
                 let sent = self.answered(token)?;
+                #[cfg(feature = "planted-bugs")]
+                let sent = if self.planted_bug == Some(PlantedBug::LeaseFromReceipt) { now } else { sent };
                 self.lease = Some(lease);
                 self.refusal = None;
                 self.misfit = None;

@@ -41,6 +41,8 @@ mod durable;
 mod identity;
 mod membership;
 mod message;
+#[cfg(feature = "planted-bugs")]
+mod planted;
 mod profile;
 mod registry;
 mod server;
@@ -61,6 +63,8 @@ pub use durable::{Durable, DurableError, NodeRecord, Role};
 pub use identity::{ClusterId, ClusterName};
 pub use membership::{Action, Incarnation, Membership, Reason};
 pub use message::{Datagram, Heartbeat, LEASE_MAX, LEASE_MIN, MEMBERSHIP_PORT, Message, MessageError, Token};
+#[cfg(feature = "planted-bugs")]
+pub use planted::PlantedBug;
 pub use profile::{Difference, Holder, Profile};
 pub use server::{Refused, Server};
 pub use service::{Answer, Grant, Phase, Service, ServiceParameters};

@@ -12,6 +12,8 @@ use crate::durable::Durable;
 use crate::identity::ClusterName;
 use crate::membership::{Incarnation, Reason};
 use crate::message::{Datagram, Heartbeat, Message, MessageError, Token};
+#[cfg(feature = "planted-bugs")]
+use crate::planted::PlantedBug;
 use crate::profile::{Difference, Holder, Profile};
 use crate::registry::Registry;
 use crate::service::Service;
@@ -43,6 +45,11 @@ pub struct Server<A> {
     misfitting: u64,
     malformed: u64,
     overflowed: u64,
+    #[cfg(feature = "planted-bugs")]
+    planted_bug: Option<PlantedBug>,
+    /// With a planted bug: the snapshot that is stored when there is a newer one.
+    #[cfg(feature = "planted-bugs")]
+    kept_back: Option<Durable>,
 }
 
 /// A node that does not belong to the cluster has reported.
@@ -85,7 +92,18 @@ impl<A: Copy> Server<A> {
             misfitting: 0,
             malformed: 0,
             overflowed: 0,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
+            #[cfg(feature = "planted-bugs")]
+            kept_back: None,
         }
+    }
+
+    /// The same server with a known bug.
+    #[cfg(feature = "planted-bugs")]
+    #[must_use]
+    pub fn with_planted_bug(self, bug: PlantedBug) -> Self {
+        Self { planted_bug: Some(bug), ..self }
     }
 
     /// The same server for the nodes of `cluster`, each of which has to tell its profile before it counts. `agreed` is
@@ -249,6 +267,11 @@ impl<A: Copy> Server<A> {
     #[must_use]
     pub fn take_unsaved(&mut self) -> Option<Durable> {
         let durable = self.service.take_unsaved()?;
+        #[cfg(feature = "planted-bugs")]
+        let durable = match self.planted_bug {
+            Some(PlantedBug::AnswerBeforeStored) => self.kept_back.replace(durable)?,
+            _ => durable,
+        };
         Some(match &self.registry {
             Some(registry) => durable.of_cluster(self.cluster, registry.agreed()),
             None => durable,

@@ -18,6 +18,8 @@
 mod engines;
 mod half;
 mod node;
+#[cfg(feature = "planted-bugs")]
+mod planted;
 pub mod processes;
 mod registry;
 mod report;
@@ -30,6 +32,8 @@ mod wiring;
 pub use engines::{CardParameters, EngineChoice, NodeEngine, NodeHalf, assemble};
 pub use half::{CardPort, HostHalf, HostIo, NoHalf};
 pub use node::{Node, NodeParameters};
+#[cfg(feature = "planted-bugs")]
+pub use planted::PlantedBug;
 pub use registry::{ELEMENTS, Registry, RegistryError, datagram_bytes};
 pub use report::Report;
 pub use rounds::RoundsHalf;

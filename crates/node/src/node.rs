@@ -10,6 +10,8 @@ use weft_time::Instant;
 use weft_waist::{EngineState, EngineStatus, NodeId, View};
 
 use crate::half::{CardPort, HostHalf, HostIo};
+#[cfg(feature = "planted-bugs")]
+use crate::planted::PlantedBug;
 use crate::report::Report;
 use crate::status::combined;
 
@@ -62,6 +64,8 @@ pub struct Node<H> {
     stopped: bool,
     /// Its engines serve nothing any more, and it only tells the membership service so.
     leaving: bool,
+    #[cfg(feature = "planted-bugs")]
+    planted_bug: Option<PlantedBug>,
 }
 
 impl<H: HostHalf> Node<H> {
@@ -77,8 +81,18 @@ impl<H: HostHalf> Node<H> {
             misfit: None,
             stopped: false,
             leaving: false,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
             parameters,
         }
+    }
+
+    /// The same node with a known bug.
+    #[cfg(feature = "planted-bugs")]
+    #[must_use]
+    pub fn with_planted_bug(self, bug: PlantedBug) -> Self {
+        let node = Self { planted_bug: Some(bug), ..self };
+        Self { agent: node.next_agent(node.parameters.incarnation), ..node }
     }
 
     /// The process begins.
@@ -330,14 +344,28 @@ impl<H: HostHalf> Node<H> {
         let reason = self.agent.refusal().unwrap_or(Reason::Rejoin);
         self.reports.push_back(Report::StartsOver(self.id(), reason));
         for (index, slot) in (0..).zip(&mut self.slots) {
+            #[cfg(feature = "planted-bugs")]
+            if self.planted_bug == Some(PlantedBug::EnginesKept) {
+                continue;
+            }
             if !slot.half.outlives_lease() {
                 card.submit(HostCommand::Reset { engine: index });
                 slot.resetting = slot.status != EngineStatus::STARTING;
                 slot.half.start_over(now, incarnation, &mut HostIo::new(index, card));
             }
         }
-        self.agent = agent(&self.parameters, incarnation);
+        self.agent = self.next_agent(incarnation);
         (self.is_configured, self.refusal, self.misfit) = (false, None, None);
+    }
+
+    /// The lease holder of the node's life `incarnation`.
+    fn next_agent(&self, incarnation: Incarnation) -> Agent {
+        let agent = agent(&self.parameters, incarnation);
+        #[cfg(feature = "planted-bugs")]
+        if let Some(PlantedBug::Cluster(bug)) = self.planted_bug {
+            return agent.with_planted_bug(bug);
+        }
+        agent
     }
 
     /// Reports what has changed of how the membership service takes the node.

@@ -402,6 +402,12 @@ impl<M: Machine> World<M> {
 
     /// Crashes a machine, without asking anybody. Returns what it was, or `None` if it was down.
     pub fn crash(&mut self, machine: MachineId) -> Option<M> {
+        let remains = self.take_down(machine)?;
+        self.faults.crash += 1;
+        Some(remains)
+    }
+
+    fn take_down(&mut self, machine: MachineId) -> Option<M> {
         let remains = self.machines.slot(machine).take()?;
         let port = &mut self.ports[machine.index()];
         port.crashes.push(self.now);
@@ -410,7 +416,6 @@ impl<M: Machine> World<M> {
         port.waiting_bytes = 0;
         let waiting = std::mem::take(&mut port.waiting);
         self.deadlines.set(machine.index(), Instant::FAR_FUTURE);
-        self.faults.crash += 1;
         self.report(&Event::Crashed(machine));
         for frame in waiting {
             self.ports[machine.index()].receiver_down += 1;
@@ -424,10 +429,14 @@ impl<M: Machine> World<M> {
     /// # Panics
     /// If the machine runs.
     pub fn restart(&mut self, machine: MachineId, replacement: M) {
+        self.faults.restart += 1;
+        self.put_back(machine, replacement);
+    }
+
+    fn put_back(&mut self, machine: MachineId, replacement: M) {
         let slot = self.machines.slot(machine);
         assert!(slot.is_none(), "{machine} runs");
         *slot = Some(replacement);
-        self.faults.restart += 1;
         self.report(&Event::Restarted(machine, self.incarnation(machine)));
         self.drain(machine);
     }
@@ -478,9 +487,18 @@ impl<M: Machine> World<M> {
             Pending::FaultBegins(index) => self.begin_fault(index, director),
             Pending::FaultEnds(index) => {
                 let kind = self.plan[index].kind();
-                if kind != FaultKind::Pause {
-                    self.active.set(index, false);
-                    self.apply_active_faults();
+                match self.plan[index] {
+                    Fault::Pause { .. } => {}
+                    Fault::Outage { machine, .. } => {
+                        if self.machines.get(machine).is_none() {
+                            let replacement = self.successor(machine, director);
+                            self.put_back(machine, replacement);
+                        }
+                    }
+                    _ => {
+                        self.active.set(index, false);
+                        self.apply_active_faults();
+                    }
                 }
                 self.report(&Event::FaultEnded(kind));
             }
@@ -664,6 +682,11 @@ impl<M: Machine> World<M> {
         self.drain(machine);
     }
 
+    /// What stands where a machine has crashed.
+    fn successor(&self, machine: MachineId, director: &mut impl Director<M>) -> M {
+        director.restart(machine, self.incarnation(machine), self.local_now(machine))
+    }
+
     fn begin_fault(&mut self, index: usize, director: &mut impl Director<M>) {
         match self.plan[index] {
             Fault::Crash { machine, .. } => {
@@ -679,9 +702,18 @@ impl<M: Machine> World<M> {
             }
             Fault::Restart { machine, .. } => {
                 if self.machines.get(machine).is_none() {
-                    let replacement =
-                        director.restart(machine, self.incarnation(machine), self.local_now(machine));
+                    let replacement = self.successor(machine, director);
                     self.restart(machine, replacement);
+                }
+                return;
+            }
+            Fault::Outage { machine, .. } => {
+                if self.machines.get(machine).is_some() && !director.may_crash(&self.machines, machine) {
+                    self.report(&Event::CrashVetoed(machine));
+                } else if let Some(remains) = self.take_down(machine) {
+                    self.faults.outage += 1;
+                    self.report(&Event::FaultBegan(FaultKind::Outage));
+                    director.crashed(machine, remains);
                 }
                 return;
             }

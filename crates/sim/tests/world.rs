@@ -318,6 +318,29 @@ fn a_vetoed_crash_is_skipped_and_its_restart_does_nothing() {
 }
 
 #[test]
+fn an_outage_ends_with_the_return_and_is_no_crash_in_the_counts() {
+    let outage = "[[fault]]\nkind = \"outage\"\nfrom_us = 3\nuntil_us = 7\nmachine = \"m0\"";
+    let run = |director: &mut Restarter| {
+        let mut world = world(1, chatter(2, 10));
+        world.set_plan(&plan(outage)).unwrap();
+        world.run_until(us(5), director);
+        let was_down = world.machine(id(0)).is_none();
+        world.run_until(us(20), director);
+        (was_down, heard(&world, 0, 1), world.fault_counts())
+    };
+    let mut director = Restarter::default();
+    let (was_down, received, counts) = run(&mut director);
+    assert!(was_down);
+    assert_eq!((director.remains.len(), director.restarts), (1, vec![(id(0), 1, us(7))]));
+    assert_eq!(received, [7, 8, 9]);
+    assert_eq!((counts.outage, counts.crash, counts.crash_skipped, counts.restart), (1, 0, 0, 0));
+    let mut director = Restarter { protected: vec![id(0)], ..Restarter::default() };
+    let (was_down, received, counts) = run(&mut director);
+    assert!(!was_down && director.restarts.is_empty());
+    assert_eq!((received.len(), counts.outage), (10, 0));
+}
+
+#[test]
 fn a_paused_machine_finds_everything_when_it_goes_on() {
     let mut world = world(1, chatter(2, 10));
     world
@@ -422,6 +445,7 @@ fn eventful_run(seed: u64) -> World<Station> {
     let machines: Vec<String> = (0..5).map(|index| format!("m{index}")).collect();
     let shape = PlanShape {
         crashable: machines.clone(),
+        durable: Vec::new(),
         machines,
         from_us: 50,
         until_us: 900,
@@ -533,7 +557,12 @@ proptest! {
         let mut world = world(seed, chatter(4, 400));
         let machines: Vec<String> = (0..4).map(|index| format!("m{index}")).collect();
         let shape = PlanShape {
-            crashable: machines[1..].to_vec(), machines, from_us: 10, until_us: 450, kinds: FaultKinds::ALL,
+            crashable: machines[1..].to_vec(),
+            durable: machines[..1].to_vec(),
+            machines,
+            from_us: 10,
+            until_us: 450,
+            kinds: FaultKinds::ALL,
         };
         world.set_plan(&FaultPlan::random(seed, &shape)).unwrap();
         let mut director = Restarter::default();

@@ -387,6 +387,8 @@ impl NicKvBench {
                 plan,
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,
+                #[cfg(feature = "planted-bugs")]
+                node_bug: None,
             },
             limit: BenchLimit::Operations(operations),
             warm_up: Duration::from_us(20),

@@ -8,7 +8,7 @@ use weft_time::Instant;
 use weft_waist::{EngineStatus, NodeId};
 use weft_wire::frame::{self, Flow, Frame};
 
-use super::Station;
+use super::{Planted, Station};
 
 /// A change of what an engine is, on its node's clock.
 #[derive(Clone, Copy, Debug)]
@@ -56,9 +56,11 @@ impl<H: HostHalf> NodeHost<H> {
         incarnation: Incarnation,
         agent: AgentParameters,
         halves: impl IntoIterator<Item = H>,
+        planted: Planted,
     ) -> Self {
         let parameters = NodeParameters { node, incarnation, agent, identity: None };
-        Self { node: Node::new(parameters, halves), begun: false, changes: Vec::new(), frame: Vec::new() }
+        let node = planted.node(Node::new(parameters, halves));
+        Self { node, begun: false, changes: Vec::new(), frame: Vec::new() }
     }
 
     /// The node.

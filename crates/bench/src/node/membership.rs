@@ -1,41 +1,72 @@
 //! The membership service as a machine of a simulated cluster.
 
-use weft_cluster::{MEMBERSHIP_PORT, Phase, Server};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use weft_cluster::{Durable, MEMBERSHIP_PORT, Phase, Server, Service, ServiceParameters};
 use weft_sim::Machine;
 use weft_time::Instant;
-use weft_waist::{Epoch, View};
+use weft_waist::View;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
-use super::Station;
+use super::{Planted, Station};
 
-/// The membership service on a machine of its own, which never crashes; its links may fail.
-pub(crate) struct MembershipMachine {
-    server: Server<Endpoint>,
+/// What outlives the process of the membership service.
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    /// Its state file.
+    state: Option<String>,
+    /// All views so far and when they were published, on the machine's clock: for an observer.
     published: Vec<(Instant, View)>,
 }
 
-impl MembershipMachine {
-    pub(crate) fn new(server: Server<Endpoint>) -> Self {
-        Self { server, published: Vec::new() }
-    }
+pub(crate) type SharedDisk = Rc<RefCell<Disk>>;
 
+impl Disk {
     /// All views so far and when they were published, on the machine's clock.
     pub(crate) fn published(&self) -> &[(Instant, View)] {
         &self.published
+    }
+
+    /// The newest view.
+    pub(crate) fn view(&self) -> View {
+        self.published.last().map_or_else(View::default, |(_, view)| *view)
+    }
+}
+
+/// The membership service on a machine of its own, which may crash; what it has stored remains.
+pub(crate) struct MembershipMachine {
+    server: Server<Endpoint>,
+    disk: SharedDisk,
+}
+
+impl MembershipMachine {
+    /// A process that begins at `now`, on the machine's clock, with what is stored.
+    pub(crate) fn new(
+        parameters: ServiceParameters,
+        disk: SharedDisk,
+        now: Instant,
+        planted: Planted,
+    ) -> Self {
+        let service = match &disk.borrow().state {
+            Some(state) => {
+                let durable = Durable::from_toml(state).expect("the service has written it");
+                Service::restore(parameters, &durable, now).expect("it is this cluster's")
+            }
+            None => Service::new(parameters),
+        };
+        Self { server: planted.server(Server::new(service)), disk }
     }
 
     pub(crate) fn phase(&self) -> Phase {
         self.server.service().phase()
     }
 
-    pub(crate) fn view(&self) -> View {
-        self.server.service().view()
-    }
-
     fn note(&mut self, now: Instant) {
-        let view = self.view();
-        if view.epoch != self.published.last().map_or(Epoch(0), |(_, view)| view.epoch) {
-            self.published.push((now, view));
+        let view = self.server.service().view();
+        let mut disk = self.disk.borrow_mut();
+        if view.epoch != disk.view().epoch {
+            disk.published.push((now, view));
         }
     }
 }
@@ -62,8 +93,9 @@ impl Machine for MembershipMachine {
     }
 
     fn poll_frame(&mut self, out: &mut Vec<u8>) -> Option<Instant> {
-        // The machine does not crash, so its memory is durable enough.
-        let _ = self.server.take_unsaved();
+        if let Some(durable) = self.server.take_unsaved() {
+            self.disk.borrow_mut().state = Some(durable.to_toml());
+        }
         let (to, datagram) = self.server.poll_transmit()?;
         let source = Station::Membership.endpoint(MEMBERSHIP_PORT);
         frame::emit_udp_frame(out, &Flow { source, destination: to, type_of_service: 0 }, &datagram);

@@ -3,8 +3,12 @@
 
 mod host;
 mod membership;
+mod planted;
 mod station;
 
 pub(crate) use host::{NodeHost, SimulatedHalf, StatusChange};
-pub(crate) use membership::MembershipMachine;
+pub(crate) use membership::{MembershipMachine, SharedDisk};
+#[cfg(feature = "planted-bugs")]
+pub use planted::NodeBug;
+pub(crate) use planted::Planted;
 pub(crate) use station::{DATAGRAM_BYTES, Station, address, clock, hardware, peers};

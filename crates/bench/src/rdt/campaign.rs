@@ -158,7 +158,7 @@ impl Run {
             redistribute: false,
             split: None,
             seed,
-            plan: random_plan(seed, nodes, &[], FAULTS_FROM..FAULTS_UNTIL, campaign.kinds),
+            plan: random_plan(seed, nodes, &[], &[], FAULTS_FROM..FAULTS_UNTIL, campaign.kinds),
             #[cfg(feature = "planted-bugs")]
             planted_bug: campaign.planted_bug,
         };

@@ -114,7 +114,7 @@ impl Campaign {
             drift_ppm: DRIFT_PPM,
             load: ClientLoad { clients: 4, outstanding: 3, roaming: true },
             seed,
-            plan: random_plan(seed, self.nodes, &[], FAULTS_FROM..FAULTS_UNTIL, self.faults),
+            plan: random_plan(seed, self.nodes, &[], &[], FAULTS_FROM..FAULTS_UNTIL, self.faults),
         })
         .expect("the plan names nodes");
         let end = Instant::ZERO + FAULTS_UNTIL;

@@ -274,6 +274,8 @@ impl KvOptions {
                 plan,
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,
+                #[cfg(feature = "planted-bugs")]
+                node_bug: None,
             },
             limit: self.limit(),
             warm_up: self.warm_up(SIMULATED_WARM_UP_US),

@@ -24,8 +24,8 @@ pub(crate) struct KvCampaign {
     /// One run for each seed: a range, both ends included, or one number
     #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
     seeds: Seeds,
-    /// all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link, or a
-    /// fault plan in TOML
+    /// all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link,
+    /// outage (of the membership service), or a fault plan in TOML
     #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
     faults: Faults,
     #[command(flatten)]
@@ -34,6 +34,10 @@ pub(crate) struct KvCampaign {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_bug)]
     planted_bug: Option<weft_kv::PlantedBug>,
+    /// A known bug around the engines to run with, to see it caught
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
+    node_bug: Option<weft_bench::node::NodeBug>,
 }
 
 impl Task for KvCampaign {
@@ -96,6 +100,8 @@ impl KvCampaign {
             nic: self.nic.choose(self.nodes)?,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
+            #[cfg(feature = "planted-bugs")]
+            node_bug: self.node_bug,
         })
     }
 
@@ -108,7 +114,9 @@ impl KvCampaign {
             .option("--faults", faults);
         let line = nic.add_to(line);
         #[cfg(feature = "planted-bugs")]
-        let line = line.given("--planted-bug", self.planted_bug.map(weft_kv::PlantedBug::name));
+        let line = line
+            .given("--planted-bug", self.planted_bug.map(weft_kv::PlantedBug::name))
+            .given("--node-bug", self.node_bug.map(weft_bench::node::NodeBug::name));
         line
     }
 }

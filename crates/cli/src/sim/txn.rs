@@ -40,7 +40,8 @@ pub(crate) struct TxnCampaign {
     /// One run for each seed: a range, both ends included, or one number
     #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
     seeds: Seeds,
-    /// all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link
+    /// all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link,
+    /// outage (of the membership service)
     #[arg(long, value_name = "KINDS", default_value = "all")]
     faults: FaultKinds,
     /// After all faults, crash every replica of one shard: whoever wants it must be told that it is lost, and the rest goes on
@@ -50,6 +51,10 @@ pub(crate) struct TxnCampaign {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_txn_bug)]
     planted_bug: Option<weft_txn::PlantedBug>,
+    /// A known bug around the engines to run with, to see it caught
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
+    node_bug: Option<weft_bench::node::NodeBug>,
 }
 
 impl Task for TxnCampaign {
@@ -133,6 +138,8 @@ impl TxnCampaign {
             lose_shard: self.lose_shard,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
+            #[cfg(feature = "planted-bugs")]
+            node_bug: self.node_bug,
         }
     }
 
@@ -147,7 +154,9 @@ impl TxnCampaign {
             .option("--faults", faults)
             .flag("--lose-shard", *lose_shard);
         #[cfg(feature = "planted-bugs")]
-        let line = line.given("--planted-bug", self.planted_bug.map(weft_txn::PlantedBug::name));
+        let line = line
+            .given("--planted-bug", self.planted_bug.map(weft_txn::PlantedBug::name))
+            .given("--node-bug", self.node_bug.map(weft_bench::node::NodeBug::name));
         line
     }
 }

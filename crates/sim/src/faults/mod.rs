@@ -34,11 +34,13 @@ pub enum FaultKind {
     Pause,
     /// A link transmits slowly.
     SlowLink,
+    /// A machine crashes, and comes back with what it has stored.
+    Outage,
 }
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Loss,
         Self::Duplication,
         Self::Reordering,
@@ -48,6 +50,7 @@ impl FaultKind {
         Self::Crash,
         Self::Pause,
         Self::SlowLink,
+        Self::Outage,
     ];
 
     /// Its name in plans, options and results.
@@ -62,6 +65,7 @@ impl FaultKind {
             Self::Crash => "crash",
             Self::Pause => "pause",
             Self::SlowLink => "slow_link",
+            Self::Outage => "outage",
         }
     }
 }
@@ -152,11 +156,13 @@ pub struct FaultCounts {
     pub pause: u64,
     /// Periods of a slow link begun.
     pub slow_link: u64,
+    /// Outages begun of machines that store something. They are not among the crashes and restarts.
+    pub outage: u64,
 }
 
 impl FaultCounts {
     /// The counts by name, in a fixed order.
-    pub const fn entries(&self) -> [(&'static str, u64); 12] {
+    pub const fn entries(&self) -> [(&'static str, u64); 13] {
         [
             ("loss", self.loss),
             ("duplication", self.duplication),
@@ -170,6 +176,7 @@ impl FaultCounts {
             ("restart", self.restart),
             ("pause", self.pause),
             ("slow_link", self.slow_link),
+            ("outage", self.outage),
         ]
     }
 }
@@ -189,6 +196,7 @@ impl std::ops::AddAssign for FaultCounts {
         self.restart += other.restart;
         self.pause += other.pause;
         self.slow_link += other.slow_link;
+        self.outage += other.outage;
     }
 }
 

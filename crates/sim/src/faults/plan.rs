@@ -179,6 +179,16 @@ pub enum Fault<M = String> {
         /// Which.
         machine: M,
     },
+    /// A machine vanishes as in a crash, and comes back with what it has stored, if the director
+    /// lets it. Nothing happens to one that is down.
+    Outage {
+        /// Begins.
+        from_us: u64,
+        /// Ends.
+        until_us: u64,
+        /// Which.
+        machine: M,
+    },
 }
 
 /// Why a plan is refused, in one line.
@@ -298,6 +308,7 @@ impl<M> Fault<M> {
             Self::OneWayCut { .. } => FaultKind::OneWayCut,
             Self::Crash { .. } | Self::Restart { .. } => FaultKind::Crash,
             Self::Pause { .. } => FaultKind::Pause,
+            Self::Outage { .. } => FaultKind::Outage,
         }
     }
 
@@ -320,7 +331,8 @@ impl<M> Fault<M> {
             | Self::SlowLink { from_us, until_us, .. }
             | Self::Partition { from_us, until_us, .. }
             | Self::OneWayCut { from_us, until_us, .. }
-            | Self::Pause { from_us, until_us, .. } => (from_us, until_us),
+            | Self::Pause { from_us, until_us, .. }
+            | Self::Outage { from_us, until_us, .. } => (from_us, until_us),
             Self::Crash { at_us, .. } | Self::Restart { at_us, .. } => (at_us, at_us),
         }
     }
@@ -368,7 +380,7 @@ impl Fault {
                 distinct(fault, groups.iter().flatten())
             }
             Self::OneWayCut { from, to, .. } => distinct(fault, [from, to]),
-            Self::Crash { .. } | Self::Restart { .. } | Self::Pause { .. } => Ok(()),
+            Self::Crash { .. } | Self::Restart { .. } | Self::Pause { .. } | Self::Outage { .. } => Ok(()),
         }
     }
 
@@ -409,6 +421,9 @@ impl Fault {
             Self::Restart { at_us, ref machine } => Fault::Restart { at_us, machine: name(machine)? },
             Self::Pause { from_us, until_us, ref machine } => {
                 Fault::Pause { from_us, until_us, machine: name(machine)? }
+            }
+            Self::Outage { from_us, until_us, ref machine } => {
+                Fault::Outage { from_us, until_us, machine: name(machine)? }
             }
         })
     }
@@ -491,12 +506,18 @@ kind = "pause"
 from_us = 10
 until_us = 20
 machine = "node2"
+
+[[fault]]
+kind = "outage"
+from_us = 10
+until_us = 20
+machine = "node3"
 "#;
 
     #[test]
     fn every_kind_survives_the_round_trip() {
         let plan = FaultPlan::parse(EVERY_KIND).unwrap();
-        assert_eq!(plan.faults.len(), 10);
+        assert_eq!(plan.faults.len(), 11);
         assert_eq!(plan.ends_at(), Instant::ZERO + Duration::from_us(50));
         assert_eq!(FaultPlan::parse(&plan.to_toml()), Ok(plan));
         assert_eq!(FaultPlan::parse(""), Ok(FaultPlan::default()));

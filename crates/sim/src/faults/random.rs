@@ -10,6 +10,8 @@ pub struct PlanShape {
     pub machines: Vec<String>,
     /// The names of those that may crash.
     pub crashable: Vec<String>,
+    /// The names of those that may crash and come back with what they have stored; none of them is in `crashable`.
+    pub durable: Vec<String>,
     /// Faults begin after this time, so that the run is in its stride.
     pub from_us: u64,
     /// All faults are over at this time, and all machines running.
@@ -94,6 +96,16 @@ impl PlanShape {
                 faults.push(Fault::Crash { at_us: from_us, machine: machine.clone() });
                 Fault::Restart { at_us: until_us, machine: machine.clone() }
             }
+            FaultKind::Outage => {
+                if self.durable.is_empty() {
+                    return;
+                }
+                let machine = pick(&self.durable, stream);
+                if is_out(faults, machine, from_us, until_us) {
+                    return;
+                }
+                Fault::Outage { from_us, until_us, machine: machine.clone() }
+            }
         };
         faults.push(fault);
     }
@@ -141,6 +153,16 @@ fn is_down(faults: &[Fault], machine: &str, from_us: u64, until_us: u64) -> bool
     })
 }
 
+/// Whether the plan already has an outage of `machine` at some time of the period.
+fn is_out(faults: &[Fault], machine: &str, from_us: u64, until_us: u64) -> bool {
+    faults.iter().any(|fault| match fault {
+        Fault::Outage { from_us: down, until_us: up, machine: whose } => {
+            whose == machine && *down <= until_us && from_us <= *up
+        }
+        _ => false,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -152,6 +174,7 @@ mod tests {
         let machines: Vec<String> = (0..machines).map(|index| format!("node{index}")).collect();
         PlanShape {
             crashable: machines.clone(),
+            durable: vec!["service".to_owned()],
             machines,
             from_us: 1_000,
             until_us: 9_000,
@@ -179,6 +202,12 @@ mod tests {
                 prop_assert!(turns.iter().enumerate().all(|(turn, (_, up))| *up == (turn % 2 == 1)), "{:?}", turns);
                 prop_assert!(turns.len().is_multiple_of(2));
             }
+            let mut outages: Vec<(u64, u64)> = plan.faults.iter().filter_map(|fault| match fault {
+                Fault::Outage { from_us, until_us, .. } => Some((*from_us, *until_us)),
+                _ => None,
+            }).collect();
+            outages.sort_unstable();
+            prop_assert!(outages.windows(2).all(|pair| pair[0].1 < pair[1].0), "{:?}", outages);
         }
 
         #[test]

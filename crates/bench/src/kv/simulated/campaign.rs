@@ -14,6 +14,8 @@ use super::nodes::NodeNic;
 use crate::campaign::{Findings, Judgement, add_faults, add_live_within, random_plan};
 use crate::kv::Phase;
 use crate::load::{Limit, Load};
+#[cfg(feature = "planted-bugs")]
+use crate::node::NodeBug;
 use crate::rdma::NicModel;
 use crate::result::Checked;
 use crate::workload::{Distribution, Workload};
@@ -28,6 +30,8 @@ const FAULTS_UNTIL: Duration = Duration::from_ms(120);
 const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
 /// After that the workload goes on, undisturbed, for this long.
 const CALM: Duration = Duration::from_ms(5);
+/// A run is looked at in steps of so long.
+const STEP: Duration = Duration::from_us(100);
 /// Clients of a campaign and what they ask for, over all of them.
 const LOAD: Load = Load::Open { clients: 24, operations_per_s: 60_000.0 };
 /// Few records, so that clients meet; not so few that one bucket holds them all.
@@ -49,6 +53,9 @@ pub struct Campaign {
     /// A bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_kv::PlantedBug>,
+    /// A bug around the engines to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub node_bug: Option<NodeBug>,
 }
 
 /// What came of a campaign.
@@ -136,7 +143,7 @@ impl Campaign {
     pub fn plan_of(&self, seed: u64) -> FaultPlan {
         self.plan.clone().unwrap_or_else(|| {
             let others = ["membership0", "clients0"];
-            random_plan(seed, self.nodes, &others, FAULTS_FROM..FAULTS_UNTIL, self.kinds)
+            random_plan(seed, self.nodes, &others, &others[..1], FAULTS_FROM..FAULTS_UNTIL, self.kinds)
         })
     }
 
@@ -156,6 +163,8 @@ impl Campaign {
             plan,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
+            #[cfg(feature = "planted-bugs")]
+            node_bug: self.node_bug,
         })
     }
 }
@@ -169,7 +178,16 @@ fn run(mut cluster: Cluster, faults_end: Instant, result: &mut CampaignResult) -
     assert!(loaded, "a cluster without faults loads {RECORDS} records in {FAULTS_FROM}");
     let until = faults_end + LIVE_WITHIN + CALM;
     cluster.begin(|_| Phase::Run { limit: Limit::Until(until), warm_up: Duration::ZERO });
-    cluster.run_until(faults_end);
+    let mut outside = None;
+    while cluster.world.now() < faults_end {
+        let next = (cluster.world.now() + STEP).min(faults_end);
+        cluster.run_until(next);
+        if outside.is_none() {
+            outside = cluster.serving_outside().next().map(|node| {
+                format!("at {next} {node} serves by its lease, and the newest view is without it")
+            });
+        }
+    }
     let live_within = live_within(&mut cluster, faults_end);
     add_live_within(&mut result.live_within_ns, live_within);
     let mut finished = cluster.finish(slice, until + LIVE_WITHIN, |_| {});
@@ -190,6 +208,7 @@ fn run(mut cluster: Cluster, faults_end: Instant, result: &mut CampaignResult) -
     result.lost_acknowledged_writes += report.lost_acknowledged_writes;
 
     let wrong = &mut judgement.wrong;
+    wrong.extend(outside);
     if live_within.is_none() {
         wrong.push(format!("not every node served again within {LIVE_WITHIN} of the last fault: {state}"));
     }
@@ -211,12 +230,11 @@ fn run(mut cluster: Cluster, faults_end: Instant, result: &mut CampaignResult) -
 
 /// How long after `faults_end` every node serves again; nothing if that takes longer than it may.
 fn live_within(cluster: &mut Cluster, faults_end: Instant) -> Option<Duration> {
-    let step = Duration::from_us(100);
     while !cluster.is_whole() {
         if cluster.world.now() >= faults_end + LIVE_WITHIN {
             return None;
         }
-        let next = cluster.world.now() + step;
+        let next = cluster.world.now() + STEP;
         cluster.run_until(next);
     }
     Some(cluster.world.now().saturating_since(faults_end))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use weft_check::History;
-use weft_cluster::{Server, Service, ServiceParameters};
+use weft_cluster::{Phase as ServicePhase, ServiceParameters};
 use weft_kv::{Parameters, ReadPolicy};
 use weft_sim::{Director, FaultPlan, MachineId, Machines, PlanError, PortConfig, SwitchConfig, World};
 use weft_time::{Duration, Instant};
@@ -17,7 +17,9 @@ use super::timeline::Turns;
 use crate::histogram::Recorder;
 use crate::kv::{Driver, DriverParameters, Phase};
 use crate::load::Load;
-use crate::node::{MembershipMachine, Station, StatusChange, clock};
+#[cfg(feature = "planted-bugs")]
+use crate::node::NodeBug;
+use crate::node::{MembershipMachine, Planted, SharedDisk, Station, StatusChange, clock};
 use crate::workload::{Lane, Workload};
 
 /// Machines that clients run on.
@@ -54,6 +56,9 @@ pub struct ClusterParameters {
     /// A bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_kv::PlantedBug>,
+    /// A bug around the engines to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub node_bug: Option<NodeBug>,
 }
 
 /// A cluster in a simulated world.
@@ -81,8 +86,12 @@ impl Cluster {
             .chain([Station::Membership])
             .chain((0..client_machines).map(|index| Station::Clients(index as u8)))
             .collect();
-        let builder = NodeBuilder { stations: stations.clone(), engine, nic: parameters.nic };
-        let director = ClusterDirector { builder, former: Rc::default() };
+        let planted = Planted {
+            #[cfg(feature = "planted-bugs")]
+            bug: parameters.node_bug,
+        };
+        let builder = NodeBuilder { stations: stations.clone(), engine, nic: parameters.nic, planted };
+        let director = ClusterDirector { builder, disk: SharedDisk::default(), former: Rc::default() };
         let mut world = World::new(parameters.seed, SwitchConfig::default());
         let mut ids = Vec::new();
         for (index, &station) in stations.iter().enumerate() {
@@ -92,10 +101,7 @@ impl Cluster {
             }
             let machine = match station {
                 Station::Node(id) => director.node(id, 0),
-                Station::Membership => {
-                    let service = Service::new(ServiceParameters::new(parameters.nodes, LEASE));
-                    ClusterMachine::Membership(Box::new(MembershipMachine::new(Server::new(service))))
-                }
+                Station::Membership => director.membership(Instant::ZERO),
                 Station::Clients(index) => {
                     let driver = driver(parameters, u32::from(index), client_machines);
                     ClusterMachine::Clients(Box::new(ClientMachine::new(station, driver)))
@@ -162,6 +168,18 @@ impl Cluster {
             })
     }
 
+    /// Nodes that serve by their leases although the newest view is without them.
+    pub(super) fn serving_outside(&self) -> impl Iterator<Item = &str> {
+        let members = self.view().members();
+        let outside = (0..).zip(&self.nodes).filter(move |(index, id)| {
+            !members.contains(NodeId::new(*index).expect("a cluster has at most 16 nodes"))
+                && self.node(**id).is_some_and(|node| {
+                    node.serves() && self.world.local_now(**id) < node.host().node().lease_until()
+                })
+        });
+        outside.map(|(_, id)| self.world.name(*id))
+    }
+
     /// The newest view and what each node makes of it, in words: why a cluster is not whole.
     pub(super) fn describe(&self) -> String {
         let view = self.view();
@@ -176,7 +194,7 @@ impl Cluster {
                 format!("{} is {} in {}{refusal}", self.world.name(id), node.describe(), node.status().epoch)
             }
         });
-        let service = self.service().phase();
+        let service = self.phase();
         let nodes: Vec<String> = nodes.collect();
         format!(
             "the service is {service:?} in {}, full {:?}, joining {:?}; {}",
@@ -199,13 +217,13 @@ impl Cluster {
 
     /// The newest view.
     pub(super) fn view(&self) -> View {
-        self.service().view()
+        self.director.disk.borrow().view()
     }
 
     /// All views and when, in the world's time, they were published.
     pub(super) fn views(&self) -> Vec<(Instant, View)> {
         let clock = self.world.clock(self.membership);
-        self.service().published().iter().map(|(at, view)| (clock.world(*at), *view)).collect()
+        self.director.disk.borrow().published().iter().map(|(at, view)| (clock.world(*at), *view)).collect()
     }
 
     /// What a node was over time, in the world's time, over all its lives.
@@ -251,10 +269,11 @@ impl Cluster {
         self.world.machine(id)?.node()
     }
 
-    fn service(&self) -> &MembershipMachine {
+    /// Where the membership service stands, unless it is down.
+    fn phase(&self) -> Option<ServicePhase> {
         match self.world.machine(self.membership) {
-            Some(ClusterMachine::Membership(machine)) => machine,
-            _ => unreachable!("the membership service does not crash"),
+            Some(ClusterMachine::Membership(machine)) => Some(machine.phase()),
+            _ => None,
         }
     }
 
@@ -310,6 +329,8 @@ fn driver(parameters: &ClusterParameters, index: u32, machines: u32) -> Driver {
 /// Lets nodes crash as long as the data survives, and brings them back empty.
 struct ClusterDirector {
     builder: NodeBuilder,
+    /// The membership service's.
+    disk: SharedDisk,
     /// What crashed nodes had been.
     former: Rc<RefCell<BTreeMap<MachineId, Vec<StatusChange>>>>,
 }
@@ -318,17 +339,26 @@ impl ClusterDirector {
     fn node(&self, id: NodeId, life: u32) -> ClusterMachine {
         ClusterMachine::Node(Box::new(self.builder.build(id, life)))
     }
+
+    /// The membership service in a process that begins at `now` on its machine's clock.
+    fn membership(&self, now: Instant) -> ClusterMachine {
+        let parameters = ServiceParameters::new(self.builder.nodes(), LEASE);
+        let disk = Rc::clone(&self.disk);
+        let machine = MembershipMachine::new(parameters, disk, now, self.builder.planted);
+        ClusterMachine::Membership(Box::new(machine))
+    }
 }
 
 impl Director<ClusterMachine> for ClusterDirector {
     /// A node may crash if another one holds all data in the newest view: with the last copy the data would be gone, as the
-    /// protocol says.
+    /// protocol says. The membership service always may; clients may not.
     fn may_crash(&mut self, machines: &Machines<ClusterMachine>, victim: MachineId) -> bool {
-        let view = machines.iter().find_map(|(_, machine)| match machine {
-            ClusterMachine::Membership(machine) => Some(machine.view()),
-            _ => None,
-        });
-        let Some(view) = view else { return false };
+        match self.builder.stations[victim.index()] {
+            Station::Node(_) => {}
+            Station::Membership => return true,
+            Station::Clients(_) => return false,
+        }
+        let view = self.disk.borrow().view();
         machines.iter().filter_map(|(id, machine)| Some((id, machine.node()?))).any(|(id, node)| {
             let EngineStatus { epoch, state } = node.status();
             id != victim
@@ -344,10 +374,11 @@ impl Director<ClusterMachine> for ClusterDirector {
         }
     }
 
-    fn restart(&mut self, machine: MachineId, life: u32, _: Instant) -> ClusterMachine {
-        let Station::Node(id) = self.builder.stations[machine.index()] else {
-            unreachable!("only nodes crash");
-        };
-        self.node(id, life)
+    fn restart(&mut self, machine: MachineId, life: u32, now: Instant) -> ClusterMachine {
+        match self.builder.stations[machine.index()] {
+            Station::Node(id) => self.node(id, life),
+            Station::Membership => self.membership(now),
+            Station::Clients(_) => unreachable!("clients do not crash"),
+        }
     }
 }

@@ -10,7 +10,7 @@ use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, NodeId, N
 
 use super::machines::KV_SLOT;
 use crate::gateware;
-use crate::node::{DATAGRAM_BYTES, NodeHost, Station, peers};
+use crate::node::{DATAGRAM_BYTES, NodeHost, Planted, Station, peers};
 use crate::rdma::NicModel;
 
 /// What NIC the nodes have, and where their engines run.
@@ -180,6 +180,7 @@ pub(super) struct NodeBuilder {
     pub(super) stations: Vec<Station>,
     pub(super) engine: Parameters,
     pub(super) nic: NodeNic,
+    pub(super) planted: Planted,
 }
 
 impl NodeBuilder {
@@ -188,13 +189,13 @@ impl NodeBuilder {
         // Each life has room for incarnations of its own: a node that must rejoin takes the next one.
         let incarnation = Incarnation::new(1 + (u64::from(life) << 32)).expect("a small number");
         let software =
-            |profile| NicMachine::new(self.soft_nic(node), lease_holder(node, incarnation), profile);
+            |profile| NicMachine::new(self.soft_nic(node), self.lease_holder(node, incarnation), profile);
         match &self.nic {
             NodeNic::Soft(profile) => NodeMachine::Soft(software(profile)),
             NodeNic::Rtl(gates) if !gates.contains(node) => NodeMachine::Soft(software(&CostProfile::FPGA)),
             NodeNic::Rtl(_) => {
                 let nic = self.rtl_nic(node, life, Some(self.engine_config()));
-                let host = lease_holder(node, incarnation);
+                let host = self.lease_holder(node, incarnation);
                 NodeMachine::Rtl(NicMachine::new(nic, host, &CostProfile::GATEWARE))
             }
             NodeNic::RtlBeforeHost => {
@@ -225,8 +226,18 @@ impl NodeBuilder {
         }
     }
 
+    /// How many nodes the cluster has.
+    pub(super) fn nodes(&self) -> usize {
+        self.stations.iter().filter(|station| matches!(station, Station::Node(_))).count()
+    }
+
+    /// The program on the host of a node whose engine is all on the card.
+    fn lease_holder(&self, node: NodeId, incarnation: Incarnation) -> NodeHost<NoHalf> {
+        NodeHost::new(node, incarnation, AgentParameters::default(), [NoHalf], self.planted)
+    }
+
     fn soft_nic(&self, node: NodeId) -> SoftNic<Kv> {
-        let nodes = self.stations.iter().filter(|station| matches!(station, Station::Node(_))).count();
+        let nodes = self.nodes();
         let card = CardConfig {
             peers: peers(nodes),
             datagram_bytes: DATAGRAM_BYTES,
@@ -257,11 +268,6 @@ impl NodeBuilder {
         }
         nic
     }
-}
-
-/// The program on the host of a node whose engine is all on the card.
-fn lease_holder(node: NodeId, incarnation: Incarnation) -> NodeHost<NoHalf> {
-    NodeHost::new(node, incarnation, AgentParameters::default(), [NoHalf])
 }
 
 /// The number of the planted bug in gates, 0 for none.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use weft_cluster::{AgentParameters, Incarnation, Server, Service, ServiceParameters};
+use weft_cluster::{AgentParameters, Incarnation, Phase, ServiceParameters};
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
 use weft_node::{Node as Host, TransactionHalf};
 use weft_rdma::Target;
@@ -20,8 +20,7 @@ use weft_waist::{Engine, EngineState, EngineStatus, Memory, NodeId, View};
 use super::books::{Books, Shared};
 use super::host::{ClientHalf, SLOT};
 use super::steps::{SharedWatch, StepCrash};
-use crate::node::MembershipMachine;
-use crate::node::{DATAGRAM_BYTES, NodeHost, Station, clock, peers};
+use crate::node::{DATAGRAM_BYTES, MembershipMachine, NodeHost, Planted, SharedDisk, Station, clock, peers};
 use crate::txn::tables::Contents;
 use crate::txn::workloads::Workload;
 
@@ -68,6 +67,7 @@ pub(super) struct ClusterParameters {
     pub(super) plan: FaultPlan,
     #[cfg(feature = "planted-bugs")]
     pub(super) planted_bug: Option<weft_txn::PlantedBug>,
+    pub(super) planted: Planted,
 }
 
 type NodeMachine = NicMachine<SoftNic<Transactions>, HostThreads<NodeHost<ClientHalf>>>;
@@ -188,15 +188,10 @@ impl Cluster {
             port.clock = clock(parameters.seed, node, DRIFT_PPM);
             world.add_machine(port, builder.build(node, 0));
         }
-        let service = ServiceParameters {
-            replicas: parameters.replication,
-            ..ServiceParameters::new(parameters.nodes, LEASE)
-        };
         let station = Station::Membership;
         let mut port = PortConfig::new(station.name(), station.hardware().0);
         port.clock = clock(parameters.seed, parameters.nodes, DRIFT_PPM);
-        let server = MembershipMachine::new(Server::new(Service::new(service)));
-        world.add_machine(port, ClusterMachine::Membership(Box::new(server)));
+        world.add_machine(port, builder.membership(Instant::ZERO));
         world.set_plan(&parameters.plan)?;
         steps.reverse();
         Ok(Self {
@@ -308,16 +303,17 @@ impl Cluster {
         self.world.machine(MachineId::new(node))?.node()
     }
 
-    fn service(&self) -> &MembershipMachine {
-        match self.world.machine(MachineId::new(self.builder.parameters.nodes)) {
-            Some(ClusterMachine::Membership(machine)) => machine,
-            _ => unreachable!("the membership service does not crash"),
+    /// Where the membership service stands, unless it is down.
+    fn phase(&self) -> Option<Phase> {
+        match self.world.machine(self.builder.membership_id()) {
+            Some(ClusterMachine::Membership(machine)) => Some(machine.phase()),
+            _ => None,
         }
     }
 
     /// The newest view.
     pub(super) fn view(&self) -> View {
-        self.service().view()
+        self.builder.disk.borrow().view()
     }
 
     /// Whether a node serves in the newest view.
@@ -355,7 +351,7 @@ impl Cluster {
             }
         });
         let nodes: Vec<String> = nodes.collect();
-        let phase = self.service().phase();
+        let phase = self.phase();
         let (full, joining) = (view.full, view.joining);
         format!(
             "the service is {phase:?} in {}, full {full:?}, joining {joining:?}; {}",
@@ -378,6 +374,8 @@ struct NodeBuilder {
     tables: HalfTables,
     books: Shared,
     watch: SharedWatch,
+    /// The membership service's.
+    disk: SharedDisk,
     /// When what is asked of it happens.
     now: Instant,
 }
@@ -412,8 +410,25 @@ impl NodeBuilder {
             tables,
             books,
             watch: SharedWatch::default(),
+            disk: SharedDisk::default(),
             now: Instant::ZERO,
         }
+    }
+
+    /// The machine after the nodes.
+    fn membership_id(&self) -> MachineId {
+        MachineId::new(self.parameters.nodes)
+    }
+
+    /// The membership service in a process that begins at `now` on its machine's clock.
+    fn membership(&self, now: Instant) -> ClusterMachine {
+        let ClusterParameters { nodes, replication, planted, .. } = self.parameters;
+        let service = ServiceParameters {
+            replicas: planted.replicas(replication, nodes),
+            ..ServiceParameters::new(nodes, LEASE)
+        };
+        let machine = MembershipMachine::new(service, Rc::clone(&self.disk), now, planted);
+        ClusterMachine::Membership(Box::new(machine))
     }
 
     /// A node in its life number `life`: the first ones have what there is in the beginning.
@@ -452,7 +467,7 @@ impl NodeBuilder {
             (Rc::clone(&self.books), Rc::clone(&self.watch)),
         );
         let agent = AgentParameters { idle_interval: IDLE_INTERVAL, ..AgentParameters::default() };
-        let host = NodeHost::new(node_id(node), incarnation, agent, [half]);
+        let host = NodeHost::new(node_id(node), incarnation, agent, [half], parameters.planted);
         let card = CardConfig {
             peers: peers(parameters.nodes),
             datagram_bytes: DATAGRAM_BYTES,
@@ -479,13 +494,13 @@ impl NodeBuilder {
 }
 
 impl Director<ClusterMachine> for NodeBuilder {
-    /// At most f nodes may be down at a time. One that comes back is, until it holds everything.
+    /// At most f nodes may be down at a time. One that comes back is, until it holds everything. The membership service always
+    /// may.
     fn may_crash(&mut self, machines: &Machines<ClusterMachine>, victim: MachineId) -> bool {
-        let view = machines.iter().find_map(|(_, machine)| match machine {
-            ClusterMachine::Membership(machine) => Some(machine.view()),
-            ClusterMachine::Node(_) => None,
-        });
-        let Some(view) = view else { return false };
+        if victim == self.membership_id() {
+            return true;
+        }
+        let view = self.disk.borrow().view();
         let nodes = machines.iter().filter_map(|(id, machine)| Some((id, machine.node()?)));
         let whole = nodes.filter(|(id, node)| *id != victim && self.is_whole(id.index(), node, &view));
         let down = self.parameters.nodes - 1 - whole.count();
@@ -499,7 +514,10 @@ impl Director<ClusterMachine> for NodeBuilder {
         }
     }
 
-    fn restart(&mut self, machine: MachineId, life: u32, _: Instant) -> ClusterMachine {
+    fn restart(&mut self, machine: MachineId, life: u32, now: Instant) -> ClusterMachine {
+        if machine == self.membership_id() {
+            return self.membership(now);
+        }
         self.build(machine.index(), life)
     }
 }

@@ -20,7 +20,12 @@ use super::workloads::retwis::Retwis;
 use super::workloads::smallbank::Smallbank;
 use super::workloads::tpcc::{Scale, Tpcc};
 use crate::campaign::{Findings, Judgement, add_faults, add_live_within, random_plan};
+#[cfg(feature = "planted-bugs")]
+use crate::node::NodeBug;
+use crate::node::Planted;
 
+/// The machine of the membership service.
+const SERVICE: [&str; 1] = ["membership0"];
 /// Faults begin when the cluster has been running for a while,
 const FAULTS_FROM: Duration = Duration::from_ms(1);
 /// and are over at this time.
@@ -65,6 +70,9 @@ pub struct Campaign {
     /// A bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_txn::PlantedBug>,
+    /// A bug around the engines to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub node_bug: Option<NodeBug>,
 }
 
 /// What came of a campaign.
@@ -195,9 +203,13 @@ impl Run {
                 multi_hop: random.below(2) > 0,
                 local: [Local::All, Local::Unshipped, Local::Nothing][host.below(3) as usize],
                 seed,
-                plan: random_plan(seed, campaign.nodes, &["membership0"], period, campaign.kinds),
+                plan: random_plan(seed, campaign.nodes, &SERVICE, &SERVICE, period, campaign.kinds),
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: campaign.planted_bug,
+                planted: Planted {
+                    #[cfg(feature = "planted-bugs")]
+                    bug: campaign.node_bug,
+                },
             },
             steps,
             loses: campaign.lose_shard.then(|| random.below(campaign.nodes as u64) as usize),

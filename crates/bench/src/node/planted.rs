@@ -1,0 +1,87 @@
+//! Known bugs of nodes and of their membership service, as a campaign runs with them.
+
+use weft_cluster::Server;
+use weft_node::Node;
+use weft_wire::frame::Endpoint;
+
+/// A known bug of what is around the engines.
+#[cfg(feature = "planted-bugs")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeBug {
+    /// A node that starts over leaves in its engines what they hold.
+    EnginesKept,
+    /// A lease counts from the receipt of the grant, not from the sending of the heartbeat.
+    LeaseFromReceipt,
+    /// The membership service answers before it has stored its state.
+    AnswerBeforeStored,
+    /// The membership service is told that every node holds everything, where it holds the shards that it replicates.
+    WrongReplicas,
+}
+
+#[cfg(feature = "planted-bugs")]
+impl NodeBug {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::EnginesKept, Self::LeaseFromReceipt, Self::AnswerBeforeStored, Self::WrongReplicas];
+
+    /// Its name on command lines: lower case, words joined by hyphens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::EnginesKept => "engines-kept",
+            Self::LeaseFromReceipt => "lease-from-receipt",
+            Self::AnswerBeforeStored => "answer-before-stored",
+            Self::WrongReplicas => "wrong-replicas",
+        }
+    }
+}
+
+/// Which of these bugs a cluster has, if this build has any.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Planted {
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) bug: Option<NodeBug>,
+}
+
+#[cfg(feature = "planted-bugs")]
+impl Planted {
+    pub(crate) fn node<H: weft_node::HostHalf>(self, node: Node<H>) -> Node<H> {
+        use weft_node::PlantedBug;
+        match self.bug {
+            Some(NodeBug::EnginesKept) => node.with_planted_bug(PlantedBug::EnginesKept),
+            Some(NodeBug::LeaseFromReceipt) => {
+                node.with_planted_bug(PlantedBug::Cluster(weft_cluster::PlantedBug::LeaseFromReceipt))
+            }
+            _ => node,
+        }
+    }
+
+    pub(crate) fn server(self, server: Server<Endpoint>) -> Server<Endpoint> {
+        match self.bug {
+            Some(NodeBug::AnswerBeforeStored) => {
+                server.with_planted_bug(weft_cluster::PlantedBug::AnswerBeforeStored)
+            }
+            _ => server,
+        }
+    }
+
+    /// What the membership service is told of how many nodes hold a shard.
+    pub(crate) fn replicas(self, replicas: usize, nodes: usize) -> usize {
+        if self.bug == Some(NodeBug::WrongReplicas) { nodes } else { replicas }
+    }
+}
+
+#[cfg(not(feature = "planted-bugs"))]
+impl Planted {
+    pub(crate) fn node<H>(self, node: Node<H>) -> Node<H> {
+        node
+    }
+
+    pub(crate) fn server(self, server: Server<Endpoint>) -> Server<Endpoint> {
+        server
+    }
+
+    /// What the membership service is told of how many nodes hold a shard.
+    pub(crate) const fn replicas(self, replicas: usize, _: usize) -> usize {
+        replicas
+    }
+}
