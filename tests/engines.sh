@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Three nodes with engines of every kind under load at once: each is killed in turn and comes back, then each is stopped in turn and
-# comes back. What all clients were told is checked. Node 0 runs the membership service, too.
+# Three nodes with engines of every kind under load at once: each is killed in turn and comes back, then each is
+# stopped in turn and comes back. What all clients were told is checked. Node 0 runs the membership service, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 weft=${WEFT:-$PWD/target/release/weft}
@@ -43,7 +43,7 @@ replace() {
 }
 
 "$weft" init --nodes 3 --dir "$work" >/dev/null
-# An account beside the counter of `weft init`; and rounds, long ones, because this machine may be busy with other things.
+# An account beside the counter of `weft init`; and rounds, long ones: this machine may be busy with other things.
 printf '[[object]]\nname = "till"\ntype = "account"\n[rounds]\nperiod_us = %s\n' "${PERIOD_US:-100000}" >>"$config"
 for node in 0 1 2; do start "$node"; done
 for node in 0 1 2; do await "$node"; done
@@ -59,6 +59,8 @@ code=0
 wait "$load" || code=$?
 load=
 cat "$work/load.txt"
+# Not judged: members fence themselves where the machine is too busy for the period.
+"$weft" rounds --config "$config" status || true
 if ((code != 0)); then
     echo "tests/engines.sh: the load ended with $code" >&2
     exit 1

@@ -135,7 +135,7 @@ impl Books {
         let grown = after.deposited - before.deposited;
         if grown < known || grown > known + unknown {
             findings.push(format!(
-                "{known} deposits were acknowledged and {unknown} may have happened, but the balance has grown by {grown}"
+                "{known} deposits were acknowledged, {unknown} may have happened, and the balance has grown by {grown}"
             ));
         }
         let mut balances = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! All engines of a running cluster under load at once, and what its clients were told, checked.
 //!
-//! Clients call the engines side by side until they are told to stop; somebody else kills nodes meanwhile. What must hold is
-//! what the engines promise: nothing that was acknowledged is lost, and nothing happens twice.
+//! Clients call the engines side by side until they are told to stop; somebody else kills nodes meanwhile. What must
+//! hold is what the engines promise: nothing that was acknowledged is lost, and nothing happens twice.
 
 mod decisions;
 mod kv;

@@ -23,11 +23,12 @@ const SEED: u64 = 7;
 
 /// What is called and checked.
 const DEFINITIONS: &str = "\
-Each client calls every engine at the same time: keys of the store, transfers and deposits of the ledger (accounts 0 to 4 of each shard), \
-counters and accounts among the objects, appends to the logs, proposals. It writes to the cluster. Kill nodes and start them again \
-meanwhile, and end it by SIGINT when you are through; all nodes have to run then. Checked: keys are linearizable; the sum of all \
-accounts stays, and deposits are in order and none is lost or made twice; objects hold what was acknowledged, at every replica; logs \
-have one order with every acknowledged append once; decisions have one order. Whether rounds go on is not judged.";
+Each client calls every engine at the same time: keys of the store, transfers and deposits of the ledger (accounts 0 \
+to 4 of each shard), counters and accounts among the objects, appends to the logs, proposals. It writes to the \
+cluster. Kill nodes and start them again meanwhile, and end it by SIGINT when you are through; all nodes have to run \
+then. Checked: keys are linearizable; the sum of all accounts stays, and deposits are in order and none is lost or \
+made twice; objects hold what was acknowledged, at every replica; logs have one order with every acknowledged append \
+once; decisions have one order. Whether rounds go on is not judged.";
 
 /// What decides the load.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -58,8 +59,8 @@ impl Task for ClusterOptions {
                 return Err(Failure::at(
                     &self.config,
                     format_args!(
-                        "[transactions] procedures = \"{procedures}\", size = {size}: the load calls those of \"ledger\", of size \
-                         {ACCOUNTS_MIN} or more"
+                        "[transactions] procedures = \"{procedures}\", size = {size}: the load calls those of \
+                         \"ledger\", of size {ACCOUNTS_MIN} or more"
                     ),
                 ));
             }
