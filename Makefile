@@ -89,8 +89,9 @@ model: build ## Check the consensus: three and four nodes exhaustively, more wit
 	$(WEFT) check rounds --nodes 3,4 --random 200000
 	$(WEFT) check smr
 
-cluster: build ## Three nodes as a user starts them, two of them killed in turn: the key-value store, then transactions
+cluster: build ## Nodes as a user starts them, killed in turn: two engines alone, then all at once under a checked load
 	tests/cluster.sh
+	tests/engines.sh
 
 errors: build ## Bad input gets one clear line and exit code 2
 	tests/errors.sh

@@ -243,8 +243,10 @@ cluster 127.77.0.1 >idle.toml
 expect 'there is no engine: add [kv]' "$weft" membership --config idle.toml
 { cat one.toml; printf '[[object]]\nname = "a"\ntype = "g-set"\n[[log]]\nname = "a"\n'; } >namesakes.toml
 expect 'line 11: [[log]] 0 name = "a": another object or log has this name' "$weft" start --config namesakes.toml --node 0
-{ cat idle.toml; printf '[[log]]\nname = "a"\n'; } >log.toml
-expect 'nodes serve [kv] and [transactions] only' "$weft" start --config log.toml --node 0
+for engine in '[[log]]\nname = "a"\n' '[[object]]\nname = "a"\ntype = "g-set"\n' '[rounds]\n'; do
+    { cat idle.toml; for host in {2..9}; do printf '[[node]]\naddress = "127.77.0.%s"\n' $host; done; printf "$engine"; } >many.toml
+    expect 'has at most 8 nodes, and this one has 9' "$weft" start --config many.toml --node 0
+done
 { cat one.toml; printf '[[object]]\nname = "a"\ntype = "bank"\n'; } >untyped.toml
 expect '[[object]] a: there is no data type `bank`; the types are g-counter' "$weft" start --config untyped.toml --node 0
 # Those of earlier versions.
@@ -273,6 +275,24 @@ expect 'the value has 0 bytes' "$weft" kv --config quiet.toml put a ''
 expect 'invalid value' "$weft" kv --config quiet.toml compare-and-set a seven b
 expect 'no answer within' "$weft" kv --config quiet.toml --give-up-ms 50 get a
 
+# Its logs, objects and rounds.
+{ cluster 127.77.0.7; printf '[[object]]\nname = "till"\ntype = "account"\n[[log]]\nname = "events"\n[rounds]\n'; } >engines.toml
+expect 'quiet.toml: the cluster has no log `events`; it has no [[log]] at all' "$weft" log --config quiet.toml append events a
+expect 'the cluster has no log `audit`; it has events' "$weft" log --config engines.toml read audit 0
+expect 'invalid value' "$weft" log --config engines.toml read events first
+expect 'no answer within' "$weft" log --config engines.toml --give-up-ms 50 read events 0
+expect 'there is no type `bank`; choose g-counter' "$weft" object --config engines.toml bank till deposit 5
+expect 'no [[object]] at all' "$weft" object --config quiet.toml account till deposit 5
+expect 'the cluster has no object `safe`; it has till (account)' "$weft" object --config engines.toml account safe balance
+expect 'the object `till` has the type account, not g-set: give account' "$weft" object --config engines.toml g-set till size
+expect 'account: deposit' "$weft" object --config engines.toml account till steal 5
+expect 'there is no replica 1' "$weft" object --config engines.toml account till balance --node 1
+expect 'there is no [rounds]' "$weft" rounds --config quiet.toml propose a
+expect 'at least one byte' "$weft" rounds --config engines.toml propose ''
+expect 'give INSTANCE/PROPOSER' "$weft" rounds --config engines.toml read --after 7
+expect 'weft.toml: cannot be read' "$weft" bench cluster
+expect 'is not in 1..=64' "$weft" bench cluster --config engines.toml --clients 0
+
 # Calling transactions.
 with_transactions() { cluster 127.77.0.6; printf '[transactions]\nprocedures = "%s"\nsize = %s\n' "$1" "$2"; }
 with_transactions ledger 10 >ledger.toml
@@ -286,11 +306,10 @@ expect 'there is no node 1' "$weft" txn --config ledger.toml call balance 0/7 --
 expect 'give whole numbers' "$weft" txn --config ledger.toml call deposit 0/1 --input much
 expect 'no node took the call' "$weft" txn --config ledger.toml call balance 0/7 --give-up-ms 50
 with_transactions bank 10 >bank.toml
+expect 'the load calls those of "ledger"' "$weft" bench cluster --config bank.toml
 expect 'nothing is registered as `bank`' "$weft" start --config bank.toml --node 0
 with_transactions smallbank 1 >small.toml
 expect 'size of 2 to 2400000' "$weft" start --config small.toml --node 0
-{ cat ledger.toml; printf '[kv]\n'; } >both.toml
-expect '[kv] and [transactions] are not served together yet' "$weft" start --config both.toml --node 0
 { cat ledger.toml; printf 'record = "nowhere/records"\n'; } >recorded.toml
 expect 'nowhere/records' "$weft" start --config recorded.toml --node 0
 { cat ledger.toml; printf 'record = "quiet.toml"\n'; } >overwritten.toml
@@ -299,7 +318,7 @@ expect 'something else than records' "$weft" start --config overwritten.toml --n
 cmp quiet.toml quiet.toml.node0 || failed=$((failed + 1))
 
 # A port in use.
-cluster 127.77.0.1 kv >node.toml
+{ cluster 127.77.0.1 kv; tail -n +6 engines.toml; } >node.toml
 "$weft" start --config node.toml --node 0 >ready 2>&1 &
 holder=$!
 for _ in {1..1200}; do
@@ -309,6 +328,24 @@ for _ in {1..1200}; do
 done
 grep -q 'as full' ready || { echo "tests/errors.sh: the node does not serve:" >&2; cat ready >&2; exit 1; }
 expect 'is in use' "$weft" start --config node.toml --node 0
+
+# The cluster answers no: one line on standard output, exit code 3.
+negative() {
+    local words=$1 status=0
+    shift
+    "$@" >.stdout 2>.stderr </dev/null || status=$?
+    if [[ $status -eq 3 && $(wc -l <.stdout) -eq 1 && ! -s .stderr ]] && grep -qF -- "$words" .stdout; then
+        passed=$((passed + 1))
+    else
+        echo "FAILED: $*: exit code $status, '$words' expected"
+        sed 's/^/    /' .stdout .stderr
+        failed=$((failed + 1))
+    fi
+    rm -f .stdout .stderr
+}
+negative 'not found' "$weft" kv --config node.toml --give-up-ms 20000 get a
+negative 'not yet' "$weft" log --config node.toml --give-up-ms 20000 read events 0
+negative 'refused' "$weft" object --config node.toml --give-up-ms 20000 account till withdraw 5
 
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

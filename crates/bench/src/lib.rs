@@ -2,6 +2,7 @@
 
 pub mod campaign;
 pub mod capture;
+pub mod cluster;
 mod gateware;
 pub mod histogram;
 pub mod kv;

@@ -1,5 +1,6 @@
 //! `weft bench`: one measurement.
 
+mod cluster;
 pub(crate) mod kv;
 mod nic_kv;
 pub(crate) mod node_nic;
@@ -24,6 +25,8 @@ use crate::task::Reported;
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
+    /// All engines of a running cluster under load at once, with checked histories; nodes may be killed meanwhile
+    Cluster(Reported<cluster::ClusterOptions>),
     /// The replicated key-value store under a workload, with a checked history
     Kv(kv::KvArguments),
     /// NIC-KV's measurements again, on the key-value engine in gates, beside the paper's figures
@@ -56,6 +59,7 @@ impl Bench {
     /// Measures it.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
+            Self::Cluster(arguments) => arguments.run(),
             Self::Kv(arguments) => arguments.run(),
             Self::NicKv(arguments) => arguments.run(),
             Self::Rdma(arguments) => arguments.run(),

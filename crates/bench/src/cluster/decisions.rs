@@ -1,0 +1,216 @@
+//! Consensus in rounds: what is decided has one order, and every acknowledged proposal has its place in it.
+//!
+//! Whether rounds go on is not judged: on a machine that is too busy for their period members fence themselves.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weft_client::{Client, DecisionList, Proposal, Rounds};
+
+use super::{Count, DESCRIBED, EngineResult, Run};
+
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often a reader asks.
+const READ_EVERY: Duration = Duration::from_millis(200);
+/// For how long a reader waits for acknowledged decisions in the end: rounds may have stopped.
+const LAST: Duration = Duration::from_secs(5);
+
+/// An instance and a proposer.
+type Place = (u64, u8);
+
+#[derive(Clone, Debug, Default)]
+struct Books {
+    count: Count,
+    /// What the proposals of this run begin with: other people may propose the same bytes twice.
+    identity: Vec<u8>,
+    /// Acknowledged: content, instance.
+    decided: Vec<(Vec<u8>, u64)>,
+    /// By reader.
+    readers: Vec<Reader>,
+}
+
+/// What one reader was told, at whichever node.
+#[derive(Clone, Debug, Default)]
+struct Reader {
+    decisions: BTreeMap<Place, Vec<u8>>,
+    /// Another proposal at a place than it was told before.
+    changed: Vec<Place>,
+    /// Somewhere a node did not know what was decided before: then a proposal may be missing rightly.
+    has_gap: bool,
+}
+
+pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
+    let rounds = |client: &Client| client.rounds().expect(DESCRIBED);
+    let proposing = AtomicUsize::new(clients.len());
+    let mut books = Books { identity: run.identity.to_le_bytes().to_vec(), ..Books::default() };
+    thread::scope(|scope| {
+        let proposing = &proposing;
+        let propose = |(number, client)| {
+            scope.spawn(move || {
+                let part = propose(run, &rounds(client), number);
+                proposing.fetch_sub(1, Ordering::Release);
+                part
+            })
+        };
+        let proposers: Vec<_> = (0..).zip(clients).map(propose).collect();
+        let readers: Vec<_> = clients
+            .iter()
+            .map(|client| scope.spawn(move || Reader::follow(&rounds(client), proposing)))
+            .collect();
+        for part in proposers {
+            let (count, decided) = part.join().expect("a proposer does not panic");
+            books.count.add(count);
+            books.decided.extend(decided);
+        }
+        books
+            .readers
+            .extend(readers.into_iter().map(|reader| reader.join().expect("a reader does not panic")));
+    });
+    EngineResult::new("rounds", books.count, "one order", books.findings())
+}
+
+fn propose(run: &Run<'_>, rounds: &Rounds, client: u64) -> (Count, Vec<(Vec<u8>, u64)>) {
+    let (mut count, mut decided, mut number) = (Count::default(), Vec::new(), 0);
+    run.repeat(PAUSE, || {
+        number += 1;
+        let content = [run.identity, client, number].map(u64::to_le_bytes).concat();
+        match rounds.propose(&content).wait() {
+            Ok(Proposal::Dropped { .. }) => count.refused += 1,
+            other => {
+                if let Some(Proposal::Decided { instance }) = count.take(other) {
+                    decided.push((content, instance));
+                }
+            }
+        }
+    });
+    (count, decided)
+}
+
+impl Reader {
+    fn follow(rounds: &Rounds, proposing: &AtomicUsize) -> Self {
+        let mut reader = Self::default();
+        let mut ends = None;
+        loop {
+            if proposing.load(Ordering::Acquire) == 0 {
+                ends.get_or_insert_with(|| Instant::now() + LAST);
+            }
+            let after = reader.decisions.last_key_value().map(|(place, _)| *place);
+            let more = match rounds.read(after).wait() {
+                Ok(list) => reader.take(after.is_some(), list),
+                Err(_) => false,
+            };
+            if ends.is_some_and(|ends| Instant::now() > ends) {
+                return reader;
+            }
+            if !more {
+                thread::sleep(READ_EVERY);
+            }
+        }
+    }
+
+    /// Takes in what was read; whether there was anything.
+    fn take(&mut self, follows: bool, list: DecisionList) -> bool {
+        self.has_gap |= list.forgotten && (follows || !list.decisions.is_empty());
+        for decision in &list.decisions {
+            let known = self.decisions.insert(decision.place, decision.proposal.clone());
+            if known.is_some_and(|known| known != decision.proposal) {
+                self.changed.push(decision.place);
+            }
+        }
+        !list.decisions.is_empty()
+    }
+}
+
+impl Books {
+    fn findings(&self) -> Vec<String> {
+        let mut findings = Vec::new();
+        let mut all: BTreeMap<Place, &[u8]> = BTreeMap::new();
+        for reader in &self.readers {
+            for place in &reader.changed {
+                findings.push(format!("a reader was told two proposals at {place:?}"));
+            }
+            for (place, proposal) in &reader.decisions {
+                if all.insert(*place, proposal).is_some_and(|known| known != proposal) {
+                    findings.push(format!("two readers were told different proposals at {place:?}"));
+                }
+            }
+        }
+        let mut places: BTreeMap<&[u8], Place> = BTreeMap::new();
+        for (place, proposal) in all.iter().filter(|(_, proposal)| proposal.starts_with(&self.identity)) {
+            if let Some(first) = places.insert(proposal, *place) {
+                findings.push(format!("a proposal was decided at {first:?} and at {place:?}"));
+            }
+        }
+        for (content, instance) in &self.decided {
+            match places.get(content.as_slice()) {
+                Some((read, _)) if read == instance => {}
+                Some((read, _)) => {
+                    findings.push(format!(
+                        "a proposal was acknowledged in instance {instance} and stands in {read}"
+                    ));
+                }
+                // Who has read beyond it without a gap has read it, if it is there.
+                None => {
+                    let beyond = |reader: &&Reader| {
+                        let last = reader.decisions.last_key_value().map(|(place, _)| place.0);
+                        !reader.has_gap && last > Some(*instance)
+                    };
+                    if self.readers.iter().any(|reader| beyond(&reader)) {
+                        findings.push(format!("the proposal acknowledged in instance {instance} is lost"));
+                    }
+                }
+            }
+        }
+        findings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn books() -> Books {
+        let decisions =
+            BTreeMap::from([((1, 0), b"a".to_vec()), ((1, 2), b"b".to_vec()), ((5, 1), b"c".to_vec())]);
+        let reader = Reader { decisions, ..Reader::default() };
+        let decided = vec![(b"a".to_vec(), 1), (b"c".to_vec(), 5)];
+        Books { decided, readers: vec![reader.clone(), reader], ..Books::default() }
+    }
+
+    fn found(books: &Books, what: &str) {
+        let findings = books.findings();
+        assert!(findings.iter().any(|finding| finding.contains(what)), "{findings:?}");
+    }
+
+    #[test]
+    fn right_answers_are_right() {
+        assert_eq!(books().findings(), Vec::<String>::new());
+        let mut gap = books();
+        gap.readers.iter_mut().for_each(|reader| {
+            reader.has_gap = true;
+            reader.decisions.remove(&(1, 0));
+        });
+        assert_eq!(gap.findings(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn planted_wrong_answers_are_found() {
+        let mut other = books();
+        other.readers[1].decisions.insert((1, 2), b"x".to_vec());
+        found(&other, "different proposals at (1, 2)");
+        let mut twice = books();
+        twice.readers[0].decisions.insert((6, 0), b"a".to_vec());
+        found(&twice, "at (1, 0) and at (6, 0)");
+        let mut lost = books();
+        lost.readers.iter_mut().for_each(|reader| drop(reader.decisions.remove(&(1, 0))));
+        found(&lost, "acknowledged in instance 1 is lost");
+        let mut moved = books();
+        moved.decided[1].1 = 4;
+        found(&moved, "acknowledged in instance 4 and stands in 5");
+        let mut changed = books();
+        changed.readers[0].changed.push((1, 0));
+        found(&changed, "two proposals at (1, 0)");
+    }
+}

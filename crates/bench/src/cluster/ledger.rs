@@ -1,0 +1,196 @@
+//! Transactions of the ledger: money moves between accounts and its sum stays; deposits to one account have an order.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weft_client::{Client, Error, Transactions};
+use weft_txn::{Key, Mode, Outcome, ProcedureId};
+
+use super::{Count, DESCRIBED, EngineResult, Run, for_each, persist};
+use crate::workload::Random;
+
+/// Accounts of each shard between which money moves. All of 16 shards fit into one transaction.
+const MOVED: u64 = 4;
+/// The account of shard 0 that deposits go to.
+const DEPOSITED: u64 = MOVED;
+/// Accounts that each shard has at least.
+pub const ACCOUNTS_MIN: u64 = MOVED + 1;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// The procedures of the ledger.
+const TRANSFER: ProcedureId = ProcedureId(0);
+const DEPOSIT: ProcedureId = ProcedureId(1);
+const BALANCE: ProcedureId = ProcedureId(2);
+
+/// What one client, or all, were told.
+#[derive(Clone, Debug, Default)]
+struct Books {
+    count: Count,
+    /// Sums of all accounts between which money moves.
+    sums: Vec<i64>,
+    /// Acknowledged deposits of 1: begun, ended, and the balance that it left.
+    deposits: Vec<(u64, u64, i64)>,
+    /// Deposits of which nobody knows.
+    deposits_unknown: u64,
+}
+
+/// What holds before and after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Totals {
+    sum: i64,
+    deposited: i64,
+}
+
+impl Totals {
+    fn read(transactions: &Transactions, shards: usize) -> Result<Self, Error> {
+        let account = [(Key::new(0, DEPOSITED), Mode::Read)];
+        let sum = persist(|| number(transactions, BALANCE, &moved(shards), &[]))?;
+        Ok(Self { sum, deposited: persist(|| number(transactions, BALANCE, &account, &[]))? })
+    }
+}
+
+fn moved(shards: usize) -> Vec<(Key, Mode)> {
+    let keys = (0..shards).flat_map(|shard| (0..MOVED).map(move |account| Key::new(shard, account)));
+    keys.map(|key| (key, Mode::Read)).collect()
+}
+
+/// A procedure that answers with numbers: the first one.
+fn number(
+    transactions: &Transactions,
+    procedure: ProcedureId,
+    keys: &[(Key, Mode)],
+    input: &[u8],
+) -> Result<i64, Error> {
+    match transactions.call(procedure, keys, input).wait()?.outcome {
+        Outcome::Committed { answer } => {
+            let first = answer.first_chunk().ok_or(Error::Refused("the answer is too short for a number"))?;
+            Ok(i64::from_le_bytes(*first))
+        }
+        _ => Err(Error::Refused("the procedure did not commit")),
+    }
+}
+
+pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
+    let shards = run.load.cluster.nodes.len();
+    let transactions = |client: &Client| client.transactions().expect(DESCRIBED);
+    let before = Totals::read(&transactions(&clients[0]), shards);
+    let parts = for_each(clients, |number, client| {
+        let transactions = transactions(client);
+        let mut random = Random::new(run.load.seed ^ 1, number);
+        let mut books = Books::default();
+        run.repeat(PAUSE, || books.call(run, &transactions, shards, &mut random));
+        books
+    });
+    let mut books = Books::default();
+    for part in parts {
+        books.count.add(part.count);
+        books.sums.extend(part.sums);
+        books.deposits.extend(part.deposits);
+        books.deposits_unknown += part.deposits_unknown;
+    }
+    let findings = match (before, Totals::read(&transactions(&clients[0]), shards)) {
+        (Ok(before), Ok(after)) => books.findings(before, after),
+        (Err(error), _) | (_, Err(error)) => vec![format!("the accounts cannot be read: {error}")],
+    };
+    EngineResult::new("transactions", books.count, "money conserved, deposits in order", findings)
+}
+
+impl Books {
+    /// One transaction, chosen at random.
+    fn call(&mut self, run: &Run<'_>, transactions: &Transactions, shards: usize, random: &mut Random) {
+        match random.below(100) {
+            0..50 => {
+                let mut account = || Key::new(random.below(shards as u64) as usize, random.below(MOVED));
+                let (from, to) = (account(), account());
+                if from == to {
+                    return;
+                }
+                let amount = (random.below(100) as i64).to_le_bytes();
+                let keys = [(from, Mode::Update), (to, Mode::Update)];
+                self.count.take(number(transactions, TRANSFER, &keys, &amount));
+            }
+            50..75 => {
+                let begun = run.now_ns();
+                let keys = [(Key::new(0, DEPOSITED), Mode::Update)];
+                let result = number(transactions, DEPOSIT, &keys, &1_i64.to_le_bytes());
+                self.deposits_unknown += u64::from(result.as_ref().is_err_and(Error::may_have_happened));
+                if let Some(balance) = self.count.take(result) {
+                    self.deposits.push((begun, run.now_ns(), balance));
+                }
+            }
+            _ => {
+                let sum = self.count.take(number(transactions, BALANCE, &moved(shards), &[]));
+                self.sums.extend(sum);
+            }
+        }
+    }
+
+    fn findings(&self, before: Totals, after: Totals) -> Vec<String> {
+        let mut findings = Vec::new();
+        let sum = before.sum;
+        if let Some(other) = self.sums.iter().chain([&after.sum]).find(|other| **other != sum) {
+            findings.push(format!("the accounts held {sum} together, and then {other}"));
+        }
+        let (known, unknown) = (self.deposits.len() as i64, self.deposits_unknown as i64);
+        let grown = after.deposited - before.deposited;
+        if grown < known || grown > known + unknown {
+            findings.push(format!(
+                "{known} deposits were acknowledged, {unknown} may have happened, and the balance has grown by {grown}"
+            ));
+        }
+        let mut balances = BTreeMap::new();
+        for &(begun, ended, balance) in &self.deposits {
+            if balances.insert(balance, (begun, ended)).is_some() {
+                findings.push(format!("two deposits were told to have left the balance {balance}"));
+            }
+        }
+        // In the order of their balances, no deposit ends before an earlier one begins.
+        let mut latest_begun = 0;
+        for (balance, (begun, ended)) in balances {
+            if ended < latest_begun {
+                findings
+                    .push(format!("the deposit that left {balance} ended before one with less had begun"));
+                break;
+            }
+            latest_begun = latest_begun.max(begun);
+        }
+        findings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: Totals = Totals { sum: 100, deposited: 1_000 };
+
+    fn books() -> Books {
+        let deposits = vec![(0, 10, 1_001), (20, 30, 1_003)];
+        Books { sums: vec![100, 100], deposits, deposits_unknown: 1, ..Books::default() }
+    }
+
+    fn found(books: &Books, after: Totals, what: &str) {
+        let findings = books.findings(BEFORE, after);
+        assert!(findings.iter().any(|finding| finding.contains(what)), "{findings:?}");
+    }
+
+    #[test]
+    fn right_answers_are_right() {
+        for deposited in [1_002, 1_003] {
+            assert_eq!(books().findings(BEFORE, Totals { sum: 100, deposited }), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn planted_wrong_answers_are_found() {
+        let after = Totals { sum: 100, deposited: 1_003 };
+        found(&books(), Totals { sum: 99, ..after }, "and then 99");
+        found(&Books { sums: vec![100, 101], ..books() }, after, "and then 101");
+        found(&books(), Totals { deposited: 1_001, ..after }, "has grown by 1");
+        found(&books(), Totals { deposited: 1_004, ..after }, "has grown by 4");
+        let twice = Books { deposits: vec![(0, 10, 1_001), (20, 30, 1_001)], ..books() };
+        found(&twice, after, "two deposits");
+        let reversed = Books { deposits: vec![(0, 10, 1_003), (20, 30, 1_001)], ..books() };
+        found(&reversed, after, "ended before");
+    }
+}

@@ -1,0 +1,92 @@
+//! What a load on all engines has found.
+
+use serde::Serialize;
+
+use super::{ClusterLoad, Count};
+use crate::table::{Column, Table, grouped};
+
+/// Findings of one engine that are described.
+const FINDINGS_SHOWN: usize = 8;
+
+/// What was called at one engine, and what is wrong with the answers.
+#[derive(Clone, Debug, Serialize)]
+pub struct EngineResult {
+    /// Which: `kv`, `transactions`, `rounds`, or the name of an object or a log.
+    pub engine: String,
+    /// Calls that were answered with what they have done.
+    pub acknowledged: u64,
+    /// Calls that had no effect.
+    pub refused: u64,
+    /// Calls of which nobody knows whether they had an effect.
+    pub unknown: u64,
+    /// What holds for what clients were told, or `violation`.
+    pub checked: &'static str,
+    /// What is wrong.
+    pub findings: Vec<String>,
+}
+
+impl EngineResult {
+    pub(super) fn new(
+        engine: impl Into<String>,
+        count: Count,
+        holds: &'static str,
+        mut findings: Vec<String>,
+    ) -> Self {
+        let more = findings.len().saturating_sub(FINDINGS_SHOWN);
+        if more > 0 {
+            findings.truncate(FINDINGS_SHOWN);
+            findings.push(format!("and {more} more"));
+        }
+        let checked = if findings.is_empty() { holds } else { "violation" };
+        let Count { acknowledged, refused, unknown } = count;
+        Self { engine: engine.into(), acknowledged, refused, unknown, checked, findings }
+    }
+}
+
+/// What a load has found.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClusterResult {
+    format: &'static str,
+    /// What repeats it.
+    pub command: String,
+    /// How long it took, with the checks.
+    pub seconds: f64,
+    /// Clients that called every engine.
+    pub clients: u32,
+    /// Engine by engine.
+    pub engines: Vec<EngineResult>,
+}
+
+impl ClusterResult {
+    pub(super) fn new(command: String, ns: u64, load: &ClusterLoad, engines: Vec<EngineResult>) -> Self {
+        Self { format: "weft-cluster-1", command, seconds: ns as f64 / 1e9, clients: load.clients, engines }
+    }
+
+    /// Whether nothing is wrong.
+    pub fn holds(&self) -> bool {
+        self.engines.iter().all(|engine| engine.findings.is_empty())
+    }
+
+    /// A table, and what is wrong.
+    pub fn to_text(&self) -> String {
+        let mut table = Table::new([
+            Column::words("engine"),
+            Column::numbers("acknowledged", ""),
+            Column::numbers("no effect", ""),
+            Column::numbers("unknown", ""),
+            Column::words("checked"),
+        ]);
+        for engine in &self.engines {
+            let counts = [engine.acknowledged, engine.refused, engine.unknown].map(grouped);
+            let [acknowledged, refused, unknown] = counts;
+            table.row([engine.engine.clone(), acknowledged, refused, unknown, engine.checked.to_owned()]);
+        }
+        let mut text = table.to_string();
+        for engine in &self.engines {
+            for finding in &engine.findings {
+                text += &format!("wrong, {}: {finding}\n", engine.engine);
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,120 @@
+//! `weft bench cluster`: all engines of a running cluster under load at once.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use weft_bench::cluster::{ACCOUNTS_MIN, ClusterLoad, ClusterResult};
+use weft_bench::progress::Progress;
+use weft_client::Cluster;
+use weft_cluster::ClusterConfig;
+use weft_net::Stop;
+use weft_time::Duration;
+
+use crate::failure::Failure;
+use crate::parse;
+use crate::process::CONFIG;
+use crate::replay::CommandLine;
+use crate::task::Task;
+
+const CLIENTS: u32 = 3;
+const SECONDS: Duration = Duration::from_secs(10);
+const GIVE_UP: Duration = Duration::from_secs(3);
+const SEED: u64 = 7;
+
+/// What is called and checked.
+const DEFINITIONS: &str = "\
+Each client calls every engine at the same time: keys of the store, transfers and deposits of the ledger (accounts 0 \
+to 4 of each shard), counters and accounts among the objects, appends to the logs, proposals. It writes to the \
+cluster. Kill nodes and start them again meanwhile, and end it by SIGINT when you are through; all nodes have to run \
+then. Checked: keys are linearizable; the sum of all accounts stays, and deposits are in order and none is lost or \
+made twice; objects hold what was acknowledged, at every replica; logs have one order with every acknowledged append \
+once; decisions have one order. Whether rounds go on is not judged.";
+
+/// What decides the load.
+#[derive(Clone, Debug, PartialEq, Args)]
+#[command(after_help = DEFINITIONS)]
+pub(crate) struct ClusterOptions {
+    /// The configuration of the cluster
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    config: PathBuf,
+    /// Clients, each of which calls every engine, 1 to 64
+    #[arg(long, value_name = "N", default_value_t = CLIENTS, value_parser = clap::value_parser!(u32).range(1..=64))]
+    clients: u32,
+    /// How long they call, unless SIGINT or SIGTERM ends it earlier [default: 10]
+    #[arg(long, value_name = "S", value_parser = parse::seconds)]
+    seconds: Option<Duration>,
+    /// Decides who calls what, though not in which order
+    #[arg(long, value_name = "N", default_value_t = SEED)]
+    seed: u64,
+}
+
+impl Task for ClusterOptions {
+    type Found = ClusterResult;
+
+    fn work(&self) -> Result<ClusterResult, Failure> {
+        let config = ClusterConfig::load(&self.config)?;
+        if let Some(transactions) = &config.engines.transactions {
+            let (procedures, size) = (&transactions.procedures, transactions.size);
+            if procedures != "ledger" || size < ACCOUNTS_MIN {
+                return Err(Failure::at(
+                    &self.config,
+                    format_args!(
+                        "[transactions] procedures = \"{procedures}\", size = {size}: the load calls those of \
+                         \"ledger\", of size {ACCOUNTS_MIN} or more"
+                    ),
+                ));
+            }
+        }
+        let load = ClusterLoad {
+            cluster: Cluster { give_up: GIVE_UP, ..Cluster::from(&config) },
+            clients: self.clients,
+            length: self.seconds.unwrap_or(SECONDS),
+            seed: self.seed,
+        };
+        let mut progress = Progress::new("calls", 0);
+        Ok(load.run(self.command().to_string(), Stop::on_signals()?, |done| progress.set(done))?)
+    }
+
+    fn to_text(&self, result: &ClusterResult) -> String {
+        result.to_text()
+    }
+
+    fn holds(&self, result: &ClusterResult) -> bool {
+        result.holds()
+    }
+}
+
+impl ClusterOptions {
+    fn command(&self) -> CommandLine {
+        let seconds = parse::seconds_text(self.seconds.unwrap_or(SECONDS));
+        CommandLine::new("weft bench cluster")
+            .option("--config", self.config.display())
+            .unless(CLIENTS, "--clients", self.clients)
+            .unless(parse::seconds_text(SECONDS), "--seconds", seconds)
+            .option("--seed", self.seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: ClusterOptions,
+    }
+
+    #[test]
+    fn the_command_that_repeats_it_says_all_of_it() {
+        for line in [
+            "cluster --config weft.toml --seed 7",
+            "cluster --config other.toml --clients 2 --seconds 60 --seed 9",
+        ] {
+            let options = Command::parse_from(line.split(' ')).options;
+            assert_eq!(options.command().to_string(), format!("weft bench {line}"));
+        }
+    }
+}
