@@ -82,6 +82,7 @@ impl Seeds {
             let machines: Vec<String> = (0..3).map(|node| format!("node{node}")).collect();
             let shape = PlanShape {
                 crashable: machines.clone(),
+                durable: machines[2..].to_vec(),
                 machines,
                 from_us: 100,
                 until_us: 10_000,

@@ -119,8 +119,8 @@ pub(crate) fn add_live_within(slowest_ns: &mut u64, live_within: Option<Duration
     *slowest_ns = live_within.map_or(u64::MAX, |took| took.as_ns().max(*slowest_ns));
 }
 
-/// The faults of `seed` during `period`, since the beginning of the run, in a cluster of nodes that may crash, of `others` that do
-/// not, and of `durable` ones that crash and keep what they have stored.
+/// The faults of `seed` during `period`, since the beginning of the run, in a cluster of nodes that may crash,
+/// of `others` that do not, and of `durable` ones that crash and keep what they have stored.
 pub(crate) fn random_plan(
     seed: u64,
     nodes: usize,

@@ -246,8 +246,8 @@ until_us = 85000
 groups = [["node2"], ["node0", "node1", "membership0"]]
 "#;
 
-/// The same of the program on the host and of its membership service. An engine of the store that is not emptied empties itself
-/// when it joins; the campaign of transactions shows that bug.
+/// The same of the program on the host and of its membership service. An engine of the store that is not emptied
+/// empties itself when it joins; the campaign of transactions shows that bug.
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn campaigns_catch_planted_bugs_around_the_engine() {

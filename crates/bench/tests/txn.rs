@@ -99,8 +99,9 @@ fn every_planted_bug_is_found() {
     }
 }
 
-/// Bugs of the program on the host and of its membership service: each is found, and its seed is fine without it. A lease that
-/// counts from a grant's receipt takes grants that are later than those of random plans: the campaign of the store has them.
+/// Bugs of the program on the host and of its membership service: each is found, and its seed is fine without it. A
+/// lease that counts from a grant's receipt takes grants that are later than those of random plans: the campaign of the
+/// store has them.
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn every_planted_bug_around_the_engines_is_found() {

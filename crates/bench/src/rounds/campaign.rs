@@ -440,9 +440,10 @@ mod tests {
             | Fault::Corruption { machine, .. }
             | Fault::SlowLink { machine, .. } => machine.as_ref().is_some_and(fails),
             Fault::OneWayCut { from, to, .. } => fails(from) || fails(to),
-            Fault::Crash { machine, .. } | Fault::Restart { machine, .. } | Fault::Pause { machine, .. } => {
-                fails(machine)
-            }
+            Fault::Crash { machine, .. }
+            | Fault::Restart { machine, .. }
+            | Fault::Pause { machine, .. }
+            | Fault::Outage { machine, .. } => fails(machine),
             Fault::Duplication { .. } => true,
             Fault::Partition { .. } => false,
         }

@@ -494,8 +494,8 @@ impl NodeBuilder {
 }
 
 impl Director<ClusterMachine> for NodeBuilder {
-    /// At most f nodes may be down at a time. One that comes back is, until it holds everything. The membership service always
-    /// may.
+    /// At most f nodes may be down at a time. One that comes back is, until it holds everything. The
+    /// membership service always may.
     fn may_crash(&mut self, machines: &Machines<ClusterMachine>, victim: MachineId) -> bool {
         if victim == self.membership_id() {
             return true;
