@@ -249,7 +249,13 @@ impl<'a> Node<'a> {
         let slots = (0..self.node.slots()).filter(|slot| self.node.half(*slot).follows_views());
         let roles = slots.map(|slot| card.engine(slot).0.role());
         let rank = |role: &Role| ORDER.iter().position(|known| known == role);
-        roles.min_by_key(rank).unwrap_or(Role::Outside)
+        let (view, id) = (self.node.view(), self.node.id());
+        // Without an engine that follows views, the node is what the view makes it.
+        roles.min_by_key(rank).unwrap_or(match (view.full.contains(id), view.joining.contains(id)) {
+            (true, _) => Role::Full,
+            (false, true) => Role::Joining,
+            (false, false) => Role::Outside,
+        })
     }
 
     /// Says what has changed since the last call.

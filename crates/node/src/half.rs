@@ -16,6 +16,9 @@ pub trait CardPort {
     fn host_memory(&mut self) -> &mut [u8];
 }
 
+/// The token of calls whose answer nobody waits for.
+pub(crate) const NO_TOKEN: u32 = 0;
+
 /// The way of a host half to the card and to its engine there.
 pub struct HostIo<'a> {
     slot: u8,
@@ -46,6 +49,20 @@ impl<'a> HostIo<'a> {
     /// Answers a client whose request has come to [`HostHalf::requested`].
     pub fn respond(&mut self, to: SocketAddrV4, kind: u8, payload: &[u8]) {
         self.card.submit(HostCommand::Respond { engine: self.slot, to, kind, payload });
+    }
+
+    /// Answers clients with all that `poll` gives: it appends an answer's content, and tells to whom it goes and its kind.
+    /// `payload` is space to use again.
+    pub fn respond_all(
+        &mut self,
+        payload: &mut Vec<u8>,
+        mut poll: impl FnMut(&mut Vec<u8>) -> Option<(SocketAddrV4, u8)>,
+    ) {
+        loop {
+            payload.clear();
+            let Some((to, kind)) = poll(payload) else { return };
+            self.respond(to, kind, payload);
+        }
     }
 
     /// Writes the engine's membership registers.

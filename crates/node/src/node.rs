@@ -157,23 +157,6 @@ impl<H: HostHalf> Node<H> {
         self.settle(now, card);
     }
 
-    /// Lets the caller use the half of a slot, as an application on the host does, and then submits what there is.
-    ///
-    /// # Panics
-    /// If there is no such slot.
-    pub fn with_half<R>(
-        &mut self,
-        now: Instant,
-        slot: u8,
-        card: &mut dyn CardPort,
-        act: impl FnOnce(&mut H, &mut HostIo<'_>) -> R,
-    ) -> R {
-        let half = &mut self.slots[usize::from(slot)].half;
-        let result = act(half, &mut HostIo::new(slot, card));
-        self.settle(now, card);
-        result
-    }
-
     /// The next heartbeat for the membership service, if one is due.
     pub fn poll_membership(&mut self, now: Instant) -> Option<Datagram> {
         if self.stopped { None } else { self.agent.poll_transmit(now) }
@@ -227,25 +210,12 @@ impl<H: HostHalf> Node<H> {
         self.agent.refusal()
     }
 
-    /// Why it does not belong to the cluster whose membership service it has found.
-    pub fn misfit(&self) -> Option<Misfit> {
-        self.agent.misfit()
-    }
-
     /// What the card has reported last of the engine in a slot.
     ///
     /// # Panics
     /// If there is no such slot.
     pub fn engine_status(&self, slot: u8) -> EngineStatus {
         self.slots[usize::from(slot)].status
-    }
-
-    /// Whether what the card says of the engine in a slot may still be of a former life.
-    ///
-    /// # Panics
-    /// If there is no such slot.
-    pub fn is_resetting(&self, slot: u8) -> bool {
-        self.slots[usize::from(slot)].resetting
     }
 
     /// How many engines the card has.
@@ -274,33 +244,28 @@ impl<H: HostHalf> Node<H> {
         if self.slots.iter().any(|slot| slot.resetting) {
             return;
         }
-        let (view, is_configured) = (self.agent.view(), self.is_configured);
-        let is_joining = view.joining.contains(self.id());
-        let in_view = |slot: &Slot<H>| {
-            if !slot.half.follows_views() {
-                return None;
-            }
-            if !is_configured {
-                return Some(EngineStatus::STARTING);
-            }
-            if !slot.half.outlives_lease() {
-                return Some(slot.status);
-            }
-            // Views are nothing to such an engine: in any of them it holds all that it has to, or does not yet.
-            let state = match slot.status.state {
-                EngineState::Starting => return Some(EngineStatus::STARTING),
-                EngineState::Joining { synced: false } => EngineState::Joining { synced: false },
-                EngineState::Full | EngineState::Joining { synced: true } if is_joining => {
-                    EngineState::Joining { synced: true }
-                }
-                EngineState::Full | EngineState::Joining { synced: true } => EngineState::Full,
-                // Starting over would not bring back what a majority has lost. It says so to its callers, and the other
-                // engines go on.
-                EngineState::Lost => return None,
-            };
-            Some(EngineStatus { epoch: view.epoch, state })
+        if !self.is_configured {
+            return self.agent.engine_status(now, EngineStatus::STARTING);
+        }
+        let view = self.agent.view();
+        let in_view = |state| EngineStatus { epoch: view.epoch, state };
+        // What the view wants of a node that lacks nothing.
+        let complete = in_view(match view.joining.contains(self.id()) {
+            true => EngineState::Joining { synced: true },
+            false => EngineState::Full,
+        });
+        let status = |slot: &Slot<H>| match slot.status.state {
+            _ if !slot.half.follows_views() => None,
+            _ if !slot.half.outlives_lease() => Some(slot.status),
+            // Views mean nothing to the engines below: in any of them they lack nothing, or something yet.
+            EngineState::Starting => Some(EngineStatus::STARTING),
+            EngineState::Joining { synced: false } => Some(in_view(slot.status.state)),
+            EngineState::Joining { synced: true } | EngineState::Full => Some(complete),
+            // Starting over would not bring back what a majority has lost. The engine says so to its callers, and the
+            // others go on.
+            EngineState::Lost => None,
         };
-        let status = combined(self.slots.iter().filter_map(in_view));
+        let status = combined(self.slots.iter().filter_map(status)).unwrap_or(complete);
         self.agent.engine_status(now, status);
     }
 

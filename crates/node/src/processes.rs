@@ -9,6 +9,7 @@ use weft_rdma::PathMtu;
 use weft_rdt::Type;
 use weft_rdt::replica::ReplicaParameters;
 use weft_smr::log::LogParameters;
+use weft_smr::slot::OVERHEAD;
 use weft_smr::{Parameters, PulseParameters};
 use weft_time::Duration;
 
@@ -25,12 +26,12 @@ const PATIENCE: Duration = Duration::from_ms(400);
 /// The longest message of a state transfer of the key-value store: one that the kernel can buffer many of.
 const CHUNK_BYTES_MAX: usize = 8 << 10;
 
-/// Bytes of a slot of a log: what is appended is shorter by [`LOG_OVERHEAD`].
+/// Bytes of a slot of a log: an entry has as many, less [`OVERHEAD`].
 const LOG_SLOT_BYTES: usize = 1_024;
-/// Bytes of a slot that are not content: the log's own and the client's numbers.
-pub const LOG_OVERHEAD: usize = weft_smr::slot::OVERHEAD + weft_smr::log::Append::HEADER;
-/// The longest content of an append to a log, in bytes.
-pub const LOG_CONTENT_BYTES_MAX: usize = LOG_SLOT_BYTES - LOG_OVERHEAD;
+/// What stands before an entry in the message that tells it: its index.
+const ENTRY_HEADER: usize = 8;
+/// Slots have a multiple of so many bytes.
+const SLOT_STEP: usize = 64;
 /// Slots of a log: entries that can be read back.
 const LOG_SLOTS: u64 = 4_096;
 /// Clients that a log remembers.
@@ -38,6 +39,8 @@ const LOG_SESSIONS: usize = 1_024;
 
 /// Proposals that a node keeps until they travel.
 const ROUNDS_QUEUE: usize = 64;
+/// What stands before a proposal in the message of a round: its head, and the records of eight instances in flight.
+const ROUND_HEADER: usize = 128;
 /// What a datagram takes at least from one process to another on the same machine.
 const ROUNDS_ONE_WAY: Duration = Duration::from_us(4);
 /// For how long nothing may be received from a member before it is left out, and how many rounds that is at least.
@@ -70,13 +73,14 @@ pub fn key_value(
     }
 }
 
-/// A log of so many replicas.
-pub fn log(nodes: usize) -> LogParameters {
+/// A log of so many replicas, where a datagram holds messages of `message_bytes`: an entry that was appended can be read.
+pub fn log(nodes: usize, message_bytes: usize) -> LogParameters {
+    let entry_bytes = message_bytes.saturating_sub(ENTRY_HEADER);
     LogParameters {
         group: Parameters {
             nodes,
             slots: LOG_SLOTS,
-            slot_bytes: LOG_SLOT_BYTES,
+            slot_bytes: LOG_SLOT_BYTES.min((entry_bytes + OVERHEAD) / SLOT_STEP * SLOT_STEP),
             retry: RETRY,
             patience: PATIENCE,
             ..Parameters::default()
@@ -94,33 +98,54 @@ pub fn object(kind: Arc<Type>, nodes: usize) -> ReplicaParameters {
     ReplicaParameters { pulse: pulse(nodes), log, retry: RETRY, ask_again: RETRY, ..parameters }
 }
 
-/// Rounds of this length.
-pub fn rounds(period: Duration) -> weft_rounds::Parameters {
+/// Rounds of this length, where a datagram holds messages of `message_bytes`: a proposal travels with the message of a
+/// round, and a member that cannot send that falls out.
+pub fn rounds(period: Duration, message_bytes: usize) -> weft_rounds::Parameters {
+    let standard = weft_rounds::Parameters::default();
     weft_rounds::Parameters {
+        value_bytes: standard.value_bytes.min(message_bytes.saturating_sub(ROUND_HEADER)) & !7,
         queue: ROUNDS_QUEUE,
         period,
         one_way: ROUNDS_ONE_WAY,
         silence: (ROUNDS_SILENCE.as_ps() / period.as_ps().max(1)).max(ROUNDS_SILENCE_MIN),
-        ..weft_rounds::Parameters::default()
+        ..standard
     }
 }
 
 #[cfg(test)]
 mod tests {
     use weft_rdt::{Bounds, types};
+    use weft_rounds::message::Round;
+    use weft_rounds::{Algorithm, Ckc};
 
     use super::*;
 
     #[test]
     fn the_sizes_are_in_range() {
         for nodes in 1..=weft_smr::NODES_MAX {
-            log(nodes).group.check().unwrap();
+            log(nodes, 1_400).group.check().unwrap();
             for name in types::NAMES {
                 let kind = Type::shipped(name, &Bounds::uniform(64)).unwrap();
                 object(kind, nodes).check().unwrap();
             }
         }
         key_value(8, 1_024, 65_536, 1_400).check().unwrap();
-        rounds(Duration::from_ms(1)).check().unwrap();
+        rounds(Duration::from_ms(1), 1_400).check().unwrap();
+    }
+
+    /// The smallest network that a configuration may name takes packets of 576 bytes.
+    #[test]
+    fn what_clients_may_send_fits_into_the_datagrams_that_follow_from_it() {
+        for message_bytes in [500, 524, 640, 1_000, 1_048, 1_400] {
+            let rounds = rounds(Duration::from_ms(1), message_bytes);
+            rounds.check().unwrap();
+            let longest = Round::proposal_at(Ckc::new(&rounds).area_bytes()) + rounds.value_bytes;
+            assert!(longest <= message_bytes, "a round of {longest} bytes in {message_bytes}");
+            let log = log(3, message_bytes);
+            log.group.check().unwrap();
+            assert!(ENTRY_HEADER + log.group.entry_bytes() <= message_bytes);
+        }
+        assert_eq!(rounds(Duration::from_ms(1), 1_400).value_bytes, 512);
+        assert_eq!(log(3, 1_400).group.slot_bytes, LOG_SLOT_BYTES);
     }
 }

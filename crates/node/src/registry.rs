@@ -121,9 +121,9 @@ impl<'a> Registry<'a> {
                 EngineConfig::Object(object) => {
                     EngineChoice::Object(processes::object(self.data_type(object)?, nodes))
                 }
-                EngineConfig::Log(_) => EngineChoice::Log(processes::log(nodes)),
+                EngineConfig::Log(_) => EngineChoice::Log(processes::log(nodes, message_bytes)),
                 EngineConfig::Rounds(rounds) => {
-                    let parameters = processes::rounds(rounds.period);
+                    let parameters = processes::rounds(rounds.period, message_bytes);
                     parameters.check()?;
                     EngineChoice::Rounds(parameters)
                 }

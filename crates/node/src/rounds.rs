@@ -12,15 +12,12 @@ use weft_session::TOKENS;
 use weft_time::{Duration, Instant};
 use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeSet, View};
 
-use crate::half::{HostHalf, HostIo};
+use crate::half::{HostHalf, HostIo, NO_TOKEN};
 
 /// From the first view to the first round: all nodes have heard of the view by then. One that has not joins later.
 const START_AFTER: Duration = Duration::from_ms(500);
 /// How long a node that was left out waits before it asks to be let in.
 const RETURN_AFTER: Duration = Duration::from_ms(100);
-
-/// The token of calls whose answer nobody waits for.
-const NO_TOKEN: u32 = 0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -145,10 +142,6 @@ impl HostHalf for RoundsHalf {
             Some(Step::Return) => self.join(io),
         }
         let Some(front) = &mut self.front else { return };
-        loop {
-            self.payload.clear();
-            let Some((to, kind)) = front.poll_transmit(&mut self.payload) else { return };
-            io.respond(to, kind, &self.payload);
-        }
+        io.respond_all(&mut self.payload, |payload| front.poll_transmit(payload));
     }
 }

@@ -16,9 +16,11 @@ const fn rank(state: EngineState) -> u8 {
 /// What a node reports of all its engines: the oldest of their epochs, and the state of the one that is the farthest
 /// from holding all data. So a node is full when all its engines are.
 ///
+/// `None` if there is no engine to go by.
+///
 /// An engine that has fallen behind in epochs keeps a joining node from being reported as synced: that is said of an
 /// epoch.
-pub(crate) fn combined(engines: impl Iterator<Item = EngineStatus>) -> EngineStatus {
+pub(crate) fn combined(engines: impl Iterator<Item = EngineStatus>) -> Option<EngineStatus> {
     let combine = |one: EngineStatus, other: EngineStatus| {
         let state = if rank(one.state) <= rank(other.state) { one.state } else { other.state };
         let state = match state {
@@ -27,7 +29,7 @@ pub(crate) fn combined(engines: impl Iterator<Item = EngineStatus>) -> EngineSta
         };
         EngineStatus { epoch: one.epoch.min(other.epoch), state }
     };
-    engines.reduce(combine).unwrap_or(EngineStatus::STARTING)
+    engines.reduce(combine)
 }
 
 #[cfg(test)]
@@ -44,8 +46,8 @@ mod tests {
     fn a_node_is_as_far_as_the_last_of_its_engines() {
         const JOINING: EngineState = EngineState::Joining { synced: false };
         const SYNCED: EngineState = EngineState::Joining { synced: true };
-        let of = |engines: &[EngineStatus]| combined(engines.iter().copied());
-        assert_eq!(of(&[]), EngineStatus::STARTING);
+        assert_eq!(combined(std::iter::empty()), None);
+        let of = |engines: &[EngineStatus]| combined(engines.iter().copied()).unwrap();
         let full = status(5, EngineState::Full);
         assert_eq!(of(&[full]), full);
         assert_eq!(of(&[full, full, full]), full);

@@ -7,14 +7,11 @@ use weft_session::{Body, Sessions, TOKENS};
 use weft_smr::log::Wire;
 use weft_time::Instant;
 
-use crate::half::{HostHalf, HostIo};
+use crate::half::{HostHalf, HostIo, NO_TOKEN};
 
 /// The kind of the call that tells an engine how a peer is reached: the same in [`weft_smr::log::Call`] and in the
 /// engines that embed its groups.
 const WIRE: u8 = weft_smr::log::Call::Wire as u8;
-
-/// The token of calls whose answer nobody waits for.
-const NO_TOKEN: u32 = 0;
 
 /// Tells an engine how it reaches its peers, and keeps the sessions of its clients where the engine does not. Its
 /// data rests on majorities and not on leases, so it outlives these.
@@ -76,10 +73,6 @@ impl HostHalf for WiredHalf {
 
     fn settle(&mut self, _: Instant, io: &mut HostIo<'_>) {
         let Some(sessions) = &mut self.sessions else { return };
-        loop {
-            self.payload.clear();
-            let Some((to, kind)) = sessions.poll_transmit(&mut self.payload) else { return };
-            io.respond(to, kind, &self.payload);
-        }
+        io.respond_all(&mut self.payload, |payload| sessions.poll_transmit(payload));
     }
 }

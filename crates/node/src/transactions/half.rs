@@ -119,11 +119,7 @@ impl HostHalf for TransactionHalf {
             io.call(message.token, message.kind, &message.payload);
             self.half.give_back(message);
         }
-        loop {
-            self.payload.clear();
-            let Some((to, kind)) = self.sessions.poll_transmit(&mut self.payload) else { break };
-            io.respond(to, kind, &self.payload);
-        }
+        io.respond_all(&mut self.payload, |payload| self.sessions.poll_transmit(payload));
     }
 
     fn start_over(&mut self, _: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
