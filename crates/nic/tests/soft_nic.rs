@@ -311,6 +311,33 @@ fn the_host_calls_its_engine() {
     assert_eq!(nic.poll_host(), Some(answer));
 }
 
+#[test]
+fn a_host_serves_the_clients_of_its_engine() {
+    let mut nic = nic(0);
+    nic.add_neighbour(address(CLIENT), hardware(CLIENT));
+    nic.add_neighbour(address(1), hardware(1));
+    nic.card_mut().serve_clients_on_host(0);
+    nic.receive_frame(NOW, &from_client(datagram::UDP_PORT, &calls(&["hello"])));
+    assert_eq!(told(&nic), [""; 0], "the engine is told nothing");
+    let client = SocketAddrV4::new(address(CLIENT), 5_000);
+    let request = HostEvent::Request { engine: 0, from: client, kind: 4, payload: b"hello".to_vec() };
+    assert_eq!(nic.poll_host(), Some(request));
+
+    nic.submit(NOW, HostCommand::Respond { engine: 0, to: client, kind: 9, payload: b"answer" });
+    let answers = frames(&mut nic);
+    assert_eq!(answers.len(), 1);
+    let Ok(Frame::Udp { udp, payload, .. }) = Frame::parse(&answers[0]) else { panic!("an answer by UDP") };
+    assert_eq!(udp.destination_port, 5_000);
+    let answer = datagram::Datagram::parse(payload).unwrap();
+    let answer: Vec<_> = answer.messages().map(|one| (one.engine, one.kind, one.payload)).collect();
+    assert_eq!(answer, [(0, 9, &b"answer"[..])]);
+
+    let too_long = [0; 2_000];
+    nic.submit(NOW, HostCommand::Respond { engine: 0, to: client, kind: 9, payload: &too_long });
+    assert!(frames(&mut nic).is_empty());
+    assert_eq!(counter(&nic, "responses_too_large"), 1);
+}
+
 /// Connects a queue pair of each NIC to the other's.
 fn connect(nics: &mut [SoftNic<Parrot>; 2]) -> [QueuePairNumber; 2] {
     let numbers = [0, 1].map(|node: usize| {
