@@ -145,3 +145,69 @@ pub fn datagram_bytes(config: &NodeConfig) -> usize {
 pub(crate) const fn message_bytes_of(datagram_bytes: usize) -> usize {
     datagram_bytes - (datagram::HEADER_BYTES + datagram::MESSAGE_HEADER_BYTES + datagram::TRAILER_BYTES)
 }
+
+#[cfg(test)]
+mod tests {
+    use weft_cluster::ClusterConfig;
+    use weft_waist::NodeId;
+
+    use super::*;
+    use crate::transactions::Ledger;
+
+    /// A cluster of so many nodes with these engines, as node 0 sees it.
+    fn config(nodes: u8, engines: &str) -> NodeConfig {
+        let mut text = "[membership]\naddress = \"10.0.0.1:4794\"\n".to_owned();
+        for node in 0..nodes {
+            text += &format!("[[node]]\naddress = \"10.0.0.{}\"\n", 1 + node);
+        }
+        ClusterConfig::parse(&(text + engines)).unwrap().node(NodeId::new(0).unwrap()).unwrap()
+    }
+
+    fn refused(config: &NodeConfig, registry: &Registry<'_>) -> String {
+        registry.engines(config).err().expect("it is refused").to_string()
+    }
+
+    #[test]
+    fn engines_come_in_the_order_of_their_slots() {
+        let ledger = Ledger::new(10);
+        let registry = Registry::new().with_application(&ledger);
+        let all = "[kv]\n[transactions]\nprocedures = \"ledger\"\nsize = 10\n\
+                   [[object]]\nname = \"till\"\ntype = \"account\"\n[[log]]\nname = \"audit\"\n[rounds]\n";
+        let engines = registry.engines(&config(3, all)).unwrap();
+        assert!(matches!(
+            engines[..],
+            [
+                EngineChoice::KeyValue(_),
+                EngineChoice::Transactions(..),
+                EngineChoice::Object(_),
+                EngineChoice::Log(_),
+                EngineChoice::Rounds(_)
+            ]
+        ));
+    }
+
+    #[test]
+    fn what_the_program_has_not_registered_is_named() {
+        let nothing = Registry::new();
+        let transactions = config(3, "[transactions]\nprocedures = \"ledger\"\nsize = 10\n");
+        let error = "[transactions]: this program has registered no procedures";
+        assert_eq!(refused(&transactions, &nothing), error);
+        let object = config(3, "[[object]]\nname = \"likes\"\ntype = \"hearts\"\n");
+        let error = refused(&object, &nothing);
+        assert!(
+            error.starts_with("[[object]] likes: there is no data type `hearts`; the types are g-counter, ")
+        );
+        let kind = Type::shipped("g-counter", &Bounds::uniform(4)).unwrap();
+        assert_eq!(nothing.with_type("hearts", kind).engines(&object).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_cluster_that_an_engine_is_too_small_for_is_refused() {
+        for engine in ["[[log]]\nname = \"audit\"\n", "[[object]]\nname = \"till\"\ntype = \"account\"\n"] {
+            assert!(Registry::new().engines(&config(8, engine)).is_ok());
+            let error = "a cluster with logs, objects or rounds has at most 8 nodes, and this one has 9";
+            assert_eq!(refused(&config(9, engine), &Registry::new()), error);
+        }
+        assert!(Registry::new().engines(&config(9, "[kv]\n")).is_ok());
+    }
+}
