@@ -17,7 +17,7 @@ use crate::engines::{
     Handle, KeyValue, KvMachine, Log, LogMachine, Object, ObjectMachine, Rounds, RoundsMachine,
     TransactionMachine, Transactions,
 };
-use crate::lane::{AnyLane, Inbox, Lane};
+use crate::requests::{AnyQueue, Inbox, RequestQueue};
 use crate::{Cluster, EngineDescription, Error, OpenError};
 
 /// How long an answer may take before a question is repeated.
@@ -40,8 +40,8 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    pub fn ring(&self) {
-        self.driver.bell.ring();
+    pub fn wake(&self) {
+        self.driver.notifier.notify();
     }
 }
 
@@ -72,14 +72,14 @@ impl Client {
     /// What is wrong with the description, or what the system does not grant.
     pub fn open(cluster: &Cluster) -> Result<Self, OpenError> {
         cluster.check().map_err(|error| OpenError::Cluster(error.into()))?;
-        let mut lanes: Vec<Box<dyn AnyLane>> = Vec::new();
+        let mut queues: Vec<Box<dyn AnyQueue>> = Vec::new();
         let mut ways = Vec::new();
         for engine in &cluster.engines {
-            let (lane, way) = lane(cluster, engine)?;
-            lanes.push(lane);
+            let (queue, way) = queue(cluster, engine)?;
+            queues.push(queue);
             ways.push(way);
         }
-        let core = Core::new(cluster.nodes.clone(), cluster.datagram_bytes, lanes);
+        let core = Core::new(cluster.nodes.clone(), cluster.datagram_bytes, queues);
         Ok(Self(Arc::new(Inner { ways, nodes: cluster.nodes.len(), driver: Driver::start(core)? })))
     }
 
@@ -167,7 +167,7 @@ impl Way {
 }
 
 /// The machine of an engine, and the way to it.
-fn lane(cluster: &Cluster, engine: &EngineDescription) -> Result<(Box<dyn AnyLane>, Way), OpenError> {
+fn queue(cluster: &Cluster, engine: &EngineDescription) -> Result<(Box<dyn AnyQueue>, Way), OpenError> {
     let (nodes, first, give_up) = (cluster.nodes.len(), cluster.first, cluster.give_up);
     let room = cluster.datagram_bytes - HEADER_BYTES - TRAILER_BYTES - MESSAGE_HEADER_BYTES;
     let session = || ClientParameters {
@@ -185,9 +185,9 @@ fn lane(cluster: &Cluster, engine: &EngineDescription) -> Result<(Box<dyn AnyLan
                 give_up,
                 ..weft_kv::ClientParameters::new(new_identity(), NodeSet::first(nodes))
             });
-            let lane = Lane::new(machine, give_up, room);
-            let way = Way::KeyValue(*key_bytes, lane.inbox());
-            (Box::new(lane), way)
+            let queue = RequestQueue::new(machine, give_up, room);
+            let way = Way::KeyValue(*key_bytes, queue.inbox());
+            (Box::new(queue), way)
         }
         EngineDescription::Transactions => {
             let client = |_| weft_txn::client::ClientParameters {
@@ -196,9 +196,9 @@ fn lane(cluster: &Cluster, engine: &EngineDescription) -> Result<(Box<dyn AnyLan
                 ..weft_txn::client::ClientParameters::new(new_identity(), nodes)
             };
             let callers = 0..TransactionMachine::CALLERS;
-            let lane = Lane::new(TransactionMachine::new(callers.map(client)), give_up, room);
-            let way = Way::Transactions(lane.inbox());
-            (Box::new(lane), way)
+            let queue = RequestQueue::new(TransactionMachine::new(callers.map(client)), give_up, room);
+            let way = Way::Transactions(queue.inbox());
+            (Box::new(queue), way)
         }
         EngineDescription::Object { name, kind } => {
             let definition = types::by_name(kind).ok_or_else(|| {
@@ -207,9 +207,9 @@ fn lane(cluster: &Cluster, engine: &EngineDescription) -> Result<(Box<dyn AnyLan
                     "the object `{name}` has the type `{kind}`; the types are {known}"
                 ))
             })?;
-            let lane = Lane::new(ObjectMachine::new(session()), give_up, room);
-            let way = Way::Object(name.clone(), Arc::new(definition), lane.inbox());
-            (Box::new(lane), way)
+            let queue = RequestQueue::new(ObjectMachine::new(session()), give_up, room);
+            let way = Way::Object(name.clone(), Arc::new(definition), queue.inbox());
+            (Box::new(queue), way)
         }
         EngineDescription::Log { name } => {
             let machine = LogMachine::new(weft_smr::client::ClientParameters {
@@ -218,14 +218,14 @@ fn lane(cluster: &Cluster, engine: &EngineDescription) -> Result<(Box<dyn AnyLan
                 give_up,
                 ..weft_smr::client::ClientParameters::new(new_identity(), nodes)
             });
-            let lane = Lane::new(machine, give_up, room);
-            let way = Way::Log(name.clone(), lane.inbox());
-            (Box::new(lane), way)
+            let queue = RequestQueue::new(machine, give_up, room);
+            let way = Way::Log(name.clone(), queue.inbox());
+            (Box::new(queue), way)
         }
         EngineDescription::Rounds => {
-            let lane = Lane::new(RoundsMachine::new(session()), give_up, room);
-            let way = Way::Rounds(lane.inbox());
-            (Box::new(lane), way)
+            let queue = RequestQueue::new(RoundsMachine::new(session()), give_up, room);
+            let way = Way::Rounds(queue.inbox());
+            (Box::new(queue), way)
         }
     })
 }

@@ -1,4 +1,4 @@
-//! All lanes of a client between its requests and its datagrams: no socket, no clock, no thread.
+//! All queues of a client between its requests and its datagrams: no socket, no clock, no thread.
 
 use std::net::SocketAddrV4;
 
@@ -6,25 +6,25 @@ use weft_nic::Egress;
 use weft_time::Instant;
 use weft_wire::datagram::Datagram;
 
-use crate::lane::AnyLane;
+use crate::requests::AnyQueue;
 
-/// Routes messages between lanes, by slot, and nodes, by address.
+/// Routes messages between queues, by slot, and nodes, by address.
 pub(crate) struct Core {
     nodes: Vec<SocketAddrV4>,
     /// By slot.
-    lanes: Vec<Box<dyn AnyLane>>,
+    queues: Vec<Box<dyn AnyQueue>>,
     egress: Egress,
     payload: Vec<u8>,
 }
 
 impl Core {
-    pub fn new(nodes: Vec<SocketAddrV4>, datagram_bytes: usize, lanes: Vec<Box<dyn AnyLane>>) -> Self {
-        Self { nodes, lanes, egress: Egress::new(datagram_bytes), payload: Vec::new() }
+    pub fn new(nodes: Vec<SocketAddrV4>, datagram_bytes: usize, queues: Vec<Box<dyn AnyQueue>>) -> Self {
+        Self { nodes, queues, egress: Egress::new(datagram_bytes), payload: Vec::new() }
     }
 
     /// Takes what other threads have left.
     pub fn take(&mut self, now: Instant) {
-        self.lanes.iter_mut().for_each(|lane| lane.take(now));
+        self.queues.iter_mut().for_each(|queue| queue.take(now));
     }
 
     /// Takes a datagram. What no node has sent, or what is none of Weft's, changes nothing.
@@ -32,26 +32,26 @@ impl Core {
         let Some(node) = self.nodes.iter().position(|node| *node == from) else { return };
         let Ok(datagram) = Datagram::parse(bytes) else { return };
         for message in datagram.messages() {
-            if let Some(lane) = self.lanes.get_mut(usize::from(message.engine)) {
-                lane.receive(now, node, (message.kind, message.payload));
+            if let Some(queue) = self.queues.get_mut(usize::from(message.engine)) {
+                queue.receive(now, node, (message.kind, message.payload));
             }
         }
     }
 
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.lanes.iter().filter_map(|lane| lane.next_deadline()).min()
+        self.queues.iter().filter_map(|queue| queue.next_deadline()).min()
     }
 
     pub fn handle_deadline(&mut self, now: Instant) {
-        self.lanes.iter_mut().for_each(|lane| lane.handle_deadline(now));
+        self.queues.iter_mut().for_each(|queue| queue.handle_deadline(now));
     }
 
     /// The next datagram: appends it to `out` and tells to whom it goes.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
-        for (slot, lane) in self.lanes.iter_mut().enumerate() {
+        for (slot, queue) in self.queues.iter_mut().enumerate() {
             loop {
                 self.payload.clear();
-                let Some((node, kind)) = lane.poll_transmit(&mut self.payload) else { break };
+                let Some((node, kind)) = queue.poll_transmit(&mut self.payload) else { break };
                 let fits = self.egress.push(self.nodes[node], slot as u8, kind, &self.payload);
                 assert!(fits, "longer requests are refused before");
             }

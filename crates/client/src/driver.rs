@@ -12,26 +12,26 @@ use weft_time::Instant;
 use crate::OpenError;
 use crate::core::Core;
 
-/// How often a bell is tried before the next request has to ring it.
+/// How often a notifier is tried before the next request has to notify again.
 const ATTEMPTS: u32 = 1_000;
 
 /// Wakes the thread when there is a new request: by a datagram to its port, so that it waits for one thing only.
 #[derive(Debug)]
-pub(crate) struct Bell {
-    rung: AtomicBool,
+pub(crate) struct Notifier {
+    woken: AtomicBool,
     socket: UdpSocket,
 }
 
-impl Bell {
+impl Notifier {
     fn new(port: u16) -> io::Result<Self> {
         let socket = UdpSocket::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
         socket.connect(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
-        Ok(Self { rung: AtomicBool::new(false), socket })
+        Ok(Self { woken: AtomicBool::new(false), socket })
     }
 
     /// Once a request was left.
-    pub fn ring(&self) {
-        if self.rung.swap(true, Ordering::AcqRel) {
+    pub fn notify(&self) {
+        if self.woken.swap(true, Ordering::AcqRel) {
             return;
         }
         // The kernel may be short of memory for a moment.
@@ -41,18 +41,18 @@ impl Bell {
             }
             thread::yield_now();
         }
-        self.hush();
+        self.rearm();
     }
 
     /// Before requests are taken.
-    fn hush(&self) {
-        self.rung.store(false, Ordering::Release);
+    fn rearm(&self) {
+        self.woken.store(false, Ordering::Release);
     }
 }
 
 struct Driven {
     core: Core,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
     bytes: Vec<u8>,
 }
 
@@ -70,7 +70,7 @@ impl Endpoint for Driven {
     }
 
     fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
-        self.bell.hush();
+        self.notifier.rearm();
         self.core.take(now);
         self.bytes.clear();
         while let Some(to) = self.core.poll_transmit(&mut self.bytes) {
@@ -84,7 +84,7 @@ impl Endpoint for Driven {
 /// The running thread. It ends with this.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    pub bell: Arc<Bell>,
+    pub notifier: Arc<Notifier>,
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
 }
@@ -93,15 +93,15 @@ impl Driver {
     /// Opens a port and drives `core` over it.
     pub fn start(core: Core) -> Result<Self, OpenError> {
         let port = UdpPort::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), &PortOptions::default())?;
-        let bell = Arc::new(Bell::new(port.local_address().port())?);
+        let notifier = Arc::new(Notifier::new(port.local_address().port())?);
         let stop = Arc::new(Stop::new()?);
-        let mut driven = Driven { core, bell: Arc::clone(&bell), bytes: Vec::new() };
+        let mut driven = Driven { core, notifier: Arc::clone(&notifier), bytes: Vec::new() };
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("weft-client".into()).spawn(move || {
             // If the port fails, all that wait are told that the client is closed: their promises are dropped.
             let _ = run(&mut driven, &mut [port], Clock::starting_now(), IdlePolicy::SLEEP, &stopped);
         })?;
-        Ok(Self { bell, stop, thread: Some(thread) })
+        Ok(Self { notifier, stop, thread: Some(thread) })
     }
 }
 

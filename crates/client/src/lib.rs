@@ -51,8 +51,8 @@ mod core;
 mod driver;
 mod engines;
 mod error;
-mod lane;
 mod pending;
+mod requests;
 
 pub use client::Client;
 pub use cluster::{Cluster, EngineDescription};

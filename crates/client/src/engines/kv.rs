@@ -5,7 +5,7 @@ use weft_kv::{Client, ClientParameters, Completion, Outcome, Task};
 use weft_time::{Duration, Instant};
 
 use super::{Handle, STRANGE, refused};
-use crate::lane::Machine;
+use crate::requests::ClientHalf;
 use crate::{Error, Pending};
 
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl KvMachine {
     }
 }
 
-impl Machine for KvMachine {
+impl ClientHalf for KvMachine {
     type Request = KvRequest;
     type Reply = KvReply;
 

@@ -10,7 +10,7 @@ use weft_smr::log::{Answer, Append};
 use weft_time::{Duration, Instant};
 
 use super::{Handle, STRANGE};
-use crate::lane::Machine;
+use crate::requests::ClientHalf;
 use crate::{Error, Pending};
 
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl LogMachine {
     }
 }
 
-impl Machine for LogMachine {
+impl ClientHalf for LogMachine {
     type Request = LogRequest;
     type Reply = LogReply;
 

@@ -1,4 +1,4 @@
-//! The engines, each with its client half as a [`crate::lane::Machine`] and with what programs use.
+//! The engines, each with its client half as a [`crate::requests::ClientHalf`] and with what programs use.
 
 mod kv;
 mod log;
@@ -21,29 +21,29 @@ pub(crate) use transactions::TransactionMachine;
 use std::sync::Arc;
 
 use crate::client::Inner;
-use crate::lane::{Inbox, Machine};
 use crate::pending::pending;
+use crate::requests::{ClientHalf, Inbox};
 use crate::{Error, Pending};
 
 /// A way to one engine.
-pub(crate) struct Handle<M: Machine> {
+pub(crate) struct Handle<M: ClientHalf> {
     inbox: Arc<Inbox<M>>,
     inner: Arc<Inner>,
 }
 
-impl<M: Machine> Clone for Handle<M> {
+impl<M: ClientHalf> Clone for Handle<M> {
     fn clone(&self) -> Self {
         Self { inbox: Arc::clone(&self.inbox), inner: Arc::clone(&self.inner) }
     }
 }
 
-impl<M: Machine> std::fmt::Debug for Handle<M> {
+impl<M: ClientHalf> std::fmt::Debug for Handle<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Handle").finish_non_exhaustive()
     }
 }
 
-impl<M: Machine> Handle<M> {
+impl<M: ClientHalf> Handle<M> {
     pub fn new(inbox: &Arc<Inbox<M>>, inner: &Arc<Inner>) -> Self {
         Self { inbox: Arc::clone(inbox), inner: Arc::clone(inner) }
     }
@@ -56,7 +56,7 @@ impl<M: Machine> Handle<M> {
     ) -> Pending<T> {
         let (promise, answer) = pending();
         self.inbox.leave(request, Box::new(move |reply| promise.keep(reply.and_then(read))));
-        self.inner.ring();
+        self.inner.wake();
         answer
     }
 }

@@ -8,7 +8,7 @@ use weft_session::ClientParameters;
 use weft_time::{Duration, Instant};
 
 use super::{Handle, refused};
-use crate::lane::Machine;
+use crate::requests::ClientHalf;
 use crate::{Error, Pending};
 
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ impl ObjectMachine {
     }
 }
 
-impl Machine for ObjectMachine {
+impl ClientHalf for ObjectMachine {
     type Request = ObjectRequest;
     type Reply = ObjectReply;
 

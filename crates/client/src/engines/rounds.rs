@@ -7,7 +7,7 @@ use weft_session::ClientParameters;
 use weft_time::{Duration, Instant};
 
 use super::{Handle, STRANGE, refused};
-use crate::lane::Machine;
+use crate::requests::ClientHalf;
 use crate::{Error, Pending};
 
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl RoundsMachine {
     }
 }
 
-impl Machine for RoundsMachine {
+impl ClientHalf for RoundsMachine {
     type Request = RoundsRequest;
     type Reply = RoundsReply;
 

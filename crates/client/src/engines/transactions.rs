@@ -5,7 +5,7 @@ use weft_txn::client::{Client, ClientParameters, Ended as ClientEnded};
 use weft_txn::{Accesses, INPUT_MAX, Key, Mode, Outcome, ProcedureId, Request, TransactionId};
 
 use super::{Handle, refused};
-use crate::lane::Machine;
+use crate::requests::ClientHalf;
 use crate::{Error, Pending};
 
 /// How a transaction has ended.
@@ -47,7 +47,7 @@ impl TransactionMachine {
     }
 }
 
-impl Machine for TransactionMachine {
+impl ClientHalf for TransactionMachine {
     type Request = Request;
     type Reply = Ended;
 

@@ -8,7 +8,7 @@ use weft_time::{Duration, Instant};
 use crate::Error;
 
 /// A protocol's client half, seen the same for all engines.
-pub(crate) trait Machine: Send {
+pub(crate) trait ClientHalf: Send {
     type Request: Send;
     type Reply;
 
@@ -41,17 +41,17 @@ pub(crate) trait Machine: Send {
 /// What is done with a reply.
 pub(crate) type Deliver<R> = Box<dyn FnOnce(Result<R, Error>) + Send>;
 
-type Queue<M> = VecDeque<(<M as Machine>::Request, Deliver<<M as Machine>::Reply>)>;
+type Queue<M> = VecDeque<(<M as ClientHalf>::Request, Deliver<<M as ClientHalf>::Reply>)>;
 
 /// Where other threads leave requests.
-pub(crate) struct Inbox<M: Machine> {
+pub(crate) struct Inbox<M: ClientHalf> {
     /// `None` once nobody takes them any more.
     queue: Mutex<Option<Queue<M>>>,
     /// The most bytes of a message.
     room: usize,
 }
 
-impl<M: Machine> Inbox<M> {
+impl<M: ClientHalf> Inbox<M> {
     /// Leaves a request, or says at once that it cannot be made.
     pub fn leave(&self, request: M::Request, deliver: Deliver<M::Reply>) {
         let bytes = M::message_bytes(&request);
@@ -69,14 +69,14 @@ impl<M: Machine> Inbox<M> {
     }
 }
 
-struct Waiting<M: Machine> {
+struct Waiting<M: ClientHalf> {
     request: M::Request,
     deliver: Deliver<M::Reply>,
     give_up_at: Instant,
 }
 
 /// A machine with the requests of all threads.
-pub(crate) struct Lane<M: Machine> {
+pub(crate) struct RequestQueue<M: ClientHalf> {
     machine: M,
     inbox: Arc<Inbox<M>>,
     give_up: Duration,
@@ -85,8 +85,8 @@ pub(crate) struct Lane<M: Machine> {
     running: Vec<(u64, Deliver<M::Reply>)>,
 }
 
-impl<M: Machine> Lane<M> {
-    /// A lane for messages of at most `room` bytes.
+impl<M: ClientHalf> RequestQueue<M> {
+    /// A queue for messages of at most `room` bytes.
     pub fn new(machine: M, give_up: Duration, room: usize) -> Self {
         let inbox = Arc::new(Inbox { queue: Mutex::new(Some(Queue::<M>::new())), room });
         Self { machine, inbox, give_up, backlog: VecDeque::new(), running: Vec::new() }
@@ -112,14 +112,14 @@ impl<M: Machine> Lane<M> {
     }
 }
 
-impl<M: Machine> Drop for Lane<M> {
+impl<M: ClientHalf> Drop for RequestQueue<M> {
     fn drop(&mut self) {
         self.inbox.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
-/// A lane, whatever its engine is.
-pub(crate) trait AnyLane: Send {
+/// A queue, whatever its engine is.
+pub(crate) trait AnyQueue: Send {
     /// Takes what other threads have left.
     fn take(&mut self, now: Instant);
     fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8]));
@@ -128,7 +128,7 @@ pub(crate) trait AnyLane: Send {
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)>;
 }
 
-impl<M: Machine> AnyLane for Lane<M> {
+impl<M: ClientHalf> AnyQueue for RequestQueue<M> {
     fn take(&mut self, now: Instant) {
         let queue =
             self.inbox.queue.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(std::mem::take);
