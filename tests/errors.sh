@@ -43,8 +43,7 @@ cluster() {
 }
 
 # The command line.
-expect 'a subcommand is missing' "$weft"
-expect 'a subcommand is missing' "$weft" bench
+expect 'a subcommand is missing' "$weft" log --config weft.toml
 expect 'did you mean `bench`' "$weft" bnch
 expect 'did you mean `--nodes`' "$weft" bench kv --nodse 3
 expect 'a value is required' "$weft" bench kv --seed
@@ -61,7 +60,6 @@ expect 'give seconds' "$weft" bench kv --seconds 0
 expect 'give operations per second' "$weft" bench kv --open-loop fast
 expect '8 to 1024 bytes' "$weft" bench kv --value-bytes 4
 expect '8 to 1024 bytes' "$weft" bench kv --value-bytes 5000
-expect 'a subcommand is missing' "$weft" check
 expect 'are checked exhaustively' "$weft" check rounds --nodes 3,6
 expect 'there is no folder' "$weft" check rounds --json no/such/folder.json
 expect 'the types are g-counter' "$weft" rdt explain bank
@@ -132,6 +130,9 @@ expect 'there is no network' "$weft" bench rounds --network mars
 expect 'choose --window 8' "$weft" bench rounds --nodes 7 --window 4
 expect 'fewer or shorter values' "$weft" bench rounds --value-bytes 448 --values-per-proposal 4
 expect 'is not in 1..=1024' "$weft" bench kv --clients 0
+
+expect 'there is no such folder' "$weft" man --out nowhere
+expect 'tcsh' "$weft" completions tcsh
 
 # Names that do not exist, or not yet.
 expect 'choose one of ycsb-a' "$weft" bench kv --workload tpc-c

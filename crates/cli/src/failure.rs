@@ -54,9 +54,7 @@ impl Failure {
     /// What the parser of the command line says of the options of `subcommand`, in one line.
     pub(crate) fn of_arguments(error: &clap::Error, subcommand: &str) -> Self {
         let what = match error.kind() {
-            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-                "a subcommand is missing".to_owned()
-            }
+            ErrorKind::MissingSubcommand => "a subcommand is missing".to_owned(),
             _ => {
                 let text = error.to_string();
                 let paragraph = text.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>();
@@ -89,6 +87,11 @@ impl fmt::Display for Failure {
         f.write_str(words.next().unwrap_or_default())?;
         words.try_for_each(|word| write!(f, " {word}"))
     }
+}
+
+/// Whether the parser of the command line has printed what was asked for: help, also of a command called bare, or the version.
+pub(crate) fn is_help(error: &clap::Error) -> bool {
+    !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
 
 /// The subcommand that arguments begin with: `weft bench kv`.
@@ -134,6 +137,14 @@ mod tests {
     }
 
     #[test]
+    fn a_command_called_bare_asks_for_help() {
+        for words in [&["weft"][..], &["weft", "bench"], &["weft", "--help"], &["weft", "--version"]] {
+            assert!(is_help(&crate::Cli::try_parse_from(words).expect_err("it only prints")), "{words:?}");
+        }
+        assert!(!is_help(&crate::Cli::try_parse_from(["weft", "bnch"]).expect_err("it is wrong")));
+    }
+
+    #[test]
     fn what_the_parser_says_becomes_one_line() {
         let line = |words: &[&str]| {
             let error = crate::Cli::try_parse_from(words).expect_err("it is wrong");
@@ -149,7 +160,8 @@ mod tests {
         );
         let large = line(&["weft", "bench", "kv", "--seed", "18446744073709551616"]);
         assert!(large.contains("give a smaller number"), "{large}");
-        assert_eq!(line(&["weft", "bench"]), "a subcommand is missing; see `weft x --help`");
+        let without = line(&["weft", "log", "--config", "weft.toml"]);
+        assert_eq!(without, "a subcommand is missing; see `weft x --help`");
         let missing = line(&["weft", "start"]);
         assert!(
             missing.starts_with("the following required arguments were not provided: --node"),

@@ -13,6 +13,7 @@ mod faults;
 mod init;
 mod kv;
 mod log;
+mod manual;
 mod memory;
 mod object;
 mod output;
@@ -81,6 +82,10 @@ enum Command {
     Membership(process::MembershipArguments),
     /// Show results on one self-contained page
     Report(report::ReportArguments),
+    /// Print completions of this command for a shell
+    Completions(manual::CompletionsArguments),
+    /// Write the manual pages of this command
+    Man(manual::ManArguments),
     /// The clients of a bench, which starts this process itself
     #[command(name = CLIENT_COMMAND, hide = true)]
     BenchClient(process::ClientArguments),
@@ -106,6 +111,8 @@ impl Command {
             Self::Start(arguments) => arguments.run(),
             Self::Membership(arguments) => arguments.run(),
             Self::Report(arguments) => arguments.run(),
+            Self::Completions(arguments) => arguments.run(Cli::command()),
+            Self::Man(arguments) => arguments.run(Cli::command()),
             Self::BenchClient(arguments) => arguments.run(),
             Self::BenchRdmaServer(arguments) => arguments.run_rdma_server(),
         }
@@ -132,7 +139,7 @@ fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     let result = match parse(&arguments) {
         Ok(cli) => cli.command.run(),
-        Err(error) if !error.use_stderr() => output::print(&error.to_string()).map(|()| Verdict::Good),
+        Err(error) if failure::is_help(&error) => output::print_help(&error.render()).map(|()| Verdict::Good),
         Err(error) => Err(Failure::of_arguments(&error, &failure::subcommand::<Cli>(&arguments))),
     };
     match result {

@@ -1,10 +1,11 @@
 //! Where results go. Files appear whole or not at all, and a place that cannot be written to is found before the run.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use clap::builder::StyledStr;
 use weft_bench::result::write_whole;
 
 use crate::failure::Failure;
@@ -44,6 +45,16 @@ pub(crate) fn deliver(
             print(human)
         }
         None => print(human),
+    }
+}
+
+/// Prints a help text, in colours if a terminal shows it and the user has not switched them off (https://no-color.org).
+pub(crate) fn print_help(text: &StyledStr) -> Result<(), Failure> {
+    let is_colourless = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if io::stdout().is_terminal() && !is_colourless {
+        print(&text.ansi().to_string())
+    } else {
+        print(&text.to_string())
     }
 }
 

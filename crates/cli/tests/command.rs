@@ -274,3 +274,32 @@ fn a_configuration_is_written_once_and_describes_a_cluster_that_starts() {
     assert_eq!(again.status.code(), Some(2), "{again:?}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), written);
 }
+
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    let folder = TempDir::new().unwrap();
+    for shell in ["bash", "zsh", "fish"] {
+        let output = weft(folder.path(), &["completions", shell]);
+        assert!(output.status.success());
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(script.contains("bench") && script.contains("value-bytes"), "{shell}");
+    }
+    assert!(weft(folder.path(), &["man", "--out", "."]).status.success());
+    let pages = names(folder.path());
+    for page in ["weft.1", "weft-start.1", "weft-kv.1", "weft-kv-put.1", "weft-sim-kv.1"] {
+        assert!(pages.iter().any(|name| name == page), "{page} is missing from {pages:?}");
+    }
+    assert!(
+        !pages.iter().any(|name| name.contains("bench-client")),
+        "hidden commands have no page: {pages:?}"
+    );
+}
+
+#[test]
+fn a_bare_command_prints_its_help() {
+    for words in [&[][..], &["bench"], &["kv"]] {
+        let output = weft(Path::new("."), words);
+        assert!(output.status.success() && output.stderr.is_empty(), "{words:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("Usage: weft"), "{words:?}");
+    }
+}
