@@ -28,7 +28,7 @@ demo: ## Take the tour: a cluster, a killed leader, a checked history, real sock
 	@$(WEFT) demo --out out
 
 # What is quick and what tells most comes first; a stage uses what those before it have built.
-test: lint docs unit oracle build errors cluster determinism model campaign formal blocks ## Run every check
+test: lint docs unit oracle build errors pages cluster determinism model campaign formal blocks ## Run every check
 	@echo "make test: all checks passed"
 
 quick: ## For the inner loop: formatting, lints and unit tests, without the gateware
@@ -93,6 +93,9 @@ cluster: build ## Nodes as a user starts them, killed in turn: two engines alone
 	tests/cluster.sh
 	tests/engines.sh
 
+pages: build ## The commands of the documentation do what they say, as they are written there
+	tests/pages.py
+
 errors: build ## Bad input gets one clear line and exit code 2
 	tests/errors.sh
 
@@ -127,6 +130,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	$(CARGO) test --release --locked -p weft-txn --test crashes -- --ignored
 	$(CARGO) run --release --locked -p weft-conformance --example stress -- 10000 1
 	$(WEFT) check rounds --nodes 3,4,5 --random 10000000
+	tests/pages.py --all
 	$(MAKE) fuzz FUZZ_SECONDS=300
 
 compare: build ## Measure against Redis, etcd and PostgreSQL on this machine (needs redis-server, etcd, postgresql)
