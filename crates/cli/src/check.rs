@@ -11,9 +11,9 @@ use crate::task::Reported;
 /// What is checked.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Check {
-    /// The consensus of the rounds, and the published algorithm that it was made from, which must fall
+    /// Consensus in rounds; and the published algorithm behind it, whose bug the check must find
     Rounds(Reported<rounds::RoundsCheck>),
-    /// The replicated log of one-sided writes (Mu): three replicas, of which two lead
+    /// Replicated log of one-sided writes (Mu): three replicas, two of which may lead
     Smr(Reported<smr::SmrCheck>),
 }
 

@@ -15,14 +15,14 @@ use crate::process::CONFIG;
 /// Which cluster is asked, how long, and where the answer goes.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ClientOptions {
-    /// The configuration of the cluster
+    /// Configuration file of the cluster
     #[arg(long, value_name = "FILE", global = true, default_value = CONFIG)]
     pub config: PathBuf,
-    /// When to give up, in ms
+    /// Time-out in ms
     #[arg(long, value_name = "MS", global = true, default_value_t = 5_000,
           value_parser = clap::value_parser!(u64).range(1..=20_000))]
     give_up_ms: u64,
-    /// Where to write the answer as JSON: a file, or `-` for standard output
+    /// Write the answer as JSON to FILE (- for standard output)
     #[arg(long, value_name = "FILE", global = true)]
     json: Option<Json>,
 }

@@ -35,16 +35,16 @@ const REPLAY: &str = "replay.sh";
 /// Where the tour goes and how long it takes.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DemoArguments {
-    /// The folder for the report and all files
+    /// Folder for the report and all other files
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
-    /// Decides the simulated run to the bit
+    /// Seed of the simulated run
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
-    /// A shorter tour of a few seconds
+    /// Take a shorter tour of a few seconds
     #[arg(long)]
     quick: bool,
-    /// Which NIC: in software, or the gateware cycle by cycle: a tour of one or two minutes
+    /// NIC: in software, or the gateware cycle by cycle (takes one or two minutes)
     #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
     nic: NicModel,
 }

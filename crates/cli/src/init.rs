@@ -23,20 +23,20 @@ const LOOPBACK_MTU_BYTES: u32 = 65_535;
 /// Which cluster to write a configuration for.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InitArguments {
-    /// How many nodes the cluster has, on loopback addresses of this machine that are free
+    /// Number of nodes, on free loopback addresses of this machine
     #[arg(long, value_name = "N", default_value_t = 3, conflicts_with = "addresses",
           value_parser = clap::value_parser!(u16).range(1..=NODES_MAX as i64))]
     nodes: u16,
-    /// All nodes are on this machine, which is so unless --addresses are given
+    /// Put all nodes on this machine (the default without --addresses)
     #[arg(long, conflicts_with = "addresses")]
     loopback: bool,
-    /// The addresses of the nodes, one for each, node 0 first
+    /// Addresses of the nodes, node 0 first
     #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
     addresses: Vec<Ipv4Addr>,
-    /// The cluster's name
+    /// Name of the cluster
     #[arg(long, value_name = "NAME", default_value = ClusterName::DEFAULT, value_parser = parse_name)]
     name: ClusterName,
-    /// The folder to write weft.toml into; it is made if it is not there
+    /// Folder for weft.toml, created if necessary
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
 }

@@ -22,26 +22,26 @@ pub(crate) struct KvArguments {
 enum Request {
     /// Read a key
     Get {
-        /// The key: text of at most as many bytes as the cluster's keys have
+        /// The key: text, at most key_bytes of the configuration long
         key: String,
     },
     /// Write a key
     Put {
         /// The key
         key: String,
-        /// The value: text of at least one byte
+        /// The value: text, at least one byte
         value: String,
     },
-    /// Remove a key
+    /// Delete a key
     Delete {
         /// The key
         key: String,
     },
-    /// Write a key if it has the expected version
+    /// Write a key if its version is the expected one
     CompareAndSet {
         /// The key
         key: String,
-        /// The version; 0 if the key must be absent
+        /// The expected version; 0 if the key must be absent
         #[arg(value_name = "VERSION")]
         expected: u64,
         /// The value

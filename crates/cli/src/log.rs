@@ -18,7 +18,7 @@ pub(crate) struct LogArguments {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Request {
-    /// Append an entry, once
+    /// Append an entry, exactly once
     Append {
         /// The log's name in the configuration
         name: String,
@@ -29,10 +29,10 @@ enum Request {
     Read {
         /// The log's name in the configuration
         name: String,
-        /// The index, from 0
+        /// Index of the entry, from 0
         index: u64,
     },
-    /// How far is a replica, and who leads?
+    /// Show the progress of a replica and its leader
     Status {
         /// The log's name in the configuration
         name: String,

@@ -38,7 +38,7 @@ use weft_bench::rdma::SERVER_COMMAND;
 
 use crate::failure::{Failure, Verdict};
 
-/// Replication engines for network cards: simulated, checked, and run over real sockets
+/// Replication, consensus and transactions for network cards: simulated, checked, and run over real sockets
 #[derive(Debug, Parser)]
 #[command(name = "weft", version, max_term_width = 110, subcommand_required = true)]
 struct Cli {
@@ -48,43 +48,43 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Take the tour: a cluster, a killed leader, a checked history, real sockets, a report
+    /// Take the tour: a simulated cluster with a crash, a checked history, real sockets, a report
     Demo(demo::DemoArguments),
-    /// Make one measurement
+    /// Run a benchmark, in the simulator or over real sockets
     #[command(subcommand)]
     Bench(bench::Bench),
     /// Run a fault campaign in the simulator: many seeds, each checked
     #[command(subcommand)]
     Sim(sim::Sim),
-    /// Check a protocol: exhaustively for few nodes, with random schedules for more
+    /// Model-check a protocol: exhaustively for few nodes, with random schedules for more
     #[command(subcommand)]
     Check(check::Check),
-    /// Replicated data types: why which calls must be coordinated
+    /// List the replicated data types, and explain which of their calls need coordination
     #[command(subcommand)]
     Rdt(rdt::Rdt),
-    /// Ask a running cluster: get, put, delete, compare-and-set
+    /// Read and write keys of a running cluster
     Kv(kv::KvArguments),
-    /// Call a transaction at a running cluster
+    /// Call a transaction of a running cluster
     Txn(txn::TxnArguments),
-    /// Write the configuration of a new cluster, weft.toml, and say how to start it
+    /// Write weft.toml for a new cluster
     Init(init::InitArguments),
-    /// Append to a replicated log of a running cluster, and read it
+    /// Append to a replicated log of a running cluster, or read it
     Log(log::LogArguments),
     /// Call a method or a query of a replicated object of a running cluster
     Object(object::ObjectArguments),
-    /// Propose to the rounds of a running cluster, and read what is decided
+    /// Propose values to the consensus of a running cluster, and read its decisions
     Rounds(rounds::RoundsArguments),
-    /// Run one real node of a cluster, with the engines that the cluster's configuration has
+    /// Start one node of a cluster
     #[command(name = NODE_COMMAND)]
     Start(process::NodeArguments),
-    /// Run a membership service that no node embeds
+    /// Start the membership service as a process of its own
     #[command(name = MEMBERSHIP_COMMAND)]
     Membership(process::MembershipArguments),
-    /// Show results on one self-contained page
+    /// Draw results as one self-contained HTML page
     Report(report::ReportArguments),
-    /// Print completions of this command for a shell
+    /// Print shell completions
     Completions(manual::CompletionsArguments),
-    /// Write the manual pages of this command
+    /// Write manual pages
     Man(manual::ManArguments),
     /// The clients of a bench, which starts this process itself
     #[command(name = CLIENT_COMMAND, hide = true)]

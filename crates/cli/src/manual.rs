@@ -11,7 +11,7 @@ use crate::output;
 /// Which shell to write completions for.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompletionsArguments {
-    /// The shell
+    /// Shell
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }
@@ -30,7 +30,7 @@ impl CompletionsArguments {
 /// Where to write the manual pages.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ManArguments {
-    /// The folder to write a page for each command into; it must exist
+    /// Existing folder for the pages, one for each command
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }

@@ -15,17 +15,17 @@ use crate::failure::{Failure, Verdict};
 pub(crate) struct ObjectArguments {
     #[command(flatten)]
     options: ClientOptions,
-    /// The object's type; weft rdt list shows all, with their methods and queries
+    /// The object's type; weft rdt list shows all types with their methods and queries
     #[arg(value_name = "TYPE")]
     kind: String,
     /// The object's name in the configuration
     name: String,
     /// A method or a query of the type
     method: String,
-    /// Arguments: numbers; elements are counted from 0
+    /// Arguments: integers; elements of sets are numbered from 0
     #[arg(value_name = "N", allow_negative_numbers = true)]
     arguments: Vec<i64>,
-    /// The replica that is asked; any if none is named
+    /// The replica to ask [default: any]
     #[arg(long, value_name = "N")]
     node: Option<usize>,
 }

@@ -48,7 +48,7 @@ pub(crate) fn deliver(
     }
 }
 
-/// Prints a help text, in colours if a terminal shows it and the user has not switched them off (https://no-color.org).
+/// Prints a help text, in colours if a terminal shows it and the user has not switched them off (<https://no-color.org>).
 pub(crate) fn print_help(text: &StyledStr) -> Result<(), Failure> {
     let is_colourless = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     if io::stdout().is_terminal() && !is_colourless {

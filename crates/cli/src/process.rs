@@ -17,10 +17,10 @@ pub(crate) const CONFIG: &str = "weft.toml";
 /// Which node to be.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodeArguments {
-    /// The configuration of the cluster, the same for all of its nodes
+    /// Configuration file of the cluster, the same for all nodes
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     config: PathBuf,
-    /// Which of the `[[node]]` of the configuration to be: 0 for the first
+    /// Index of this node among the `[[node]]` sections, from 0
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..NODES_MAX as i64))]
     node: u16,
 }
@@ -45,7 +45,7 @@ impl NodeArguments {
 /// Whose membership service to be.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MembershipArguments {
-    /// The configuration of the cluster, the same as for its nodes
+    /// Configuration file of the cluster, the same as that of its nodes
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     config: PathBuf,
 }

@@ -20,9 +20,9 @@ use crate::task::{Reported, Task};
 /// What is done with a data type.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rdt {
-    /// Derive which calls conflict, depend and combine, with a case for each that do
+    /// Derive which calls conflict, depend and combine, with an example for each
     Explain(Reported<ExplainArguments>),
-    /// List the types that Weft ships, with their methods and queries
+    /// List the data types with their methods and queries
     List,
 }
 
@@ -50,13 +50,13 @@ fn list() -> String {
 /// Which types.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExplainArguments {
-    /// The type: account, courseware, …; with -printed, as in the paper's table B.1
+    /// The type: account, courseware, …; with the suffix -printed, as in the paper's table B.1
     #[arg(value_name = "TYPE", value_parser = definition, required_unless_present = "all")]
     name: Option<String>,
-    /// All types that Weft ships
+    /// Explain all types
     #[arg(long, conflicts_with = "name")]
     all: bool,
-    /// Write all questions as SMT-LIB, for any solver: a claim holds if the answer is unsat
+    /// Write all proof obligations as SMT-LIB for any solver: a claim holds if the answer is unsat
     #[arg(long, value_name = "FILE")]
     smt: Option<PathBuf>,
 }

@@ -12,13 +12,13 @@ use crate::output;
 /// Which results, and where to.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// Results that `--json` of weft bench kv, rdt, rdt-crash, rdt-hybrid, txn, txn-steps or txn-threads wrote
+    /// JSON results of weft bench kv, rdt, rdt-crash, rdt-hybrid, txn, txn-steps or txn-threads
     #[arg(required = true, value_name = "FILE")]
     results: Vec<PathBuf>,
-    /// The page to write
+    /// HTML page to write
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
-    /// Its title
+    /// Title of the page
     #[arg(long, default_value = "Weft")]
     title: String,
 }

@@ -18,18 +18,18 @@ pub(crate) struct RoundsArguments {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Request {
-    /// Propose text, once
+    /// Propose a value, exactly once
     Propose {
-        /// The proposal: at least one byte
+        /// The value: text, at least one byte
         content: String,
     },
-    /// Read what is decided, in order: as much as fits into one answer
+    /// Read decisions in their order, as many as fit into one answer
     Read {
-        /// After which decision, as INSTANCE/PROPOSER; from the beginning if none is named
+        /// Start after this decision, as INSTANCE/PROPOSER [default: at the beginning]
         #[arg(long, value_name = "PLACE", value_parser = parse_place)]
         after: Option<(u64, u8)>,
     },
-    /// How far is a node?
+    /// Show the progress of a node
     Status,
 }
 

@@ -15,13 +15,13 @@ use crate::task::Reported;
 /// Which engine is put to the test.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sim {
-    /// The replicated key-value store
+    /// Replicated key-value store
     Kv(Reported<kv::KvCampaign>),
     /// Replicated data types
     Rdt(Reported<rdt::RdtCampaign>),
-    /// The consensus in synchronous rounds
+    /// Consensus in synchronous rounds
     Rounds(Reported<rounds::RoundsCampaign>),
-    /// The replicated log of one-sided writes (Mu)
+    /// Replicated log of one-sided writes (Mu)
     Smr(Reported<smr::SmrCampaign>),
     /// Distributed transactions
     Txn(Reported<txn::TxnCampaign>),

@@ -27,7 +27,7 @@ pub(crate) trait Task: Args {
 pub(crate) struct Reported<T: Task> {
     #[command(flatten)]
     task: T,
-    /// Write the result as one JSON object (- for standard output)
+    /// Write the result as JSON to FILE (- for standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<Json>,
 }

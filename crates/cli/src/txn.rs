@@ -24,7 +24,7 @@ pub(crate) struct TxnArguments {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Action {
-    /// Call a registered procedure, once
+    /// Call a registered procedure, exactly once
     Call(CallArguments),
 }
 
@@ -32,13 +32,13 @@ enum Action {
 struct CallArguments {
     /// The procedure's name
     procedure: String,
-    /// Keys, as SHARD/NUMBER, in the order that the procedure wants; r:SHARD/NUMBER is only read, w:SHARD/NUMBER only written
+    /// Keys as SHARD/NUMBER in the order of the procedure; r:SHARD/NUMBER is only read, w:SHARD/NUMBER only written
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
-    /// What to tell the procedure: whole numbers of 64 bits, with a sign if need be
+    /// Arguments of the procedure: signed 64-bit integers
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_number)]
     input: Vec<i64>,
-    /// The node that is asked first
+    /// The node to ask first
     #[arg(long, value_name = "N", default_value_t = 0)]
     node: usize,
 }

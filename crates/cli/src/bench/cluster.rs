@@ -24,26 +24,28 @@ const SEED: u64 = 7;
 /// What is called and checked.
 const DEFINITIONS: &str = "\
 Each client calls every engine at the same time: keys of the store, transfers and deposits of the ledger (accounts 0 \
-to 4 of each shard), counters and accounts among the objects, appends to the logs, proposals. It writes to the \
-cluster. Kill nodes and start them again meanwhile, and end it by SIGINT when you are through; all nodes have to run \
-then. Checked: keys are linearizable; the sum of all accounts stays, and deposits are in order and none is lost or \
-made twice; objects hold what was acknowledged, at every replica; logs have one order with every acknowledged append \
-once; decisions have one order. Whether rounds go on is not judged.";
+to 4 of each shard), counters and accounts among the objects, appends to the logs, proposals. The load writes to the \
+cluster. Kill nodes and start them again while it runs, and stop it with SIGINT; all nodes must be running at that \
+point.
+
+Checks: keys are linearizable; the sum of all accounts is constant, and every deposit took effect exactly once and \
+in order; every replica of an object holds what was acknowledged; each log holds every acknowledged append exactly \
+once, in one order; decisions have one order. The checks do not require that rounds make progress.";
 
 /// What decides the load.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct ClusterOptions {
-    /// The configuration of the cluster
+    /// Configuration file of the cluster
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     config: PathBuf,
-    /// Clients, each of which calls every engine, 1 to 64
+    /// Number of clients, 1 to 64, each of which calls every engine
     #[arg(long, value_name = "N", default_value_t = CLIENTS, value_parser = clap::value_parser!(u32).range(1..=64))]
     clients: u32,
-    /// How long they call, unless SIGINT or SIGTERM ends it earlier [default: 10]
+    /// Duration in seconds, unless SIGINT or SIGTERM ends the load earlier [default: 10]
     #[arg(long, value_name = "S", value_parser = parse::seconds)]
     seconds: Option<Duration>,
-    /// Decides who calls what, though not in which order
+    /// Seed of the calls, though not of their order
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
 }

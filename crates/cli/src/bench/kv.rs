@@ -53,52 +53,53 @@ pub(crate) struct KvArguments {
 /// What decides a run.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub(crate) struct KvOptions {
-    /// Virtual time (sim) or real processes over loopback (net)
+    /// Simulator with virtual time (sim), or real processes over loopback (net)
     #[arg(long, value_name = "sim|net", default_value = "sim", value_parser = parse::world)]
     pub(crate) world: World,
     #[command(flatten)]
     pub(crate) nic: NodeNicOptions,
-    /// Nodes of the cluster, 1 to 16
+    /// Number of nodes, 1 to 16
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
     pub(crate) nodes: usize,
-    /// ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-f, put, get or mixed
+    /// Workload: ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-f, put, get or mixed
     #[arg(long, value_name = "NAME", default_value = "ycsb-a", value_parser = parse::workload)]
     pub(crate) workload: String,
-    /// Operations over all clients [default: 1000000; with --nic rtl: 50000]
+    /// Number of operations of all clients together [default: 1000000; with --nic rtl: 50000]
     #[arg(long = "ops", visible_alias = "operations", value_name = "N", conflicts_with = "seconds",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) operations: Option<u64>,
-    /// Run for so long instead: virtual seconds in sim
+    /// Duration in seconds instead of --ops; in sim, virtual seconds
     #[arg(long, value_name = "S", value_parser = parse::seconds)]
     pub(crate) seconds: Option<Duration>,
-    /// Decides keys, arrivals and, in sim, everything
+    /// Seed of keys and arrivals and, in sim, of the whole run
     #[arg(long, value_name = "N", default_value_t = SEED)]
     pub(crate) seed: u64,
-    /// Clients, each with one operation outstanding, 1 to 1024
+    /// Number of clients, 1 to 1024, each with one outstanding operation
     #[arg(long, value_name = "N", default_value_t = CLIENTS, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) clients: u32,
-    /// Operations arrive at this rate, whatever the answers take (open loop); without it, a client asks when it was answered
+    /// Fixed arrival rate in operations per second (open loop); without it, each client sends its next operation after
+    /// the answer (closed loop)
     #[arg(long, value_name = "OPS_PER_S", value_parser = parse::rate)]
     pub(crate) open_loop: Option<f64>,
-    /// Bytes of a value, 8 to 1024 [default: 1000]
+    /// Value size in bytes, 8 to 1024 [default: 1000]
     #[arg(long, value_name = "N", value_parser = parse::value_bytes)]
     pub(crate) value_bytes: Option<usize>,
-    /// Records in the store before the workload starts [default: 1000]
+    /// Number of records loaded before the workload starts [default: 1000]
     #[arg(long, value_name = "N", value_parser = parse::records)]
     pub(crate) records: Option<u64>,
-    /// uniform, zipfian or latest [default: the workload's]
+    /// Distribution of keys: uniform, zipfian or latest [default: the workload's]
     #[arg(long, value_name = "NAME")]
     pub(crate) distribution: Option<Distribution>,
-    /// Who answers reads: any full replica, or the key's leader
+    /// Replica that answers reads: any full one, or the key's leader
     #[arg(long, value_name = "any|leader", default_value = "any", value_parser = parse::reads)]
     pub(crate) reads: ReadPolicy,
-    /// What goes wrong: a fault plan in TOML; in net, the crash and restart of one node, in µs since the workload began
+    /// Fault plan in TOML; in net, the crash and restart of one node, in µs after the start of the workload
     #[arg(long, value_name = "PLAN.toml")]
     pub(crate) faults: Option<PathBuf>,
-    /// Operations that start in this time are not measured, in µs [default: 100 in sim, 200000 in net]
+    /// Warm-up in µs, whose operations are not measured [default: 100 in sim, 200000 in net]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=600_000_000))]
     pub(crate) warm_up_us: Option<u64>,
-    /// Processes over which the clients are spread evenly, in net [default: 1]
+    /// Number of client processes, in net [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) processes: Option<u32>,
 }
@@ -130,16 +131,16 @@ impl Default for KvOptions {
 /// Where results go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct KvOutputs {
-    /// Write the result as one JSON object (- for standard output)
+    /// Write the result as JSON to FILE (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<Json>,
-    /// Write one pcapng per port into a folder, in sim
+    /// Write one pcapng file per port into DIR, in sim
     #[arg(long, value_name = "DIR")]
     pub(crate) pcap: Option<PathBuf>,
     /// Write a trace for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
-    /// Write the latency distribution for HdrHistogram's plotters
+    /// Write the latency distribution in HdrHistogram's text format
     #[arg(long, value_name = "FILE")]
     pub(crate) hgrm: Option<PathBuf>,
 }

@@ -25,33 +25,33 @@ use crate::task::Reported;
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// All engines of a running cluster under load at once, with checked histories; nodes may be killed meanwhile
+    /// Load all engines of a running cluster at once and check the histories; nodes may be killed meanwhile
     Cluster(Reported<cluster::ClusterOptions>),
-    /// The replicated key-value store under a workload, with a checked history
+    /// Replicated key-value store under a workload, with a checked history
     Kv(kv::KvArguments),
-    /// NIC-KV's measurements again, on the key-value engine in gates, beside the paper's figures
+    /// NIC-KV's measurements on the key-value engine in gates, beside the published figures
     NicKv(nic_kv::NicKvArguments),
-    /// One verb of RDMA between a client and a server, beside what the link or the machine allows
+    /// One RDMA verb between a client and a server, beside the limit of the link or the machine
     Rdma(rdma::RdmaArguments),
-    /// Replicated data types under their workloads, with every step checked
+    /// Replicated data types under their workloads, checked after every step
     Rdt(Reported<rdt::RdtOptions>),
-    /// The crash of one replica of a data type: what it costs, and how another one leads
+    /// Cost of the crash of a replica of a data type, and fail-over of its leader
     RdtCrash(Reported<rdt_crash::RdtCrashOptions>),
-    /// Records or accounts on the card and in the host's memory, over the share of accesses, skew and folded updates
+    /// Replicated objects split between the card's and the host's memory, over access share and skew
     RdtHybrid(Reported<rdt_hybrid::RdtHybridOptions>),
-    /// Synchronous rounds and their consensus: the lowest stable period, and what is decided
+    /// Consensus in synchronous rounds: lowest stable period, latency and throughput
     Rounds(Reported<rounds::RoundsArguments>),
-    /// Appends to the replicated log of one-sided writes (Mu), and how soon another node leads
+    /// Replicated log of one-sided writes (Mu): appends, fail-over, permission switch
     Smr(Reported<smr::SmrOptions>),
-    /// What a lookup reads over the bus: the table of the transactions' objects and its index on the card, beside others
+    /// Objects and roundtrips per lookup of the transaction store, beside other tables (Xenic, table 2)
     Store(Reported<store::StoreOptions>),
-    /// Distributed transactions, with engines on SmartNICs or on hosts, checked for strict serializability
+    /// Distributed transactions, with engines on SmartNICs or hosts, checked for strict serializability
     Txn(Reported<txn::TxnOptions>),
-    /// What each part of the design of transactions adds (Xenic's figure 9), beside the published figures
+    /// Ablation of the transaction engine's design (Xenic's figure 9), beside the published figures
     TxnSteps(Reported<txn_steps::StepsOptions>),
-    /// How few threads and cores do as many transactions as all (Xenic's table 3), beside the published figures
+    /// Fewest threads and cores for 95 % of the peak (Xenic's table 3), beside the published figures
     TxnThreads(Reported<txn_threads::ThreadsOptions>),
-    /// Transactions across real processes on this machine, checked; one may be killed and come back
+    /// Transactions over real processes on this machine, checked; a node may be killed and restarted
     TxnNet(Reported<txn_net::TxnNetOptions>),
 }
 

@@ -16,10 +16,10 @@ const SEED: u64 = 7;
 
 /// What the parts of a latency are.
 const DEFINITIONS: &str = "\
-MAC: the whole frame in, or out; the paper's figures. Memory: from an access's command to its last word or its \
-response; a model with the paper's latency. Replication: the rest, from the last beat of the frame that comes in to \
-the first beat of the one that goes out, less the memory; counted in cycles of the gateware. A follower \
-acknowledges a write when it is accepted into its window or, `after memory`, when it is in memory too.";
+MAC: the whole frame into or out of the MAC, taken from the paper. Memory: from a memory access's command to its \
+last word or its response, modelled with the paper's latency. Replication: the rest, from the last beat of the \
+incoming frame to the first beat of the outgoing one, without memory, in cycles of the gateware. A follower \
+acknowledges a write when its window has accepted it or, in the rows `after memory`, when it has reached memory too.";
 
 /// What to measure and where its results go.
 #[derive(Clone, Debug, Args)]
@@ -27,10 +27,10 @@ acknowledges a write when it is accepted into its window or, `after memory`, whe
 pub(crate) struct NicKvArguments {
     #[command(flatten)]
     options: NicKvOptions,
-    /// Write the result as one JSON object (- for standard output)
+    /// Write the result as JSON to FILE (- for standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<Json>,
-    /// Write the curves as one HTML page
+    /// Plot the curves as one HTML page
     #[arg(long, value_name = "FILE.html")]
     plot: Option<PathBuf>,
 }
@@ -38,18 +38,17 @@ pub(crate) struct NicKvArguments {
 /// What decides the measurements.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 struct NicKvOptions {
-    /// Bytes of a value: the engine in gates holds up to 1024
+    /// Value size in bytes; the engine in gates holds up to 1024
     #[arg(long, value_name = "N", default_value_t = VALUE_BYTES,
           value_parser = clap::value_parser!(u32).range(i64::from(VALUE_BYTES_MIN)..=i64::from(VALUE_BYTES_MAX)))]
     value_bytes: u32,
-    /// Shorter runs; cycles on idle cards stay the same
+    /// Make shorter runs; the cycle counts of idle cards do not change
     #[arg(long)]
     quick: bool,
-    /// Measure only these: passages, hbm, saturation, curve, nodes, loss, software,
-    /// occupancy
+    /// Only these parts: passages, hbm, saturation, curve, nodes, loss, software, occupancy
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,
-    /// Decides keys, and the simulated clusters' runs
+    /// Seed of keys and of the simulated clusters
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
 }

@@ -26,16 +26,16 @@ pub(crate) enum EnginePlace {
 /// What decides the NIC of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct NodeNicOptions {
-    /// Which NIC: in software, or the gateware cycle by cycle (sim only)
+    /// NIC: in software, or the gateware cycle by cycle (sim only)
     #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
     pub(crate) nic: NicModel,
-    /// Where the engine runs with --nic rtl: in gates on the NIC, or in software on the host behind it
+    /// Place of the engine with --nic rtl: in gates on the NIC, or in software on the host
     #[arg(long, value_enum, value_name = "nic|host", default_value_t, hide_possible_values = true)]
     pub(crate) engine: EnginePlace,
-    /// Which nodes have the gateware with --nic rtl, as 0,2; the others have software [default: all]
+    /// Nodes with gateware under --nic rtl, as 0,2; the others have software NICs [default: all]
     #[arg(long, value_name = "NODES", value_parser = parse::node_set)]
     pub(crate) rtl_nodes: Option<NodeSet>,
-    /// What work costs a node with a NIC in software, in sim: fpga, cores or host-card [default: fpga]
+    /// Cost profile of nodes with software NICs, in sim: fpga, cores or host-card [default: fpga]
     #[arg(long, value_name = "NAME", value_parser = parse::profile)]
     pub(crate) profile: Option<String>,
 }

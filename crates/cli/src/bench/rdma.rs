@@ -38,25 +38,26 @@ pub(crate) struct RdmaArguments {
 /// Where results go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 struct RdmaOutputs {
-    /// Write the result as one JSON object (- for standard output)
+    /// Write the result as JSON to FILE (- for standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<Json>,
-    /// Write one pcapng per port into a folder, in sim
+    /// Write one pcapng file per port into DIR, in sim
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
     /// Write a trace for ui.perfetto.dev with every frame on every wire, in sim
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
-    /// Write rates and queues over time as one HTML page, with --incast
+    /// Plot rates and queue lengths over time as one HTML page, with --incast
     #[arg(long, value_name = "FILE.html", requires = "incast")]
     plot: Option<PathBuf>,
-    /// Write a waveform of the first machine's gateware, with --nic rtl; of a window of the run, because a cycle takes kilobytes
+    /// Write a waveform of the first machine's gateware, with --nic rtl; of a short window, because each cycle takes
+    /// kilobytes
     #[arg(long, value_name = "FILE")]
     fst: Option<PathBuf>,
-    /// When the waveform begins, in us of virtual time [default: 1, with the first post]
+    /// Start of the waveform in us of virtual time [default: 1, at the first post]
     #[arg(long, value_name = "US", requires = "fst", value_parser = clap::value_parser!(u64).range(..=600_000_000))]
     fst_from_us: Option<u64>,
-    /// When the waveform ends, in us of virtual time [default: 10 later: 2500 cycles]
+    /// End of the waveform in us of virtual time [default: 10 us, or 2500 cycles, after its start]
     #[arg(long, value_name = "US", requires = "fst", value_parser = clap::value_parser!(u64).range(..=600_000_000))]
     fst_to_us: Option<u64>,
 }
@@ -64,59 +65,59 @@ struct RdmaOutputs {
 /// What decides a run.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 struct RdmaOptions {
-    /// Virtual time (sim) or two real processes over loopback (net)
+    /// Simulator with virtual time (sim), or two real processes over loopback (net)
     #[arg(long, value_name = "sim|net", default_value = "sim", value_parser = parse::world)]
     world: World,
-    /// Which NIC: in software, or the gateware cycle by cycle (sim only)
+    /// NIC: in software, or the gateware cycle by cycle (sim only)
     #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
     nic: NicModel,
-    /// write, write_imm, send, send_imm, read, fetch_add or cmp_swap
+    /// Verb: write, write_imm, send, send_imm, read, fetch_add or cmp_swap
     #[arg(long = "op", value_name = "VERB", default_value_t = RdmaOperation::Write)]
     operation: RdmaOperation,
-    /// Bytes of a message [default: 65536; atomics: 8]
+    /// Message size in bytes [default: 65536; atomics: 8]
     #[arg(long, value_name = "N")]
     size: Option<u32>,
-    /// Messages of random sizes, from 1 byte to --size, all alike likely
+    /// Random message sizes, uniform from 1 byte to --size
     #[arg(long)]
     random_sizes: bool,
-    /// Both machines are client and server at once, as with perftest's -b, in sim
+    /// Both machines are client and server, as with perftest's -b; sim only
     #[arg(long, conflicts_with = "nics")]
     bidirectional: bool,
-    /// A ring of so many machines, 2 to 16, each of which is the client of the next, in sim
+    /// Ring of N machines, 2 to 16, each of which is a client of the next one; sim only
     #[arg(long, value_name = "N")]
     nics: Option<u32>,
-    /// So many clients, 2 to 32, WRITE to one server at once, in sim: without congestion control and with DCQCN, beside
-    /// each other
+    /// N clients, 2 to 32, WRITE to one server at once, without congestion control and with DCQCN; sim only
     #[arg(long, value_name = "N", conflicts_with_all = ["nics", "bidirectional", "iterations", "faults"])]
     incast: Option<u32>,
-    /// With --incast: only this congestion control [default: one after the other]
+    /// Congestion control with --incast [default: a run with each]
     #[arg(long, value_name = "none|dcqcn", requires = "incast", value_parser = parse::congestion)]
     congestion: Option<Congestion>,
-    /// Queue pairs, 1 to 500; with --bidirectional or --nics in each direction, 1 to 250
+    /// Number of queue pairs, 1 to 500; with --bidirectional or --nics, in each direction, 1 to 250
     #[arg(long, value_name = "N", default_value_t = 1)]
     qps: u32,
-    /// How many of them work [default: all]
+    /// Number of queue pairs with traffic [default: all]
     #[arg(long, value_name = "N")]
     busy_qps: Option<u32>,
     /// Path MTU in bytes: 256, 512, 1024, 2048 or 4096
     #[arg(long, value_name = "N", default_value_t = MTU)]
     mtu: u32,
-    /// Work requests outstanding on each queue pair [default: as many as a window holds: in sim of 512 KiB, 16 to 2048; in net of 1 MiB, 16 to 4096]
+    /// Outstanding work requests per queue pair [default: a window of 512 KiB in sim, 16 to 2048; of 1 MiB in net, 16
+    /// to 4096]
     #[arg(long, value_name = "N")]
     tx_depth: Option<u32>,
-    /// Messages over all queue pairs, in net in each round [default: 10000]
+    /// Number of messages over all queue pairs; in net, in each round [default: 10000]
     #[arg(long, visible_alias = "ops", value_name = "N", conflicts_with = "duration_ms")]
     iterations: Option<u64>,
-    /// Run for so long instead, in ms; in net in each round
+    /// Duration in ms instead of --iterations; in net, of each round
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     duration_ms: Option<u64>,
-    /// Decides payloads, keys, PSNs and, in sim, everything
+    /// Seed of payloads, rkeys and PSNs and, in sim, of the whole run
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
-    /// What work costs, in sim: fpga, cores or host-card [default: fpga]
+    /// Cost profile in sim: fpga, cores or host-card [default: fpga]
     #[arg(long, value_name = "NAME", value_parser = parse::profile)]
     profile: Option<String>,
-    /// What goes wrong between the machines `client` and `server`, in sim: a fault plan in TOML
+    /// Fault plan in TOML for the machines `client` and `server`, in sim
     #[arg(long, value_name = "PLAN.toml")]
     faults: Option<PathBuf>,
 }

@@ -28,21 +28,24 @@ const NETWORK: &str = "switch";
 
 /// What is measured how.
 const DEFINITIONS: &str = "\
-The operations are split over the nodes; each node's client is a closed loop at its own replica. Response time is from question to \
-answer. Throughput is all operations by the time of the replica that takes longest. Queries are answered from the replica's own \
-state.
+The operations are divided among the nodes; each node has one closed-loop client at its own replica. Response time \
+is from request to answer. Throughput is all operations divided by the time of the slowest replica. Queries are \
+answered from the replica's own state.
 
-Commit rules: `majority` answers a call without conflicts when a majority has it in memory, so no crash of fewer loses it. `local` \
-answers it when it has taken effect at its own replica: if that one crashes before any other has the call, it is lost, and with it \
-whatever it has answered since; all else stays, and what is left converges and keeps its invariant. Conflicting calls are answered \
-when a majority has them in its logs, by either rule.
+Commit rules: `majority` answers a conflict-free call when a majority has it in memory, so the crash of a minority \
+cannot lose it. `local` answers it as soon as it has taken effect at its own replica: if that replica crashes before \
+another one has received the call, the call is lost, and so is everything that this replica has answered since. The \
+remaining replicas still converge and keep the invariant. Under either rule, conflicting calls are answered when a \
+majority has them in its logs.
 
-In `waverunner` and `weft-log` every operation, queries too, stands in one log and is answered when a majority has it: linearizable. All \
-clients are at the leader's application. The two differ in where the application is: on the host behind the bus, or on the card.
+In `waverunner` and `weft-log` every operation, including queries, goes through one log and is answered when a \
+majority has it, so the object is linearizable. All clients call the leader's application, which runs on the host \
+behind the bus in `waverunner` and on the card in `weft-log`.
 
-Several types, numbers of nodes, commit rules or systems make a table; systems are compared with the first one. All calls are made again \
-on a reference per replica: convergence, the invariant at every step, exactly once, one order in each group that respects real time, \
-and the answers of queries are checked; where there is one log, that it is linearizable.";
+Several types, numbers of nodes, commit rules or systems give a table; each system is compared with the first. A \
+reference model repeats all calls for each replica and checks convergence, the invariant after every step, \
+exactly-once effect, one order in each synchronization group that respects real time, and the answers of queries. \
+Systems with one log are checked for linearizability.";
 
 /// Data types, separated by commas.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,48 +107,48 @@ pub(crate) struct RdtOptions {
     /// movie, auction, ycsb, smallbank; or all, the first eleven
     #[arg(long = "type", value_name = "TYPES")]
     types: Types,
-    /// A workload of the type: a, b or c of ycsb, standard of smallbank; decides updates and skew
+    /// Workload of the type: a, b or c for ycsb, standard for smallbank; sets --updates and --skew
     #[arg(long, value_name = "NAME", conflicts_with_all = ["updates", "skew"])]
     workload: Option<Mix>,
-    /// Per cent of the operations that call a method; the others are queries
+    /// Percentage of operations that call a method; the others are queries
     #[arg(long, value_name = "N", default_value_t = UPDATES, value_parser = clap::value_parser!(u8).range(0..=100))]
     updates: u8,
-    /// Replicas, 2 to 8, or from one number to another: 3..8
+    /// Number of replicas, 2 to 8, or a range: 3..8
     #[arg(long, value_name = "N", default_value_t = NODES)]
     nodes: Nodes,
-    /// Operations of all clients together
+    /// Number of operations of all clients together
     #[arg(long, value_name = "N", default_value_t = OPERATIONS, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     ops: u64,
-    /// Where engines and clients run, separated by commas: weft (on the card), hamband (on the host beside an RDMA card), waverunner (one
-    /// log in the card, all else on the host), weft-log (one log, all on the card)
+    /// Systems, separated by commas: weft (engine and client on the card), hamband (both on the host, beside an RDMA
+    /// card), waverunner (one log in the card, the client on the host), weft-log (one log, both on the card)
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "weft")]
     system: Vec<System>,
-    /// Whose passages the FPGA cards have: fpga (NIC-KV's measurements) or safardb (SafarDB's, with the network in them)
+    /// Latency model of the FPGA cards: fpga (NIC-KV's measurements) or safardb (SafarDB's, which include the network)
     #[arg(long, value_name = "NAME", default_value_t)]
     card: Card,
-    /// How calls reach the objects: write, buffered or rpc [default: rpc; of hamband, buffered]
+    /// How calls reach the objects: write, buffered or rpc [default: rpc; for hamband, buffered]
     #[arg(long, value_name = "NAME")]
     configuration: Option<Configuration>,
-    /// When a call without conflicts is answered, separated by commas: majority, local
+    /// When a conflict-free call is answered, separated by commas: majority, local
     #[arg(long, value_name = "RULES", value_delimiter = ',', default_value = "majority")]
     commit: Vec<Commit>,
-    /// Whose clients make which calls: all, or leader (as in Hamband's workloads: the leader's client makes all conflicting calls and no
-    /// others, those of the followers the rest, and queries even out what each has to do)
+    /// Which clients make which calls: all, or leader (as in Hamband's workloads: the leader's client makes only
+    /// conflicting calls and the followers' clients the others, balanced by queries)
     #[arg(long, value_name = "WHO", default_value_t)]
     callers: Callers,
-    /// Operations that a client has open at a time
+    /// Outstanding operations of each client
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     outstanding: u8,
-    /// Records of ycsb, accounts of smallbank
+    /// Number of records (ycsb) or accounts (smallbank)
     #[arg(long, value_name = "N", default_value_t = KEYS, value_parser = parse::keys)]
     keys: usize,
-    /// Skew of their popularity (Zipf), 0 to 2
+    /// Zipf skew of the keys, 0 to 2
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = parse::skew)]
     skew: f64,
-    /// What lies between the cards: detpu, switch or zero
+    /// Network between the cards: detpu, switch or zero
     #[arg(long, value_name = "NAME", default_value = NETWORK, value_parser = parse::network)]
     network: String,
-    /// Decides operations and delays
+    /// Seed of operations and delays
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
 }

@@ -20,44 +20,48 @@ const NETWORK: &str = "switch";
 
 /// What is measured how.
 const DEFINITIONS: &str = "\
-Each pair of runs has one seed: without a crash, and with one after half of the time. What the crashed node's client had still to begin \
-is shared by the others from then on; what it had begun has no answer. Response time is the mean from question to answer; throughput is all \
-operations by the time of the replica that takes longest. Fail-over: from the crash of the leader to the first conflicting call that \
-the next one decides and answers. Permission switch: from its request until a majority of nodes has revoked the former permission, granted the \
-new one and said so. All runs are checked: nothing that was answered is lost, nothing takes effect twice, every rule of `weft bench rdt` holds.";
+Each pair of runs shares a seed: one without a crash, one with a crash at half of the time. After the crash the \
+other clients take over the operations that the crashed node's client had not begun; those that it had begun stay \
+unanswered. Response time is the mean from request to answer; throughput is all operations divided by the time of \
+the slowest replica.
+
+Fail-over: from the crash of the leader to the first conflicting call that the next leader decides and answers. \
+Permission switch: from the new leader's request until a majority of nodes has revoked the old permission, granted \
+the new one and acknowledged it. Every run is checked: no answered call is lost, none takes effect twice, and all \
+checks of `weft bench rdt` hold.";
 
 /// What decides the result.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct RdtCrashOptions {
-    /// Who crashes: replica (of a type without leaders), follower or leader [default: each of them]
+    /// Victim of the crash: replica (of a type without leaders), follower or leader [default: each in turn]
     #[arg(long, value_name = "WHO")]
     crash: Option<Victim>,
-    /// Of which data type [default: a replica of 2p-set, a follower or leader of account]
+    /// Data type [default: 2p-set for a replica, account for a follower or leader]
     #[arg(long = "type", value_name = "TYPE")]
     name: Option<TypeName>,
-    /// Per cent of the operations that call a method, separated by commas
+    /// Percentages of operations that call a method, separated by commas
     #[arg(long, value_name = "LIST", default_value = UPDATES, value_parser = parse::percentages)]
     updates: parse::Percentages,
-    /// Where engines and clients run: weft (on the card), hamband (on the host beside an RDMA card), or both
+    /// Systems: weft (on the card), hamband (on the host beside an RDMA card), or both
     #[arg(long, value_name = "LIST", default_value = SYSTEMS, value_delimiter = ',')]
     systems: Vec<System>,
-    /// When a call without conflicts is answered: majority or local
+    /// When a conflict-free call is answered: majority or local
     #[arg(long, value_name = "RULE", default_value_t)]
     commit: Commit,
-    /// Replicas, 3 to 8
+    /// Number of replicas, 3 to 8
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::replicas)]
     nodes: usize,
-    /// Operations of all clients together, in each run
+    /// Number of operations of all clients together, in each run
     #[arg(long, value_name = "N", default_value_t = OPERATIONS, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     ops: u64,
-    /// Leaders to crash in further runs, for the distribution of the times of a fail-over
+    /// Number of further leader crashes, for the distribution of fail-over times
     #[arg(long, value_name = "N", default_value_t = FAIL_OVERS)]
     fail_overs: u64,
-    /// What lies between the cards: detpu, switch or zero
+    /// Network between the cards: detpu, switch or zero
     #[arg(long, value_name = "NAME", default_value = NETWORK, value_parser = parse::network)]
     network: String,
-    /// Decides operations and delays
+    /// Seed of operations and delays
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
 }

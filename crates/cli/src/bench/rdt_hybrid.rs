@@ -24,51 +24,53 @@ const NETWORK: &str = "switch";
 
 /// What is measured how.
 const DEFINITIONS: &str = "\
-Every combination of the lists is a run. Keys below --card-keys lie on the card, the others in the host's memory: a query of one waits for a \
-read across PCIe, a call for a read and a write of each account or record that it names, and so does every replica where it takes effect. \
-The given share of accesses goes to keys on the card; within each part keys are drawn by Zipf's law. --summarize folds so many updates that \
-combine before they are sent; they are sent at the next heartbeat at the latest, and before anything that depends on them. Conflicting calls are \
-never folded. All runs are checked like those of `weft bench rdt`; where updates are folded, states are compared at the end and not at \
-every step.";
+Each combination of the lists is one run. Keys below --card-keys are stored on the card, the others in the host's \
+memory. A query of a key in host memory waits for a read across PCIe, a call for a read and a write of each account \
+or record that it names; the same holds at every replica that applies the call. --on-card sets the share of accesses \
+to keys on the card; within each part, keys follow Zipf's law.
+
+--summarize combines that many updates before they are sent. A replica sends them at its next heartbeat at the \
+latest, and before anything that depends on them. Conflicting calls are never combined. All runs are checked as in \
+`weft bench rdt`; with combined updates, states are compared at the end instead of after every step.";
 
 /// What decides the result.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct RdtHybridOptions {
-    /// Which types with keys: ycsb, smallbank
+    /// Data types with keys: ycsb, smallbank
     #[arg(long = "types", value_name = "LIST", default_value = TYPES, value_delimiter = ',', value_parser = parse::keyed_type)]
     names: Vec<TypeName>,
-    /// Per cent of the accesses that go to keys on the card
+    /// Percentages of accesses to keys on the card
     #[arg(long, value_name = "LIST", default_value = ON_CARD, value_parser = parse::percentages)]
     on_card: parse::Percentages,
-    /// Per cent of the operations that call a method
+    /// Percentages of operations that call a method
     #[arg(long, value_name = "LIST", default_value = UPDATES, value_parser = parse::percentages)]
     updates: parse::Percentages,
-    /// Skew of the popularity of keys (Zipf), 0 to 2
+    /// Zipf skews of the keys, 0 to 2
     #[arg(long, value_name = "LIST", default_value = SKEWS, value_delimiter = ',', value_parser = parse::skew)]
     skews: Vec<f64>,
-    /// Updates that are folded before they are sent, 1 to 64
+    /// Numbers of updates to combine before sending, 1 to 64
     #[arg(long, value_name = "LIST", default_value = SUMMARIZE, value_delimiter = ',', value_parser = parse::fold)]
     summarize: Vec<usize>,
-    /// When a call without conflicts is answered: majority or local
+    /// When a conflict-free call is answered: majority or local
     #[arg(long, value_name = "RULE", default_value_t)]
     commit: Commit,
-    /// Replicas, 2 to 8
+    /// Number of replicas, 2 to 8
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::members)]
     nodes: usize,
-    /// Operations of all clients together, in each run
+    /// Number of operations of all clients together, in each run
     #[arg(long, value_name = "N", default_value_t = OPERATIONS, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     ops: u64,
-    /// Records or accounts
+    /// Number of records or accounts
     #[arg(long, value_name = "N", default_value_t = KEYS, value_parser = parse::keys)]
     keys: usize,
-    /// Of these, on the card
+    /// Number of them on the card
     #[arg(long, value_name = "N", default_value_t = CARD_KEYS, value_parser = parse::keys)]
     card_keys: usize,
-    /// What lies between the cards: detpu, switch or zero
+    /// Network between the cards: detpu, switch or zero
     #[arg(long, value_name = "NAME", default_value = NETWORK, value_parser = parse::network)]
     network: String,
-    /// Decides operations and delays
+    /// Seed of operations and delays
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
 }

@@ -21,10 +21,11 @@ const NETWORK: &str = "detpu";
 
 /// What is measured how.
 const DEFINITIONS: &str = "\
-Every node proposes once in every round, through its host, and every host checks what it is told against all others. A period is \
-stable if in a whole run no message came late, no member went unheard and no node fenced itself. Without --period-ns the lowest \
-such period is searched, the whole run is made at it, and shorter ones below it. Network `detpu`: 1,387 to 1,410 ns between the \
-MACs, evenly distributed, and the time of the bits on two links; `zero`: only that time.";
+Every node proposes once in every round, and every host checks the decisions that it receives against those of all \
+others. A period is stable if, in a whole run, no message was late, no member was suspected and no node fenced \
+itself. Without --period-ns, the command searches for the lowest stable period, makes the measurement at that \
+period, and shows shorter periods below it. Network `detpu`: 1,387 to 1,410 ns between the MACs, uniformly \
+distributed, plus serialization on two links; `zero`: serialization only.";
 
 /// What to measure and what to show of it.
 #[derive(Clone, Debug, Args)]
@@ -32,7 +33,7 @@ MACs, evenly distributed, and the time of the bits on two links; `zero`: only th
 pub(crate) struct RoundsArguments {
     #[command(flatten)]
     options: RoundsOptions,
-    /// Show what others have measured beside it
+    /// Show published figures beside the result
     #[arg(long)]
     compare: bool,
 }
@@ -40,34 +41,34 @@ pub(crate) struct RoundsArguments {
 /// What decides the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 struct RoundsOptions {
-    /// Which engine: in software, or in gates, cycle by cycle
+    /// Engine: in software, or in gates, cycle by cycle
     #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
     nic: NicModel,
-    /// Nodes, 2 to 8
+    /// Number of nodes, 2 to 8
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::members)]
     nodes: usize,
-    /// Bytes of a value
+    /// Value size in bytes
     #[arg(long, value_name = "N", default_value_t = VALUE_BYTES, value_parser = parse::value_bytes)]
     value_bytes: usize,
-    /// Values that a node proposes together
+    /// Number of values in each proposal
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::positive)]
     values_per_proposal: usize,
-    /// The round period, a multiple of 4 ns [default: the lowest stable one; 2000 in gates]
+    /// Round period in ns, a multiple of 4 [default: the lowest stable one; 2000 in gates]
     #[arg(long, value_name = "NS", value_parser = parse::cycles)]
     period_ns: Option<u64>,
-    /// Rounds of the measurement
+    /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = ROUNDS, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     rounds: u64,
-    /// What lies between the cards: detpu or zero
+    /// Network between the cards: detpu or zero
     #[arg(long, value_name = "NAME", default_value = NETWORK, value_parser = parse::network)]
     network: String,
-    /// Instances in flight, 4 or 8 [default: as few as the nodes need]
+    /// Consensus instances in flight, 4 or 8 [default: the fewest that the nodes need]
     #[arg(long, value_name = "4|8", value_parser = parse::window)]
     window: Option<u64>,
-    /// Clocks gain or lose up to this, in millionths
+    /// Largest clock drift in ppm
     #[arg(long, value_name = "PPM", default_value_t = DRIFT_PPM, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     drift_ppm: u32,
-    /// Decides clocks, delays and values
+    /// Seed of clocks, delays and values
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
 }

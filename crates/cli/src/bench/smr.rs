@@ -13,25 +13,25 @@ use crate::task::Task;
 
 /// What the figures mean.
 const DEFINITIONS: &str = "\
-The log and the program that appends are on the card; the network is detPU's. An append is answered when a majority has it in its \
-memory. Fail-over: from the crash of the leader to the answer of the next leader's first append. Permission switch: from its request for \
-permissions until a majority of nodes has revoked the former one, granted the new one, and said so; the register that changes on a card is the \
-least of it.";
+The log and the application that appends to it are on the card; the network is detPU's. An append is answered when a \
+majority has it in memory. Fail-over: from the crash of the leader until the next leader has answered its first \
+append. Permission switch: from the new leader's request until a majority of nodes has revoked the old permission, \
+granted the new one and acknowledged it; the register update on the card is a negligible part of it.";
 
 /// What decides the result.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct SmrOptions {
-    /// Nodes, 3 to 8, or 2 with --crashes 0
+    /// Number of nodes, 3 to 8, or 2 with --crashes 0
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = parse::members)]
     nodes: usize,
-    /// Appends under way at the leader, 1 to 16
+    /// Outstanding appends at the leader, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     outstanding: u8,
-    /// Leaders to crash, each in a run of its own
+    /// Number of leaders to crash, each in a run of its own
     #[arg(long, value_name = "N", default_value_t = 50)]
     crashes: u64,
-    /// What decides the runs: this seed and those that follow
+    /// First seed; each run takes the next one
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
 }

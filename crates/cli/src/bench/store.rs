@@ -17,35 +17,38 @@ const SEED: u64 = 1;
 
 /// What the figures mean.
 const DEFINITIONS: &str = "\
-The objects are in the host's memory; a lookup on the card reads them by DMA, and has none of them cached. Objects read: slots, in use or not. \
-Roundtrips: reads, one after the other. D_m, the displacement limit: an object is less than so many slots from its home; H: slots of a \
-neighbourhood; B: objects of a bucket. Index `highest`: the highest displacement in a segment, as the host reports it (Xenic's d_i); \
-`highest + 1`: one object more is read, as in Xenic (k = 1); `runs`: where the objects of each home are. While replacing: one deletion, \
-one insertion and one lookup each, and what the host reports reaches the card late. The paper: Xenic, table 2.";
+The objects are in the host's memory. A lookup on the card reads them by DMA and has none of them cached. Objects \
+read: slots read, used or free. Roundtrips: reads that wait for one another. D_m, the displacement limit: an object \
+is fewer than D_m slots away from its home slot. H: slots of a neighbourhood. B: objects of a bucket.
+
+Indexes: `highest` keeps the highest displacement in each segment, as the host reports it (Xenic's d_i); `highest + \
+1` reads one object more, as Xenic does (k = 1); `runs` keeps where the objects of each home slot are. `While \
+replacing` alternates a deletion, an insertion and a lookup, and the host's reports reach the card late. Published \
+figures: Xenic, table 2.";
 
 /// What decides the result.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct StoreOptions {
-    /// Objects in each table
+    /// Number of objects in each table
     #[arg(long, value_name = "N", default_value_t = KEYS, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     keys: u64,
-    /// Objects for each hundred slots
+    /// Occupancy in percent: objects per hundred slots
     #[arg(long, value_name = "PERCENT", default_value_t = OCCUPANCY, value_parser = clap::value_parser!(u32).range(10..=95))]
     occupancy: u32,
-    /// How far an insertion looks for a free slot, in hundredths of the displacement limit
+    /// How far an insertion searches for a free slot, in percent of the displacement limit
     #[arg(long, value_name = "PERCENT", default_value_t = REACH, value_parser = clap::value_parser!(u32).range(50..=100_000))]
     reach: u32,
-    /// Lookups of each table
+    /// Number of lookups in each table
     #[arg(long, value_name = "N", default_value_t = LOOKUPS, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     lookups: u64,
-    /// Objects that are then replaced [default: a sixteenth of them]
+    /// Number of objects to replace afterwards [default: a sixteenth]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     replacements: Option<u64>,
-    /// Replacements after which the host's reports reach the card
+    /// Delay of the host's reports to the card, in replacements
     #[arg(long, value_name = "N", default_value_t = LAG, value_parser = clap::value_parser!(u64).range(0..=500))]
     lag: u64,
-    /// Decides keys and lookups
+    /// Seed of keys and lookups
     #[arg(long, value_name = "N", default_value_t = SEED, value_parser = clap::value_parser!(u64).range(0..=65_535))]
     seed: u64,
 }

@@ -15,52 +15,63 @@ const OUTSTANDING: &str = "1,8,32,128,512";
 
 /// What is measured how.
 const DEFINITIONS: &str = "\
-Each server is the primary of one shard and a backup of others, and has so many clients, each with one transaction under way, at one \
-load after the other. Throughput is committed transactions a second, per server; of tpcc, new orders. Latency is from a \
-client's first call to the last answer, with all attempts that gave way. A transaction counts in the window in which it is begun, and is waited for, however long it takes, so that each kind counts as often as clients ask for it. \
-They go on for as long again as the window has lasted, at most. A window begins when a fifth of the transactions at its load have ended, and each client has ended one \
-(or as many have ended as are asked for, where some starve). \
-What a transaction uses (bytes, frames, messages, copies by DMA) is what all servers use within the window, per committed transaction. \
-`weft` has the engine on the 24 cores of a SmartNIC, whose index knows all objects when the measurement begins. The others have it in a process of the host \
-beside an RDMA card whose rate is never the limit: `fasst` by messages alone, `drtm-h` with READs at remembered addresses, locks by messages and logs that are WRITTEN, `drtm-h-nc` without \
-the addresses, `drtm-r` with ATOMICs and WRITEs for the rest, too; they commit as their papers say, and survive no failure. All times are virtual; docs/costs.md says what they rest on. The whole run is checked for strict serializability, \
-and what is in the tables in the end against the workload's own invariants.";
+Each server is the primary of one shard and a backup of others. Each server has as many clients as the load says, \
+with one outstanding transaction each; the loads run one after the other. Throughput is committed transactions per \
+second and server; for tpcc, new orders. Latency is from a client's first call to the last answer, including all \
+retries.
+
+A window begins when a fifth of the transactions of its load have ended and each client has completed one (or, where \
+some clients starve, when as many have ended as the load has). A transaction counts in the window in which it \
+starts, and the measurement waits for its end, so that each kind counts as often as clients call it; clients \
+continue for at most another window. Bytes, frames, messages and DMA copies are those of all servers within the \
+window, per committed transaction.
+
+Systems: `weft` runs the engine on the 24 cores of a SmartNIC, whose index knows all objects when the measurement \
+begins. The others run in a host process beside an RDMA card whose rate is never the limit: `fasst` with messages \
+only; `drtm-h` with READs at cached addresses, locks by messages and logs by WRITE; `drtm-h-nc` without cached \
+addresses; `drtm-r` with atomics and WRITEs for locks and commits too. They commit as their papers describe and do \
+not survive failures.
+
+All times are virtual; docs/costs.md lists the cost constants with their sources. Every run is checked for strict \
+serializability, and the final tables against the workload's invariants.";
 
 /// What decides the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct TxnOptions {
-    /// What is run: smallbank, retwis, tpcc-new-order or tpcc
+    /// Workload: smallbank, retwis, tpcc-new-order or tpcc
     #[arg(long, value_name = "NAME")]
     workload: WorkloadName,
-    /// Accounts, keys or warehouses of each server [default: 240000, 100000 or 4; Xenic's evaluation has 2400000, 1000000 or 72]
+    /// Accounts, keys or warehouses per server [default: 240000, 100000 or 4; Xenic's evaluation has 2400000, 1000000
+    /// or 72]
     #[arg(long, value_name = "N")]
     size: Option<u64>,
-    /// Items of TPC-C, and stocks of each warehouse; a district has a customer for 33 of them [default: 10000; the specification has 100000]
+    /// TPC-C items, and stock rows per warehouse [default: 10000; the specification has 100000]
     #[arg(long, value_name = "N")]
     items: Option<u32>,
-    /// Customers of each district of TPC-C, each with an order in the beginning [default: one for 33 items; the specification has 3000]
+    /// TPC-C customers per district, each with an initial order [default: one per 33 items; the specification has 3000]
     #[arg(long, value_name = "N")]
     customers: Option<u32>,
-    /// Whose design: weft (on the cores of a SmartNIC), or fasst, drtm-h, drtm-h-nc or drtm-r (in a process of the host beside an RDMA card)
+    /// System: weft (on the cores of a SmartNIC), or fasst, drtm-h, drtm-h-nc or drtm-r (in a host process beside an
+    /// RDMA card)
     #[arg(long, value_name = "NAME", default_value_t)]
     system: System,
     #[command(flatten)]
     servers: Servers,
-    /// Transactions of all clients together, at all loads
+    /// Number of transactions of all clients together, over all loads
     #[arg(long, value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
     transactions: u64,
-    /// Transactions under way at each server, one load after the other, ascending
+    /// Loads: outstanding transactions per server, ascending
     #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING)]
     outstanding: String,
-    /// Threads of the program on each host [default: 32, two on each of 16 cores]
+    /// Threads of the application on each host [default: 32, two on each of 16 cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     host_threads: Option<u32>,
-    /// Cores of the SmartNIC that run the engine of weft [default: all]
+    /// SmartNIC cores that run the engine of weft [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     nic_cores: Option<u32>,
-    /// Leave parts out, to see what they are good for: multi-hop, card-execution, host-execution, combined-requests (and multi-hop with it),
-    /// log-differences, own-keys-order, aggregation, dma-vectors, asynchronous-dma (and dma-vectors with it)
+    /// Disable parts of the design (ablation): multi-hop, card-execution, host-execution, combined-requests (with
+    /// multi-hop), log-differences, own-keys-order, aggregation, dma-vectors, asynchronous-dma (with dma-vectors)
     #[arg(long, value_name = "NAME,NAME,...", value_delimiter = ',')]
     without: Vec<Without>,
 }

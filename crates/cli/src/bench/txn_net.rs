@@ -22,41 +22,43 @@ const SEED: u64 = 7;
 
 /// What is measured how.
 const DEFINITIONS: &str = "\
-Each node is a process of its own, with a shard of the objects; so is the membership service. Clients share one port and one thread, and each has one \
-transaction under way. Throughput is transactions that came to their end, committed or refused by their own rules, after the first half second. Latency is \
-from a client's first call to its last answer. Nodes keep everything in memory, and a transaction is committed when all live replicas have logged its \
-writes. All that is read and written is recorded while it is measured; in the end the history of all clients is checked for strict \
-serializability, the final state of every replica against it, and the workload's own invariants.";
+Each node is a process of its own with one shard, and so is the membership service. All clients share one port and \
+one thread, with one outstanding transaction each. Throughput counts transactions that committed or that their \
+procedure refused, after the first half second. Latency is from a client's first call to its last answer. Nodes keep \
+all data in memory, and a transaction is committed when all live replicas have logged its writes.
+
+All reads and writes are recorded during the measurement. At the end the history of all clients is checked for \
+strict serializability, the final state of every replica against that history, and the workload's invariants.";
 
 /// What decides the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct TxnNetOptions {
-    /// What is run: smallbank or retwis
+    /// Workload: smallbank or retwis
     #[arg(long, value_name = "NAME", default_value = "smallbank")]
     workload: ApplicationName,
-    /// Accounts or keys of each shard
+    /// Accounts or keys per shard
     #[arg(long, value_name = "N", default_value_t = SIZE)]
     size: u64,
-    /// Processes, 1 to 16, each with a shard
+    /// Number of node processes, 1 to 16, each with one shard
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
     nodes: usize,
-    /// Replicas of each shard [default: 3, or as many as there are nodes]
+    /// Replicas of each shard [default: 3, or the number of nodes if smaller]
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     replication: Option<usize>,
-    /// Clients, each with one transaction under way, 1 to 1024
+    /// Number of clients, 1 to 1024, each with one outstanding transaction
     #[arg(long, value_name = "N", default_value_t = CLIENTS, value_parser = clap::value_parser!(u32).range(1..=1024))]
     clients: u32,
-    /// How long they call, the first half second included [default: 5]
+    /// Duration in seconds, including the unmeasured first half second [default: 5]
     #[arg(long, value_name = "S", value_parser = parse::seconds)]
     seconds: Option<Duration>,
-    /// Kill this node (SIGKILL) after a third of the time, and start it again after half of it
+    /// Kill this node (SIGKILL) after a third of the duration and restart it after half of it
     #[arg(long, value_name = "NODE")]
     kill: Option<usize>,
-    /// How long a process polls before it sleeps, in µs; 0 where others want the cores [default: 50]
+    /// How long a process polls before it sleeps, in µs; 0 where other processes need the cores [default: 50]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     spin_us: Option<u64>,
-    /// Decides who calls what, though not in which order
+    /// Seed of the calls, though not of their order
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
 }

@@ -15,19 +15,19 @@ const SEED: u64 = 7;
 /// The cluster, and how it is looked at.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub(super) struct Servers {
-    /// Servers, 1 to 16
+    /// Number of servers, 1 to 16
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
     nodes: usize,
-    /// Replicas of each shard, at most as many as servers
+    /// Replicas of each shard, at most the number of servers
     #[arg(long, value_name = "N", default_value_t = REPLICATION, value_parser = parse::positive)]
     replication: usize,
-    /// Rate of each server's link in Gb/s
+    /// Link rate of each server in Gb/s
     #[arg(long, value_name = "N", default_value_t = LINK_GB_PER_S, value_parser = clap::value_parser!(u64).range(1..=800))]
     link: u64,
-    /// Do not check for strict serializability, which takes half of the time
+    /// Skip the check for strict serializability, which takes half of the run time
     #[arg(long)]
     unchecked: bool,
-    /// Decides transactions and order
+    /// Seed of transactions and their order
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
 }

@@ -16,23 +16,26 @@ const OUTSTANDING: &str = "1,64,256";
 
 /// What is measured how.
 const DEFINITIONS: &str = "\
-Xenic's figure 9. The baseline has engines on the cores of cards, and does what DrTM+H does: a key is read by one request and locked by \
-another, procedures run on the host that has called them, each message has a frame of its own, and a core waits for each copy between \
-card and host. One part after the other comes on top. Throughput is that of Retwis, the highest of all loads; latency that of Smallbank, the \
-median at the lowest load, where frames and copies are not what differs. `weft bench txn --without` measures any other selection. All times are \
-virtual; docs/costs.md says what they rest on. Every run is checked for strict serializability.";
+Reproduces Xenic's figure 9. The baseline runs engines on the cards' cores but works as DrTM+H does: one request \
+reads a key and another one locks it, procedures run on the calling host, each message has a frame of its own, and a \
+core waits for each copy between card and host. Each step adds one part of the design. Throughput is the peak of \
+Retwis over all loads; latency is the median of Smallbank at the lowest load, where frames and copies make no \
+difference.
+
+`weft bench txn --without` measures any other combination. All times are virtual; docs/costs.md lists the cost \
+constants with their sources. Every run is checked for strict serializability.";
 
 /// What decides the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct StepsOptions {
-    /// Keys of Retwis, and accounts of Smallbank, of each server
+    /// Retwis keys and Smallbank accounts per server
     #[arg(long, value_name = "N", default_value_t = SIZE)]
     size: u64,
-    /// Transactions of all clients together, for each of the eleven designs
+    /// Number of transactions of all clients together, for each of the eleven designs
     #[arg(long, value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
     transactions: u64,
-    /// Transactions under way at each server, one load after the other, ascending; latency is measured at the first
+    /// Loads: outstanding transactions per server, ascending; latency is measured at the first
     #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING)]
     outstanding: String,
     #[command(flatten)]

@@ -16,28 +16,32 @@ const OUTSTANDING: &str = "64,256";
 
 /// What is measured how.
 const DEFINITIONS: &str = "\
-Xenic's table 3. The peak is the highest throughput of all loads with all 32 threads of each host, and of `weft` all cores of each card. Then \
-threads are taken away as long as 95 % of it are left: of `weft` threads with all cores, and cores with all threads, each alone as \
-in the paper; with as few of both it may be less. More threads are taken never to do less, so not every number is tried. Normalised, a \
-core counts 0.31 threads, the ratio of their Coremark scores. All times are virtual; docs/costs.md says what they rest on. Every run is checked for strict serializability.";
+Reproduces Xenic's table 3. The peak is the highest throughput of all loads with 32 threads on each host and, for \
+`weft`, all cores of each card. The command then removes threads while 95 % of the peak remains: for `weft`, host \
+threads with all cores, and cores with all host threads, each alone as in the paper (both reductions together may \
+fall below 95 %). More threads are assumed never to do less, so not every number is tried. Normalised: a core counts \
+as 0.31 threads, the ratio of their Coremark scores.
+
+All times are virtual; docs/costs.md lists the cost constants with their sources. Every run is checked for strict \
+serializability.";
 
 /// What decides the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct ThreadsOptions {
-    /// What is run: any of smallbank, retwis, tpcc-new-order and tpcc
+    /// Workloads: any of smallbank, retwis, tpcc-new-order and tpcc
     #[arg(long, value_name = "NAME,NAME,...", value_delimiter = ',', default_value = WORKLOADS)]
     workloads: Vec<WorkloadName>,
-    /// Accounts, keys or warehouses of each server, if one workload is run [default: as in weft bench txn]
+    /// Accounts, keys or warehouses per server, with a single workload [default: as in weft bench txn]
     #[arg(long, value_name = "N")]
     size: Option<u64>,
-    /// Items of TPC-C, and stocks of each warehouse
+    /// TPC-C items, and stock rows per warehouse
     #[arg(long, value_name = "N")]
     items: Option<u32>,
-    /// Transactions of all clients together, in each run
+    /// Number of transactions of all clients together, in each run
     #[arg(long, value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
     transactions: u64,
-    /// Transactions under way at each server, one load after the other, ascending
+    /// Loads: outstanding transactions per server, ascending
     #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING)]
     outstanding: String,
     #[command(flatten)]

@@ -12,13 +12,13 @@ use crate::task::Task;
 /// How thoroughly.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct RoundsCheck {
-    /// Clusters to check exhaustively, separated by commas: 3, 4, 5 nodes
+    /// Cluster sizes to check exhaustively, separated by commas: 3, 4, 5
     #[arg(long, value_name = "LIST", default_value = "3,4,5", value_delimiter = ',', value_parser = exhaustive)]
     nodes: Vec<usize>,
-    /// Random schedules for each of 6 and 7 nodes and each kind of losses; 0 for none
+    /// Number of random schedules for 6 and for 7 nodes and each kind of loss; 0 for none
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     random: u64,
-    /// What decides the random schedules
+    /// Seed of the random schedules
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
 }

@@ -18,23 +18,23 @@ use crate::{faults, parse};
 /// What decides a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub(crate) struct KvCampaign {
-    /// Nodes of each cluster, 1 to 16
+    /// Number of nodes, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse::nodes)]
     nodes: usize,
-    /// One run for each seed: a range, both ends included, or one number
+    /// Seeds, one run each: an inclusive range, or one number
     #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
     seeds: Seeds,
-    /// all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link,
-    /// outage (of the membership service), or a fault plan in TOML
+    /// Kinds of faults: all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash,
+    /// pause, slow_link, outage (of the membership service); or a fault plan in TOML
     #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
     faults: Faults,
     #[command(flatten)]
     nic: NodeNicOptions,
-    /// A known bug to run with, to see it caught
+    /// Plant this known bug in the engine, to see the campaign find it
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_bug)]
     planted_bug: Option<weft_kv::PlantedBug>,
-    /// A known bug around the engines to run with, to see it caught
+    /// Plant this known bug around the engines, to see the campaign find it
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
     node_bug: Option<weft_bench::node::NodeBug>,

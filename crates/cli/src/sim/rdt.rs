@@ -16,32 +16,34 @@ const NODES: usize = 5;
 
 /// What is asked of a run.
 const DEFINITIONS: &str = "\
-In each run every node's client calls the methods of one data type, and nodes crash and come back with nothing, stand still, lose, \
-delay and double messages, and are parted. A crash is skipped if it would leave no majority that has forgotten nothing. All calls \
-are made again on a reference per replica: answered calls take effect exactly once everywhere, refused ones nowhere, conflicting \
-ones in one order that respects real time; the invariant holds at every step; all replicas end in the state that their calls give. \
-After the last fault every node must serve again. Without --type and --configuration each seed has the next ones.";
+In each run the clients of all nodes call the methods of one data type while nodes crash and come back empty, pause, \
+and their network loses, delays, duplicates and partitions. A crash is skipped if it would leave no majority with \
+its memory. A reference model repeats all calls for each replica: answered calls must take effect exactly once \
+everywhere, refused calls nowhere, and conflicting calls in one order that respects real time; the invariant must \
+hold after every step; all replicas must end in the same state. After the last fault every node must serve again. \
+Without --type and --configuration, the seeds take them in turn.";
 
 /// What decides a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct RdtCampaign {
-    /// Replicas of each cluster, 3 to 8
+    /// Number of replicas, 3 to 8
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::replicas)]
     nodes: usize,
-    /// One run for each seed: a range, both ends included, or one number
+    /// Seeds, one run each: an inclusive range, or one number
     #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
     seeds: Seeds,
-    /// all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link
+    /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
+    /// crash, pause, slow_link
     #[arg(long, value_name = "KINDS", default_value = "all")]
     faults: FaultKinds,
-    /// Which data type
+    /// Data type [default: each in turn]
     #[arg(long = "type", value_name = "TYPE")]
     name: Option<TypeName>,
-    /// How calls reach the objects: write, buffered or rpc
+    /// How calls reach the objects: write, buffered or rpc [default: each in turn]
     #[arg(long, value_name = "NAME")]
     configuration: Option<Configuration>,
-    /// A known bug to run with, to see it caught
+    /// Plant this known bug in the engine, to see the campaign find it
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_rdt_bug)]
     planted_bug: Option<weft_rdt::replica::PlantedBug>,

@@ -14,35 +14,35 @@ use crate::task::Task;
 
 /// What is asked of a run.
 const DEFINITIONS: &str = "\
-In each run some nodes fail, at most as many as the cluster tolerates: they crash, or messages from and to them are lost, late or \
-corrupted. All logs must agree, hold each proposal at most once and only what was proposed; nodes that have not failed must not \
-stop, and decide all that they propose. Every fourth seed has more failures than are tolerated: then nodes may stop, but must say \
-so, and still agree. With --service register clients read, write, delete and compare-and-set one register, and what they are \
-told must be linearizable.";
+In each run some nodes fail, at most as many as the cluster tolerates: they crash, or their messages are lost, late \
+or corrupted. All logs must agree and hold each proposal at most once, and nothing that was not proposed. Nodes that \
+have not failed must not stop, and must decide everything they propose. Every fourth seed has more failures than the \
+cluster tolerates: nodes may then stop, but must report it, and must still agree. With --service register, clients \
+read, write, delete and compare-and-set one register, and their history must be linearizable.";
 
 /// What decides a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct RoundsCampaign {
-    /// Nodes of each cluster, 2 to 8
+    /// Number of nodes, 2 to 8
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse::members)]
     nodes: usize,
-    /// One run for each seed: a range, both ends included, or one number
+    /// Seeds, one run each: an inclusive range, or one number
     #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
     seeds: Seeds,
-    /// all, omission, crash or none
+    /// Class of faults: all, omission, crash or none
     #[arg(long, value_name = "CLASS", default_value = "all")]
     faults: FaultClass,
-    /// Instances in flight, 4 or 8 [default: as few as the nodes need]
+    /// Consensus instances in flight, 4 or 8 [default: the fewest that the nodes need]
     #[arg(long, value_name = "4|8", value_parser = parse::window)]
     window: Option<u64>,
-    /// Which engine: in software, or in gates, cycle by cycle
+    /// Engine: in software, or in gates, cycle by cycle
     #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
     nic: NicModel,
-    /// What the engines serve: streams of proposals and decisions, or a register with clients of its own
+    /// Service: streams of proposals and decisions, or a register with clients of its own
     #[arg(long, value_name = "streams|register", default_value_t)]
     service: Service,
-    /// A known bug to run with, to see it caught
+    /// Plant this known bug in the engine, to see the campaign find it
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_rounds_bug)]
     planted_bug: Option<weft_rounds::PlantedBug>,

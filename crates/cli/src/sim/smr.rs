@@ -14,25 +14,27 @@ use crate::task::Task;
 
 /// What is asked of a run.
 const DEFINITIONS: &str = "\
-Clients append at whatever node leads, while nodes crash and come back without their memory (never a majority at a time), links lose, \
-double, delay and corrupt frames or are cut, and nodes pause. All nodes must tell the same entries in the same order, each append has \
-effect once, what was answered stays, and an append that was asked for after another one was answered comes behind it. After the last \
-fault every node must take part again, and clients be answered. Followers learn of entries by write-through or, with odd seeds, by polling.";
+Clients append at the current leader while nodes crash and come back without their memory (never a majority at \
+once), links lose, duplicate, delay and corrupt frames or are cut, and nodes pause. All nodes must report the same \
+entries in the same order. Each append must take effect once, an answered append must stay, and an append that was \
+requested after another was answered must follow it in the log. After the last fault every node must take part \
+again, and clients must get answers. Followers learn of entries by write-through or, with odd seeds, by polling.";
 
 /// What decides a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct SmrCampaign {
-    /// Nodes of each cluster, 2 to 8
+    /// Number of nodes, 2 to 8
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse::members)]
     nodes: usize,
-    /// One run for each seed: a range, both ends included, or one number
+    /// Seeds, one run each: an inclusive range, or one number
     #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
     seeds: Seeds,
-    /// all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link
+    /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
+    /// crash, pause, slow_link
     #[arg(long, value_name = "KINDS", default_value = "all")]
     faults: Faults,
-    /// A known bug to run with, to see it caught
+    /// Plant this known bug in the engine, to see the campaign find it
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_smr_bug)]
     planted_bug: Option<weft_smr::PlantedBug>,

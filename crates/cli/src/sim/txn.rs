@@ -17,41 +17,43 @@ const REPLICATION: usize = 2;
 
 /// What is asked of a run.
 const DEFINITIONS: &str = "\
-In each run clients of all nodes call transactions over few objects, and nodes crash, at any time and at chosen messages of the protocol, and \
-come back with nothing; they stand still, lose, delay, double and change frames, and are parted, from the membership service too. A \
-crash is skipped while f nodes do not hold everything, if each shard has f + 1 replicas. The history must be strictly serializable, \
-where nobody knows whether a call that was never answered took effect; no money appears or vanishes; all replicas of a shard hold the same \
-in the end, and no lock is left. After the last fault the clients of every node must commit again. Without --workload the seeds have Smallbank \
-and Retwis in turn, and those whose crashes are at messages of full logs new-order of TPC-C.";
+In each run the clients of all nodes call transactions over a few objects while nodes crash, at any time and at \
+chosen messages of the protocol, and come back empty; they pause, lose, delay, duplicate and corrupt frames, and are \
+partitioned, also from the membership service. A crash is skipped while f nodes do not hold all their data, if each \
+shard has f + 1 replicas. The history must be strictly serializable, where a call without an answer may or may not \
+have taken effect; no money may appear or vanish; all replicas of a shard must end in the same state, without a \
+lock. After the last fault the clients of every node must commit again. Without --workload, the seeds run Smallbank \
+and Retwis in turn; seeds whose crashes are at messages of full logs run new-order of TPC-C.";
 
 /// What decides a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct TxnCampaign {
-    /// Nodes of each cluster, 2 to 16
+    /// Number of nodes, 2 to 16
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
     nodes: usize,
-    /// Replicas of each shard, 2 to all nodes
+    /// Replicas of each shard, 2 to the number of nodes
     #[arg(long, value_name = "N", default_value_t = REPLICATION)]
     replication: usize,
-    /// What clients call: smallbank, retwis, tpcc-new-order or tpcc
+    /// Workload: smallbank, retwis, tpcc-new-order or tpcc [default: by the seed]
     #[arg(long, value_name = "WORKLOAD")]
     workload: Option<WorkloadName>,
-    /// One run for each seed: a range, both ends included, or one number
+    /// Seeds, one run each: an inclusive range, or one number
     #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
     seeds: Seeds,
-    /// all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link,
-    /// outage (of the membership service)
+    /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
+    /// crash, pause, slow_link, outage (of the membership service)
     #[arg(long, value_name = "KINDS", default_value = "all")]
     faults: FaultKinds,
-    /// After all faults, crash every replica of one shard: whoever wants it must be told that it is lost, and the rest goes on
+    /// At the end, crash every replica of one shard: its callers must learn that it is lost, and the other shards must
+    /// go on
     #[arg(long)]
     lose_shard: bool,
-    /// A known bug to run with, to see it caught
+    /// Plant this known bug in the engine, to see the campaign find it
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_txn_bug)]
     planted_bug: Option<weft_txn::PlantedBug>,
-    /// A known bug around the engines to run with, to see it caught
+    /// Plant this known bug around the engines, to see the campaign find it
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
     node_bug: Option<weft_bench::node::NodeBug>,
