@@ -14,7 +14,7 @@ QUICK ?= --workspace --exclude weft-conformance
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test quick model lint unit formal blocks synth oracle campaign cluster determinism errors rxe docs fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test quick model lint unit formal blocks synth oracle campaign cluster determinism errors pages python rxe docs fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -28,7 +28,7 @@ demo: ## Take the tour: a cluster, a killed leader, a checked history, real sock
 	@$(WEFT) demo --out out
 
 # What is quick and what tells most comes first; a stage uses what those before it have built.
-test: lint docs unit oracle build errors pages cluster determinism model campaign formal blocks ## Run every check
+test: lint docs unit oracle build errors pages python cluster determinism model campaign formal blocks ## Run every check
 	@echo "make test: all checks passed"
 
 quick: ## For the inner loop: formatting, lints and unit tests, without the gateware
@@ -95,6 +95,13 @@ cluster: build ## Nodes as a user starts them, killed in turn: two engines alone
 
 pages: build ## The commands of the documentation do what they say, as they are written there
 	tests/pages.py
+
+python: build ## Build the Python package as a wheel, check its types, test it against three nodes
+	$(VENV)/bin/maturin build --quiet --release --locked --manifest-path crates/python/Cargo.toml \
+	    --interpreter $(VENV)/bin/python --out target/wheels
+	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/weft-*.whl
+	$(VENV)/bin/mypy --strict crates/python/python/weft crates/python/tests
+	$(VENV)/bin/python -m pytest --quiet crates/python/tests
 
 errors: build ## Bad input gets one clear line and exit code 2
 	tests/errors.sh

@@ -1,0 +1,59 @@
+"""The client of a Weft cluster.
+
+Every call returns a :class:`Pending`: the request has left already. Wait for its answer in a thread, or await it::
+
+    import weft
+
+    client = weft.Client("weft.toml")
+    kv = client.kv()
+    kv.put(b"greeting", b"hello").wait()             # blocks this thread
+    version = await kv.put(b"greeting", b"hello")    # in a coroutine
+    writes = [kv.put(key, b"x") for key in keys]     # under way together
+    versions = weft.wait_all(writes)
+
+**What is promised.** An update takes effect at most once, however often its datagrams are lost or repeated. An
+:class:`UnknownError` says that it may have taken effect all the same; after a :class:`NotBegunError` it has not.
+"""
+
+from ._client import Client, KeyValue, Log, Object, Pending, Rounds, Transactions, wait_all
+from ._weft import (
+    ClosedError,
+    CompareAndSet,
+    Decision,
+    Ended,
+    Entry,
+    ForgottenError,
+    LogStatus,
+    NotBegunError,
+    Proposal,
+    RefusedError,
+    Tail,
+    UnknownError,
+    Versioned,
+    WeftError,
+)
+
+__all__ = [
+    "Client",
+    "ClosedError",
+    "CompareAndSet",
+    "Decision",
+    "Ended",
+    "Entry",
+    "ForgottenError",
+    "KeyValue",
+    "Log",
+    "LogStatus",
+    "NotBegunError",
+    "Object",
+    "Pending",
+    "Proposal",
+    "RefusedError",
+    "Rounds",
+    "Tail",
+    "Transactions",
+    "UnknownError",
+    "Versioned",
+    "WeftError",
+    "wait_all",
+]
