@@ -119,6 +119,7 @@ module request_side
   qp_index_t            activate;
   logic                 turn_valid;
   logic                 turn_ready;
+  logic                 turn_blocked;
   qp_index_t            turn;
   logic                 timer_set;
   qp_index_t            timer_index;
@@ -296,6 +297,7 @@ module request_side
     .turn_i           (turn),
     .turn_valid_o     (turn_valid),
     .turn_ready_i     (turn_ready),
+    .turn_blocked_o   (turn_blocked),
     .sent_i           (sent),
     .sent_qp_i        (sent_packet.qp),
     .sent_words_i     (sent_words),
@@ -349,6 +351,7 @@ module request_side
     .turn_valid_i    (turn_valid),
     .turn_ready_o    (turn_ready),
     .turn_i          (turn),
+    .turn_blocked_i  (turn_blocked),
     .header_valid_i,
     .header_ready_o,
     .header_i,

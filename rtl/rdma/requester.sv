@@ -35,6 +35,8 @@ module requester
   input  logic             turn_valid_i,
   output logic             turn_ready_o,
   input  qp_index_t        turn_i,
+  // Rate control allows no packet in this turn. It activates the queue pair when it does.
+  input  logic             turn_blocked_i,
   input  logic             header_valid_i,
   output logic             header_ready_o,
   // Responses have none of a request's headers.
@@ -218,19 +220,27 @@ module requester
 
   localparam int unsigned Stages = 7;
   localparam int unsigned OutputDepth = 32;
-  // Places that must be free before an event enters: its own and one for each event in flight.
-  localparam int unsigned Reserve = Stages + 1;
+  // Places that must be free before an event enters: its own, one for each event in flight, and one since levels are
+  // those of the cycle before.
+  localparam int unsigned Reserve = Stages + 2;
   // Packets that may wait or be in the pipeline before a turn enters.
   localparam int unsigned TransmitDepth = 5;
 
   logic      [Stages:1] valid_q;
+  // Those of them that are turns.
+  logic      [Stages:1] turns_q;
   qp_index_t [Stages:1] qp_q;
   logic      [     5:0] verdict_level;
   logic      [     5:0] transmit_level;
   logic      [     5:0] fail_level;
   logic                 room;
+  logic                 room_q;
   logic                 transmit_room;
+  logic      [     5:0] transmit_used;
+  logic                 transmit_room_q;
+  logic                 transmit_tight_q;
   event_e               event1_q;
+  logic                 blocked1_q;
   logic                 query_wanted_q;
   logic                 query_busy_q;
   qp_index_t            query_index_q;
@@ -238,6 +248,7 @@ module requester
   qp_index_t            header_qp;
   logic                 header_free;
   logic                 turn_free;
+  logic                 turn_waits;
   logic                 expired_free;
   logic                 command_free;
   logic                 query_free;
@@ -254,14 +265,18 @@ module requester
   endfunction
 
   assign header_qp = header_i.destination_qp[IndexBits-1:0];
-  assign room = ready_o && verdict_level < 6'(OutputDepth - Reserve) && fail_level < 6'(OutputDepth - Reserve);
+  assign room = ready_o && room_q;
   // As many as keep the transmit path busy, and no more: what waits here is sent in vain if a packet before it is lost.
-  assign transmit_room = transmit_level + 6'($countones(valid_q)) < 6'(TransmitDepth);
+  // In the cycle before there were as many, or one less, which has entered since.
+  assign transmit_used = transmit_level + 6'($countones(turns_q));
+  assign transmit_room = turns_q[1] ? !transmit_tight_q : transmit_room_q;
   assign command_free = command_valid_i && room && free(command_i.qp, valid_q, qp_q);
   assign query_free = query_wanted_q && room && free(query_index_q, valid_q, qp_q);
   assign expired_free = expired_valid_i && room && free(expired_i, valid_q, qp_q);
   assign header_free = header_valid_i && room && free(header_qp, valid_q, qp_q);
   assign turn_free = turn_valid_i && room && transmit_room && free(turn_i, valid_q, qp_q);
+  // Whether its queue pair is free is not asked: that would be a long path. It costs a header a cycle if it is not.
+  assign turn_waits = turn_valid_i && transmit_room;
 
   always_comb begin
     enter = 1'b1;
@@ -275,7 +290,7 @@ module requester
     end else if (expired_free) begin
       enter_event = EventTimeOut;
       enter_qp = expired_i;
-    end else if (header_free && (header_turn_q || !turn_free)) begin
+    end else if (header_free && (header_turn_q || !turn_waits)) begin
       enter_event = EventHeader;
       enter_qp = header_qp;
     end else if (turn_free) begin
@@ -284,6 +299,12 @@ module requester
     end else begin
       enter = 1'b0;
     end
+  end
+
+  always_ff @(posedge clk_i) begin
+    room_q <= verdict_level < 6'(OutputDepth - Reserve) && fail_level < 6'(OutputDepth - Reserve);
+    transmit_room_q <= transmit_used < 6'(TransmitDepth);
+    transmit_tight_q <= transmit_used >= 6'(TransmitDepth - 1);
   end
 
   assign command_ready_o = enter && enter_event == EventCommand;
@@ -299,13 +320,15 @@ module requester
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       valid_q        <= '0;
+      turns_q        <= '0;
       header_turn_q  <= 1'b0;
       query_wanted_q <= 1'b0;
       query_busy_q   <= 1'b0;
     end else begin
       // A question ends in stage 1.
       valid_q <= {valid_q[Stages-1:2], valid_q[1] && event1_q != EventQuery, enter};
-      if (enter) header_turn_q <= enter_event != EventHeader;
+      turns_q <= {turns_q[Stages-1:1], turn_ready_o};
+      header_turn_q <= !header_ready_o;
       if (query_valid_i && !query_busy_q && !query_done_o) begin
         query_wanted_q <= 1'b1;
         query_busy_q   <= 1'b1;
@@ -378,6 +401,7 @@ module requester
   always_ff @(posedge clk_i) begin
     if (enter) begin
       event1_q   <= enter_event;
+      blocked1_q <= turn_blocked_i;
       command1_q <= command_i;
     end
     if (header_ready_o) begin
@@ -496,6 +520,7 @@ module requester
   logic       wrong_state2_q;
   logic       wrong_source2_q;
   logic       exists2_q;
+  logic       blocked2_q;
   logic       sent_before2_q;
   logic       response_before2_q;
   logic       expired2_q;
@@ -533,6 +558,7 @@ module requester
       wrong_source2_q <= event1_q == EventHeader && !unknown1 && !partition1 && !wrong_state1 && wrong_source1;
       live2_q <= event1_q == EventHeader && !unknown1 && !partition1 && !wrong_state1 && !wrong_source1;
       exists2_q <= serial1 != ends_tail_i.tail;
+      blocked2_q <= blocked1_q;
       // A packet that has been sent before is sent again; a READ or atomic then is awaited already.
       sent_before2_q <= psn_before(state1.cursor, state1.sent);
       response_before2_q <= state1.awaited != '0 && psn_before(state1.response, state1.cursor);
@@ -629,7 +655,7 @@ module requester
   assign may_send2 = common2_q.state.state == RequesterReady && common2_q.state.timer != WaitReceiverReady
       && !common2_q.state.failed && exists2_q;
   assign ready2 = may_send2 && !(common2_q.state.resync && skip2)
-      && distances2_q.cursor < 24'(common2_q.state.window) && !fenced2 && !full2;
+      && distances2_q.cursor < 24'(common2_q.state.window) && !fenced2 && !full2 && !blocked2_q;
 
   assign stale2 = live2_q && !common2_q.header.notification && distances2_q.psn[23];
   assign ghost2 = live2_q && !common2_q.header.notification && !distances2_q.psn[23]

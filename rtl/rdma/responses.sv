@@ -180,6 +180,7 @@ module responses
   failure_t  failure;
   logic      control_matters;
   logic      answer_matters;
+  logic      rare_waits;
   logic      room;
   logic      failure_free;
   logic      take_failure;
@@ -219,11 +220,12 @@ module responses
   ) && !checking(
       control_i.qp
   );
-  // Every other event can be a turn. Whether the turn is held up is not asked: that would be a long path.
-  assign take_answer = answer_valid_i && answer_matters && may_write1 && !take_failure && !take_control && !writing(
-      answer_qp_i
-  ) && !(was_answer_q && turn_valid && room);
-  assign take_turn = turn_allowed && !take_failure && !take_control && !take_answer;
+  // Every other event can be a turn. Whether the turn is held up is not asked, nor a failure or a control, which are
+  // rare: that would be a long path.
+  assign rare_waits = failure_valid || (control_valid_i && control_matters);
+  assign take_answer = answer_valid_i && answer_matters && may_write1 && !rare_waits && !writing(answer_qp_i
+      ) && !(was_answer_q && turn_valid && room);
+  assign take_turn = turn_allowed && !rare_waits && !take_answer;
   assign take = take_failure || take_control || take_answer || take_turn;
 
   assign answer_ready_o = take_answer || !answer_matters;
@@ -628,7 +630,8 @@ module responses
     .activate_a_i      (state_write_qp),
     .activate_b_valid_i(1'b0),
     .activate_b_ready_o(unused_ready),
-    .activate_b_i      ('0),
+    // Nobody; so whom the other names does not wait for whether it names anybody.
+    .activate_b_i      (state_write_qp),
     .turn_valid_o      (turn_valid),
     .turn_ready_i      (take_turn),
     .turn_o            (turn),

@@ -62,25 +62,38 @@ module scheduler
   // The line. One bit more than an index tells a full line from an empty one. Who leaves a full line may join it in the
   // same cycle, in the place that it leaves; `fifo` would not take that.
   (* ram_style = "distributed" *)
-  qp_index_t               line   [QueuePairs];
+  qp_index_t               line         [QueuePairs];
   logic      [IndexBits:0] head_q;
+  // One behind the head.
+  logic      [IndexBits:0] second_q;
   logic      [IndexBits:0] tail_q;
+  logic                    turn_valid_q;
+  // Who is at the head, also held in a register: much is decided by it in the same cycle.
+  qp_index_t               turn_q;
 
   assign level = tail_q - head_q;
-  assign turn_valid_o = level != '0;
-  assign turn_o = line[head_q[IndexBits-1:0]];
+  assign turn_valid_o = turn_valid_q;
+  assign turn_o = turn_q;
 
   always_ff @(posedge clk_i) begin
     if (join_line) line[tail_q[IndexBits-1:0]] <= index;
+    if (leave && tail_q != second_q) turn_q <= line[second_q[IndexBits-1:0]];
+    else if (leave || !turn_valid_q) turn_q <= index;
   end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      head_q <= '0;
-      tail_q <= '0;
+      head_q       <= '0;
+      second_q     <= (IndexBits + 1)'(1);
+      tail_q       <= '0;
+      turn_valid_q <= 1'b0;
     end else begin
       if (join_line) tail_q <= tail_q + 1'b1;
-      if (leave) head_q <= head_q + 1'b1;
+      if (leave) begin
+        head_q   <= head_q + 1'b1;
+        second_q <= second_q + 1'b1;
+      end
+      turn_valid_q <= join_line || (turn_valid_q && !(leave && tail_q == second_q));
     end
   end
 

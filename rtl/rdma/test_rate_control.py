@@ -74,7 +74,7 @@ class Surroundings:
             dut.sent_words_i.value = self.words
             self.sent.setdefault(done[1], []).append(self.now)
         await FallingEdge(dut.clk_i)
-        if turn is not None and int(dut.turn_valid_o.value):
+        if turn is not None and int(dut.turn_valid_o.value) and not int(dut.turn_blocked_o.value):
             self.pipe.append((self.now + 8, turn))
         if turn is not None and int(dut.turn_ready_o.value):
             self.line.pop(0)
