@@ -34,6 +34,7 @@
 //! ```
 
 mod path;
+pub mod psp;
 mod services;
 mod shapes;
 pub mod suite;
