@@ -11,6 +11,7 @@ nic/generated/weft_registers_pkg.sv
 rdma/rate_pkg.sv
 rdma/responder_pkg.sv
 rdma/transmit_pkg.sv
+services/services_pkg.sv
 wire/crc_pkg.sv
 nic/generated/weft_registers.sv
 engines/datagram_check.sv
@@ -141,6 +142,9 @@ rdma/send_queue.sv
 rdma/timers.sv
 rdma/transmit_path.sv
 rdma/transport.sv
+services/count_service.sv
+services/services.sv
+services/xor_service.sv
 stream/arbiter.sv
 stream/broadcast.sv
 stream/credit_counter.sv

@@ -8,7 +8,7 @@ directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
 # As the tests have built it: nothing is compiled a second time.
-"${CARGO:-cargo}" build --quiet --locked --workspace --all-features --example sample_capture
+"${CARGO:-cargo}" build --quiet --locked --workspace --all-features --example sample_capture --example psp_frames
 "${CARGO_TARGET_DIR:-target}/debug/examples/sample_capture" "$directory/sample.pcapng"
 .venv/bin/python tests/oracle/check_wire.py "$directory/sample.pcapng"
 
@@ -30,3 +30,5 @@ for name, content, status in [("flipped", flipped, 1), ("cut", whole[:-1], 2)]:
         sys.exit(f"the check of the {name} capture ended with {check.returncode}, not {status}:\n{check.stderr}")
 print("a flipped bit and a cut file are found")
 PYTHON
+
+.venv/bin/python tests/oracle/check_psp.py "${CARGO_TARGET_DIR:-target}/debug/examples/psp_frames"

@@ -8,13 +8,14 @@ use crate::ports::Ports;
 use crate::verilator::{self, Top, Verilator};
 use crate::{modules, read, rerun_if_changed, sources, write};
 
-/// The NIC, and the engines without one.
-const TOPS: [Top; 4] = [
+/// The NIC, and the engines and services without one.
+const TOPS: [Top; 5] = [
     // The engine's planted bugs are chosen while it runs; none is the default.
     Top { module: "weft_nic", parameters: &["PlantedBugs=1"] },
     Top { module: "kv", parameters: &["PlantedBugs=1"] },
     Top { module: "rounds", parameters: &[] },
     Top { module: "rounds_all_reduce", parameters: &[] },
+    Top { module: "services", parameters: &[] },
 ];
 
 /// Builds all models and links them; returns `all` sources with those that only a list of the environment names.

@@ -32,6 +32,7 @@ mod queue_pair;
 mod registers;
 pub mod rounds;
 pub mod rounds_switch;
+mod services;
 
 pub use axi::{Latency, Pressure};
 pub use engine_ports::EngineOutput;
@@ -40,6 +41,7 @@ pub use kv::{RtlKv, RtlKvConfig};
 pub use nic::{Arcs, EngineConfig, RtlNic, RtlNicConfig, SLOT_OFFERS};
 pub use permissions::{Changed, PermissionPort};
 pub use rounds::{RtlAllReduce, RtlRounds, RtlRoundsConfig};
+pub use services::RtlServices;
 
 use weft_time::Duration;
 

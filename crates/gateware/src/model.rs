@@ -141,6 +141,11 @@ top! {
     rounds_all_reduce: "rounds_all_reduce_ports.rs", "rounds_all_reduce_functions.rs"
 }
 
+top! {
+    /// The maps and taps.
+    services: "services_ports.rs", "services_functions.rs"
+}
+
 /// An instance of a module, after reset.
 #[derive(Debug)]
 pub(crate) struct Model<T: Top> {

@@ -43,6 +43,20 @@ pub fn mark_congestion(packet: &mut [u8]) -> bool {
     true
 }
 
+/// Changes the total length of a packet, and its checksum by the difference (RFC 1624, equation 3): a checksum that was
+/// wrong stays wrong.
+///
+/// # Panics
+/// If `packet` is shorter than its header.
+pub fn set_total_length(packet: &mut [u8], bytes: u16) {
+    let header = packet.first_chunk_mut::<{ Ipv4::BYTES }>().expect("a header");
+    let sum = u32::from(!be16(header, 10)) + u32::from(!be16(header, 2)) + u32::from(bytes);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    header[2..4].copy_from_slice(&bytes.to_be_bytes());
+    header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+}
+
 /// The header without its lengths and its checksum, 20 bytes on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv4 {

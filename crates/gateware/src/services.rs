@@ -1,0 +1,178 @@
+//! Maps and taps in gates: the module `services` as a path of the room `service`.
+
+use weft_service::{Flow, Outcome, Pace, Packet, Path, Setting};
+
+use crate::CYCLE;
+use crate::axi::{Gate, Pressure};
+use crate::model::Model;
+use crate::model::services::{Inputs, Outputs, Top};
+use crate::package::{self, BEAT_BYTES, SERVICE_LATENCY, SERVICE_TAP_LATENCY, ServiceBeat, TapVerdict};
+
+/// Far more cycles than anything takes.
+const CYCLES_MAX: u64 = 1_000_000;
+
+/// The Verilated module, with a clock of its own.
+#[derive(Debug)]
+pub struct RtlServices {
+    model: Model<Top>,
+    inputs: Inputs,
+    outputs: Outputs,
+    ticks: u64,
+    gate: Gate,
+    /// Nothing waits behind the module, so what it takes is its own.
+    free: bool,
+    pace: Option<Pace>,
+}
+
+impl RtlServices {
+    /// The module after reset. `pressure` lets what comes out wait now and then; storage that reset leaves alone
+    /// holds zeros for `power_on_seed` 0, otherwise random bits.
+    pub fn new(pressure: Option<Pressure>, power_on_seed: u32) -> Self {
+        Self {
+            model: Model::new(power_on_seed),
+            inputs: Inputs::default(),
+            outputs: Outputs::default(),
+            ticks: 0,
+            gate: Gate::new(pressure, 1),
+            free: pressure.is_none(),
+            pace: None,
+        }
+    }
+
+    fn tick(&mut self) {
+        self.inputs.out_ready_i = self.gate.is_open().into();
+        self.model.step(&self.inputs, &mut self.outputs, CYCLE.as_ps() * self.ticks);
+        self.ticks += 1;
+        assert!(self.ticks < u64::MAX / CYCLE.as_ps(), "services: the clock has run out");
+    }
+
+    /// Ticks until `done`.
+    fn until(&mut self, done: impl Fn(&Outputs) -> bool) {
+        for _ in 0..CYCLES_MAX {
+            self.tick();
+            if done(&self.outputs) {
+                return;
+            }
+        }
+        panic!("services: still busy after {CYCLES_MAX} cycles");
+    }
+}
+
+fn flow_of(flow: Flow) -> package::Flow {
+    package::Flow::from_bits(flow.index() as u64)
+}
+
+/// A packet's beats: its bytes in the lanes of their offsets, garbage beside them.
+fn beats_of(packet: &Packet) -> impl Iterator<Item = ServiceBeat> {
+    let lanes = BEAT_BYTES;
+    let Packet { flow, offset, bytes } = packet;
+    let end = offset + bytes.len() as u64;
+    (offset / lanes..end.div_ceil(lanes)).map(move |word| {
+        let mut data = [0xa5_u8; BEAT_BYTES as usize];
+        let mut strobe = 0_u64;
+        for lane in 0..lanes {
+            let at = word * lanes + lane;
+            if (*offset..end).contains(&at) {
+                data[lane as usize] = bytes[(at - offset) as usize];
+                strobe |= 1 << lane;
+            }
+        }
+        let words = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+        ServiceBeat {
+            flow: flow_of(*flow),
+            word,
+            last: (word + 1) * lanes >= end,
+            strobe,
+            data: std::array::from_fn(|index| words(&data[4 * index..4 * index + 4])),
+        }
+    })
+}
+
+impl Path for RtlServices {
+    fn configure(&mut self, flow: Flow, setting: Setting) {
+        self.inputs.configure_valid_i = 1;
+        self.inputs.configure_flow_i = flow.index() as u16;
+        self.inputs.configure_i =
+            package::Setting { map: setting.map as u8, tap: setting.tap as u8, value: setting.value }.pack();
+        self.until(|outputs| outputs.configure_ready_o != 0);
+        self.inputs.configure_valid_i = 0;
+    }
+
+    fn pass(&mut self, packets: &[Packet]) -> Vec<Outcome> {
+        let mut waiting = packets.iter().flat_map(beats_of).peekable();
+        let (mut first, mut last, mut beats, mut taken_last) = (None, 0, 0, 0);
+        let mut bytes = vec![Vec::new()];
+        let mut verdicts = Vec::new();
+        let start = self.ticks;
+        while bytes.len() <= packets.len() || verdicts.len() < packets.len() {
+            let offered = waiting.peek().copied();
+            self.inputs.in_valid_i = offered.is_some().into();
+            if let Some(beat) = &offered {
+                self.inputs.in_i = beat.pack();
+            }
+            self.tick();
+            let now = self.ticks - 1;
+            assert!(now - start < CYCLES_MAX, "services: still busy after {CYCLES_MAX} cycles");
+            if let Some(beat) = offered.filter(|_| self.outputs.in_ready_o != 0) {
+                waiting.next();
+                first.get_or_insert(now);
+                taken_last = if beat.last { now } else { taken_last };
+                beats += 1;
+            }
+            if self.outputs.out_valid_o != 0 && self.inputs.out_ready_i != 0 {
+                let beat = ServiceBeat::unpack(&self.outputs.out_o);
+                let data = beat.data.iter().flat_map(|word| word.to_le_bytes());
+                let strobed = data.enumerate().filter(|(lane, _)| beat.strobe >> lane & 1 != 0);
+                bytes.last_mut().expect("there is one").extend(strobed.map(|(_, byte)| byte));
+                last = now;
+                if beat.last {
+                    let of = &packets[bytes.len() - 1];
+                    assert_eq!(flow_of(of.flow), beat.flow, "services: the flow of a beat has changed");
+                    bytes.push(Vec::new());
+                }
+            }
+            if self.outputs.verdict_valid_o != 0 {
+                let TapVerdict { flow, verdict } = TapVerdict::from_bits(self.outputs.verdict_o);
+                assert_eq!(
+                    flow,
+                    flow_of(packets[verdicts.len()].flow),
+                    "services: a verdict of another flow"
+                );
+                verdicts.push(verdict);
+                let is_behind_its_beat = waiting.peek().is_none() && verdicts.len() == packets.len();
+                assert!(
+                    !is_behind_its_beat || now == taken_last + SERVICE_TAP_LATENCY,
+                    "services: a late verdict"
+                );
+            }
+        }
+        self.inputs.in_valid_i = 0;
+        self.pace = first.filter(|_| self.free).map(|first| Pace {
+            beats,
+            // The first beat takes its cycle, too.
+            cycles: last + 1 - first,
+            latency: SERVICE_LATENCY,
+        });
+        bytes.into_iter().zip(verdicts).map(|(bytes, verdict)| Outcome { bytes, verdict }).collect()
+    }
+
+    fn accept(&mut self, flow: Flow, verdict: u32) {
+        self.inputs.accept_valid_i = 1;
+        self.inputs.accept_i = TapVerdict { flow: flow_of(flow), verdict }.to_bits();
+        self.until(|outputs| outputs.accept_ready_o != 0);
+        self.inputs.accept_valid_i = 0;
+    }
+
+    fn reading(&mut self, flow: Flow) -> u64 {
+        self.inputs.read_valid_i = 1;
+        self.inputs.read_flow_i = flow.index() as u16;
+        self.until(|outputs| outputs.read_ready_o != 0);
+        self.inputs.read_valid_i = 0;
+        self.until(|outputs| outputs.read_done_o != 0);
+        self.outputs.read_state_o
+    }
+
+    fn pace(&self) -> Option<Pace> {
+        self.pace
+    }
+}

@@ -1,0 +1,56 @@
+//! A path with services on it, as the suite sees it: soft or gates.
+
+use crate::services::Setting;
+use crate::shapes::Flow;
+
+/// The payload of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Whose.
+    pub flow: Flow,
+    /// Of the first byte, in the message or, for a READ's response, in the region.
+    pub offset: u64,
+    /// 1 to 4,096 bytes: a packet without payload does not come to a service.
+    pub bytes: Vec<u8>,
+}
+
+/// What came of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The payload behind the map.
+    pub bytes: Vec<u8>,
+    /// What the tap has found.
+    pub verdict: u32,
+}
+
+/// What the suite drives.
+pub trait Path {
+    /// Sets what a flow has, from the next packet on.
+    fn configure(&mut self, flow: Flow, setting: Setting);
+
+    /// Passes packets, one behind the other without a pause.
+    fn pass(&mut self, packets: &[Packet]) -> Vec<Outcome>;
+
+    /// The transport has accepted a packet with this verdict.
+    fn accept(&mut self, flow: Flow, verdict: u32);
+
+    /// The tap's state of a flow.
+    fn reading(&mut self, flow: Flow) -> u64;
+
+    /// Beats that the last [`Path::pass`] has put in, and cycles from the first that went in to the last that came
+    /// out, if the path has a clock.
+    fn pace(&self) -> Option<Pace> {
+        None
+    }
+}
+
+/// How long packets took on a path with a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Beats of all packets.
+    pub beats: u64,
+    /// Cycles from the first beat in to the last beat out.
+    pub cycles: u64,
+    /// Cycles from a beat in to the same beat out, as the path declares them.
+    pub latency: u64,
+}

@@ -1,0 +1,17 @@
+//! Counts the bytes of payload that a flow has carried; twin of `rtl/services/count_service.sv`.
+
+use crate::shapes::Tap;
+
+/// The state of a flow is the number of its bytes, modulo 2^64.
+#[derive(Clone, Copy, Debug)]
+pub struct Count;
+
+impl Tap for Count {
+    fn verdict(&self, _value: u64, _offset: u64, bytes: &[u8]) -> u32 {
+        bytes.len() as u32
+    }
+
+    fn accept(&self, state: u64, verdict: u32) -> u64 {
+        state.wrapping_add(verdict.into())
+    }
+}

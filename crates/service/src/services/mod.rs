@@ -1,0 +1,137 @@
+//! Maps and taps as a card has them: a table by flow.
+
+mod count;
+mod xor;
+
+pub use count::Count;
+pub use xor::Xor;
+
+use crate::path::{Outcome, Packet, Path};
+use crate::shapes::{Flow, Map, QUEUE_PAIRS, Tap};
+
+/// The maps of the card; the numbers are those of `map_e` in `rtl/services/services_pkg.sv`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MapKind {
+    /// Payload passes unchanged.
+    #[default]
+    None = 0,
+    /// [`Xor`].
+    Xor = 1,
+}
+
+/// The taps of the card; the numbers are those of `tap_e` in `rtl/services/services_pkg.sv`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum TapKind {
+    /// Every verdict is 0, and the state stays as it is.
+    #[default]
+    None = 0,
+    /// [`Count`].
+    Count = 1,
+}
+
+impl Map for MapKind {
+    fn map(&self, value: u64, offset: u64, bytes: &mut [u8]) {
+        match self {
+            Self::None => {}
+            Self::Xor => Xor.map(value, offset, bytes),
+        }
+    }
+}
+
+impl Tap for TapKind {
+    fn verdict(&self, value: u64, offset: u64, bytes: &[u8]) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Count => Count.verdict(value, offset, bytes),
+        }
+    }
+
+    fn accept(&self, state: u64, verdict: u32) -> u64 {
+        match self {
+            Self::None => state,
+            Self::Count => Count.accept(state, verdict),
+        }
+    }
+}
+
+/// What is configured for a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Setting {
+    /// What changes the payload.
+    pub map: MapKind,
+    /// What observes the payload, before the map changes it.
+    pub tap: TapKind,
+    /// What the services of this flow are told; its meaning is theirs.
+    pub value: u64,
+}
+
+/// All maps and taps of a card, with the settings and the state of each flow.
+#[derive(Clone, Debug)]
+pub struct Services {
+    flows: Box<[(Setting, u64)]>,
+}
+
+impl Default for Services {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Services {
+    /// No flow has a service.
+    pub fn new() -> Self {
+        Self { flows: vec![Default::default(); 2 * usize::from(QUEUE_PAIRS)].into() }
+    }
+
+    /// Sets what a flow has, from its next packet on. Its state becomes 0.
+    ///
+    /// # Panics
+    /// If the queue pair is not below [`QUEUE_PAIRS`], as everywhere in this type.
+    pub fn configure(&mut self, flow: Flow, setting: Setting) {
+        self.flows[flow.index()] = (setting, 0);
+    }
+
+    /// Passes the payload of a packet; returns the tap's verdict.
+    pub fn pass(&self, flow: Flow, offset: u64, bytes: &mut [u8]) -> u32 {
+        let (setting, _) = &self.flows[flow.index()];
+        let verdict = setting.tap.verdict(setting.value, offset, bytes);
+        setting.map.map(setting.value, offset, bytes);
+        verdict
+    }
+
+    /// The transport has accepted a packet on which this was the verdict.
+    pub fn accept(&mut self, flow: Flow, verdict: u32) {
+        let (setting, state) = &mut self.flows[flow.index()];
+        *state = setting.tap.accept(*state, verdict);
+    }
+
+    /// The tap's state of a flow.
+    pub fn reading(&self, flow: Flow) -> u64 {
+        self.flows[flow.index()].1
+    }
+}
+
+impl Path for Services {
+    fn configure(&mut self, flow: Flow, setting: Setting) {
+        self.configure(flow, setting);
+    }
+
+    fn pass(&mut self, packets: &[Packet]) -> Vec<Outcome> {
+        let pass = |packet: &Packet| {
+            let mut bytes = packet.bytes.clone();
+            let verdict = Services::pass(self, packet.flow, packet.offset, &mut bytes);
+            Outcome { bytes, verdict }
+        };
+        packets.iter().map(pass).collect()
+    }
+
+    fn accept(&mut self, flow: Flow, verdict: u32) {
+        self.accept(flow, verdict);
+    }
+
+    fn reading(&mut self, flow: Flow) -> u64 {
+        Services::reading(self, flow)
+    }
+}

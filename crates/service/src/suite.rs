@@ -1,0 +1,274 @@
+//! What every service goes through, soft or in gates.
+//!
+//! [`check`] drives a [`Path`] and compares it with the soft [`Services`] and with what the shapes promise. It stops
+//! at the first finding, which says what to look at.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use crate::path::{Outcome, Packet, Path};
+use crate::services::{MapKind, Services, Setting, TapKind};
+use crate::shapes::{Direction, Flow, QUEUE_PAIRS};
+
+/// Sizes at which something may end or begin.
+const SIZES: [usize; 16] = [1, 2, 7, 8, 9, 63, 64, 65, 127, 128, 129, 255, 256, 1_024, 4_095, 4_096];
+
+/// Bytes of a beat.
+const LANES: u64 = 64;
+
+/// A promise that was not kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{promise}: {what}")]
+pub struct Finding {
+    /// Which promise.
+    pub promise: &'static str,
+    /// What happened instead.
+    pub what: String,
+}
+
+/// How much was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Packets that were passed.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// A path under test, its soft twin, and the randomness of the run.
+struct Bench<'a, P> {
+    path: &'a mut P,
+    twin: Services,
+    chance: Xoshiro256PlusPlus,
+    report: Report,
+}
+
+/// Holds a path to all promises, with `setting` on the flows that have a service. The path is as after reset.
+///
+/// # Errors
+/// The first promise that is not kept.
+pub fn check(path: &mut impl Path, setting: Setting, seed: u64) -> Result<Report, Finding> {
+    let chance = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut bench = Bench { path, twin: Services::new(), chance, report: Report::default() };
+    bench.identity()?;
+    bench.sizes_and_alignments(setting)?;
+    bench.cuts(setting)?;
+    bench.retransmission(setting)?;
+    bench.queue_pairs(setting)?;
+    bench.reconfiguration(setting)?;
+    Ok(bench.report)
+}
+
+/// `Ok` if it is so.
+fn require(promise: &'static str, kept: bool, what: impl FnOnce() -> String) -> Result<(), Finding> {
+    if kept { Ok(()) } else { Err(Finding { promise, what: what() }) }
+}
+
+impl<P: Path> Bench<'_, P> {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.chance.next_u64() % bound
+    }
+
+    fn random(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.chance.fill_bytes(&mut bytes);
+        bytes
+    }
+
+    fn flow(&mut self) -> Flow {
+        let direction = if self.below(2) == 0 { Direction::Receive } else { Direction::Transmit };
+        Flow { queue_pair: self.below(QUEUE_PAIRS.into()) as u16, direction }
+    }
+
+    fn configure(&mut self, flow: Flow, setting: Setting) {
+        self.path.configure(flow, setting);
+        self.twin.configure(flow, setting);
+    }
+
+    /// Passes packets without a pause and holds what comes out to the twin, packet by packet.
+    fn pass(&mut self, promise: &'static str, packets: &[Packet]) -> Result<Vec<Outcome>, Finding> {
+        let found = self.path.pass(packets);
+        let expected = Path::pass(&mut self.twin, packets);
+        self.report.packets += packets.len() as u64;
+        self.report.bytes += packets.iter().map(|packet| packet.bytes.len() as u64).sum::<u64>();
+        require(promise, found.len() == expected.len(), || {
+            format!("{} packets went in, {} came out", packets.len(), found.len())
+        })?;
+        for (packet, (found, expected)) in packets.iter().zip(found.iter().zip(&expected)) {
+            let Packet { flow, offset, bytes } = packet;
+            let place = || format!("{flow:?}, {} bytes at offset {offset}", bytes.len());
+            require(promise, found.bytes.len() == bytes.len(), || {
+                format!("{}: {} bytes came out", place(), found.bytes.len())
+            })?;
+            let differs = found.bytes.iter().zip(&expected.bytes).position(|(a, b)| a != b);
+            require(promise, differs.is_none(), || {
+                let at = differs.unwrap_or_default();
+                let [was, is, twin] = [bytes[at], found.bytes[at], expected.bytes[at]];
+                format!("{}: byte {at} was {was:#04x} and became {is:#04x}, not {twin:#04x}", place())
+            })?;
+            require(promise, found.verdict == expected.verdict, || {
+                format!("{}: verdict {}, not {}", place(), found.verdict, expected.verdict)
+            })?;
+        }
+        if let Some(pace) = self.path.pace() {
+            let expected = pace.beats + pace.latency;
+            require("no bubbles", pace.cycles == expected, || {
+                format!("{} beats took {} cycles, not {expected}", pace.beats, pace.cycles)
+            })?;
+        }
+        Ok(found)
+    }
+
+    fn accept(&mut self, flow: Flow, verdict: u32) {
+        self.path.accept(flow, verdict);
+        self.twin.accept(flow, verdict);
+    }
+
+    fn readings(&mut self, promise: &'static str, flow: Flow) -> Result<(), Finding> {
+        let (found, expected) = (self.path.reading(flow), self.twin.reading(flow));
+        require(promise, found == expected, || format!("{flow:?}: the state is {found}, not {expected}"))
+    }
+
+    /// Where nothing is configured, nothing happens.
+    fn identity(&mut self) -> Result<(), Finding> {
+        for size in SIZES {
+            let packet = Packet { flow: self.flow(), offset: self.below(1 << 20), bytes: self.random(size) };
+            let outcomes = self.pass("identity", std::slice::from_ref(&packet))?;
+            require("identity", outcomes[0].bytes == packet.bytes, || "a byte changed".into())?;
+            self.accept(packet.flow, outcomes[0].verdict);
+            self.readings("identity", packet.flow)?;
+        }
+        Ok(())
+    }
+
+    /// All alignments with the sizes where something may end, and all sizes at some alignment.
+    fn sizes_and_alignments(&mut self, setting: Setting) -> Result<(), Finding> {
+        let flow = self.flow();
+        self.configure(flow, setting);
+        let far = self.below(1 << 40) * LANES;
+        for alignment in 0..LANES {
+            let packet = |bytes| Packet { flow, offset: far + alignment, bytes };
+            let packets: Vec<_> = SIZES.map(|size| self.random(size)).map(packet).into();
+            self.pass("sizes and alignments", &packets)?;
+        }
+        let mut packets = Vec::new();
+        for size in 1..=4_096 {
+            packets.push(Packet { flow, offset: self.below(1 << 32), bytes: self.random(size) });
+            if packets.len() == 64 {
+                self.pass("sizes and alignments", &packets)?;
+                packets.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// A message comes out alike, however it is cut.
+    fn cuts(&mut self, setting: Setting) -> Result<(), Finding> {
+        const PROMISE: &str = "independence of the path MTU";
+        let flow = self.flow();
+        self.configure(flow, setting);
+        let message = self.random(3 * 4_096 + 77);
+        let mut first: Option<Vec<u8>> = None;
+        for unit in [256, 512, 1_024, 2_048, 4_096] {
+            let packets: Vec<_> = (0_u64..)
+                .zip(message.chunks(unit))
+                .map(|(index, bytes)| Packet { flow, offset: index * unit as u64, bytes: bytes.into() })
+                .collect();
+            let whole: Vec<u8> =
+                self.pass(PROMISE, &packets)?.into_iter().flat_map(|outcome| outcome.bytes).collect();
+            let first = first.get_or_insert_with(|| whole.clone());
+            require(PROMISE, *first == whole, || format!("packets of {unit} bytes make another message"))?;
+        }
+        Ok(())
+    }
+
+    /// Packets that come again, from anywhere in a message, come out as they did; only what is accepted counts.
+    fn retransmission(&mut self, setting: Setting) -> Result<(), Finding> {
+        const PROMISE: &str = "retransmission";
+        let flow = self.flow();
+        self.configure(flow, setting);
+        let message = self.random(20 * 1_024);
+        let packets: Vec<_> = (0_u64..)
+            .zip(message.chunks(1_024))
+            .map(|(index, bytes)| Packet { flow, offset: index * 1_024, bytes: bytes.into() })
+            .collect();
+        let lossless = Path::pass(&mut self.twin, &packets);
+        let mut accepted = 0;
+        while accepted < packets.len() {
+            // Go back to what is missing; some of what is sent is lost behind this path.
+            let sent = &packets[accepted..(accepted + 6).min(packets.len())];
+            let outcomes = self.pass(PROMISE, sent)?;
+            let arrives = 1 + self.below(sent.len() as u64) as usize;
+            for (index, outcome) in (accepted..).zip(&outcomes[..arrives]) {
+                require(PROMISE, *outcome == lossless[index], || format!("packet {index} changed"))?;
+                self.accept(flow, outcome.verdict);
+            }
+            accepted += arrives;
+            // A duplicate of what was accepted is not accepted again.
+            let again = self.below(accepted as u64) as usize;
+            let outcomes = self.pass(PROMISE, &packets[again..=again])?;
+            require(PROMISE, outcomes[0] == lossless[again], || format!("packet {again} changed"))?;
+        }
+        // The response of a READ that is asked for again begins anywhere in the region.
+        for _ in 0..64 {
+            let start = self.below(message.len() as u64) as usize;
+            let length = (1 + self.below(4_096) as usize).min(message.len() - start);
+            let bytes = message[start..start + length].to_vec();
+            self.pass(PROMISE, &[Packet { flow, offset: start as u64, bytes }])?;
+        }
+        self.readings(PROMISE, flow)
+    }
+
+    /// Packets of many queue pairs, one behind the other, do not know of each other.
+    fn queue_pairs(&mut self, setting: Setting) -> Result<(), Finding> {
+        const PROMISE: &str = "no cross-talk between queue pairs";
+        let mut flows = Vec::new();
+        for queue_pair in [0, 1, 2, 255, 256, 511] {
+            flows.extend(
+                [Direction::Receive, Direction::Transmit].map(|direction| Flow { queue_pair, direction }),
+            );
+        }
+        for (index, flow) in (0_u64..).zip(flows.clone()) {
+            let own = Setting { value: setting.value.rotate_left(5 * index as u32) ^ index, ..setting };
+            let own = match index % 4 {
+                0 => Setting { map: MapKind::None, ..own },
+                1 => Setting { tap: TapKind::None, ..own },
+                2 => Setting::default(),
+                _ => own,
+            };
+            self.configure(flow, own);
+        }
+        let mut packets = Vec::new();
+        for _ in 0..400 {
+            let flow = flows[self.below(flows.len() as u64) as usize];
+            let size = [8, 64, 100, 300][self.below(4) as usize];
+            packets.push(Packet { flow, offset: self.below(1 << 16), bytes: self.random(size) });
+        }
+        let outcomes = self.pass(PROMISE, &packets)?;
+        for (packet, outcome) in packets.iter().zip(&outcomes) {
+            if self.below(4) > 0 {
+                self.accept(packet.flow, outcome.verdict);
+            }
+        }
+        flows.into_iter().try_for_each(|flow| self.readings(PROMISE, flow))
+    }
+
+    /// A new setting holds from the next packet on and begins with a state of 0.
+    fn reconfiguration(&mut self, setting: Setting) -> Result<(), Finding> {
+        const PROMISE: &str = "reconfiguration";
+        let flow = self.flow();
+        for round in 0..4 {
+            self.configure(flow, Setting { value: setting.value ^ round, ..setting });
+            self.readings(PROMISE, flow)?;
+            let packets = [0, 64].map(|offset| Packet { flow, offset, bytes: self.random(64) });
+            for outcome in self.pass(PROMISE, &packets)? {
+                self.accept(flow, outcome.verdict);
+            }
+            self.readings(PROMISE, flow)?;
+        }
+        self.configure(flow, Setting::default());
+        let packet = Packet { flow, offset: 0, bytes: self.random(64) };
+        self.pass(PROMISE, &[packet])?;
+        self.readings(PROMISE, flow)
+    }
+}

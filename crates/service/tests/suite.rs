@@ -1,0 +1,194 @@
+//! The soft services keep all promises, and the suite finds what does not.
+
+use weft_service::{
+    Direction, Flow, MapKind, Outcome, Pace, Packet, Path, Resize, Services, Setting, TapKind, suite,
+};
+
+const BOTH: Setting = Setting { map: MapKind::Xor, tap: TapKind::Count, value: 0x0123_4567_89ab_cdef };
+
+#[test]
+fn every_soft_service_keeps_the_promises() {
+    for setting in [
+        Setting::default(),
+        Setting { tap: TapKind::None, ..BOTH },
+        Setting { map: MapKind::None, ..BOTH },
+        BOTH,
+    ] {
+        let report = suite::check(&mut Services::new(), setting, 1).unwrap();
+        assert!(report.packets > 5_000 && report.bytes > 8_000_000, "{report:?}");
+    }
+}
+
+/// What may be wrong with a service or with the path that it is on.
+#[derive(Clone, Copy, Debug)]
+enum Bug {
+    ChangesAlways,
+    StartsAnewWithEachPacket,
+    OffsetOf16Bits,
+    SkipsPartialBeats,
+    KeepsTheFormerFlow,
+    ForgetsTheDirection,
+    CountsOnSight,
+    CountsTwice,
+    KeepsTheState,
+    KeepsTheFormerSetting,
+    Shortens,
+    Bubble,
+}
+
+const BUGS: [(Bug, &str); 12] = [
+    (Bug::ChangesAlways, "identity"),
+    (Bug::StartsAnewWithEachPacket, "sizes and alignments"),
+    (Bug::OffsetOf16Bits, "sizes and alignments"),
+    (Bug::SkipsPartialBeats, "sizes and alignments"),
+    (Bug::KeepsTheFormerFlow, "no cross-talk between queue pairs"),
+    (Bug::ForgetsTheDirection, "no cross-talk between queue pairs"),
+    (Bug::CountsOnSight, "retransmission"),
+    (Bug::CountsTwice, "retransmission"),
+    (Bug::KeepsTheState, "reconfiguration"),
+    (Bug::KeepsTheFormerSetting, "reconfiguration"),
+    (Bug::Shortens, "sizes and alignments"),
+    (Bug::Bubble, "no bubbles"),
+];
+
+struct Planted {
+    inner: Services,
+    bug: Bug,
+    configured: Vec<Flow>,
+    former: Option<Flow>,
+    pace: Option<Pace>,
+}
+
+impl Planted {
+    fn new(bug: Bug) -> Self {
+        Self { inner: Services::new(), bug, configured: Vec::new(), former: None, pace: None }
+    }
+
+    fn flow(&self, flow: Flow) -> Flow {
+        match self.bug {
+            Bug::ForgetsTheDirection => Flow { direction: Direction::Receive, ..flow },
+            _ => flow,
+        }
+    }
+
+    fn pass_one(&mut self, packet: &Packet) -> Outcome {
+        let mut flow = self.flow(packet.flow);
+        if matches!(self.bug, Bug::KeepsTheFormerFlow) {
+            flow = self.former.replace(flow).filter(|former| former.queue_pair == 256).unwrap_or(flow);
+        }
+        let offset = match self.bug {
+            Bug::StartsAnewWithEachPacket => 0,
+            _ => packet.offset,
+        };
+        let mut bytes = packet.bytes.clone();
+        let verdict = self.inner.pass(flow, offset, &mut bytes);
+        let configured = self.configured.contains(&flow);
+        match self.bug {
+            Bug::ChangesAlways => bytes[0] ^= 1,
+            Bug::OffsetOf16Bits if configured && packet.offset >> 16 != 0 => bytes[0] ^= 1,
+            Bug::SkipsPartialBeats if !bytes.len().is_multiple_of(64) => {
+                let whole = bytes.len() / 64 * 64;
+                bytes[whole..].copy_from_slice(&packet.bytes[whole..]);
+            }
+            Bug::Shortens if configured && bytes.len() == 4_096 => bytes.truncate(4_095),
+            Bug::CountsOnSight => self.inner.accept(flow, verdict),
+            _ => {}
+        }
+        Outcome { bytes, verdict }
+    }
+}
+
+impl Path for Planted {
+    fn configure(&mut self, flow: Flow, setting: Setting) {
+        let flow = self.flow(flow);
+        let known = self.configured.contains(&flow);
+        self.configured.push(flow);
+        match self.bug {
+            Bug::KeepsTheFormerSetting if known => {}
+            Bug::KeepsTheState if known => {
+                let state = self.inner.reading(flow);
+                self.inner.configure(flow, setting);
+                self.inner.accept(flow, state as u32);
+            }
+            _ => self.inner.configure(flow, setting),
+        }
+    }
+
+    fn pass(&mut self, packets: &[Packet]) -> Vec<Outcome> {
+        let beats = packets.len() as u64;
+        let late = u64::from(matches!(self.bug, Bug::Bubble) && packets.len() > 100);
+        self.pace = Some(Pace { beats, cycles: beats + 2 + late, latency: 2 });
+        packets.iter().map(|packet| self.pass_one(packet)).collect()
+    }
+
+    fn accept(&mut self, flow: Flow, verdict: u32) {
+        let flow = self.flow(flow);
+        let times = match self.bug {
+            Bug::CountsTwice => 2,
+            Bug::CountsOnSight => 0,
+            _ => 1,
+        };
+        (0..times).for_each(|_| self.inner.accept(flow, verdict));
+    }
+
+    fn reading(&mut self, flow: Flow) -> u64 {
+        self.inner.reading(self.flow(flow))
+    }
+
+    fn pace(&self) -> Option<Pace> {
+        self.pace
+    }
+}
+
+#[test]
+fn the_suite_finds_what_was_planted() {
+    for (bug, promise) in BUGS {
+        let found = suite::check(&mut Planted::new(bug), BOTH, 2);
+        let finding = found.expect_err(&format!("{bug:?} was not found"));
+        assert_eq!(finding.promise, promise, "{bug:?}: {finding}");
+    }
+}
+
+/// Keeps every other byte: a service whose output is shorter than its input.
+struct Halve {
+    keep: bool,
+}
+
+impl Resize for Halve {
+    fn push(&mut self, input: &[u8], credits: usize, output: &mut Vec<u8>) -> usize {
+        let mut left = credits;
+        for (taken, &byte) in input.iter().enumerate() {
+            if self.keep && left == 0 {
+                return taken;
+            }
+            if self.keep {
+                output.push(byte);
+                left -= 1;
+            }
+            self.keep = !self.keep;
+        }
+        input.len()
+    }
+}
+
+/// However a stream is cut, and however often credits run out, a service of the shape [`Resize`] makes the same of
+/// it.
+#[test]
+fn a_service_that_resizes_is_bounded_by_its_credits() {
+    let input: Vec<u8> = (0..=255).cycle().take(10_000).map(|byte: u16| byte as u8).collect();
+    let expected: Vec<u8> = input.iter().copied().step_by(2).collect();
+    for (unit, credits) in [(10_000, 10_000), (1, 1), (64, 5), (4_096, 100), (333, 7)] {
+        let mut service = Halve { keep: true };
+        let mut output = Vec::new();
+        for packet in input.chunks(unit) {
+            let mut rest = packet;
+            while !rest.is_empty() {
+                let before = output.len();
+                let taken = service.push(rest, credits, &mut output);
+                assert!(output.len() - before <= credits);
+                rest = &rest[taken..];
+            }
+        }
+        assert_eq!(output, expected, "packets of {unit} bytes, {credits} credits");
+    }
+}

@@ -1,0 +1,239 @@
+// Maps and taps on the way of payload, chosen by queue pair and direction. Twin of
+// crates/service/src/services/mod.rs.
+//
+// A tap sees what comes in, a map changes it. A flow without a setting passes as it is. What a tap finds leaves as a
+// verdict once for each packet; whoever knows that the transport has taken the packet gives the verdict back, and
+// only then the state of the flow changes.
+//
+// Latency: `ServiceLatency` cycles from a beat in to the same beat out; `ServiceTapLatency` from a packet's last beat
+// to its verdict. Throughput: a beat every cycle. Order: kept. Stalls: never a verdict; a beat only when
+// `out_ready_i` has been low for so long that the output's queue is full. After reset it takes nothing until all
+// settings are cleared, one each cycle.
+//
+// A new service is an instance below, and a line where its result is chosen: its latency is that of the others, or
+// they are delayed to it.
+module services
+  import weft_pkg::*;
+  import services_pkg::*;
+(
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+  // The flow's state becomes 0. A setting holds from the next beat on: the flow has no packet on its way meanwhile.
+  input  logic                 configure_valid_i,
+  output logic                 configure_ready_o,
+  input  flow_t                configure_flow_i,
+  input  setting_t             configure_i,
+  input  logic                 in_valid_i,
+  output logic                 in_ready_o,
+  input  service_beat_t        in_i,
+  output logic                 out_valid_o,
+  input  logic                 out_ready_i,
+  output service_beat_t        out_o,
+  output logic                 verdict_valid_o,
+  output tap_verdict_t         verdict_o,
+  input  logic                 accept_valid_i,
+  output logic                 accept_ready_o,
+  input  tap_verdict_t         accept_i,
+  // The state comes with `read_done_o`.
+  input  logic                 read_valid_i,
+  output logic                 read_ready_o,
+  input  flow_t                read_flow_i,
+  output logic                 read_done_o,
+  output logic          [63:0] read_state_o
+);
+
+  localparam int unsigned Flows = 2 * QueuePairs;
+  localparam int unsigned FlowBits = $clog2(Flows);
+  // Beats behind the maps: as many as may be under way.
+  localparam int unsigned Depth = 8;
+
+  typedef enum logic [1:0] {
+    AccessNone,
+    AccessAccept,
+    AccessRead
+  } access_e;
+
+  // What is done with a state.
+  access_e               access_q;
+
+  // Settings: written by whoever configures, and by the sweep after reset.
+
+  logic     [FlowBits:0] sweep_q;
+  logic                  sweeping;
+  logic                  write;
+  flow_t                 write_flow;
+  setting_t              write_setting;
+
+  assign sweeping = !sweep_q[FlowBits];
+  assign configure_ready_o = !sweeping && access_q == AccessNone;
+  assign write = sweeping || (configure_valid_i && configure_ready_o);
+  assign write_flow = sweeping ? sweep_q[FlowBits-1:0] : configure_flow_i;
+  assign write_setting = sweeping ? '0 : configure_i;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) sweep_q <= '0;
+    else if (sweeping) sweep_q <= sweep_q + 1'b1;
+  end
+
+  // Beats: the setting is read in the first cycle, the services work in the second.
+
+  logic                            take;
+  logic                            looked_q;
+  service_beat_t                   looked_beat_q;
+  setting_t                        setting;
+  logic                            mapped_q;
+  service_beat_t                   mapped_beat_q;
+  map_e                            map_q;
+  logic          [   BeatBits-1:0] xored;
+  service_beat_t                   mapped_beat;
+  logic          [$clog2(Depth):0] level;
+
+  // Two beats are under way beside those that wait.
+  assign in_ready_o = !sweeping && level < ($clog2(Depth) + 1)'(Depth - 2);
+  assign take = in_valid_i && in_ready_o;
+
+  ram #(
+    .T    (setting_t),
+    .Depth(Flows)
+  ) i_settings (
+    .clk_i,
+    .write_i        (write),
+    .write_address_i(write_flow),
+    .write_data_i   (write_setting),
+    .read_i         (take),
+    .read_address_i (in_i.flow),
+    .read_data_o    (setting)
+  );
+
+  xor_service i_xor (
+    .clk_i,
+    .value_i(setting.value),
+    .beat_i (looked_beat_q),
+    .data_o (xored)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (take) looked_beat_q <= in_i;
+    mapped_beat_q <= looked_beat_q;
+    map_q <= setting.map;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      looked_q <= 1'b0;
+      mapped_q <= 1'b0;
+    end else begin
+      looked_q <= take;
+      mapped_q <= looked_q;
+    end
+  end
+
+  always_comb begin
+    mapped_beat = mapped_beat_q;
+    if (map_q == MapXor) mapped_beat.data = xored;
+  end
+
+  fifo #(
+    .T    (service_beat_t),
+    .Depth(Depth)
+  ) i_out (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i(mapped_q),
+    /* verilator lint_off PINCONNECTEMPTY */  // its level is watched
+    .in_ready_o(),
+    /* verilator lint_on PINCONNECTEMPTY */
+    .in_i      (mapped_beat),
+    .out_valid_o,
+    .out_ready_i,
+    .out_o,
+    .level_o   (level)
+  );
+
+  // Taps.
+
+  tap_verdict_t        accept_q;
+  logic         [31:0] counted;
+  tap_e                tap_q;
+  tap_e                tap_2_q;
+  flow_t        [ 1:0] tap_flow_q;
+  logic         [ 1:0] tap_last_q;
+  logic         [63:0] state;
+  logic         [63:0] state_counted;
+
+  count_service i_count (
+    .clk_i,
+    .rst_ni,
+    .valid_i   (looked_q),
+    .beat_i    (looked_beat_q),
+    .verdict_o (counted),
+    .state_i   (state),
+    .accepted_i(accept_q.verdict),
+    .state_o   (state_counted)
+  );
+
+  always_ff @(posedge clk_i) begin
+    tap_q <= setting.tap;
+    tap_2_q <= tap_q;
+    tap_flow_q <= {tap_flow_q[0], looked_beat_q.flow};
+    tap_last_q <= rst_ni ? {tap_last_q[0], looked_q && looked_beat_q.last} : '0;
+  end
+
+  assign verdict_valid_o = tap_last_q[1];
+  assign verdict_o = '{flow : tap_flow_q[1], verdict: tap_2_q == TapCount ? counted : '0};
+
+  // States: one access every other cycle, and no setting changes between, so that none overtakes another. A new
+  // setting clears, a verdict that is given back changes.
+
+  tap_e accept_tap;
+  logic reads;
+
+  assign read_ready_o = access_q == AccessNone && !write && !accept_valid_i;
+  assign accept_ready_o = access_q == AccessNone && !write;
+  assign reads = (accept_valid_i && accept_ready_o) || (read_valid_i && read_ready_o);
+
+  always_ff @(posedge clk_i) begin
+    if (reads) accept_q <= accept_valid_i ? accept_i : '{flow : read_flow_i, verdict: '0};
+    if (!rst_ni) access_q <= AccessNone;
+    else if (reads) access_q <= accept_valid_i ? AccessAccept : AccessRead;
+    else access_q <= AccessNone;
+  end
+
+  ram #(
+    .T    (tap_e),
+    .Depth(Flows)
+  ) i_accept_taps (
+    .clk_i,
+    .write_i        (write),
+    .write_address_i(write_flow),
+    .write_data_i   (write_setting.tap),
+    .read_i         (reads),
+    .read_address_i (accept_valid_i ? accept_i.flow : read_flow_i),
+    .read_data_o    (accept_tap)
+  );
+
+  logic         state_write;
+  flow_t        state_flow;
+  logic  [63:0] state_data;
+
+  assign state_write = write || (access_q == AccessAccept && accept_tap == TapCount);
+  assign state_flow  = write ? write_flow : accept_q.flow;
+  assign state_data  = write ? '0 : state_counted;
+
+  ram #(
+    .T    (logic [63:0]),
+    .Depth(Flows)
+  ) i_states (
+    .clk_i,
+    .write_i        (state_write),
+    .write_address_i(state_flow),
+    .write_data_i   (state_data),
+    .read_i         (reads),
+    .read_address_i (accept_valid_i ? accept_i.flow : read_flow_i),
+    .read_data_o    (state)
+  );
+
+  assign read_done_o  = access_q == AccessRead;
+  assign read_state_o = state;
+
+endmodule

@@ -1,0 +1,50 @@
+// Types of the services on the data path.
+package services_pkg;
+
+  import weft_pkg::*;
+
+  // Cycles on the way through `services`: of a beat, and from a packet's last beat to its verdict.
+  localparam int unsigned ServiceLatency = 3;
+  localparam int unsigned ServiceTapLatency = 3;
+
+  // What changes payload, and what observes it: numbers of crates/service/src/services/mod.rs.
+  typedef enum logic [3:0] {
+    MapNone = 4'd0,
+    MapXor  = 4'd1
+  } map_e;
+
+  typedef enum logic [3:0] {
+    TapNone  = 4'd0,
+    TapCount = 4'd1
+  } tap_e;
+
+  // One direction of one queue pair.
+  typedef struct packed {
+    qp_index_t qp;
+    logic      transmit;
+  } flow_t;
+
+  // What is configured for a flow.
+  typedef struct packed {
+    map_e        map;
+    tap_e        tap;
+    logic [63:0] value;
+  } setting_t;
+
+  // A beat of a packet's payload. Bytes lie as their offset in the message (or in the region, for the response of a
+  // READ) says: offset n is in lane n % 64. The bytes of a packet have no hole.
+  typedef struct packed {
+    flow_t flow;
+    logic [57:0]          word;    // offset of lane 0, by 64
+    logic                 last;    // of the packet
+    logic [BeatBytes-1:0] strobe;
+    logic [BeatBits-1:0]  data;
+  } service_beat_t;
+
+  // What a tap has found in a packet.
+  typedef struct packed {
+    flow_t flow;
+    logic [31:0] verdict;
+  } tap_verdict_t;
+
+endpackage

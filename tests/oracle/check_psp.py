@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Has scapy's PSP and Weft's open each other's frames.
+
+    check_psp.py PSP_FRAMES
+
+PSP_FRAMES is the program `psp_frames` of crates/service. scapy, with a cipher that is not Weft's, decrypts what
+`seal` prints and finds the plain frames; then it encrypts the same frames itself, and `open` must find them. Prints
+how many; a mismatch makes the exit status 1.
+"""
+
+import subprocess
+import sys
+
+from scapy.contrib.psp import PSP
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+
+PORT = 1000
+TAG = 16
+
+
+def unpadded(frame):
+    """A frame without Ethernet's padding."""
+    return frame[: 14 + int.from_bytes(frame[16:18], "big")]
+
+
+def opened(key, sealed):
+    """The plain frame of a sealed one, without padding, by scapy."""
+    ether = Ether(sealed)
+    assert ether[UDP].dport == PORT and ether[UDP].len == len(sealed) - 34, "the UDP header around it"
+    assert IP(bytes(ether[IP])[:20]).chksum == chksum(ether), "the IPv4 checksum"
+    psp = PSP(sealed[42:])
+    assert (psp.nexthdr, psp.hdrextlen, psp.cryptoffset, psp.version) == (17, 1, 0, len(key) // 32), "the PSP header"
+    psp.decrypt(key)
+    ip = ether[IP].copy()
+    ip.remove_payload()
+    ip.len, ip.chksum = None, None
+    return bytes(Ether(sealed[:14]) / ip / Raw(bytes(psp.data)))
+
+
+def chksum(ether):
+    """The IPv4 checksum that scapy computes."""
+    ip = ether[IP].copy()
+    ip.chksum = None
+    return IP(bytes(ip)).chksum
+
+
+def sealed(key, plain, counter):
+    """The plain frame, sealed by scapy."""
+    ip = Ether(plain)[IP].copy()
+    port = ip[UDP].sport
+    ip.remove_payload()
+    ip.len, ip.chksum = None, None
+    psp = PSP(
+        nexthdr=17, hdrextlen=1, cryptoffset=0, version=len(key) // 32, spi=0x105,
+        iv=counter.to_bytes(8, "big"), data=unpadded(plain)[34:],
+    )  # fmt: skip
+    psp.encrypt(key)
+    return bytes(Ether(plain[:14]) / ip / UDP(sport=port, dport=PORT, chksum=0) / Raw(bytes(psp)))
+
+
+def main():
+    if len(sys.argv) != 2:
+        print("usage: check_psp.py PSP_FRAMES", file=sys.stderr)
+        return 2
+    program = sys.argv[1]
+    printed = subprocess.run([program, "seal"], capture_output=True, text=True, check=True).stdout
+    lines, again = [[bytes.fromhex(word) for word in line.split()] for line in printed.splitlines()], []
+    for number, (key, plain, frame) in enumerate(lines):
+        found = opened(key, frame)
+        if found != unpadded(plain):
+            print(f"frame {number}: scapy finds {found.hex()}, not {plain.hex()}", file=sys.stderr)
+            return 1
+        # Counters that Weft would not choose: far apart, up to the last one.
+        own = sealed(key, plain, (1 << 64) - len(lines) + number)
+        again.append(f"{key.hex()} {plain.hex()} {own.hex()}")
+    if not lines:
+        print("no frame to check", file=sys.stderr)
+        return 1
+    answer = subprocess.run([program, "open"], input="\n".join(again), capture_output=True, text=True, check=False)
+    if answer.returncode:
+        print(answer.stderr, file=sys.stderr, end="")
+        return 1
+    print(f"scapy opened {len(lines)} PSP frames; of scapy's, {answer.stdout.strip()}")
+    # The check is worth something only if it fails.
+    key, _, frame = lines[-1]
+    changed = bytearray(frame)
+    changed[-TAG - 1] ^= 1
+    try:
+        opened(key, bytes(changed))
+    except Exception as error:  # scapy's own kinds differ between its releases
+        print(f"a changed byte is found: {type(error).__name__}")
+        return 0
+    print("scapy accepts a frame that was changed", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
