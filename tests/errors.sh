@@ -43,6 +43,8 @@ cluster() {
 }
 
 # The command line.
+expect 'choose error, warn' "$weft" start --node 0 --log-level loud
+expect 'choose text or json' "$weft" membership --log xml
 expect 'a subcommand is missing' "$weft"
 expect 'a subcommand is missing' "$weft" bench
 expect 'did you mean `bench`' "$weft" bnch

@@ -129,22 +129,24 @@ impl MembershipHost {
     }
 
     /// Says what has happened since the last call.
-    pub(crate) fn report(&mut self, clock: Clock, now: Instant, out: &mut dyn Write) {
+    pub(crate) fn report(&mut self, clock: Clock, now: Instant) {
         while let Some(refused) = self.server.poll_refused() {
-            say(out, &format_args!("membership {refused}"));
+            tracing::warn!(
+                node = refused.node.index(),
+                from = %refused.from,
+                "membership {refused}"
+            );
         }
         if let Some(announcement) = self.take_announcement(clock, now) {
-            say(out, &announcement);
+            announcement.log();
         }
         let is_halted = self.server.service().phase() == Phase::Halted;
         if is_halted && !std::mem::replace(&mut self.halted, true) {
             let file = self.state_file.as_deref().unwrap_or(Path::new("its state file")).display();
-            say(
-                out,
-                &format_args!(
-                    "membership halted: {}: stop the service, remove {file}, and start the service and every node",
-                    Reason::Halted
-                ),
+            tracing::error!(
+                %file,
+                "membership halted: {}: stop the service, remove {file}, and start the service and every node",
+                Reason::Halted
             );
         }
     }
@@ -211,7 +213,6 @@ struct Alone<'a> {
     host: MembershipHost,
     clock: Clock,
     stop: &'a Stop,
-    out: &'a mut dyn Write,
     failure: Option<MembershipError>,
 }
 
@@ -236,31 +237,22 @@ impl Endpoint for Alone<'_> {
             self.failure = Some(error);
             self.stop.request();
         } else {
-            self.host.report(self.clock, now, self.out);
+            self.host.report(self.clock, now);
         }
     }
 }
 
-/// Writes a line. That nobody reads it any more is no reason to stop serving.
-pub(crate) fn say(out: &mut dyn Write, line: &dyn std::fmt::Display) {
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-}
-
-/// Runs a membership service that has a process of its own until `stop` is requested. It writes to `out` when it is
+/// Runs a membership service that has a process of its own until `stop` is requested. It [logs](crate::log) when it is
 /// ready (`membership ready on 127.0.0.1:4794`), and an [`Announcement`] at each view.
 ///
 /// # Errors
 /// What keeps it from running: each is one line that says what to do.
-pub fn run_membership(
-    config: &ServiceConfig,
-    stop: &Stop,
-    out: &mut dyn Write,
-) -> Result<(), MembershipError> {
+pub fn run_membership(config: &ServiceConfig, stop: &Stop) -> Result<(), MembershipError> {
     let clock = Clock::starting_now();
     let mut ports = [UdpPort::bind(config.address, &PortOptions::default())?];
     let host = MembershipHost::open(config, clock.now())?;
-    say(out, &format_args!("membership ready on {}", config.address));
-    let mut alone = Alone { host, clock, stop, out, failure: None };
+    tracing::info!(address = %config.address, "membership ready on {}", config.address);
+    let mut alone = Alone { host, clock, stop, failure: None };
     run(&mut alone, &mut ports, clock, IdlePolicy::SLEEP, stop)?;
     alone.failure.map_or(Ok(()), Err)
 }
@@ -274,6 +266,7 @@ mod tests {
     use weft_waist::EngineState;
 
     use super::*;
+    use crate::log::{LogFormat, LogLevel};
 
     fn service(nodes: usize, state_file: &Path) -> ServiceConfig {
         ServiceConfig {
@@ -423,11 +416,11 @@ mod tests {
         let halted = Durable::new(weft_waist::Epoch(3), true, vec![record]).unwrap();
         std::fs::write(&path, halted.to_toml()).unwrap();
         let mut host = open(1, &path).unwrap();
-        let mut said = Vec::new();
-        for _ in 0..2 {
-            host.report(Clock::starting_now(), Instant::ZERO, &mut said);
-        }
-        let said = String::from_utf8(said).unwrap();
+        let said = crate::log::tests::logged(LogFormat::Text, LogLevel::INFO, || {
+            for _ in 0..2 {
+                host.report(Clock::starting_now(), Instant::ZERO);
+            }
+        });
         assert_eq!(said.matches("membership halted").count(), 1, "{said}");
         assert!(said.contains(&format!("remove {}", path.display())), "{said}");
     }

@@ -1,7 +1,7 @@
 //! One real node over sockets: its card, the program of `weft-node` on its host, and the membership service if it
 //! runs here.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,8 +18,9 @@ use weft_time::{Duration, Instant};
 use weft_waist::View;
 
 use crate::announcement::{Announcement, Announcer};
-use crate::membership::{MembershipHost, say};
+use crate::membership::MembershipHost;
 use crate::transactions::RecordFile;
+use crate::watch::Watch;
 use crate::{
     BindError, CardPorts, Clock, Datagram, Endpoint, IdlePolicy, MembershipError, NoSuchCore, PortOptions,
     Stop, UdpPort, keep_to_core, run,
@@ -86,8 +87,8 @@ impl CardPort for OwnCard<'_> {
 
 /// A node as an [`Endpoint`] over the ports that [`Node::open`] returns with it.
 ///
-/// It writes a line when it is ready, and one each time that its part in the cluster changes: an [`Announcement`], or
-/// why it waits or starts over.
+/// It logs when it is ready, and each time that its part in the cluster changes: an [`Announcement`], or why it waits or
+/// starts over.
 pub struct Node<'a> {
     clock: Clock,
     card: CardPorts<NodeEngine>,
@@ -96,10 +97,10 @@ pub struct Node<'a> {
     service: Option<MembershipHost>,
     record: Option<RecordFile>,
     announced: Option<(View, Role)>,
+    watch: Watch,
     strangers: u64,
     failure: Option<NodeError>,
     stop: &'a Stop,
-    out: &'a mut (dyn Write + Send),
 }
 
 impl<'a> Node<'a> {
@@ -113,7 +114,6 @@ impl<'a> Node<'a> {
         registry: &Registry<'_>,
         clock: Clock,
         stop: &'a Stop,
-        out: &'a mut (dyn Write + Send),
     ) -> Result<(Self, Vec<UdpPort>), NodeError> {
         let own = config.own();
         let engines = registry.engines(config)?;
@@ -149,7 +149,8 @@ impl<'a> Node<'a> {
             agent: AgentParameters::default(),
             identity: Some((config.cluster, config.profile())),
         };
-        say(out, &format_args!("node {} ready on {}", config.node.index(), own.datagram_address()));
+        let (number, address) = (config.node.index(), own.datagram_address());
+        tracing::info!(node = number, %address, "node {number} ready on {address}");
         let mut node = Self {
             clock,
             card: CardPorts::new(card, own.address),
@@ -158,10 +159,10 @@ impl<'a> Node<'a> {
             service,
             record,
             announced: None,
+            watch: Watch::new(config),
             strangers: 0,
             failure: None,
             stop,
-            out,
         };
         let now = clock.now();
         node.node.begin(now, &mut OwnCard { card: node.card.card_mut(), now });
@@ -237,7 +238,7 @@ impl<'a> Node<'a> {
             if let Err(error) = service.transmit(&mut ports[SERVICE]) {
                 self.fail(error.into());
             } else {
-                service.report(self.clock, now, self.out);
+                service.report(self.clock, now);
             }
         }
     }
@@ -266,7 +267,7 @@ impl<'a> Node<'a> {
             let (view, role) = at;
             let announcer = Announcer::Node(self.node.id(), role);
             let at_ns = self.clock.monotonic_ns(now);
-            say(self.out, &Announcement { announcer, view, at_ns });
+            Announcement { announcer, view, at_ns }.log();
         }
         let stops = self.node.has_stopped();
         while let Some(report) = self.node.poll_report() {
@@ -274,9 +275,20 @@ impl<'a> Node<'a> {
                 Report::Taken(_) => self.fail(NodeError::Taken),
                 // Its last line says why.
                 Report::Misfit(_, misfit) if stops => self.fail(NodeError::Misfit(Box::new(misfit))),
-                report => say(self.out, &report),
+                report => log(&report),
             }
         }
+    }
+}
+
+/// Logs what an operator should know, as severe as it is.
+fn log(report: &Report) {
+    match report {
+        Report::Refused(node, _) => tracing::info!(node = node.index(), "{report}"),
+        Report::Misfit(node, _) | Report::StartsOver(node, _) => {
+            tracing::warn!(node = node.index(), "{report}");
+        }
+        Report::Taken(node) => tracing::error!(node = node.index(), "{report}"),
     }
 }
 
@@ -338,7 +350,8 @@ impl Endpoint for Node<'_> {
     fn next_deadline(&self) -> Option<Instant> {
         let service = self.service.as_ref().map(MembershipHost::next_deadline);
         let card = self.card.card().next_deadline();
-        [card, service, self.node.next_deadline()].into_iter().flatten().min()
+        let watch = Some(self.watch.next_look());
+        [card, service, self.node.next_deadline(), watch].into_iter().flatten().min()
     }
 
     fn handle_deadline(&mut self, now: Instant) {
@@ -348,6 +361,7 @@ impl Endpoint for Node<'_> {
         if let Some(service) = &mut self.service {
             service.handle_deadline(now);
         }
+        self.watch.look(now, &self.node, self.card.card());
     }
 
     fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
@@ -361,22 +375,17 @@ impl Endpoint for Node<'_> {
     }
 }
 
-/// Runs a node in this thread, on the configured core, until `stop` is requested. It writes to `out` what [`Node`]
+/// Runs a node in this thread, on the configured core, until `stop` is requested. It [logs](crate::log) what [`Node`]
 /// says, beginning with `node 0 ready on 127.0.0.1:4793`, and at the end every counter that is not zero (`node 0
 /// counted writes_led 12`).
 ///
 /// # Errors
 /// What keeps it from running: each is one line that says what to do.
-pub fn run_node(
-    config: &NodeConfig,
-    registry: &Registry<'_>,
-    stop: &Stop,
-    out: &mut (dyn Write + Send),
-) -> Result<(), NodeError> {
+pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Result<(), NodeError> {
     config.cores.core.map_or(Ok(()), keep_to_core)?;
     let clock = Clock::starting_now();
     let policy = IdlePolicy::share_then_sleep(config.cores.spin);
-    let (mut node, mut ports) = Node::open(config, registry, clock, stop, out)?;
+    let (mut node, mut ports) = Node::open(config, registry, clock, stop)?;
     run(&mut node, &mut ports, clock, policy, stop)?;
     if node.failure.is_none() {
         // The engines serve nothing from here on, so the others need not wait for the end of the lease.
@@ -390,15 +399,16 @@ pub fn run_node(
         node.fail(error);
     }
     let number = config.node.index();
-    for (name, count) in node.counters().into_iter().filter(|(_, count)| *count > 0) {
-        say(node.out, &format_args!("node {number} counted {name} {count}"));
+    for (counter, count) in node.counters().into_iter().filter(|(_, count)| *count > 0) {
+        tracing::info!(node = number, counter, count, "node {number} counted {counter} {count}");
     }
     let names = ["datagram", "roce", "agent", "membership"];
     for (name, port) in names.into_iter().zip(&ports) {
         let drops = ("receive_buffer_drops", port.receive_buffer_drops().map_or(0, u64::from));
         let counters = port.counters().named().into_iter().chain([drops]);
         for (counter, count) in counters.filter(|(_, count)| *count > 0) {
-            say(node.out, &format_args!("node {number} counted {name}_port_{counter} {count}"));
+            let counter = format_args!("{name}_port_{counter}");
+            tracing::info!(node = number, %counter, count, "node {number} counted {counter} {count}");
         }
     }
     node.into_result()

@@ -4,8 +4,9 @@ mod common;
 
 use std::net::SocketAddrV4;
 
+use weft_client::{Client, Cluster};
 use weft_cluster::{ClusterConfig, ClusterName, Heartbeat, Incarnation, Message};
-use weft_net::{PortOptions, UdpPort};
+use weft_net::{PortOptions, Stop, UdpPort, run_membership};
 use weft_waist::EngineStatus;
 
 use common::{Addresses, Running, seen_from};
@@ -85,4 +86,33 @@ fn a_node_that_stops_is_out_of_the_view_before_its_lease_ends() {
     for node in &mut nodes[..2] {
         node.end().unwrap();
     }
+}
+
+/// Without a membership service nobody leaves the view, so a write waits for a node that has gone: longer than a lease,
+/// which is told, with the engine and the node that it waits for.
+#[test]
+fn a_stall_of_more_than_a_lease_is_logged() {
+    let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
+    let mut config = addresses.config(2, folder.path(), KEYS);
+    config.membership.node = None;
+    config.membership.serve.lease = weft_time::Duration::from_secs(3);
+    let stop = Stop::new().unwrap();
+    std::thread::scope(|scope| {
+        let service = scope.spawn(|| run_membership(&config.service(), &stop));
+        let mut nodes = [0, 1].map(|node| Running::start(&config, node));
+        for node in &nodes {
+            node.wait_for(" as full ");
+        }
+        stop.request();
+        service.join().unwrap().unwrap();
+        nodes[1].end().unwrap();
+        let client = Client::open(&Cluster::from(&config)).unwrap();
+        let kv = client.kv().unwrap();
+        // Of so many keys, the node that is left leads some.
+        let writes: Vec<_> = (0..16_u64).map(|key| kv.put(&key.to_be_bytes(), b"value")).collect();
+        nodes[0].wait_for("node 0 stalls: [kv] has been waiting 3");
+        nodes[0].wait_for("node 0 stalls: its lease has ended");
+        drop(writes);
+        nodes[0].end().unwrap();
+    });
 }

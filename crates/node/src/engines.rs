@@ -93,6 +93,10 @@ impl Engine for NodeEngine {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         each!(self, engine => engine.counters())
     }
+
+    fn waits_for(&self, peer: NodeId) -> Option<u64> {
+        each!(self, engine => engine.waits_for(peer))
+    }
 }
 
 /// The host half of a node's engine.

@@ -497,6 +497,16 @@ impl Engine for Kv {
         let counters = Counters { sessions_evicted_early: self.sessions.forced_evictions, ..self.counters };
         counters.list()
     }
+
+    fn waits_for(&self, peer: NodeId) -> Option<u64> {
+        let accepted = self.windows[self.node.index()].accepted();
+        match self.role {
+            Role::Joining => self.transfer.waits_for(peer),
+            Role::Sealed if self.view_change.missing().contains(peer) => Some(u64::from(self.view.epoch.0)),
+            Role::Full => self.leading.waits_for(peer, accepted),
+            _ => None,
+        }
+    }
 }
 
 /// Why a chunk of state is not taken.

@@ -597,6 +597,15 @@ impl Engine for Transactions {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         self.counters.list()
     }
+
+    fn waits_for(&self, peer: NodeId) -> Option<u64> {
+        let awaited = match self.recovery.phase {
+            Phase::Acting => self.window.waits_for(&self.primaries),
+            _ => self.recovery.waits_for(self.view.full),
+        };
+        let mark = u64::from(self.view.epoch.0) << 40 | self.window.decided();
+        awaited.contains(peer).then_some(mark)
+    }
 }
 
 impl std::fmt::Debug for Transactions {
