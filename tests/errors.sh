@@ -45,6 +45,8 @@ cluster() {
 # The command line.
 expect 'choose error, warn' "$weft" start --node 0 --log-level loud
 expect 'choose text or json' "$weft" membership --log xml
+expect 'cannot be read' "$weft" status --config nowhere.toml
+expect 'is not in 1..=60000' "$weft" status --give-up-ms 0
 expect 'a subcommand is missing' "$weft"
 expect 'a subcommand is missing' "$weft" bench
 expect 'did you mean `bench`' "$weft" bnch

@@ -70,6 +70,7 @@ pub mod plain;
 mod poll;
 mod port;
 pub mod process;
+mod status;
 mod stop;
 mod system;
 pub mod transactions;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 
+use weft_cluster::status::{StatusAnswer, StatusPart, is_status};
 use weft_cluster::{
     Durable, DurableError, NodeConfig, Phase, Reason, Server, Service, ServiceConfig, ServiceParameters,
 };
@@ -12,6 +13,7 @@ use weft_time::Instant;
 use weft_waist::View;
 
 use crate::announcement::{Announcement, Announcer};
+use crate::status::StatusDesk;
 use crate::{BindError, Clock, Datagram, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort, run};
 
 /// Why a membership service does not run.
@@ -56,6 +58,7 @@ pub enum MembershipError {
 #[derive(Debug)]
 pub(crate) struct MembershipHost {
     server: Server<SocketAddrV4>,
+    desk: StatusDesk,
     state_file: Option<PathBuf>,
     announced: View,
     /// Whether it was said that the cluster has halted.
@@ -87,6 +90,7 @@ impl MembershipHost {
         let agreed = stored.as_ref().and_then(Durable::profile);
         Ok(Self {
             server: Server::new(service).of_cluster(*cluster, agreed),
+            desk: StatusDesk::new(cluster.id()),
             state_file: serve.state_file.clone(),
             announced: View::default(),
             halted: false,
@@ -99,6 +103,15 @@ impl MembershipHost {
     }
 
     pub(crate) fn receive(&mut self, now: Instant, datagram: Datagram<'_>) {
+        if is_status(datagram.bytes) {
+            if let Some(request) =
+                self.desk.take(now, datagram.bytes).filter(|request| request.part == StatusPart::Service)
+            {
+                let answer = StatusAnswer::Service(self.server.status(now));
+                self.desk.answer(datagram.from, &request, &answer);
+            }
+            return;
+        }
         // The server counts what is no heartbeat.
         let _ = self.server.receive_from(now, datagram.from, Some(*datagram.from.ip()), datagram.bytes);
     }
@@ -121,6 +134,7 @@ impl MembershipHost {
             write_state(path, &durable)
                 .map_err(|source| MembershipError::Unwritable { path: path.clone(), source })?;
         }
+        self.desk.transmit(port);
         while let Some((to, datagram)) = self.server.poll_transmit() {
             // An answer that finds no room is lost like any other datagram: the node asks again.
             port.push(to, &datagram);

@@ -6,7 +6,8 @@ use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weft_cluster::{AgentParameters, Incarnation, Misfit, NodeConfig, ROCE_PORT, Reason};
+use weft_cluster::status::{COUNTERS_PER_PAGE, CounterPage, NodeStatus, StatusAnswer, StatusPart, is_status};
+use weft_cluster::{AgentParameters, Incarnation, Misfit, NodeConfig, ROCE_PORT, Reason, Text};
 use weft_kv::Role;
 use weft_nic::{Card, HostCommand};
 use weft_node::{
@@ -19,6 +20,7 @@ use weft_waist::View;
 
 use crate::announcement::{Announcement, Announcer};
 use crate::membership::MembershipHost;
+use crate::status::StatusDesk;
 use crate::transactions::RecordFile;
 use crate::watch::Watch;
 use crate::{
@@ -98,6 +100,7 @@ pub struct Node<'a> {
     record: Option<RecordFile>,
     announced: Option<(View, Role)>,
     watch: Watch,
+    desk: StatusDesk,
     strangers: u64,
     failure: Option<NodeError>,
     stop: &'a Stop,
@@ -160,6 +163,7 @@ impl<'a> Node<'a> {
             record,
             announced: None,
             watch: Watch::new(config),
+            desk: StatusDesk::new(config.cluster.id()),
             strangers: 0,
             failure: None,
             stop,
@@ -180,8 +184,44 @@ impl<'a> Node<'a> {
     /// Counters of the card, the engines and, where it is embedded, the membership service.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let service = self.service.iter().flat_map(MembershipHost::counters);
-        let own = [("membership_strangers", self.strangers)];
+        let own = [("membership_strangers", self.strangers), ("status_refused", self.desk.refused())];
         self.card.card().counters().into_iter().chain(own).chain(service).collect()
+    }
+
+    /// Answers whoever asks how the node is.
+    fn answer_status(&mut self, now: Instant, datagram: Datagram<'_>) {
+        let Some(request) = self.desk.take(now, datagram.bytes) else { return };
+        let card = self.card.card();
+        let answer = match request.part {
+            StatusPart::Node => StatusAnswer::Node(self.status(now)),
+            StatusPart::Engine(slot) if slot < self.node.slots() => {
+                StatusAnswer::Engine(self.watch.engine(slot, now, &self.node, card))
+            }
+            StatusPart::Counters(page) => {
+                let counters = self.counters().into_iter();
+                let page_of = counters.skip(usize::from(page) * COUNTERS_PER_PAGE).take(COUNTERS_PER_PAGE);
+                let counters = page_of.filter_map(|(name, count)| Some((Text::new(name)?, count))).collect();
+                StatusAnswer::Counters(CounterPage { page, counters })
+            }
+            // It is asked at the service's port.
+            StatusPart::Engine(_) | StatusPart::Service => return,
+        };
+        self.desk.answer(datagram.from, &request, &answer);
+    }
+
+    fn status(&self, now: Instant) -> NodeStatus {
+        let node = &self.node;
+        NodeStatus {
+            node: node.id(),
+            incarnation: node.incarnation(),
+            uptime: now.saturating_since(Instant::ZERO),
+            view: node.view(),
+            lease: node.lease().unwrap_or(Duration::ZERO),
+            lease_left: node.lease_until().saturating_since(now),
+            refusal: node.refusal(),
+            engines: node.slots(),
+            counters: self.counters().len() as u16,
+        }
     }
 
     fn fail(&mut self, error: NodeError) {
@@ -332,6 +372,7 @@ impl Endpoint for Leaving<'_, '_> {
 impl Endpoint for Node<'_> {
     fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>) {
         match port {
+            DATAGRAM if is_status(datagram.bytes) => self.answer_status(now, datagram),
             DATAGRAM => self.card.receive_datagram(now, datagram),
             ROCE => self.card.receive_roce(now, datagram),
             AGENT if datagram.from == self.service_address => {
@@ -369,6 +410,7 @@ impl Endpoint for Node<'_> {
         if self.failure.is_some() {
             return;
         }
+        self.desk.transmit(&mut ports[DATAGRAM]);
         self.card.transmit_datagrams(&mut ports[DATAGRAM]);
         self.card.transmit_roce(now, &mut ports[ROCE]);
         self.transmit_membership(now, ports);

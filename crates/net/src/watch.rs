@@ -1,8 +1,9 @@
 //! Watches a running node for whom it waits, and logs what lasts longer than a lease.
 
-use weft_cluster::{DEFAULT_LEASE, NodeConfig};
+use weft_cluster::status::EngineReport;
+use weft_cluster::{DEFAULT_LEASE, NodeConfig, Text};
 use weft_nic::Card;
-use weft_node::{Node, NodeEngine, NodeHalf, Stall, Stalls};
+use weft_node::{HostHalf, Node, NodeEngine, NodeHalf, Stall, Stalls};
 use weft_time::{Duration, Instant};
 use weft_waist::{Engine, NodeId};
 
@@ -56,6 +57,33 @@ impl Watch {
             }
         }
         self.look_at_lease(now, lease, node);
+    }
+
+    /// How the engine in `slot` is.
+    pub(crate) fn engine(
+        &self,
+        slot: u8,
+        now: Instant,
+        node: &Node<NodeHalf>,
+        card: &Card<NodeEngine>,
+    ) -> EngineReport {
+        let engine = card.engine(slot).0;
+        let lease = node.lease().unwrap_or(DEFAULT_LEASE);
+        let (leads, shards) = engine.shards_led();
+        let on_card = if let NodeEngine::KeyValue(engine) = engine { Some(engine.sessions()) } else { None };
+        let (sessions, sessions_max) = node.half(slot).sessions().or(on_card).unwrap_or_default();
+        let peers = (0..self.peers).filter_map(NodeId::new).filter(|peer| *peer != self.node);
+        EngineReport {
+            slot,
+            name: Text::new(&self.engines[usize::from(slot)]).expect("names are short and plain"),
+            status: engine.status(),
+            leads,
+            shards,
+            sessions: sessions as u32,
+            sessions_max: sessions_max as u32,
+            waits_for: peers.filter(|peer| engine.waits_for(*peer).is_some()).collect(),
+            stalled_for: self.stalls.stalled_for(now, lease, slot),
+        }
     }
 
     fn log(&self, stall: &Stall) {

@@ -116,3 +116,46 @@ fn a_stall_of_more_than_a_lease_is_logged() {
         nodes[0].end().unwrap();
     });
 }
+
+/// Whoever asks is told of each node and of the membership service; one that is gone is named, and the asker gets no
+/// more bytes than it sends.
+#[test]
+fn a_status_names_what_is_wrong() {
+    let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
+    let config = addresses.config(3, folder.path(), KEYS);
+    let mut nodes = [0, 1, 2].map(|node| Running::start(&config, node));
+    for node in &nodes {
+        node.wait_for(" as full ");
+    }
+    let patience = weft_time::Duration::from_secs(20);
+    // A founder says that it is full a moment before its lease has been renewed in that view.
+    let whole = loop {
+        let status = weft_client::status(&config, patience).unwrap();
+        if status.problems(&config).is_empty() {
+            break status;
+        }
+    };
+    let service = whole.service.as_ref().unwrap();
+    assert_eq!((service.view.full.len(), service.nodes.len()), (3, 3));
+    let overviews: Vec<_> = whole.nodes.iter().map(|node| node.as_ref().unwrap()).collect();
+    let leads: u32 = overviews.iter().map(|node| node.engines[0].leads).sum();
+    assert_eq!(leads, overviews[0].engines[0].shards, "each shard has one leader");
+    for (node, overview) in overviews.iter().enumerate() {
+        assert_eq!(overview.status.node.index(), node);
+        assert_eq!(overview.engines[0].name.as_str(), "[kv]");
+        assert_eq!(overview.counters.len(), usize::from(overview.status.counters));
+    }
+    nodes[2].end().unwrap();
+    let status = weft_client::status(&config, weft_time::Duration::from_ms(500)).unwrap();
+    let problems = status.problems(&config).join("\n");
+    assert!(
+        problems.contains(&format!("node 2 at {}:4793 does not answer", addresses.node(2))),
+        "{problems}"
+    );
+    assert!(status.nodes[0].is_some() && status.nodes[1].is_some() && status.nodes[2].is_none());
+    for node in &mut nodes[..2] {
+        node.end().unwrap();
+    }
+    let problems = weft_client::status(&config, weft_time::Duration::from_ms(300)).unwrap().problems(&config);
+    assert_eq!(problems.len(), 4, "{problems:?}");
+}

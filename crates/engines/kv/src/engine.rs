@@ -146,6 +146,17 @@ impl Kv {
         self.role
     }
 
+    /// How many partitions this node leads, out of [`PARTITIONS`], while it serves.
+    pub fn partitions_led(&self) -> u32 {
+        let own = self.leaders.iter().filter(|leader| usize::from(**leader) == self.node.index());
+        if self.role == Role::Full { own.count() as u32 } else { 0 }
+    }
+
+    /// How many clients it remembers, and how many it admits.
+    pub fn sessions(&self) -> (usize, usize) {
+        (self.sessions.count(), self.parameters.sessions)
+    }
+
     /// How many writes are accepted and not known to be committed, over all streams.
     pub fn undecided(&self) -> u64 {
         self.windows.iter().map(|window| window.accepted() - window.committed()).sum()
