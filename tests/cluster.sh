@@ -59,6 +59,7 @@ call() { expect "$1" txn --config "$work"/ledger.toml call --give-up-ms 20000 "$
 for node in 0 1 2; do start "$node" weft; done
 for node in 0 1 2; do await "$node" 'as full'; done
 for key in a b c d e f; do kv 'done, version [0-9]*' put "$key" "value of $key"; done
+"$weft" status --config "$work"/weft.toml --give-up-ms 20000 >"$work/status.txt" || { cat "$work/status.txt" >&2; exit 1; }
 kv 'found, version [0-9]*: value of a' get a
 "$weft" kv --config "$work"/weft.toml --json - get a 2>/dev/null | grep -q '"outcome": "found"'
 kv 'mismatch, version [0-9]*' compare-and-set a 1 other
@@ -67,6 +68,9 @@ kv 'done, version [0-9]*' delete f
 kv 'not found' get f
 
 crash 2
+code=0
+"$weft" status --config "$work"/weft.toml >"$work/status.txt" || code=$?
+((code == 4)) && grep -q 'wrong: node 2 at .* does not answer' "$work/status.txt" || { cat "$work/status.txt" >&2; exit 1; }
 for key in a b c d e; do kv "found, version [0-9]*: value of $key" get "$key"; done
 kv 'done, version [0-9]*' put a 'written by two'
 start 2 weft

@@ -43,6 +43,10 @@ cluster() {
 }
 
 # The command line.
+expect 'choose error, warn' "$weft" start --node 0 --log-level loud
+expect 'choose text or json' "$weft" membership --log xml
+expect 'cannot be read' "$weft" status --config nowhere.toml
+expect 'is not in 1..=60000' "$weft" status --give-up-ms 0
 expect 'a subcommand is missing' "$weft" log --config weft.toml
 expect 'did you mean `bench`' "$weft" bnch
 expect 'did you mean `--nodes`' "$weft" bench kv --nodse 3

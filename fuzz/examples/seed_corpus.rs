@@ -9,11 +9,17 @@ use std::path::{Path, PathBuf};
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::PcapNgReader;
 use weft_check::{Action, History, Operation, Outcome, Reply};
-use weft_cluster::{ClusterId, Durable, Incarnation, Message, NodeRecord, Role};
+use weft_cluster::status::{
+    CounterPage, EngineReport, MemberStatus, NodeStatus, ServiceStatus, StatusAnswer,
+};
+use weft_cluster::{
+    ClusterId, ClusterName, Durable, Incarnation, Message, NodeRecord, Phase, Reason, Role, Text,
+};
 use weft_sim::{FaultKinds, FaultPlan, PlanShape};
+use weft_time::Duration;
 use weft_txn::client::{Answer, ClientMessage};
 use weft_txn::{self as txn, Accesses, Key, Mode, ProcedureId, Request, TransactionId};
-use weft_waist::{Epoch, NodeId};
+use weft_waist::{EngineState, EngineStatus, Epoch, NodeId, NodeSet, View};
 use weft_wire::frame::Frame;
 use weft_wire::icrc::Path as IcrcPath;
 use weft_wire::{datagram, roce};
@@ -113,6 +119,15 @@ impl Seeds {
         let node = NodeId::new(1).expect("node 1 exists");
         let notice = Message::Notice { node, epoch: Epoch(4) }.encode(ClusterId::default());
         self.add("membership", &[&[0, 0, 0], &*notice, &[0], &[7, 3, 0, 9, 7]].concat());
+        for part in 0..4 {
+            self.add("status", &[0, part]);
+        }
+        for answer in status_answers() {
+            let bytes = answer.encode(ClusterId::default(), 7);
+            let (part, content) = (bytes[6], &bytes[..bytes.len() - 4]);
+            let length = (content.len() as u16).to_be_bytes();
+            self.add("status", &[&[1, part][..], &length, content].concat());
+        }
         for kind in 0..8 {
             for length in [16, 24, 32, 40, 48, 56, 64, 144] {
                 self.add("kv-message", &[&[kind][..], &vec![1; length]].concat());
@@ -226,3 +241,45 @@ name = "events"
 [rounds]
 period_us = 1000
 "#;
+
+/// An answer of each kind.
+fn status_answers() -> [StatusAnswer; 4] {
+    let node = NodeId::new(1).expect("node 1 exists");
+    let incarnation = Incarnation::FIRST;
+    let view = View { epoch: Epoch(4), full: NodeSet::first(3), joining: NodeSet::EMPTY };
+    let (lease, left) = (Duration::from_secs(1), Duration::from_ms(750));
+    let name = |name| Text::new(name).expect("it is short and plain");
+    let node = NodeStatus {
+        node,
+        incarnation,
+        uptime: lease,
+        view,
+        lease,
+        lease_left: left,
+        refusal: Some(Reason::Superseded { by: incarnation }),
+        engines: 1,
+        counters: 2,
+    };
+    let engine = EngineReport {
+        slot: 0,
+        name: name("[[log]] events"),
+        status: EngineStatus { epoch: Epoch(4), state: EngineState::Full },
+        leads: 1,
+        shards: 1,
+        sessions: 5,
+        sessions_max: 4_096,
+        waits_for: NodeSet::first(1),
+        stalled_for: NodeSet::EMPTY,
+    };
+    let counters = vec![(name("writes_led"), 12), (name("gaps"), 0)];
+    let member =
+        MemberStatus { incarnation: Some(incarnation), lease_left: left, silent: None, reported: Epoch(4) };
+    let cluster = ClusterName::default();
+    let service = ServiceStatus { cluster, phase: Phase::Running, view, replicas: 3, nodes: vec![member; 3] };
+    [
+        StatusAnswer::Node(node),
+        StatusAnswer::Engine(engine),
+        StatusAnswer::Counters(CounterPage { page: 0, counters }),
+        StatusAnswer::Service(service),
+    ]
+}

@@ -27,7 +27,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     Target { name: "frame", run: frames::frame },
     Target { name: "packet", run: frames::packet },
     Target { name: "datagram", run: frames::datagram },
@@ -46,6 +46,7 @@ pub const TARGETS: [Target; 22] = [
     Target { name: "session", run: sessions::session },
     Target { name: "store", run: store::store },
     Target { name: "membership", run: membership::membership },
+    Target { name: "status", run: membership::status },
     Target { name: "history", run: files::history },
     Target { name: "fault-plan", run: files::fault_plan },
     Target { name: "configuration", run: files::configuration },

@@ -1,5 +1,6 @@
 //! Messages of the membership service, to it and to a node's lease holder.
 
+use weft_cluster::status::{DATAGRAM_BYTES, StatusAnswer, StatusRequest};
 use weft_cluster::{
     Agent, AgentParameters, ClusterConfig, ClusterId, ClusterName, Incarnation, Membership, Message, Profile,
     Server, Service, ServiceParameters,
@@ -71,6 +72,27 @@ pub fn membership(data: &[u8]) {
                 agent.poll_action();
             }
         }
+    }
+}
+
+/// Parses a request for a status and an answer to one; what parses is written and parses to the same.
+pub fn status(data: &[u8]) {
+    let mut input = Input::new(data);
+    let (kind, part) = (input.byte() % 2, input.byte() % 4);
+    let length =
+        if kind == 0 { DATAGRAM_BYTES - 4 } else { usize::from(input.half()) % (DATAGRAM_BYTES - 3) };
+    let mut bytes = input.bytes(length).to_vec();
+    bytes.resize(length.max(24), 0);
+    if !input.rarely() {
+        bytes[..7].copy_from_slice(&[b'W', b'F', b'T', b'S', 1, kind, part]);
+    }
+    let checksum = crc32fast::hash(&bytes).to_be_bytes();
+    bytes.extend(checksum);
+    if let Ok(request) = StatusRequest::decode(&bytes) {
+        assert_eq!(request.encode(), bytes);
+    }
+    if let Ok((cluster, token, answer)) = StatusAnswer::decode(&bytes) {
+        assert_eq!(answer.encode(cluster, token), bytes);
     }
 }
 

@@ -16,6 +16,7 @@ use weft_cluster::{
     ClusterConfig, CoresConfig, EnginesConfig, KvConfig, NodeConfig, PeerConfig, Peers, ServeConfig,
 };
 use weft_kv::{ReadPolicy, Role};
+use weft_net::log::{self, LogFormat, LogLevel};
 use weft_net::{
     Announcement, Announcer, BindError, Clock, IdlePolicy, NodeError, PortOptions, Stop, UdpPort, run,
     run_membership, run_node,
@@ -59,22 +60,14 @@ fn configs(cluster: &ClusterConfig) -> Vec<NodeConfig> {
 /// Long enough that a machine that is busy with other things renews it: the first view is expected to last.
 const LEASE: Duration = Duration::from_secs(1);
 
-/// Passes on what is written, line by line.
-struct Lines {
-    partial: Vec<u8>,
-    to: Sender<String>,
-}
+/// Passes on what is logged, line by line: each event is written at once.
+struct Lines(Sender<String>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for &byte in bytes {
-            if byte == b'\n' {
-                let line = String::from_utf8(std::mem::take(&mut self.partial)).unwrap();
-                // A test that has ended listens no more.
-                let _ = self.to.send(line);
-            } else {
-                self.partial.push(byte);
-            }
+        for line in std::str::from_utf8(bytes).unwrap().lines() {
+            // A test that has ended receives no more.
+            let _ = self.0.send(log::message(line).to_owned());
         }
         Ok(bytes.len())
     }
@@ -92,11 +85,12 @@ struct Running<E> {
 }
 
 impl<E: Send + 'static> Running<E> {
-    fn start(body: impl FnOnce(&Stop, &mut Lines) -> Result<(), E> + Send + 'static) -> Self {
+    fn start(body: impl FnOnce(&Stop) -> Result<(), E> + Send + 'static) -> Self {
         let stop = Arc::new(Stop::new().unwrap());
         let (to, lines) = mpsc::channel();
         let theirs = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || body(&theirs, &mut Lines { partial: Vec::new(), to }));
+        let log = log::subscriber(LogFormat::Text, LogLevel::INFO, move || Lines(to.clone()));
+        let thread = std::thread::spawn(move || tracing::subscriber::with_default(log, || body(&theirs)));
         Self { stop, lines, thread: Some(thread) }
     }
 
@@ -131,7 +125,7 @@ impl<E> Drop for Running<E> {
 
 fn start_node(config: &NodeConfig) -> Running<NodeError> {
     let config = config.clone();
-    let node = Running::start(move |stop, out| run_node(&config, &Registry::new(), stop, out));
+    let node = Running::start(move |stop| run_node(&config, &Registry::new(), stop));
     node.wait_for(|line| line.contains(" ready on "));
     node
 }
@@ -227,7 +221,7 @@ fn three_nodes_serve_and_the_history_is_linearizable() {
 fn a_cluster_goes_on_without_a_node_and_takes_it_back() {
     let cluster = cluster(3, None);
     let (configs, service) = (configs(&cluster), cluster.service());
-    let mut service = Running::start(move |stop, out| run_membership(&service, stop, out));
+    let mut service = Running::start(move |stop| run_membership(&service, stop));
     service.wait_for(|line| line.starts_with("membership ready on "));
     let nodes: Vec<_> = configs.iter().map(start_node).collect();
     for node in &nodes {
@@ -269,7 +263,7 @@ fn a_port_in_use_is_named() {
     let configs = configs(&cluster(1, Some(ServeConfig { lease: LEASE, state_file: None })));
     let own = configs[0].own();
     let holder = UdpPort::bind(own.datagram_address(), &PortOptions::default()).unwrap();
-    let error = run_node(&configs[0], &Registry::new(), &Stop::new().unwrap(), &mut io::sink()).unwrap_err();
+    let error = run_node(&configs[0], &Registry::new(), &Stop::new().unwrap()).unwrap_err();
     assert!(
         matches!(error, NodeError::Bind(BindError::InUse { address }) if address == holder.local_address().into())
     );

@@ -24,6 +24,8 @@ pub(crate) enum Verdict {
     Violated,
     /// The cluster has answered, and the answer is no: not found, mismatch, refused by the procedure.
     Negative,
+    /// The cluster has answered, and something about it is not as it should be.
+    Unwell,
 }
 
 impl From<Verdict> for ExitCode {
@@ -32,6 +34,7 @@ impl From<Verdict> for ExitCode {
             Verdict::Good => Self::SUCCESS,
             Verdict::Violated => Self::from(1),
             Verdict::Negative => Self::from(3),
+            Verdict::Unwell => Self::from(4),
         }
     }
 }

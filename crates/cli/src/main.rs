@@ -2,7 +2,7 @@
 //!
 //! Every subcommand is a module that turns options into a call of another room and shows what comes of it. Exit codes:
 //! 0, all is well; 1, a check found a violation; 2, the command could not do what was asked, and says why in one
-//! line; 3, the cluster has answered no: not found, mismatch, refused.
+//! line; 3, the cluster has answered no: not found, mismatch, refused; 4, something is wrong with the cluster.
 
 mod bench;
 mod check;
@@ -24,6 +24,7 @@ mod replay;
 mod report;
 mod rounds;
 mod sim;
+mod status;
 mod table;
 mod task;
 mod trace;
@@ -74,6 +75,8 @@ enum Command {
     Object(object::ObjectArguments),
     /// Propose values to the consensus of a running cluster, and read its decisions
     Rounds(rounds::RoundsArguments),
+    /// Ask the nodes of a running cluster and its membership service how they are
+    Status(status::StatusArguments),
     /// Start one node of a cluster
     #[command(name = NODE_COMMAND)]
     Start(process::NodeArguments),
@@ -108,6 +111,7 @@ impl Command {
             Self::Log(arguments) => arguments.run(),
             Self::Object(arguments) => arguments.run(),
             Self::Rounds(arguments) => arguments.run(),
+            Self::Status(arguments) => arguments.run(),
             Self::Start(arguments) => arguments.run(),
             Self::Membership(arguments) => arguments.run(),
             Self::Report(arguments) => arguments.run(),

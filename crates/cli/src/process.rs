@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use weft_cluster::ClusterConfig;
 use weft_net::Stop;
+use weft_net::log::{self, LogFormat, LogLevel};
 use weft_node::Registry;
 use weft_waist::{NODES_MAX, NodeId};
 
@@ -13,6 +14,30 @@ use crate::failure::{Failure, Verdict};
 
 /// The name of a cluster's configuration unless told.
 pub(crate) const CONFIG: &str = "weft.toml";
+
+/// What is logged, and how.
+#[derive(Clone, Copy, Debug, Args)]
+struct LogOptions {
+    /// The least severe events that are logged: error, warn, info, debug, trace, or off for none
+    #[arg(long, value_name = "LEVEL", env = log::LEVEL_VARIABLE, default_value = "info", value_parser = parse_level)]
+    log_level: LogLevel,
+    /// How lines are written to standard output: text or json
+    #[arg(long = "log", value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+}
+
+fn parse_level(name: &str) -> Result<LogLevel, String> {
+    name.parse().map_err(|_| "choose error, warn, info, debug, trace or off".to_owned())
+}
+
+impl LogOptions {
+    /// Logs what this process does from here on.
+    fn install(self) {
+        let subscriber = log::subscriber(self.log_format, self.log_level, io::stdout);
+        // The command runs one node or one service, and does so once.
+        let _ = tracing::subscriber::set_global_default(subscriber);
+    }
+}
 
 /// Which node to be.
 #[derive(Clone, Debug, Args)]
@@ -23,6 +48,8 @@ pub(crate) struct NodeArguments {
     /// Index of this node among the `[[node]]` sections, from 0
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..NODES_MAX as i64))]
     node: u16,
+    #[command(flatten)]
+    log: LogOptions,
 }
 
 impl NodeArguments {
@@ -37,7 +64,8 @@ impl NodeArguments {
         if let Some(application) = &application {
             registry = registry.with_application(&**application);
         }
-        weft_net::run_node(&config, &registry, Stop::on_signals()?, &mut io::stdout())?;
+        self.log.install();
+        weft_net::run_node(&config, &registry, Stop::on_signals()?)?;
         Ok(Verdict::Good)
     }
 }
@@ -48,6 +76,8 @@ pub(crate) struct MembershipArguments {
     /// Configuration file of the cluster, the same as that of its nodes
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     config: PathBuf,
+    #[command(flatten)]
+    log: LogOptions,
 }
 
 impl MembershipArguments {
@@ -63,7 +93,8 @@ impl MembershipArguments {
                 ),
             ));
         }
-        weft_net::run_membership(&config.service(), Stop::on_signals()?, &mut io::stdout())?;
+        self.log.install();
+        weft_net::run_membership(&config.service(), Stop::on_signals()?)?;
         Ok(Verdict::Good)
     }
 }

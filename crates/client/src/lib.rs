@@ -53,6 +53,7 @@ mod engines;
 mod error;
 mod pending;
 mod requests;
+mod status;
 
 pub use client::Client;
 pub use cluster::{Cluster, EngineDescription};
@@ -62,3 +63,4 @@ pub use engines::{
 };
 pub use error::{Error, OpenError};
 pub use pending::Pending;
+pub use status::{ClusterStatus, NodeOverview, state_name, status};

@@ -283,6 +283,11 @@ impl Agent {
         self.lease_until
     }
 
+    /// How long a lease lasts, as it was granted last.
+    pub const fn lease(&self) -> Option<Duration> {
+        self.lease
+    }
+
     fn check_recipient(&self, node: NodeId, incarnation: Incarnation) -> Result<(), ReceiveError> {
         let is_ours = node == self.node && incarnation == self.incarnation;
         if is_ours { Ok(()) } else { Err(ReceiveError::NotForUs) }

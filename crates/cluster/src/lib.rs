@@ -47,6 +47,7 @@ mod profile;
 mod registry;
 mod server;
 mod service;
+pub mod status;
 mod text;
 
 pub use agent::{Agent, AgentParameters, Misfit, ReceiveError};

@@ -355,7 +355,7 @@ impl Message {
     }
 }
 
-const fn encode_state(state: EngineState) -> u8 {
+pub(crate) const fn encode_state(state: EngineState) -> u8 {
     match state {
         EngineState::Starting => 0,
         EngineState::Joining { synced: false } => 1,
@@ -365,7 +365,7 @@ const fn encode_state(state: EngineState) -> u8 {
     }
 }
 
-const fn decode_state(detail: u8) -> Result<EngineState, MessageError> {
+pub(crate) const fn decode_state(detail: u8) -> Result<EngineState, MessageError> {
     Ok(match detail {
         0 => EngineState::Starting,
         1 => EngineState::Joining { synced: false },
@@ -379,7 +379,7 @@ const fn decode_state(detail: u8) -> Result<EngineState, MessageError> {
 /// The reason with a body.
 const SUPERSEDED: u8 = 2;
 
-const fn encode_reason(reason: Reason) -> u8 {
+pub(crate) const fn encode_reason(reason: Reason) -> u8 {
     match reason {
         Reason::Waiting => 0,
         Reason::Rejoin => 1,
@@ -392,7 +392,7 @@ const fn encode_reason(reason: Reason) -> u8 {
     }
 }
 
-const fn decode_reason(detail: u8) -> Result<Reason, MessageError> {
+pub(crate) const fn decode_reason(detail: u8) -> Result<Reason, MessageError> {
     Ok(match detail {
         0 => Reason::Waiting,
         1 => Reason::Rejoin,

@@ -17,6 +17,7 @@ use crate::planted::PlantedBug;
 use crate::profile::{Difference, Holder, Profile};
 use crate::registry::Registry;
 use crate::service::Service;
+use crate::status::ServiceStatus;
 use crate::text::Text;
 
 /// Answers that wait for the host: far more than one call adds, so only a host that does not send loses any.
@@ -281,6 +282,17 @@ impl<A: Copy> Server<A> {
     /// The next datagram to send, and where to. There is none as long as a snapshot waits to be taken.
     pub fn poll_transmit(&mut self) -> Option<(A, Datagram)> {
         if self.service.has_unsaved() { None } else { self.queue.pop_front() }
+    }
+
+    /// How the service is.
+    pub fn status(&self, now: Instant) -> ServiceStatus {
+        ServiceStatus {
+            cluster: self.cluster,
+            phase: self.service.phase(),
+            view: self.service.view(),
+            replicas: self.service.size().1 as u8,
+            nodes: self.service.members_at(now),
+        }
     }
 
     /// The service itself.

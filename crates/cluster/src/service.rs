@@ -6,6 +6,7 @@ use weft_waist::{EngineState, Epoch, NODES_MAX, NodeId, NodeSet, View};
 use crate::durable::{Durable, DurableError, NodeRecord, Role};
 use crate::membership::{Incarnation, Reason};
 use crate::message::{Heartbeat, LEASE_MAX, LEASE_MIN};
+use crate::status::MemberStatus;
 
 /// What a membership service is set up with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -326,6 +327,21 @@ impl Service {
     /// The life with which `node` is or was in the newest view that had it.
     pub fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
         self.nodes.get(node.index())?.record.incarnation
+    }
+
+    /// What the service knows of each node at `now`.
+    pub(crate) fn members_at(&self, now: Instant) -> Vec<MemberStatus> {
+        let member = |node: &Node| {
+            let is_member = node.record.role != Role::Out;
+            let lease_left = node.lease_end.saturating_since(now);
+            MemberStatus {
+                incarnation: node.record.incarnation,
+                lease_left: if is_member { lease_left } else { Duration::ZERO },
+                silent: (node.heard > Instant::ZERO).then(|| now.saturating_since(node.heard)),
+                reported: node.reported,
+            }
+        };
+        self.nodes.iter().map(member).collect()
     }
 
     /// Whether a lease of `node` may hold.

@@ -100,7 +100,7 @@ fn main() -> Result<(), Failure> {
         for config in &configs {
             let (registry, stop) = (Registry::new().with_application(&Theatre), &stop);
             scope.spawn(move || {
-                if let Err(error) = run_node(config, &registry, stop, &mut std::io::sink()) {
+                if let Err(error) = run_node(config, &registry, stop) {
                     eprintln!("node {}: {error}", config.node.index());
                     stop.request();
                 }

@@ -1,10 +1,12 @@
-//! What nodes and membership services say of views on their standard output, one line each.
+//! What nodes and membership services log of views, one line each.
 
 use std::fmt;
 use std::str::FromStr;
 
 use weft_kv::Role;
 use weft_waist::{Epoch, NodeId, NodeSet, View};
+
+use crate::log;
 
 /// Who announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +50,29 @@ impl fmt::Display for Announcement {
         let View { epoch, full, joining } = self.view;
         write!(f, " epoch {} full {} joining {}", epoch.0, Nodes(full), Nodes(joining))?;
         if let Announcer::Node(_, role) = self.announcer {
-            let name = ROLES.iter().find(|(_, known)| *known == role).expect("every role has a name").0;
-            write!(f, " as {name}")?;
+            write!(f, " as {}", name_of(role))?;
         }
         write!(f, " at {} ns", self.at_ns)
     }
+}
+
+impl Announcement {
+    /// Logs it, with its parts as fields.
+    pub(crate) fn log(&self) {
+        let View { epoch: Epoch(epoch), full, joining } = self.view;
+        let (full, joining) = (Nodes(full), Nodes(joining));
+        match self.announcer {
+            Announcer::Membership => tracing::info!(epoch, %full, %joining, "{self}"),
+            Announcer::Node(node, role) => {
+                tracing::info!(node = node.index(), epoch, %full, %joining, role = name_of(role), "{self}");
+            }
+        }
+    }
+}
+
+/// How a role is called.
+fn name_of(role: Role) -> &'static str {
+    ROLES.iter().find(|(_, known)| *known == role).expect("every role has a name").0
 }
 
 /// A line that announces no view.
@@ -64,7 +84,7 @@ impl FromStr for Announcement {
     type Err = NoAnnouncement;
 
     fn from_str(line: &str) -> Result<Self, NoAnnouncement> {
-        parse(line).ok_or(NoAnnouncement)
+        parse(log::message(line)).ok_or(NoAnnouncement)
     }
 }
 

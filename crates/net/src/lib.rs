@@ -15,6 +15,7 @@
 //! - [`transactions`]: a node that runs transactions;
 //! - [`plain`]: what the same system calls reach with no protocol above them, the limit that a transport is
 //!   measured against;
+//! - [`log`]: what nodes log, and how it is written;
 //! - [`process`]: child processes that never outlive their parent.
 //!
 //! The example `echo` shows a whole server and a whole client in a few lines, `remote_write` a program of verbs;
@@ -62,15 +63,18 @@ mod device;
 mod drive;
 mod frame_port;
 mod identification;
+pub mod log;
 mod membership;
 mod node;
 pub mod plain;
 mod poll;
 mod port;
 pub mod process;
+mod status;
 mod stop;
 mod system;
 pub mod transactions;
+mod watch;
 
 pub use address::Address;
 pub use announcement::{Announcement, Announcer, NoAnnouncement};

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 
+use weft_cluster::status::{StatusAnswer, StatusPart, is_status};
 use weft_cluster::{
     Durable, DurableError, NodeConfig, Phase, Reason, Server, Service, ServiceConfig, ServiceParameters,
 };
@@ -12,6 +13,7 @@ use weft_time::Instant;
 use weft_waist::View;
 
 use crate::announcement::{Announcement, Announcer};
+use crate::status::StatusDesk;
 use crate::{BindError, Clock, Datagram, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort, run};
 
 /// Why a membership service does not run.
@@ -56,6 +58,7 @@ pub enum MembershipError {
 #[derive(Debug)]
 pub(crate) struct MembershipHost {
     server: Server<SocketAddrV4>,
+    desk: StatusDesk,
     state_file: Option<PathBuf>,
     announced: View,
     /// Whether it was said that the cluster has halted.
@@ -87,6 +90,7 @@ impl MembershipHost {
         let agreed = stored.as_ref().and_then(Durable::profile);
         Ok(Self {
             server: Server::new(service).of_cluster(*cluster, agreed),
+            desk: StatusDesk::new(cluster.id()),
             state_file: serve.state_file.clone(),
             announced: View::default(),
             halted: false,
@@ -99,6 +103,15 @@ impl MembershipHost {
     }
 
     pub(crate) fn receive(&mut self, now: Instant, datagram: Datagram<'_>) {
+        if is_status(datagram.bytes) {
+            if let Some(request) =
+                self.desk.take(now, datagram.bytes).filter(|request| request.part == StatusPart::Service)
+            {
+                let answer = StatusAnswer::Service(self.server.status(now));
+                self.desk.answer(datagram.from, &request, &answer);
+            }
+            return;
+        }
         // The server counts what is no heartbeat.
         let _ = self.server.receive_from(now, datagram.from, Some(*datagram.from.ip()), datagram.bytes);
     }
@@ -121,6 +134,7 @@ impl MembershipHost {
             write_state(path, &durable)
                 .map_err(|source| MembershipError::Unwritable { path: path.clone(), source })?;
         }
+        self.desk.transmit(port);
         while let Some((to, datagram)) = self.server.poll_transmit() {
             // An answer that finds no room is lost like any other datagram: the node asks again.
             port.push(to, &datagram);
@@ -129,22 +143,24 @@ impl MembershipHost {
     }
 
     /// Says what has happened since the last call.
-    pub(crate) fn report(&mut self, clock: Clock, now: Instant, out: &mut dyn Write) {
+    pub(crate) fn report(&mut self, clock: Clock, now: Instant) {
         while let Some(refused) = self.server.poll_refused() {
-            say(out, &format_args!("membership {refused}"));
+            tracing::warn!(
+                node = refused.node.index(),
+                from = %refused.from,
+                "membership {refused}"
+            );
         }
         if let Some(announcement) = self.take_announcement(clock, now) {
-            say(out, &announcement);
+            announcement.log();
         }
         let is_halted = self.server.service().phase() == Phase::Halted;
         if is_halted && !std::mem::replace(&mut self.halted, true) {
             let file = self.state_file.as_deref().unwrap_or(Path::new("its state file")).display();
-            say(
-                out,
-                &format_args!(
-                    "membership halted: {}: stop the service, remove {file}, and start the service and every node",
-                    Reason::Halted
-                ),
+            tracing::error!(
+                %file,
+                "membership halted: {}: stop the service, remove {file}, and start the service and every node",
+                Reason::Halted
             );
         }
     }
@@ -211,7 +227,6 @@ struct Alone<'a> {
     host: MembershipHost,
     clock: Clock,
     stop: &'a Stop,
-    out: &'a mut dyn Write,
     failure: Option<MembershipError>,
 }
 
@@ -236,31 +251,22 @@ impl Endpoint for Alone<'_> {
             self.failure = Some(error);
             self.stop.request();
         } else {
-            self.host.report(self.clock, now, self.out);
+            self.host.report(self.clock, now);
         }
     }
 }
 
-/// Writes a line. That nobody reads it any more is no reason to stop serving.
-pub(crate) fn say(out: &mut dyn Write, line: &dyn std::fmt::Display) {
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-}
-
-/// Runs a membership service that has a process of its own until `stop` is requested. It writes to `out` when it is
+/// Runs a membership service that has a process of its own until `stop` is requested. It [logs](crate::log) when it is
 /// ready (`membership ready on 127.0.0.1:4794`), and an [`Announcement`] at each view.
 ///
 /// # Errors
 /// What keeps it from running: each is one line that says what to do.
-pub fn run_membership(
-    config: &ServiceConfig,
-    stop: &Stop,
-    out: &mut dyn Write,
-) -> Result<(), MembershipError> {
+pub fn run_membership(config: &ServiceConfig, stop: &Stop) -> Result<(), MembershipError> {
     let clock = Clock::starting_now();
     let mut ports = [UdpPort::bind(config.address, &PortOptions::default())?];
     let host = MembershipHost::open(config, clock.now())?;
-    say(out, &format_args!("membership ready on {}", config.address));
-    let mut alone = Alone { host, clock, stop, out, failure: None };
+    tracing::info!(address = %config.address, "membership ready on {}", config.address);
+    let mut alone = Alone { host, clock, stop, failure: None };
     run(&mut alone, &mut ports, clock, IdlePolicy::SLEEP, stop)?;
     alone.failure.map_or(Ok(()), Err)
 }
@@ -274,6 +280,7 @@ mod tests {
     use weft_waist::EngineState;
 
     use super::*;
+    use crate::log::{LogFormat, LogLevel};
 
     fn service(nodes: usize, state_file: &Path) -> ServiceConfig {
         ServiceConfig {
@@ -423,11 +430,11 @@ mod tests {
         let halted = Durable::new(weft_waist::Epoch(3), true, vec![record]).unwrap();
         std::fs::write(&path, halted.to_toml()).unwrap();
         let mut host = open(1, &path).unwrap();
-        let mut said = Vec::new();
-        for _ in 0..2 {
-            host.report(Clock::starting_now(), Instant::ZERO, &mut said);
-        }
-        let said = String::from_utf8(said).unwrap();
+        let said = crate::log::tests::logged(LogFormat::Text, LogLevel::INFO, || {
+            for _ in 0..2 {
+                host.report(Clock::starting_now(), Instant::ZERO);
+            }
+        });
         assert_eq!(said.matches("membership halted").count(), 1, "{said}");
         assert!(said.contains(&format!("remove {}", path.display())), "{said}");
     }

@@ -1,12 +1,13 @@
 //! One real node over sockets: its card, the program of `weft-node` on its host, and the membership service if it
 //! runs here.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weft_cluster::{AgentParameters, Incarnation, Misfit, NodeConfig, ROCE_PORT, Reason};
+use weft_cluster::status::{COUNTERS_PER_PAGE, CounterPage, NodeStatus, StatusAnswer, StatusPart, is_status};
+use weft_cluster::{AgentParameters, Incarnation, Misfit, NodeConfig, ROCE_PORT, Reason, Text};
 use weft_kv::Role;
 use weft_nic::{Card, HostCommand};
 use weft_node::{
@@ -18,8 +19,10 @@ use weft_time::{Duration, Instant};
 use weft_waist::View;
 
 use crate::announcement::{Announcement, Announcer};
-use crate::membership::{MembershipHost, say};
+use crate::membership::MembershipHost;
+use crate::status::StatusDesk;
 use crate::transactions::RecordFile;
+use crate::watch::Watch;
 use crate::{
     BindError, CardPorts, Clock, Datagram, Endpoint, IdlePolicy, MembershipError, NoSuchCore, PortOptions,
     Stop, UdpPort, keep_to_core, run,
@@ -86,8 +89,8 @@ impl CardPort for OwnCard<'_> {
 
 /// A node as an [`Endpoint`] over the ports that [`Node::open`] returns with it.
 ///
-/// It writes a line when it is ready, and one each time that its part in the cluster changes: an [`Announcement`], or
-/// why it waits or starts over.
+/// It logs when it is ready, and each time that its part in the cluster changes: an [`Announcement`], or why it waits or
+/// starts over.
 pub struct Node<'a> {
     clock: Clock,
     card: CardPorts<NodeEngine>,
@@ -96,10 +99,11 @@ pub struct Node<'a> {
     service: Option<MembershipHost>,
     record: Option<RecordFile>,
     announced: Option<(View, Role)>,
+    watch: Watch,
+    desk: StatusDesk,
     strangers: u64,
     failure: Option<NodeError>,
     stop: &'a Stop,
-    out: &'a mut (dyn Write + Send),
 }
 
 impl<'a> Node<'a> {
@@ -113,7 +117,6 @@ impl<'a> Node<'a> {
         registry: &Registry<'_>,
         clock: Clock,
         stop: &'a Stop,
-        out: &'a mut (dyn Write + Send),
     ) -> Result<(Self, Vec<UdpPort>), NodeError> {
         let own = config.own();
         let engines = registry.engines(config)?;
@@ -149,7 +152,8 @@ impl<'a> Node<'a> {
             agent: AgentParameters::default(),
             identity: Some((config.cluster, config.profile())),
         };
-        say(out, &format_args!("node {} ready on {}", config.node.index(), own.datagram_address()));
+        let (number, address) = (config.node.index(), own.datagram_address());
+        tracing::info!(node = number, %address, "node {number} ready on {address}");
         let mut node = Self {
             clock,
             card: CardPorts::new(card, own.address),
@@ -158,10 +162,11 @@ impl<'a> Node<'a> {
             service,
             record,
             announced: None,
+            watch: Watch::new(config),
+            desk: StatusDesk::new(config.cluster.id()),
             strangers: 0,
             failure: None,
             stop,
-            out,
         };
         let now = clock.now();
         node.node.begin(now, &mut OwnCard { card: node.card.card_mut(), now });
@@ -179,8 +184,44 @@ impl<'a> Node<'a> {
     /// Counters of the card, the engines and, where it is embedded, the membership service.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let service = self.service.iter().flat_map(MembershipHost::counters);
-        let own = [("membership_strangers", self.strangers)];
+        let own = [("membership_strangers", self.strangers), ("status_refused", self.desk.refused())];
         self.card.card().counters().into_iter().chain(own).chain(service).collect()
+    }
+
+    /// Answers whoever asks how the node is.
+    fn answer_status(&mut self, now: Instant, datagram: Datagram<'_>) {
+        let Some(request) = self.desk.take(now, datagram.bytes) else { return };
+        let card = self.card.card();
+        let answer = match request.part {
+            StatusPart::Node => StatusAnswer::Node(self.status(now)),
+            StatusPart::Engine(slot) if slot < self.node.slots() => {
+                StatusAnswer::Engine(self.watch.engine(slot, now, &self.node, card))
+            }
+            StatusPart::Counters(page) => {
+                let counters = self.counters().into_iter();
+                let page_of = counters.skip(usize::from(page) * COUNTERS_PER_PAGE).take(COUNTERS_PER_PAGE);
+                let counters = page_of.filter_map(|(name, count)| Some((Text::new(name)?, count))).collect();
+                StatusAnswer::Counters(CounterPage { page, counters })
+            }
+            // It is asked at the service's port.
+            StatusPart::Engine(_) | StatusPart::Service => return,
+        };
+        self.desk.answer(datagram.from, &request, &answer);
+    }
+
+    fn status(&self, now: Instant) -> NodeStatus {
+        let node = &self.node;
+        NodeStatus {
+            node: node.id(),
+            incarnation: node.incarnation(),
+            uptime: now.saturating_since(Instant::ZERO),
+            view: node.view(),
+            lease: node.lease().unwrap_or(Duration::ZERO),
+            lease_left: node.lease_until().saturating_since(now),
+            refusal: node.refusal(),
+            engines: node.slots(),
+            counters: self.counters().len() as u16,
+        }
     }
 
     fn fail(&mut self, error: NodeError) {
@@ -237,7 +278,7 @@ impl<'a> Node<'a> {
             if let Err(error) = service.transmit(&mut ports[SERVICE]) {
                 self.fail(error.into());
             } else {
-                service.report(self.clock, now, self.out);
+                service.report(self.clock, now);
             }
         }
     }
@@ -266,7 +307,7 @@ impl<'a> Node<'a> {
             let (view, role) = at;
             let announcer = Announcer::Node(self.node.id(), role);
             let at_ns = self.clock.monotonic_ns(now);
-            say(self.out, &Announcement { announcer, view, at_ns });
+            Announcement { announcer, view, at_ns }.log();
         }
         let stops = self.node.has_stopped();
         while let Some(report) = self.node.poll_report() {
@@ -274,9 +315,20 @@ impl<'a> Node<'a> {
                 Report::Taken(_) => self.fail(NodeError::Taken),
                 // Its last line says why.
                 Report::Misfit(_, misfit) if stops => self.fail(NodeError::Misfit(Box::new(misfit))),
-                report => say(self.out, &report),
+                report => log(&report),
             }
         }
+    }
+}
+
+/// Logs what an operator should know, as severe as it is.
+fn log(report: &Report) {
+    match report {
+        Report::Refused(node, _) => tracing::info!(node = node.index(), "{report}"),
+        Report::Misfit(node, _) | Report::StartsOver(node, _) => {
+            tracing::warn!(node = node.index(), "{report}");
+        }
+        Report::Taken(node) => tracing::error!(node = node.index(), "{report}"),
     }
 }
 
@@ -320,6 +372,7 @@ impl Endpoint for Leaving<'_, '_> {
 impl Endpoint for Node<'_> {
     fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>) {
         match port {
+            DATAGRAM if is_status(datagram.bytes) => self.answer_status(now, datagram),
             DATAGRAM => self.card.receive_datagram(now, datagram),
             ROCE => self.card.receive_roce(now, datagram),
             AGENT if datagram.from == self.service_address => {
@@ -338,7 +391,8 @@ impl Endpoint for Node<'_> {
     fn next_deadline(&self) -> Option<Instant> {
         let service = self.service.as_ref().map(MembershipHost::next_deadline);
         let card = self.card.card().next_deadline();
-        [card, service, self.node.next_deadline()].into_iter().flatten().min()
+        let watch = Some(self.watch.next_look());
+        [card, service, self.node.next_deadline(), watch].into_iter().flatten().min()
     }
 
     fn handle_deadline(&mut self, now: Instant) {
@@ -348,6 +402,7 @@ impl Endpoint for Node<'_> {
         if let Some(service) = &mut self.service {
             service.handle_deadline(now);
         }
+        self.watch.look(now, &self.node, self.card.card());
     }
 
     fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
@@ -355,28 +410,24 @@ impl Endpoint for Node<'_> {
         if self.failure.is_some() {
             return;
         }
+        self.desk.transmit(&mut ports[DATAGRAM]);
         self.card.transmit_datagrams(&mut ports[DATAGRAM]);
         self.card.transmit_roce(now, &mut ports[ROCE]);
         self.transmit_membership(now, ports);
     }
 }
 
-/// Runs a node in this thread, on the configured core, until `stop` is requested. It writes to `out` what [`Node`]
+/// Runs a node in this thread, on the configured core, until `stop` is requested. It [logs](crate::log) what [`Node`]
 /// says, beginning with `node 0 ready on 127.0.0.1:4793`, and at the end every counter that is not zero (`node 0
 /// counted writes_led 12`).
 ///
 /// # Errors
 /// What keeps it from running: each is one line that says what to do.
-pub fn run_node(
-    config: &NodeConfig,
-    registry: &Registry<'_>,
-    stop: &Stop,
-    out: &mut (dyn Write + Send),
-) -> Result<(), NodeError> {
+pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Result<(), NodeError> {
     config.cores.core.map_or(Ok(()), keep_to_core)?;
     let clock = Clock::starting_now();
     let policy = IdlePolicy::share_then_sleep(config.cores.spin);
-    let (mut node, mut ports) = Node::open(config, registry, clock, stop, out)?;
+    let (mut node, mut ports) = Node::open(config, registry, clock, stop)?;
     run(&mut node, &mut ports, clock, policy, stop)?;
     if node.failure.is_none() {
         // The engines serve nothing from here on, so the others need not wait for the end of the lease.
@@ -390,15 +441,16 @@ pub fn run_node(
         node.fail(error);
     }
     let number = config.node.index();
-    for (name, count) in node.counters().into_iter().filter(|(_, count)| *count > 0) {
-        say(node.out, &format_args!("node {number} counted {name} {count}"));
+    for (counter, count) in node.counters().into_iter().filter(|(_, count)| *count > 0) {
+        tracing::info!(node = number, counter, count, "node {number} counted {counter} {count}");
     }
     let names = ["datagram", "roce", "agent", "membership"];
     for (name, port) in names.into_iter().zip(&ports) {
         let drops = ("receive_buffer_drops", port.receive_buffer_drops().map_or(0, u64::from));
         let counters = port.counters().named().into_iter().chain([drops]);
         for (counter, count) in counters.filter(|(_, count)| *count > 0) {
-            say(node.out, &format_args!("node {number} counted {name}_port_{counter} {count}"));
+            let counter = format_args!("{name}_port_{counter}");
+            tracing::info!(node = number, %counter, count, "node {number} counted {counter} {count}");
         }
     }
     node.into_result()

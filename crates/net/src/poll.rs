@@ -15,6 +15,11 @@ const RETRY_HELD_BACK: Duration = Duration::from_us(50);
 ///
 /// Polling answers soonest and occupies a core. Yielding the core between two looks lets several pollers share
 /// one, at the cost of the others' turns; it never lets the core fall asleep, which is what makes waking slow.
+///
+/// A core that is offered to a thread which computes is away for that thread's whole slice of time, some milliseconds,
+/// while a sleeper is woken at once: the scheduler lets it run before threads that have used their share. So a thread
+/// that yields and finds itself kept waiting sleeps for a while where it would poll, and polls again when nobody
+/// contends for the core any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdlePolicy {
     /// How long to poll after the last packet before going to sleep.
@@ -34,6 +39,42 @@ impl IdlePolicy {
     /// Poll for `poll`, offering the core to others, then sleep.
     pub const fn share_then_sleep(poll: Duration) -> Self {
         Self { poll, yield_core: true }
+    }
+}
+
+/// A yield that takes longer than this was to a thread that computes. Pollers that share a core, each with a batch of
+/// packets, give it back in tens of microseconds; a slice of Linux's scheduler is 700 us or more.
+const KEPT_WAITING: Duration = Duration::from_us(500);
+/// How long a thread that was kept waiting does not poll: the first time, and at most when it is kept waiting again and
+/// again. A trial costs a slice, so at most one in a hundred milliseconds is lost where the core stays crowded.
+const SHORTEST_PAUSE: Duration = Duration::from_ms(20);
+const LONGEST_PAUSE: Duration = Duration::from_ms(1_280);
+
+/// Whether others contend for this thread's core, as far as its yields tell.
+#[derive(Clone, Copy, Debug)]
+struct Crowding {
+    /// Until when it does not poll.
+    until: Instant,
+    /// For how long it did not poll last.
+    pause: Duration,
+}
+
+impl Crowding {
+    const NONE: Self = Self { until: Instant::ZERO, pause: Duration::ZERO };
+
+    /// Takes in that a yield has lasted from `before` to `after`.
+    fn note(&mut self, before: Instant, after: Instant) {
+        if after.saturating_since(before) >= KEPT_WAITING {
+            self.pause = (self.pause * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+            self.until = after + self.pause;
+        } else if after >= self.until + self.pause {
+            // It has polled for as long as it had not.
+            self.pause = Duration::ZERO;
+        }
+    }
+
+    fn lets_poll(&self, now: Instant) -> bool {
+        now >= self.until
     }
 }
 
@@ -66,6 +107,7 @@ pub struct Poller {
     watched: OwnedFd,
     policy: IdlePolicy,
     idle_since: Option<Instant>,
+    crowding: Crowding,
 }
 
 impl Poller {
@@ -86,7 +128,7 @@ impl Poller {
             system::watch(watched.as_fd(), port.as_fd(), key as u64)?;
         }
         system::watch(watched.as_fd(), stop.as_fd(), Self::MOST_PORTS as u64)?;
-        Ok(Self { watched, policy, idle_since: None })
+        Ok(Self { watched, policy, idle_since: None, crowding: Crowding::NONE })
     }
 
     /// Which ports have something to receive. Does not wait.
@@ -115,9 +157,10 @@ impl Poller {
     pub fn idle(&mut self, clock: Clock, deadline: Option<Instant>, held_back: bool) -> io::Result<Ready> {
         let now = clock.now();
         let since = *self.idle_since.get_or_insert(now);
-        if now.saturating_since(since) < self.policy.poll {
+        if now.saturating_since(since) < self.policy.poll && self.crowding.lets_poll(now) {
             if self.policy.yield_core {
                 thread::yield_now();
+                self.crowding.note(now, clock.now());
             } else {
                 std::hint::spin_loop();
             }
@@ -134,5 +177,45 @@ impl Poller {
         let mut ready = Ready::default();
         system::sleep(self.watched.as_fd(), limit_ns, |key| ready.add(key))?;
         Ok(ready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(us: u64) -> Instant {
+        Instant::ZERO + Duration::from_us(us)
+    }
+
+    #[test]
+    fn who_is_kept_waiting_polls_no_more_for_a_while() {
+        let mut crowding = Crowding::NONE;
+        crowding.note(at(0), at(499));
+        assert!(crowding.lets_poll(at(499)), "another poller had a batch");
+        crowding.note(at(1_000), at(4_000));
+        assert!(!crowding.lets_poll(at(23_999)) && crowding.lets_poll(at(24_000)));
+        // Again at the first trial, and again: each pause is twice the one before.
+        crowding.note(at(24_000), at(27_000));
+        assert!(!crowding.lets_poll(at(66_999)) && crowding.lets_poll(at(67_000)));
+        let mut now = 67_000;
+        for _ in 0..10 {
+            crowding.note(at(now), at(now + 3_000));
+            now = crowding.until.as_ns() / 1_000;
+        }
+        assert_eq!(crowding.pause, LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn who_polls_undisturbed_for_as_long_as_it_had_paused_has_a_short_pause_the_next_time() {
+        let mut crowding = Crowding::NONE;
+        crowding.note(at(0), at(1_000));
+        crowding.note(at(21_000), at(22_000));
+        assert_eq!(crowding.pause, SHORTEST_PAUSE * 2);
+        crowding.note(at(62_000), at(62_010));
+        assert_eq!(crowding.pause, SHORTEST_PAUSE * 2, "one good look is not enough");
+        crowding.note(at(102_000), at(102_010));
+        crowding.note(at(103_000), at(104_000));
+        assert_eq!(crowding.pause, SHORTEST_PAUSE);
     }
 }

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use weft_time::Duration;
 
-use crate::system;
+use crate::{log, system};
 
 /// How many lines of a child's standard error are kept for its obituary.
 const KEPT_LINES: usize = 20;
@@ -103,10 +103,13 @@ pub enum ProcessError {
 /// The executable that is running, as a command to add arguments to. It is the same program even if its file has been
 /// replaced in the meantime.
 pub fn own_executable() -> Command {
-    Command::new("/proc/self/exe")
+    let mut command = Command::new("/proc/self/exe");
+    // What a user wants to be logged is not meant for these.
+    command.env_remove(log::LEVEL_VARIABLE);
+    command
 }
 
-/// A child process whose standard output is read line by line.
+/// A child process whose standard output is read line by line; of what it logs, the messages.
 #[derive(Debug)]
 pub struct ChildProcess {
     name: String,
@@ -153,7 +156,9 @@ impl ChildProcess {
         let (output, errors) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
         let (sender, lines) = mpsc::channel();
         // Read without a pause whether or not anybody asks, so that a child never waits for its reader.
-        thread::spawn(move || for_each_line(output, |line| drop(sender.send(line))));
+        thread::spawn(move || {
+            for_each_line(output, |line| drop(sender.send(log::message(&line).to_owned())))
+        });
         let last_errors = Arc::new(Mutex::new(VecDeque::with_capacity(KEPT_LINES)));
         let kept = Arc::clone(&last_errors);
         let error_reader = thread::spawn(move || {

@@ -4,8 +4,9 @@ mod common;
 
 use std::net::SocketAddrV4;
 
+use weft_client::{Client, Cluster};
 use weft_cluster::{ClusterConfig, ClusterName, Heartbeat, Incarnation, Message};
-use weft_net::{PortOptions, UdpPort};
+use weft_net::{PortOptions, Stop, UdpPort, run_membership};
 use weft_waist::EngineStatus;
 
 use common::{Addresses, Running, seen_from};
@@ -85,4 +86,76 @@ fn a_node_that_stops_is_out_of_the_view_before_its_lease_ends() {
     for node in &mut nodes[..2] {
         node.end().unwrap();
     }
+}
+
+/// Without a membership service nobody leaves the view, so a write waits for a node that has gone: longer than a lease,
+/// which is told, with the engine and the node that it waits for.
+#[test]
+fn a_stall_of_more_than_a_lease_is_logged() {
+    let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
+    let mut config = addresses.config(2, folder.path(), KEYS);
+    config.membership.node = None;
+    config.membership.serve.lease = weft_time::Duration::from_secs(3);
+    let stop = Stop::new().unwrap();
+    std::thread::scope(|scope| {
+        let service = scope.spawn(|| run_membership(&config.service(), &stop));
+        let mut nodes = [0, 1].map(|node| Running::start(&config, node));
+        for node in &nodes {
+            node.wait_for(" as full ");
+        }
+        stop.request();
+        service.join().unwrap().unwrap();
+        nodes[1].end().unwrap();
+        let client = Client::open(&Cluster::from(&config)).unwrap();
+        let kv = client.kv().unwrap();
+        // Of so many keys, the node that is left leads some.
+        let writes: Vec<_> = (0..16_u64).map(|key| kv.put(&key.to_be_bytes(), b"value")).collect();
+        nodes[0].wait_for("node 0 stalls: [kv] has been waiting 3");
+        nodes[0].wait_for("node 0 stalls: its lease has ended");
+        drop(writes);
+        nodes[0].end().unwrap();
+    });
+}
+
+/// Whoever asks is told of each node and of the membership service; one that is gone is named, and the asker gets no
+/// more bytes than it sends.
+#[test]
+fn a_status_names_what_is_wrong() {
+    let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
+    let config = addresses.config(3, folder.path(), KEYS);
+    let mut nodes = [0, 1, 2].map(|node| Running::start(&config, node));
+    for node in &nodes {
+        node.wait_for(" as full ");
+    }
+    let patience = weft_time::Duration::from_secs(20);
+    // A founder says that it is full a moment before its lease has been renewed in that view.
+    let whole = loop {
+        let status = weft_client::status(&config, patience).unwrap();
+        if status.problems(&config).is_empty() {
+            break status;
+        }
+    };
+    let service = whole.service.as_ref().unwrap();
+    assert_eq!((service.view.full.len(), service.nodes.len()), (3, 3));
+    let overviews: Vec<_> = whole.nodes.iter().map(|node| node.as_ref().unwrap()).collect();
+    let leads: u32 = overviews.iter().map(|node| node.engines[0].leads).sum();
+    assert_eq!(leads, overviews[0].engines[0].shards, "each shard has one leader");
+    for (node, overview) in overviews.iter().enumerate() {
+        assert_eq!(overview.status.node.index(), node);
+        assert_eq!(overview.engines[0].name.as_str(), "[kv]");
+        assert_eq!(overview.counters.len(), usize::from(overview.status.counters));
+    }
+    nodes[2].end().unwrap();
+    let status = weft_client::status(&config, weft_time::Duration::from_ms(500)).unwrap();
+    let problems = status.problems(&config).join("\n");
+    assert!(
+        problems.contains(&format!("node 2 at {}:4793 does not answer", addresses.node(2))),
+        "{problems}"
+    );
+    assert!(status.nodes[0].is_some() && status.nodes[1].is_some() && status.nodes[2].is_none());
+    for node in &mut nodes[..2] {
+        node.end().unwrap();
+    }
+    let problems = weft_client::status(&config, weft_time::Duration::from_ms(300)).unwrap().problems(&config);
+    assert_eq!(problems.len(), 4, "{problems:?}");
 }

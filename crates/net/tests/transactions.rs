@@ -59,14 +59,8 @@ fn a_node_answers_each_call_as_it_deserves() {
     let record = folder.path().join("records");
     let (config, stop) = (config(1, Some(&record)), Stop::new().unwrap());
     let ended = thread::scope(|scope| {
-        let node = scope.spawn(|| {
-            run_node(
-                &config,
-                &Registry::new().with_application(&Ledger::new(ACCOUNTS)),
-                &stop,
-                &mut std::io::sink(),
-            )
-        });
+        let node = scope
+            .spawn(|| run_node(&config, &Registry::new().with_application(&Ledger::new(ACCOUNTS)), &stop));
         let caller = caller(&config, Duration::from_secs(20));
         let call = |request| outcome(caller.request(request).wait());
         let numbers = |numbers: &[i64]| {
@@ -163,9 +157,7 @@ impl Application for Few {
 fn a_full_store_says_so_and_goes_on() {
     let (config, stop) = (config(3, None), Stop::new().unwrap());
     thread::scope(|scope| {
-        let node = scope.spawn(|| {
-            run_node(&config, &Registry::new().with_application(&Few), &stop, &mut std::io::sink())
-        });
+        let node = scope.spawn(|| run_node(&config, &Registry::new().with_application(&Few), &stop));
         let caller = caller(&config, Duration::from_secs(20));
         let call = |mode: Mode, keys: std::ops::Range<u64>, input: &[u8]| {
             let keys: Vec<_> = keys.map(|key| (Key::new(0, key), mode)).collect();

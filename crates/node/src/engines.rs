@@ -69,6 +69,20 @@ impl NodeEngine {
         }
     }
 
+    /// Of how many shards this node is the leader, and how many there are; 0 of 0 where no node leads.
+    pub fn shards_led(&self) -> (u32, u32) {
+        match self {
+            Self::KeyValue(engine) => (engine.partitions_led(), weft_kv::PARTITIONS),
+            Self::Transactions(engine) => engine.shards_led(),
+            Self::Log(engine) => (engine.group().is_leading().into(), 1),
+            Self::Object(engine) => {
+                let (leads, groups) = engine.groups_led();
+                (leads as u32, groups as u32)
+            }
+            Self::Rounds(_) => (0, 0),
+        }
+    }
+
     /// The engine that runs transactions, if it is that.
     pub const fn transactions_mut(&mut self) -> Option<&mut Transactions> {
         if let Self::Transactions(engine) = self { Some(engine) } else { None }
@@ -92,6 +106,10 @@ impl Engine for NodeEngine {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         each!(self, engine => engine.counters())
+    }
+
+    fn waits_for(&self, peer: NodeId) -> Option<u64> {
+        each!(self, engine => engine.waits_for(peer))
     }
 }
 
@@ -163,6 +181,10 @@ impl HostHalf for NodeHalf {
         io: &mut HostIo<'_>,
     ) {
         self.inner_mut().requested(now, from, message, serves, io);
+    }
+
+    fn sessions(&self) -> Option<(usize, usize)> {
+        self.inner().sessions()
     }
 
     fn next_deadline(&self) -> Option<Instant> {

@@ -129,6 +129,11 @@ pub trait HostHalf {
         let _ = (now, from, message, serves, io);
     }
 
+    /// How many clients it remembers, and how many at most, if it keeps their sessions.
+    fn sessions(&self) -> Option<(usize, usize)> {
+        None
+    }
+
     /// When [`HostHalf::handle_deadline`] wants to be called.
     fn next_deadline(&self) -> Option<Instant> {
         None

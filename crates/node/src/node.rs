@@ -6,7 +6,7 @@ use weft_cluster::{
     Action, Agent, AgentParameters, ClusterName, Datagram, Incarnation, Membership, Misfit, Profile, Reason,
 };
 use weft_nic::{HostCommand, HostEvent};
-use weft_time::Instant;
+use weft_time::{Duration, Instant};
 use weft_waist::{EngineState, EngineStatus, NodeId, View};
 
 use crate::half::{CardPort, HostHalf, HostIo};
@@ -203,6 +203,11 @@ impl<H: HostHalf> Node<H> {
     /// When its lease ends, on its own clock.
     pub fn lease_until(&self) -> Instant {
         self.agent.lease_until()
+    }
+
+    /// How long a lease lasts, if one was granted in this life.
+    pub const fn lease(&self) -> Option<Duration> {
+        self.agent.lease()
     }
 
     /// Why the membership service refuses it at present.

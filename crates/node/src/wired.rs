@@ -71,6 +71,10 @@ impl HostHalf for WiredHalf {
         }
     }
 
+    fn sessions(&self) -> Option<(usize, usize)> {
+        self.sessions.as_ref().map(Sessions::count)
+    }
+
     fn settle(&mut self, _: Instant, io: &mut HostIo<'_>) {
         let Some(sessions) = &mut self.sessions else { return };
         io.respond_all(&mut self.payload, |payload| sessions.poll_transmit(payload));

@@ -147,6 +147,11 @@ impl<A: Copy> Sessions<A> {
         }
     }
 
+    /// How many clients are remembered, and how many at most.
+    pub fn count(&self) -> (usize, usize) {
+        (self.sessions.len(), self.most)
+    }
+
     /// Calls that the engine has not answered.
     pub fn running(&self) -> usize {
         self.running.len()

@@ -53,6 +53,14 @@ pub trait Engine {
 
     /// Named counters, in a fixed order, of what happened and of what was refused and why.
     fn counters(&self) -> Vec<(&'static str, u64)>;
+
+    /// Whether something here waits for `peer` to answer, for operators: `None` if nothing does, else a mark that
+    /// changes whenever `peer` gets on. A peer whose mark stays the same for long holds this engine up. An engine that
+    /// goes on without any one of its peers waits for none.
+    fn waits_for(&self, peer: NodeId) -> Option<u64> {
+        let _ = peer;
+        None
+    }
 }
 
 /// What an engine may touch while it handles an event.

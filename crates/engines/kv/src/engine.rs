@@ -146,6 +146,17 @@ impl Kv {
         self.role
     }
 
+    /// How many partitions this node leads, out of [`PARTITIONS`], while it serves.
+    pub fn partitions_led(&self) -> u32 {
+        let own = self.leaders.iter().filter(|leader| usize::from(**leader) == self.node.index());
+        if self.role == Role::Full { own.count() as u32 } else { 0 }
+    }
+
+    /// How many clients it remembers, and how many it admits.
+    pub fn sessions(&self) -> (usize, usize) {
+        (self.sessions.count(), self.parameters.sessions)
+    }
+
     /// How many writes are accepted and not known to be committed, over all streams.
     pub fn undecided(&self) -> u64 {
         self.windows.iter().map(|window| window.accepted() - window.committed()).sum()
@@ -496,6 +507,16 @@ impl Engine for Kv {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let counters = Counters { sessions_evicted_early: self.sessions.forced_evictions, ..self.counters };
         counters.list()
+    }
+
+    fn waits_for(&self, peer: NodeId) -> Option<u64> {
+        let accepted = self.windows[self.node.index()].accepted();
+        match self.role {
+            Role::Joining => self.transfer.waits_for(peer),
+            Role::Sealed if self.view_change.missing().contains(peer) => Some(u64::from(self.view.epoch.0)),
+            Role::Full => self.leading.waits_for(peer, accepted),
+            _ => None,
+        }
     }
 }
 

@@ -99,7 +99,8 @@ impl Sessions {
         (self.newest, self.oldest) = (NONE, NONE);
     }
 
-    fn count(&self) -> usize {
+    /// How many clients are remembered.
+    pub fn count(&self) -> usize {
         self.list.len() - self.free.len()
     }
 

@@ -104,6 +104,12 @@ impl Leading {
         self.followers.iter().map(|node| self.ledger[node.index()].accepted).fold(accepted, u64::min)
     }
 
+    /// How much a follower has acknowledged that has not accepted all of the leader's `accepted` entries.
+    pub fn waits_for(&self, follower: NodeId, accepted: u64) -> Option<u64> {
+        let acknowledged = self.ledger[follower.index()].accepted;
+        (self.followers.contains(follower) && acknowledged < accepted).then_some(acknowledged)
+    }
+
     /// Takes a follower's acknowledgement and tells what to send it again, if anything. A gap starts one burst; the
     /// acknowledgement of a burst brings the next, until what was lost with the first is made up for. Further
     /// complaints about the same place are left to the timer.

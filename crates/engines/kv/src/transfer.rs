@@ -163,6 +163,11 @@ impl Transfer {
         buckets.or(self.sessions_of.map(|node| (node, What::Sessions)))
     }
 
+    /// How far a source is that is being asked.
+    pub fn waits_for(&self, peer: NodeId) -> Option<u64> {
+        self.source().filter(|(source, _)| *source == peer).map(|_| u64::from(self.cursor))
+    }
+
     pub fn is_done(&self) -> bool {
         self.source().is_none()
     }

@@ -198,6 +198,11 @@ impl<W: Witness> Replica<W> {
         self.groups[group].is_leading()
     }
 
+    /// How many groups of methods this node leads, and how many there are.
+    pub fn groups_led(&self) -> (usize, usize) {
+        (self.groups.iter().filter(|group| group.is_leading()).count(), self.groups.len())
+    }
+
     /// How far it is, for people who look for a fault.
     pub fn describe(&self) -> String {
         let peers: Vec<_> =

@@ -214,6 +214,12 @@ impl Transactions {
         self.state == EngineState::Full && self.recovery.acts()
     }
 
+    /// How many shards it is the primary of while it takes part, and how many there are.
+    pub fn shards_led(&self) -> (u32, u32) {
+        let own = self.primaries.iter().filter(|primary| **primary == Some(self.node)).count();
+        (if self.acts() { own as u32 } else { 0 }, self.parameters.nodes as u32)
+    }
+
     /// Whether the node takes part in transactions now.
     pub(crate) fn serves(&self) -> bool {
         self.acts() && self.now < self.lease_until
@@ -596,6 +602,15 @@ impl Engine for Transactions {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         self.counters.list()
+    }
+
+    fn waits_for(&self, peer: NodeId) -> Option<u64> {
+        let awaited = match self.recovery.phase {
+            Phase::Acting => self.window.waits_for(&self.primaries),
+            _ => self.recovery.waits_for(self.view.full),
+        };
+        let mark = u64::from(self.view.epoch.0) << 40 | self.window.decided();
+        awaited.contains(peer).then_some(mark)
     }
 }
 

@@ -67,6 +67,16 @@ impl Recovery {
         self.phase == Phase::Acting
     }
 
+    /// Whose reports, or whose words that they have marked, have yet to come.
+    pub fn waits_for(&self, full: NodeSet) -> NodeSet {
+        let is_awaited = |node: &NodeId| match self.phase {
+            Phase::Reporting => self.reports.get(node.index()).is_some_and(|report| !report.is_complete()),
+            Phase::Settled => !self.settled.contains(*node),
+            _ => false,
+        };
+        full.iter().filter(is_awaited).collect()
+    }
+
     pub fn is_busy(&self) -> bool {
         matches!(self.phase, Phase::Reporting | Phase::Settled | Phase::Draining)
     }

@@ -1,7 +1,7 @@
 //! The attempts of a node as their coordinator: what each waits for, and the window that holds them.
 
 use weft_time::Instant;
-use weft_waist::NodeSet;
+use weft_waist::{NodeId, NodeSet};
 
 use crate::atomics::HeldLock;
 use crate::execution::Execution;
@@ -206,6 +206,33 @@ impl Window {
     /// The attempts that are not decided.
     pub const fn open(&self) -> std::ops::Range<u64> {
         self.base..self.next
+    }
+
+    /// For whom the oldest attempt waits that is not decided, by the primaries of the shards.
+    pub fn waits_for(&self, primaries: &[Option<usize>]) -> NodeSet {
+        if self.is_idle() {
+            return NodeSet::EMPTY;
+        }
+        let attempt = &self.slots[self.index(self.base)];
+        let of_shards = |shards: u16| -> NodeSet {
+            let wanted = primaries.iter().enumerate().filter(|(shard, _)| shards >> shard & 1 == 1);
+            wanted.filter_map(|(_, primary)| NodeId::new((*primary)?)).collect()
+        };
+        match attempt.stage {
+            Stage::Ended | Stage::Restarting | Stage::AtHost | Stage::Marked { .. } => NodeSet::EMPTY,
+            Stage::Executing { .. } => {
+                let accesses = attempt.execution.accesses().iter().take(attempt.asked).enumerate();
+                let unanswered = accesses.filter(|(index, _)| !attempt.execution.fetched(*index));
+                of_shards(unanswered.fold(0, |set, (_, access)| set | 1 << access.key.shard()))
+            }
+            Stage::Locking | Stage::Validating => of_shards(attempt.waiting),
+            Stage::Shipped { shard } => of_shards(1 << shard),
+            Stage::Withdrawing { waiting, .. } => waiting,
+            Stage::Logging | Stage::Committing => {
+                let acknowledgements = attempt.acknowledgements.iter();
+                acknowledgements.fold(NodeSet::EMPTY, |all, known| all.union(known.waiting))
+            }
+        }
     }
 
     /// A view has ended, and everything with it.

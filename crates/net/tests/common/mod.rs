@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
 use weft_cluster::{ClusterConfig, NodeConfig};
+use weft_net::log::{self, LogFormat, LogLevel};
 use weft_net::{NodeError, Stop, run_node};
 use weft_node::{Ledger, Registry};
 use weft_waist::NodeId;
@@ -48,22 +49,14 @@ impl Addresses {
     }
 }
 
-/// Passes on what is written, line by line.
-struct Lines {
-    partial: Vec<u8>,
-    to: Sender<String>,
-}
+/// Passes on what is logged, line by line: each event is written at once.
+struct Lines(Sender<String>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for &byte in bytes {
-            if byte == b'\n' {
-                let line = String::from_utf8(std::mem::take(&mut self.partial)).unwrap();
-                // A test that has ended listens no more.
-                let _ = self.to.send(line);
-            } else {
-                self.partial.push(byte);
-            }
+        for line in std::str::from_utf8(bytes).unwrap().lines() {
+            // A test that has ended receives no more.
+            let _ = self.0.send(log::message(line).to_owned());
         }
         Ok(bytes.len())
     }
@@ -93,7 +86,8 @@ impl Running {
         let thread = std::thread::spawn(move || {
             let ledger = Ledger::new(100);
             let registry = Registry::new().with_application(&ledger);
-            run_node(&config, &registry, &theirs, &mut Lines { partial: Vec::new(), to })
+            let log = log::subscriber(LogFormat::Text, LogLevel::INFO, move || Lines(to.clone()));
+            tracing::subscriber::with_default(log, || run_node(&config, &registry, &theirs))
         });
         Self { stop, lines, thread: Some(thread) }
     }

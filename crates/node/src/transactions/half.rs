@@ -103,6 +103,10 @@ impl HostHalf for TransactionHalf {
             .expect("the engine speaks as its host half does");
     }
 
+    fn sessions(&self) -> Option<(usize, usize)> {
+        Some(self.sessions.count())
+    }
+
     fn next_deadline(&self) -> Option<Instant> {
         self.half.next_deadline()
     }

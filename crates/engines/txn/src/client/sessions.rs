@@ -50,6 +50,11 @@ impl<A: Copy> Sessions<A> {
         Self { life, most, sessions: BTreeMap::new(), tickets: BTreeMap::new(), outbox: VecDeque::new() }
     }
 
+    /// How many clients are remembered, and how many at most.
+    pub fn count(&self) -> (usize, usize) {
+        (self.sessions.len(), self.most)
+    }
+
     /// Takes a message of a client. `serves`: whether the node takes part in the cluster now.
     ///
     /// # Errors

@@ -1,0 +1,216 @@
+//! How the nodes of a running cluster are, and its membership service.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use weft_cluster::status::{
+    COUNTERS_PER_PAGE, DATAGRAM_BYTES, EngineReport, NodeStatus, ServiceStatus, StatusAnswer, StatusPart,
+    StatusRequest,
+};
+use weft_cluster::{ClusterConfig, Phase, Text};
+use weft_time::Duration;
+use weft_waist::{EngineState, NodeId};
+
+/// What is not answered is asked for again after this long.
+const AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// What one node has told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeOverview {
+    /// The node itself.
+    pub status: NodeStatus,
+    /// Its engines, in slot order.
+    pub engines: Vec<EngineReport>,
+    /// Its counters, in the order in which it has them.
+    pub counters: Vec<(Text, u64)>,
+}
+
+/// What a cluster has told when it was asked how it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterStatus {
+    /// The membership service; `None` if it has not answered in time.
+    pub service: Option<ServiceStatus>,
+    /// The nodes, node 0 first; `None` where one has not answered all in time.
+    pub nodes: Vec<Option<NodeOverview>>,
+}
+
+/// Whom to ask: a node, or behind the last of them the membership service.
+type Target = usize;
+
+/// Asks all nodes of a cluster and its membership service how they are, and waits for the answers as long as `patience`.
+/// Nothing that is asked changes anything, and whoever is not there is left out.
+///
+/// # Errors
+/// The system's, if it grants no socket.
+pub fn status(config: &ClusterConfig, patience: Duration) -> io::Result<ClusterStatus> {
+    let socket = UdpSocket::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
+    let mut targets: Vec<_> = config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
+    targets.push(config.membership.address);
+    let mut survey = Survey::new(config, targets);
+    let end = Instant::now() + std::time::Duration::from_nanos(patience.as_ns());
+    let mut bytes = [0; DATAGRAM_BYTES + 1];
+    let mut ask_at = Instant::now();
+    while !survey.wanted.is_empty() && Instant::now() < end {
+        if Instant::now() >= ask_at {
+            survey.wanted.iter().for_each(|wanted| survey.ask(&socket, *wanted));
+            ask_at = Instant::now() + AGAIN;
+        }
+        let limit = ask_at.min(end).saturating_duration_since(Instant::now());
+        socket.set_read_timeout(Some(limit.max(std::time::Duration::from_millis(1))))?;
+        // A node that is not there makes the kernel report so, and the others are still to come.
+        if let Ok((length, SocketAddr::V4(from))) = socket.recv_from(&mut bytes) {
+            survey.take(&socket, from, &bytes[..length]);
+        }
+    }
+    Ok(survey.finish())
+}
+
+struct Survey<'a> {
+    config: &'a ClusterConfig,
+    targets: Vec<SocketAddrV4>,
+    token: u64,
+    wanted: BTreeSet<(Target, StatusPart)>,
+    answers: Vec<Vec<StatusAnswer>>,
+}
+
+impl<'a> Survey<'a> {
+    fn new(config: &'a ClusterConfig, targets: Vec<SocketAddrV4>) -> Self {
+        let service = targets.len() - 1;
+        let part = |target| if target == service { StatusPart::Service } else { StatusPart::Node };
+        let wanted = (0..targets.len()).map(|target| (target, part(target))).collect();
+        // Late answers to another one are not taken for answers to this one.
+        let token = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        let answers = vec![Vec::new(); targets.len()];
+        Self { config, targets, token, wanted, answers }
+    }
+
+    /// Asks for a part. One that cannot be sent is asked for again, like one that is lost.
+    fn ask(&self, socket: &UdpSocket, (target, part): (Target, StatusPart)) {
+        let request = StatusRequest { cluster: self.config.name.id(), token: self.token, part };
+        let _ = socket.send_to(&request.encode(), self.targets[target]);
+    }
+
+    fn take(&mut self, socket: &UdpSocket, from: SocketAddrV4, bytes: &[u8]) {
+        let Ok((cluster, token, answer)) = StatusAnswer::decode(bytes) else { return };
+        let Some(target) = self.targets.iter().position(|target| *target == from) else { return };
+        let is_ours = cluster == self.config.name.id() && token == self.token;
+        if !is_ours || !self.wanted.remove(&(target, answer.part())) {
+            return;
+        }
+        if let StatusAnswer::Node(status) = &answer {
+            let pages = usize::from(status.counters).div_ceil(COUNTERS_PER_PAGE).min(usize::from(u8::MAX));
+            let engines = (0..status.engines).map(StatusPart::Engine);
+            for part in engines.chain((0..pages as u8).map(StatusPart::Counters)) {
+                self.wanted.insert((target, part));
+                self.ask(socket, (target, part));
+            }
+        }
+        self.answers[target].push(answer);
+    }
+
+    fn finish(mut self) -> ClusterStatus {
+        let service = self.answers.pop().into_iter().flatten().find_map(|answer| match answer {
+            StatusAnswer::Service(service) => Some(service),
+            _ => None,
+        });
+        let is_whole = |target: Target| !self.wanted.iter().any(|(wanted, _)| *wanted == target);
+        let nodes = self.answers.iter().enumerate();
+        let nodes = nodes.map(|(target, answers)| overview(answers).filter(|_| is_whole(target))).collect();
+        ClusterStatus { service, nodes }
+    }
+}
+
+fn overview(answers: &[StatusAnswer]) -> Option<NodeOverview> {
+    let status = answers.iter().find_map(|answer| match answer {
+        StatusAnswer::Node(status) => Some(*status),
+        _ => None,
+    })?;
+    let mut parts: Vec<_> = answers.iter().collect();
+    parts.sort_by_key(|answer| answer.part());
+    let (mut engines, mut counters) = (Vec::new(), Vec::new());
+    for answer in parts {
+        match answer {
+            StatusAnswer::Engine(engine) => engines.push(*engine),
+            StatusAnswer::Counters(page) => counters.extend(page.counters.iter().copied()),
+            StatusAnswer::Node(_) | StatusAnswer::Service(_) => {}
+        }
+    }
+    Some(NodeOverview { status, engines, counters })
+}
+
+impl ClusterStatus {
+    /// What is not as it should be, a line for each; none if all is well.
+    pub fn problems(&self, config: &ClusterConfig) -> Vec<String> {
+        let mut problems = Vec::new();
+        match &self.service {
+            None => problems
+                .push(format!("the membership service at {} does not answer", config.membership.address)),
+            Some(service) => match service.phase {
+                Phase::Bootstrapping { missing } => {
+                    problems.push(format!("the first view waits for {}", list(missing.iter())))
+                }
+                Phase::Halted => problems.push("the cluster has halted: its data is lost".to_owned()),
+                Phase::Running => {}
+            },
+        }
+        for ((node, peer), overview) in config.peers.iter().zip(&self.nodes) {
+            match overview {
+                None => problems.push(format!(
+                    "node {} at {} does not answer",
+                    node.index(),
+                    peer.datagram_address()
+                )),
+                Some(overview) => self.problems_of(overview, &mut problems),
+            }
+        }
+        problems
+    }
+
+    fn problems_of(&self, overview: &NodeOverview, problems: &mut Vec<String>) {
+        let NodeOverview { status, engines, .. } = overview;
+        let number = status.node.index();
+        let mut say = |what: String| problems.push(format!("node {number} {what}"));
+        if let Some(reason) = status.refusal {
+            say(format!("waits: {reason}"));
+        } else if status.lease_left == Duration::ZERO {
+            say("has no lease".to_owned());
+        }
+        if let Some(service) = &self.service {
+            if service.view.joining.contains(status.node) {
+                say("is joining".to_owned());
+            } else if service.phase == Phase::Running && !service.view.full.contains(status.node) {
+                say(format!("is not in the view of epoch {}", service.view.epoch.0));
+            } else if status.view.epoch < service.view.epoch {
+                let (own, newest) = (status.view.epoch.0, service.view.epoch.0);
+                say(format!("is at epoch {own}, the membership service at {newest}"));
+            }
+        }
+        for engine in engines {
+            if engine.status.state != EngineState::Full {
+                say(format!("has {} {}", engine.name, state_name(engine.status.state)));
+            }
+            if !engine.stalled_for.is_empty() {
+                let peers = list(engine.stalled_for.iter());
+                say(format!("stalls: {} waits for {peers}", engine.name));
+            }
+        }
+    }
+}
+
+/// What the state of an engine is called.
+pub const fn state_name(state: EngineState) -> &'static str {
+    match state {
+        EngineState::Starting => "starting",
+        EngineState::Joining { synced: false } => "joining",
+        EngineState::Joining { synced: true } => "synced",
+        EngineState::Full => "full",
+        EngineState::Lost => "lost",
+    }
+}
+
+fn list(nodes: impl Iterator<Item = NodeId>) -> String {
+    let names: Vec<_> = nodes.map(|node| format!("node {}", node.index())).collect();
+    names.join(", ")
+}
