@@ -17,7 +17,7 @@ const NODES: usize = 5;
 /// What is asked of a run.
 const DEFINITIONS: &str = "\
 In each run every node's client calls the methods of one data type, and nodes crash and come back with nothing, stand still, lose, \
-delay and double messages, and are parted. A crash is skipped if it would leave no majority that has forgotten nothing. All calls \
+delay and double messages, and are parted; the membership service has outages. A crash is skipped if it would leave no majority that has forgotten nothing. All calls \
 are made again on a reference per replica: answered calls take effect exactly once everywhere, refused ones nowhere, conflicting \
 ones in one order that respects real time; the invariant holds at every step; all replicas end in the state that their calls give. \
 After the last fault every node must serve again. Without --type and --configuration each seed has the next ones.";
@@ -32,7 +32,8 @@ pub(crate) struct RdtCampaign {
     /// One run for each seed: a range, both ends included, or one number
     #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
     seeds: Seeds,
-    /// all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link
+    /// all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link,
+    /// outage (of the membership service)
     #[arg(long, value_name = "KINDS", default_value = "all")]
     faults: FaultKinds,
     /// Which data type
@@ -45,6 +46,10 @@ pub(crate) struct RdtCampaign {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_rdt_bug)]
     planted_bug: Option<weft_rdt::replica::PlantedBug>,
+    /// A known bug around the engines to run with, to see it caught
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
+    node_bug: Option<weft_harness::NodeBug>,
 }
 
 impl Task for RdtCampaign {
@@ -65,6 +70,7 @@ impl Task for RdtCampaign {
             Column::numbers("queries", ""),
             Column::numbers("steps", ""),
             Column::numbers("restarts", ""),
+            Column::numbers("views", ""),
             Column::numbers("leaderships", ""),
             Column::numbers("violations", ""),
             Column::words("checked"),
@@ -77,6 +83,7 @@ impl Task for RdtCampaign {
             grouped(result.queries),
             grouped(result.steps),
             grouped(result.restarts),
+            grouped(result.views),
             grouped(result.terms),
             grouped(result.findings.violations_found),
             result.checked.to_owned(),
@@ -107,6 +114,8 @@ impl RdtCampaign {
             kinds: self.faults,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
+            #[cfg(feature = "planted-bugs")]
+            node_bug: self.node_bug,
         }
     }
 
@@ -120,7 +129,9 @@ impl RdtCampaign {
             .given("--type", *name)
             .given("--configuration", *configuration);
         #[cfg(feature = "planted-bugs")]
-        let line = line.given("--planted-bug", self.planted_bug.map(weft_rdt::replica::PlantedBug::name));
+        let line = line
+            .given("--planted-bug", self.planted_bug.map(weft_rdt::replica::PlantedBug::name))
+            .given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name));
         line
     }
 }

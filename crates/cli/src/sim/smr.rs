@@ -15,7 +15,7 @@ use crate::task::Task;
 /// What is asked of a run.
 const DEFINITIONS: &str = "\
 Clients append at whatever node leads, while nodes crash and come back without their memory (never a majority at a time), links lose, \
-double, delay and corrupt frames or are cut, and nodes pause. All nodes must tell the same entries in the same order, each append has \
+double, delay and corrupt frames or are cut, nodes pause, and the membership service has outages. All nodes must tell the same entries in the same order, each append has \
 effect once, what was answered stays, and an append that was asked for after another one was answered comes behind it. After the last \
 fault every node must take part again, and clients be answered. Followers learn of entries by write-through or, with odd seeds, by polling.";
 
@@ -29,13 +29,18 @@ pub(crate) struct SmrCampaign {
     /// One run for each seed: a range, both ends included, or one number
     #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
     seeds: Seeds,
-    /// all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link
+    /// all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link,
+    /// outage (of the membership service)
     #[arg(long, value_name = "KINDS", default_value = "all")]
     faults: Faults,
     /// A known bug to run with, to see it caught
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_smr_bug)]
     planted_bug: Option<weft_smr::PlantedBug>,
+    /// A known bug around the engines to run with, to see it caught
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
+    node_bug: Option<weft_harness::NodeBug>,
 }
 
 impl Task for SmrCampaign {
@@ -54,6 +59,7 @@ impl Task for SmrCampaign {
             Column::numbers("leaderships", ""),
             Column::numbers("adopted", ""),
             Column::numbers("snapshots", ""),
+            Column::numbers("views", ""),
             Column::numbers("violations", ""),
             Column::words("checked"),
         ]);
@@ -63,6 +69,7 @@ impl Task for SmrCampaign {
             grouped(result.leaderships),
             grouped(result.adopted),
             grouped(result.snapshots),
+            grouped(result.views),
             grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
@@ -92,6 +99,8 @@ impl SmrCampaign {
             delivery: None,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
+            #[cfg(feature = "planted-bugs")]
+            node_bug: self.node_bug,
         })
     }
 
@@ -102,7 +111,9 @@ impl SmrCampaign {
             .option("--seeds", seeds)
             .option("--faults", &self.faults);
         #[cfg(feature = "planted-bugs")]
-        let line = line.given("--planted-bug", self.planted_bug.map(weft_smr::PlantedBug::name));
+        let line = line
+            .given("--planted-bug", self.planted_bug.map(weft_smr::PlantedBug::name))
+            .given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name));
         line
     }
 }
