@@ -1,6 +1,5 @@
 //! Workloads, measurement, tables and reports. Nothing here knows a protocol.
 
-pub mod campaign;
 pub mod capture;
 pub mod cluster;
 mod gateware;
@@ -8,7 +7,6 @@ pub mod histogram;
 pub mod kv;
 pub mod load;
 pub mod nic_kv;
-pub mod node;
 pub mod perfetto;
 pub mod perftest;
 pub mod progress;

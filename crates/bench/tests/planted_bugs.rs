@@ -7,6 +7,7 @@
 use std::panic::set_hook;
 
 use weft_bench::{rdt, smr};
+use weft_harness::NodeBug;
 use weft_rdt::replica::PlantedBug as TypeBug;
 use weft_sim::FaultKinds;
 use weft_smr::PlantedBug as LogBug;
@@ -25,8 +26,9 @@ fn assert_caught<B: Copy>(bugs: &[B], name: fn(B) -> &'static str, finds: impl F
 fn campaigns_of_logs_catch_planted_bugs() {
     assert_caught(&[LogBug::ReplyBeforeQuorum, LogBug::ApplyUndecided], LogBug::name, |seed, planted_bug| {
         let nodes = [3, 5][seed as usize % 2];
-        let campaign =
-            smr::Campaign { nodes, seeds: seed..=seed, faults: FaultKinds::ALL, delivery: None, planted_bug };
+        let seeds = seed..=seed;
+        let faults = FaultKinds::ALL;
+        let campaign = smr::Campaign { nodes, seeds, faults, delivery: None, planted_bug, node_bug: None };
         campaign.run(|seed| seed.to_string(), |_| {}).findings.violations_found > 0
     });
 }
@@ -47,6 +49,24 @@ fn campaigns_of_data_types_catch_planted_bugs() {
             seeds: seed..=seed,
             kinds: FaultKinds::ALL,
             planted_bug,
+            node_bug: None,
+        };
+        campaign.run(|seed| seed.to_string(), |_| {}).findings.violations_found > 0
+    });
+}
+
+/// A node that comes back must connect its queue pairs as those of a new incarnation.
+#[test]
+fn campaigns_of_data_types_catch_queue_pairs_of_another_incarnation() {
+    assert_caught(&[NodeBug::WiredToFormerIncarnation], NodeBug::name, |seed, node_bug| {
+        let campaign = rdt::Campaign {
+            name: None,
+            configuration: None,
+            nodes: 3,
+            seeds: seed..=seed,
+            kinds: FaultKinds::ALL,
+            planted_bug: None,
+            node_bug,
         };
         campaign.run(|seed| seed.to_string(), |_| {}).findings.violations_found > 0
     });

@@ -13,6 +13,8 @@ fn campaign(nodes: usize, seeds: std::ops::RangeInclusive<u64>, faults: FaultCla
         service: Service::Streams,
         #[cfg(feature = "planted-bugs")]
         planted_bug: None,
+        #[cfg(feature = "planted-bugs")]
+        node_bug: None,
     }
 }
 

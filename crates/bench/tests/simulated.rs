@@ -4,10 +4,10 @@ use std::ops::RangeInclusive;
 
 use weft_bench::kv::simulated::{BenchLimit, Campaign, ClusterParameters, NodeNic, SimulatedBench};
 use weft_bench::load::Load;
-#[cfg(feature = "planted-bugs")]
-use weft_bench::node::NodeBug;
 use weft_bench::result::Checked;
 use weft_bench::workload::Workload;
+#[cfg(feature = "planted-bugs")]
+use weft_harness::NodeBug;
 use weft_kv::ReadPolicy;
 use weft_sim::{CostProfile, FaultKind, FaultKinds, FaultPlan};
 use weft_time::Duration;

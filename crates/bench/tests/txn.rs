@@ -1,8 +1,8 @@
 //! Campaigns of transactions: what they find, and that they repeat.
 
-#[cfg(feature = "planted-bugs")]
-use weft_bench::node::NodeBug;
 use weft_bench::txn::{Campaign, CampaignResult, WorkloadName};
+#[cfg(feature = "planted-bugs")]
+use weft_harness::NodeBug;
 use weft_sim::{FaultKind, FaultKinds};
 
 fn campaign(seeds: std::ops::RangeInclusive<u64>) -> Campaign {

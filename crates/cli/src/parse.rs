@@ -267,9 +267,9 @@ pub(crate) fn planted_txn_bug(name: &str) -> Result<weft_txn::PlantedBug, String
 
 /// A known bug of what is around the engines, by its name.
 #[cfg(feature = "planted-bugs")]
-pub(crate) fn planted_node_bug(name: &str) -> Result<weft_bench::node::NodeBug, String> {
-    weft_bench::node::NodeBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
-        let names = weft_bench::node::NodeBug::ALL.map(weft_bench::node::NodeBug::name).join(", ");
+pub(crate) fn planted_node_bug(name: &str) -> Result<weft_harness::NodeBug, String> {
+    weft_harness::NodeBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
+        let names = weft_harness::NodeBug::ALL.map(weft_harness::NodeBug::name).join(", ");
         format!("there is no planted bug `{name}`; choose one of {names}")
     })
 }

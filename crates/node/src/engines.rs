@@ -9,8 +9,7 @@ use weft_rdma::Target;
 use weft_rdt::client;
 use weft_rdt::replica::{Replica, ReplicaParameters};
 use weft_rounds::{Ckc, FrontParameters, Rounds};
-use weft_smr::log::{GROUP, Log, LogParameters};
-use weft_smr::message::PULSE;
+use weft_smr::log::{Log, LogParameters};
 use weft_time::Instant;
 use weft_txn::Transactions;
 use weft_waist::{
@@ -19,10 +18,10 @@ use weft_waist::{
 
 use crate::half::{HostHalf, HostIo, NoHalf};
 use crate::registry::message_bytes_of;
-use crate::rounds::RoundsHalf;
+use crate::rounds::{RoundsHalf, RoundsPauses};
 use crate::transactions::{Application, TransactionHalf, TransactionSizes, found};
 use crate::wired::WiredHalf;
-use crate::wiring::{Connections, EngineMemory, Purpose, Terms};
+use crate::wiring::{Connections, Purpose, Terms};
 
 /// An engine of a node.
 #[derive(Debug)]
@@ -249,14 +248,8 @@ impl EngineChoice<'_> {
     fn purposes(&self) -> Vec<Purpose> {
         match self {
             Self::KeyValue(_) | Self::Transactions(..) | Self::Rounds(_) => Vec::new(),
-            Self::Log(log) => {
-                let posts = log.group.posts_max() as u32;
-                [GROUP, PULSE].map(|group| Purpose { group, posts }).to_vec()
-            }
-            Self::Object(object) => {
-                let purpose = |group| Purpose { group, posts: object.posts_max(group) as u32 };
-                object.purposes().into_iter().map(purpose).collect()
-            }
+            Self::Log(log) => Purpose::of_log(log),
+            Self::Object(object) => Purpose::of_object(object),
         }
     }
 
@@ -320,7 +313,7 @@ pub fn assemble(
                     founds: false,
                 };
                 let engine = NodeEngine::Rounds(Rounds::new(parameters));
-                (engine, Memory::new(0), NodeHalf::Rounds(RoundsHalf::new(front)))
+                (engine, Memory::new(0), NodeHalf::Rounds(RoundsHalf::new(front, RoundsPauses::default())))
             }
         };
         memory_bytes.push(memory.image().len());
@@ -331,13 +324,9 @@ pub fn assemble(
     *card.region_memory().bytes_mut(Target::Host) = host_memory;
     let address = |peer: usize| -> Ipv4Addr { *peers[peer].ip() };
     for (slot, purposes) in (0u8..).zip(&purposes).filter(|(_, purposes)| !purposes.is_empty()) {
-        let memory = EngineMemory::on_card(slot, memory_bytes[usize::from(slot)]);
-        let connections = Connections::open(&mut card, nodes, purposes, memory)
+        let place = (slot, memory_bytes[usize::from(slot)]);
+        let wires = Connections::wire(&mut card, place, (node.index(), nodes), purposes, terms, address)
             .expect("the card is made with room for all queue pairs");
-        for (queue_pair, peering) in connections.peerings(node.index(), terms, address) {
-            card.assign(queue_pair, slot, peering);
-        }
-        let wires = connections.wires(node.index(), terms);
         halves[usize::from(slot)] =
             NodeHalf::Wired(WiredHalf::new(wires, sessions[usize::from(slot)].take()));
     }

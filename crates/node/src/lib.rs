@@ -3,8 +3,8 @@
 //! [`Node`] is the program on a node's host. It holds the lease, writes the membership registers of the card's
 //! engines, makes them start over when the membership service says so, and runs the [`HostHalf`] of each engine. It
 //! is pure: a world tells it what the card and the membership service have sent and what time it is, and carries out
-//! what it wants. Two worlds do: the simulated clusters of `bench`, where host and card are a bus apart and the campaigns
-//! inject faults, and `net`, over sockets. So these campaigns run the program that ships.
+//! what it wants. Two worlds do: the simulated clusters of `harness`, where host and card are a bus apart and the
+//! campaigns inject faults, and `net`, over sockets. So these campaigns run the program that ships.
 //!
 //! ```text
 //!   membership datagrams ──► Agent (lease) ──► view, start over ──┐
@@ -37,7 +37,7 @@ pub use node::{Node, NodeParameters};
 pub use planted::PlantedBug;
 pub use registry::{ELEMENTS, Registry, RegistryError, datagram_bytes};
 pub use report::Report;
-pub use rounds::RoundsHalf;
+pub use rounds::{RoundsHalf, RoundsPauses};
 pub use stalls::{Stall, Stalls};
 pub use transactions::{Application, Ledger, LedgerRefusal, TransactionHalf, TransactionSizes, found};
 pub use wired::WiredHalf;

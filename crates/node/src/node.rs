@@ -7,6 +7,8 @@ use weft_cluster::{
 };
 use weft_nic::{HostCommand, HostEvent};
 use weft_time::{Duration, Instant};
+#[cfg(feature = "planted-bugs")]
+use weft_waist::{Configuration, Epoch};
 use weft_waist::{EngineState, EngineStatus, NodeId, View};
 
 use crate::half::{CardPort, HostHalf, HostIo};
@@ -281,6 +283,8 @@ impl<H: HostHalf> Node<H> {
             return;
         }
         if let Some(configuration) = self.agent.poll_configuration() {
+            #[cfg(feature = "planted-bugs")]
+            let configuration = self.with_former_incarnation(configuration);
             for (index, slot) in (0..).zip(&mut self.slots) {
                 let io = &mut HostIo::new(index, card);
                 slot.half.configure(now, &configuration, io);
@@ -307,6 +311,16 @@ impl<H: HostHalf> Node<H> {
             slot.half.settle(now, &mut HostIo::new(index, card));
         }
         self.report_refusals();
+    }
+
+    /// A joining node's epoch tells its engines in which incarnation they connect their queue pairs.
+    #[cfg(feature = "planted-bugs")]
+    fn with_former_incarnation(&self, configuration: Configuration) -> Configuration {
+        let is_planted = self.planted_bug == Some(PlantedBug::WiredToFormerIncarnation);
+        if !is_planted || !configuration.view.joining.contains(self.id()) {
+            return configuration;
+        }
+        Configuration { view: View { epoch: Epoch(1), ..configuration.view }, ..configuration }
     }
 
     /// Empties the engines whose data rests on the lease, and begins the node's next life.

@@ -14,10 +14,21 @@ use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeSet, View}
 
 use crate::half::{HostHalf, HostIo, NO_TOKEN};
 
-/// From the first view to the first round: all nodes have heard of the view by then. One that has not joins later.
-const START_AFTER: Duration = Duration::from_ms(500);
-/// How long a node that was left out waits before it asks to be let in.
-const RETURN_AFTER: Duration = Duration::from_ms(100);
+/// How long the host half of rounds waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundsPauses {
+    /// From the first view to the first round: all nodes have been told the view by then. One that has not joins later.
+    pub start_after: Duration,
+    /// How long a node that was left out waits before it asks to be let in.
+    pub return_after: Duration,
+}
+
+impl Default for RoundsPauses {
+    /// Those of processes, which the operating system may keep waiting.
+    fn default() -> Self {
+        Self { start_after: Duration::from_ms(500), return_after: Duration::from_ms(100) }
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -30,6 +41,7 @@ enum Step {
 pub struct RoundsHalf {
     /// Of clients; `founds` is found out with the first view.
     parameters: FrontParameters,
+    pauses: RoundsPauses,
     /// There is one once the engine has been told a view.
     front: Option<Front<SocketAddrV4>>,
     payload: Vec<u8>,
@@ -43,9 +55,10 @@ pub struct RoundsHalf {
 
 impl RoundsHalf {
     /// A half whose clients are served with these sizes.
-    pub const fn new(parameters: FrontParameters) -> Self {
+    pub const fn new(parameters: FrontParameters, pauses: RoundsPauses) -> Self {
         Self {
             parameters,
+            pauses,
             front: None,
             payload: Vec::new(),
             configuration: None,
@@ -90,7 +103,7 @@ impl HostHalf for RoundsHalf {
         if founds {
             self.tell(view, io);
             if view.full.nth(0) == Some(node) {
-                self.next = Some((now + START_AFTER, Step::Start));
+                self.next = Some((now + self.pauses.start_after, Step::Start));
             }
         } else {
             self.join(io);
@@ -99,7 +112,7 @@ impl HostHalf for RoundsHalf {
 
     fn status(&mut self, now: Instant, status: EngineStatus, _: &mut HostIo<'_>) {
         if status.state == EngineState::Lost {
-            self.next = Some((now + RETURN_AFTER, Step::Return));
+            self.next = Some((now + self.pauses.return_after, Step::Return));
         }
     }
 

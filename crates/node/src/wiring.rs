@@ -7,13 +7,15 @@
 
 use std::net::Ipv4Addr;
 
-use weft_nic::{Peering, RdmaDriver};
+use weft_nic::{Card, Peering, RdmaDriver};
 use weft_rdma::{
     AccessFlags, ApiError, PathMtu, QueuePairAttributes, QueuePairNumber, Region, RegionKeys, Target,
 };
+use weft_rdt::replica::ReplicaParameters;
 use weft_smr::Wiring;
-use weft_smr::log::Wire;
-use weft_waist::engine_address;
+use weft_smr::log::{GROUP, LogParameters, Wire};
+use weft_smr::message::PULSE;
+use weft_waist::{Engine, engine_address};
 
 /// What queue pairs are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,20 @@ pub struct Purpose {
     pub group: u8,
     /// Requests that the engine has outstanding on one of them, at most.
     pub posts: u32,
+}
+
+impl Purpose {
+    /// Those of a replicated log.
+    pub fn of_log(log: &LogParameters) -> Vec<Self> {
+        let posts = log.group.posts_max() as u32;
+        [GROUP, PULSE].map(|group| Self { group, posts }).to_vec()
+    }
+
+    /// Those of a replicated object.
+    pub fn of_object(object: &ReplicaParameters) -> Vec<Self> {
+        let purpose = |group| Self { group, posts: object.posts_max(group) as u32 };
+        object.purposes().into_iter().map(purpose).collect()
+    }
 }
 
 /// On which terms queue pairs are connected.
@@ -70,6 +86,27 @@ pub struct Connections {
 }
 
 impl Connections {
+    /// Wires the engine in a slot of a card, whose memory has so many bytes: opens its queue pairs and connects them.
+    /// Returns what the engine is to be told of how it reaches its peers.
+    ///
+    /// # Errors
+    /// The card has too few queue pairs or regions.
+    pub fn wire<E: Engine>(
+        card: &mut Card<E>,
+        (slot, memory_bytes): (u8, usize),
+        (node, nodes): (usize, usize),
+        purposes: &[Purpose],
+        terms: Terms,
+        address: impl Fn(usize) -> Ipv4Addr,
+    ) -> Result<Vec<Wire>, ApiError> {
+        let memory = EngineMemory::on_card(slot, memory_bytes);
+        let connections = Self::open(card, nodes, purposes, memory)?;
+        for (queue_pair, peering) in connections.peerings(node, terms, address) {
+            card.assign(queue_pair, slot, peering);
+        }
+        Ok(connections.wires(node, terms))
+    }
+
     /// How many queue pairs [`Connections::open`] creates.
     pub const fn queue_pairs(nodes: usize, purposes: usize) -> usize {
         2 * nodes.saturating_sub(1) * purposes

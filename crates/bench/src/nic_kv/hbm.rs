@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use weft_gateware::lock_step::{Act, LockStep, Observation};
 use weft_gateware::{Latency, RtlNicConfig};
+use weft_harness::{address, hardware};
 use weft_nic::{HostCommand, Nic, RdmaDriver};
 use weft_rdma::{
     AccessFlags, LocalBuffer, Operation, PathMtu, ProtectionDomain, QueuePairAttributes, QueuePairNumber,
@@ -13,7 +14,6 @@ use weft_time::Instant;
 use super::NicKvError;
 use super::passages::BEAT_BYTES;
 use crate::gateware;
-use crate::node::{address, hardware};
 
 /// Bytes of the regions.
 const REGION_BYTES: usize = 8_192;

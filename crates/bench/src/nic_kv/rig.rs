@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use weft_gateware::{EngineConfig, MemoryTiming, RtlNicConfig};
+use weft_harness::{DATAGRAM_BYTES, Station, address, hardware};
 use weft_kv::message::{Kind, Reply, Request, Write};
 use weft_kv::{Kv, Operation, Parameters, partition};
 use weft_time::{Duration, Instant};
@@ -12,7 +13,6 @@ use weft_wire::ethernet::MacAddress;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
 use crate::gateware;
-use crate::node::{DATAGRAM_BYTES, Station, address, hardware};
 
 /// The engine's slot.
 const SLOT: u8 = 0;

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use weft_check::replicated::{Call, Client, Replicated};
+use weft_harness::node_id;
 use weft_rdt::replica::{Counts, Witness};
 use weft_rdt::{Arguments, Object};
 use weft_time::{Duration, Instant};
+use weft_waist::{Epoch, NodeSet, View};
 
 use super::reference::{SUMMARIES, Subject};
 use super::workload::Operation;
@@ -102,17 +104,23 @@ impl Books {
         }))
     }
 
-    /// A node begins a life: as a founder, or with an incarnation that nobody had.
-    pub(super) fn begin(&mut self, node: usize, founder: bool) -> (Client, u32) {
-        if !founder {
-            self.last_incarnation += 1;
+    /// A node begins a life with this incarnation.
+    pub(super) fn begin(&mut self, node: usize, incarnation: u32) -> Client {
+        if self.nodes[node].lives > 0 {
             self.check.restarted(node);
         }
-        let incarnation = if founder { 1 } else { self.last_incarnation };
         let client = self.check.client(node);
         self.clients.insert((node, incarnation), client);
         self.nodes[node].lives += 1;
-        (client, incarnation)
+        client
+    }
+
+    /// The view in which a node joins the others, with an incarnation that nobody had.
+    pub(super) fn joining_view(&mut self, node: usize, nodes: usize) -> View {
+        self.last_incarnation += 1;
+        let (node, all) = (node_id(node), NodeSet::first(nodes));
+        let (full, joining) = (all.without(node), NodeSet::EMPTY.with(node));
+        View { epoch: Epoch(self.last_incarnation), full, joining }
     }
 
     /// A node has stopped, or has lost what it had.

@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use weft_cluster::{AgentParameters, ServiceParameters};
+#[cfg(feature = "planted-bugs")]
+use weft_harness::NodeBug;
+use weft_harness::{Findings, Judgement, Planted, add_faults, add_live_within, random_plan};
 use weft_sim::{FaultKinds, NetworkProfile, Stream};
 use weft_time::{Duration, Instant};
 
@@ -10,12 +14,18 @@ use super::cluster::{Cluster, ClusterParameters};
 use super::host::Pace;
 use super::system::{Card, Commit, Configuration, System};
 use super::workload::{Sizes, TypeName, Workload};
-use crate::campaign::{Findings, Judgement, add_faults, add_live_within, random_plan};
 
 /// Faults begin when the cluster has been running for a while,
 const FAULTS_FROM: Duration = Duration::from_us(300);
 /// and are over at this time.
 const FAULTS_UNTIL: Duration = Duration::from_us(3_000);
+/// How long a lease lasts: short enough that a run sees many end. Objects do not rest on them, but a node that comes
+/// back waits for the end of that of its former life.
+const LEASE: Duration = Duration::from_us(300);
+/// How often a host without a lease reports.
+const IDLE_INTERVAL: Duration = Duration::from_us(20);
+/// The machine of the membership service.
+const MEMBERSHIP: [&str; 1] = ["membership0"];
 /// So long after the last fault every node serves again, and answers operations that were asked after that.
 const SERVES_WITHIN: Duration = Duration::from_ms(3);
 /// So long after the last operation was asked all are answered, and every replica has all calls.
@@ -45,6 +55,9 @@ pub struct Campaign {
     /// A bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_rdt::replica::PlantedBug>,
+    /// A bug around the engines to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub node_bug: Option<NodeBug>,
 }
 
 /// What came of a campaign.
@@ -72,6 +85,8 @@ pub struct CampaignResult {
     pub steps: u64,
     /// Lives of nodes beyond their first.
     pub restarts: u64,
+    /// Views published.
+    pub views: u64,
     /// Leaderships of groups.
     pub terms: u64,
     /// Faults injected, by kind.
@@ -156,9 +171,24 @@ impl Run {
             heartbeat: None,
             quota: vec![u64::MAX; nodes],
             redistribute: false,
+            service: Some((
+                ServiceParameters::new(nodes, LEASE),
+                AgentParameters { idle_interval: IDLE_INTERVAL, ..AgentParameters::default() },
+            )),
+            planted: Planted {
+                #[cfg(feature = "planted-bugs")]
+                bug: campaign.node_bug,
+            },
             split: None,
             seed,
-            plan: random_plan(seed, nodes, &[], &[], FAULTS_FROM..FAULTS_UNTIL, campaign.kinds),
+            plan: random_plan(
+                seed,
+                nodes,
+                &MEMBERSHIP,
+                &MEMBERSHIP,
+                FAULTS_FROM..FAULTS_UNTIL,
+                campaign.kinds,
+            ),
             #[cfg(feature = "planted-bugs")]
             planted_bug: campaign.planted_bug,
         };
@@ -193,9 +223,10 @@ impl Run {
         result.steps += report.steps;
         result.restarts +=
             books.nodes.iter().map(|node| u64::from(node.lives.saturating_sub(1))).sum::<u64>();
+        result.views += cluster.machines.views().len() as u64;
         result.terms += cluster.sum("terms");
-        add_faults(&mut result.faults, &cluster.world);
-        Judgement::of(&cluster.world, wrong)
+        add_faults(&mut result.faults, &cluster.machines.world);
+        Judgement::of(&cluster.machines.world, wrong)
     }
 
     /// After the last fault every node serves, and answers what it is asked.
@@ -206,12 +237,12 @@ impl Run {
         let before = answered(cluster);
         // What is open now may have been answered before: two more were asked later.
         let more = self.parameters.pace.outstanding as u64 + 2;
-        while cluster.world.now() < last_fault + SERVES_WITHIN {
+        while cluster.now() < last_fault + SERVES_WITHIN {
             cluster.run_for(SLICE);
             let after = answered(cluster);
             let serves = |node: usize| cluster.object(node).is_some() && after[node] >= before[node] + more;
             if (0..self.parameters.nodes).all(serves) {
-                return Ok(cluster.world.now() - last_fault);
+                return Ok(cluster.now() - last_fault);
             }
         }
         let after = answered(cluster);
@@ -227,8 +258,8 @@ impl Run {
 
     /// Once nobody asks any more, everything is answered and reaches everybody.
     fn delivered_within(&self, cluster: &mut Cluster) -> Option<String> {
-        let until = cluster.world.now() + DELIVERED_WITHIN;
-        while cluster.world.now() < until {
+        let until = cluster.now() + DELIVERED_WITHIN;
+        while cluster.now() < until {
             cluster.run_for(SLICE);
             cluster.nudge();
             let books = cluster.books.borrow();
@@ -259,6 +290,8 @@ mod tests {
             kinds: FaultKinds::ALL,
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
+            #[cfg(feature = "planted-bugs")]
+            node_bug: None,
         }
     }
 

@@ -1,27 +1,31 @@
 //! A cluster of replicas with their clients, on a simulated network.
 
-use weft_nic::{CardConfig, NoEngine, Peering, RdmaDriver, SoftNic, SoftNicConfig};
-use weft_rdma::{
-    AccessFlags, PathMtu, ProtectionDomain, QueuePairAttributes, QueuePairNumber, Region, RegionKeys, Target,
+use weft_cluster::{AgentParameters, ServiceParameters};
+use weft_harness::{
+    Builder, Cluster as Nodes, ClusterShape, DATAGRAM_BYTES, MachineOf, NoClients, NodeHost, Planted,
+    Station, Views, address, clock, hardware, incarnation, node_id, peers, running,
 };
+use weft_nic::{CardConfig, NoEngine, SoftNic, SoftNicConfig};
+use weft_node::{Connections, EngineMemory, HostIo, Purpose, Terms, WiredHalf};
+use weft_rdma::{PathMtu, Target};
 use weft_rdt::replica::{CommitRule, Replica, ReplicaParameters, Summaries};
 use weft_rdt::{MethodSet, Object};
 use weft_sim::{
-    Commands, CostProfile, Director, EngineOnHost, FaultPlan, HAMBAND_PROCESS, HOST_PROCESS, HostConfig,
-    Machine, MachineId, Machines, NetworkProfile, NicMachine, PlanError, World,
+    Commands, CostProfile, EngineOnHost, FaultPlan, HAMBAND_PROCESS, HOST_PROCESS, HostConfig, Machine,
+    MachineId, Machines, NetworkProfile, NicMachine, PlanError,
 };
+use weft_smr::Delivery;
 use weft_smr::log::Wire;
-use weft_smr::{Delivery, Wiring};
 use weft_time::{Duration, Instant};
-use weft_waist::{Engine, EngineState, Memory, engine_address};
+use weft_waist::{Engine, EngineState, Memory, View};
 
 use super::books::{Books, Probe, Shared};
-use super::host::{ClientHost, Pace, SLOT};
+use super::host::{ClientHalf, Pace, SLOT};
 use super::hybrid::Split;
 use super::reference::Subject;
 use super::system::{Card, Commit, Configuration, System};
 use super::workload::Workload;
-use crate::node::{DATAGRAM_BYTES, address, clock, hardware, peers};
+use crate::smr::first_view;
 
 /// After how long the engine in a process asks its peers again.
 const HOST_RETRY: Duration = Duration::from_ms(100);
@@ -56,6 +60,10 @@ pub(super) struct ClusterParameters {
     pub(super) quota: Vec<u64>,
     /// Whether what a node that crashes has not done is done by the others.
     pub(super) redistribute: bool,
+    /// The membership service and how nodes report to it; without one the first view lasts.
+    pub(super) service: Option<(ServiceParameters, AgentParameters)>,
+    /// A bug around the engines to run with.
+    pub(super) planted: Planted,
     /// Which keys lie in the host's memory, and what is folded.
     pub(super) split: Option<Split>,
     pub(super) seed: u64,
@@ -145,9 +153,9 @@ impl ClusterParameters {
 /// A node of either placement.
 pub(super) enum Node {
     /// Engine and application on the card.
-    Card(Box<NicMachine<SoftNic<NodeEngine>, ClientHost>>),
+    Card(Box<NicMachine<SoftNic<NodeEngine>, NodeHost<ClientHalf>>>),
     /// Engine and application in a process beside an RDMA card.
-    Host(Box<NicMachine<SoftNic<NoEngine>, EngineOnHost<NodeEngine, ClientHost>>>),
+    Host(Box<NicMachine<SoftNic<NoEngine>, EngineOnHost<NodeEngine, NodeHost<ClientHalf>>>>),
 }
 
 impl Node {
@@ -193,9 +201,8 @@ impl Machine for Node {
 
 /// A cluster in a simulated world.
 pub(super) struct Cluster {
-    pub(super) world: World<Node>,
+    pub(super) machines: Nodes<Replicas>,
     pub(super) books: Shared,
-    director: NodeBuilder,
 }
 
 impl Cluster {
@@ -218,17 +225,31 @@ impl Cluster {
         // A process may fall so far behind that it needs a copy of the state, without any fault.
         let keep = comes_back || parameters.is_on_host() || !(faultless || parameters.redistribute);
         let books = Books::new(&subject, parameters.nodes, &parameters.quota, keep);
-        let director = NodeBuilder::new(parameters.clone(), subject, books.clone());
-        let mut world = World::new(parameters.seed, parameters.network.switch());
-        for node in 0..parameters.nodes {
-            let mut port = parameters.network.port(format!("node{node}"), hardware(node).0);
+        let shape = ClusterShape {
+            nodes: parameters.nodes,
+            service: parameters.service.map(|(service, _)| service),
+            planted: parameters.planted,
+            seed: parameters.seed,
+            switch: parameters.network.switch(),
+            plan: parameters.plan.clone(),
+        };
+        let replicas = Replicas::new(parameters.clone(), subject, books.clone());
+        let machines = Nodes::new(&shape, replicas, [], |index, station| {
+            let mut port = parameters.network.port(station.name(), station.hardware().0);
             if let Some(drift_ppm) = parameters.drift_ppm {
-                port.clock = clock(parameters.seed, node, drift_ppm);
+                port.clock = clock(parameters.seed, index, drift_ppm);
             }
-            world.add_machine(port, director.build(node, true));
-        }
-        world.set_plan(&parameters.plan)?;
-        Ok(Self { world, books, director })
+            port
+        })?;
+        Ok(Self { machines, books })
+    }
+
+    fn parameters(&self) -> &ClusterParameters {
+        &self.machines.director.builder.parameters
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.machines.world.now()
     }
 
     /// Lets time pass until all replicas are connected and agree on leaders, shortly before their clients begin. Who makes a connection,
@@ -252,7 +273,7 @@ impl Cluster {
 
     /// Whether each replica may write to all others.
     fn is_connected(&self) -> bool {
-        let nodes = self.director.parameters.nodes as u64;
+        let nodes = self.machines.nodes() as u64;
         self.sum("connected") - self.sum("failures") >= nodes * (nodes - 1)
     }
 
@@ -260,35 +281,35 @@ impl Cluster {
     fn changes(&self) -> u64 {
         const CHANGES: [&str; 6] =
             ["connected", "failures", "campaigns", "leaderships", "granted", "revoked"];
-        let engines = (0..self.director.parameters.nodes).filter_map(|node| self.engine(node));
+        let engines = (0..self.machines.nodes()).filter_map(|node| self.engine(node));
         let counters = engines.flat_map(NodeEngine::counters);
         counters.filter(|(name, _)| CHANGES.contains(name)).map(|(_, count)| count).sum()
     }
 
     /// A time in which all connections are made, unless one has to be asked for again.
     pub(super) fn connecting(&self) -> Duration {
-        if !self.director.parameters.is_on_host() {
+        if !self.parameters().is_on_host() {
             return Duration::from_us(200);
         }
         // One after the other, and some of them again.
         let each = HOST_PROCESS.connect.duration() + HOST_PROCESS.access.duration();
-        each * 3 * self.director.connections.numbers.len() as u64
+        each * 3 * self.machines.director.builder.queue_pairs() as u64
     }
 
     /// Lets time pass.
     pub(super) fn run_for(&mut self, time: Duration) {
-        let until = self.world.now() + time;
+        let until = self.now() + time;
         self.run_until(until);
     }
 
     /// Lets time pass until `until`.
     pub(super) fn run_until(&mut self, until: Instant) {
-        self.world.run_until(until, &mut self.director);
+        self.machines.run_until(until);
     }
 
     /// The engine of a node that runs.
     pub(super) fn engine(&self, node: usize) -> Option<&NodeEngine> {
-        self.world.machine(MachineId::new(node)).map(Node::engine)
+        self.machines.node(node).map(Node::engine)
     }
 
     /// The state of the object at a node that runs and serves.
@@ -299,19 +320,19 @@ impl Cluster {
 
     /// Who leads any group.
     pub(super) fn leads(&self, node: usize) -> bool {
-        let groups = self.director.subject.kind().group_count();
+        let groups = self.machines.director.builder.subject.kind().group_count();
         self.engine(node).is_some_and(|engine| (0..groups).any(|group| engine.is_leading(group)))
     }
 
     /// How far the replicas are, for people who look for a fault.
     pub(super) fn describe(&self) -> String {
         let of = |node| Some(format!("node{node} {}", self.engine(node)?.describe()));
-        (0..self.director.parameters.nodes).filter_map(of).collect::<Vec<_>>().join("; ")
+        (0..self.machines.nodes()).filter_map(of).collect::<Vec<_>>().join("; ")
     }
 
     /// The sum of a counter over all nodes that run.
     pub(super) fn sum(&self, name: &str) -> u64 {
-        let engines = (0..self.director.parameters.nodes).filter_map(|node| self.engine(node));
+        let engines = (0..self.machines.nodes()).filter_map(|node| self.engine(node));
         let of = |engine: &NodeEngine| {
             let counters = engine.counters();
             let found = counters.iter().find(|(known, _)| *known == name);
@@ -329,99 +350,66 @@ impl Cluster {
 
     /// Lets the clients of all nodes that run read once, so that replicas take in what they have put off.
     pub(super) fn read_everywhere(&mut self) {
-        self.act(ClientHost::read);
+        self.act(ClientHalf::read);
     }
 
     /// Lets the clients of all nodes that run look again whether they have something to do.
     pub(super) fn nudge(&mut self) {
-        self.act(ClientHost::nudge);
+        self.act(ClientHalf::nudge);
     }
 
-    fn act(&mut self, act: fn(&mut ClientHost, Instant, &mut Commands)) {
-        for node in 0..self.director.parameters.nodes {
-            let machine = MachineId::new(node);
-            if self.world.machine(machine).is_none() {
+    fn act(&mut self, act: fn(&mut ClientHalf, Instant, &mut HostIo<'_>)) {
+        for node in 0..self.machines.nodes() {
+            if self.machines.node(node).is_none() {
                 continue;
             }
-            self.world.with_machine(machine, |node, now| match node {
-                Node::Card(machine) => machine.with_host(now, |host, commands| act(host, now, commands)),
-                Node::Host(machine) => machine.with_host(now, |process, commands| {
-                    process.with_application(now, commands, |host, commands| act(host, now, commands));
-                }),
+            self.machines.world.with_machine(MachineId::new(node), |machine, now| {
+                let act = |host: &mut NodeHost<ClientHalf>, commands: &mut Commands| {
+                    host.act(SLOT, commands, |half, io| act(half, now, io));
+                };
+                match machine.node_mut() {
+                    Some(Node::Card(machine)) => machine.with_host(now, act),
+                    Some(Node::Host(machine)) => machine.with_host(now, |process, commands| {
+                        process.with_application(now, commands, act);
+                    }),
+                    None => unreachable!("nodes come first"),
+                }
             });
         }
     }
 }
 
-/// The queue pairs of a card for its engine: for each purpose and each other node, in order, one for requests of that node and
-/// one for those of the other. Every card has the same numbers.
-#[derive(Clone, Debug)]
-struct Connections {
-    nodes: usize,
-    purposes: Vec<u8>,
-    numbers: Vec<QueuePairNumber>,
-}
+/// On which terms cards speak to each other. 33 us, four times: a peer that says nothing for so long is given up, and
+/// connected again.
+const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 3, retry_cnt: 4, max_rd_atomic: 4 };
 
-impl Connections {
-    /// The queue pair at `node`, for that purpose (by its index) and towards `other`, on which `node` or the other makes requests.
-    fn number(&self, purpose: usize, node: usize, other: usize, own_requests: bool) -> QueuePairNumber {
-        let others = self.nodes - 1;
-        let place = if other < node { other } else { other - 1 };
-        self.numbers[2 * (purpose * others + place) + usize::from(!own_requests)]
-    }
-}
-
-/// Where a card has the memory of its engine: what verbs must name.
-#[derive(Clone, Copy, Debug)]
-struct Regions {
-    base: u64,
-    plain: RegionKeys,
-    /// The same, calling the engine.
-    calling: RegionKeys,
-}
-
-/// Before the regions are registered.
-const NO_KEYS: RegionKeys = RegionKeys { lkey: 0, rkey: 0 };
-
-/// Builds nodes, and brings those back, empty, that have crashed.
-struct NodeBuilder {
+/// The replicas of a cluster.
+pub(super) struct Replicas {
     parameters: ClusterParameters,
     subject: Subject,
     engine: ReplicaParameters,
+    purposes: Vec<Purpose>,
     books: Shared,
-    connections: Connections,
-    regions: Regions,
 }
 
-impl NodeBuilder {
+impl Replicas {
     fn new(parameters: ClusterParameters, subject: Subject, books: Shared) -> Self {
         let engine = parameters.replica(&subject);
-        let mut builder = Self {
-            connections: Connections {
-                nodes: parameters.nodes,
-                purposes: engine.purposes(),
-                numbers: Vec::new(),
-            },
-            regions: Regions { base: 0, plain: NO_KEYS, calling: NO_KEYS },
-            parameters,
-            subject,
-            engine,
-            books,
-        };
-        // All cards are set up alike: the numbers and keys of one are those of every other.
-        let mut model: SoftNic<NoEngine> = SoftNic::new(builder.card(0), Vec::new());
-        (builder.connections.numbers, builder.regions) = builder.open(&mut model);
-        builder
+        Self { purposes: Purpose::of_object(&engine), parameters, subject, engine, books }
+    }
+
+    /// Queue pairs of a card.
+    fn queue_pairs(&self) -> usize {
+        Connections::queue_pairs(self.parameters.nodes, self.purposes.len())
     }
 
     fn card(&self, node: usize) -> SoftNicConfig {
-        let queue_pairs = 2 * (self.parameters.nodes - 1) * self.connections.purposes.len();
         let region_bytes = if self.parameters.is_on_host() { self.engine.memory_bytes() } else { 0 };
         let card = CardConfig {
             peers: peers(self.parameters.nodes),
             datagram_bytes: DATAGRAM_BYTES,
             transport: weft_rdma::Config {
-                max_queue_pairs: queue_pairs.max(1),
+                max_queue_pairs: self.queue_pairs().max(1),
                 max_regions: 8,
                 completion_queue_depth: 8_192,
                 ..Default::default()
@@ -431,146 +419,86 @@ impl NodeBuilder {
         SoftNicConfig { hardware: hardware(node), address: address(node), card }
     }
 
-    /// Creates the queue pairs of a card and registers the engine's memory.
-    fn open(&self, driver: &mut impl RdmaDriver) -> (Vec<QueuePairNumber>, Regions) {
-        let mut numbers = Vec::new();
-        for &purpose in &self.connections.purposes {
-            let depth = self.engine.posts_max(purpose) as u32;
-            for _ in 0..2 * (self.parameters.nodes - 1) {
-                let attributes =
-                    QueuePairAttributes { max_send_wr: depth, max_recv_wr: 1, ..Default::default() };
-                numbers.push(driver.create_queue_pair(attributes).expect("there is room"));
-            }
+    /// Where a node has its views from. Without a membership service it founds the cluster or, in later lives, joins it
+    /// with an incarnation that nobody had.
+    fn views(&self, node: usize, life: u32) -> Views {
+        let nodes = self.parameters.nodes;
+        match (&self.parameters.service, life) {
+            (Some((_, agent)), _) => Views::Service(*agent),
+            (None, 0) => Views::Fixed(first_view(nodes)),
+            (None, _) => Views::Fixed(self.books.borrow_mut().joining_view(node, nodes)),
         }
-        // What of it is on chip the memory itself knows.
-        let (base, target) = match self.parameters.is_on_host() {
-            true => (0, Target::Host),
-            false => (engine_address(SLOT, 0), Target::Hbm),
-        };
-        let mut register = |rpc| {
-            let region = Region {
-                domain: ProtectionDomain(0),
-                address: base,
-                length: self.engine.memory_bytes() as u64,
-                access: AccessFlags::ALL,
-                target,
-                write_through: false,
-                rpc,
-            };
-            driver.register_region(region).expect("there is room")
-        };
-        // A commodity card calls nobody.
-        let calls = (!self.parameters.is_on_host()).then_some(SLOT);
-        let regions = Regions { base, plain: register(None), calling: register(calls) };
-        (numbers, regions)
     }
 
-    /// Whom each queue pair of a node is for.
-    fn peerings(&self, node: usize) -> Vec<(QueuePairNumber, Peering)> {
-        let connections = &self.connections;
-        let mut peerings = Vec::new();
-        for purpose in 0..connections.purposes.len() {
-            for other in (0..self.parameters.nodes).filter(|other| *other != node) {
-                for own_requests in [true, false] {
-                    let peering = Peering {
-                        destination: address(other),
-                        destination_qp_num: connections.number(purpose, other, node, !own_requests),
-                        path_mtu: PathMtu::Bytes1024,
-                        // 33 us, four times: a peer that says nothing for so long is given up, and connected again.
-                        timeout: 3,
-                        retry_cnt: 4,
-                        max_rd_atomic: 4,
-                    };
-                    peerings.push((connections.number(purpose, node, other, own_requests), peering));
-                }
-            }
-        }
-        peerings
-    }
-
-    /// What the engine of a node is told of its connections.
-    fn wires(&self, node: usize) -> Vec<Vec<u8>> {
-        let (connections, regions) = (&self.connections, &self.regions);
-        let mut wires = Vec::new();
-        for (purpose, &group) in connections.purposes.iter().enumerate() {
-            for peer in (0..self.parameters.nodes).filter(|peer| *peer != node) {
-                let wiring = Wiring {
-                    request: connections.number(purpose, node, peer, true),
-                    respond: connections.number(purpose, node, peer, false),
-                    local_address: regions.base,
-                    lkey: regions.plain.lkey,
-                    remote_address: regions.base,
-                    rkey: regions.plain.rkey,
-                    call_rkey: regions.calling.rkey,
-                    path_mtu: 1_024,
-                };
-                wires.push(Wire { group, peer, wiring }.encode().to_vec());
-            }
-        }
-        wires
-    }
-
-    fn build(&self, node: usize, founder: bool) -> Node {
+    fn host(&self, node: usize, life: u32, wires: Vec<Wire>) -> NodeHost<ClientHalf> {
         let workload = self.parameters.workload.client(node, &self.subject);
-        let host = ClientHost::new(
-            node,
-            self.parameters.nodes,
-            founder,
+        let half = ClientHalf::new(
+            (node, self.parameters.nodes),
             self.books.clone(),
-            self.wires(node),
+            // Where there is a membership service, the program that ships leaves it to itself.
+            (WiredHalf::new(wires, None), self.parameters.service.is_none()),
             workload,
             self.parameters.pace,
         );
-        let probe = Probe { node, books: self.books.clone() };
-        let engine = Replica::with_witness(self.engine.clone(), probe);
-        let others = (0..self.parameters.nodes).filter(|other| *other != node);
-        match self.parameters.is_on_host() {
-            false => {
-                let memory = self.parameters.memory(&self.engine);
-                let mut nic = SoftNic::new(self.card(node), vec![(engine, memory)]);
-                let opened = self.open(&mut nic);
-                assert_eq!(opened.0, self.connections.numbers, "all cards are alike");
-                others.for_each(|other| nic.add_neighbour(address(other), hardware(other)));
-                for (number, peering) in self.peerings(node) {
-                    nic.card_mut().assign(number, SLOT, peering);
-                }
-                Node::Card(Box::new(NicMachine::new(nic, host, self.parameters.card.profile())))
-            }
-            true => {
-                let mut nic: SoftNic<NoEngine> = SoftNic::new(self.card(node), Vec::new());
-                let opened = self.open(&mut nic);
-                assert_eq!(opened.0, self.connections.numbers, "all cards are alike");
-                let config = HostConfig {
-                    hardware: hardware(node),
-                    address: address(node),
-                    peers: peers(self.parameters.nodes),
-                    datagram_bytes: DATAGRAM_BYTES,
-                };
-                let mut process = EngineOnHost::new(engine, host, config).with_two_cores(&HAMBAND_PROCESS);
-                for other in others {
-                    nic.add_neighbour(address(other), hardware(other));
-                    process.add_neighbour(address(other), hardware(other));
-                }
-                for (number, peering) in self.peerings(node) {
-                    process.assign(number, peering);
-                }
-                Node::Host(Box::new(NicMachine::new(nic, process, &CostProfile::RDMA_CARD)))
-            }
-        }
+        let views = self.views(node, life);
+        NodeHost::new(node_id(node), incarnation(life), views, [half], self.parameters.planted)
     }
 }
 
-impl Director<Node> for NodeBuilder {
-    fn may_crash(&mut self, machines: &Machines<Node>, machine: MachineId) -> bool {
+impl Builder for Replicas {
+    type Node = Node;
+    type Clients = NoClients;
+
+    fn build(&mut self, node: usize, life: u32, _: Instant) -> Node {
+        let nodes = self.parameters.nodes;
+        let probe = Probe { node, books: self.books.clone() };
+        let engine = Replica::with_witness(self.engine.clone(), probe);
+        let others =
+            (0..nodes).filter(|other| *other != node).map(Station::node).chain([Station::Membership]);
+        if !self.parameters.is_on_host() {
+            let memory = self.parameters.memory(&self.engine);
+            let place = (SLOT, self.engine.memory_bytes());
+            let mut nic = SoftNic::new(self.card(node), vec![(engine, memory)]);
+            let wires =
+                Connections::wire(nic.card_mut(), place, (node, nodes), &self.purposes, TERMS, address)
+                    .expect("there is room for queue pairs");
+            others.for_each(|other| nic.add_neighbour(other.address(), other.hardware()));
+            let host = self.host(node, life, wires);
+            return Node::Card(Box::new(NicMachine::new(nic, host, self.parameters.card.profile())));
+        }
+        let mut nic: SoftNic<NoEngine> = SoftNic::new(self.card(node), Vec::new());
+        // A commodity card calls nobody.
+        let bytes = self.engine.memory_bytes() as u64;
+        let memory = EngineMemory { target: Target::Host, address: 0, bytes, calls: None };
+        let connections = Connections::open(&mut nic, nodes, &self.purposes, memory)
+            .expect("there is room for queue pairs");
+        let config = HostConfig {
+            hardware: hardware(node),
+            address: address(node),
+            peers: peers(nodes),
+            datagram_bytes: DATAGRAM_BYTES,
+        };
+        let host = self.host(node, life, connections.wires(node, TERMS));
+        let mut process = EngineOnHost::new(engine, host, config).with_two_cores(&HAMBAND_PROCESS);
+        for other in others {
+            nic.add_neighbour(other.address(), other.hardware());
+            process.add_neighbour(other.address(), other.hardware());
+        }
+        for (number, peering) in connections.peerings(node, TERMS, address) {
+            process.assign(number, peering);
+        }
+        Node::Host(Box::new(NicMachine::new(nic, process, &CostProfile::RDMA_CARD)))
+    }
+
+    fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, _: &View) -> bool {
         // Memory is lost with a crash: as long as a majority of all nodes has not forgotten anything, nothing is lost.
-        let serving = machines
-            .iter()
-            .filter(|(id, node)| *id != machine && node.engine().status().state == EngineState::Full);
+        let serving = running(machines).filter(|(node, machine)| {
+            *node != victim && machine.engine().status().state == EngineState::Full
+        });
         serving.count() > self.parameters.nodes / 2
     }
 
-    fn crashed(&mut self, machine: MachineId, _: Node) {
-        let node = machine.index();
+    fn crashed(&mut self, node: usize, _: Node) {
         let mut books = self.books.borrow_mut();
         books.stopped(node);
         if self.parameters.redistribute {
@@ -583,9 +511,5 @@ impl Director<Node> for NodeBuilder {
                 other.quota += left / others + u64::from((place as u64) < left % others);
             }
         }
-    }
-
-    fn restart(&mut self, machine: MachineId, _: u32, _: Instant) -> Node {
-        self.build(machine.index(), false)
     }
 }

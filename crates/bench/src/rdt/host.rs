@@ -1,11 +1,11 @@
-//! The application of a node: it sets its replica up, and is a closed loop of a client's operations.
+//! The application of a node, on its host: a closed loop of a client's operations.
 
 use weft_check::replicated::Client;
-use weft_nic::{HostCommand, HostEvent};
+use weft_harness::{SimulatedHalf, node_id};
+use weft_node::{HostHalf, HostIo, WiredHalf};
 use weft_rdt::replica::message::{Answer, Ask, Call, Status};
-use weft_sim::{Commands, Host};
 use weft_time::{Duration, Instant};
-use weft_waist::{Configuration, EngineState, Epoch, NodeId, NodeSet, View};
+use weft_waist::{Configuration, EngineState, EngineStatus, Epoch};
 
 use super::books::Shared;
 use super::workload::{ClientWorkload, Operation};
@@ -63,21 +63,22 @@ enum Phase {
     Done,
 }
 
-/// The application of one node in one life.
-#[derive(Debug)]
-pub(super) struct ClientHost {
+/// The host half of a node in a simulation: that of the object, which ships, with a client on the same host.
+pub(super) struct ClientHalf {
     node: usize,
     nodes: usize,
-    founder: bool,
     books: Shared,
-    /// What the engine is told of its connections.
-    wires: Vec<Vec<u8>>,
+    wired: WiredHalf,
+    /// Whether a replica that has lost what it had begins again, with nothing.
+    begins_again: bool,
     workload: ClientWorkload,
     pace: Pace,
+    /// There is one once the engine has been told a view.
     client: Option<Client>,
     phase: Phase,
     is_full: bool,
-    begun: bool,
+    /// There may be something to do.
+    due: bool,
     pending: Vec<Pending>,
     last_token: u32,
     /// Not before this time.
@@ -85,89 +86,66 @@ pub(super) struct ClientHost {
     wake_at: Option<Instant>,
 }
 
-impl ClientHost {
+impl ClientHalf {
     pub(super) fn new(
-        node: usize,
-        nodes: usize,
-        founder: bool,
+        (node, nodes): (usize, usize),
         books: Shared,
-        wires: Vec<Vec<u8>>,
+        (wired, begins_again): (WiredHalf, bool),
         workload: ClientWorkload,
         pace: Pace,
     ) -> Self {
         Self {
             node,
             nodes,
-            founder,
             books,
-            wires,
+            wired,
+            begins_again,
             workload,
             pace,
             client: None,
-            phase: if founder { Phase::Load } else { Phase::Ready },
+            phase: Phase::Ready,
             is_full: false,
-            begun: false,
+            due: true,
             pending: Vec::new(),
             last_token: NO_TOKEN,
             next_at: Instant::ZERO,
-            wake_at: Some(Instant::ZERO),
+            wake_at: None,
         }
     }
 
-    /// Sets the replica up.
-    fn begin(&mut self, commands: &mut Commands) {
-        let (client, incarnation) = self.books.borrow_mut().begin(self.node, self.founder);
-        self.client = Some(client);
-        for wire in &self.wires {
-            commands.submit(HostCommand::Call {
-                engine: SLOT,
-                token: NO_TOKEN,
-                kind: Call::Wire as u8,
-                payload: wire,
-            });
-        }
-        let node = NodeId::new(self.node).expect("a cluster has at most 8 nodes");
-        let all = NodeSet::first(self.nodes);
-        let view = if self.founder {
-            View { epoch: Epoch(incarnation), full: all, joining: NodeSet::EMPTY }
-        } else {
-            let joining = NodeSet::EMPTY.with(node);
-            View { epoch: Epoch(incarnation), full: all.without(node), joining }
-        };
-        commands.submit(HostCommand::Configure {
-            engine: 0,
-            configuration: Configuration { node, view, lease_until: Instant::FAR_FUTURE },
-        });
-    }
-
-    /// The replica has lost what it had: it begins again, with nothing.
-    fn begin_again(&mut self, commands: &mut Commands) {
-        self.books.borrow_mut().stopped(self.node);
+    /// The replica has lost what it had, which happens only where an update is done before others have it
+    /// ([`super::Commit::Local`]): it begins again, with nothing.
+    fn begin_again(&mut self, io: &mut HostIo<'_>) {
+        let mut books = self.books.borrow_mut();
+        books.stopped(self.node);
+        let view = books.joining_view(self.node, self.nodes);
+        self.client = Some(books.begin(self.node, view.epoch.0));
+        drop(books);
         self.pending.clear();
-        self.founder = false;
         self.is_full = false;
         if matches!(self.phase, Phase::Load | Phase::Warm(_)) {
             self.phase = Phase::Ready;
         }
-        commands.submit(HostCommand::Reset { engine: 0 });
-        self.begin(commands);
+        io.reset();
+        self.wired.begin(io);
+        io.configure(Configuration { node: node_id(self.node), view, lease_until: Instant::FAR_FUTURE });
     }
 
     /// Reads once, so that the replica takes in what it has put off.
-    pub(super) fn read(&mut self, now: Instant, commands: &mut Commands) {
+    pub(super) fn read(&mut self, now: Instant, io: &mut HostIo<'_>) {
         if self.is_full && self.client.is_some() {
             let query = self.workload.query();
-            self.ask(now, Operation::Query(query), commands);
+            self.ask(now, Operation::Query(query), io);
         }
     }
 
     /// Looks again whether there is something to do.
-    pub(super) fn nudge(&mut self, now: Instant, commands: &mut Commands) {
-        self.pump(now, commands);
+    pub(super) fn nudge(&mut self, now: Instant, io: &mut HostIo<'_>) {
+        self.pump(now, io);
     }
 
     /// Asks as much as may be open.
-    fn pump(&mut self, now: Instant, commands: &mut Commands) {
+    fn pump(&mut self, now: Instant, io: &mut HostIo<'_>) {
         loop {
             let most = if self.phase == Phase::Load { LOADING } else { self.pace.outstanding };
             if !self.is_full || self.pending.len() >= most {
@@ -180,7 +158,7 @@ impl ClientHost {
                     return;
                 }
                 Phase::Load => match self.workload.load() {
-                    Some(call) => self.ask(now, Operation::Update(call), commands),
+                    Some(call) => self.ask(now, Operation::Update(call), io),
                     None if self.pending.is_empty() => self.phase = Phase::Warm(WARMING),
                     None => return,
                 },
@@ -189,7 +167,7 @@ impl ClientHost {
                 Phase::Warm(left) => {
                     self.phase = Phase::Warm(left - 1);
                     let operation = self.workload.warm_up();
-                    self.ask(now, operation, commands);
+                    self.ask(now, operation, io);
                 }
                 Phase::Ready => {
                     let mut books = self.books.borrow_mut();
@@ -222,29 +200,29 @@ impl ClientHost {
                     self.phase = Phase::Run;
                     drop(books);
                     let operation = self.workload.next_operation();
-                    self.ask(now, operation, commands);
+                    self.ask(now, operation, io);
                 }
             }
         }
     }
 
     /// Asks for an operation.
-    fn ask(&mut self, now: Instant, operation: Operation, commands: &mut Commands) {
+    fn ask(&mut self, now: Instant, operation: Operation, io: &mut HostIo<'_>) {
         let client = self.client.expect("a life has begun");
         let number = self.books.borrow_mut().asked(client, &operation);
         self.last_token = self.last_token.wrapping_add(1).max(NO_TOKEN + 1);
         let counts = matches!(self.phase, Phase::Run | Phase::Done);
         let pending = Pending { token: self.last_token, number, operation, since: now, counts, again: None };
         self.pending.push(pending);
-        submit(&pending, commands);
+        submit(&pending, io);
     }
 
     /// Asks again what there was no room for.
-    fn ask_again(&mut self, now: Instant, commands: &mut Commands) {
+    fn ask_again(&mut self, now: Instant, io: &mut HostIo<'_>) {
         for pending in &mut self.pending {
             if pending.again.is_some_and(|at| at <= now) {
                 pending.again = None;
-                submit(pending, commands);
+                submit(pending, io);
             }
         }
     }
@@ -286,66 +264,79 @@ impl ClientHost {
     }
 }
 
-fn submit(pending: &Pending, commands: &mut Commands) {
+fn submit(pending: &Pending, io: &mut HostIo<'_>) {
     let (kind, call) = match pending.operation {
         Operation::Query(query) => (Call::Query, query),
         Operation::Update(update) => (Call::Invoke, update),
     };
     let sequence = pending.number & u64::from(u32::MAX);
     let ask = Ask { sequence, method: call.method, arguments: call.arguments };
-    commands.submit(HostCommand::Call {
-        engine: SLOT,
-        token: pending.token,
-        kind: kind as u8,
-        payload: &ask.encode(),
-    });
+    io.call(pending.token, kind as u8, &ask.encode());
 }
 
-impl Host for ClientHost {
-    fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
-        match event {
-            HostEvent::Status { status, .. } => {
-                self.is_full = status.state == EngineState::Full;
-                self.books.borrow_mut().nodes[self.node].is_full = self.is_full;
-                if status.state == EngineState::Lost {
-                    self.begin_again(commands);
-                }
-                self.pump(now, commands);
-            }
-            HostEvent::Reply { token, kind, payload, .. } if kind == Call::Answer as u8 => {
-                let answer = Answer::parse(&payload).expect("an engine says well-formed things");
-                if token == NO_TOKEN {
-                    if answer.status != Status::Done {
-                        let what = format!("node{} cannot be wired: {:?}", self.node, answer.status);
-                        self.books.borrow_mut().wrong.push(what);
-                    }
-                    return;
-                }
-                self.answered(now, token, &answer);
-                self.pump(now, commands);
-            }
-            HostEvent::Reply { .. }
-            | HostEvent::Request { .. }
-            | HostEvent::Frame(_)
-            | HostEvent::Completion(_) => {}
+impl HostHalf for ClientHalf {
+    fn outlives_lease(&self) -> bool {
+        self.wired.outlives_lease()
+    }
+
+    fn begin(&mut self, io: &mut HostIo<'_>) {
+        self.wired.begin(io);
+    }
+
+    /// The first view decides in which incarnation the replica lives, as it reads it itself.
+    fn configure(&mut self, _: Instant, configuration: &Configuration, _: &mut HostIo<'_>) {
+        if self.client.is_some() {
+            return;
         }
+        let Configuration { node, view, .. } = *configuration;
+        let founds = view.full.contains(node);
+        let Epoch(incarnation) = if founds { Epoch(1) } else { view.epoch };
+        self.phase = if founds { Phase::Load } else { Phase::Ready };
+        self.client = Some(self.books.borrow_mut().begin(self.node, incarnation));
+    }
+
+    fn status(&mut self, now: Instant, status: EngineStatus, io: &mut HostIo<'_>) {
+        self.is_full = status.state == EngineState::Full;
+        self.books.borrow_mut().nodes[self.node].is_full = self.is_full;
+        if status.state == EngineState::Lost && self.begins_again {
+            self.begin_again(io);
+        }
+        self.pump(now, io);
+    }
+
+    fn replied(&mut self, now: Instant, token: u32, (kind, payload): (u8, &[u8]), io: &mut HostIo<'_>) {
+        if kind != Call::Answer as u8 {
+            return;
+        }
+        let answer = Answer::parse(payload).expect("an engine says well-formed things");
+        if token == NO_TOKEN {
+            if answer.status != Status::Done {
+                let what = format!("node{} cannot be wired: {:?}", self.node, answer.status);
+                self.books.borrow_mut().wrong.push(what);
+            }
+            return;
+        }
+        self.answered(now, token, &answer);
+        self.pump(now, io);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         self.wake_at
     }
 
-    fn wake(&mut self, now: Instant, commands: &mut Commands) {
-        if self.wake_at.take_if(|at| *at <= now).is_none() {
+    fn handle_deadline(&mut self, now: Instant) {
+        self.due |= self.wake_at.take_if(|at| *at <= now).is_some();
+    }
+
+    fn settle(&mut self, now: Instant, io: &mut HostIo<'_>) {
+        if !std::mem::take(&mut self.due) {
             return;
         }
-        if !self.begun {
-            self.begun = true;
-            self.begin(commands);
-        }
-        self.ask_again(now, commands);
-        self.pump(now, commands);
+        self.ask_again(now, io);
+        self.pump(now, io);
         let again = self.pending.iter().filter_map(|pending| pending.again).min();
         self.wake_at = self.wake_at.into_iter().chain(again).min();
     }
 }
+
+impl SimulatedHalf for ClientHalf {}

@@ -368,9 +368,7 @@ mod tests {
         parameters.workload = parameters.workload.with_popularity(split.popularity(keys, bench.skew));
         parameters.split = Some(split);
         let mut cluster = Cluster::new(&parameters).unwrap();
-        while !cluster.books.borrow().all_done()
-            && cluster.world.now() < Instant::ZERO + Duration::from_ms(50)
-        {
+        while !cluster.books.borrow().all_done() && cluster.now() < Instant::ZERO + Duration::from_ms(50) {
             cluster.run_for(Duration::from_us(20));
         }
         assert!(cluster.books.borrow().all_done());
@@ -438,8 +436,7 @@ mod tests {
             parameters.plan = FaultPlan { faults: vec![crash] };
             let mut cluster = Cluster::new(&parameters).unwrap();
             cluster.books.borrow_mut().begins_at = Instant::ZERO + cluster.connecting();
-            while !cluster.books.borrow().all_done()
-                && cluster.world.now() < Instant::ZERO + Duration::from_ms(50)
+            while !cluster.books.borrow().all_done() && cluster.now() < Instant::ZERO + Duration::from_ms(50)
             {
                 cluster.run_for(Duration::from_us(20));
                 cluster.nudge();

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use weft_check::replicated::ReplicatedReport;
+use weft_harness::Planted;
 use weft_rdt::{Category, Type};
 use weft_sim::{FaultPlan, NetworkProfile};
 use weft_time::{Duration, Instant};
@@ -172,6 +173,8 @@ impl RdtBench {
             quota: workload.quota().unwrap_or_else(|| self.shares()),
             workload,
             redistribute: false,
+            service: None,
+            planted: Planted::default(),
             split: None,
             seed: self.seed,
             plan: FaultPlan::default(),
@@ -200,7 +203,7 @@ impl RdtBench {
         let (mut answered, mut answered_at) = (0, Instant::ZERO);
         while !cluster.books.borrow().all_done() {
             cluster.run_for(SLICE);
-            let now = cluster.world.now();
+            let now = cluster.now();
             let so_far = cluster.books.borrow().nodes.iter().map(|node| node.answered).sum();
             if so_far > answered {
                 (answered, answered_at) = (so_far, now);
@@ -239,14 +242,14 @@ impl RdtBench {
         measured.check = books.check.report();
         measured.wrong.append(&mut wrong);
         measured.wrong.append(&mut books.wrong);
-        measured.log_hash = cluster.world.log_hash().to_string();
+        measured.log_hash = cluster.machines.world.log_hash().to_string();
         measured
     }
 }
 
 /// Lets time pass until every replica that runs has all calls. Returns what is wrong if that takes too long.
 fn drain(cluster: &mut Cluster) -> Option<String> {
-    let until = cluster.world.now() + COMPLETE_WITHIN;
+    let until = cluster.now() + COMPLETE_WITHIN;
     loop {
         cluster.run_for(DRAIN);
         cluster.read_everywhere();
@@ -254,7 +257,7 @@ fn drain(cluster: &mut Cluster) -> Option<String> {
         if !cluster.books.borrow().check.lacks(|node| cluster.engine(node).is_some()) {
             return None;
         }
-        if cluster.world.now() >= until {
+        if cluster.now() >= until {
             let how_far = cluster.describe();
             return Some(format!("a replica lacks calls {COMPLETE_WITHIN} after the last answer: {how_far}"));
         }

@@ -6,6 +6,11 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use weft_check::{Options, Verdict};
+use weft_cluster::{AgentParameters, ServiceParameters};
+#[cfg(feature = "planted-bugs")]
+use weft_harness::NodeBug;
+use weft_harness::{Findings, Judgement, Planted, add_faults};
+use weft_node::RoundsPauses;
 use weft_rounds::Quorums;
 use weft_rounds::message::Phase;
 use weft_sim::{CostProfile, Fault, FaultPlan, LinkDirection, NetworkProfile, Stream};
@@ -17,7 +22,6 @@ use super::cluster::{Cluster, ClusterParameters};
 use super::engines::{EngineParameters, Service, parameters_for};
 use super::host::HostLoad;
 use super::values::Batch;
-use crate::campaign::{Findings, Judgement, add_faults};
 use crate::rdma::NicModel;
 
 /// The round period: what so many nodes need, and some more. Each has messages to send to all others, and to take from them.
@@ -29,6 +33,15 @@ const fn period_of(nodes: usize) -> Duration {
 const FAULTS_FROM_US: u64 = 150;
 /// and are over at this time.
 const FAULTS_UNTIL_US: u64 = 2_000;
+/// How long a lease lasts: short enough that a run sees many end. Rounds do not rest on them, but a node that comes back
+/// waits for the end of that of its former life.
+const LEASE: Duration = Duration::from_us(200);
+/// How often a host without a lease reports.
+const IDLE_INTERVAL: Duration = Duration::from_us(10);
+/// Every node has been told the first view when the first round begins, and who was left out asks again when what it
+/// said before is over.
+const PAUSES: RoundsPauses =
+    RoundsPauses { start_after: Duration::from_us(30), return_after: Duration::from_us(50) };
 /// So long after the last fault every node that has come back must be a member again: it is removed for its silence, keeps
 /// quiet, asks, and is added with a delay of three windows.
 pub const MEMBER_WITHIN: Duration = Duration::from_us(1_000);
@@ -36,6 +49,8 @@ pub const MEMBER_WITHIN: Duration = Duration::from_us(1_000);
 pub const DECIDED_WITHIN: Duration = Duration::from_us(100);
 /// Every node that runs has been told of a decision within this time, or it stands still.
 const STILL_AFTER: Duration = Duration::from_us(50);
+/// The machine of the membership service.
+const MEMBERSHIP: &str = "membership0";
 /// The most bytes of a proposal: room for several requests for the register.
 const PROPOSAL_BYTES: usize = 256;
 /// Every such seed has more failures than the cluster tolerates.
@@ -134,6 +149,9 @@ impl Schedule {
         if class == FaultClass::All && random.below(2) == 0 {
             faults.push(duplication(&mut random));
         }
+        if matches!(class, FaultClass::All | FaultClass::Crash) && random.below(2) == 0 {
+            faults.extend(outage(&mut random));
+        }
         Self { faulty, beyond, plan: FaultPlan { faults } }
     }
 }
@@ -193,6 +211,13 @@ fn crash(random: &mut Stream, node: usize, faults: &mut Vec<Fault>) {
     }
 }
 
+/// The membership service stops and comes back with its state file, which is no failure of a node.
+fn outage(random: &mut Stream) -> [Fault; 2] {
+    let (at_us, back_us) = period(random);
+    let machine = || MEMBERSHIP.to_owned();
+    [Fault::Crash { at_us, machine: machine() }, Fault::Restart { at_us: back_us, machine: machine() }]
+}
+
 /// Copies of messages, at all nodes: no failure, because a message counts once.
 fn duplication(random: &mut Stream) -> Fault {
     let (from_us, until_us) = period(random);
@@ -224,6 +249,9 @@ pub struct Campaign {
     /// A bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_rounds::PlantedBug>,
+    /// A bug around the engines to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub node_bug: Option<NodeBug>,
 }
 
 /// What came of a campaign.
@@ -312,6 +340,15 @@ impl Campaign {
             drift_ppm: DRIFT_PPM,
             load: (self.service == Service::Streams).then_some(load),
             engine: EngineParameters { nic: self.nic, service: self.service, parameters },
+            service: Some((
+                ServiceParameters::new(self.nodes, LEASE),
+                AgentParameters { idle_interval: IDLE_INTERVAL, ..AgentParameters::default() },
+            )),
+            pauses: PAUSES,
+            planted: Planted {
+                #[cfg(feature = "planted-bugs")]
+                bug: self.node_bug,
+            },
             seed,
             plan: schedule.plan.clone(),
         };
@@ -330,8 +367,8 @@ impl Campaign {
         result.operations += cluster.clients().map_or(0, |clients| clients.history().len() as u64);
         result.fences += cluster.sum("fenced");
         result.epochs += cluster.sum("epochs");
-        add_faults(&mut result.faults, &cluster.world);
-        Judgement::of(&cluster.world, wrong)
+        add_faults(&mut result.faults, &cluster.machines.world);
+        Judgement::of(&cluster.machines.world, wrong)
     }
 }
 
@@ -373,7 +410,7 @@ impl Rules<'_> {
         if let Some(clients) = self.cluster.clients()
             && !self.schedule.beyond
         {
-            let since = self.cluster.world.now().saturating_since(clients.answered_at());
+            let since = self.cluster.now().saturating_since(clients.answered_at());
             if since > STILL_AFTER {
                 wrong.push(format!("no client of the register was answered for {since}"));
             }
@@ -440,6 +477,7 @@ mod tests {
             | Fault::Corruption { machine, .. }
             | Fault::SlowLink { machine, .. } => machine.as_ref().is_some_and(fails),
             Fault::OneWayCut { from, to, .. } => fails(from) || fails(to),
+            Fault::Crash { machine, .. } | Fault::Restart { machine, .. } if machine == MEMBERSHIP => true,
             Fault::Crash { machine, .. }
             | Fault::Restart { machine, .. }
             | Fault::Pause { machine, .. }

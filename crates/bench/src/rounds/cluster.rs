@@ -3,19 +3,27 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
-use weft_sim::{
-    CostProfile, Director, Execution, FaultPlan, Machine, MachineId, Machines, NetworkProfile, NicMachine,
-    PlanError, World,
+use weft_cluster::{AgentParameters, ServiceParameters};
+use weft_harness::{
+    Builder, Cluster as Nodes, ClusterShape, DATAGRAM_BYTES, MachineOf, NodeHost, Planted, Station, Views,
+    address, clock, hardware, incarnation, node_id, peers,
 };
+use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
+use weft_node::{RoundsHalf, RoundsPauses};
+use weft_rounds::FrontParameters;
+use weft_sim::{CostProfile, Execution, FaultPlan, Machines, NetworkProfile, NicMachine, PlanError};
 use weft_time::{Duration, Instant};
-use weft_waist::{Engine, Memory};
+use weft_waist::{Engine, Memory, View};
 use weft_wire::datagram;
 
 use super::engines::{EngineParameters, NodeEngine};
-use super::host::{Beginning, Books, HostLoad, ROUNDS_SLOT, RoundsHost};
-use super::register::{self, RegisterClients};
-use crate::node::{DATAGRAM_BYTES, address, clock, hardware, peers};
+use super::host::{Books, HostLoad, ProposerHalf, ROUNDS_SLOT};
+use super::register::RegisterClients;
+use crate::smr::first_view;
+
+/// Clients and decisions that a host keeps: nobody asks for them here.
+const FRONT_CLIENTS: usize = 1;
+const FRONT_DECISIONS: usize = 8;
 
 /// What a frame has beside its one message: Ethernet, IPv4, UDP, Weft's datagram.
 const FRAME_OVERHEAD: usize = 14 + 20 + 8 + datagram::HEADER_BYTES + datagram::TRAILER_BYTES;
@@ -36,6 +44,11 @@ pub(super) struct ClusterParameters {
     /// What hosts propose; without it the nodes hold a register, and clients on a machine of their own ask for it.
     pub(super) load: Option<HostLoad>,
     pub(super) engine: EngineParameters,
+    /// The membership service and how nodes report to it; without one the first view lasts.
+    pub(super) service: Option<(ServiceParameters, AgentParameters)>,
+    pub(super) pauses: RoundsPauses,
+    /// A bug around the engines to run with.
+    pub(super) planted: Planted,
     pub(super) seed: u64,
     pub(super) plan: FaultPlan,
 }
@@ -43,54 +56,13 @@ pub(super) struct ClusterParameters {
 /// When clients begin to ask: the cluster is founded by then.
 const CLIENTS_BEGIN: Instant = Instant::from_ps(60_000_000);
 
-/// A machine of the cluster.
-pub(super) enum ClusterMachine {
-    /// A node: its host and its card.
-    Node(Box<NicMachine<SoftNic<NodeEngine>, RoundsHost>>),
-    /// The clients of the register.
-    Clients(Box<RegisterClients>),
-}
-
-impl ClusterMachine {
-    fn inner(&self) -> &dyn Machine {
-        match self {
-            Self::Node(machine) => &**machine,
-            Self::Clients(machine) => &**machine,
-        }
-    }
-
-    fn inner_mut(&mut self) -> &mut dyn Machine {
-        match self {
-            Self::Node(machine) => &mut **machine,
-            Self::Clients(machine) => &mut **machine,
-        }
-    }
-}
-
-impl Machine for ClusterMachine {
-    fn receive(&mut self, now: Instant, frame: &[u8]) {
-        self.inner_mut().receive(now, frame);
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.inner().next_deadline()
-    }
-
-    fn wake(&mut self, now: Instant) {
-        self.inner_mut().wake(now);
-    }
-
-    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
-        self.inner_mut().poll_frame(frame)
-    }
-}
+/// A node: its host and its card.
+type NodeMachine = NicMachine<SoftNic<NodeEngine>, NodeHost<ProposerHalf>>;
 
 /// A cluster in a simulated world.
 pub(super) struct Cluster {
-    pub(super) world: World<ClusterMachine>,
+    pub(super) machines: Nodes<RoundsNodes>,
     pub(super) books: Rc<RefCell<Books>>,
-    director: NodeBuilder,
-    clients: Option<MachineId>,
 }
 
 impl Cluster {
@@ -100,64 +72,60 @@ impl Cluster {
     /// The fault plan does not fit the cluster.
     pub(super) fn new(parameters: &ClusterParameters) -> Result<Self, PlanError> {
         let books = Books::new(parameters.nodes);
-        let director = NodeBuilder {
+        let shape = ClusterShape {
             nodes: parameters.nodes,
-            load: parameters.load,
-            engine: parameters.engine.clone(),
-            books: Rc::clone(&books),
+            service: parameters.service.map(|(service, _)| service),
+            planted: parameters.planted,
+            seed: parameters.seed,
+            switch: parameters.network.switch(),
+            plan: parameters.plan.clone(),
         };
-        let mut world = World::new(parameters.seed, parameters.network.switch());
-        for node in 0..parameters.nodes {
-            let mut port = parameters.network.port(format!("node{node}"), hardware(node).0);
-            port.clock = clock(parameters.seed, node, parameters.drift_ppm);
-            world.add_machine(port, director.build(node, 0));
-        }
-        let clients = parameters.load.is_none().then(|| {
-            let clients = RegisterClients::new(parameters.nodes, parameters.seed, CLIENTS_BEGIN);
-            let port = parameters.network.port("clients0", register::HARDWARE.0);
-            world.add_machine(port, ClusterMachine::Clients(Box::new(clients)))
-        });
-        world.set_plan(&parameters.plan)?;
-        Ok(Self { world, books, director, clients })
+        let nodes = RoundsNodes { parameters: parameters.clone(), books: Rc::clone(&books) };
+        let clients = parameters.load.is_none();
+        let clients = clients.then(|| RegisterClients::new(parameters.nodes, parameters.seed, CLIENTS_BEGIN));
+        let machines = Nodes::new(&shape, nodes, clients, |index, station| {
+            let mut port = parameters.network.port(station.name(), station.hardware().0);
+            if !matches!(station, Station::Clients(_)) {
+                port.clock = clock(parameters.seed, index, parameters.drift_ppm);
+            }
+            port
+        })?;
+        Ok(Self { machines, books })
     }
 
     /// The clients of the register.
     pub(super) fn clients(&self) -> Option<&RegisterClients> {
-        match self.world.machine(self.clients?) {
-            Some(ClusterMachine::Clients(clients)) => Some(clients),
-            _ => None,
-        }
+        self.machines.clients().next()
     }
 
     /// Nobody proposes or asks anything new from now on.
     pub(super) fn end_load(&mut self) {
         self.books.borrow_mut().proposing = false;
-        if let Some(clients) = self.clients {
-            self.world.with_machine(clients, |machine, _| {
-                if let ClusterMachine::Clients(clients) = machine {
-                    clients.stop();
-                }
-            });
+        for clients in self.machines.client_machines() {
+            let stop =
+                |machine: &mut MachineOf<RoundsNodes>| machine.clients_mut().map(RegisterClients::stop);
+            self.machines.world.with_machine(clients, |machine, _| stop(machine));
         }
     }
 
     /// The engine of a node that is there.
     fn engine(&self, node: usize) -> Option<&NodeEngine> {
-        match self.world.machine(MachineId::new(node))? {
-            ClusterMachine::Node(machine) => Some(machine.nic().card().engine(ROUNDS_SLOT).0),
-            ClusterMachine::Clients(_) => None,
-        }
+        Some(self.machines.node(node)?.nic().card().engine(ROUNDS_SLOT).0)
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.machines.world.now()
     }
 
     /// Lets time pass.
     pub(super) fn run_for(&mut self, time: Duration) {
-        let until = self.world.now() + time;
+        let until = self.now() + time;
         self.run_until(until);
     }
 
     /// Lets time pass until `until`.
     pub(super) fn run_until(&mut self, until: Instant) {
-        self.world.run_until(until, &mut self.director);
+        self.machines.run_until(until);
     }
 
     /// A counter of the engine of a node; `None` if the node is down.
@@ -169,17 +137,17 @@ impl Cluster {
 
     /// The sum of a counter over all nodes that run.
     pub(super) fn sum(&self, name: &str) -> u64 {
-        (0..self.director.nodes).filter_map(|node| self.counter(node, name)).sum()
+        (0..self.machines.nodes()).filter_map(|node| self.counter(node, name)).sum()
     }
 
     /// Whether a node is there.
     pub(super) fn is_up(&self, node: usize) -> bool {
-        self.world.machine(MachineId::new(node)).is_some()
+        self.machines.node(node).is_some()
     }
 
     /// What the clock of a node shows.
     pub(super) fn local_now(&self, node: usize) -> Instant {
-        self.world.local_now(MachineId::new(node))
+        self.machines.local_now(node)
     }
 }
 
@@ -210,18 +178,23 @@ pub(super) fn port_cycles(peers: usize, bytes: usize) -> u64 {
     (Duration::from_ps(80) * (on_wire * peers) as u64).as_ps().div_ceil(CYCLE.as_ps())
 }
 
-/// Builds nodes, and brings those back, empty, that have crashed.
-struct NodeBuilder {
-    nodes: usize,
-    load: Option<HostLoad>,
-    engine: EngineParameters,
+/// The nodes of a cluster.
+pub(super) struct RoundsNodes {
+    parameters: ClusterParameters,
     books: Rc<RefCell<Books>>,
 }
 
-impl NodeBuilder {
-    fn build(&self, node: usize, life: u32) -> ClusterMachine {
+impl Builder for RoundsNodes {
+    type Node = NodeMachine;
+    type Clients = RegisterClients;
+
+    fn build(&mut self, node: usize, life: u32, now: Instant) -> NodeMachine {
+        let ClusterParameters { nodes, load, ref engine, service, pauses, planted, .. } = self.parameters;
+        if life > 0 {
+            self.books.borrow_mut().restarted(node, now);
+        }
         let card = CardConfig {
-            peers: peers(self.nodes),
+            peers: peers(nodes),
             datagram_bytes: DATAGRAM_BYTES,
             transport: weft_rdma::Config {
                 max_queue_pairs: 1,
@@ -231,28 +204,30 @@ impl NodeBuilder {
             region_bytes: 0,
         };
         let config = SoftNicConfig { hardware: hardware(node), address: address(node), card };
-        let mut nic = SoftNic::new(config, vec![(self.engine.build(), Memory::new(0))]);
-        for peer in 0..self.nodes {
-            nic.add_neighbour(address(peer), hardware(peer));
+        let mut nic = SoftNic::new(config, vec![(engine.build(), Memory::new(0))]);
+        for other in (0..nodes).map(Station::node).chain([Station::Membership, Station::Clients(0)]) {
+            nic.add_neighbour(other.address(), other.hardware());
         }
-        nic.add_neighbour(register::ADDRESS, register::HARDWARE);
-        let beginning = if life == 0 { Beginning::Founder { starts: node == 0 } } else { Beginning::Joiner };
-        let host = RoundsHost::new(node, self.nodes, life, beginning, self.load, Rc::clone(&self.books));
-        ClusterMachine::Node(Box::new(NicMachine::new(nic, host, &CostProfile::FPGA)))
+        let front = FrontParameters {
+            life: incarnation(life).get(),
+            clients: FRONT_CLIENTS,
+            value_bytes: engine.parameters.value_bytes,
+            kept: FRONT_DECISIONS,
+            answer_bytes: DATAGRAM_BYTES,
+            founds: false,
+        };
+        let half =
+            ProposerHalf::new((node, life), RoundsHalf::new(front, pauses), load, Rc::clone(&self.books));
+        let views = service.map_or(Views::Fixed(first_view(nodes)), |(_, agent)| Views::Service(agent));
+        let host = NodeHost::new(node_id(node), incarnation(life), views, [half], planted);
+        NicMachine::new(nic, host, &CostProfile::FPGA)
     }
-}
 
-impl Director<ClusterMachine> for NodeBuilder {
-    fn may_crash(&mut self, _: &Machines<ClusterMachine>, _: MachineId) -> bool {
+    fn may_crash(&mut self, _: &Machines<MachineOf<Self>>, _: usize, _: &View) -> bool {
         true
     }
 
-    fn crashed(&mut self, machine: MachineId, _: ClusterMachine) {
-        self.books.borrow_mut().agreement.stopped(machine.index());
-    }
-
-    fn restart(&mut self, machine: MachineId, life: u32, now: Instant) -> ClusterMachine {
-        self.books.borrow_mut().restarted(machine.index(), now);
-        self.build(machine.index(), life)
+    fn crashed(&mut self, node: usize, _: NodeMachine) {
+        self.books.borrow_mut().agreement.stopped(node);
     }
 }

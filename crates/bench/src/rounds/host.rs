@@ -1,15 +1,15 @@
-//! The program on the host of a node: it founds the cluster or joins it, proposes, and reports what is decided.
+//! The hosts of a cluster of rounds: they propose, and keep books of what is decided.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 use weft_check::{Agreement, Entry};
-use weft_nic::{HostCommand, HostEvent};
+use weft_harness::SimulatedHalf;
+use weft_node::{HostHalf, HostIo, RoundsHalf};
 use weft_rounds::message::{Answer, Call, Phase, Status, Value};
-use weft_sim::{Commands, Host};
 use weft_time::{Duration, Instant};
-use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeId, NodeSet, View};
+use weft_waist::{Configuration, EngineState, EngineStatus};
 
 use super::values::Batch;
 use crate::histogram::Latencies;
@@ -18,19 +18,15 @@ use crate::workload::fingerprint;
 /// The engine's slot in every NIC.
 pub(super) const ROUNDS_SLOT: u8 = 0;
 
-/// When the bootstrapper starts the cluster: every node has been configured by then.
-const START_AFTER: Duration = Duration::from_us(20);
-
 /// How long a host waits before it proposes again what its engine would not take.
 const PAUSE: Duration = Duration::from_us(10);
 
 /// Longer than any decided message.
 const DECIDED_BYTES_MAX: usize = 2_048;
 
-/// Tokens of calls; those of proposals count up from here.
-const SUBSCRIBE: u32 = 0;
-const START: u32 = 1;
+/// The token of the question what a node is doing.
 const STATUS: u32 = 2;
+/// Tokens of proposals count up from here.
 const FIRST_PROPOSAL: u32 = 16;
 
 /// What all hosts of a run propose.
@@ -101,28 +97,16 @@ impl Books {
     }
 }
 
-/// How a node begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beginning {
-    /// It is one of the founders, and calls the start if it is to.
-    Founder {
-        /// Whether it calls the start.
-        starts: bool,
-    },
-    /// It has lost everything and asks to be a member again.
-    Joiner,
-}
-
-/// The host's program.
-pub(super) struct RoundsHost {
+/// The host half of a node in a simulation: that of the rounds, which ships, with a proposer on the same host.
+pub(super) struct ProposerHalf {
     node: usize,
-    nodes: usize,
     life: u32,
-    beginning: Beginning,
+    rounds: RoundsHalf,
     load: Option<HostLoad>,
     books: Rc<RefCell<Books>>,
-    /// What it does next without being asked, and when.
-    next: Option<(Instant, Step)>,
+    /// Not before this time it proposes again.
+    again_at: Option<Instant>,
+    due: bool,
     running: bool,
     number: u64,
     /// Proposals that were not answered: token, value, and when they were made.
@@ -130,30 +114,21 @@ pub(super) struct RoundsHost {
     bytes: Vec<u8>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Configure,
-    Start,
-    Propose,
-}
-
-impl RoundsHost {
+impl ProposerHalf {
     pub(super) fn new(
-        node: usize,
-        nodes: usize,
-        life: u32,
-        beginning: Beginning,
+        (node, life): (usize, u32),
+        rounds: RoundsHalf,
         load: Option<HostLoad>,
         books: Rc<RefCell<Books>>,
     ) -> Self {
         Self {
             node,
-            nodes,
             life,
-            beginning,
+            rounds,
             load,
             books,
-            next: Some((Instant::ZERO, Step::Configure)),
+            again_at: None,
+            due: false,
             running: false,
             number: 0,
             waiting: VecDeque::new(),
@@ -161,29 +136,17 @@ impl RoundsHost {
         }
     }
 
-    fn configuration(&self) -> Configuration {
-        let node = NodeId::new(self.node).expect("a cluster has at most 8 nodes");
-        let all = NodeSet::first(self.nodes);
-        let view = match self.beginning {
-            Beginning::Founder { .. } => View { epoch: Epoch(1), full: all, joining: NodeSet::EMPTY },
-            Beginning::Joiner => {
-                View { epoch: Epoch(2), full: all.without(node), joining: NodeSet::EMPTY.with(node) }
-            }
-        };
-        Configuration { node, view, lease_until: Instant::FAR_FUTURE }
-    }
-
     /// Proposes until as many are outstanding as may be.
-    fn propose(&mut self, now: Instant, commands: &mut Commands) {
+    fn propose(&mut self, now: Instant, io: &mut HostIo<'_>) {
         let Some(load) = self.load else { return };
         let mut books = self.books.borrow_mut();
         while self.running && books.proposing && self.waiting.len() < load.outstanding {
             let value = load.batch.fill(self.node, self.life, self.number, &mut self.bytes);
-            let token = FIRST_PROPOSAL + (self.number as u32 & 0x7fff_ffff);
+            let token = FIRST_PROPOSAL + (self.number as u32 & 0x3fff_ffff);
             self.number += 1;
             books.agreement.proposed(self.node, value);
             self.waiting.push_back((token, value, now));
-            commands.submit(call(token, Call::Propose, &self.bytes));
+            io.call(token, Call::Propose as u8, &self.bytes);
         }
     }
 
@@ -206,83 +169,87 @@ impl RoundsHost {
             }
             Status::Busy | Status::NotRunning | Status::BadRequest | Status::OutOfRange => {
                 books.agreement.withdrawn(self.node, value);
-                self.next = Some((now + PAUSE, Step::Propose));
+                self.again_at = Some(now + PAUSE);
             }
             // The others may have decided it.
             Status::Fenced => {}
         }
     }
 
-    fn status(&mut self, status: EngineStatus, commands: &mut Commands) {
+    fn decided(&self, now: Instant, payload: &[u8]) {
+        let value = Value::parse(payload, DECIDED_BYTES_MAX).expect("an engine says well-formed things");
         let mut books = self.books.borrow_mut();
-        books.nodes[self.node].state = status.state;
-        self.running = status.state == EngineState::Full;
-        if status.state == EngineState::Lost {
-            books.agreement.stopped(self.node);
-            commands.submit(call(STATUS, Call::Status, &[]));
+        let node = &mut books.nodes[self.node];
+        (node.decided_at, node.entries) = (now, node.entries + 1);
+        // Changes of the members are the engine's own proposals.
+        if !value.proposal.change {
+            let entry = Entry {
+                instance: value.instance,
+                proposer: value.proposer,
+                value: fingerprint(value.proposal.bytes),
+            };
+            books.agreement.decided(self.node, entry);
         }
     }
 }
 
-fn call(token: u32, call: Call, payload: &[u8]) -> HostCommand<'_> {
-    HostCommand::Call { engine: ROUNDS_SLOT, token, kind: call as u8, payload }
-}
+impl HostHalf for ProposerHalf {
+    fn outlives_lease(&self) -> bool {
+        self.rounds.outlives_lease()
+    }
 
-impl Host for RoundsHost {
-    fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
-        match event {
-            HostEvent::Status { status, .. } => {
-                self.status(status, commands);
-                self.propose(now, commands);
+    fn follows_views(&self) -> bool {
+        self.rounds.follows_views()
+    }
+
+    fn configure(&mut self, now: Instant, configuration: &Configuration, io: &mut HostIo<'_>) {
+        self.rounds.configure(now, configuration, io);
+    }
+
+    fn status(&mut self, now: Instant, status: EngineStatus, io: &mut HostIo<'_>) {
+        self.rounds.status(now, status, io);
+        let mut books = self.books.borrow_mut();
+        let former = std::mem::replace(&mut books.nodes[self.node].state, status.state);
+        self.running = status.state == EngineState::Full;
+        if status.state == EngineState::Lost && former != EngineState::Lost {
+            books.agreement.stopped(self.node);
+            io.call(STATUS, Call::Status as u8, &[]);
+        } else if former == EngineState::Lost {
+            books.restarted(self.node, now);
+            books.nodes[self.node].state = status.state;
+        }
+        drop(books);
+        self.propose(now, io);
+    }
+
+    fn replied(&mut self, now: Instant, token: u32, (kind, payload): (u8, &[u8]), io: &mut HostIo<'_>) {
+        self.rounds.replied(now, token, (kind, payload), io);
+        if kind == Call::Decided as u8 {
+            self.decided(now, payload);
+        } else if kind == Call::Answer as u8 {
+            let answer = Answer::parse(payload).expect("an engine says well-formed things");
+            self.answered(now, token, &answer);
+            if self.again_at.is_none() {
+                self.propose(now, io);
             }
-            HostEvent::Reply { kind, payload, .. } if kind == Call::Decided as u8 => {
-                let value =
-                    Value::parse(&payload, DECIDED_BYTES_MAX).expect("an engine says well-formed things");
-                let mut books = self.books.borrow_mut();
-                let node = &mut books.nodes[self.node];
-                (node.decided_at, node.entries) = (now, node.entries + 1);
-                // Changes of the members are the engine's own proposals.
-                if !value.proposal.change {
-                    let entry = Entry {
-                        instance: value.instance,
-                        proposer: value.proposer,
-                        value: fingerprint(value.proposal.bytes),
-                    };
-                    books.agreement.decided(self.node, entry);
-                }
-            }
-            HostEvent::Reply { token, kind, payload, .. } if kind == Call::Answer as u8 => {
-                let answer = Answer::parse(&payload).expect("an engine says well-formed things");
-                self.answered(now, token, &answer);
-                if self.next.is_none() {
-                    self.propose(now, commands);
-                }
-            }
-            HostEvent::Reply { .. }
-            | HostEvent::Request { .. }
-            | HostEvent::Frame(_)
-            | HostEvent::Completion(_) => {}
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.next.map(|(at, _)| at)
+        self.again_at.into_iter().chain(self.rounds.next_deadline()).min()
     }
 
-    fn wake(&mut self, now: Instant, commands: &mut Commands) {
-        let Some((_, step)) = self.next.take_if(|(at, _)| *at <= now) else { return };
-        match step {
-            Step::Configure => {
-                commands.submit(HostCommand::Configure { engine: 0, configuration: self.configuration() });
-                if self.load.is_some() {
-                    commands.submit(call(SUBSCRIBE, Call::Subscribe, &[]));
-                }
-                if self.beginning == (Beginning::Founder { starts: true }) {
-                    self.next = Some((now + START_AFTER, Step::Start));
-                }
-            }
-            Step::Start => commands.submit(call(START, Call::Start, &[])),
-            Step::Propose => self.propose(now, commands),
+    fn handle_deadline(&mut self, now: Instant) {
+        self.rounds.handle_deadline(now);
+        self.due |= self.again_at.take_if(|at| *at <= now).is_some();
+    }
+
+    fn settle(&mut self, now: Instant, io: &mut HostIo<'_>) {
+        self.rounds.settle(now, io);
+        if std::mem::take(&mut self.due) {
+            self.propose(now, io);
         }
     }
 }
+
+impl SimulatedHalf for ProposerHalf {}

@@ -1,6 +1,8 @@
 //! How fast rounds can be: the lowest stable period, what is decided at it, and what happens below it.
 
 use serde::Serialize;
+use weft_harness::Planted;
+use weft_node::RoundsPauses;
 use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
 use weft_time::Duration;
 use weft_waist::EngineState;
@@ -30,6 +32,10 @@ const OUTSTANDING: usize = 16;
 const OUTSTANDING_GATES: usize = 8;
 /// Rounds of the run in which a node waits for one proposal at a time: its latency has no queue in it.
 const LATENCY_ROUNDS: u64 = 5_000;
+
+/// Every node is configured when the first round begins. Who was left out stays that, to be counted.
+const PAUSES: RoundsPauses =
+    RoundsPauses { start_after: Duration::from_us(20), return_after: Duration::from_secs(3_600) };
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -158,6 +164,9 @@ impl RoundsBench {
             drift_ppm: self.drift_ppm,
             load: Some(HostLoad { batch: self.batch, outstanding }),
             engine: EngineParameters { nic: self.nic, service: Service::Streams, parameters: engine },
+            service: None,
+            pauses: PAUSES,
+            planted: Planted::default(),
             seed: self.seed,
             plan: FaultPlan::default(),
         };
@@ -181,7 +190,7 @@ impl Run {
     fn measure(mut self, rounds: u64, until_unstable: bool, ran: Ran<'_>) -> PeriodResult {
         // Founding takes some time that has nothing to do with the period.
         self.cluster.run_for(Duration::from_us(50) + self.period * WARM_UP_ROUNDS);
-        let begin = self.cluster.world.now();
+        let begin = self.cluster.now();
         let (first, entries) = (self.rounds(), self.cluster.books.borrow().agreement.entries());
         self.cluster.books.borrow_mut().latencies = Default::default();
         let mut done = 0;
@@ -196,7 +205,7 @@ impl Run {
                 break;
             }
         }
-        let end = self.cluster.world.now();
+        let end = self.cluster.now();
         // What was asked of stopped nodes is answered.
         let decided = self.cluster.books.borrow().agreement.entries() - entries;
         self.cluster.run_for(Duration::from_us(20));
@@ -225,7 +234,7 @@ impl Run {
             decided,
             virtual_ns: (end - begin).as_ns(),
             latency: books.latencies.summary(),
-            log_hash: cluster.world.log_hash().to_string(),
+            log_hash: cluster.machines.world.log_hash().to_string(),
         }
     }
 

@@ -2,20 +2,19 @@
 //! they asked and were told.
 
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 
 use weft_check::{Action, History, Operation, Outcome, Reply};
+use weft_harness::{DATAGRAM_BYTES, Station, address};
 use weft_kv::{Client, ClientParameters, ReadPolicy, Task};
 use weft_nic::Egress;
 use weft_sim::{Machine, Stream};
 use weft_time::{Duration, Instant};
 use weft_waist::{NodeId, NodeSet};
 use weft_wire::datagram::{self, Datagram};
-use weft_wire::ethernet::MacAddress;
-use weft_wire::frame::{self, Endpoint, Flow, Frame};
+use weft_wire::frame::{self, Flow, Frame};
 
 use super::host::ROUNDS_SLOT;
-use crate::node::{DATAGRAM_BYTES, address, hardware};
 use crate::workload::{MIN_VALUE_BYTES, fill_value, fingerprint};
 
 /// The UDP port of the clients.
@@ -30,8 +29,8 @@ const TIMEOUT_MAX: Duration = Duration::from_us(160);
 /// When they give up; the request may have had an effect.
 const GIVE_UP: Duration = Duration::from_us(600);
 
-pub(super) const HARDWARE: MacAddress = MacAddress([2, 0, 0, 0, 1, 0]);
-pub(super) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
+/// Where the clients stand.
+const STATION: Station = Station::Clients(0);
 
 /// A client and what it waits for.
 struct Slot {
@@ -225,12 +224,8 @@ impl Machine for RegisterClients {
         let to = self.egress.poll(&mut self.payload)?;
         let node = NodeId::new(usize::from(to.ip().octets()[3]) - 1).expect("clients ask nodes only");
         let flow = Flow {
-            source: Endpoint { hardware: HARDWARE, address: ADDRESS, port: PORT },
-            destination: Endpoint {
-                hardware: hardware(node.index()),
-                address: *to.ip(),
-                port: datagram::UDP_PORT,
-            },
+            source: STATION.endpoint(PORT),
+            destination: Station::Node(node).endpoint(datagram::UDP_PORT),
             type_of_service: 0,
         };
         frame::emit_udp_frame(out, &flow, &self.payload);

@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weft_sim::{FaultKinds, NetworkProfile};
+use weft_cluster::{AgentParameters, ServiceParameters};
+#[cfg(feature = "planted-bugs")]
+use weft_harness::NodeBug;
+use weft_harness::{Findings, Judgement, Planted, add_faults, add_live_within, random_plan};
+use weft_sim::{FaultKinds, FaultPlan, NetworkProfile};
 use weft_smr::log::LogParameters;
 use weft_smr::{Delivery, Parameters, PulseParameters};
 use weft_time::{Duration, Instant};
@@ -11,12 +15,16 @@ use weft_time::{Duration, Instant};
 use super::DRIFT_PPM;
 use super::cluster::{Cluster, ClusterParameters};
 use super::host::ClientLoad;
-use crate::campaign::{Findings, Judgement, add_faults, add_live_within, random_plan};
 
 /// Faults begin when the cluster has been running for a while,
 const FAULTS_FROM: Duration = Duration::from_us(200);
 /// and are over at this time.
 const FAULTS_UNTIL: Duration = Duration::from_us(4_000);
+/// How long a lease lasts: short enough that a run sees many end. The log does not rest on them, but a node that comes
+/// back waits for the end of that of its former life.
+const LEASE: Duration = Duration::from_us(300);
+/// How often a host without a lease reports.
+const IDLE_INTERVAL: Duration = Duration::from_us(20);
 /// So long after the last fault every node takes part again, and clients are answered.
 const LIVE_WITHIN: Duration = Duration::from_us(3_000);
 /// So long after the last append everything is answered and applied everywhere.
@@ -36,6 +44,9 @@ pub struct Campaign {
     /// A bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_smr::PlantedBug>,
+    /// A bug around the engines to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub node_bug: Option<NodeBug>,
 }
 
 /// What came of a campaign.
@@ -57,6 +68,8 @@ pub struct CampaignResult {
     pub adopted: u64,
     /// Copies of the state that were taken over.
     pub snapshots: u64,
+    /// Views published.
+    pub views: u64,
     /// Faults injected, by kind.
     pub faults: BTreeMap<String, u64>,
     /// `linearizable` or `violation`.
@@ -107,22 +120,35 @@ impl Campaign {
         }
     }
 
+    fn plan(&self, seed: u64) -> FaultPlan {
+        let service = ["membership0"];
+        random_plan(seed, self.nodes, &service, &service, FAULTS_FROM..FAULTS_UNTIL, self.faults)
+    }
+
     fn run_seed(&self, seed: u64, result: &mut CampaignResult) -> Judgement {
         let mut cluster = Cluster::new(&ClusterParameters {
             log: self.log(seed),
             network: NetworkProfile::DETPU,
             drift_ppm: DRIFT_PPM,
             load: ClientLoad { clients: 4, outstanding: 3, roaming: true },
+            service: Some((
+                ServiceParameters::new(self.nodes, LEASE),
+                AgentParameters { idle_interval: IDLE_INTERVAL, ..AgentParameters::default() },
+            )),
+            planted: Planted {
+                #[cfg(feature = "planted-bugs")]
+                bug: self.node_bug,
+            },
             seed,
-            plan: random_plan(seed, self.nodes, &[], &[], FAULTS_FROM..FAULTS_UNTIL, self.faults),
+            plan: self.plan(seed),
         })
         .expect("the plan names nodes");
         let end = Instant::ZERO + FAULTS_UNTIL;
         cluster.run_until(end);
         let before = cluster.books.borrow().answered;
         let mut live = None;
-        while cluster.world.now() < end + LIVE_WITHIN {
-            let next = cluster.world.now() + Duration::from_us(50);
+        while cluster.now() < end + LIVE_WITHIN {
+            let next = cluster.now() + Duration::from_us(50);
             cluster.run_until(next);
             let books = cluster.books.borrow();
             if live.is_none() && books.full() == self.nodes && books.answered > before {
@@ -136,7 +162,7 @@ impl Campaign {
             wrong.push(format!("no append is answered any more: {}", describe(&cluster)));
         }
         cluster.books.borrow_mut().asking = false;
-        let until = cluster.world.now() + CALM;
+        let until = cluster.now() + CALM;
         cluster.run_until(until);
 
         add_live_within(&mut result.live_within_ns, live);
@@ -158,8 +184,9 @@ impl Campaign {
         result.leaderships += cluster.sum("leaderships");
         result.adopted += cluster.sum("adopted");
         result.snapshots += cluster.sum("snapshots_taken");
-        add_faults(&mut result.faults, &cluster.world);
-        Judgement::of(&cluster.world, wrong)
+        result.views += cluster.machines.views().len() as u64;
+        add_faults(&mut result.faults, &cluster.machines.world);
+        Judgement::of(&cluster.machines.world, wrong)
     }
 }
 
@@ -175,7 +202,8 @@ fn describe(cluster: &Cluster) -> String {
         ),
         None => format!("node{node} is gone"),
     };
-    (0..cluster.nodes()).map(describe).collect::<Vec<_>>().join("; ")
+    let nodes = (0..cluster.nodes()).map(describe).collect::<Vec<_>>().join("; ");
+    format!("{}; {nodes}", cluster.machines.describe_service())
 }
 
 #[cfg(test)]
@@ -190,6 +218,8 @@ mod tests {
             delivery: None,
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
+            #[cfg(feature = "planted-bugs")]
+            node_bug: None,
         }
     }
 

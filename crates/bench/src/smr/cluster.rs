@@ -3,25 +3,23 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use weft_nic::{CardConfig, Peering, SoftNic, SoftNicConfig};
-use weft_rdma::{AccessFlags, PathMtu, QueuePairAttributes, QueuePairNumber, Region, RegionKeys, Target};
-use weft_sim::{
-    CostProfile, Director, FaultPlan, LocalClock, MachineId, Machines, NetworkProfile, NicMachine, PlanError,
-    Stream, World,
+use weft_cluster::{AgentParameters, ServiceParameters};
+use weft_harness::{
+    Builder, Cluster as Machines, ClusterShape, DATAGRAM_BYTES, MachineOf, NoClients, NodeHost, Planted,
+    Station, Views, address, hardware, incarnation, node_id, peers, running,
 };
-use weft_smr::log::{Log, LogParameters, Wire};
-use weft_smr::message::PULSE;
-use weft_smr::{Wiring, log};
+use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
+use weft_node::{Connections, Purpose, Terms, WiredHalf};
+use weft_rdma::PathMtu;
+use weft_sim::{CostProfile, FaultPlan, LocalClock, NetworkProfile, NicMachine, PlanError, Stream};
+use weft_smr::log::{Log, LogParameters};
 use weft_time::{Duration, Instant};
-use weft_waist::{EngineState, Memory, engine_address};
+use weft_waist::{EngineState, Epoch, Memory, NodeSet, View};
 
-use super::host::{Books, ClientLoad, LOG_SLOT, LogHost};
-use crate::node::{DATAGRAM_BYTES, address, hardware, peers};
+use super::host::{Books, ClientLoad, LOG_SLOT, LogHalf};
 
-/// 8.192 us: the least that there is.
-const TIMEOUT: u8 = 1;
-const RETRIES: u8 = 7;
-const PATH_MTU: PathMtu = PathMtu::Bytes1024;
+/// On which terms cards speak to each other: 8.192 us, the shortest time-out that there is, and all attempts.
+const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 1, retry_cnt: 7, max_rd_atomic: 8 };
 
 /// What a cluster is made of.
 #[derive(Clone, Debug)]
@@ -31,17 +29,19 @@ pub(super) struct ClusterParameters {
     /// Clocks gain or lose up to this, in millionths.
     pub drift_ppm: u32,
     pub load: ClientLoad,
+    /// The membership service and how nodes report to it; without one the first view lasts.
+    pub service: Option<(ServiceParameters, AgentParameters)>,
+    pub planted: Planted,
     pub seed: u64,
     pub plan: FaultPlan,
 }
 
-pub(super) type LogMachine = NicMachine<SoftNic<Log>, LogHost>;
+pub(super) type LogMachine = NicMachine<SoftNic<Log>, NodeHost<LogHalf>>;
 
 /// A cluster in a simulated world.
 pub(super) struct Cluster {
-    pub world: World<LogMachine>,
+    pub machines: Machines<LogNodes>,
     pub books: Rc<RefCell<Books>>,
-    director: NodeBuilder,
 }
 
 impl Cluster {
@@ -52,29 +52,43 @@ impl Cluster {
     pub fn new(parameters: &ClusterParameters) -> Result<Self, PlanError> {
         let nodes = parameters.log.group.nodes;
         let books = Books::new(nodes, parameters.load);
-        let director = NodeBuilder { log: parameters.log.clone(), books: Rc::clone(&books) };
-        let mut world = World::new(parameters.seed, parameters.network.switch());
-        for node in 0..nodes {
-            let mut port = parameters.network.port(format!("node{node}"), hardware(node).0);
-            port.clock = clock(parameters.seed, node as u64, parameters.drift_ppm);
-            world.add_machine(port, director.build(node, 0));
-        }
-        world.set_plan(&parameters.plan)?;
-        Ok(Self { world, books, director })
+        let shape = ClusterShape {
+            nodes,
+            service: parameters.service.map(|(service, _)| service),
+            planted: parameters.planted,
+            seed: parameters.seed,
+            switch: parameters.network.switch(),
+            plan: parameters.plan.clone(),
+        };
+        let nodes = LogNodes {
+            log: parameters.log.clone(),
+            agent: parameters.service.map(|(_, agent)| agent),
+            planted: parameters.planted,
+            books: Rc::clone(&books),
+        };
+        let machines = Machines::new(&shape, nodes, [], |index, station| {
+            let mut port = parameters.network.port(station.name(), station.hardware().0);
+            port.clock = clock(parameters.seed, index as u64, parameters.drift_ppm);
+            port
+        })?;
+        Ok(Self { machines, books })
     }
 
     pub fn run_until(&mut self, until: Instant) {
-        self.world.run_until(until, &mut self.director);
+        self.machines.run_until(until);
+    }
+
+    pub fn now(&self) -> Instant {
+        self.machines.world.now()
     }
 
     /// The engine of a node, if it runs.
     pub fn log(&self, node: usize) -> Option<&Log> {
-        let id = self.world.machine_named(&format!("node{node}"))?;
-        Some(self.world.machine(id)?.nic().card().engine(LOG_SLOT).0)
+        Some(self.machines.node(node)?.nic().card().engine(LOG_SLOT).0)
     }
 
     pub fn nodes(&self) -> usize {
-        self.director.log.group.nodes
+        self.machines.nodes()
     }
 
     /// One of the engines' counters, summed.
@@ -88,118 +102,72 @@ impl Cluster {
 }
 
 /// A clock that runs a little too fast or too slow. All show nearly the same: clients that go from host to host read them.
-fn clock(seed: u64, node: u64, drift_ppm: u32) -> LocalClock {
-    let mut random = Stream::new(seed, "clock", node);
+fn clock(seed: u64, machine: u64, drift_ppm: u32) -> LocalClock {
+    let mut random = Stream::new(seed, "clock", machine);
     let drift = random.between(0, 2 * u64::from(drift_ppm)) as i32 - drift_ppm as i32;
     LocalClock::new(Duration::ZERO, drift)
 }
 
-/// The queue pairs of a node towards a peer, for one purpose.
-#[derive(Clone, Copy)]
-struct Ends {
-    request: QueuePairNumber,
-    respond: QueuePairNumber,
-}
-
-/// Builds nodes, and brings those back, empty, that have crashed.
-struct NodeBuilder {
+/// The nodes of a cluster.
+pub(super) struct LogNodes {
     log: LogParameters,
+    agent: Option<AgentParameters>,
+    planted: Planted,
     books: Rc<RefCell<Books>>,
 }
 
-impl NodeBuilder {
-    fn build(&self, node: usize, life: u32) -> LogMachine {
+impl Builder for LogNodes {
+    type Node = LogMachine;
+    type Clients = NoClients;
+
+    fn build(&mut self, node: usize, life: u32, _: Instant) -> LogMachine {
         let nodes = self.log.group.nodes;
-        let (nic, wires) = card_with_log(&self.log, node, Memory::new(self.log.memory_bytes()));
-        let host = LogHost::new(node, nodes, life, wires, Rc::clone(&self.books));
+        let (nic, wired) = card_with_log(&self.log, node, Memory::new(self.log.memory_bytes()));
+        let views = self.agent.map_or(Views::Fixed(first_view(nodes)), Views::Service);
+        let half = LogHalf::new(node, wired, Rc::clone(&self.books));
+        let host = NodeHost::new(node_id(node), incarnation(life), views, [half], self.planted);
         NicMachine::new(nic, host, &CostProfile::FPGA_APPLICATION)
+    }
+
+    /// A minority may have lost its memory at a time: that is what is tolerated.
+    fn may_crash(&mut self, machines: &weft_sim::Machines<MachineOf<Self>>, victim: usize, _: &View) -> bool {
+        let books = self.books.borrow();
+        let others = running(machines).filter(|(node, _)| *node != victim);
+        let full = others.filter(|(node, _)| books.states[*node] == EngineState::Full).count();
+        full >= self.log.group.majority()
+    }
+
+    fn crashed(&mut self, node: usize, _: LogMachine) {
+        self.books.borrow_mut().crashed(node);
     }
 }
 
-/// The card of a node with a log in [`LOG_SLOT`], and what the engine is to be told of its peers. All nodes must be made alike.
-pub(crate) fn card_with_log(log: &LogParameters, node: usize, memory: Memory) -> (SoftNic<Log>, Vec<Wire>) {
+/// The view in which all nodes found the cluster.
+pub(crate) const fn first_view(nodes: usize) -> View {
+    View { epoch: Epoch(1), full: NodeSet::first(nodes), joining: NodeSet::EMPTY }
+}
+
+/// The card of a node with a log in [`LOG_SLOT`], and the host half that tells the engine of its peers. All nodes must
+/// be made alike.
+pub(crate) fn card_with_log(log: &LogParameters, node: usize, memory: Memory) -> (SoftNic<Log>, WiredHalf) {
     let nodes = log.group.nodes;
-    let posts = log.group.posts_max() as u32;
+    let purposes = Purpose::of_log(log);
+    let queue_pairs = Connections::queue_pairs(nodes, purposes.len()).max(1);
     let card = CardConfig {
         peers: peers(nodes),
         datagram_bytes: DATAGRAM_BYTES,
-        transport: weft_rdma::Config { max_queue_pairs: 4 * nodes, ..weft_rdma::Config::default() },
+        transport: weft_rdma::Config { max_queue_pairs: queue_pairs, ..weft_rdma::Config::default() },
         region_bytes: 0,
     };
     let config = SoftNicConfig { hardware: hardware(node), address: address(node), card };
     let bytes = log.memory_bytes();
     let mut nic = SoftNic::new(config, vec![(Log::new(log.clone()), memory)]);
-    let card = nic.card_mut();
-    let region = Region {
-        target: Target::Hbm,
-        address: engine_address(LOG_SLOT, 0),
-        ..Region::host(0, bytes as u64, AccessFlags::ALL)
-    };
-    let transport = card.transport();
-    let keys = transport.register_region(region).expect("there is room for regions");
-    let calling = Region { rpc: Some(LOG_SLOT), ..region };
-    let call_keys = transport.register_region(calling).expect("there is room for regions");
-    // All nodes make theirs in the same order, so that what a node's are called is known to all.
-    let attributes = QueuePairAttributes { max_send_wr: posts, ..QueuePairAttributes::default() };
-    let mut make = || transport.create_queue_pair(attributes).expect("there is room for queue pairs");
-    let ends: Vec<[Ends; 2]> =
-        (0..nodes).map(|_| [(); 2].map(|()| Ends { request: make(), respond: make() })).collect();
-    let mut wires = Vec::new();
-    for peer in (0..nodes).filter(|peer| *peer != node) {
-        for (purpose, group) in [log::GROUP, PULSE].into_iter().enumerate() {
-            let (own, theirs) = (ends[peer][purpose], ends[node][purpose]);
-            for (queue_pair, other) in [(own.request, theirs.respond), (own.respond, theirs.request)] {
-                card.assign(queue_pair, LOG_SLOT, peering(peer, other));
-            }
-            wires.push(Wire { group, peer, wiring: wiring(own, keys, call_keys) });
-        }
-    }
+    let place = (LOG_SLOT, bytes);
+    let wires = Connections::wire(nic.card_mut(), place, (node, nodes), &purposes, TERMS, address)
+        .expect("there is room for queue pairs");
     for peer in 0..nodes {
         nic.add_neighbour(address(peer), hardware(peer));
     }
-    (nic, wires)
-}
-
-fn peering(peer: usize, destination_qp_num: QueuePairNumber) -> Peering {
-    Peering {
-        destination: address(peer),
-        destination_qp_num,
-        path_mtu: PATH_MTU,
-        timeout: TIMEOUT,
-        retry_cnt: RETRIES,
-        max_rd_atomic: 8,
-    }
-}
-
-/// All nodes register the same regions first, so that their keys are the same.
-fn wiring(ends: Ends, keys: RegionKeys, call_keys: RegionKeys) -> Wiring {
-    let address = engine_address(LOG_SLOT, 0);
-    Wiring {
-        request: ends.request,
-        respond: ends.respond,
-        local_address: address,
-        lkey: keys.lkey,
-        remote_address: address,
-        rkey: keys.rkey,
-        call_rkey: call_keys.rkey,
-        path_mtu: PATH_MTU.bytes(),
-    }
-}
-
-impl Director<LogMachine> for NodeBuilder {
-    /// A minority may have lost its memory at a time: that is what is tolerated.
-    fn may_crash(&mut self, _: &Machines<LogMachine>, machine: MachineId) -> bool {
-        let books = self.books.borrow();
-        let others = books.states.iter().enumerate().filter(|(node, _)| *node != machine.index());
-        let full = others.filter(|(_, state)| **state == EngineState::Full).count();
-        full >= self.log.group.majority()
-    }
-
-    fn crashed(&mut self, machine: MachineId, _: LogMachine) {
-        self.books.borrow_mut().crashed(machine.index());
-    }
-
-    fn restart(&mut self, machine: MachineId, life: u32, _: Instant) -> LogMachine {
-        self.build(machine.index(), life)
-    }
+    nic.add_neighbour(Station::Membership.address(), Station::Membership.hardware());
+    (nic, WiredHalf::new(wires, None))
 }

@@ -1,14 +1,14 @@
-//! The program on the host of a node: it wires its engine, configures it, appends for clients, and reports what is applied.
+//! The clients of a replicated log, on the hosts of its nodes: they append, and keep books of what is applied.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use weft_nic::{HostCommand, HostEvent};
-use weft_sim::{Commands, Host};
-use weft_smr::log::{Answer, Append, Call, SESSION_WINDOW, Status, Wire};
+use weft_harness::SimulatedHalf;
+use weft_node::{HostHalf, HostIo, WiredHalf};
+use weft_smr::log::{Answer, Append, Call, SESSION_WINDOW, Status};
 use weft_time::{Duration, Instant};
-use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeId, NodeSet, View};
+use weft_waist::{EngineState, EngineStatus};
 
 use crate::histogram::Latencies;
 
@@ -23,8 +23,10 @@ const CONTENT_BYTES: usize = 32;
 /// Violations that are described; all are counted.
 const DESCRIBED_MAX: u64 = 8;
 
-/// Tokens of what hosts ask for themselves; those of clients are smaller.
-const HOST: u32 = 1 << 31;
+/// What the tokens of clients' calls have set; those of what hosts ask for themselves do not.
+const CLIENTS: u32 = 1 << 30;
+/// The token of what hosts ask for themselves.
+const HOST: u32 = 0;
 
 /// An append that was not answered yet.
 #[derive(Clone, Debug)]
@@ -197,7 +199,7 @@ impl Books {
     }
 
     fn answer(&mut self, node: usize, now: Instant, token: u32, answer: &Answer) {
-        let (origin, low) = ((token >> 24) as usize, u64::from(token & 0xff_ffff));
+        let (origin, low) = (((token & !CLIENTS) >> 24) as usize, u64::from(token & 0xff_ffff));
         let (load, nodes) = (self.load, self.told.len());
         let client = &mut self.clients[origin];
         let place = client.outstanding.iter().position(|outstanding| outstanding.sequence & 0xff_ffff == low);
@@ -238,92 +240,66 @@ fn content(origin: u64, sequence: u64) -> [u8; CONTENT_BYTES] {
     std::array::from_fn(|place| (origin * 83 + sequence * 29 + place as u64 * 7) as u8)
 }
 
-/// The host's program.
-pub(super) struct LogHost {
+/// The host half of a node in a simulation: that of the log, which ships, with clients on the same host.
+pub(super) struct LogHalf {
     node: usize,
-    nodes: usize,
-    /// 0 for founders.
-    life: u32,
-    wires: Vec<Wire>,
+    wired: WiredHalf,
     books: Rc<RefCell<Books>>,
     wake_at: Instant,
-    begun: bool,
+    /// Clients may have something to ask.
+    due: bool,
 }
 
-impl LogHost {
-    pub fn new(node: usize, nodes: usize, life: u32, wires: Vec<Wire>, books: Rc<RefCell<Books>>) -> Self {
-        Self { node, nodes, life, wires, books, wake_at: Instant::ZERO, begun: false }
+impl LogHalf {
+    pub fn new(node: usize, wired: WiredHalf, books: Rc<RefCell<Books>>) -> Self {
+        Self { node, wired, books, wake_at: Instant::ZERO, due: false }
     }
 
-    fn begin(&mut self, commands: &mut Commands) {
-        for wire in &self.wires {
-            commands.submit(call(HOST, Call::Wire, &wire.encode()));
-        }
-        commands.submit(call(HOST, Call::Subscribe, &[]));
-        let node = NodeId::new(self.node).expect("a cluster has at most eight nodes");
-        let all = NodeSet::first(self.nodes);
-        let view = match self.life {
-            0 => View { epoch: Epoch(1), full: all, joining: NodeSet::EMPTY },
-            life => {
-                View { epoch: Epoch(1 + life), full: all.without(node), joining: NodeSet::EMPTY.with(node) }
-            }
-        };
-        let lease_until = Instant::FAR_FUTURE;
-        commands.submit(HostCommand::Configure {
-            engine: 0,
-            configuration: Configuration { node, view, lease_until },
-        });
-    }
-
-    fn ask(&self, now: Instant, commands: &mut Commands) {
+    fn ask(&self, now: Instant, io: &mut HostIo<'_>) {
         for (origin, sequence) in self.books.borrow_mut().wanted(self.node, now) {
             let content = content(origin, sequence);
             let append = Append { origin, sequence, content: &content };
-            let token = (origin as u32) << 24 | (sequence as u32 & 0xff_ffff);
+            let token = CLIENTS | (origin as u32) << 24 | (sequence as u32 & 0xff_ffff);
             let mut payload = [0; Append::HEADER + CONTENT_BYTES];
             payload[..Append::HEADER].copy_from_slice(&append.header());
             payload[Append::HEADER..].copy_from_slice(&content);
-            commands.submit(call(token, Call::Append, &payload));
+            io.call(token, Call::Append as u8, &payload);
         }
     }
-}
-
-fn call(token: u32, call: Call, payload: &[u8]) -> HostCommand<'_> {
-    HostCommand::Call { engine: LOG_SLOT, token, kind: call as u8, payload }
 }
 
 fn word(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes[..8].try_into().expect("an engine says well-formed things"))
 }
 
-impl Host for LogHost {
-    fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
-        match event {
-            HostEvent::Status { status: EngineStatus { state, .. }, .. } => {
-                self.books.borrow_mut().states[self.node] = state;
+impl HostHalf for LogHalf {
+    fn outlives_lease(&self) -> bool {
+        self.wired.outlives_lease()
+    }
+
+    fn begin(&mut self, io: &mut HostIo<'_>) {
+        self.wired.begin(io);
+        io.call(HOST, Call::Subscribe as u8, &[]);
+    }
+
+    fn status(&mut self, _: Instant, status: EngineStatus, _: &mut HostIo<'_>) {
+        self.books.borrow_mut().states[self.node] = status.state;
+    }
+
+    fn replied(&mut self, now: Instant, token: u32, (kind, payload): (u8, &[u8]), _: &mut HostIo<'_>) {
+        if kind == Call::Entry as u8 {
+            let append = Append::parse(&payload[8..]).expect("an engine says well-formed things");
+            self.books.borrow_mut().told(self.node, word(payload), &append);
+        } else if kind == Call::Restored as u8 {
+            self.books.borrow_mut().told[self.node] = word(payload);
+        } else if kind == Call::Answer as u8 {
+            let answer = Answer::parse(payload).expect("an engine says well-formed things");
+            if token & CLIENTS == 0 {
+                assert_eq!(answer.status, Status::Ok, "a host does what its engine takes");
+            } else {
+                self.books.borrow_mut().answer(self.node, now, token, &answer);
+                self.due |= answer.status == Status::Ok;
             }
-            HostEvent::Reply { kind, payload, .. } if kind == Call::Entry as u8 => {
-                let append = Append::parse(&payload[8..]).expect("an engine says well-formed things");
-                self.books.borrow_mut().told(self.node, word(&payload), &append);
-            }
-            HostEvent::Reply { kind, payload, .. } if kind == Call::Restored as u8 => {
-                self.books.borrow_mut().told[self.node] = word(&payload);
-            }
-            HostEvent::Reply { token, kind, payload, .. } if kind == Call::Answer as u8 => {
-                let answer = Answer::parse(&payload).expect("an engine says well-formed things");
-                if token == HOST {
-                    assert_eq!(answer.status, Status::Ok, "a host does what its engine takes");
-                } else {
-                    self.books.borrow_mut().answer(self.node, now, token, &answer);
-                    if answer.status == Status::Ok {
-                        self.ask(now, commands);
-                    }
-                }
-            }
-            HostEvent::Reply { .. }
-            | HostEvent::Request { .. }
-            | HostEvent::Frame(_)
-            | HostEvent::Completion(_) => {}
         }
     }
 
@@ -331,14 +307,16 @@ impl Host for LogHost {
         Some(self.wake_at)
     }
 
-    fn wake(&mut self, now: Instant, commands: &mut Commands) {
-        if now < self.wake_at {
-            return;
-        }
+    fn handle_deadline(&mut self, now: Instant) {
         self.wake_at = now + PACE;
-        if !std::mem::replace(&mut self.begun, true) {
-            self.begin(commands);
+        self.due = true;
+    }
+
+    fn settle(&mut self, now: Instant, io: &mut HostIo<'_>) {
+        if std::mem::take(&mut self.due) {
+            self.ask(now, io);
         }
-        self.ask(now, commands);
     }
 }
+
+impl SimulatedHalf for LogHalf {}

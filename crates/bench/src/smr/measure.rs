@@ -1,6 +1,7 @@
 //! What an append takes, and what it takes another node to lead.
 
 use serde::Serialize;
+use weft_harness::Planted;
 use weft_sim::{Fault, FaultPlan, NetworkProfile};
 use weft_smr::log::LogParameters;
 use weft_time::{Duration, Instant};
@@ -102,6 +103,8 @@ impl SmrBench {
             network: NetworkProfile::DETPU,
             drift_ppm: DRIFT_PPM,
             load: ClientLoad { clients: self.nodes, outstanding: self.outstanding, roaming: false },
+            service: None,
+            planted: Planted::default(),
             seed,
             plan,
         })
@@ -160,8 +163,7 @@ impl SmrBench {
         let mut cluster = self.cluster(seed, FaultPlan { faults: vec![crash] });
         let crashed = Instant::ZERO + Duration::from_us(at_us);
         cluster.run_until(crashed);
-        let next = cluster.world.machine_named("node1").expect("there are two nodes");
-        let crashed_locally = cluster.world.local_now(next);
+        let crashed_locally = cluster.machines.local_now(1);
         cluster.run_until(crashed + Duration::from_us(1_000));
         let books = cluster.books.borrow();
         let mut wrong = books.violations.clone();

@@ -5,7 +5,7 @@ mod cluster;
 mod host;
 mod measure;
 
-pub(crate) use cluster::card_with_log;
+pub(crate) use cluster::{card_with_log, first_view};
 pub(crate) use host::LOG_SLOT;
 
 pub use campaign::{Campaign, CampaignResult};

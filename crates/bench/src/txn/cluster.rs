@@ -1,5 +1,6 @@
 //! A cluster of servers with their clients, on a simulated network.
 
+use weft_harness::{DATAGRAM_BYTES, address, hardware, peers};
 use weft_nic::{CardConfig, NoEngine, Peering, RdmaDriver, SoftNic, SoftNicConfig};
 use weft_rdma::{
     AccessFlags, PathMtu, ProtectionDomain, QueuePairAttributes, QueuePairNumber, Region, Target,
@@ -16,7 +17,6 @@ use weft_waist::Memory;
 use super::books::Shared;
 use super::host::NodeHost;
 use super::system::System;
-use crate::node::{DATAGRAM_BYTES, address, hardware, peers};
 
 /// READs that a server may have under way at another, and requests that it may have posted for it.
 const READS: u8 = 255;

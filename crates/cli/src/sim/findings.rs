@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weft_bench::campaign::{Findings, Violation};
 use weft_bench::table::{grouped, time_with_unit};
+use weft_harness::{Findings, Violation};
 
 use crate::replay::CommandLine;
 

@@ -37,7 +37,7 @@ pub(crate) struct KvCampaign {
     /// Plant this known bug around the engines, to see the campaign find it
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
-    node_bug: Option<weft_bench::node::NodeBug>,
+    node_bug: Option<weft_harness::NodeBug>,
 }
 
 impl Task for KvCampaign {
@@ -116,7 +116,7 @@ impl KvCampaign {
         #[cfg(feature = "planted-bugs")]
         let line = line
             .given("--planted-bug", self.planted_bug.map(weft_kv::PlantedBug::name))
-            .given("--node-bug", self.node_bug.map(weft_bench::node::NodeBug::name));
+            .given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name));
         line
     }
 }

@@ -17,11 +17,11 @@ const NODES: usize = 5;
 /// What is asked of a run.
 const DEFINITIONS: &str = "\
 In each run the clients of all nodes call the methods of one data type while nodes crash and come back empty, pause, \
-and their network loses, delays, duplicates and partitions. A crash is skipped if it would leave no majority with \
-its memory. A reference model repeats all calls for each replica: answered calls must take effect exactly once \
-everywhere, refused calls nowhere, and conflicting calls in one order that respects real time; the invariant must \
-hold after every step; all replicas must end in the same state. After the last fault every node must serve again. \
-Without --type and --configuration, the seeds take them in turn.";
+their network loses, delays, duplicates and partitions, and the membership service has outages. A crash is skipped \
+if it would leave no majority with its memory. A reference model repeats all calls for each replica: answered calls \
+must take effect exactly once everywhere, refused calls nowhere, and conflicting calls in one order that respects \
+real time; the invariant must hold after every step; all replicas must end in the same state. After the last fault \
+every node must serve again. Without --type and --configuration, the seeds take them in turn.";
 
 /// What decides a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -34,7 +34,7 @@ pub(crate) struct RdtCampaign {
     #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
     seeds: Seeds,
     /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
-    /// crash, pause, slow_link
+    /// crash, pause, slow_link, outage (of the membership service)
     #[arg(long, value_name = "KINDS", default_value = "all")]
     faults: FaultKinds,
     /// Data type [default: each in turn]
@@ -47,6 +47,10 @@ pub(crate) struct RdtCampaign {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_rdt_bug)]
     planted_bug: Option<weft_rdt::replica::PlantedBug>,
+    /// A known bug around the engines to run with, to see it caught
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
+    node_bug: Option<weft_harness::NodeBug>,
 }
 
 impl Task for RdtCampaign {
@@ -67,6 +71,7 @@ impl Task for RdtCampaign {
             Column::numbers("queries", ""),
             Column::numbers("steps", ""),
             Column::numbers("restarts", ""),
+            Column::numbers("views", ""),
             Column::numbers("leaderships", ""),
             Column::numbers("violations", ""),
             Column::words("checked"),
@@ -79,6 +84,7 @@ impl Task for RdtCampaign {
             grouped(result.queries),
             grouped(result.steps),
             grouped(result.restarts),
+            grouped(result.views),
             grouped(result.terms),
             grouped(result.findings.violations_found),
             result.checked.to_owned(),
@@ -109,6 +115,8 @@ impl RdtCampaign {
             kinds: self.faults,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
+            #[cfg(feature = "planted-bugs")]
+            node_bug: self.node_bug,
         }
     }
 
@@ -122,7 +130,9 @@ impl RdtCampaign {
             .given("--type", *name)
             .given("--configuration", *configuration);
         #[cfg(feature = "planted-bugs")]
-        let line = line.given("--planted-bug", self.planted_bug.map(weft_rdt::replica::PlantedBug::name));
+        let line = line
+            .given("--planted-bug", self.planted_bug.map(weft_rdt::replica::PlantedBug::name))
+            .given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name));
         line
     }
 }

@@ -15,10 +15,11 @@ use crate::task::Task;
 /// What is asked of a run.
 const DEFINITIONS: &str = "\
 In each run some nodes fail, at most as many as the cluster tolerates: they crash, or their messages are lost, late \
-or corrupted. All logs must agree and hold each proposal at most once, and nothing that was not proposed. Nodes that \
-have not failed must not stop, and must decide everything they propose. Every fourth seed has more failures than the \
-cluster tolerates: nodes may then stop, but must report it, and must still agree. With --service register, clients \
-read, write, delete and compare-and-set one register, and their history must be linearizable.";
+or corrupted; the membership service may crash and come back, too. All logs must agree and hold each proposal at \
+most once, and nothing that was not proposed. Nodes that have not failed must not stop, and must decide everything \
+they propose. Every fourth seed has more failures than the cluster tolerates: nodes may then stop, but must report \
+it, and must still agree. With --service register, clients read, write, delete and compare-and-set one register, and \
+their history must be linearizable.";
 
 /// What decides a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -46,6 +47,10 @@ pub(crate) struct RoundsCampaign {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_rounds_bug)]
     planted_bug: Option<weft_rounds::PlantedBug>,
+    /// A known bug around the engines to run with, to see it caught
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
+    node_bug: Option<weft_harness::NodeBug>,
 }
 
 impl Task for RoundsCampaign {
@@ -113,6 +118,8 @@ impl RoundsCampaign {
             service: self.service,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
+            #[cfg(feature = "planted-bugs")]
+            node_bug: self.node_bug,
         })
     }
 
@@ -127,7 +134,9 @@ impl RoundsCampaign {
             .unless(NicModel::Soft, "--nic", *nic)
             .unless(Service::Streams, "--service", *service);
         #[cfg(feature = "planted-bugs")]
-        let line = line.given("--planted-bug", self.planted_bug.map(weft_rounds::PlantedBug::name));
+        let line = line
+            .given("--planted-bug", self.planted_bug.map(weft_rounds::PlantedBug::name))
+            .given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name));
         line
     }
 }

@@ -15,10 +15,11 @@ use crate::task::Task;
 /// What is asked of a run.
 const DEFINITIONS: &str = "\
 Clients append at the current leader while nodes crash and come back without their memory (never a majority at \
-once), links lose, duplicate, delay and corrupt frames or are cut, and nodes pause. All nodes must report the same \
-entries in the same order. Each append must take effect once, an answered append must stay, and an append that was \
-requested after another was answered must follow it in the log. After the last fault every node must take part \
-again, and clients must get answers. Followers learn of entries by write-through or, with odd seeds, by polling.";
+once), links lose, duplicate, delay and corrupt frames or are cut, nodes pause, and the membership service has \
+outages. All nodes must report the same entries in the same order. Each append must take effect once, an answered \
+append must stay, and an append that was requested after another was answered must follow it in the log. After the \
+last fault every node must take part again, and clients must get answers. Followers learn of entries by \
+write-through or, with odd seeds, by polling.";
 
 /// What decides a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -31,13 +32,17 @@ pub(crate) struct SmrCampaign {
     #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
     seeds: Seeds,
     /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
-    /// crash, pause, slow_link
+    /// crash, pause, slow_link, outage (of the membership service)
     #[arg(long, value_name = "KINDS", default_value = "all")]
     faults: Faults,
     /// Plant this known bug in the engine, to see the campaign find it
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_smr_bug)]
     planted_bug: Option<weft_smr::PlantedBug>,
+    /// A known bug around the engines to run with, to see it caught
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
+    node_bug: Option<weft_harness::NodeBug>,
 }
 
 impl Task for SmrCampaign {
@@ -56,6 +61,7 @@ impl Task for SmrCampaign {
             Column::numbers("leaderships", ""),
             Column::numbers("adopted", ""),
             Column::numbers("snapshots", ""),
+            Column::numbers("views", ""),
             Column::numbers("violations", ""),
             Column::words("checked"),
         ]);
@@ -65,6 +71,7 @@ impl Task for SmrCampaign {
             grouped(result.leaderships),
             grouped(result.adopted),
             grouped(result.snapshots),
+            grouped(result.views),
             grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
@@ -94,6 +101,8 @@ impl SmrCampaign {
             delivery: None,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
+            #[cfg(feature = "planted-bugs")]
+            node_bug: self.node_bug,
         })
     }
 
@@ -104,7 +113,9 @@ impl SmrCampaign {
             .option("--seeds", seeds)
             .option("--faults", &self.faults);
         #[cfg(feature = "planted-bugs")]
-        let line = line.given("--planted-bug", self.planted_bug.map(weft_smr::PlantedBug::name));
+        let line = line
+            .given("--planted-bug", self.planted_bug.map(weft_smr::PlantedBug::name))
+            .given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name));
         line
     }
 }

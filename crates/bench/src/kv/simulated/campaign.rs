@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use weft_check::Options;
+#[cfg(feature = "planted-bugs")]
+use weft_harness::NodeBug;
+use weft_harness::{Findings, Judgement, add_faults, add_live_within, random_plan};
 use weft_kv::ReadPolicy;
 use weft_sim::{FaultKinds, FaultPlan};
 use weft_time::{Duration, Instant};
@@ -11,11 +14,8 @@ use weft_time::{Duration, Instant};
 use super::checked;
 use super::cluster::{Cluster, ClusterParameters, LEASE};
 use super::nodes::NodeNic;
-use crate::campaign::{Findings, Judgement, add_faults, add_live_within, random_plan};
 use crate::kv::Phase;
 use crate::load::{Limit, Load};
-#[cfg(feature = "planted-bugs")]
-use crate::node::NodeBug;
 use crate::rdma::NicModel;
 use crate::result::Checked;
 use crate::workload::{Distribution, Workload};
@@ -179,8 +179,8 @@ fn run(mut cluster: Cluster, faults_end: Instant, result: &mut CampaignResult) -
     let until = faults_end + LIVE_WITHIN + CALM;
     cluster.begin(|_| Phase::Run { limit: Limit::Until(until), warm_up: Duration::ZERO });
     let mut outside = None;
-    while cluster.world.now() < faults_end {
-        let next = (cluster.world.now() + STEP).min(faults_end);
+    while cluster.machines.world.now() < faults_end {
+        let next = (cluster.machines.world.now() + STEP).min(faults_end);
         cluster.run_until(next);
         if outside.is_none() {
             outside = cluster.serving_outside().next().map(|node| {
@@ -193,15 +193,15 @@ fn run(mut cluster: Cluster, faults_end: Instant, result: &mut CampaignResult) -
     let mut finished = cluster.finish(slice, until + LIVE_WITHIN, |_| {});
     if finished {
         cluster.begin(|_| Phase::ReadBack);
-        finished = cluster.finish(slice, cluster.world.now() + LIVE_WITHIN, |_| {});
+        finished = cluster.finish(slice, cluster.machines.world.now() + LIVE_WITHIN, |_| {});
     }
 
     let state = cluster.describe();
     let digests = cluster.digests();
     let alike = digests.windows(2).all(|pair| pair[0] == pair[1]);
-    result.views += cluster.views().len() as u64;
-    add_faults(&mut result.faults, &cluster.world);
-    let mut judgement = Judgement::of(&cluster.world, Vec::new());
+    result.views += cluster.machines.views().len() as u64;
+    add_faults(&mut result.faults, &cluster.machines.world);
+    let mut judgement = Judgement::of(&cluster.machines.world, Vec::new());
     let (_, history) = cluster.into_parts();
     let report = weft_check::check(&history, &Options::default());
     result.operations += report.operations;
@@ -231,11 +231,11 @@ fn run(mut cluster: Cluster, faults_end: Instant, result: &mut CampaignResult) -
 /// How long after `faults_end` every node serves again; nothing if that takes longer than it may.
 fn live_within(cluster: &mut Cluster, faults_end: Instant) -> Option<Duration> {
     while !cluster.is_whole() {
-        if cluster.world.now() >= faults_end + LIVE_WITHIN {
+        if cluster.machines.world.now() >= faults_end + LIVE_WITHIN {
             return None;
         }
-        let next = cluster.world.now() + STEP;
+        let next = cluster.machines.world.now() + STEP;
         cluster.run_until(next);
     }
-    Some(cluster.world.now().saturating_since(faults_end))
+    Some(cluster.machines.world.now().saturating_since(faults_end))
 }

@@ -1,7 +1,8 @@
-//! The machines of a simulated cluster: nodes, the membership service, and clients.
+//! The machines of the clients of a simulated cluster.
 
 use std::net::SocketAddrV4;
 
+use weft_harness::{DATAGRAM_BYTES, Station};
 use weft_nic::Egress;
 use weft_sim::Machine;
 use weft_time::Instant;
@@ -9,62 +10,13 @@ use weft_waist::NodeId;
 use weft_wire::datagram::{self, Datagram};
 use weft_wire::frame::{self, Flow, Frame};
 
-use super::nodes::NodeMachine;
 use crate::kv::Driver;
-use crate::node::{DATAGRAM_BYTES, MembershipMachine, Station};
 
 /// The UDP port of simulated clients.
 const CLIENT_PORT: u16 = 5_000;
 
 /// The engine's slot in every NIC.
 pub(super) const KV_SLOT: u8 = 0;
-
-/// One machine of the cluster.
-pub(super) enum ClusterMachine {
-    Node(Box<NodeMachine>),
-    Membership(Box<MembershipMachine>),
-    Clients(Box<ClientMachine>),
-}
-
-impl ClusterMachine {
-    fn inner(&self) -> &dyn Machine {
-        match self {
-            Self::Node(machine) => machine.as_machine(),
-            Self::Membership(machine) => &**machine,
-            Self::Clients(machine) => &**machine,
-        }
-    }
-
-    fn inner_mut(&mut self) -> &mut dyn Machine {
-        match self {
-            Self::Node(machine) => machine.as_machine_mut(),
-            Self::Membership(machine) => &mut **machine,
-            Self::Clients(machine) => &mut **machine,
-        }
-    }
-
-    pub(super) fn node(&self) -> Option<&NodeMachine> {
-        if let Self::Node(machine) = self { Some(machine) } else { None }
-    }
-}
-
-impl Machine for ClusterMachine {
-    fn receive(&mut self, now: Instant, frame: &[u8]) {
-        self.inner_mut().receive(now, frame);
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.inner().next_deadline()
-    }
-
-    fn wake(&mut self, now: Instant) {
-        self.inner_mut().wake(now);
-    }
-
-    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
-        self.inner_mut().poll_frame(frame)
-    }
-}
 
 /// A machine full of clients. It answers at once and without cost: it is the load, not what is measured.
 pub(super) struct ClientMachine {

@@ -97,32 +97,32 @@ impl SimulatedBench {
         let mut cluster = Cluster::new(&self.cluster)?;
         let capture = self.capture.as_ref().map(|(folder, window)| {
             let capture = Rc::new(RefCell::new(Capture::new(folder.clone(), *window)));
-            cluster.world.add_tap(Box::new(Rc::clone(&capture)));
+            cluster.machines.world.add_tap(Box::new(Rc::clone(&capture)));
             capture
         });
         let slice = Duration::from_us(200);
         cluster.begin(|_| Phase::Load);
         phase(&mut cluster, "loading the records", slice, |_| {})?;
 
-        let begin = cluster.world.now();
-        let clients = cluster.clients.len() as u64;
+        let begin = cluster.machines.world.now();
+        let clients = cluster.machines.client_machines().count() as u64;
         cluster.begin(|index| Phase::Run {
             limit: self.limit_of(index.into(), clients, begin),
             warm_up: self.warm_up,
         });
         phase(&mut cluster, "the workload", slice, &mut progress)?;
-        let end = cluster.world.now();
+        let end = cluster.machines.world.now();
         if let Some(capture) = capture {
             capture.borrow_mut().finish()?;
         }
 
         // Faults may outlast the workload; what is there can be read only when the cluster is whole.
-        cluster.run_until(self.cluster.plan.ends_at().max(cluster.world.now()));
+        cluster.run_until(self.cluster.plan.ends_at().max(cluster.machines.world.now()));
         cluster.begin(|_| Phase::ReadBack);
         phase(&mut cluster, "reading back", slice, |_| {})?;
 
-        let log_hash = cluster.world.log_hash().to_string();
-        let faults = cluster.world.fault_counts();
+        let log_hash = cluster.machines.world.log_hash().to_string();
+        let faults = cluster.machines.world.fault_counts();
         let counters = cluster.counters();
         let (marks, lanes) = timeline::of(&cluster, begin, end);
         let (recorder, history) = cluster.into_parts();
@@ -206,7 +206,7 @@ fn phase(
     slice: Duration,
     progress: impl FnMut(u64),
 ) -> Result<(), SimulatedError> {
-    let limit = cluster.world.now() + PHASE_MAX;
+    let limit = cluster.machines.world.now() + PHASE_MAX;
     if cluster.finish(slice, limit, progress) {
         Ok(())
     } else {

@@ -1,16 +1,22 @@
 //! The nodes of a simulated cluster: NIC, engine and lease holder, with the NIC in software or in gates.
 
+use std::collections::BTreeMap;
+
 use weft_cluster::{AgentParameters, Incarnation};
 use weft_gateware::{EngineConfig, HbmTiming, MemoryTiming, RtlNic, RtlNicConfig};
+use weft_harness::{
+    Builder, DATAGRAM_BYTES, MachineOf, NodeHost, Planted, Station, StatusChange, Views, incarnation,
+    node_id, peers, running,
+};
 use weft_kv::{Kv, Parameters, Role};
 use weft_nic::{CardConfig, Nic, SoftNic, SoftNicConfig};
 use weft_node::NoHalf;
-use weft_sim::{CostProfile, HostedMachine, Machine, NicMachine};
-use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, NodeId, NodeSet};
+use weft_sim::{CostProfile, HostedMachine, Machine, Machines, NicMachine};
+use weft_time::Instant;
+use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, NodeId, NodeSet, View};
 
-use super::machines::KV_SLOT;
+use super::machines::{ClientMachine, KV_SLOT};
 use crate::gateware;
-use crate::node::{DATAGRAM_BYTES, NodeHost, Planted, Station, peers};
 use crate::rdma::NicModel;
 
 /// What NIC the nodes have, and where their engines run.
@@ -144,22 +150,6 @@ impl NodeMachine {
         self.engine().map(|(engine, memory)| engine.state_digest(memory))
     }
 
-    pub(super) fn as_machine(&self) -> &dyn Machine {
-        match self {
-            Self::Soft(machine) => machine,
-            Self::Rtl(machine) => machine,
-            Self::RtlBeforeHost(machine) => machine,
-        }
-    }
-
-    pub(super) fn as_machine_mut(&mut self) -> &mut dyn Machine {
-        match self {
-            Self::Soft(machine) => machine,
-            Self::Rtl(machine) => machine,
-            Self::RtlBeforeHost(machine) => machine,
-        }
-    }
-
     /// Counters of the software and, with `rtl_` before their names, those of the gateware.
     pub(super) fn counters(&self) -> Vec<(String, u64)> {
         let mut all = Vec::new();
@@ -174,20 +164,82 @@ impl NodeMachine {
     }
 }
 
-/// What decides how nodes are built.
-#[derive(Clone, Debug)]
+impl NodeMachine {
+    fn inner(&self) -> &dyn Machine {
+        match self {
+            Self::Soft(machine) => machine,
+            Self::Rtl(machine) => machine,
+            Self::RtlBeforeHost(machine) => machine,
+        }
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Machine {
+        match self {
+            Self::Soft(machine) => machine,
+            Self::Rtl(machine) => machine,
+            Self::RtlBeforeHost(machine) => machine,
+        }
+    }
+}
+
+impl Machine for NodeMachine {
+    fn receive(&mut self, now: Instant, frame: &[u8]) {
+        self.inner_mut().receive(now, frame);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.inner().next_deadline()
+    }
+
+    fn wake(&mut self, now: Instant) {
+        self.inner_mut().wake(now);
+    }
+
+    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
+        self.inner_mut().poll_frame(frame)
+    }
+}
+
+/// Builds nodes, and lets them crash as long as the data survives.
+#[derive(Debug)]
 pub(super) struct NodeBuilder {
     pub(super) stations: Vec<Station>,
     pub(super) engine: Parameters,
     pub(super) nic: NodeNic,
     pub(super) planted: Planted,
+    /// What crashed nodes had been, by node.
+    pub(super) former: BTreeMap<usize, Vec<StatusChange>>,
+}
+
+impl Builder for NodeBuilder {
+    type Node = NodeMachine;
+    type Clients = ClientMachine;
+
+    fn build(&mut self, node: usize, life: u32, _: Instant) -> NodeMachine {
+        self.node(node_id(node), life)
+    }
+
+    /// A node may crash if another one holds all data in the newest view: with the last copy the data would be gone, as
+    /// the protocol says.
+    fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, view: &View) -> bool {
+        running(machines).any(|(index, node)| {
+            let EngineStatus { epoch, state } = node.status();
+            index != victim
+                && view.full.contains(node_id(index))
+                && state == EngineState::Full
+                && epoch == view.epoch
+        })
+    }
+
+    fn crashed(&mut self, node: usize, remains: NodeMachine) {
+        self.former.entry(node).or_default().extend(remains.host().changes());
+    }
 }
 
 impl NodeBuilder {
     /// A node at the beginning of one of its lives, empty. The first life is number 0.
-    pub(super) fn build(&self, node: NodeId, life: u32) -> NodeMachine {
-        // Each life has room for incarnations of its own: a node that must rejoin takes the next one.
-        let incarnation = Incarnation::new(1 + (u64::from(life) << 32)).expect("a small number");
+    fn node(&self, node: NodeId, life: u32) -> NodeMachine {
+        let incarnation = incarnation(life);
         let software =
             |profile| NicMachine::new(self.soft_nic(node), self.lease_holder(node, incarnation), profile);
         match &self.nic {
@@ -233,7 +285,7 @@ impl NodeBuilder {
 
     /// The program on the host of a node whose engine is all on the card.
     fn lease_holder(&self, node: NodeId, incarnation: Incarnation) -> NodeHost<NoHalf> {
-        NodeHost::new(node, incarnation, AgentParameters::default(), [NoHalf], self.planted)
+        NodeHost::new(node, incarnation, Views::Service(AgentParameters::default()), [NoHalf], self.planted)
     }
 
     fn soft_nic(&self, node: NodeId) -> SoftNic<Kv> {

@@ -1,12 +1,12 @@
 //! What happened to a simulated cluster over time, for reports.
 
+use weft_harness::{Station, StatusChange, node_id};
 use weft_kv::PARTITIONS;
 use weft_sim::{Event, MachineId, Tap};
 use weft_time::Instant;
 use weft_waist::{EngineState, NodeId, View};
 
 use super::cluster::Cluster;
-use crate::node::StatusChange;
 use crate::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan, since_ns};
 
 /// One machine's end or return.
@@ -35,7 +35,7 @@ impl Tap for Turns {
 pub(super) fn of(cluster: &Cluster, begin: Instant, end: Instant) -> (Vec<Mark>, Vec<Lane>) {
     let within = |at: Instant| at >= begin && at <= end;
     let mut marks: Vec<(Instant, Mark)> = Vec::new();
-    let views = cluster.views();
+    let views = cluster.machines.views();
     for (at, view) in views.iter().filter(|(at, _)| within(*at)) {
         let label = format!("{}: full {:?}, joining {:?}", view.epoch, view.full, view.joining);
         marks
@@ -45,18 +45,17 @@ pub(super) fn of(cluster: &Cluster, begin: Instant, end: Instant) -> (Vec<Mark>,
     for turn in turns.0.iter().filter(|turn| within(turn.at)) {
         let (kind, verb) =
             if turn.down { (MarkKind::Fault, "crashes") } else { (MarkKind::Repair, "restarts") };
-        let label = format!("{} {verb}", cluster.world.name(turn.machine));
+        let label = format!("{} {verb}", cluster.machines.world.name(turn.machine));
         let node = Some(turn.machine.index() as u32);
         marks.push((turn.at, Mark { at_ns: since_ns(begin, turn.at), kind, node, label }));
     }
     marks.sort_by_key(|(at, _)| *at);
-    let lanes = cluster.nodes.iter().map(|&id| {
-        let turns = turns.0.iter().filter(|turn| turn.machine == id);
-        let node = NodeId::new(id.index()).expect("nodes come first");
+    let lanes = (0..cluster.machines.nodes()).map(|node| {
+        let turns = turns.0.iter().filter(|turn| turn.machine.index() == node);
         Lane {
-            name: cluster.world.name(id).to_owned(),
-            states: states(&cluster.status_changes(id), turns, begin, end),
-            leads: leads(node, &views, begin, end),
+            name: Station::node(node).name(),
+            states: states(&cluster.status_changes(node), turns, begin, end),
+            leads: leads(node_id(node), &views, begin, end),
         }
     });
     (marks.into_iter().map(|(_, mark)| mark).collect(), lanes.collect())

@@ -208,7 +208,7 @@ pub(super) fn begins_at(bench: &RdtBench) -> Instant {
         cluster.run_for(step(bench.system));
         let began: Vec<Instant> = cluster.books.borrow().nodes.iter().map(|node| node.began).collect();
         let last = began.iter().copied().max().unwrap_or(Instant::ZERO);
-        if !began.contains(&Instant::ZERO) || cluster.world.now() > Instant::ZERO + STUCK_AFTER {
+        if !began.contains(&Instant::ZERO) || cluster.now() > Instant::ZERO + STUCK_AFTER {
             return last;
         }
     }
@@ -238,7 +238,7 @@ pub(super) fn run(bench: &RdtBench, crash: Option<Crash>) -> Run {
     let mut wrong = Vec::new();
     while !cluster.books.borrow().all_done() {
         cluster.run_for(step);
-        let now = cluster.world.now();
+        let now = cluster.now();
         if crash.is_some_and(|crash| now >= crash.instant() && now < crash.instant() + step * 2) {
             // Who has nothing left to do may have now.
             cluster.nudge();

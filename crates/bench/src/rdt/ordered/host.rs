@@ -5,17 +5,16 @@ use std::rc::Rc;
 
 use weft_check::replicated::Call;
 use weft_check::replicated::Specification;
-use weft_nic::{HostCommand, HostEvent};
+use weft_harness::SimulatedHalf;
+use weft_node::{HostHalf, HostIo, WiredHalf};
 use weft_rdt::Object;
 use weft_rdt::replica::message::Ask;
-use weft_sim::{Commands, Host, Labour};
-use weft_smr::log::{self, Answer, Append, SESSION_WINDOW, Status, Wire};
+use weft_sim::Labour;
+use weft_smr::log::{self, Answer, Append, SESSION_WINDOW, Status};
 use weft_time::{Duration, Instant};
-use weft_waist::{Configuration, Epoch, NodeId, NodeSet, View};
 
 use super::books::{OrderedBooks, perform};
 use crate::rdt::workload::{ClientWorkload, Operation};
-use crate::smr::LOG_SLOT;
 
 /// How long a client waits before it asks again what the log had no room for.
 const PAUSE: Duration = Duration::from_us(1);
@@ -24,8 +23,10 @@ const LOADING: usize = 4;
 /// What comes before an operation in an entry: whether it is a query.
 const KIND_BYTES: usize = 1;
 const CONTENT_BYTES: usize = KIND_BYTES + Ask::BYTES;
+/// What the tokens of operations have set.
+const CLIENTS: u32 = 1 << 30;
 /// The token of what is no operation.
-const HOST: u32 = u32::MAX;
+const HOST: u32 = 0;
 
 /// An operation that is not answered.
 #[derive(Clone, Copy, Debug)]
@@ -47,11 +48,9 @@ struct Client {
 }
 
 /// The application of one node.
-#[derive(Debug)]
-pub(super) struct OrderedHost {
+pub(super) struct OrderedHalf {
     node: usize,
-    nodes: usize,
-    wires: Vec<Wire>,
+    wired: WiredHalf,
     books: Rc<RefCell<OrderedBooks>>,
     object: Object,
     clients: Vec<Client>,
@@ -59,16 +58,15 @@ pub(super) struct OrderedHost {
     /// What an operation costs the application.
     cost: Duration,
     labour: Labour,
-    begun: bool,
+    due: bool,
     measures: bool,
     wake_at: Option<Instant>,
 }
 
-impl OrderedHost {
+impl OrderedHalf {
     pub(super) fn new(
         node: usize,
-        nodes: usize,
-        wires: Vec<Wire>,
+        wired: WiredHalf,
         books: Rc<RefCell<OrderedBooks>>,
         clients: Vec<ClientWorkload>,
         outstanding: usize,
@@ -78,15 +76,14 @@ impl OrderedHost {
         let client = |workload| Client { workload, loaded: false, next: 0, pending: Vec::new() };
         Self {
             node,
-            nodes,
-            wires,
+            wired,
             books,
             object,
             clients: clients.into_iter().map(client).collect(),
             outstanding,
             cost,
             labour: Labour::default(),
-            begun: false,
+            due: false,
             measures: false,
             wake_at: Some(Instant::ZERO),
         }
@@ -96,26 +93,12 @@ impl OrderedHost {
         &self.object
     }
 
-    fn begin(&mut self, commands: &mut Commands) {
-        for wire in &self.wires {
-            commands.submit(call(HOST, log::Call::Wire, &wire.encode()));
-        }
-        commands.submit(call(HOST, log::Call::Subscribe, &[]));
-        let node = NodeId::new(self.node).expect("a cluster has at most eight nodes");
-        let view = View { epoch: Epoch(1), full: NodeSet::first(self.nodes), joining: NodeSet::EMPTY };
-        let lease_until = Instant::FAR_FUTURE;
-        commands.submit(HostCommand::Configure {
-            engine: 0,
-            configuration: Configuration { node, view, lease_until },
-        });
-    }
-
     fn wake_by(&mut self, at: Instant) {
         self.wake_at = Some(self.wake_at.map_or(at, |other| other.min(at)));
     }
 
     /// The clients ask as much as they may have open, at `now`.
-    fn pump(&mut self, now: Instant, commands: &mut Commands) {
+    fn pump(&mut self, now: Instant, io: &mut HostIo<'_>) {
         let books = Rc::clone(&self.books);
         let mut books = books.borrow_mut();
         if self.is_loaded() && !self.measures && now >= books.begins_at {
@@ -154,7 +137,7 @@ impl OrderedHost {
                 books.asked(number, sequence, operation);
                 let pending = Pending { sequence, operation, since: now, counts: self.measures, again: None };
                 client.pending.push(pending);
-                submit(number, &pending, commands);
+                submit(number, &pending, io);
             }
         }
         if self.is_loaded() && !self.measures {
@@ -169,7 +152,7 @@ impl OrderedHost {
     }
 
     /// An entry of the log is decided.
-    fn decided(&mut self, now: Instant, payload: &[u8], commands: &mut Commands) {
+    fn decided(&mut self, now: Instant, payload: &[u8], io: &mut HostIo<'_>) {
         let (index, append) = payload.split_at(8);
         let index = u64::from_be_bytes(index.try_into().expect("eight bytes"));
         let append = Append::parse(append).expect("an engine says well-formed things");
@@ -185,7 +168,7 @@ impl OrderedHost {
             let took = done.saturating_since(since);
             self.books.borrow_mut().answered_with(client, sequence, outcome, took, done, counts);
         }
-        self.pump(done, commands);
+        self.pump(done, io);
     }
 
     /// The log has not taken an operation.
@@ -208,7 +191,7 @@ fn decode(content: &[u8]) -> Operation {
     if content[0] == 0 { Operation::Update(call) } else { Operation::Query(call) }
 }
 
-fn submit(client: usize, pending: &Pending, commands: &mut Commands) {
+fn submit(client: usize, pending: &Pending, io: &mut HostIo<'_>) {
     let (kind, asked) = match pending.operation {
         Operation::Update(call) => (0, call),
         Operation::Query(call) => (1, call),
@@ -219,26 +202,30 @@ fn submit(client: usize, pending: &Pending, commands: &mut Commands) {
     payload[..Append::HEADER].copy_from_slice(&append.header());
     payload[Append::HEADER] = kind;
     payload[Append::HEADER + KIND_BYTES..].copy_from_slice(&ask.encode());
-    let token = (client as u32) << 24 | (pending.sequence as u32 & 0xff_ffff);
-    commands.submit(call(token, log::Call::Append, &payload));
+    let token = CLIENTS | (client as u32) << 24 | (pending.sequence as u32 & 0xff_ffff);
+    io.call(token, log::Call::Append as u8, &payload);
 }
 
-fn call(token: u32, call: log::Call, payload: &[u8]) -> HostCommand<'_> {
-    HostCommand::Call { engine: LOG_SLOT, token, kind: call as u8, payload }
-}
+impl HostHalf for OrderedHalf {
+    fn outlives_lease(&self) -> bool {
+        self.wired.outlives_lease()
+    }
 
-impl Host for OrderedHost {
-    fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
-        let HostEvent::Reply { token, kind, payload, .. } = event else { return };
+    fn begin(&mut self, io: &mut HostIo<'_>) {
+        self.wired.begin(io);
+        io.call(HOST, log::Call::Subscribe as u8, &[]);
+    }
+
+    fn replied(&mut self, now: Instant, token: u32, (kind, payload): (u8, &[u8]), io: &mut HostIo<'_>) {
         if kind == log::Call::Entry as u8 {
-            self.decided(now, &payload, commands);
+            self.decided(now, payload, io);
         } else if kind == log::Call::Answer as u8 {
-            let answer = Answer::parse(&payload).expect("an engine says well-formed things");
+            let answer = Answer::parse(payload).expect("an engine says well-formed things");
             match answer.status {
                 // What came of it is told with the entry.
                 Status::Ok => {}
-                Status::NotLeader | Status::Busy | Status::Abandoned if token != HOST => {
-                    self.refused(now, token);
+                Status::NotLeader | Status::Busy | Status::Abandoned if token & CLIENTS != 0 => {
+                    self.refused(now, token & !CLIENTS);
                 }
                 status => {
                     let what = format!("node{} answers {status:?}", self.node);
@@ -252,18 +239,19 @@ impl Host for OrderedHost {
         self.wake_at
     }
 
-    fn wake(&mut self, now: Instant, commands: &mut Commands) {
-        if self.wake_at.take_if(|at| *at <= now).is_none() {
+    fn handle_deadline(&mut self, now: Instant) {
+        self.due |= self.wake_at.take_if(|at| *at <= now).is_some();
+    }
+
+    fn settle(&mut self, now: Instant, io: &mut HostIo<'_>) {
+        if !std::mem::take(&mut self.due) {
             return;
-        }
-        if !std::mem::replace(&mut self.begun, true) {
-            self.begin(commands);
         }
         let mut next = None;
         for (number, client) in self.clients.iter_mut().enumerate() {
             for pending in &mut client.pending {
                 if pending.again.take_if(|at| *at <= now).is_some() {
-                    submit(number, pending, commands);
+                    submit(number, pending, io);
                 }
                 next = next.into_iter().chain(pending.again).min();
             }
@@ -271,9 +259,11 @@ impl Host for OrderedHost {
         if let Some(next) = next {
             self.wake_by(next);
         }
-        self.pump(now, commands);
+        self.pump(now, io);
     }
+}
 
+impl SimulatedHalf for OrderedHalf {
     fn take_labour(&mut self) -> Labour {
         std::mem::take(&mut self.labour)
     }

@@ -12,6 +12,7 @@ mod host;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use weft_harness::{NodeHost, Planted, Views, hardware, incarnation, node_id};
 use weft_nic::SoftNic;
 use weft_rdt::Object;
 use weft_sim::{HAMBAND_PROCESS, HostThreads, MachineId, NicMachine, NoCrashes, World};
@@ -20,12 +21,11 @@ use weft_time::{Duration, Instant};
 use weft_waist::Memory;
 
 use self::books::OrderedBooks;
-use self::host::OrderedHost;
+use self::host::OrderedHalf;
 use super::measure::{DRAIN, HEARTBEAT, Measured, RdtBench, SLICE, STUCK_AFTER};
 use super::system::System;
 use super::workload::{Sizes, Workload};
-use crate::node::hardware;
-use crate::smr::card_with_log;
+use crate::smr::{LOG_SLOT, card_with_log, first_view};
 
 /// Measurements begin after this time: the log has its leader then.
 const CONNECTING: Duration = Duration::from_us(200);
@@ -34,7 +34,7 @@ const CONNECTING: Duration = Duration::from_us(200);
 const LEADER: usize = 0;
 
 /// A node: the application on threads whose work is charged.
-type OrderedMachine = NicMachine<SoftNic<Log>, HostThreads<OrderedHost>>;
+type OrderedMachine = NicMachine<SoftNic<Log>, HostThreads<NodeHost<OrderedHalf>>>;
 
 struct Cluster {
     world: World<OrderedMachine>,
@@ -59,11 +59,12 @@ impl Cluster {
         for node in 0..bench.nodes {
             let port = bench.network().port(format!("node{node}"), hardware(node).0);
             let bytes = log.memory_bytes();
-            let (nic, wires) = card_with_log(&log, node, Memory::on_chip_except(bytes, bytes..bytes));
+            let (nic, wired) = card_with_log(&log, node, Memory::on_chip_except(bytes, bytes..bytes));
             let clients = if node == LEADER { bench.nodes } else { 0 };
             let clients = (0..clients).map(|client| workload.client(client, &subject)).collect();
-            let host =
-                OrderedHost::new(node, bench.nodes, wires, books.clone(), clients, bench.outstanding, labour);
+            let half = OrderedHalf::new(node, wired, books.clone(), clients, bench.outstanding, labour);
+            let views = Views::Fixed(first_view(bench.nodes));
+            let host = NodeHost::new(node_id(node), incarnation(0), views, [half], Planted::default());
             world.add_machine(port, NicMachine::new(nic, HostThreads::new(host, 1), profile));
         }
         Self { world, books }
@@ -76,7 +77,7 @@ impl Cluster {
 
     fn object(&self, node: usize) -> &Object {
         let machine = self.world.machine(MachineId::new(node)).expect("nobody crashes");
-        machine.host().program().object()
+        machine.host().program().node().half(LOG_SLOT).object()
     }
 }
 

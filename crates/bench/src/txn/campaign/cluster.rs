@@ -4,23 +4,26 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use weft_cluster::{AgentParameters, Incarnation, Phase, ServiceParameters};
+use weft_cluster::{AgentParameters, ServiceParameters};
+use weft_harness::{
+    Builder, Cluster as Nodes, ClusterShape, DATAGRAM_BYTES, MachineOf, NoClients, NodeHost, Planted,
+    Station, Views, clock, incarnation, node_id, peers, running,
+};
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
 use weft_node::{Node as Host, TransactionHalf};
 use weft_rdma::Target;
 use weft_sim::{
     CostProfile, Director, FaultPlan, HostThreads, Machine, MachineId, Machines, NicMachine, PlanError,
-    PortConfig, Stream, SwitchConfig, World,
+    PortConfig, Stream, SwitchConfig,
 };
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::{Key, Parameters, Placement, Transactions, Version};
-use weft_waist::{Engine, EngineState, EngineStatus, Memory, NodeId, View};
+use weft_waist::{Engine, EngineState, EngineStatus, Memory, View};
 
 use super::books::{Books, Shared};
 use super::host::{ClientHalf, SLOT};
 use super::steps::{SharedWatch, StepCrash};
-use crate::node::{DATAGRAM_BYTES, MembershipMachine, NodeHost, Planted, SharedDisk, Station, clock, peers};
 use crate::txn::tables::Contents;
 use crate::txn::workloads::Workload;
 
@@ -105,60 +108,31 @@ impl Node {
     }
 }
 
-/// One machine of the cluster.
-pub(super) enum ClusterMachine {
-    Node(Box<Node>),
-    Membership(Box<MembershipMachine>),
-}
-
-impl ClusterMachine {
-    fn inner(&self) -> &dyn Machine {
-        match self {
-            Self::Node(node) => &node.machine,
-            Self::Membership(machine) => &**machine,
-        }
-    }
-
-    fn inner_mut(&mut self) -> &mut dyn Machine {
-        match self {
-            Self::Node(node) => &mut node.machine,
-            Self::Membership(machine) => &mut **machine,
-        }
-    }
-
-    fn node(&self) -> Option<&Node> {
-        if let Self::Node(node) = self { Some(node) } else { None }
-    }
-}
-
-impl Machine for ClusterMachine {
+impl Machine for Node {
     fn receive(&mut self, now: Instant, frame: &[u8]) {
-        if let Self::Node(node) = self {
-            node.watch.borrow_mut().frame(node.index, frame);
-        }
-        self.inner_mut().receive(now, frame);
+        self.watch.borrow_mut().frame(self.index, frame);
+        self.machine.receive(now, frame);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.inner().next_deadline()
+        self.machine.next_deadline()
     }
 
     fn wake(&mut self, now: Instant) {
-        self.inner_mut().wake(now);
+        self.machine.wake(now);
     }
 
     fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
-        self.inner_mut().poll_frame(frame)
+        self.machine.poll_frame(frame)
     }
 }
 
 /// A cluster in a simulated world.
 pub(super) struct Cluster {
-    pub(super) world: World<ClusterMachine>,
+    pub(super) machines: Nodes<NodeBuilder>,
     pub(super) books: Shared,
     /// Crashes at steps that came about, by the step.
     pub(super) step_crashes: BTreeMap<&'static str, u64>,
-    builder: NodeBuilder,
     /// Crashes at steps that are still to come, the next one last.
     to_come: Vec<StepCrash>,
     /// The one that counts messages.
@@ -181,24 +155,28 @@ impl Cluster {
     ) -> Result<Self, PlanError> {
         let books = Rc::new(RefCell::new(Books::new(parameters.nodes, workload.audit())));
         let builder = NodeBuilder::new(parameters.clone(), workload, Rc::clone(&books));
-        let mut world = World::new(parameters.seed, SwitchConfig::default());
-        for node in 0..parameters.nodes {
-            let station = Station::node(node);
+        let ClusterParameters { nodes, replication, planted, .. } = *parameters;
+        let shape = ClusterShape {
+            nodes,
+            service: Some(ServiceParameters {
+                replicas: replication,
+                ..ServiceParameters::new(nodes, LEASE)
+            }),
+            planted,
+            seed: parameters.seed,
+            switch: SwitchConfig::default(),
+            plan: parameters.plan.clone(),
+        };
+        let machines = Nodes::new(&shape, builder, [], |index, station| {
             let mut port = PortConfig::new(station.name(), station.hardware().0);
-            port.clock = clock(parameters.seed, node, DRIFT_PPM);
-            world.add_machine(port, builder.build(node, 0));
-        }
-        let station = Station::Membership;
-        let mut port = PortConfig::new(station.name(), station.hardware().0);
-        port.clock = clock(parameters.seed, parameters.nodes, DRIFT_PPM);
-        world.add_machine(port, builder.membership(Instant::ZERO));
-        world.set_plan(&parameters.plan)?;
+            port.clock = clock(parameters.seed, index, DRIFT_PPM);
+            port
+        })?;
         steps.reverse();
         Ok(Self {
-            world,
+            machines,
             books,
             step_crashes: BTreeMap::new(),
-            builder,
             to_come: steps,
             watching: None,
             imminent: None,
@@ -208,22 +186,24 @@ impl Cluster {
 
     /// Lets time pass.
     pub(super) fn run_for(&mut self, time: Duration) {
-        self.run_until(self.world.now() + time);
+        self.run_until(self.machines.world.now() + time);
     }
 
     /// Lets time pass until `until`.
     pub(super) fn run_until(&mut self, until: Instant) {
         loop {
             self.do_what_is_due();
-            if self.world.now() >= until && self.world.next_at().is_none_or(|at| at > until) {
+            if self.machines.world.now() >= until && self.machines.world.next_at().is_none_or(|at| at > until)
+            {
                 return;
             }
             let next = self.next_due().map_or(until, |at| at.min(until));
-            self.builder.now = self.world.next_at().unwrap_or(next);
-            self.world.step(next, &mut self.builder);
-            let fired = self.builder.watch.borrow_mut().take_fired();
+            let Nodes { world, director } = &mut self.machines;
+            director.builder.now = world.next_at().unwrap_or(next);
+            world.step(next, director);
+            let fired = director.builder.watch.borrow_mut().take_fired();
             if let (Some(node), Some(crash)) = (fired, self.watching.take_if(|_| fired.is_some())) {
-                self.imminent = Some((self.world.now() + crash.delay, node, crash));
+                self.imminent = Some((self.machines.world.now() + crash.delay, node, crash));
             }
         }
     }
@@ -241,7 +221,7 @@ impl Cluster {
     }
 
     fn do_what_is_due(&mut self) {
-        let now = self.world.now();
+        let now = self.machines.world.now();
         if let Some((_, node, crash)) = self.imminent.take_if(|(at, ..)| *at <= now) {
             if self.crash(node) {
                 *self.step_crashes.entry(crash.step.name).or_insert(0) += 1;
@@ -263,83 +243,74 @@ impl Cluster {
     }
 
     fn watch(&mut self, crash: StepCrash) {
-        self.builder.watch.borrow_mut().arm(&crash);
+        self.machines.director.builder.watch.borrow_mut().arm(&crash);
         self.watching = Some(crash);
     }
 
     /// Nothing crashes at a step any more. Returns when all are back that have.
     pub(super) fn no_more_steps(&mut self) -> Instant {
-        self.builder.watch.borrow_mut().disarm();
+        self.machines.director.builder.watch.borrow_mut().disarm();
         self.to_come.clear();
         (self.watching, self.imminent) = (None, None);
-        self.coming_back.iter().map(|(at, _)| *at).fold(self.world.now(), Instant::max)
+        self.coming_back.iter().map(|(at, _)| *at).fold(self.machines.world.now(), Instant::max)
     }
 
     /// Crashes a node, if not too many are down.
     fn crash(&mut self, node: usize) -> bool {
         let id = MachineId::new(node);
-        self.builder.now = self.world.now();
-        self.builder.may_crash(self.world.machines(), id) && self.crash_anyway(node)
+        let Nodes { world, director } = &mut self.machines;
+        director.builder.now = world.now();
+        director.may_crash(world.machines(), id) && self.crash_anyway(node)
     }
 
     /// Crashes a node without asking how many are down.
     pub(super) fn crash_anyway(&mut self, node: usize) -> bool {
         let id = MachineId::new(node);
-        let remains = self.world.crash(id);
-        remains.map(|remains| self.builder.crashed(id, remains)).is_some()
+        let Nodes { world, director } = &mut self.machines;
+        world.crash(id).map(|remains| director.crashed(id, remains)).is_some()
     }
 
     /// Brings a node back, unless it is.
     pub(super) fn restart(&mut self, node: usize) {
         let id = MachineId::new(node);
-        if self.world.machine(id).is_none() {
-            let life = self.world.incarnation(id);
-            self.world.restart(id, self.builder.build(node, life));
+        let Nodes { world, director } = &mut self.machines;
+        if world.machine(id).is_none() {
+            let machine = director.node(node, world.incarnation(id), world.local_now(id));
+            world.restart(id, machine);
         }
     }
 
     /// A node that runs.
     pub(super) fn node(&self, node: usize) -> Option<&Node> {
-        self.world.machine(MachineId::new(node))?.node()
+        self.machines.node(node)
     }
 
-    /// Where the membership service stands, unless it is down.
-    fn phase(&self) -> Option<Phase> {
-        match self.world.machine(self.builder.membership_id()) {
-            Some(ClusterMachine::Membership(machine)) => Some(machine.phase()),
-            _ => None,
-        }
-    }
-
-    /// The newest view.
-    pub(super) fn view(&self) -> View {
-        self.builder.disk.borrow().view()
+    pub(super) fn now(&self) -> Instant {
+        self.machines.world.now()
     }
 
     /// Whether a node serves in the newest view.
     pub(super) fn serves(&self, node: usize) -> bool {
         let Some(running) = self.node(node) else { return false };
-        let view = self.view();
-        let leased = self.world.local_now(MachineId::new(node)) < running.host().lease_until();
+        let view = self.machines.view();
+        let leased = self.machines.local_now(node) < running.host().lease_until();
         let full = EngineStatus { epoch: view.epoch, state: EngineState::Full };
         view.full.contains(node_id(node)) && running.engine().status() == full && leased
     }
 
     /// Takes what engines have recorded.
     pub(super) fn take_records(&mut self) {
-        for node in 0..self.builder.parameters.nodes {
+        for node in 0..self.machines.nodes() {
             let books = Rc::clone(&self.books);
-            self.world.with_machine(MachineId::new(node), |machine, _| match machine {
-                ClusterMachine::Node(node) => node.take_records(&books),
-                ClusterMachine::Membership(_) => unreachable!("nodes come first"),
+            self.machines.world.with_machine(MachineId::new(node), |machine, _| {
+                machine.node_mut().expect("nodes come first").take_records(&books);
             });
         }
     }
 
     /// Where everybody is, in words.
     pub(super) fn describe(&self) -> String {
-        let view = self.view();
-        let nodes = (0..self.builder.parameters.nodes).map(|index| match self.node(index) {
+        let nodes = (0..self.machines.nodes()).map(|index| match self.node(index) {
             None => format!("node{index} is down"),
             Some(node) => {
                 let EngineStatus { epoch, state } = node.engine().status();
@@ -351,22 +322,12 @@ impl Cluster {
             }
         });
         let nodes: Vec<String> = nodes.collect();
-        let phase = self.phase();
-        let (full, joining) = (view.full, view.joining);
-        format!(
-            "the service is {phase:?} in {}, full {full:?}, joining {joining:?}; {}",
-            view.epoch,
-            nodes.join("; ")
-        )
+        format!("{}; {}", self.machines.describe_service(), nodes.join("; "))
     }
 }
 
-fn node_id(node: usize) -> NodeId {
-    NodeId::new(node).expect("a cluster has at most 16 nodes")
-}
-
 /// Builds nodes, and says which may crash.
-struct NodeBuilder {
+pub(super) struct NodeBuilder {
     parameters: ClusterParameters,
     workload: Box<dyn Workload>,
     engine: Parameters,
@@ -374,8 +335,6 @@ struct NodeBuilder {
     tables: HalfTables,
     books: Shared,
     watch: SharedWatch,
-    /// The membership service's.
-    disk: SharedDisk,
     /// When what is asked of it happens.
     now: Instant,
 }
@@ -410,29 +369,12 @@ impl NodeBuilder {
             tables,
             books,
             watch: SharedWatch::default(),
-            disk: SharedDisk::default(),
             now: Instant::ZERO,
         }
     }
 
-    /// The machine after the nodes.
-    fn membership_id(&self) -> MachineId {
-        MachineId::new(self.parameters.nodes)
-    }
-
-    /// The membership service in a process that begins at `now` on its machine's clock.
-    fn membership(&self, now: Instant) -> ClusterMachine {
-        let ClusterParameters { nodes, replication, planted, .. } = self.parameters;
-        let service = ServiceParameters {
-            replicas: planted.replicas(replication, nodes),
-            ..ServiceParameters::new(nodes, LEASE)
-        };
-        let machine = MembershipMachine::new(service, Rc::clone(&self.disk), now, planted);
-        ClusterMachine::Membership(Box::new(machine))
-    }
-
     /// A node in its life number `life`: the first ones have what there is in the beginning.
-    fn build(&self, node: usize, life: u32) -> ClusterMachine {
+    fn node(&self, node: usize, life: u32) -> Node {
         let Self { parameters, workload, engine: sizes, placement, tables, .. } = self;
         let mut engine = Transactions::new(*sizes, workload.procedures(), *placement);
         let memory = Memory::new(Transactions::memory_bytes(sizes, placement));
@@ -453,8 +395,7 @@ impl NodeBuilder {
             half.room().into_iter().for_each(|room| engine.learn_room(room));
             half
         });
-        // Each life has room for incarnations of its own: a node that must rejoin takes the next one.
-        let incarnation = Incarnation::new(1 + (u64::from(life) << 32)).expect("a small number");
+        let incarnation = incarnation(life);
         let seed = parameters.seed ^ u64::from(life) << 32;
         // Each life has clients of its own.
         let lanes = (0..parameters.lanes).map(|lane| life * parameters.lanes as u32 + lane as u32);
@@ -467,7 +408,8 @@ impl NodeBuilder {
             (Rc::clone(&self.books), Rc::clone(&self.watch)),
         );
         let agent = AgentParameters { idle_interval: IDLE_INTERVAL, ..AgentParameters::default() };
-        let host = NodeHost::new(node_id(node), incarnation, agent, [half], parameters.planted);
+        let host =
+            NodeHost::new(node_id(node), incarnation, Views::Service(agent), [half], parameters.planted);
         let card = CardConfig {
             peers: peers(parameters.nodes),
             datagram_bytes: DATAGRAM_BYTES,
@@ -482,7 +424,7 @@ impl NodeBuilder {
             nic.add_neighbour(other.address(), other.hardware());
         }
         let machine = NicMachine::new(nic, HostThreads::new(host, THREADS), &CostProfile::CORES);
-        ClusterMachine::Node(Box::new(Node { index: node, machine, watch: Rc::clone(&self.watch) }))
+        Node { index: node, machine, watch: Rc::clone(&self.watch) }
     }
 
     /// Whether a node holds all that it replicates: it is full, also in the newest view, of which it may not have heard yet, and has a lease.
@@ -493,31 +435,24 @@ impl NodeBuilder {
     }
 }
 
-impl Director<ClusterMachine> for NodeBuilder {
-    /// At most f nodes may be down at a time. One that comes back is, until it holds everything. The
-    /// membership service always may.
-    fn may_crash(&mut self, machines: &Machines<ClusterMachine>, victim: MachineId) -> bool {
-        if victim == self.membership_id() {
-            return true;
-        }
-        let view = self.disk.borrow().view();
-        let nodes = machines.iter().filter_map(|(id, machine)| Some((id, machine.node()?)));
-        let whole = nodes.filter(|(id, node)| *id != victim && self.is_whole(id.index(), node, &view));
+impl Builder for NodeBuilder {
+    type Node = Node;
+    type Clients = NoClients;
+
+    fn build(&mut self, node: usize, life: u32, _: Instant) -> Node {
+        self.node(node, life)
+    }
+
+    /// At most f nodes may be down at a time. One that comes back is, until it holds everything.
+    fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, view: &View) -> bool {
+        let whole =
+            running(machines).filter(|(index, node)| *index != victim && self.is_whole(*index, node, view));
         let down = self.parameters.nodes - 1 - whole.count();
         down + 1 < self.parameters.replication
     }
 
-    fn crashed(&mut self, _: MachineId, remains: ClusterMachine) {
-        if let ClusterMachine::Node(mut node) = remains {
-            node.take_records(&self.books);
-            node.machine.parts_mut().1.program_mut().half_mut(SLOT).die();
-        }
-    }
-
-    fn restart(&mut self, machine: MachineId, life: u32, now: Instant) -> ClusterMachine {
-        if machine == self.membership_id() {
-            return self.membership(now);
-        }
-        self.build(machine.index(), life)
+    fn crashed(&mut self, _: usize, mut remains: Node) {
+        remains.take_records(&self.books);
+        remains.machine.parts_mut().1.program_mut().half_mut(SLOT).die();
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weft_cluster::Incarnation;
+use weft_harness::SimulatedHalf;
 use weft_nic::HostCommand;
 use weft_node::{CardPort, HostHalf, HostIo, TransactionHalf};
 use weft_sim::{Labour, LocalClock, Stream};
@@ -16,7 +17,6 @@ use super::super::host::charge;
 use super::super::workloads::{Call, Client};
 use super::books::Shared;
 use super::steps::SharedWatch;
-use crate::node::SimulatedHalf;
 
 /// The engine's slot in every card.
 pub(super) const SLOT: u8 = 0;

@@ -8,6 +8,10 @@ mod steps;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+#[cfg(feature = "planted-bugs")]
+use weft_harness::NodeBug;
+use weft_harness::Planted;
+use weft_harness::{Findings, Judgement, add_faults, add_live_within, random_plan};
 use weft_sim::{FaultKind, FaultKinds, Stream};
 use weft_time::{Duration, Instant};
 use weft_txn::host::Local;
@@ -19,10 +23,6 @@ use super::workloads::Workload;
 use super::workloads::retwis::Retwis;
 use super::workloads::smallbank::Smallbank;
 use super::workloads::tpcc::{Scale, Tpcc};
-use crate::campaign::{Findings, Judgement, add_faults, add_live_within, random_plan};
-#[cfg(feature = "planted-bugs")]
-use crate::node::NodeBug;
-use crate::node::Planted;
 
 /// The machine of the membership service.
 const SERVICE: [&str; 1] = ["membership0"];
@@ -253,12 +253,12 @@ impl Run {
             result.restarts += node.lives - 1;
         }
         result.unknown_but_seen += report.unknown_but_seen;
-        result.views += u64::from(cluster.view().epoch.0);
+        result.views += u64::from(cluster.machines.view().epoch.0);
         for (step, count) in &cluster.step_crashes {
             *result.step_crashes.entry(step).or_insert(0) += count;
         }
-        add_faults(&mut result.faults, &cluster.world);
-        Judgement::of(&cluster.world, wrong)
+        add_faults(&mut result.faults, &cluster.machines.world);
+        Judgement::of(&cluster.machines.world, wrong)
     }
 
     /// After the last fault every node serves, except for `out`, and its clients commit again.
@@ -280,9 +280,9 @@ impl Run {
         let nodes = || (0..self.parameters.nodes).filter(|node| !out.contains(node));
         loop {
             if nodes().all(|node| live(cluster, node)) {
-                return Ok(cluster.world.now() - last_fault);
+                return Ok(cluster.now() - last_fault);
             }
-            if cluster.world.now() >= last_fault + LIVE_WITHIN {
+            if cluster.now() >= last_fault + LIVE_WITHIN {
                 let stuck: Vec<String> = nodes()
                     .filter(|node| !live(cluster, *node))
                     .map(|node| format!("node{node} ({} committed)", committed(cluster)[node] - before[node]))
@@ -311,12 +311,12 @@ impl Run {
         }
         cluster.run_for(SLICE);
         out.iter().for_each(|node| cluster.restart(*node));
-        let now = cluster.world.now();
+        let now = cluster.now();
         let mut wrong: Vec<String> = self.live_within(cluster, now, &out).err().into_iter().collect();
         // Everybody calls for the shard sooner or later.
         let until = now + LIVE_WITHIN;
         let is_told = |cluster: &Cluster, node: usize| told(cluster)[node] > before[node];
-        while cluster.world.now() < until && !(0..*nodes).all(|node| is_told(cluster, node)) {
+        while cluster.now() < until && !(0..*nodes).all(|node| is_told(cluster, node)) {
             cluster.run_for(SLICE);
         }
         for node in (0..*nodes).filter(|node| !is_told(cluster, *node)) {
@@ -334,12 +334,12 @@ impl Run {
     /// Once nobody calls any more, everything ends, and no lock is left.
     fn quiet_within(&self, cluster: &mut Cluster) -> Option<String> {
         cluster.books.borrow_mut().stopped = true;
-        let until = cluster.world.now() + QUIET_WITHIN;
+        let until = cluster.now() + QUIET_WITHIN;
         let is_quiet = |cluster: &Cluster, node: usize| {
             let node = cluster.node(node).expect("all are back");
             node.half().under_way() == 0 && node.engine().is_quiet()
         };
-        while cluster.world.now() < until {
+        while cluster.now() < until {
             cluster.run_for(SLICE);
             if (0..self.parameters.nodes).all(|node| is_quiet(cluster, node)) {
                 return None;

@@ -10,33 +10,39 @@ use weft_wire::ethernet::MacAddress;
 use weft_wire::frame::Endpoint;
 
 /// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
-pub(crate) const DATAGRAM_BYTES: usize = 1_472;
+pub const DATAGRAM_BYTES: usize = 1_472;
 
 /// A machine's place in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Station {
+pub enum Station {
+    /// A node.
     Node(NodeId),
+    /// The membership service.
     Membership,
+    /// A machine of clients.
     Clients(u8),
 }
 
 impl Station {
     /// The node of this number.
-    pub(crate) fn node(index: usize) -> Self {
+    pub fn node(index: usize) -> Self {
         Self::Node(NodeId::new(index).expect("a cluster has at most 16 nodes"))
     }
 
-    pub(crate) const fn hardware(self) -> MacAddress {
+    /// Its hardware address.
+    pub const fn hardware(self) -> MacAddress {
         let [kind, number] = self.numbers();
         MacAddress([2, 0, 0, 0, kind, number])
     }
 
-    pub(crate) const fn address(self) -> Ipv4Addr {
+    /// Its address.
+    pub const fn address(self) -> Ipv4Addr {
         let [kind, number] = self.numbers();
         Ipv4Addr::new(10, 0, kind, 1 + number)
     }
 
-    pub(crate) fn name(self) -> String {
+    /// Its name in plans and captures.
+    pub fn name(self) -> String {
         match self {
             Self::Node(node) => node.to_string(),
             Self::Membership => "membership0".into(),
@@ -52,28 +58,29 @@ impl Station {
         }
     }
 
-    pub(crate) const fn endpoint(self, port: u16) -> Endpoint {
+    /// Its endpoint at this UDP port.
+    pub const fn endpoint(self, port: u16) -> Endpoint {
         Endpoint { hardware: self.hardware(), address: self.address(), port }
     }
 }
 
 /// The hardware address of a node.
-pub(crate) fn hardware(node: usize) -> MacAddress {
+pub fn hardware(node: usize) -> MacAddress {
     Station::node(node).hardware()
 }
 
 /// The address of a node.
-pub(crate) fn address(node: usize) -> Ipv4Addr {
+pub fn address(node: usize) -> Ipv4Addr {
     Station::node(node).address()
 }
 
 /// Where the nodes of a cluster take datagrams.
-pub(crate) fn peers(nodes: usize) -> [Option<SocketAddrV4>; NODES_MAX] {
+pub fn peers(nodes: usize) -> [Option<SocketAddrV4>; NODES_MAX] {
     std::array::from_fn(|node| (node < nodes).then(|| SocketAddrV4::new(address(node), datagram::UDP_PORT)))
 }
 
 /// The clock of a machine: it runs from anywhere, and gains or loses up to `drift_ppm` millionths.
-pub(crate) fn clock(seed: u64, machine: usize, drift_ppm: u32) -> LocalClock {
+pub fn clock(seed: u64, machine: usize, drift_ppm: u32) -> LocalClock {
     let mut random = Stream::new(seed, "clock", machine as u64);
     let drift = random.between(0, 2 * u64::from(drift_ppm)) as i32 - drift_ppm as i32;
     LocalClock::new(Duration::from_us(random.below(1_000_000)), drift)

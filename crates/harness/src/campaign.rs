@@ -45,15 +45,15 @@ pub struct Violation<About = ()> {
 
 /// What is wrong with a run, and which run it was.
 #[derive(Clone, Debug)]
-pub(crate) struct Judgement {
+pub struct Judgement {
     /// What is wrong, in words.
-    pub(crate) wrong: Vec<String>,
+    pub wrong: Vec<String>,
     log_hash: String,
 }
 
 impl Judgement {
     /// Of a run that has ended in this world, and of which this is wrong.
-    pub(crate) fn of<M: Machine>(world: &World<M>, mut wrong: Vec<String>) -> Self {
+    pub fn of<M: Machine>(world: &World<M>, mut wrong: Vec<String>) -> Self {
         if !world.traffic().is_conserved() {
             wrong.push("the simulator lost count of frames".to_owned());
         }
@@ -77,7 +77,7 @@ impl<About> Default for Findings<About> {
 impl<About> Findings<About> {
     /// Makes the run of `seed` and adds what is wrong with it. A run may also end because an engine asserts what must hold, and stops at
     /// what must not: that is wrong with it, too. `replay` names the command that repeats a seed.
-    pub(crate) fn add(
+    pub fn add(
         &mut self,
         seed: u64,
         about: About,
@@ -98,7 +98,7 @@ impl<About> Findings<About> {
     }
 
     /// `held` if nothing is wrong, and `violation` otherwise.
-    pub(crate) const fn checked(&self, held: &'static str) -> &'static str {
+    pub const fn checked(&self, held: &'static str) -> &'static str {
         if self.violations_found == 0 { held } else { "violation" }
     }
 }
@@ -108,20 +108,20 @@ fn hash_of(log_hashes: &str) -> String {
 }
 
 /// Adds the faults that a run has had to those of others, by kind.
-pub(crate) fn add_faults<M: Machine>(faults: &mut BTreeMap<String, u64>, world: &World<M>) {
+pub fn add_faults<M: Machine>(faults: &mut BTreeMap<String, u64>, world: &World<M>) {
     for (kind, count) in world.fault_counts().entries() {
         *faults.entry(kind.to_owned()).or_insert(0) += count;
     }
 }
 
 /// Adds how long one run took to be live again to what the slowest run took, in ns: `u64::MAX` if one was not in time.
-pub(crate) fn add_live_within(slowest_ns: &mut u64, live_within: Option<Duration>) {
+pub fn add_live_within(slowest_ns: &mut u64, live_within: Option<Duration>) {
     *slowest_ns = live_within.map_or(u64::MAX, |took| took.as_ns().max(*slowest_ns));
 }
 
 /// The faults of `seed` during `period`, since the beginning of the run, in a cluster of nodes that may crash,
 /// of `others` that do not, and of `durable` ones that crash and keep what they have stored.
-pub(crate) fn random_plan(
+pub fn random_plan(
     seed: u64,
     nodes: usize,
     others: &[&str],

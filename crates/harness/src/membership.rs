@@ -9,45 +9,41 @@ use weft_time::Instant;
 use weft_waist::View;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
-use super::{Planted, Station};
+use crate::{Planted, Station};
 
 /// What outlives the process of the membership service.
 #[derive(Debug, Default)]
-pub(crate) struct Disk {
+pub struct Disk {
     /// Its state file.
     state: Option<String>,
     /// All views so far and when they were published, on the machine's clock: for an observer.
     published: Vec<(Instant, View)>,
 }
 
-pub(crate) type SharedDisk = Rc<RefCell<Disk>>;
+/// The disk, which the service and its observers share.
+pub type SharedDisk = Rc<RefCell<Disk>>;
 
 impl Disk {
     /// All views so far and when they were published, on the machine's clock.
-    pub(crate) fn published(&self) -> &[(Instant, View)] {
+    pub fn published(&self) -> &[(Instant, View)] {
         &self.published
     }
 
     /// The newest view.
-    pub(crate) fn view(&self) -> View {
+    pub fn view(&self) -> View {
         self.published.last().map_or_else(View::default, |(_, view)| *view)
     }
 }
 
 /// The membership service on a machine of its own, which may crash; what it has stored remains.
-pub(crate) struct MembershipMachine {
+pub struct MembershipMachine {
     server: Server<Endpoint>,
     disk: SharedDisk,
 }
 
 impl MembershipMachine {
     /// A process that begins at `now`, on the machine's clock, with what is stored.
-    pub(crate) fn new(
-        parameters: ServiceParameters,
-        disk: SharedDisk,
-        now: Instant,
-        planted: Planted,
-    ) -> Self {
+    pub fn new(parameters: ServiceParameters, disk: SharedDisk, now: Instant, planted: Planted) -> Self {
         let service = match &disk.borrow().state {
             Some(state) => {
                 let durable = Durable::from_toml(state).expect("the service has written it");
@@ -58,7 +54,8 @@ impl MembershipMachine {
         Self { server: planted.server(Server::new(service)), disk }
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    /// Where the service stands.
+    pub fn phase(&self) -> Phase {
         self.server.service().phase()
     }
 

@@ -16,13 +16,20 @@ pub enum NodeBug {
     AnswerBeforeStored,
     /// The membership service is told that every node holds everything, where it holds the shards that it replicates.
     WrongReplicas,
+    /// A node that comes back connects the queue pairs of its engines as those of the first incarnation.
+    WiredToFormerIncarnation,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl NodeBug {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::EnginesKept, Self::LeaseFromReceipt, Self::AnswerBeforeStored, Self::WrongReplicas];
+    pub const ALL: [Self; 5] = [
+        Self::EnginesKept,
+        Self::LeaseFromReceipt,
+        Self::AnswerBeforeStored,
+        Self::WrongReplicas,
+        Self::WiredToFormerIncarnation,
+    ];
 
     /// Its name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
@@ -31,23 +38,29 @@ impl NodeBug {
             Self::LeaseFromReceipt => "lease-from-receipt",
             Self::AnswerBeforeStored => "answer-before-stored",
             Self::WrongReplicas => "wrong-replicas",
+            Self::WiredToFormerIncarnation => "wired-to-former-incarnation",
         }
     }
 }
 
 /// Which of these bugs a cluster has, if this build has any.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Planted {
+pub struct Planted {
+    /// The bug.
     #[cfg(feature = "planted-bugs")]
-    pub(crate) bug: Option<NodeBug>,
+    pub bug: Option<NodeBug>,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Planted {
-    pub(crate) fn node<H: weft_node::HostHalf>(self, node: Node<H>) -> Node<H> {
+    /// The node with the bug, if it is one of nodes.
+    pub fn node<H: weft_node::HostHalf>(self, node: Node<H>) -> Node<H> {
         use weft_node::PlantedBug;
         match self.bug {
             Some(NodeBug::EnginesKept) => node.with_planted_bug(PlantedBug::EnginesKept),
+            Some(NodeBug::WiredToFormerIncarnation) => {
+                node.with_planted_bug(PlantedBug::WiredToFormerIncarnation)
+            }
             Some(NodeBug::LeaseFromReceipt) => {
                 node.with_planted_bug(PlantedBug::Cluster(weft_cluster::PlantedBug::LeaseFromReceipt))
             }
@@ -55,7 +68,8 @@ impl Planted {
         }
     }
 
-    pub(crate) fn server(self, server: Server<Endpoint>) -> Server<Endpoint> {
+    /// The membership service with the bug, if it is one of its own.
+    pub fn server(self, server: Server<Endpoint>) -> Server<Endpoint> {
         match self.bug {
             Some(NodeBug::AnswerBeforeStored) => {
                 server.with_planted_bug(weft_cluster::PlantedBug::AnswerBeforeStored)
@@ -65,23 +79,25 @@ impl Planted {
     }
 
     /// What the membership service is told of how many nodes hold a shard.
-    pub(crate) fn replicas(self, replicas: usize, nodes: usize) -> usize {
+    pub fn replicas(self, replicas: usize, nodes: usize) -> usize {
         if self.bug == Some(NodeBug::WrongReplicas) { nodes } else { replicas }
     }
 }
 
 #[cfg(not(feature = "planted-bugs"))]
 impl Planted {
-    pub(crate) fn node<H>(self, node: Node<H>) -> Node<H> {
+    /// The node as it is.
+    pub fn node<H>(self, node: Node<H>) -> Node<H> {
         node
     }
 
-    pub(crate) fn server(self, server: Server<Endpoint>) -> Server<Endpoint> {
+    /// The membership service as it is.
+    pub fn server(self, server: Server<Endpoint>) -> Server<Endpoint> {
         server
     }
 
     /// What the membership service is told of how many nodes hold a shard.
-    pub(crate) const fn replicas(self, replicas: usize, _: usize) -> usize {
+    pub const fn replicas(self, replicas: usize, _: usize) -> usize {
         replicas
     }
 }

@@ -1,24 +1,36 @@
 //! The program of a node on the host of a simulated machine.
 
-use weft_cluster::{AgentParameters, Incarnation, MEMBERSHIP_PORT};
+use weft_cluster::{AgentParameters, ClusterName, Incarnation, LEASE_MAX, MEMBERSHIP_PORT, Message};
 use weft_nic::{HostCommand, HostEvent};
-use weft_node::{CardPort, HostHalf, NoHalf, Node, NodeParameters};
+use weft_node::{CardPort, HostHalf, HostIo, NoHalf, Node, NodeParameters};
 use weft_sim::{Commands, Host, Labour};
 use weft_time::Instant;
-use weft_waist::{EngineStatus, NodeId};
+use weft_waist::{EngineStatus, NodeId, View};
 use weft_wire::frame::{self, Flow, Frame};
 
-use super::{Planted, Station};
+use crate::{Planted, Station};
 
 /// A change of what an engine is, on its node's clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StatusChange {
-    pub(crate) at: Instant,
-    pub(crate) status: EngineStatus,
+pub struct StatusChange {
+    /// When.
+    pub at: Instant,
+    /// What it is from then on.
+    pub status: EngineStatus,
+}
+
+/// Where a node has its views from.
+#[derive(Clone, Copy, Debug)]
+pub enum Views {
+    /// The membership service of the cluster, to which it reports.
+    Service(AgentParameters),
+    /// Nowhere: it has this one, and a lease that outlasts the run. For measurements of engines whose protocol does not
+    /// rest on leases: nothing but their own messages is on the network then.
+    Fixed(View),
 }
 
 /// What a host half does in a simulation only.
-pub(crate) trait SimulatedHalf: HostHalf {
+pub trait SimulatedHalf: HostHalf {
     /// The half's own work since the last call, for worlds that charge time for it.
     fn take_labour(&mut self) -> Labour {
         Labour::default()
@@ -42,8 +54,10 @@ impl CardPort for Bus<'_> {
 
 /// The program on a node's host, which is the one that ships, behind frames.
 #[derive(Debug)]
-pub(crate) struct NodeHost<H> {
+pub struct NodeHost<H> {
     node: Node<H>,
+    /// The view that it keeps, if no membership service gives it any.
+    fixed: Option<View>,
     begun: bool,
     changes: Vec<StatusChange>,
     frame: Vec<u8>,
@@ -51,30 +65,34 @@ pub(crate) struct NodeHost<H> {
 
 impl<H: HostHalf> NodeHost<H> {
     /// A node in the life `incarnation`, with the halves of its card's engines in slot order.
-    pub(crate) fn new(
+    pub fn new(
         node: NodeId,
         incarnation: Incarnation,
-        agent: AgentParameters,
+        views: Views,
         halves: impl IntoIterator<Item = H>,
         planted: Planted,
     ) -> Self {
+        let (agent, fixed) = match views {
+            Views::Service(agent) => (agent, None),
+            Views::Fixed(view) => (AgentParameters::default(), Some(view)),
+        };
         let parameters = NodeParameters { node, incarnation, agent, identity: None };
         let node = planted.node(Node::new(parameters, halves));
-        Self { node, begun: false, changes: Vec::new(), frame: Vec::new() }
+        Self { node, fixed, begun: false, changes: Vec::new(), frame: Vec::new() }
     }
 
     /// The node.
-    pub(crate) const fn node(&self) -> &Node<H> {
+    pub const fn node(&self) -> &Node<H> {
         &self.node
     }
 
     /// What its engines were over time.
-    pub(crate) fn changes(&self) -> &[StatusChange] {
+    pub fn changes(&self) -> &[StatusChange] {
         &self.changes
     }
 
     /// The half of a slot, to take out what it keeps for an observer.
-    pub(crate) fn half_mut(&mut self, slot: u8) -> &mut H {
+    pub fn half_mut(&mut self, slot: u8) -> &mut H {
         self.node.half_mut(slot)
     }
 
@@ -87,6 +105,9 @@ impl<H: HostHalf> NodeHost<H> {
     /// Sends the heartbeat, if one is due.
     fn transmit(&mut self, now: Instant, commands: &mut Commands) {
         if let Some(heartbeat) = self.node.poll_membership(now) {
+            if let Some(view) = self.fixed {
+                return self.grant(now, view, &heartbeat, commands);
+            }
             let flow = Flow {
                 source: Station::Node(self.node.id()).endpoint(MEMBERSHIP_PORT),
                 destination: Station::Membership.endpoint(MEMBERSHIP_PORT),
@@ -98,6 +119,22 @@ impl<H: HostHalf> NodeHost<H> {
         }
         // Nobody reads them here.
         while self.node.poll_report().is_some() {}
+    }
+
+    /// Answers a heartbeat in place of a membership service.
+    fn grant(&mut self, now: Instant, view: View, heartbeat: &[u8], commands: &mut Commands) {
+        let Ok((_, Message::Heartbeat { token, heartbeat, .. })) = Message::decode(heartbeat) else {
+            unreachable!("a node sends heartbeats to the membership service")
+        };
+        let (node, incarnation) = (heartbeat.node, heartbeat.incarnation);
+        let grant = Message::Grant { node, incarnation, token, view, lease: LEASE_MAX };
+        self.node.receive_membership(now, &grant.encode(ClusterName::default().id()), &mut Bus(commands));
+    }
+
+    /// Acts as the half of a slot: use it within [`weft_sim::NicMachine::with_host`].
+    pub fn act(&mut self, slot: u8, commands: &mut Commands, act: impl FnOnce(&mut H, &mut HostIo<'_>)) {
+        let mut bus = Bus(commands);
+        act(self.node.half_mut(slot), &mut HostIo::new(slot, &mut bus));
     }
 }
 
@@ -140,4 +177,10 @@ impl<H: SimulatedHalf> Host for NodeHost<H> {
         }
         all
     }
+}
+
+/// The number of a process that runs a node in its life number `life`. Each has room for incarnations of its own: a
+/// node that must rejoin takes the next one.
+pub fn incarnation(life: u32) -> Incarnation {
+    Incarnation::new(1 + (u64::from(life) << 32)).expect("it is not zero")
 }

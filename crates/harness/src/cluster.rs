@@ -1,0 +1,326 @@
+//! Simulated clusters: nodes that their engine's campaign builds, the membership service, and machines of clients.
+
+use std::rc::Rc;
+
+use weft_cluster::{Phase, ServiceParameters};
+use weft_sim::{
+    Director, FaultPlan, Machine, MachineId, Machines, PlanError, PortConfig, SwitchConfig, World,
+};
+use weft_time::Instant;
+use weft_waist::{NODES_MAX, NodeId, View};
+
+use crate::{MembershipMachine, Planted, SharedDisk, Station};
+
+/// Builds the nodes of a cluster, and says what it tolerates.
+pub trait Builder {
+    /// A node: its card and its host.
+    type Node: Machine;
+    /// A machine that clients run on; [`NoClients`] if they are on the nodes' hosts.
+    type Clients: Machine;
+
+    /// A node in its life number `life`, empty. The first life is number 0. `now` is what its clock shows.
+    fn build(&mut self, node: usize, life: u32, now: Instant) -> Self::Node;
+
+    /// Whether a node may crash now: what its cluster promises must survive it. `view` is the newest one, if there is a
+    /// membership service.
+    fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, view: &View) -> bool;
+
+    /// A node has crashed; `remains` is what it was, for its statistics only.
+    fn crashed(&mut self, node: usize, remains: Self::Node) {
+        let _ = (node, remains);
+    }
+}
+
+/// A machine of the cluster of this builder.
+pub type MachineOf<B> = ClusterMachine<<B as Builder>::Node, <B as Builder>::Clients>;
+
+/// Clients have no machine of their own.
+#[derive(Clone, Copy, Debug)]
+pub enum NoClients {}
+
+impl Machine for NoClients {
+    fn receive(&mut self, _: Instant, _: &[u8]) {
+        match *self {}
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        match *self {}
+    }
+
+    fn wake(&mut self, _: Instant) {
+        match *self {}
+    }
+
+    fn poll_frame(&mut self, _: &mut Vec<u8>) -> Option<Instant> {
+        match *self {}
+    }
+}
+
+/// One machine of a cluster.
+pub enum ClusterMachine<N, C> {
+    /// A node.
+    Node(Box<N>),
+    /// The membership service.
+    Membership(Box<MembershipMachine>),
+    /// Clients.
+    Clients(Box<C>),
+}
+
+impl<N: Machine, C: Machine> ClusterMachine<N, C> {
+    fn inner(&self) -> &dyn Machine {
+        match self {
+            Self::Node(machine) => &**machine,
+            Self::Membership(machine) => &**machine,
+            Self::Clients(machine) => &**machine,
+        }
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Machine {
+        match self {
+            Self::Node(machine) => &mut **machine,
+            Self::Membership(machine) => &mut **machine,
+            Self::Clients(machine) => &mut **machine,
+        }
+    }
+
+    /// The node, if it is one.
+    pub fn node(&self) -> Option<&N> {
+        if let Self::Node(machine) = self { Some(machine) } else { None }
+    }
+
+    /// The node, if it is one, to act on it.
+    pub fn node_mut(&mut self) -> Option<&mut N> {
+        if let Self::Node(machine) = self { Some(machine) } else { None }
+    }
+
+    /// The clients, if it is theirs.
+    pub fn clients(&self) -> Option<&C> {
+        if let Self::Clients(machine) = self { Some(machine) } else { None }
+    }
+
+    /// The clients, if it is theirs, to act on them.
+    pub fn clients_mut(&mut self) -> Option<&mut C> {
+        if let Self::Clients(machine) = self { Some(machine) } else { None }
+    }
+}
+
+impl<N: Machine, C: Machine> Machine for ClusterMachine<N, C> {
+    fn receive(&mut self, now: Instant, frame: &[u8]) {
+        self.inner_mut().receive(now, frame);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.inner().next_deadline()
+    }
+
+    fn wake(&mut self, now: Instant) {
+        self.inner_mut().wake(now);
+    }
+
+    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
+        self.inner_mut().poll_frame(frame)
+    }
+}
+
+/// The nodes that run, with their numbers.
+pub fn running<N: Machine, C: Machine>(
+    machines: &Machines<ClusterMachine<N, C>>,
+) -> impl Iterator<Item = (usize, &N)> {
+    machines.iter().filter_map(|(id, machine)| Some((id.index(), machine.node()?)))
+}
+
+/// What a cluster is beside its nodes.
+#[derive(Clone, Debug)]
+pub struct ClusterShape {
+    /// Nodes, 1 to 16.
+    pub nodes: usize,
+    /// The membership service; without one the nodes have fixed views.
+    pub service: Option<ServiceParameters>,
+    /// A bug around the engines to run with.
+    pub planted: Planted,
+    /// Decides everything.
+    pub seed: u64,
+    /// What is between the machines.
+    pub switch: SwitchConfig,
+    /// What goes wrong.
+    pub plan: FaultPlan,
+}
+
+/// A cluster in a simulated world: first the nodes, then the membership service, then the clients.
+pub struct Cluster<B: Builder> {
+    /// The world, to look into and to act on.
+    pub world: World<MachineOf<B>>,
+    /// Who builds the nodes.
+    pub director: ClusterDirector<B>,
+}
+
+impl<B: Builder> Cluster<B> {
+    /// A cluster at time zero. `port` says how the machine of an index is attached.
+    ///
+    /// # Errors
+    /// The fault plan does not fit the cluster.
+    pub fn new(
+        shape: &ClusterShape,
+        builder: B,
+        clients: impl IntoIterator<Item = B::Clients>,
+        port: impl Fn(usize, Station) -> PortConfig,
+    ) -> Result<Self, PlanError> {
+        assert!((1..=NODES_MAX).contains(&shape.nodes), "a cluster has 1 to 16 nodes");
+        let mut director = ClusterDirector {
+            builder,
+            nodes: shape.nodes,
+            service: shape.service,
+            disk: SharedDisk::default(),
+            planted: shape.planted,
+        };
+        let mut world = World::new(shape.seed, shape.switch);
+        for node in 0..shape.nodes {
+            let machine = director.builder.build(node, 0, Instant::ZERO);
+            world.add_machine(port(node, Station::node(node)), ClusterMachine::Node(Box::new(machine)));
+        }
+        if let Some(machine) = director.membership(Instant::ZERO) {
+            world.add_machine(port(shape.nodes, Station::Membership), machine);
+        }
+        for (index, machine) in (0..).zip(clients) {
+            let port = port(world.machines().len(), Station::Clients(index));
+            world.add_machine(port, ClusterMachine::Clients(Box::new(machine)));
+        }
+        world.set_plan(&shape.plan)?;
+        Ok(Self { world, director })
+    }
+
+    /// Lets time pass until `until`.
+    pub fn run_until(&mut self, until: Instant) {
+        self.world.run_until(until, &mut self.director);
+    }
+
+    /// How many nodes it has, running or not.
+    pub const fn nodes(&self) -> usize {
+        self.director.nodes
+    }
+
+    /// A node that runs.
+    pub fn node(&self, node: usize) -> Option<&B::Node> {
+        self.world.machine(MachineId::new(node))?.node()
+    }
+
+    /// The nodes that run, with their numbers.
+    pub fn running(&self) -> impl Iterator<Item = (usize, &B::Node)> {
+        running(self.world.machines())
+    }
+
+    /// The machines of the clients.
+    pub fn client_machines(&self) -> impl Iterator<Item = MachineId> + use<B> {
+        let first = self.nodes() + usize::from(self.director.service.is_some());
+        (first..self.world.machines().len()).map(MachineId::new)
+    }
+
+    /// The clients.
+    pub fn clients(&self) -> impl Iterator<Item = &B::Clients> {
+        self.client_machines().filter_map(|id| self.world.machine(id)?.clients())
+    }
+
+    /// What a node's clock shows.
+    pub fn local_now(&self, node: usize) -> Instant {
+        self.world.local_now(MachineId::new(node))
+    }
+
+    /// Where the membership service stands, unless it is down.
+    pub fn phase(&self) -> Option<Phase> {
+        match self.world.machine(self.director.membership_id()) {
+            Some(ClusterMachine::Membership(machine)) => Some(machine.phase()),
+            _ => None,
+        }
+    }
+
+    /// The newest view of the membership service.
+    pub fn view(&self) -> View {
+        self.director.view()
+    }
+
+    /// All views and when, in the world's time, they were published.
+    pub fn views(&self) -> Vec<(Instant, View)> {
+        if self.director.service.is_none() {
+            return Vec::new();
+        }
+        let clock = self.world.clock(self.director.membership_id());
+        self.director.disk.borrow().published().iter().map(|(at, view)| (clock.world(*at), *view)).collect()
+    }
+
+    /// What the membership service makes of the cluster, in words.
+    pub fn describe_service(&self) -> String {
+        let View { epoch, full, joining } = self.view();
+        format!("the service is {:?} in {epoch}, full {full:?}, joining {joining:?}", self.phase())
+    }
+}
+
+/// Brings back what has crashed: nodes empty, the membership service with what it has stored.
+pub struct ClusterDirector<B> {
+    /// Who builds the nodes.
+    pub builder: B,
+    nodes: usize,
+    service: Option<ServiceParameters>,
+    disk: SharedDisk,
+    planted: Planted,
+}
+
+impl<B: Builder> ClusterDirector<B> {
+    /// The newest view of the membership service.
+    pub fn view(&self) -> View {
+        self.disk.borrow().view()
+    }
+
+    /// The machine after the nodes.
+    fn membership_id(&self) -> MachineId {
+        MachineId::new(self.nodes)
+    }
+
+    /// The membership service, in a process that begins at `now` on its machine's clock.
+    fn membership(&self, now: Instant) -> Option<MachineOf<B>> {
+        let parameters = self.service?;
+        let replicas = self.planted.replicas(parameters.replicas, self.nodes);
+        let parameters = ServiceParameters { replicas, ..parameters };
+        let machine = MembershipMachine::new(parameters, Rc::clone(&self.disk), now, self.planted);
+        Some(ClusterMachine::Membership(Box::new(machine)))
+    }
+
+    /// A node that begins its life number `life`.
+    pub fn node(&mut self, node: usize, life: u32, now: Instant) -> MachineOf<B> {
+        ClusterMachine::Node(Box::new(self.builder.build(node, life, now)))
+    }
+}
+
+impl<B: Builder> Director<MachineOf<B>> for ClusterDirector<B> {
+    /// The membership service always may crash; clients may not.
+    fn may_crash(&mut self, machines: &Machines<MachineOf<B>>, victim: MachineId) -> bool {
+        match machines.get(victim) {
+            Some(ClusterMachine::Node(_)) => {
+                let view = self.view();
+                self.builder.may_crash(machines, victim.index(), &view)
+            }
+            Some(ClusterMachine::Membership(_)) => true,
+            Some(ClusterMachine::Clients(_)) | None => false,
+        }
+    }
+
+    fn crashed(&mut self, machine: MachineId, remains: MachineOf<B>) {
+        if let ClusterMachine::Node(node) = remains {
+            self.builder.crashed(machine.index(), *node);
+        }
+    }
+
+    fn restart(&mut self, machine: MachineId, life: u32, now: Instant) -> MachineOf<B> {
+        if machine.index() < self.nodes {
+            return self.node(machine.index(), life, now);
+        }
+        self.membership(now).expect("clients do not crash")
+    }
+}
+
+/// A node's number as engines have it.
+///
+/// # Panics
+/// If no cluster has so many.
+pub fn node_id(node: usize) -> NodeId {
+    NodeId::new(node).expect("a cluster has at most 16 nodes")
+}

@@ -1,0 +1,27 @@
+//! Fault campaigns: what the campaigns of all engines share.
+//!
+//! A [`Cluster`] is a simulated world of nodes, of the membership service with its stored state, and of clients. Each
+//! node's host runs the program that ships ([`NodeHost`] around `weft_node::Node`), so what a campaign finds is found
+//! in that program. An engine's campaign gives a [`Builder`]: how a node is made, and which crashes its protocol
+//! tolerates. A crash takes all that a killed process loses; the membership service comes back with its state file.
+//!
+//! A campaign makes one run for each seed and judges it; [`Findings`] collects what is wrong, with the command that
+//! repeats it.
+
+mod campaign;
+mod cluster;
+mod host;
+mod membership;
+mod planted;
+mod station;
+
+pub use campaign::{Findings, Judgement, Violation, add_faults, add_live_within, random_plan};
+pub use cluster::{
+    Builder, Cluster, ClusterDirector, ClusterMachine, ClusterShape, MachineOf, NoClients, node_id, running,
+};
+pub use host::{NodeHost, SimulatedHalf, StatusChange, Views, incarnation};
+pub use membership::{Disk, MembershipMachine, SharedDisk};
+#[cfg(feature = "planted-bugs")]
+pub use planted::NodeBug;
+pub use planted::Planted;
+pub use station::{DATAGRAM_BYTES, Station, address, clock, hardware, peers};
