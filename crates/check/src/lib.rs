@@ -28,6 +28,10 @@
 //!
 //! Transactions over several keys are checked for strict serializability: [`serializable`].
 //!
+//! # Locks
+//!
+//! Locks for a time are checked for mutual exclusion and for tokens that grow: [`locks`].
+//!
 //! ```
 //! use weft_check::{Action, History, Operation, Options, Outcome, Reply, check};
 //!
@@ -54,6 +58,7 @@ mod codec;
 mod contradiction;
 mod explain;
 mod history;
+pub mod locks;
 mod lost;
 mod operation;
 mod register;
