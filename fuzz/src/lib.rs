@@ -6,6 +6,7 @@
 //! package run every kept input, and random changes of it, through its target.
 
 mod card;
+mod disk;
 mod files;
 mod frames;
 mod input;
@@ -27,7 +28,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     Target { name: "frame", run: frames::frame },
     Target { name: "packet", run: frames::packet },
     Target { name: "datagram", run: frames::datagram },
@@ -45,6 +46,7 @@ pub const TARGETS: [Target; 22] = [
     Target { name: "txn-record", run: transactions::record },
     Target { name: "session", run: sessions::session },
     Target { name: "store", run: store::store },
+    Target { name: "disk", run: disk::disk },
     Target { name: "membership", run: membership::membership },
     Target { name: "history", run: files::history },
     Target { name: "fault-plan", run: files::fault_plan },
