@@ -6,6 +6,7 @@
 //! package run every kept input, and random changes of it, through its target.
 
 mod card;
+mod disk;
 mod files;
 mod frames;
 mod input;
@@ -45,6 +46,7 @@ pub const TARGETS: [Target; 23] = [
     Target { name: "txn-record", run: transactions::record },
     Target { name: "session", run: sessions::session },
     Target { name: "store", run: store::store },
+    Target { name: "disk", run: disk::disk },
     Target { name: "membership", run: membership::membership },
     Target { name: "status", run: membership::status },
     Target { name: "history", run: files::history },

@@ -12,6 +12,7 @@
 //! - [`Context`]: the verbs of a program on a [`Device`], which is a card over a UDP socket ([`SocketDevice`]) or any
 //!   NIC on a port for frames ([`FrameDevice`]); [`Introduction`] and [`connect`]: how two programs' queue pairs meet;
 //! - [`Node`] and [`run_node`]: a node of a key-value cluster; [`run_membership`]: its membership service;
+//! - [`FileDisk`]: a file as the disk of a store;
 //! - [`transactions`]: a node that runs transactions;
 //! - [`plain`]: what the same system calls reach with no protocol above them, the limit that a transport is
 //!   measured against;
@@ -60,6 +61,7 @@ mod clock;
 mod connection;
 mod cores;
 mod device;
+mod disk;
 mod drive;
 mod frame_port;
 mod identification;
@@ -83,6 +85,7 @@ pub use clock::Clock;
 pub use connection::{ConnectionOptions, Introduction, NoIntroduction, RemoteMemory, connect};
 pub use cores::{NoSuchCore, cores, keep_to_core};
 pub use device::{Context, Device, FrameDevice, SocketDevice};
+pub use disk::{FileDisk, FileDiskError};
 pub use drive::{Endpoint, run};
 pub use frame_port::{FramePort, PacketPort, TapPort};
 pub use membership::{MembershipError, run_membership};

@@ -1,0 +1,273 @@
+//! A file as the disk of a store.
+//!
+//! A thread carries out what is submitted, so that whoever drives a node never waits for the disk.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+
+use weft_store::{Disk, DiskError, Operation, SECTOR};
+
+/// Bytes that are written to the file at once.
+const PIECE: usize = 64 * SECTOR;
+
+/// What direct I/O wants of memory: to begin at a multiple of a sector.
+#[repr(align(4096))]
+struct Aligned([u8; PIECE]);
+
+enum Request {
+    Write { at: u64, bytes: Vec<u8> },
+    Flush,
+}
+
+/// Why there is no disk.
+#[derive(Debug, thiserror::Error)]
+pub enum FileDiskError {
+    /// The file cannot be made or opened.
+    #[error("{path}: {source}")]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// Another process has it.
+    #[error("{0} is in use by another process")]
+    InUse(PathBuf),
+}
+
+/// A file of fixed length. Writes bypass the kernel's cache where the file system can do that, and a flush is
+/// `fdatasync` in either case.
+pub struct FileDisk {
+    /// For reading; it holds the lock.
+    file: File,
+    bytes: u64,
+    requests: Option<Sender<Request>>,
+    ended: Receiver<Result<(), DiskError>>,
+    /// Buffers that can be used again.
+    spare: Receiver<Vec<u8>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl FileDisk {
+    /// Makes a file of `bytes` zeros, or opens it if it is there. Its blocks are allocated once for all: a log that is
+    /// written later cannot run out of space.
+    ///
+    /// `wake` is called by the disk's thread whenever a flush has ended.
+    ///
+    /// # Errors
+    /// [`FileDiskError`].
+    pub fn open(path: &Path, bytes: u64, wake: impl Fn() + Send + 'static) -> Result<Self, FileDiskError> {
+        let fail = |source| FileDiskError::File { path: path.into(), source };
+        let is_new = !path.try_exists().map_err(fail)?;
+        if is_new {
+            create(path, bytes).map_err(fail)?;
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let file = options.open(path).map_err(fail)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => return Err(FileDiskError::InUse(path.into())),
+            Err(std::fs::TryLockError::Error(source)) => return Err(fail(source)),
+        }
+        let bytes = file.metadata().map_err(fail)?.len();
+        // Some file systems, such as tmpfs, refuse it.
+        let direct = options.custom_flags(libc::O_DIRECT).open(path);
+        let writer = direct.or_else(|_| file.try_clone()).map_err(fail)?;
+        let (requests, submitted) = mpsc::channel();
+        let (outcomes, ended) = mpsc::channel();
+        let (returned, spare) = mpsc::channel();
+        let work = move || serve(&writer, &submitted, &outcomes, &returned, wake);
+        let thread = thread::Builder::new().name("disk".into()).spawn(work).map_err(fail)?;
+        Ok(Self { file, bytes, requests: Some(requests), ended, spare, thread: Some(thread) })
+    }
+
+    fn submit(&self, request: Request) {
+        // A thread that is gone has failed, and said so with the last flush that it took.
+        if let Some(requests) = &self.requests {
+            let _ = requests.send(request);
+        }
+    }
+}
+
+/// Makes the file under another name first: a file of the right name is complete.
+fn create(path: &Path, bytes: u64) -> io::Result<()> {
+    let unfinished = path.with_extension("new");
+    let file = File::create(&unfinished)?;
+    let zeros = vec![0; PIECE];
+    let mut at = 0;
+    while at < bytes {
+        let length = (bytes - at).min(PIECE as u64);
+        file.write_all_at(&zeros[..length as usize], at)?;
+        at += length;
+    }
+    file.sync_all()?;
+    std::fs::rename(&unfinished, path)?;
+    match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => File::open(directory)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+fn serve(
+    file: &File,
+    submitted: &Receiver<Request>,
+    outcomes: &Sender<Result<(), DiskError>>,
+    returned: &Sender<Vec<u8>>,
+    wake: impl Fn(),
+) {
+    let mut buffer = Box::new(Aligned([0; PIECE]));
+    let mut outcome = Ok(());
+    while let Ok(request) = submitted.recv() {
+        match request {
+            Request::Write { at, bytes } => {
+                if outcome.is_ok() {
+                    outcome =
+                        write(file, at, &bytes, &mut buffer).map_err(|cause| error(Operation::Write, &cause));
+                }
+                let _ = returned.send(bytes);
+            }
+            Request::Flush => {
+                let flushed = outcome
+                    .clone()
+                    .and_then(|()| file.sync_data().map_err(|cause| error(Operation::Flush, &cause)));
+                let has_failed = flushed.is_err();
+                let nobody_waits = outcomes.send(flushed).is_err();
+                wake();
+                // What the kernel holds of the file is unknown after an error: nothing more is written.
+                if has_failed || nobody_waits {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn write(file: &File, at: u64, bytes: &[u8], buffer: &mut Aligned) -> io::Result<()> {
+    for (place, piece) in (at..).step_by(PIECE).zip(bytes.chunks(PIECE)) {
+        let aligned = &mut buffer.0[..piece.len()];
+        aligned.copy_from_slice(piece);
+        file.write_all_at(aligned, place)?;
+    }
+    Ok(())
+}
+
+fn error(operation: Operation, cause: &io::Error) -> DiskError {
+    DiskError { operation, cause: cause.to_string() }
+}
+
+impl Disk for FileDisk {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) {
+        let mut copy = self.spare.try_recv().unwrap_or_default();
+        copy.clear();
+        copy.extend_from_slice(bytes);
+        self.submit(Request::Write { at, bytes: copy });
+    }
+
+    fn flush(&mut self) {
+        self.submit(Request::Flush);
+    }
+
+    fn poll(&mut self) -> Option<Result<(), DiskError>> {
+        self.ended.try_recv().ok()
+    }
+
+    fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), DiskError> {
+        self.file.read_exact_at(bytes, at).map_err(|cause| error(Operation::Read, &cause))
+    }
+}
+
+impl Drop for FileDisk {
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for FileDisk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileDisk").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use weft_store::{Found, Parameters, Store};
+
+    use super::*;
+
+    const PARAMETERS: Parameters = Parameters::new(128, 512, 16);
+
+    struct Machine {
+        path: PathBuf,
+        flushed: Receiver<()>,
+        disk: FileDisk,
+    }
+
+    fn open(path: &Path) -> Machine {
+        let (wake, flushed) = mpsc::channel();
+        let disk =
+            FileDisk::open(path, PARAMETERS.disk_bytes(), move || wake.send(()).unwrap_or(())).unwrap();
+        Machine { path: path.into(), flushed, disk }
+    }
+
+    fn settle(store: &mut Store, machine: &mut Machine) {
+        store.pump(&mut machine.disk).unwrap();
+        while !store.is_idle() {
+            machine.flushed.recv().unwrap();
+            store.pump(&mut machine.disk).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_store_is_found_again_in_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut machine = open(&directory.path().join("store"));
+        let mut store = Store::format(PARAMETERS, 5, &mut machine.disk);
+        settle(&mut store, &mut machine);
+        let records: Vec<Vec<u8>> =
+            (0..40u8).map(|byte| vec![byte; 17_000 * usize::from(byte % 4)]).collect();
+        for record in &records {
+            while store.append(record).is_err() {
+                settle(&mut store, &mut machine);
+            }
+        }
+        settle(&mut store, &mut machine);
+        assert_eq!(store.durable(), records.len() as u64);
+        let again = FileDisk::open(&machine.path, 0, || {});
+        assert!(matches!(again, Err(FileDiskError::InUse(_))), "{again:?}");
+        let path = machine.path.clone();
+        drop(machine);
+
+        let mut machine = open(&path);
+        let mut found = Vec::new();
+        let recovered = Store::recover(PARAMETERS, &mut machine.disk, |what| match what {
+            Found::Record(_, bytes) => found.push(bytes.to_vec()),
+            Found::Chunk(_) => panic!("there is no snapshot"),
+        });
+        let mut store = recovered.unwrap();
+        assert_eq!(found, records);
+        settle(&mut store, &mut machine);
+        assert_eq!((store.identity(), store.durable()), (5, 40));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_made_says_why() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("none").join("store");
+        let error = FileDisk::open(&path, 4096, || {}).unwrap_err().to_string();
+        assert!(error.contains("none/store: No such file or directory"), "{error}");
+    }
+}
