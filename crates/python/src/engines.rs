@@ -106,7 +106,9 @@ impl Transactions {
                 "write" => Mode::Write,
                 "update" => Mode::Update,
                 _ => {
-                    return Err(PyValueError::new_err(format!("mode {mode:?}: choose read, write or update")));
+                    return Err(PyValueError::new_err(format!(
+                        "mode {mode:?}: choose read, write or update"
+                    )));
                 }
             };
             if local >> 56 != 0 || shard >= weft_txn::SHARDS_MAX {
