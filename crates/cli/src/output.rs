@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use weft_bench::result::write_whole;
+use weft_harness::result::write_whole;
 
 use crate::failure::Failure;
 
