@@ -9,8 +9,6 @@ use std::thread::JoinHandle;
 
 use weft_bench::kv::real::Clients;
 use weft_bench::kv::{Driver, DriverParameters, Phase};
-use weft_bench::load::{Limit, Load};
-use weft_bench::workload::{Lane, Workload};
 use weft_check::{Options, Verdict};
 use weft_cluster::{
     ClusterConfig, CoresConfig, EnginesConfig, KvConfig, NodeConfig, PeerConfig, Peers, ServeConfig,
@@ -24,6 +22,8 @@ use weft_net::{
 use weft_node::Registry;
 use weft_time::Duration;
 use weft_waist::{NodeId, NodeSet};
+use weft_workload::{Lane, Workload};
+use weft_workload::{Limit, Load};
 
 /// How long anything may take that comes at all, on a machine that is busy with other things.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);

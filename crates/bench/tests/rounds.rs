@@ -1,7 +1,7 @@
 //! Campaigns of the rounds engine: what they find, and that they repeat.
 
-use weft_bench::rdma::NicModel;
 use weft_bench::rounds::{Campaign, CampaignResult, FaultClass, Service};
+use weft_harness::NicModel;
 
 fn campaign(nodes: usize, seeds: std::ops::RangeInclusive<u64>, faults: FaultClass) -> Campaign {
     Campaign {

@@ -3,15 +3,15 @@
 use std::ops::RangeInclusive;
 
 use weft_bench::kv::simulated::{BenchLimit, Campaign, ClusterParameters, NodeNic, SimulatedBench};
-use weft_bench::load::Load;
-use weft_bench::result::Checked;
-use weft_bench::workload::Workload;
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
+use weft_harness::result::Checked;
 use weft_kv::ReadPolicy;
 use weft_sim::{CostProfile, FaultKind, FaultKinds, FaultPlan};
 use weft_time::Duration;
 use weft_waist::NodeSet;
+use weft_workload::Load;
+use weft_workload::Workload;
 
 fn bench(seed: u64, workload: &str, plan: &str) -> SimulatedBench {
     SimulatedBench {

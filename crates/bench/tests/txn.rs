@@ -1,6 +1,7 @@
 //! Campaigns of transactions: what they find, and that they repeat.
 
-use weft_bench::txn::{Campaign, CampaignResult, WorkloadName};
+use weft_applications::WorkloadName;
+use weft_bench::txn::{Campaign, CampaignResult};
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
 use weft_sim::{FaultKind, FaultKinds};

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use weft_bench::kv::simulated::CaptureWindow;
-use weft_bench::rdma::{Amount, DataChecked, NicModel, RdmaBench, RdmaOperation, RdmaResult};
-use weft_bench::report::{DataTypes, Run, Transactions, page};
-use weft_bench::result::{NeighbourFile, RunResult, World, to_json, write_whole};
-use weft_bench::table::{Column, Table, microseconds};
+use weft_harness::NicModel;
+use weft_harness::result::{NeighbourFile, RunResult, World, to_json, write_whole};
+use weft_harness::table::{Column, Table, microseconds};
+use weft_perftest::{Amount, DataChecked, RdmaBench, RdmaOperation, RdmaResult};
+use weft_report::{DataTypes, Run, Transactions, page};
 use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};
 

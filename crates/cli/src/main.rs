@@ -35,7 +35,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use weft_bench::kv::real::{CLIENT_COMMAND, MEMBERSHIP_COMMAND, NODE_COMMAND};
-use weft_bench::rdma::SERVER_COMMAND;
+use weft_perftest::SERVER_COMMAND;
 
 use crate::failure::{Failure, Verdict};
 

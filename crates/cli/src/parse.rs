@@ -4,17 +4,18 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use weft_bench::rdma::{Congestion, NicModel};
 use weft_bench::rdt::TypeName;
-use weft_bench::result::World;
 use weft_bench::rounds::{GATES_MEMBERS_MAX, GATES_PROPOSAL_BYTES_MAX, GATES_WINDOW};
-use weft_bench::workload::{MIN_VALUE_BYTES, Workload};
+use weft_harness::NicModel;
+use weft_harness::result::World;
 use weft_kv::ReadPolicy;
+use weft_perftest::Congestion;
 use weft_rdt::replica::FOLD_MAX;
 use weft_rounds::{MEMBERS_MAX, Quorums};
 use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId, NodeSet};
+use weft_workload::{MIN_VALUE_BYTES, Workload};
 
 use crate::failure::Failure;
 

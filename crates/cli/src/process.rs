@@ -124,7 +124,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// The server of `weft bench rdma --world net`.
     pub(crate) fn run_rdma_server(self) -> Result<Verdict, Failure> {
-        weft_bench::rdma::child_main(&self.arguments)?;
+        weft_perftest::child_main(&self.arguments)?;
         Ok(Verdict::Good)
     }
 }

@@ -3,8 +3,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
-use weft_bench::report::{DataTypes, Run, Transactions, page};
-use weft_bench::result::{ResultError, RunResult, write_whole};
+use weft_harness::result::{ResultError, RunResult, write_whole};
+use weft_report::{DataTypes, Run, Transactions, page};
 
 use crate::failure::{Failure, Verdict};
 use crate::output;

@@ -1,7 +1,7 @@
 //! The table of results that every bench prints.
 
-use weft_bench::result::{Checked, RunResult, World};
-use weft_bench::table::{Column, Table, grouped, microseconds, three_digits};
+use weft_harness::result::{Checked, RunResult, World};
+use weft_harness::table::{Column, Table, grouped, microseconds, three_digits};
 
 use crate::failure::Verdict;
 

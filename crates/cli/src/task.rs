@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use weft_bench::result::to_json;
+use weft_harness::result::to_json;
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};

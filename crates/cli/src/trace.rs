@@ -2,8 +2,8 @@
 
 use std::io;
 
-use weft_bench::perfetto::{Trace, Track};
-use weft_bench::result::{MarkKind, RunResult};
+use weft_harness::perfetto::{Trace, Track};
+use weft_harness::result::{MarkKind, RunResult};
 use weft_time::{Duration, Instant};
 
 /// The bytes of the trace.

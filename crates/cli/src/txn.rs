@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use weft_bench::txn::real::application;
+use weft_applications::application;
 use weft_client::{Ended, Error};
 use weft_cluster::TransactionsConfig;
 use weft_net::transactions::Application;

@@ -1,4 +1,4 @@
-//! Fault campaigns: what the campaigns of all engines share.
+//! What runs of all engines share: fault campaigns, and the files and tables in which findings and measurements end.
 //!
 //! A [`Cluster`] is a simulated world of nodes, of the membership service with its stored state, and of clients. Each
 //! node's host runs the program that ships ([`NodeHost`] around `weft_node::Node`), so what a campaign finds is found
@@ -9,11 +9,19 @@
 //! repeats it.
 
 mod campaign;
+pub mod capture;
 mod cluster;
+pub mod gateware;
+pub mod histogram;
 mod host;
 mod membership;
+mod nic_model;
+pub mod perfetto;
 mod planted;
+pub mod progress;
+pub mod result;
 mod station;
+pub mod table;
 
 pub use campaign::{Findings, Judgement, Violation, add_faults, add_live_within, random_plan};
 pub use cluster::{
@@ -21,6 +29,7 @@ pub use cluster::{
 };
 pub use host::{NodeHost, SimulatedHalf, StatusChange, Views, incarnation};
 pub use membership::{Disk, MembershipMachine, SharedDisk};
+pub use nic_model::NicModel;
 #[cfg(feature = "planted-bugs")]
 pub use planted::NodeBug;
 pub use planted::Planted;

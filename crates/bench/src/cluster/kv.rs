@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use weft_check::{Action, History, Operation, Options, Outcome, Reply, Start, Verdict, check};
 use weft_client::{Client, CompareAndSet, Error, KeyValue};
+use weft_workload::Random;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Count, DESCRIBED, EngineResult, Run, for_each};
-use crate::workload::Random;
 
 /// Keys that all clients share: few, so that they meet.
 const KEYS: u64 = 16;

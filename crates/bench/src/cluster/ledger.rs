@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use weft_client::{Client, Error, Transactions};
 use weft_txn::{Key, Mode, Outcome, ProcedureId};
+use weft_workload::Random;
 
 use super::{Count, DESCRIBED, EngineResult, Run, for_each, persist};
-use crate::workload::Random;
 
 /// Accounts of each shard between which money moves. All of 16 shards fit into one transaction.
 const MOVED: u64 = 4;

@@ -4,9 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weft_client::{Client, Error, Object, Update};
+use weft_workload::Random;
 
 use super::{Count, DESCRIBED, EngineResult, PATIENCE, Run, for_each};
-use crate::workload::Random;
 
 const PAUSE: Duration = Duration::from_millis(5);
 

@@ -1,9 +1,9 @@
 //! What a load on all engines has found.
 
 use serde::Serialize;
+use weft_harness::table::{Column, Table, grouped};
 
 use super::{ClusterLoad, Count};
-use crate::table::{Column, Table, grouped};
 
 /// Findings of one engine that are described.
 const FINDINGS_SHOWN: usize = 8;

@@ -10,9 +10,9 @@ use weft_kv::{Client, ClientParameters, ReadPolicy, Task};
 use weft_time::{Duration, Instant};
 use weft_waist::{NodeId, NodeSet};
 
-use crate::histogram::Recorder;
-use crate::load::{Limit, Load, Scheduler};
-use crate::workload::{Generator, Lane, Step, Workload, fill_value, fingerprint, key_of};
+use weft_harness::histogram::Recorder;
+use weft_workload::{Generator, Lane, Step, Workload, fill_value, fingerprint, key_of};
+use weft_workload::{Limit, Load, Scheduler};
 
 /// How a driver is set up.
 #[derive(Clone, Debug)]

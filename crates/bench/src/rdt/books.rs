@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use weft_check::replicated::{Call, Client, Replicated};
+use weft_harness::histogram::Latencies;
 use weft_harness::node_id;
 use weft_rdt::replica::{Counts, Witness};
 use weft_rdt::{Arguments, Object};
@@ -13,7 +14,6 @@ use weft_waist::{Epoch, NodeSet, View};
 
 use super::reference::{SUMMARIES, Subject};
 use super::workload::Operation;
-use crate::histogram::Latencies;
 
 /// What is known of a run.
 #[derive(Debug)]

@@ -150,12 +150,15 @@ impl ClusterParameters {
     }
 }
 
+/// The engine and its application as a process.
+type Process = EngineOnHost<NodeEngine, NodeHost<ClientHalf>>;
+
 /// A node of either placement.
 pub(super) enum Node {
     /// Engine and application on the card.
     Card(Box<NicMachine<SoftNic<NodeEngine>, NodeHost<ClientHalf>>>),
     /// Engine and application in a process beside an RDMA card.
-    Host(Box<NicMachine<SoftNic<NoEngine>, EngineOnHost<NodeEngine, NodeHost<ClientHalf>>>>),
+    Host(Box<NicMachine<SoftNic<NoEngine>, Process>>),
 }
 
 impl Node {

@@ -1,9 +1,9 @@
 //! Who makes which calls: how the operations of a run are divided among its clients.
 
 use weft_rdt::{Category, MethodSet, Type};
+use weft_workload::Random;
 
 use super::workload::TypeName;
-use crate::workload::Random;
 
 /// The node that leads every group: the lowest one, as long as nobody fails.
 pub(super) const LEADER: usize = 0;

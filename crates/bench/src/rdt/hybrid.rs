@@ -6,6 +6,8 @@
 //! the effect in; what it writes there is charged too. Updates that combine may be folded before they are sent.
 
 use serde::Serialize;
+use weft_harness::histogram::Summary;
+use weft_harness::table::{Column, Table, grouped, three_digits};
 use weft_rdt::definition::ParameterKind;
 use weft_rdt::replica::OnHost;
 use weft_sim::{CostProfile, NetworkProfile};
@@ -15,8 +17,6 @@ use super::popularity::Popularity;
 use super::reference::Subject;
 use super::system::{Callers, Card, Commit, Configuration, System};
 use super::workload::TypeName;
-use crate::histogram::Summary;
-use crate::table::{Column, Table, grouped, three_digits};
 
 /// Where keys lie, and how many updates are sent together.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use weft_check::replicated::ReplicatedReport;
 use weft_harness::Planted;
+use weft_harness::histogram::{Latencies, Summary};
 use weft_rdt::{Category, Type};
 use weft_sim::{FaultPlan, NetworkProfile};
 use weft_time::{Duration, Instant};
@@ -15,7 +16,6 @@ use super::hybrid::Split;
 use super::ordered;
 use super::system::{Callers, Card, Commit, Configuration, System};
 use super::workload::{Sizes, TypeName, Workload};
-use crate::histogram::{Latencies, Summary};
 
 /// From one heartbeat to the next on cards. Nobody fails in a measurement; fail-over is measured with the engine's own period.
 pub(super) const HEARTBEAT: Duration = Duration::from_us(10);

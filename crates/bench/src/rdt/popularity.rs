@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::workload::{Random, power};
+use weft_workload::{Random, power};
 
 /// How popular each of so many elements is: the one with number *i* is drawn with a probability proportional to 1 / (*i* + 1)^skew.
 ///

@@ -174,7 +174,7 @@ impl Specification for Subject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Random;
+    use weft_workload::Random;
 
     /// What touches nothing else says the same as the whole invariant, if that held before.
     #[test]

@@ -1,11 +1,11 @@
 //! What a measurement of replicated data types says, to programs and to people.
 
 use serde::Serialize;
+use weft_harness::table::{Column, Table, grouped, three_digits, time_with_unit};
 use weft_sim::CostProfile;
 
 use super::measure::{Measured, RdtBench};
 use super::system::{Callers, Commit, Configuration, System};
-use crate::table::{Column, Table, grouped, three_digits, time_with_unit};
 
 /// A measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -105,7 +105,7 @@ impl RdtResult {
             Column::numbers("p99", "ns"),
             Column::numbers("longest", "ns"),
         ]);
-        let mut row = |name: String, summary: &crate::histogram::Summary| {
+        let mut row = |name: String, summary: &weft_harness::histogram::Summary| {
             table.row([
                 name,
                 grouped(summary.operations),

@@ -1,11 +1,11 @@
 //! Many measurements at once: types, numbers of nodes, commit rules and systems, and how the systems compare.
 
 use serde::Serialize;
+use weft_harness::table::{Column, Table, three_digits};
 
 use super::result::RdtResult;
 use super::system::{Commit, System};
 use super::workload::TypeName;
-use crate::table::{Column, Table, three_digits};
 
 /// What to measure: every system, by every commit rule, with every number of nodes, of every type.
 #[derive(Clone, Debug)]
@@ -211,6 +211,6 @@ mod tests {
         assert!(ratio.response > 1.0);
         let text = result.to_text();
         assert!(text.contains("waverunner") && text.contains("repeat   again"), "{text}");
-        assert!(crate::result::to_json(&result).starts_with("{\n  \"result\": \"rdt-sweep\""));
+        assert!(weft_harness::result::to_json(&result).starts_with("{\n  \"result\": \"rdt-sweep\""));
     }
 }

@@ -16,11 +16,11 @@ use std::str::FromStr;
 
 use weft_check::replicated::Call;
 use weft_rdt::{Bounds, types};
+use weft_workload::Random;
 
 use super::division::{self, LEADER, Part};
 use super::popularity::Popularity;
 use super::reference::Subject;
-use crate::workload::Random;
 
 /// An operation of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

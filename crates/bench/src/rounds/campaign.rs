@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::Serialize;
 use weft_check::{Options, Verdict};
 use weft_cluster::{AgentParameters, ServiceParameters};
+use weft_harness::NicModel;
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
 use weft_harness::{Findings, Judgement, Planted, add_faults};
@@ -22,7 +23,6 @@ use super::cluster::{Cluster, ClusterParameters};
 use super::engines::{EngineParameters, Service, parameters_for};
 use super::host::HostLoad;
 use super::values::Batch;
-use crate::rdma::NicModel;
 
 /// The round period: what so many nodes need, and some more. Each has messages to send to all others, and to take from them.
 const fn period_of(nodes: usize) -> Duration {

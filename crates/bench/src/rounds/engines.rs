@@ -4,13 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use weft_gateware::{RtlRounds, RtlRoundsConfig};
+use weft_harness::NicModel;
 use weft_rounds::{Ckc, Parameters, Register, Rounds};
 use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::{Duration, Instant};
 use weft_waist::{Engine, EngineStatus, Event, Io};
 
 use super::cluster::{CYCLE, one_way};
-use crate::rdma::NicModel;
 
 /// What engines serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

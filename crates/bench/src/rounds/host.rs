@@ -6,14 +6,14 @@ use std::rc::Rc;
 
 use weft_check::{Agreement, Entry};
 use weft_harness::SimulatedHalf;
+use weft_harness::histogram::Latencies;
 use weft_node::{HostHalf, HostIo, RoundsHalf};
 use weft_rounds::message::{Answer, Call, Phase, Status, Value};
 use weft_time::{Duration, Instant};
 use weft_waist::{Configuration, EngineState, EngineStatus};
+use weft_workload::fingerprint;
 
 use super::values::Batch;
-use crate::histogram::Latencies;
-use crate::workload::fingerprint;
 
 /// The engine's slot in every NIC.
 pub(super) const ROUNDS_SLOT: u8 = 0;

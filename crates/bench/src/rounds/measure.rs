@@ -1,7 +1,9 @@
 //! How fast rounds can be: the lowest stable period, what is decided at it, and what happens below it.
 
 use serde::Serialize;
+use weft_harness::NicModel;
 use weft_harness::Planted;
+use weft_harness::histogram::Summary;
 use weft_node::RoundsPauses;
 use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
 use weft_time::Duration;
@@ -11,8 +13,6 @@ use super::cluster::{CYCLE, Cluster, ClusterParameters};
 use super::engines::{EngineParameters, Service, parameters_for};
 use super::host::HostLoad;
 use super::values::Batch;
-use crate::histogram::Summary;
-use crate::rdma::NicModel;
 
 /// Rounds before the measurement: the cluster is founded and the first proposals are decided.
 const WARM_UP_ROUNDS: u64 = 50;

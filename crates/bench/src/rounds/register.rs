@@ -13,9 +13,9 @@ use weft_time::{Duration, Instant};
 use weft_waist::{NodeId, NodeSet};
 use weft_wire::datagram::{self, Datagram};
 use weft_wire::frame::{self, Flow, Frame};
+use weft_workload::{MIN_VALUE_BYTES, fill_value, fingerprint};
 
 use super::host::ROUNDS_SLOT;
-use crate::workload::{MIN_VALUE_BYTES, fill_value, fingerprint};
 
 /// The UDP port of the clients.
 const PORT: u16 = 5_000;

@@ -1,15 +1,15 @@
 //! What a measurement of rounds says, to programs and to people.
 
 use serde::Serialize;
+use weft_harness::NicModel;
+use weft_harness::histogram::Summary;
+use weft_harness::table::{Column, Table, grouped, three_digits, time_with_unit, with_prefix};
 use weft_sim::CostProfile;
 use weft_time::Duration;
 
 use super::gates::GatesResult;
 use super::measure::{PeriodResult, Ran, RoundsBench};
 use super::paper::{self, ANCHORS, Anchor};
-use crate::histogram::Summary;
-use crate::rdma::NicModel;
-use crate::table::{Column, Table, grouped, three_digits, time_with_unit, with_prefix};
 
 /// A measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,6 +1,6 @@
 //! What proposals carry: values that name their proposer and differ from all others of a run.
 
-use crate::workload::{MIN_VALUE_BYTES, fill_value, fingerprint};
+use weft_workload::{MIN_VALUE_BYTES, fill_value, fingerprint};
 
 /// A proposal of one or more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

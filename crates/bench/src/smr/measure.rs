@@ -118,7 +118,7 @@ impl SmrBench {
         cluster.run_until(warm);
         let before = {
             let mut books = cluster.books.borrow_mut();
-            books.latencies = crate::histogram::Latencies::new();
+            books.latencies = weft_harness::histogram::Latencies::new();
             books.answered
         };
         cluster.run_until(warm + self.length);

@@ -8,7 +8,7 @@ mod robin_hood;
 use weft_txn::Key;
 use weft_txn::store::{Layout, Precision, Region};
 
-use crate::workload::Random;
+use weft_workload::Random;
 
 pub use result::{Figures, Row, StoreResult};
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::table::{Column, Table};
+use weft_harness::table::{Column, Table};
 
 /// Means over lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -107,7 +107,7 @@ impl StoreResult {
             ]);
         }
         let mut text = table.to_string();
-        let grouped = crate::table::grouped;
+        let grouped = weft_harness::table::grouped;
         writeln!(
             text,
             "\n  tables      {} objects, {} for each 100 slots; {} lookups in each\n  replacing   {} objects, the oldest first; reports reach the card {} replacements late",

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use weft_time::{Duration, Instant};
 use weft_txn::{Key, Outcome, Request, TransactionId};
 
-use super::workloads::Audit;
-use crate::histogram::Latencies;
+use weft_applications::Audit;
+use weft_harness::histogram::Latencies;
 
 /// All hosts write into the same books.
 pub(super) type Shared = Rc<RefCell<Books>>;

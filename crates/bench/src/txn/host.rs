@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use weft_applications::{Call, Client};
 use weft_nic::{HostCommand, HostEvent};
 use weft_sim::{Commands, HOST_PROCESS, HOST_TRANSACTION, Host, Labour};
 use weft_time::Instant;
@@ -12,7 +13,6 @@ use weft_waist::{Configuration, EngineState, Epoch, NodeId, NodeSet, View};
 
 use super::books::{CONFLICT_PAUSE, Ended, Shared};
 use super::cluster::SLOT;
-use super::workloads::{Call, Client};
 
 /// One client: it has one transaction under way at a time.
 struct Lane {

@@ -4,7 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use serde::Serialize;
+use weft_applications::Workload;
+use weft_applications::WorkloadChoice;
 use weft_check::serializable::Report;
+use weft_harness::histogram::Summary;
 use weft_sim::{CostProfile, Execution, HOST_TRANSACTION};
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
@@ -13,13 +16,11 @@ use weft_waist::Memory;
 
 use super::books::Books;
 use super::checker::Checker;
-use super::choice::{Without, WorkloadChoice};
 use super::cluster::{Cluster, Machinery, Node, Server, Totals};
 use super::host::NodeHost;
 use super::system::System;
 use super::tables::Contents;
-use super::workloads::Workload;
-use crate::histogram::Summary;
+use super::without::Without;
 
 /// A run is watched in slices of so long.
 const SLICE: Duration = Duration::from_us(5);

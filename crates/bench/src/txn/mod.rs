@@ -3,7 +3,6 @@
 mod books;
 mod campaign;
 mod checker;
-mod choice;
 mod cluster;
 mod host;
 mod measure;
@@ -13,12 +12,12 @@ mod steps;
 mod system;
 mod tables;
 mod threads;
-pub mod workloads;
+mod without;
 
 pub use campaign::{Campaign, CampaignResult};
-pub use choice::{Without, WorkloadChoice, WorkloadName, check_loads};
 pub use measure::{KindResult, Measured, Point, TxnBench};
 pub use result::TxnResult;
 pub use steps::{PanelResult, Quantity, StepResult, StepsBench, StepsResult};
 pub use system::System;
 pub use threads::{ThreadsBench, ThreadsResult, ThreadsRow};
+pub use without::Without;

@@ -1,10 +1,10 @@
 //! What a measurement of transactions says, to programs and to people.
 
 use serde::Serialize;
+use weft_harness::table::{Column, Table, grouped, microseconds, three_digits, time_with_unit, with_prefix};
 
 use super::measure::{Measured, TxnBench};
 use super::system::System;
-use crate::table::{Column, Table, grouped, microseconds, three_digits, time_with_unit, with_prefix};
 
 /// A measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]

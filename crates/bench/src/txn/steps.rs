@@ -1,14 +1,14 @@
 //! What each part of the design adds (Xenic section 5.7, figure 9): a cluster of cards that does what DrTM+H does, and then one part after the
 //! other. Throughput of Retwis, latency of Smallbank.
 
+use Without::{Aggregation, AsynchronousDma, CardExecution, CombinedRequests, DmaVectors, MultiHop};
 use serde::Serialize;
+use weft_applications::WorkloadChoice;
+use weft_harness::table::{Column, Table, microseconds, three_digits, with_prefix};
 
-use super::choice::{Without, WorkloadChoice};
 use super::measure::TxnBench;
 use super::system::System;
-use crate::table::{Column, Table, microseconds, three_digits, with_prefix};
-
-use Without::{Aggregation, AsynchronousDma, CardExecution, CombinedRequests, DmaVectors, MultiHop};
+use super::without::Without;
 
 /// What the steps of a panel change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -282,8 +282,8 @@ impl StepsResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::txn::WorkloadName;
     use crate::txn::measure::tests::bench;
+    use weft_applications::WorkloadName;
 
     #[test]
     fn each_step_takes_latency_away_and_the_last_is_the_whole_design() {

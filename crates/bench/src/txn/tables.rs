@@ -5,7 +5,7 @@ use weft_txn::host::HalfTables;
 use weft_txn::store::{IndexParameters, Layout, Precision, Shape};
 use weft_txn::{Key, LINKED_TABLES, LinkedShape, LinkedTable, Parameters, VALUE_MAX};
 
-use super::workloads::Workload;
+use weft_applications::Workload;
 
 /// Objects for each hundred slots (Xenic table 2).
 const OCCUPANCY_PERCENT: u64 = 90;

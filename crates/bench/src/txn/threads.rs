@@ -2,11 +2,11 @@
 //! of the peak is left.
 
 use serde::Serialize;
+use weft_applications::{WorkloadChoice, WorkloadName};
+use weft_harness::table::{Column, Table, three_digits, with_prefix};
 
-use super::choice::{WorkloadChoice, WorkloadName};
 use super::measure::{HOST_THREADS, TxnBench};
 use super::system::System;
-use crate::table::{Column, Table, three_digits, with_prefix};
 
 /// The share of the peak that must be left.
 const KEPT: f64 = 0.95;

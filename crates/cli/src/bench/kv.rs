@@ -7,15 +7,15 @@ use weft_bench::kv::real::{RealBench, RealRun};
 use weft_bench::kv::simulated::{
     BenchLimit, CaptureWindow, ClusterParameters, SimulatedBench, SimulatedError, SimulatedRun,
 };
-use weft_bench::load::Load;
-use weft_bench::progress::Progress;
-use weft_bench::rdma::NicModel;
-use weft_bench::result::{RunResult, World, to_json, write_whole};
-use weft_bench::workload::{Distribution, Workload};
+use weft_harness::NicModel;
+use weft_harness::progress::Progress;
+use weft_harness::result::{RunResult, World, to_json, write_whole};
 use weft_kv::{Parameters, ReadPolicy};
 use weft_net::Stop;
 use weft_sim::FaultPlan;
 use weft_time::Duration;
+use weft_workload::Load;
+use weft_workload::{Distribution, Workload};
 
 use super::node_nic::NodeNicOptions;
 use crate::failure::{Failure, Verdict};

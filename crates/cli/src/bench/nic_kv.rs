@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use weft_bench::nic_kv::{NicKvBench, Part, VALUE_BYTES_MAX, VALUE_BYTES_MIN, page};
-use weft_bench::result::{Checked, to_json, write_whole};
+use weft_harness::result::{Checked, to_json, write_whole};
+use weft_nic_kv::{NicKvBench, Part, VALUE_BYTES_MAX, VALUE_BYTES_MIN, page};
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};

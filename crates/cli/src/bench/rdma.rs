@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use weft_bench::rdma::{
-    Amount, Artifacts, Congestion, DataChecked, Directions, IncastBench, NicModel, RdmaBench, RdmaError,
-    RdmaOperation, Waveform, plot_incast,
+use weft_harness::NicModel;
+use weft_harness::result::{World, to_json, write_whole};
+use weft_perftest::{
+    Amount, Artifacts, Congestion, DataChecked, Directions, IncastBench, RdmaBench, RdmaError, RdmaOperation,
+    Waveform, plot_incast,
 };
-use weft_bench::result::{World, to_json, write_whole};
 use weft_time::{Duration, Instant};
 
 use crate::failure::{Failure, Verdict};

@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use clap::Args;
 use serde::Serialize;
-use weft_bench::progress::Progress;
 use weft_bench::rdt::{
     Callers, Card, Commit, Configuration, Mix, RdtBench, RdtResult, Sizes, Sweep, SweepResult, System,
     TypeName,
 };
+use weft_harness::progress::Progress;
 use weft_sim::NetworkProfile;
 
 use crate::failure::Failure;

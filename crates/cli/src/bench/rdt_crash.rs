@@ -1,8 +1,8 @@
 //! `weft bench rdt-crash`: a replica crashes in the middle of a run, and others do the rest.
 
 use clap::Args;
-use weft_bench::progress::Progress;
 use weft_bench::rdt::{Commit, CrashBench, CrashReport, System, TypeName, Victim, has_leader};
+use weft_harness::progress::Progress;
 use weft_sim::NetworkProfile;
 
 use crate::failure::Failure;

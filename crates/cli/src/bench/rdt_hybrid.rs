@@ -1,8 +1,8 @@
 //! `weft bench rdt-hybrid`: records or accounts on the card and in the host's memory.
 
 use clap::Args;
-use weft_bench::progress::Progress;
 use weft_bench::rdt::{Commit, HybridBench, HybridReport, TypeName};
+use weft_harness::progress::Progress;
 use weft_sim::NetworkProfile;
 
 use crate::failure::Failure;

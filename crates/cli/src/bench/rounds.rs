@@ -1,9 +1,9 @@
 //! `weft bench rounds`: how short rounds can be, and what is decided in them.
 
 use clap::Args;
-use weft_bench::progress::Progress;
-use weft_bench::rdma::NicModel;
 use weft_bench::rounds::{Batch, DRIFT_PPM, PROPOSAL_BYTES_MAX, RoundsBench, RoundsResult};
+use weft_harness::NicModel;
+use weft_harness::progress::Progress;
 use weft_sim::NetworkProfile;
 use weft_time::Duration;
 

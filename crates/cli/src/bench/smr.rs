@@ -1,9 +1,9 @@
 //! `weft bench smr`: what an append to the replicated log takes, and how long it takes another node to lead.
 
 use clap::Args;
-use weft_bench::progress::Progress;
 use weft_bench::smr::{SmrBench, SmrResult};
-use weft_bench::table::{Column, Table, grouped, time_with_unit};
+use weft_harness::progress::Progress;
+use weft_harness::table::{Column, Table, grouped, time_with_unit};
 use weft_time::Duration;
 
 use crate::failure::Failure;

@@ -1,8 +1,8 @@
 //! `weft bench store`: what a lookup reads over the bus.
 
 use clap::Args;
-use weft_bench::progress::Progress;
 use weft_bench::store::{StoreBench, StoreResult};
+use weft_harness::progress::Progress;
 
 use crate::failure::Failure;
 use crate::replay::CommandLine;

@@ -1,8 +1,9 @@
 //! `weft bench txn`: distributed transactions under a workload, checked for strict serializability.
 
 use clap::Args;
-use weft_bench::progress::Progress;
-use weft_bench::txn::{System, TxnBench, TxnResult, Without, WorkloadChoice, WorkloadName};
+use weft_applications::{WorkloadChoice, WorkloadName};
+use weft_bench::txn::{System, TxnBench, TxnResult, Without};
+use weft_harness::progress::Progress;
 
 use crate::failure::Failure;
 use crate::replay::CommandLine;

@@ -1,9 +1,10 @@
 //! `weft bench txn-net`: transactions across real processes, checked for strict serializability.
 
 use clap::Args;
-use weft_bench::progress::Progress;
-use weft_bench::txn::WorkloadName;
-use weft_bench::txn::real::{ApplicationName, NetTxnBench, NetTxnResult, application};
+use weft_applications::WorkloadName;
+use weft_applications::{ApplicationName, application};
+use weft_bench::txn::real::{NetTxnBench, NetTxnResult};
+use weft_harness::progress::Progress;
 use weft_net::Stop;
 use weft_time::Duration;
 

@@ -1,7 +1,8 @@
 //! What all measurements of transactions share: the servers that they run on.
 
 use clap::Args;
-use weft_bench::txn::{System, TxnBench, WorkloadChoice, check_loads};
+use weft_applications::{WorkloadChoice, check_loads};
+use weft_bench::txn::{System, TxnBench};
 
 use crate::failure::Failure;
 use crate::replay::CommandLine;
@@ -101,7 +102,7 @@ pub(super) fn outstanding(text: &str) -> Result<Vec<usize>, Failure> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use weft_bench::txn::WorkloadName;
+    use weft_applications::WorkloadName;
 
     use super::*;
 

@@ -1,8 +1,9 @@
 //! `weft bench txn-steps`: what each part of the design adds to throughput and takes from latency.
 
 use clap::Args;
-use weft_bench::progress::Progress;
-use weft_bench::txn::{StepsBench, StepsResult, WorkloadChoice, WorkloadName};
+use weft_applications::{WorkloadChoice, WorkloadName};
+use weft_bench::txn::{StepsBench, StepsResult};
+use weft_harness::progress::Progress;
 
 use crate::failure::Failure;
 use crate::replay::CommandLine;

@@ -1,8 +1,9 @@
 //! `weft bench txn-threads`: how few threads and cores do as much as all.
 
 use clap::Args;
-use weft_bench::progress::Progress;
-use weft_bench::txn::{ThreadsBench, ThreadsResult, WorkloadChoice, WorkloadName};
+use weft_applications::{WorkloadChoice, WorkloadName};
+use weft_bench::txn::{ThreadsBench, ThreadsResult};
+use weft_harness::progress::Progress;
 
 use crate::failure::Failure;
 use crate::replay::CommandLine;

@@ -1,8 +1,8 @@
 //! `weft check rounds`: the consensus of the rounds, exhaustively and at random.
 
 use clap::Args;
-use weft_bench::progress::Progress;
-use weft_bench::table::{Column, Table, grouped, three_digits};
+use weft_harness::progress::Progress;
+use weft_harness::table::{Column, Table, grouped, three_digits};
 use weft_model::suite::{EXHAUSTIVE_MAX, EXHAUSTIVE_MIN, Outcome, Suite};
 
 use crate::failure::Failure;
@@ -150,6 +150,6 @@ mod tests {
         let text = options.to_text(&outcome);
         assert!(text.contains("shipped     stands") && text.contains("DECIDES"), "{text}");
         assert!(text.contains("--random 50000 --seed 1"), "{text}");
-        assert!(weft_bench::result::to_json(&outcome).contains("\"printed_falls\": true"));
+        assert!(weft_harness::result::to_json(&outcome).contains("\"printed_falls\": true"));
     }
 }

@@ -1,8 +1,8 @@
 //! `weft check smr`: the replicated log against an adversary.
 
 use clap::Args;
-use weft_bench::progress::Progress;
-use weft_bench::table::{Column, Table, grouped, three_digits};
+use weft_harness::progress::Progress;
+use weft_harness::table::{Column, Table, grouped, three_digits};
 use weft_model::smr::{Exploration, Explored, suite};
 
 use crate::failure::Failure;

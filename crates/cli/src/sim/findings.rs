@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_bench::table::{grouped, time_with_unit};
+use weft_harness::table::{grouped, time_with_unit};
 use weft_harness::{Findings, Violation};
 
 use crate::replay::CommandLine;

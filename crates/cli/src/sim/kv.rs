@@ -2,8 +2,8 @@
 
 use clap::Args;
 use weft_bench::kv::simulated::{Campaign, CampaignResult};
-use weft_bench::progress::Progress;
-use weft_bench::table::{Column, Table, grouped};
+use weft_harness::progress::Progress;
+use weft_harness::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};

@@ -1,9 +1,9 @@
 //! `weft sim rdt`: fault campaigns of replicated data types.
 
 use clap::Args;
-use weft_bench::progress::Progress;
 use weft_bench::rdt::{Campaign, CampaignResult, Configuration, DELIVERED_WITHIN, TypeName};
-use weft_bench::table::{Column, Table, grouped};
+use weft_harness::progress::Progress;
+use weft_harness::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};

@@ -1,10 +1,10 @@
 //! `weft sim rounds`: fault campaigns of the rounds engine.
 
 use clap::Args;
-use weft_bench::progress::Progress;
-use weft_bench::rdma::NicModel;
 use weft_bench::rounds::{Campaign, CampaignResult, DECIDED_WITHIN, FaultClass, MEMBER_WITHIN, Service};
-use weft_bench::table::{Column, Table, grouped};
+use weft_harness::NicModel;
+use weft_harness::progress::Progress;
+use weft_harness::table::{Column, Table, grouped};
 
 use super::findings::{self, list};
 use crate::failure::Failure;

@@ -1,9 +1,9 @@
 //! `weft sim smr`: fault campaigns of the replicated log.
 
 use clap::Args;
-use weft_bench::progress::Progress;
 use weft_bench::smr::{Campaign, CampaignResult};
-use weft_bench::table::{Column, Table, grouped};
+use weft_harness::progress::Progress;
+use weft_harness::table::{Column, Table, grouped};
 
 use super::findings::{self, list, live_within};
 use crate::failure::Failure;

@@ -1,9 +1,10 @@
 //! `weft sim txn`: fault campaigns of distributed transactions.
 
 use clap::Args;
-use weft_bench::progress::Progress;
-use weft_bench::table::{Column, Table, grouped};
-use weft_bench::txn::{Campaign, CampaignResult, WorkloadName};
+use weft_applications::WorkloadName;
+use weft_bench::txn::{Campaign, CampaignResult};
+use weft_harness::progress::Progress;
+use weft_harness::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};

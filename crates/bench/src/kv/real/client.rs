@@ -15,6 +15,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use weft_harness::result::write_whole;
 use weft_kv::ReadPolicy;
 use weft_net::{
     Clock, Datagram, Endpoint, IdlePolicy, KV_SLOT, PortOptions, Stop, UdpPort, keep_to_core, run,
@@ -23,12 +24,11 @@ use weft_nic::Egress;
 use weft_time::{Duration, Instant};
 use weft_waist::{NodeId, NodeSet};
 use weft_wire::datagram;
+use weft_workload::{Lane, Workload};
+use weft_workload::{Limit, Load};
 
 use super::RealBenchError;
 use crate::kv::{Driver, DriverParameters, Phase};
-use crate::load::{Limit, Load};
-use crate::result::write_whole;
-use crate::workload::{Lane, Workload};
 
 /// How long a client waits for an answer before it asks again: longer than a loaded machine takes, shorter than a lease.
 const TIMEOUT: Duration = Duration::from_ms(50);

@@ -22,20 +22,20 @@ use serde_json::json;
 use thiserror::Error;
 use weft_check::{DecodeError, History, Options, Report};
 use weft_cluster::{EnginesConfig, KvConfig};
+use weft_harness::histogram::{Latencies, Recorder};
+use weft_harness::result::{Description, Machine, MachineKind, ResultError, RunResult, World};
 use weft_kv::ReadPolicy;
 use weft_net::process::{ChildProcess, ProcessError, own_executable};
 use weft_net::{BindError, Clock, Stop};
 use weft_time::{Duration, Instant};
 use weft_waist::NODES_MAX;
+use weft_workload::Load;
+use weft_workload::Workload;
 
 use self::client::{ClientSettings, RunOrder, garbled};
 use self::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns, END_LIMIT, MTU_BYTES};
 use self::timeline::{Span, Turn};
 use super::simulated::{BenchLimit, checked, reads_name};
-use crate::histogram::{Latencies, Recorder};
-use crate::load::Load;
-use crate::result::{Description, Machine, MachineKind, ResultError, RunResult, World};
-use crate::workload::Workload;
 
 /// The subcommand that runs a node.
 pub const NODE_COMMAND: &str = "start";

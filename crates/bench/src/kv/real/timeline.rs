@@ -4,7 +4,7 @@ use weft_kv::{PARTITIONS, Role};
 use weft_net::{Announcement, Announcer};
 use weft_waist::NodeId;
 
-use crate::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan};
+use weft_harness::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan};
 
 /// A node's process is killed or started again.
 #[derive(Clone, Copy, Debug)]

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use weft_check::Options;
+use weft_harness::NicModel;
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
+use weft_harness::result::Checked;
 use weft_harness::{Findings, Judgement, add_faults, add_live_within, random_plan};
 use weft_kv::ReadPolicy;
 use weft_sim::{FaultKinds, FaultPlan};
 use weft_time::{Duration, Instant};
+use weft_workload::{Distribution, Workload};
+use weft_workload::{Limit, Load};
 
 use super::checked;
 use super::cluster::{Cluster, ClusterParameters, LEASE};
 use super::nodes::NodeNic;
 use crate::kv::Phase;
-use crate::load::{Limit, Load};
-use crate::rdma::NicModel;
-use crate::result::Checked;
-use crate::workload::{Distribution, Workload};
 
 /// Faults begin when the cluster has been serving for a while,
 const FAULTS_FROM: Duration = Duration::from_ms(20);

@@ -8,6 +8,7 @@ use weft_check::History;
 use weft_cluster::ServiceParameters;
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
+use weft_harness::histogram::Recorder;
 use weft_harness::{
     Cluster as Nodes, ClusterMachine, ClusterShape, Planted, Station, StatusChange, clock, node_id,
 };
@@ -15,14 +16,13 @@ use weft_kv::{Parameters, ReadPolicy};
 use weft_sim::{FaultPlan, MachineId, PlanError, PortConfig, SwitchConfig};
 use weft_time::{Duration, Instant};
 use weft_waist::NodeSet;
+use weft_workload::Load;
+use weft_workload::{Lane, Workload};
 
 use super::machines::ClientMachine;
 use super::nodes::{NodeBuilder, NodeMachine, NodeNic};
 use super::timeline::Turns;
-use crate::histogram::Recorder;
 use crate::kv::{Driver, DriverParameters, Phase};
-use crate::load::Load;
-use crate::workload::{Lane, Workload};
 
 /// Machines that clients run on.
 const CLIENT_MACHINES_MAX: u32 = 4;

@@ -23,12 +23,12 @@ use weft_sim::PlanError;
 use weft_time::{Duration, Instant};
 
 use self::cluster::Cluster;
-pub use crate::capture::CaptureWindow;
-use crate::capture::{Capture, CaptureError};
-use crate::histogram::Latencies;
 use crate::kv::Phase;
-use crate::load::{Limit, Load};
-use crate::result::{Checked, Description, Machine, MachineKind, RunResult, World};
+pub use weft_harness::capture::CaptureWindow;
+use weft_harness::capture::{Capture, CaptureError};
+use weft_harness::histogram::Latencies;
+use weft_harness::result::{Checked, Description, Machine, MachineKind, RunResult, World};
+use weft_workload::{Limit, Load};
 
 /// A run in the simulator.
 #[derive(Clone, Debug)]

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use weft_cluster::{AgentParameters, Incarnation};
 use weft_gateware::{EngineConfig, HbmTiming, MemoryTiming, RtlNic, RtlNicConfig};
+use weft_harness::NicModel;
+use weft_harness::gateware;
 use weft_harness::{
     Builder, DATAGRAM_BYTES, MachineOf, NodeHost, Planted, Station, StatusChange, Views, incarnation,
     node_id, peers, running,
@@ -16,8 +18,6 @@ use weft_time::Instant;
 use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, NodeId, NodeSet, View};
 
 use super::machines::{ClientMachine, KV_SLOT};
-use crate::gateware;
-use crate::rdma::NicModel;
 
 /// What NIC the nodes have, and where their engines run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! What happened to a simulated cluster over time, for reports.
 
+use weft_harness::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan, since_ns};
 use weft_harness::{Station, StatusChange, node_id};
 use weft_kv::PARTITIONS;
 use weft_sim::{Event, MachineId, Tap};
@@ -7,7 +8,6 @@ use weft_time::Instant;
 use weft_waist::{EngineState, NodeId, View};
 
 use super::cluster::Cluster;
-use crate::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan, since_ns};
 
 /// One machine's end or return.
 #[derive(Clone, Copy, Debug)]

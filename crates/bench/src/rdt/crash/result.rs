@@ -1,16 +1,16 @@
 //! What the crash experiments say, to programs and to people.
 
 use serde::Serialize;
+use weft_harness::histogram::Summary;
+use weft_harness::table::{Column, Table, grouped, three_digits, time_with_unit};
 use weft_sim::CostProfile;
 
 use super::fail_over::FailOvers;
 use super::observe::{Mark, Run, Timeline};
 use super::{CrashBench, Victim};
-use crate::histogram::Summary;
 use crate::rdt::measure::{Measured, RdtBench};
 use crate::rdt::system::{Commit, Configuration, System};
 use crate::smr::FailOver;
-use crate::table::{Column, Table, grouped, three_digits, time_with_unit};
 
 /// One of a pair of runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]

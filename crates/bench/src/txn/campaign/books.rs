@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use weft_applications::Audit;
 use weft_check::serializable::{self, Access, Fate, History, Options, Report, Transaction};
 use weft_time::Instant;
 use weft_txn::host::Finished;
@@ -11,7 +12,6 @@ use weft_txn::message::Status;
 use weft_txn::{Key, LOADED, Outcome, Recorded, Request, TransactionId, Version};
 
 use super::super::checker::{access, name};
-use super::super::workloads::Audit;
 
 /// All hosts write into the same books.
 pub(super) type Shared = Rc<RefCell<Books>>;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use weft_applications::Workload;
 use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_harness::{
     Builder, Cluster as Nodes, ClusterShape, DATAGRAM_BYTES, MachineOf, NoClients, NodeHost, Planted,
@@ -25,7 +26,6 @@ use super::books::{Books, Shared};
 use super::host::{ClientHalf, SLOT};
 use super::steps::{SharedWatch, StepCrash};
 use crate::txn::tables::Contents;
-use crate::txn::workloads::Workload;
 
 /// Clocks gain or lose up to this, in millionths; half of what the service's leases allow for.
 const DRIFT_PPM: u32 = 400;

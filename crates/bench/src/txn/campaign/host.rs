@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weft_applications::{Call, Client};
 use weft_cluster::Incarnation;
 use weft_harness::SimulatedHalf;
 use weft_nic::HostCommand;
@@ -14,7 +15,6 @@ use weft_txn::{Outcome, TransactionId};
 use weft_waist::{Configuration, EngineState, EngineStatus, NodeId};
 
 use super::super::host::charge;
-use super::super::workloads::{Call, Client};
 use super::books::Shared;
 use super::steps::SharedWatch;
 

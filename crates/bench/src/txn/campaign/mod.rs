@@ -8,6 +8,11 @@ mod steps;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use weft_applications::Workload;
+use weft_applications::WorkloadName;
+use weft_applications::retwis::Retwis;
+use weft_applications::smallbank::Smallbank;
+use weft_applications::tpcc::{Scale, Tpcc};
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
 use weft_harness::Planted;
@@ -18,11 +23,6 @@ use weft_txn::host::Local;
 
 use self::cluster::{Cluster, ClusterParameters, LEASE};
 use self::steps::StepCrash;
-use super::choice::WorkloadName;
-use super::workloads::Workload;
-use super::workloads::retwis::Retwis;
-use super::workloads::smallbank::Smallbank;
-use super::workloads::tpcc::{Scale, Tpcc};
 
 /// The machine of the membership service.
 const SERVICE: [&str; 1] = ["membership0"];

@@ -1,5 +1,6 @@
+use weft_applications::WorkloadName;
+
 use super::*;
-use crate::txn::WorkloadName;
 
 /// A short measurement of Weft on three nodes.
 pub(in crate::txn) fn bench(name: WorkloadName, size: u64) -> TxnBench {

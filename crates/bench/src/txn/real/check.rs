@@ -98,8 +98,8 @@ mod tests {
     use weft_waist::{Epoch, NodeId};
 
     use super::*;
-    use crate::txn::workloads::Workload;
-    use crate::txn::workloads::smallbank::Smallbank;
+    use weft_applications::Workload;
+    use weft_applications::smallbank::Smallbank;
 
     fn id(sequence: u64) -> TransactionId {
         TransactionId::new(NodeId::new(0).unwrap(), Epoch(1), sequence)

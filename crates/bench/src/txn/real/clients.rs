@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use weft_applications::{Audit, Call, Client, Workload};
+use weft_harness::histogram::Latencies;
 use weft_net::transactions::TRANSACTIONS_SLOT;
 use weft_net::{Clock, Datagram, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort, run};
 use weft_nic::Egress;
@@ -12,9 +14,7 @@ use weft_txn::{Outcome, TransactionId};
 use weft_wire::datagram::{BYTES_MAX, Datagram as WeftDatagram};
 
 use super::NetTxnBench;
-use crate::histogram::Latencies;
 use crate::kv::real::RealBenchError;
-use crate::txn::workloads::{Audit, Call, Client, Workload};
 
 /// When a call is given up. A node that was killed leaves its clients waiting for so long, unless it is back before.
 const GIVE_UP: Duration = Duration::from_secs(3);

@@ -4,24 +4,22 @@
 //! records what is read and written ([`weft_net::transactions::read_record`]), every client what it was told and when, and the whole
 //! history is checked in the end.
 
-mod application;
 mod check;
 mod clients;
 mod result;
 
-pub use application::{ApplicationName, application};
 pub use result::NetTxnResult;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use weft_applications::{ApplicationName, Workload};
 use weft_cluster::{EnginesConfig, TransactionsConfig};
 use weft_net::{Clock, Stop};
 use weft_time::{Duration, Instant};
 
 use self::check::Checked;
 use self::clients::{Clients, Told};
-use super::workloads::Workload;
 use crate::kv::real::RealBenchError;
 use crate::kv::real::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns, record_of};
 

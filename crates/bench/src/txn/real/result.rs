@@ -1,14 +1,14 @@
 //! What a measurement over real processes says, to programs and to people.
 
 use serde::Serialize;
+use weft_applications::Workload;
 use weft_check::serializable::Report;
+use weft_harness::histogram::{Latencies, Summary};
+use weft_harness::table::{Column, Table, grouped, microseconds, time_with_unit, with_prefix};
 
 use super::NetTxnBench;
 use super::check::Checked;
 use super::clients::Told;
-use crate::histogram::{Latencies, Summary};
-use crate::table::{Column, Table, grouped, microseconds, time_with_unit, with_prefix};
-use crate::txn::workloads::Workload;
 
 /// Transactions of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]

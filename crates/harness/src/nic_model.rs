@@ -1,0 +1,25 @@
+//! Which NIC a measurement or a campaign has.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Which NIC a bench measures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NicModel {
+    /// In software, at the pace of a cost profile.
+    #[default]
+    Soft,
+    /// The gateware, cycle by cycle; `sim` only.
+    Rtl,
+}
+
+impl fmt::Display for NicModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Soft => "soft",
+            Self::Rtl => "rtl",
+        })
+    }
+}

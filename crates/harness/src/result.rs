@@ -1,0 +1,503 @@
+//! The result of one run: what the tables and the report show, and what is written as JSON.
+//!
+//! Every engine's bench writes this one shape. Keys are in snake case and carry their unit. The keys at the top
+//! are always there; `log_hash` is null where a run cannot be replayed, and says so by that.
+
+mod example;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use weft_time::Instant;
+
+use crate::histogram::{Latencies, QuantilePoint, Recorder, Summary};
+
+pub use example::example;
+
+/// What the first key of a result file holds.
+const FORMAT: &str = "weft-result-1";
+
+/// Points of a distribution each time the remaining share halves.
+const POINTS_PER_HALVING: u32 = 4;
+
+/// A result as one JSON object, and the end of its line.
+///
+/// # Panics
+/// The result has keys that are no text.
+pub fn to_json(result: &impl Serialize) -> String {
+    let mut json = serde_json::to_string_pretty(result).expect("a result has only text keys");
+    json.push('\n');
+    json
+}
+
+/// Which world a run was in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum World {
+    /// Virtual time, modelled links and costs.
+    Sim,
+    /// Real time, real packets.
+    Net,
+}
+
+/// What a figure may be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MachineKind {
+    /// Times follow from cost models.
+    Simulated,
+    /// Cycles were counted on Verilated gateware.
+    Verilated,
+    /// Times were taken from a clock.
+    Real,
+}
+
+/// What the run's times rest on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// What the figures may be called.
+    pub kind: MachineKind,
+    /// The processor, or the cost models.
+    pub description: String,
+}
+
+/// Whether the recorded history holds what the protocol promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Checked {
+    /// The history was checked and is linearizable.
+    Linearizable,
+    /// The history was checked and is not linearizable.
+    NotLinearizable,
+    /// The check gave up before it came to an end.
+    Undecided,
+    /// No check was made.
+    NotChecked,
+}
+
+/// One run. The order of the fields is the order in the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    format: String,
+    /// Operations measured per second.
+    pub throughput_ops_per_s: f64,
+    /// Half of the operations took at most this.
+    pub p50_ns: u64,
+    /// 99 % of the operations took at most this.
+    pub p99_ns: u64,
+    /// 99.9 % of the operations took at most this.
+    pub p999_ns: u64,
+    /// Whether the history holds what the protocol promises.
+    pub checked: Checked,
+    /// In `sim`: the hash of the event log. Two runs with the same hash were the same run.
+    pub log_hash: Option<String>,
+    /// What decided the run.
+    pub seed: u64,
+    /// Which NIC.
+    pub nic: String,
+    /// Which world.
+    pub world: World,
+    /// How many nodes.
+    pub nodes: u32,
+    /// Which workload.
+    pub workload: String,
+    /// Operations measured.
+    pub operations: u64,
+    /// Acknowledged writes that a later read did not see; null if that was not checked.
+    pub lost_acknowledged_writes: Option<u64>,
+    /// The command that repeats the run.
+    pub replay: String,
+    /// What the times rest on.
+    pub machine: Machine,
+    /// Everything else that was chosen: clients, value_bytes, records, ...
+    pub parameters: BTreeMap<String, serde_json::Value>,
+    /// What the check found, for people: empty, or the smallest bad window.
+    #[serde(default)]
+    pub check_report: String,
+    /// The length of the measured part.
+    pub measured_ns: u64,
+    /// All kinds of operations together.
+    pub latency: LatencyResult,
+    /// Each kind of operation.
+    pub by_operation: BTreeMap<String, OperationResult>,
+    /// Operations completed over time, warm-up included.
+    pub timeline: Timeline,
+    /// What happened to the cluster: faults, repairs, view changes, in order of time.
+    #[serde(default)]
+    pub marks: Vec<Mark>,
+    /// Faults injected, by kind.
+    #[serde(default)]
+    pub faults: BTreeMap<String, u64>,
+    /// What each node did over time.
+    #[serde(default)]
+    pub lanes: Vec<Lane>,
+    /// Files that belong to the run, by paths relative to this file's folder.
+    #[serde(default)]
+    pub files: Vec<NeighbourFile>,
+}
+
+/// A distribution of latencies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencyResult {
+    /// The usual figures.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// The whole distribution, denser towards the tail.
+    pub distribution: Vec<QuantilePoint>,
+}
+
+impl From<&Latencies> for LatencyResult {
+    fn from(latencies: &Latencies) -> Self {
+        Self { summary: latencies.summary(), distribution: latencies.distribution(POINTS_PER_HALVING) }
+    }
+}
+
+/// One kind of operation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperationResult {
+    /// Operations refused or given up; they are in no other figure.
+    pub failed: u64,
+    /// Of those that succeeded.
+    #[serde(flatten)]
+    pub latency: LatencyResult,
+}
+
+/// Operations completed over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// The width of a bucket.
+    pub bucket_ns: u64,
+    /// Where the measured part begins.
+    pub measured_from_ns: u64,
+    /// Operations completed in each bucket from the beginning of the run on.
+    pub operations: Vec<u64>,
+}
+
+/// Something that happened at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Since the beginning of the run.
+    pub at_ns: u64,
+    /// What sort of thing.
+    pub kind: MarkKind,
+    /// The node that it happened to; null for what concerns them all.
+    pub node: Option<u32>,
+    /// In words: `node1 crashes`, `epoch 3`.
+    pub label: String,
+}
+
+/// Sorts of marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MarkKind {
+    /// Something breaks: a crash, a cut link.
+    Fault,
+    /// Something is whole again: a restart, a healed link.
+    Repair,
+    /// The membership service publishes a view.
+    ViewChange,
+}
+
+/// What one node did over time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lane {
+    /// What the node is called.
+    pub name: String,
+    /// What it was able to do, one after the other.
+    pub states: Vec<StateSpan>,
+    /// How much it led, one after the other.
+    #[serde(default)]
+    pub leads: Vec<LeadSpan>,
+}
+
+/// A node's state for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateSpan {
+    /// Since the beginning of the run.
+    pub from_ns: u64,
+    /// Since the beginning of the run.
+    pub to_ns: u64,
+    /// What it was able to do.
+    pub state: NodeState,
+}
+
+/// What a node is able to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// It serves.
+    Serving,
+    /// It is there and catches up, or waits for the others to agree on a cut.
+    Joining,
+    /// It is there, but its lease or epoch has ended: it answers nothing.
+    Fenced,
+    /// It is not there.
+    Down,
+}
+
+/// How much a node leads for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeadSpan {
+    /// Since the beginning of the run.
+    pub from_ns: u64,
+    /// Since the beginning of the run.
+    pub to_ns: u64,
+    /// The epoch of the view that says so.
+    pub epoch: u64,
+    /// Partitions that it leads.
+    pub led: u32,
+    /// Partitions that there are.
+    pub partitions: u32,
+}
+
+/// A file that belongs to a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeighbourFile {
+    /// What it is, in a few words.
+    pub title: String,
+    /// Relative to the result's folder.
+    pub path: String,
+}
+
+/// What a run was, before it was measured.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// Which world.
+    pub world: World,
+    /// Which NIC.
+    pub nic: String,
+    /// How many nodes.
+    pub nodes: u32,
+    /// Which workload.
+    pub workload: String,
+    /// What decides the run.
+    pub seed: u64,
+    /// The command that repeats it.
+    pub replay: String,
+    /// What the times rest on.
+    pub machine: Machine,
+    /// Everything else that was chosen.
+    pub parameters: BTreeMap<String, serde_json::Value>,
+}
+
+impl RunResult {
+    /// What was measured, not checked yet, and without the fields that only some worlds can fill.
+    pub fn new(description: Description, recorder: &Recorder) -> Self {
+        let Description { world, nic, nodes, workload, seed, replay, machine, parameters } = description;
+        let overall = LatencyResult::from(&recorder.overall());
+        let by_operation = recorder
+            .by_kind()
+            .filter(|(_, latencies, failed)| latencies.operations() + failed > 0)
+            .map(|(name, latencies, failed)| {
+                (name.to_owned(), OperationResult { failed, latency: latencies.into() })
+            })
+            .collect();
+        let throughput = recorder.throughput();
+        Self {
+            format: FORMAT.into(),
+            throughput_ops_per_s: recorder.throughput_ops_per_s(),
+            p50_ns: overall.summary.p50_ns,
+            p99_ns: overall.summary.p99_ns,
+            p999_ns: overall.summary.p999_ns,
+            checked: Checked::NotChecked,
+            log_hash: None,
+            seed,
+            nic,
+            world,
+            nodes,
+            workload,
+            operations: recorder.operations(),
+            lost_acknowledged_writes: None,
+            replay,
+            machine,
+            parameters,
+            check_report: String::new(),
+            measured_ns: recorder.measured().as_ns(),
+            latency: overall,
+            by_operation,
+            timeline: Timeline {
+                bucket_ns: throughput.width().as_ns(),
+                measured_from_ns: recorder.warm_up().as_ns(),
+                operations: throughput.buckets().to_vec(),
+            },
+            marks: Vec::new(),
+            faults: BTreeMap::new(),
+            lanes: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// The time from the beginning of the run to the end of all that is recorded of it, in nanoseconds.
+    pub fn length_ns(&self) -> u64 {
+        let timeline = self.timeline.bucket_ns.saturating_mul(self.timeline.operations.len() as u64);
+        let lanes = self.lanes.iter().flat_map(|lane| &lane.states).map(|span| span.to_ns);
+        let marks = self.marks.iter().map(|mark| mark.at_ns);
+        lanes.chain(marks).chain([timeline]).max().unwrap_or(0)
+    }
+
+    /// Writes the result to `path`, whole or not at all.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), ResultError> {
+        write_whole(path, to_json(self).as_bytes())
+    }
+
+    /// Reads a result back.
+    ///
+    /// # Errors
+    /// The file cannot be read, was cut off, or is something else. Each is one line that says what to do.
+    pub fn read(path: &Path) -> Result<Self, ResultError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ResultError::Unreadable { path: path.into(), reason: error.to_string() })?;
+        Self::from_json(&text, path)
+    }
+
+    /// Reads a result from the text of the file `path`.
+    ///
+    /// # Errors
+    /// As [`RunResult::read`].
+    pub fn from_json(text: &str, path: &Path) -> Result<Self, ResultError> {
+        let path = PathBuf::from(path);
+        let value: serde_json::Value = match serde_json::from_str(text) {
+            Ok(value) => value,
+            Err(error) if error.is_eof() => return Err(ResultError::Truncated { path }),
+            Err(_) => return Err(ResultError::Foreign { path }),
+        };
+        match value.get("format").and_then(serde_json::Value::as_str) {
+            Some(FORMAT) => {}
+            Some(other) if other.starts_with("weft-result-") => {
+                return Err(ResultError::OtherVersion { path, format: other.into() });
+            }
+            _ => return Err(ResultError::Foreign { path }),
+        }
+        serde_json::from_value(value)
+            .map_err(|error| ResultError::Damaged { path, reason: error.to_string() })
+    }
+}
+
+/// Writes a file under another name beside its place and renames it: a reader never sees half of it, and a full
+/// disk leaves nothing behind. What is there and no file, as `/dev/null` or a pipe, is written to and stays what it is.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), ResultError> {
+    let unwritable =
+        |error: std::io::Error| ResultError::Unwritable { path: path.into(), reason: error.to_string() };
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        let mut there = std::fs::OpenOptions::new().write(true).open(path).map_err(unwritable)?;
+        return std::io::Write::write_all(&mut there, content).map_err(unwritable);
+    }
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    std::fs::write(&partial, content).and_then(|()| std::fs::rename(&partial, path)).map_err(|error| {
+        // Nothing more can be done if even this fails.
+        let _ = std::fs::remove_file(&partial);
+        unwritable(error)
+    })
+}
+
+/// What is wrong with a result file, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ResultError {
+    /// The file cannot be read.
+    #[error("{}: cannot be read ({reason}); give the JSON file that `--json` wrote", path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+    /// The file ends too early.
+    #[error("{}: ends in the middle; the run that wrote it was cut off, so run it again", path.display())]
+    Truncated {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The file is something else.
+    #[error(
+        "{}: is no result that a page shows; give what `--json` of weft bench kv, rdt, rdt-crash, rdt-hybrid, txn, txn-steps or txn-threads wrote",
+        path.display()
+    )]
+    Foreign {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The file is of another version.
+    #[error("{}: is a result of another version of weft ({format}, not {FORMAT}); run the bench again with this one", path.display())]
+    OtherVersion {
+        /// Which file.
+        path: PathBuf,
+        /// The format that it has.
+        format: String,
+    },
+    /// The file is a result, but a field is missing or wrong.
+    #[error("{}: is a damaged result ({reason}); run the bench again", path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The file cannot be written.
+    #[error("{}: cannot be written ({reason}); choose another place", path.display())]
+    Unwritable {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+}
+
+impl fmt::Display for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sim => "sim",
+            Self::Net => "net",
+        })
+    }
+}
+
+impl fmt::Display for MachineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Simulated => "simulated",
+            Self::Verilated => "Verilated",
+            Self::Real => "real",
+        })
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Linearizable => "linearizable",
+            Self::NotLinearizable => "NOT LINEARIZABLE",
+            Self::Undecided => "undecided",
+            Self::NotChecked => "not checked",
+        })
+    }
+}
+
+impl fmt::Display for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Serving => "serving",
+            Self::Joining => "joining",
+            Self::Fenced => "fenced",
+            Self::Down => "down",
+        })
+    }
+}
+
+/// Nanoseconds from the beginning of a run: for marks and spans.
+pub fn since_ns(begin: Instant, at: Instant) -> u64 {
+    at.saturating_since(begin).as_ns()
+}
+
+#[cfg(test)]
+mod tests;

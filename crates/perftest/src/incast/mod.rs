@@ -1,0 +1,212 @@
+//! `weft bench rdma --incast N`: N clients that WRITE to one server at once, through one port of the switch, without
+//! congestion control and with it.
+//!
+//! All clients post as much as they can for the same time. The switch has a bounded queue and, with congestion control,
+//! marks packets; see [`MARKING`]. The first half of the time belongs to whatever clients do until they know of each
+//! other; rates, shares and the queue count in the second.
+
+mod plot;
+mod result;
+mod watch;
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+use weft_gateware::RtlNic;
+use weft_nic::{NoEngine, SoftNic};
+use weft_sim::{Marking, Probability, SwitchConfig};
+use weft_time::{Duration, Instant};
+
+pub use plot::plot;
+pub use result::{IncastResult, IncastRun};
+pub(super) use watch::Watch;
+
+use weft_harness::NicModel;
+use weft_harness::progress::Progress;
+
+use super::load::Amount;
+use super::simulated::{self, BEGIN, Simulation, Topology};
+use super::{DataChecked, RdmaBench, RdmaError, RdmaOperation, jain_index};
+
+/// The most clients of one server.
+pub const INCAST_MAX: u32 = 32;
+
+/// Intervals that a run is divided into.
+const INTERVALS: u64 = 100;
+
+/// The switch marks from 100 KiB on, 8 us of the wire, and every packet from 400 KiB on; its queues hold 1 MiB.
+const MARKING: (u64, u64, f64) = (100 << 10, 400 << 10, 0.1);
+
+/// What keeps clients from sending more than the server's port can carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Congestion {
+    /// Their windows alone.
+    None,
+    /// The switch marks packets, and DCQCN limits rates.
+    Dcqcn,
+}
+
+impl fmt::Display for Congestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Dcqcn => "dcqcn",
+        })
+    }
+}
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IncastBench {
+    /// Size, queue pairs of each client, MTU, seed and the rest; the amount is a time.
+    pub bench: RdmaBench,
+    /// How many clients: 2 to [`INCAST_MAX`].
+    pub clients: u32,
+    /// With what, one run each.
+    pub congestion: Vec<Congestion>,
+    /// The command that repeats it.
+    pub replay: String,
+}
+
+impl IncastBench {
+    /// Checks the options.
+    ///
+    /// # Errors
+    /// The first that is wrong; nothing has been done.
+    pub fn check(&self) -> Result<(), RdmaError> {
+        let bench = &self.bench;
+        bench.check()?;
+        if !(2..=INCAST_MAX).contains(&self.clients) {
+            return Err(RdmaError::Incast(self.clients));
+        }
+        let unwanted = [
+            (bench.operation != RdmaOperation::Write, "--op"),
+            (bench.world != weft_harness::result::World::Sim, "--world"),
+            (bench.topology() != Topology::Pair, "--bidirectional and --nics"),
+            (bench.faults.is_some(), "--faults"),
+            (bench.artifacts != super::Artifacts::default(), "--pcap, --perfetto and --fst"),
+            (!matches!(bench.amount, Amount::Time(_)), "--iterations"),
+        ];
+        if let Some((_, option)) = unwanted.into_iter().find(|(is_given, _)| *is_given) {
+            return Err(RdmaError::NotInIncast(option));
+        }
+        if bench.queue_pairs * self.clients > super::QUEUE_PAIRS_MAX {
+            return Err(RdmaError::QueuePairs(bench.queue_pairs * self.clients));
+        }
+        Ok(())
+    }
+
+    /// Measures. Progress is shown on standard error.
+    ///
+    /// # Errors
+    /// [`RdmaError`]. Data that arrived wrong is a result.
+    pub fn run(&self) -> Result<IncastResult, RdmaError> {
+        self.check()?;
+        let runs = self.congestion.iter().map(|&congestion| self.run_with(congestion));
+        Ok(IncastResult {
+            format: "weft-rdma-incast-1".into(),
+            nic: self.bench.nic.to_string(),
+            clients: self.clients,
+            qps: self.bench.queue_pairs,
+            size_bytes: self.bench.size_bytes,
+            mtu_bytes: self.bench.mtu_bytes,
+            duration_ns: self.duration().as_ns(),
+            interval_ns: self.interval().as_ns(),
+            queue_limit_bytes: SwitchConfig::default().queue_bytes,
+            mark_from_bytes: MARKING.0,
+            mark_all_from_bytes: MARKING.1,
+            mark_probability_max: MARKING.2,
+            runs: runs.collect::<Result<_, _>>()?,
+            seed: self.bench.seed,
+            replay: self.replay.clone(),
+        })
+    }
+
+    fn duration(&self) -> Duration {
+        if let Amount::Time(time) = self.bench.amount { time } else { Duration::ZERO }
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_ps(self.duration().as_ps() / INTERVALS)
+    }
+
+    fn run_with(&self, congestion: Congestion) -> Result<IncastRun, RdmaError> {
+        let bench = &self.bench;
+        let (load, profile) = (bench.load(), bench.cost_profile()?);
+        let load = super::Load { latency_messages: 0, ..load };
+        let watch = Rc::new(RefCell::new(Watch::new(self.clients as usize, self.interval())));
+        let dcqcn = congestion == Congestion::Dcqcn;
+        let (from_bytes, all_from_bytes, most) = MARKING;
+        let marking = Marking {
+            from_bytes,
+            all_from_bytes,
+            probability_max: Probability::new(most).expect("a probability"),
+        };
+        let simulation = Simulation {
+            load: &load,
+            topology: Topology::Incast(self.clients),
+            profile: &profile,
+            faults: None,
+            capture: None,
+            trace: false,
+            waveform: None,
+            rate_control: dcqcn,
+            switch: SwitchConfig { marking: dcqcn.then_some(marking), ..SwitchConfig::default() },
+            watch: Some(&watch),
+        };
+        let run = match bench.nic {
+            NicModel::Soft => simulated::run::<SoftNic<NoEngine>>,
+            NicModel::Rtl => simulated::run::<RtlNic>,
+        };
+        let mut progress = Progress::new("incast", 0);
+        let outcome = run(&simulation, &mut progress)?;
+        drop(progress);
+        let watch = watch.borrow();
+        let right = outcome.verification.mismatches == 0 && outcome.verification.messages > 0;
+        let checked = if right { DataChecked::Verified } else { DataChecked::Corrupt };
+        let mut run = self.summary(congestion, &watch);
+        run.checked = checked;
+        run.log_hash = outcome.log_hash;
+        Ok(run)
+    }
+
+    fn summary(&self, congestion: Congestion, watch: &Watch) -> IncastRun {
+        let interval = self.interval();
+        let begin = (BEGIN.as_ps() / interval.as_ps()) as usize;
+        // What comes behind the time is only what was posted in it.
+        let end = (begin + INTERVALS as usize).min(watch.intervals.len());
+        let intervals = &watch.intervals[..end];
+        let half = (begin + INTERVALS as usize / 2).min(end - 1);
+        let (warm, last) = (&intervals[half], &intervals[end - 1]);
+        let shares: Vec<u64> =
+            last.completed.iter().zip(&warm.completed).map(|(last, warm)| last - warm).collect();
+        let seconds = (interval.as_secs_f64() * (end - 1 - half) as f64).max(1e-12);
+        let bits = 8.0 * f64::from(self.bench.size_bytes);
+        let goodputs: Vec<f64> = shares.iter().map(|&share| share as f64 * bits / seconds).collect();
+        let steady = &intervals[half..];
+        IncastRun {
+            congestion,
+            goodput_bits_per_s: goodputs.iter().sum(),
+            slowest_bits_per_s: goodputs.iter().copied().fold(f64::INFINITY, f64::min),
+            fastest_bits_per_s: goodputs.iter().copied().fold(0.0, f64::max),
+            jain_index: jain_index(&shares),
+            drops: watch.port.queue_drops,
+            drops_steady: steady.iter().map(|interval| interval.drops).sum(),
+            last_drop_ns: watch.last_drop.map(|at| at.saturating_since(Instant::ZERO).as_ns()),
+            marked: watch.port.marked,
+            notifications: watch.notifications,
+            retransmissions: watch.retransmissions,
+            queue_bytes_max: intervals.iter().map(|interval| interval.queue_bytes_max).max().unwrap_or(0),
+            queue_bytes_max_steady: steady.iter().map(|one| one.queue_bytes_max).max().unwrap_or(0),
+            checked: DataChecked::Corrupt,
+            log_hash: String::new(),
+            intervals: intervals.to_vec(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

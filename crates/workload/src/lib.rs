@@ -1,0 +1,616 @@
+//! What clients do and when: the YCSB core workloads and two plain ones, in closed and open loops.
+//!
+//! The mixes, distributions and default sizes are those of YCSB's `CoreWorkload` (Cooper et al., "Benchmarking
+//! cloud serving systems with YCSB", SoCC 2010, and the property files `workloada` to `workloadf`). A record has
+//! one value in the place of YCSB's ten fields of 100 bytes. YCSB's E scans ranges of keys in order, which a hash
+//! store cannot do; it is refused, not imitated.
+//!
+//! A seed decides every step, to the bit, in every build and on every machine.
+
+mod distribution;
+mod load;
+mod mathematics;
+mod random;
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+use xxhash_rust::xxh3::xxh3_64;
+
+use distribution::Chooser;
+pub use distribution::Distribution;
+pub use load::{Limit, Load, Scheduler, Start};
+pub use mathematics::power;
+pub use random::Random;
+
+/// YCSB's `recordcount`.
+pub const DEFAULT_RECORDS: u64 = 1_000;
+/// YCSB's ten fields of 100 bytes.
+pub const DEFAULT_VALUE_BYTES: usize = 1_000;
+/// A value starts with its number, which makes every written value different from every other.
+pub const MIN_VALUE_BYTES: usize = 8;
+
+/// Record numbers, and the numbers of writes of one lane, stay below this.
+const NUMBERS_PER_LANE: u64 = 1 << 48;
+
+/// A workload that cannot be run, in one line that says what to do instead.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WorkloadError {
+    /// No workload has this name.
+    #[error("there is no workload `{0}`; choose one of {list}", list = names())]
+    Unknown(String),
+    /// YCSB's E was asked for.
+    #[error(
+        "ycsb-e scans ranges of keys in order, which a hash store does not have; choose one of {list}",
+        list = names()
+    )]
+    NeedsScans,
+    /// No distribution has this name.
+    #[error("there is no distribution `{0}`; choose one of uniform, zipfian, latest")]
+    UnknownDistribution(String),
+    /// The number of records is out of range.
+    #[error("{0} records are not possible; choose 1 to 1,000,000,000")]
+    Records(u64),
+    /// Values are too short to be told apart.
+    #[error(
+        "values of {0} bytes cannot all differ, so lost writes would go unseen; choose at least {MIN_VALUE_BYTES}"
+    )]
+    ValueBytes(usize),
+}
+
+fn names() -> String {
+    CATALOGUE.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ")
+}
+
+/// One line of the list of workloads.
+#[derive(Clone, Copy, Debug)]
+pub struct CatalogueEntry {
+    /// What the workload is called.
+    pub name: &'static str,
+    /// What it does, in a few words.
+    pub summary: &'static str,
+    mix: Mix,
+    distribution: Distribution,
+}
+
+/// Per cent of the operations; what is missing to 100 are read-modify-writes.
+#[derive(Clone, Copy, Debug)]
+struct Mix {
+    get: u8,
+    put: u8,
+    insert: u8,
+    delete: u8,
+}
+
+const fn mix(get: u8, put: u8, insert: u8) -> Mix {
+    assert!(get + put + insert <= 100);
+    Mix { get, put, insert, delete: 0 }
+}
+
+/// Every workload that exists.
+pub const CATALOGUE: [CatalogueEntry; 8] = [
+    CatalogueEntry {
+        name: "ycsb-a",
+        summary: "update heavy: 50 % reads, 50 % writes, zipfian",
+        mix: mix(50, 50, 0),
+        distribution: Distribution::Zipfian,
+    },
+    CatalogueEntry {
+        name: "ycsb-b",
+        summary: "read mostly: 95 % reads, 5 % writes, zipfian",
+        mix: mix(95, 5, 0),
+        distribution: Distribution::Zipfian,
+    },
+    CatalogueEntry {
+        name: "ycsb-c",
+        summary: "read only: 100 % reads, zipfian",
+        mix: mix(100, 0, 0),
+        distribution: Distribution::Zipfian,
+    },
+    CatalogueEntry {
+        name: "ycsb-d",
+        summary: "read latest: 95 % reads, 5 % inserts, newest records most often",
+        mix: mix(95, 0, 5),
+        distribution: Distribution::Latest,
+    },
+    CatalogueEntry {
+        name: "ycsb-f",
+        summary: "read-modify-write: 50 % reads, 50 % read-modify-writes, zipfian",
+        mix: mix(50, 0, 0),
+        distribution: Distribution::Zipfian,
+    },
+    CatalogueEntry {
+        name: "put",
+        summary: "100 % writes, uniform",
+        mix: mix(0, 100, 0),
+        distribution: Distribution::Uniform,
+    },
+    CatalogueEntry {
+        name: "get",
+        summary: "100 % reads, uniform",
+        mix: mix(100, 0, 0),
+        distribution: Distribution::Uniform,
+    },
+    CatalogueEntry {
+        name: "mixed",
+        summary: "all that there is: 40 % reads, 30 % writes, 10 % deletes, 20 % read-modify-writes, zipfian",
+        mix: Mix { get: 40, put: 30, insert: 0, delete: 10 },
+        distribution: Distribution::Zipfian,
+    },
+];
+
+/// A workload with its parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload {
+    name: &'static str,
+    mix: Mix,
+    distribution: Distribution,
+    records: u64,
+    value_bytes: usize,
+}
+
+impl Workload {
+    /// The workload of that name, with YCSB's sizes.
+    ///
+    /// # Errors
+    /// The name is unknown, or it is YCSB's E.
+    pub fn parse(name: &str) -> Result<Self, WorkloadError> {
+        if name == "ycsb-e" {
+            return Err(WorkloadError::NeedsScans);
+        }
+        let entry = CATALOGUE
+            .iter()
+            .find(|entry| entry.name == name)
+            .ok_or_else(|| WorkloadError::Unknown(name.into()))?;
+        Ok(Self {
+            name: entry.name,
+            mix: entry.mix,
+            distribution: entry.distribution,
+            records: DEFAULT_RECORDS,
+            value_bytes: DEFAULT_VALUE_BYTES,
+        })
+    }
+
+    /// The same with `records` records in the store before it starts.
+    ///
+    /// # Errors
+    /// There is no record, or more than 10^9.
+    pub fn with_records(self, records: u64) -> Result<Self, WorkloadError> {
+        if !(1..=1_000_000_000).contains(&records) {
+            return Err(WorkloadError::Records(records));
+        }
+        Ok(Self { records, ..self })
+    }
+
+    /// The same with values of `value_bytes` bytes.
+    ///
+    /// # Errors
+    /// Values shorter than [`MIN_VALUE_BYTES`] cannot all differ. The longest is the store's to say.
+    pub fn with_value_bytes(self, value_bytes: usize) -> Result<Self, WorkloadError> {
+        if value_bytes < MIN_VALUE_BYTES {
+            return Err(WorkloadError::ValueBytes(value_bytes));
+        }
+        Ok(Self { value_bytes, ..self })
+    }
+
+    /// The same with another choice of records.
+    pub fn with_distribution(self, distribution: Distribution) -> Self {
+        Self { distribution, ..self }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The number of records in the store before it starts.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// The length of every value in bytes.
+    pub fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    /// How it chooses records.
+    pub fn distribution(&self) -> Distribution {
+        self.distribution
+    }
+
+    /// The writes that fill the store: this lane's share of the records, each once, in ascending order.
+    pub fn load_steps(&self, lane: Lane) -> impl Iterator<Item = Step> + use<> {
+        (u64::from(lane.index)..self.records)
+            .step_by(lane.lanes as usize)
+            .map(|record| Step::Put { record, value: record })
+    }
+
+    /// The endless steps of one lane, decided by `seed`.
+    pub fn generator(&self, seed: u64, lane: Lane) -> Generator {
+        Generator {
+            workload: *self,
+            lane,
+            random: Random::new(seed, lane.index),
+            chooser: Chooser::new(self.distribution, self.records),
+            values: 0,
+            inserts: 0,
+            acknowledged: 0,
+            acknowledged_early: BTreeSet::new(),
+        }
+    }
+}
+
+/// One of several generators that share a workload, one for each process that drives clients. Clients in the
+/// same process share its generator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane {
+    index: u32,
+    lanes: u32,
+}
+
+impl Lane {
+    /// The only lane.
+    pub const ONLY: Self = Self { index: 0, lanes: 1 };
+
+    /// Lane `index` of `lanes`.
+    ///
+    /// # Panics
+    /// If `index` is not below `lanes`, or there are more than 65,534 lanes.
+    pub fn new(index: u32, lanes: u32) -> Self {
+        assert!(index < lanes && lanes < u32::from(u16::MAX), "lane {index} of {lanes} does not exist");
+        Self { index, lanes }
+    }
+
+    /// Its number, counted from 0.
+    pub const fn index(self) -> u32 {
+        self.index
+    }
+}
+
+/// One operation. `record` is a record's number, `value` the number of the value that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Read a record.
+    Get {
+        /// Which.
+        record: u64,
+    },
+    /// Overwrite a record.
+    Put {
+        /// Which.
+        record: u64,
+        /// With which value.
+        value: u64,
+    },
+    /// Write a record that was not there.
+    Insert {
+        /// Which.
+        record: u64,
+        /// With which value.
+        value: u64,
+    },
+    /// Remove a record.
+    Delete {
+        /// Which.
+        record: u64,
+    },
+    /// Read a record and its version, then replace it if the version is still the same; from the read again if
+    /// not. A record that is absent is created. One operation, whose latency includes every attempt.
+    ReadModifyWrite {
+        /// Which.
+        record: u64,
+        /// With which value.
+        value: u64,
+    },
+}
+
+impl Step {
+    /// The names of the kinds, in the order of [`Step::kind`].
+    pub const KINDS: [&'static str; 5] = ["get", "put", "insert", "delete", "read_modify_write"];
+
+    /// What kind of operation it is: an index into [`Step::KINDS`].
+    pub fn kind(&self) -> usize {
+        match self {
+            Self::Get { .. } => 0,
+            Self::Put { .. } => 1,
+            Self::Insert { .. } => 2,
+            Self::Delete { .. } => 3,
+            Self::ReadModifyWrite { .. } => 4,
+        }
+    }
+
+    /// The number of the record that it touches.
+    pub fn record(&self) -> u64 {
+        match *self {
+            Self::Get { record }
+            | Self::Put { record, .. }
+            | Self::Insert { record, .. }
+            | Self::Delete { record }
+            | Self::ReadModifyWrite { record, .. } => record,
+        }
+    }
+}
+
+/// The endless steps of one lane.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    workload: Workload,
+    lane: Lane,
+    random: Random,
+    chooser: Chooser,
+    /// Values numbered so far.
+    values: u64,
+    /// Inserts issued so far.
+    inserts: u64,
+    /// All of this lane's inserts below this have been acknowledged; only these are read.
+    acknowledged: u64,
+    /// Acknowledged ones above it, as many as are outstanding.
+    acknowledged_early: BTreeSet<u64>,
+}
+
+impl Generator {
+    /// The next operation.
+    pub fn step(&mut self) -> Step {
+        let Mix { get, put, insert, delete } = self.workload.mix;
+        let drawn = self.random.below(100) as u8;
+        if drawn < get {
+            Step::Get { record: self.existing() }
+        } else if drawn < get + put {
+            Step::Put { record: self.existing(), value: self.next_value() }
+        } else if drawn < get + put + insert {
+            let record = self.inserted(self.inserts);
+            self.inserts += 1;
+            Step::Insert { record, value: self.next_value() }
+        } else if drawn < get + put + insert + delete {
+            Step::Delete { record: self.existing() }
+        } else {
+            Step::ReadModifyWrite { record: self.existing(), value: self.next_value() }
+        }
+    }
+
+    /// Tells it that the insert of `record`, which it asked for, has been acknowledged: it may be read from here
+    /// on. Records that were not inserted by this lane are ignored.
+    pub fn insert_acknowledged(&mut self, record: u64) {
+        let (lanes, index) = (u64::from(self.lane.lanes), u64::from(self.lane.index));
+        let Some(offset) = record.checked_sub(self.workload.records + index) else { return };
+        let number = offset / lanes;
+        if offset % lanes != 0 || number >= self.inserts || number < self.acknowledged {
+            return;
+        }
+        self.acknowledged_early.insert(number);
+        while self.acknowledged_early.remove(&self.acknowledged) {
+            self.acknowledged += 1;
+        }
+    }
+
+    /// The record of this lane's insert with that number; those of several lanes interleave.
+    fn inserted(&self, number: u64) -> u64 {
+        self.workload.records + u64::from(self.lane.index) + number * u64::from(self.lane.lanes)
+    }
+
+    /// A record that is there: one of the first, or one that this lane has inserted.
+    fn existing(&mut self) -> u64 {
+        let records = self.workload.records;
+        let drawn = self.chooser.draw(&mut self.random, records + self.acknowledged);
+        if drawn < records { drawn } else { self.inserted(drawn - records) }
+    }
+
+    /// A number that no other write has: the first ones belong to the loading of the store.
+    fn next_value(&mut self) -> u64 {
+        let value = (u64::from(self.lane.index) + 1) * NUMBERS_PER_LANE + self.values;
+        self.values += 1;
+        assert!(self.values < NUMBERS_PER_LANE, "a lane has numbered all its values");
+        value
+    }
+}
+
+/// The key of a record: its number, most significant byte first, so that keys in a capture sort by number.
+pub fn key_of(record: u64) -> [u8; 8] {
+    record.to_be_bytes()
+}
+
+/// Fills `buffer` with the value of that number: the number, then bytes that follow from it, so that a value put
+/// together from two is none.
+///
+/// # Panics
+/// If the buffer is shorter than [`MIN_VALUE_BYTES`].
+pub fn fill_value(value: u64, buffer: &mut [u8]) {
+    let (head, tail) = buffer.split_at_mut(MIN_VALUE_BYTES);
+    head.copy_from_slice(&value.to_le_bytes());
+    let mut state = value;
+    for chunk in tail.chunks_mut(8) {
+        // SplitMix64 (Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014).
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        chunk.copy_from_slice(&mixed.to_le_bytes()[..chunk.len()]);
+    }
+}
+
+/// The number of the value in `buffer`, or nothing if it is not one that [`fill_value`] writes.
+pub fn value_number(buffer: &[u8]) -> Option<u64> {
+    let number = u64::from_le_bytes(*buffer.first_chunk()?);
+    let mut expected = vec![0; buffer.len()];
+    fill_value(number, &mut expected);
+    (expected == buffer).then_some(number)
+}
+
+/// A number that stands for a value in a recorded history. Different values have different fingerprints, but for
+/// one chance in 2^64.
+pub fn fingerprint(value: &[u8]) -> u64 {
+    xxh3_64(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shares(name: &str) -> [f64; 5] {
+        let mut generator = Workload::parse(name).unwrap().generator(7, Lane::ONLY);
+        let mut seen = [0.0; 5];
+        for _ in 0..100_000 {
+            let step = generator.step();
+            if let Step::Insert { record, .. } = step {
+                generator.insert_acknowledged(record);
+            }
+            seen[step.kind()] += 1e-5;
+        }
+        seen
+    }
+
+    #[test]
+    fn mixes_are_those_of_the_catalogue() {
+        for (name, expected) in [
+            ("ycsb-a", [0.5, 0.5, 0.0, 0.0, 0.0]),
+            ("ycsb-b", [0.95, 0.05, 0.0, 0.0, 0.0]),
+            ("ycsb-c", [1.0, 0.0, 0.0, 0.0, 0.0]),
+            ("ycsb-d", [0.95, 0.0, 0.05, 0.0, 0.0]),
+            ("ycsb-f", [0.5, 0.0, 0.0, 0.0, 0.5]),
+            ("put", [0.0, 1.0, 0.0, 0.0, 0.0]),
+            ("get", [1.0, 0.0, 0.0, 0.0, 0.0]),
+            ("mixed", [0.4, 0.3, 0.0, 0.1, 0.2]),
+        ] {
+            let seen = shares(name);
+            // Five standard deviations of a binomial with n = 100,000 are at most 0.008.
+            assert!(seen.iter().zip(expected).all(|(s, e)| (s - e).abs() < 0.008), "{name}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn errors_name_what_exists() {
+        let unknown = Workload::parse("tpc-h").unwrap_err().to_string();
+        assert_eq!(
+            unknown,
+            "there is no workload `tpc-h`; choose one of ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-f, put, get, mixed"
+        );
+        let scans = Workload::parse("ycsb-e").unwrap_err().to_string();
+        assert!(scans.contains("scans") && scans.contains("ycsb-f") && !scans.contains('\n'), "{scans}");
+        let put = Workload::parse("put").unwrap();
+        assert!(put.with_value_bytes(7).unwrap_err().to_string().contains("at least 8"));
+        assert!(put.with_records(0).is_err());
+    }
+
+    /// Recorded once: a change of any bit of any generator changes these.
+    #[test]
+    fn steps_are_fixed_to_the_bit() {
+        for (name, expected) in RECORDED {
+            let mut generator = Workload::parse(name).unwrap().generator(7, Lane::ONLY);
+            let mut bytes = Vec::new();
+            for _ in 0..20_000 {
+                let step = generator.step();
+                if let Step::Insert { record, .. } = step {
+                    generator.insert_acknowledged(record);
+                }
+                bytes.extend_from_slice(format!("{step:?}").as_bytes());
+            }
+            assert_eq!(fingerprint(&bytes), expected, "{name}: {:#018x}", fingerprint(&bytes));
+        }
+    }
+
+    const RECORDED: [(&str, u64); 4] = [
+        ("ycsb-a", 0x9696_c397_93b0_3fc7),
+        ("ycsb-d", 0xacef_d84d_0a4d_3cb8),
+        ("ycsb-f", 0x0291_2285_ae47_7b06),
+        ("put", 0x99af_0606_4bb3_82b1),
+    ];
+
+    #[test]
+    fn different_seeds_give_different_steps() {
+        let workload = Workload::parse("ycsb-a").unwrap();
+        let steps = |seed, lane| {
+            let mut generator = workload.generator(seed, lane);
+            (0..50).map(|_| generator.step()).collect::<Vec<_>>()
+        };
+        assert_ne!(steps(1, Lane::ONLY), steps(2, Lane::ONLY));
+        assert_ne!(steps(1, Lane::new(0, 2)), steps(1, Lane::new(1, 2)));
+    }
+
+    #[test]
+    fn lanes_load_every_record_once() {
+        let workload = Workload::parse("put").unwrap().with_records(10).unwrap();
+        let mut records: Vec<_> = (0..3)
+            .flat_map(|index| workload.load_steps(Lane::new(index, 3)).map(|step| step.record()))
+            .collect();
+        records.sort_unstable();
+        assert_eq!(records, (0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_insert_is_read_only_after_it_was_acknowledged() {
+        let workload = Workload::parse("ycsb-d").unwrap().with_records(10).unwrap();
+        let mut generator = workload.generator(3, Lane::ONLY);
+        let mut inserted = Vec::new();
+        for _ in 0..2_000 {
+            match generator.step() {
+                Step::Insert { record, .. } => inserted.push(record),
+                step => assert!(step.record() < 10, "{step:?}"),
+            }
+        }
+        assert_eq!(inserted, (10..10 + inserted.len() as u64).collect::<Vec<_>>());
+        // Out of order: nothing may be read until the first one is in.
+        for record in inserted[1..].iter().rev() {
+            generator.insert_acknowledged(*record);
+        }
+        assert_eq!(generator.acknowledged, 0);
+        generator.insert_acknowledged(inserted[0]);
+        assert_eq!(generator.acknowledged, inserted.len() as u64);
+        let newest = inserted[inserted.len() - 1];
+        assert!((0..100).any(|_| generator.step().record() == newest));
+        // Foreign and repeated records change nothing.
+        generator.insert_acknowledged(3);
+        generator.insert_acknowledged(newest);
+        generator.insert_acknowledged(u64::MAX);
+        assert_eq!(generator.acknowledged, inserted.len() as u64);
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_writes_carry_the_same_value(seed: u64, lanes in 1u32..5) {
+            let workload = Workload::parse("ycsb-f").unwrap().with_records(20).unwrap();
+            let mut numbers = HashSet::new();
+            for index in 0..lanes {
+                let lane = Lane::new(index, lanes);
+                let mut generator = workload.generator(seed, lane);
+                let steps = workload.load_steps(lane).chain(std::iter::repeat_with(|| generator.step()).take(100));
+                for step in steps {
+                    match step {
+                        Step::Get { .. } | Step::Delete { .. } => {}
+                        Step::Put { value, .. }
+                        | Step::Insert { value, .. }
+                        | Step::ReadModifyWrite { value, .. } => prop_assert!(numbers.insert(value)),
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn values_tell_their_number_and_bear_no_change(number: u64, length in 8usize..200, at: usize) {
+            let mut value = vec![0; length];
+            fill_value(number, &mut value);
+            prop_assert_eq!(value_number(&value), Some(number));
+            let whole = fingerprint(&value);
+            value[at % length] ^= 1;
+            prop_assert_ne!(fingerprint(&value), whole);
+            if length > 8 {
+                prop_assert_eq!(value_number(&value), None);
+            }
+        }
+
+        #[test]
+        fn records_stay_in_range(seed: u64, records in 1u64..5000, which in 0usize..3) {
+            let distribution = [Distribution::Uniform, Distribution::Zipfian, Distribution::Latest][which];
+            let workload =
+                Workload::parse("ycsb-a").unwrap().with_records(records).unwrap().with_distribution(distribution);
+            let mut generator = workload.generator(seed, Lane::ONLY);
+            for _ in 0..50 {
+                prop_assert!(generator.step().record() < records);
+            }
+        }
+    }
+}
