@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Has scapy, and tshark where there is one, read what Weft writes. Needs the virtual environment of
+# Has scapy, and tshark where there is one, read what Weft writes, and Prometheus's parser the metrics of a node. Needs the virtual environment of
 # requirements.txt in .venv; `make oracle` sets it up.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -30,3 +30,5 @@ for name, content, status in [("flipped", flipped, 1), ("cut", whole[:-1], 2)]:
         sys.exit(f"the check of the {name} capture ended with {check.returncode}, not {status}:\n{check.stderr}")
 print("a flipped bit and a cut file are found")
 PYTHON
+
+.venv/bin/python tests/oracle/check_metrics.py "${WEFT:-target/release/weft}"

@@ -83,6 +83,19 @@ impl NodeEngine {
         }
     }
 
+    /// What one of its counters counts; empty if it has none of this name.
+    pub fn counter_help(&self, counter: &str) -> &'static str {
+        let (own, more): (_, &[(&str, &str)]) = match self {
+            Self::KeyValue(_) => (weft_kv::COUNTER_HELP, &[]),
+            Self::Transactions(_) => (weft_txn::Counters::HELP, &[]),
+            Self::Log(_) => (weft_smr::Counters::HELP, weft_smr::log::COUNTER_HELP),
+            Self::Object(_) => (weft_rdt::replica::Counters::HELP, weft_smr::Counters::HELP),
+            Self::Rounds(_) => (weft_rounds::COUNTER_HELP, &[]),
+        };
+        let found = own.iter().chain(more).find(|(name, _)| *name == counter);
+        found.map_or("", |(_, help)| help.trim_start())
+    }
+
     /// The engine that runs transactions, if it is that.
     pub const fn transactions_mut(&mut self) -> Option<&mut Transactions> {
         if let Self::Transactions(engine) = self { Some(engine) } else { None }
