@@ -24,7 +24,7 @@ use crate::metrics::{Board, MetricsError, MetricsServer};
 use crate::readings;
 use crate::status::StatusDesk;
 use crate::transactions::RecordFile;
-use crate::watch::Watch;
+use crate::watch::{OversizeWatch, Watch};
 use crate::{
     BindError, CardPorts, Clock, Datagram, Endpoint, IdlePolicy, MembershipError, NoSuchCore, PortOptions,
     Stop, UdpPort, keep_to_core, run,
@@ -38,7 +38,7 @@ const SERVICE: usize = 3;
 /// How they are called in counters.
 const PORT_NAMES: [&str; 4] = ["datagram", "roce", "agent", "membership"];
 
-/// How often metrics are published: more often than anybody fetches them.
+/// How often ports are looked at and metrics published: more often than anybody fetches these.
 const PUBLISH_INTERVAL: Duration = Duration::from_ms(250);
 
 /// The slot of the key-value engine.
@@ -100,7 +100,6 @@ impl CardPort for OwnCard<'_> {
 /// Where a node's metrics are published, and who shows them.
 struct Metrics {
     board: Board,
-    next: Instant,
     /// Serves until it is dropped.
     _server: MetricsServer,
 }
@@ -109,7 +108,7 @@ impl Metrics {
     fn open(address: SocketAddrV4) -> Result<Self, MetricsError> {
         let board = Board::default();
         let server = MetricsServer::start(address, board.clone())?;
-        Ok(Self { board, next: Instant::ZERO, _server: server })
+        Ok(Self { board, _server: server })
     }
 }
 
@@ -128,6 +127,8 @@ pub struct Node<'a> {
     watch: Watch,
     desk: StatusDesk,
     metrics: Option<Metrics>,
+    next_publish: Instant,
+    oversize: OversizeWatch,
     strangers: u64,
     failure: Option<NodeError>,
     stop: &'a Stop,
@@ -194,6 +195,8 @@ impl<'a> Node<'a> {
             watch: Watch::new(config),
             desk: StatusDesk::new(config.cluster.id()),
             metrics,
+            next_publish: Instant::ZERO,
+            oversize: OversizeWatch::new(config.node),
             strangers: 0,
             failure: None,
             stop,
@@ -254,10 +257,11 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Publishes the metrics, if it is time to.
-    fn publish(&mut self, now: Instant, ports: &[UdpPort]) {
-        let Some(metrics) = self.metrics.as_mut().filter(|metrics| now >= metrics.next) else { return };
-        metrics.next = now + PUBLISH_INTERVAL;
+    /// Publishes the metrics, if there are readers.
+    fn publish(&self, now: Instant, ports: &[UdpPort]) {
+        if self.metrics.is_none() {
+            return;
+        }
         let status = self.status(now);
         let role = self.role();
         let mut readings: Vec<_> = readings::of_node(&status, role == Role::Full).into();
@@ -451,8 +455,8 @@ impl Endpoint for Node<'_> {
         let service = self.service.as_ref().map(MembershipHost::next_deadline);
         let card = self.card.card().next_deadline();
         let watch = Some(self.watch.next_look());
-        let metrics = self.metrics.as_ref().map(|metrics| metrics.next);
-        [card, service, self.node.next_deadline(), watch, metrics].into_iter().flatten().min()
+        let publish = Some(self.next_publish);
+        [card, service, self.node.next_deadline(), watch, publish].into_iter().flatten().min()
     }
 
     fn handle_deadline(&mut self, now: Instant) {
@@ -474,7 +478,11 @@ impl Endpoint for Node<'_> {
         self.card.transmit_datagrams(&mut ports[DATAGRAM]);
         self.card.transmit_roce(now, &mut ports[ROCE]);
         self.transmit_membership(now, ports);
-        self.publish(now, ports);
+        if now >= self.next_publish {
+            self.next_publish = now + PUBLISH_INTERVAL;
+            self.oversize.look(ports);
+            self.publish(now, ports);
+        }
     }
 }
 

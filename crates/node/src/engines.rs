@@ -18,6 +18,7 @@ use weft_waist::{
 };
 
 use crate::half::{HostHalf, HostIo, NoHalf};
+use crate::processes::SESSIONS;
 use crate::registry::message_bytes_of;
 use crate::rounds::RoundsHalf;
 use crate::transactions::{Application, TransactionHalf, TransactionSizes, found};
@@ -246,8 +247,6 @@ pub struct CardParameters {
     pub terms: Terms,
 }
 
-/// Clients that the host half of an engine remembers.
-const SESSIONS: usize = 4_096;
 /// Decisions of rounds that a node keeps for readers.
 const DECISIONS_KEPT: usize = 4_096;
 
