@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Has scapy, and tshark where there is one, read what Weft writes. Needs the virtual environment of
+# Has scapy, and tshark where there is one, read what Weft writes, and Prometheus's parser the metrics of a node. Needs the virtual environment of
 # requirements.txt in .venv; `make oracle` sets it up.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -32,3 +32,4 @@ print("a flipped bit and a cut file are found")
 PYTHON
 
 .venv/bin/python tests/oracle/check_psp.py "${CARGO_TARGET_DIR:-target}/debug/examples/psp_frames"
+.venv/bin/python tests/oracle/check_metrics.py "${WEFT:-target/release/weft}"

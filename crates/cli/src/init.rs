@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use weft_cluster::{
     ClusterConfig, ClusterName, DEFAULT_DATAGRAM_PORT, DEFAULT_REPLICAS, EnginesConfig, KvConfig, LogConfig,
-    MEMBERSHIP_PORT, ObjectConfig, PeerConfig, Peers, ROCE_PORT, TransactionsConfig,
+    MEMBERSHIP_PORT, METRICS_PORT, ObjectConfig, PeerConfig, Peers, ROCE_PORT, TransactionsConfig,
 };
 use weft_waist::{NODES_MAX, NodeId};
 
@@ -89,6 +89,7 @@ fn configuration(name: ClusterName, addresses: &[Ipv4Addr]) -> Result<ClusterCon
     };
     let mut config = ClusterConfig::new(peers, SocketAddrV4::new(addresses[0], MEMBERSHIP_PORT), engines);
     config.name = name;
+    config.metrics_port = Some(METRICS_PORT);
     config.membership.node = NodeId::new(0);
     config.membership.serve.state_file = Some(Path::new(CONFIG).with_extension("membership.toml"));
     Ok(config)
@@ -112,6 +113,7 @@ fn free_addresses(count: usize) -> Result<Vec<Ipv4Addr>, Failure> {
     let is_free = |address: &Ipv4Addr| {
         let ports = [DEFAULT_DATAGRAM_PORT, ROCE_PORT, MEMBERSHIP_PORT];
         ports.iter().all(|port| UdpSocket::bind(SocketAddrV4::new(*address, *port)).is_ok())
+            && TcpListener::bind(SocketAddrV4::new(*address, METRICS_PORT)).is_ok()
     };
     blocks.into_iter().find(|block| block.iter().all(is_free)).ok_or_else(|| {
         Failure::new("no free loopback addresses are found in 127.16.0.0/16; give --addresses")

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use weft_bench::table::{Column, Table, grouped};
+use weft_harness::table::{Column, Table, grouped};
 use weft_client::{ClusterStatus, NodeOverview, state_name, status};
 use weft_cluster::status::{EngineReport, ServiceStatus};
 use weft_cluster::{ClusterConfig, Phase};

@@ -54,6 +54,8 @@ pub use reference::configuration_reference;
 /// The UDP port of RoCE v2, as assigned by IANA. It cannot be configured: the destination port is what makes a packet
 /// one of RoCE v2.
 pub const ROCE_PORT: u16 = 4791;
+/// The port of metrics in a configuration that `weft init` writes.
+pub const METRICS_PORT: u16 = 9479;
 /// The UDP port of Weft's datagrams unless configured otherwise.
 pub const DEFAULT_DATAGRAM_PORT: u16 = 4793;
 /// How long a lease lasts unless configured otherwise.
@@ -71,6 +73,8 @@ pub struct ClusterConfig {
     pub name: ClusterName,
     /// The longest IP packet, in bytes, that the network between nodes and clients takes; 576 to 65,535.
     pub mtu_bytes: u32,
+    /// The TCP port at each node's address at which its metrics are; `None` if they are not served.
+    pub metrics_port: Option<u16>,
     /// Where the membership service is, and who runs it how.
     pub membership: MembershipPlace,
     /// Every node of the cluster.
@@ -101,6 +105,8 @@ pub struct NodeConfig {
     pub node: NodeId,
     /// The longest IP packet, in bytes, that the network between nodes and clients takes; 576 to 65,535.
     pub mtu_bytes: u32,
+    /// The TCP port at the node's address at which its metrics are; `None` if they are not served.
+    pub metrics_port: Option<u16>,
     /// Where the membership service is.
     pub membership: MembershipConfig,
     /// Every node of the cluster.
@@ -215,7 +221,7 @@ impl ClusterConfig {
         let membership = MembershipPlace { address, node: None, serve };
         let cores = vec![CoresConfig::DEFAULT; peers.len()];
         let (name, mtu_bytes) = (ClusterName::default(), DEFAULT_MTU_BYTES);
-        Self { name, mtu_bytes, membership, peers, cores, engines }
+        Self { name, mtu_bytes, metrics_port: None, membership, peers, cores, engines }
     }
 
     /// Reads and checks a configuration file. Names of files in it count from where it lies.
@@ -283,6 +289,7 @@ impl ClusterConfig {
             cluster: self.name,
             node,
             mtu_bytes: self.mtu_bytes,
+            metrics_port: self.metrics_port,
             membership: MembershipConfig {
                 address: *address,
                 serve: (*server == Some(node)).then(|| serve.clone()),

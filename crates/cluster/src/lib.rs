@@ -57,8 +57,8 @@ pub use config::engines::{
 };
 pub use config::{
     ClusterConfig, ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES,
-    MembershipConfig, MembershipPlace, NoSuchNode, NodeConfig, PeerConfig, Peers, ROCE_PORT, ServeConfig,
-    ServiceConfig, configuration_reference,
+    METRICS_PORT, MembershipConfig, MembershipPlace, NoSuchNode, NodeConfig, PeerConfig, Peers, ROCE_PORT,
+    ServeConfig, ServiceConfig, configuration_reference,
 };
 pub use durable::{Durable, DurableError, NodeRecord, Role};
 pub use identity::{ClusterId, ClusterName};
@@ -67,6 +67,6 @@ pub use message::{Datagram, Heartbeat, LEASE_MAX, LEASE_MIN, MEMBERSHIP_PORT, Me
 #[cfg(feature = "planted-bugs")]
 pub use planted::PlantedBug;
 pub use profile::{Difference, Holder, Profile};
-pub use server::{Refused, Server};
+pub use server::{Refused, Server, ServerCounters};
 pub use service::{Answer, Grant, Phase, Service, ServiceParameters};
 pub use text::Text;

@@ -41,16 +41,28 @@ pub struct Server<A> {
     told: [Option<Incarnation>; NODES_MAX],
     addresses: [Option<A>; NODES_MAX],
     queue: VecDeque<(A, Datagram)>,
-    received: u64,
-    refused: u64,
-    misfitting: u64,
-    malformed: u64,
-    overflowed: u64,
+    counters: ServerCounters,
     #[cfg(feature = "planted-bugs")]
     planted_bug: Option<PlantedBug>,
     /// With a planted bug: the snapshot that is stored when there is a newer one.
     #[cfg(feature = "planted-bugs")]
     kept_back: Option<Durable>,
+}
+
+weft_counters::counters! {
+    /// What a membership service has received, and what it has refused.
+    pub struct ServerCounters {
+        /// Heartbeats received.
+        heartbeats,
+        /// Heartbeats of the cluster's nodes that were granted no lease.
+        heartbeats_refused,
+        /// Heartbeats of nodes that do not belong to the cluster.
+        heartbeats_of_misfits,
+        /// Datagrams that are no heartbeat.
+        datagrams_malformed,
+        /// Answers that found no room in the queue.
+        answers_overflowed,
+    }
 }
 
 /// A node that does not belong to the cluster has reported.
@@ -88,11 +100,7 @@ impl<A: Copy> Server<A> {
             told: [None; NODES_MAX],
             addresses: [None; NODES_MAX],
             queue: VecDeque::with_capacity(QUEUE_MAX),
-            received: 0,
-            refused: 0,
-            misfitting: 0,
-            malformed: 0,
-            overflowed: 0,
+            counters: ServerCounters::default(),
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
             #[cfg(feature = "planted-bugs")]
@@ -140,8 +148,9 @@ impl<A: Copy> Server<A> {
             Message::Heartbeat { token, heartbeat, profile } => Ok((cluster, token, heartbeat, profile)),
             _ => Err(MessageError::Field("kind")),
         });
-        let (cluster, token, heartbeat, profile) = message.inspect_err(|_| self.malformed += 1)?;
-        self.received += 1;
+        let (cluster, token, heartbeat, profile) =
+            message.inspect_err(|_| self.counters.datagrams_malformed += 1)?;
+        self.counters.heartbeats += 1;
         let misfit = if cluster == self.cluster.id() {
             let displaced = self.displaced(heartbeat.node, host, profile.as_ref());
             match displaced {
@@ -163,7 +172,7 @@ impl<A: Copy> Server<A> {
         let answer = match answer {
             Ok(grant) => Message::Grant { node, incarnation, token, view: grant.view, lease: grant.lease },
             Err(reason) => {
-                self.refused += 1;
+                self.counters.heartbeats_refused += 1;
                 Message::Refusal { node, incarnation, token, epoch: self.service.view().epoch, reason }
             }
         };
@@ -210,7 +219,7 @@ impl<A: Copy> Server<A> {
         let is_starting = heartbeat.status.state == EngineState::Starting;
         let Some(registry) = self.registry.as_mut().filter(|_| is_starting) else { return Ok(None) };
         let Some(profile) = profile else {
-            self.malformed += 1;
+            self.counters.datagrams_malformed += 1;
             return Err(MessageError::Field("profile"));
         };
         // A number that no node has is the service's to refuse.
@@ -222,7 +231,7 @@ impl<A: Copy> Server<A> {
     }
 
     fn turn_away(&mut self, from: A, token: Token, heartbeat: Heartbeat, misfit: Misfit) {
-        self.misfitting += 1;
+        self.counters.heartbeats_of_misfits += 1;
         let Heartbeat { node, incarnation, .. } = heartbeat;
         let answer = match misfit {
             Misfit::Cluster { theirs, .. } => {
@@ -300,15 +309,9 @@ impl<A: Copy> Server<A> {
         &self.service
     }
 
-    /// What was received and what was refused, by name.
-    pub fn counters(&self) -> [(&'static str, u64); 5] {
-        [
-            ("heartbeats", self.received),
-            ("heartbeats_refused", self.refused),
-            ("heartbeats_of_misfits", self.misfitting),
-            ("datagrams_malformed", self.malformed),
-            ("answers_overflowed", self.overflowed),
-        ]
+    /// What was received and what was refused.
+    pub fn counters(&self) -> ServerCounters {
+        self.counters
     }
 
     /// Tells every node but `except` that there is a view to ask for, so that the change does not wait for their next
@@ -323,7 +326,7 @@ impl<A: Copy> Server<A> {
 
     fn push(&mut self, to: A, message: &Message) {
         if self.queue.len() == QUEUE_MAX {
-            self.overflowed += 1;
+            self.counters.answers_overflowed += 1;
         } else {
             self.queue.push_back((to, message.encode(self.cluster.id())));
         }
@@ -385,7 +388,7 @@ mod tests {
         );
         assert_eq!(server.poll_refused().unwrap().from, 101);
         assert_eq!(server.poll_refused(), None, "each life is told of once");
-        assert_eq!(server.counters()[2], ("heartbeats_of_misfits", 2));
+        assert_eq!(server.counters().list()[2], ("heartbeats_of_misfits", 2));
     }
 
     #[test]
@@ -457,7 +460,7 @@ mod tests {
         for token in 0..100 {
             server.receive(Instant::ZERO, 100, &heartbeat(0, token)).unwrap();
         }
-        assert_eq!(server.counters()[4], ("answers_overflowed", 36));
+        assert_eq!(server.counters().list()[4], ("answers_overflowed", 36));
         assert_eq!(std::iter::from_fn(|| server.poll_transmit()).count(), 64);
     }
 
@@ -466,7 +469,7 @@ mod tests {
         fn hostile_bytes_are_counted(bytes in prop::collection::vec(any::<u8>(), 0..48)) {
             let mut server = server(2);
             prop_assert!(server.receive(Instant::ZERO, 0, &bytes).is_err());
-            prop_assert_eq!(server.counters()[3], ("datagrams_malformed", 1));
+            prop_assert_eq!(server.counters().list()[3], ("datagrams_malformed", 1));
             prop_assert_eq!(server.poll_transmit(), None);
         }
     }

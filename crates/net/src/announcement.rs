@@ -71,7 +71,7 @@ impl Announcement {
 }
 
 /// How a role is called.
-fn name_of(role: Role) -> &'static str {
+pub(crate) fn name_of(role: Role) -> &'static str {
     ROLES.iter().find(|(_, known)| *known == role).expect("every role has a name").0
 }
 

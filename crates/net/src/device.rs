@@ -93,7 +93,7 @@ impl<A: Address> SocketDevice<A> {
         let mut all = self.ports.card().counters();
         all.push(("identifications_refused", self.ports.identifications_refused()));
         all.push(("other_family", self.ports.unreachable()));
-        all.extend(self.port.counters().named());
+        all.extend(self.port.counters().list());
         all
     }
 }

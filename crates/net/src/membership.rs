@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use weft_cluster::status::{StatusAnswer, StatusPart, is_status};
 use weft_cluster::{
-    Durable, DurableError, NodeConfig, Phase, Reason, Server, Service, ServiceConfig, ServiceParameters,
+    Durable, DurableError, NodeConfig, Phase, Reason, Server, ServerCounters, Service, ServiceConfig,
+    ServiceParameters,
 };
 use weft_time::Instant;
 use weft_waist::View;
@@ -174,8 +175,8 @@ impl MembershipHost {
         })
     }
 
-    pub(crate) fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.server.counters().into_iter()
+    pub(crate) fn counters(&self) -> ServerCounters {
+        self.server.counters()
     }
 }
 

@@ -18,11 +18,13 @@ use weft_rdma::{PathMtu, Target};
 use weft_time::{Duration, Instant};
 use weft_waist::View;
 
-use crate::announcement::{Announcement, Announcer};
+use crate::announcement::{Announcement, Announcer, name_of};
 use crate::membership::MembershipHost;
+use crate::metrics::{Board, MetricsError, MetricsServer};
+use crate::readings;
 use crate::status::StatusDesk;
 use crate::transactions::RecordFile;
-use crate::watch::Watch;
+use crate::watch::{OversizeWatch, Watch};
 use crate::{
     BindError, CardPorts, Clock, Datagram, Endpoint, IdlePolicy, MembershipError, NoSuchCore, PortOptions,
     Stop, UdpPort, keep_to_core, run,
@@ -33,6 +35,11 @@ const DATAGRAM: usize = 0;
 const ROCE: usize = 1;
 const AGENT: usize = 2;
 const SERVICE: usize = 3;
+/// How they are called in counters.
+const PORT_NAMES: [&str; 4] = ["datagram", "roce", "agent", "membership"];
+
+/// How often ports are looked at and metrics published: more often than anybody fetches these.
+const PUBLISH_INTERVAL: Duration = Duration::from_ms(250);
 
 /// The slot of the key-value engine.
 pub const KV_SLOT: u8 = 0;
@@ -46,6 +53,9 @@ pub enum NodeError {
     /// It cannot run on the configured core.
     #[error("[cores]: {0}")]
     Core(#[from] NoSuchCore),
+    /// Its metrics cannot be served.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
     /// Its engines cannot be made.
     #[error(transparent)]
     Engines(#[from] RegistryError),
@@ -87,6 +97,21 @@ impl CardPort for OwnCard<'_> {
     }
 }
 
+/// Where a node's metrics are published, and who shows them.
+struct Metrics {
+    board: Board,
+    /// Serves until it is dropped.
+    _server: MetricsServer,
+}
+
+impl Metrics {
+    fn open(address: SocketAddrV4) -> Result<Self, MetricsError> {
+        let board = Board::default();
+        let server = MetricsServer::start(address, board.clone())?;
+        Ok(Self { board, _server: server })
+    }
+}
+
 /// A node as an [`Endpoint`] over the ports that [`Node::open`] returns with it.
 ///
 /// It logs when it is ready, and each time that its part in the cluster changes: an [`Announcement`], or why it waits or
@@ -101,6 +126,9 @@ pub struct Node<'a> {
     announced: Option<(View, Role)>,
     watch: Watch,
     desk: StatusDesk,
+    metrics: Option<Metrics>,
+    next_publish: Instant,
+    oversize: OversizeWatch,
     strangers: u64,
     failure: Option<NodeError>,
     stop: &'a Stop,
@@ -137,6 +165,8 @@ impl<'a> Node<'a> {
         let open_record =
             |path: PathBuf| RecordFile::open(&path).map_err(|source| NodeError::Record { path, source });
         let record = record.map(open_record).transpose()?;
+        let metrics = config.metrics_port.map(|port| Metrics::open(SocketAddrV4::new(own.address, port)));
+        let metrics = metrics.transpose()?;
         let incarnation = first_incarnation();
         let parameters = CardParameters {
             node: config.node,
@@ -164,6 +194,9 @@ impl<'a> Node<'a> {
             announced: None,
             watch: Watch::new(config),
             desk: StatusDesk::new(config.cluster.id()),
+            metrics,
+            next_publish: Instant::ZERO,
+            oversize: OversizeWatch::new(config.node),
             strangers: 0,
             failure: None,
             stop,
@@ -183,7 +216,7 @@ impl<'a> Node<'a> {
 
     /// Counters of the card, the engines and, where it is embedded, the membership service.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let service = self.service.iter().flat_map(MembershipHost::counters);
+        let service = self.service.iter().flat_map(|service| service.counters().list());
         let own = [("membership_strangers", self.strangers), ("status_refused", self.desk.refused())];
         self.card.card().counters().into_iter().chain(own).chain(service).collect()
     }
@@ -221,6 +254,36 @@ impl<'a> Node<'a> {
             refusal: node.refusal(),
             engines: node.slots(),
             counters: self.counters().len() as u16,
+        }
+    }
+
+    /// Publishes the metrics, if there are readers.
+    fn publish(&self, now: Instant, ports: &[UdpPort]) {
+        if self.metrics.is_none() {
+            return;
+        }
+        let status = self.status(now);
+        let role = self.role();
+        let mut readings: Vec<_> = readings::of_node(&status, role == Role::Full).into();
+        let card = self.card.card();
+        for slot in 0..self.node.slots() {
+            let report = self.watch.engine(slot, now, &self.node, card);
+            readings.extend(readings::of_engine(card.engine(slot).0, &report));
+        }
+        readings.extend(readings::of_card(card.own_counters()));
+        for (name, port) in PORT_NAMES.into_iter().zip(ports) {
+            readings.extend(readings::of_port(name, port));
+        }
+        readings.extend(self.service.iter().flat_map(|service| readings::of_service(service.counters())));
+        let unready = if role != Role::Full {
+            format!("the node is {}", name_of(role))
+        } else if status.lease_left == Duration::ZERO {
+            "the node has no lease".to_owned()
+        } else {
+            String::new()
+        };
+        if let Some(metrics) = &self.metrics {
+            metrics.board.publish(self.node.id().index(), readings, unready);
         }
     }
 
@@ -392,7 +455,8 @@ impl Endpoint for Node<'_> {
         let service = self.service.as_ref().map(MembershipHost::next_deadline);
         let card = self.card.card().next_deadline();
         let watch = Some(self.watch.next_look());
-        [card, service, self.node.next_deadline(), watch].into_iter().flatten().min()
+        let publish = Some(self.next_publish);
+        [card, service, self.node.next_deadline(), watch, publish].into_iter().flatten().min()
     }
 
     fn handle_deadline(&mut self, now: Instant) {
@@ -414,6 +478,11 @@ impl Endpoint for Node<'_> {
         self.card.transmit_datagrams(&mut ports[DATAGRAM]);
         self.card.transmit_roce(now, &mut ports[ROCE]);
         self.transmit_membership(now, ports);
+        if now >= self.next_publish {
+            self.next_publish = now + PUBLISH_INTERVAL;
+            self.oversize.look(ports);
+            self.publish(now, ports);
+        }
     }
 }
 
@@ -444,10 +513,9 @@ pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Re
     for (counter, count) in node.counters().into_iter().filter(|(_, count)| *count > 0) {
         tracing::info!(node = number, counter, count, "node {number} counted {counter} {count}");
     }
-    let names = ["datagram", "roce", "agent", "membership"];
-    for (name, port) in names.into_iter().zip(&ports) {
+    for (name, port) in PORT_NAMES.into_iter().zip(&ports) {
         let drops = ("receive_buffer_drops", port.receive_buffer_drops().map_or(0, u64::from));
-        let counters = port.counters().named().into_iter().chain([drops]);
+        let counters = port.counters().list().into_iter().chain([drops]);
         for (counter, count) in counters.filter(|(_, count)| *count > 0) {
             let counter = format_args!("{name}_port_{counter}");
             tracing::info!(node = number, %counter, count, "node {number} counted {counter} {count}");

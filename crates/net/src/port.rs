@@ -127,46 +127,29 @@ pub enum Composed {
     Full,
 }
 
-/// What a port has done, in datagrams unless the name says otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Handed to the caller.
-    pub received: u64,
-    /// System calls that brought at least one datagram.
-    pub receive_calls: u64,
-    /// Dropped because they were longer than a buffer or came without an address.
-    pub malformed: u64,
-    /// Taken by the kernel.
-    pub sent: u64,
-    /// System calls that took at least one datagram.
-    pub send_calls: u64,
-    /// Times that the kernel could take no more for the moment.
-    pub held_back: u64,
-    /// Attempts to queue that found everything full.
-    pub not_queued: u64,
-    /// Dropped because they were longer than the path allows.
-    pub oversized: u64,
-    /// Dropped because the kernel has no way to the destination or refuses it.
-    pub refused: u64,
-    /// Reports that a peer's port is closed, which are ignored: a dead peer is no error of this socket.
-    pub unreachable: u64,
-}
-
-impl Counters {
-    /// The counters by name, in a fixed order.
-    pub const fn named(&self) -> [(&'static str, u64); 10] {
-        [
-            ("received", self.received),
-            ("receive_calls", self.receive_calls),
-            ("malformed", self.malformed),
-            ("sent", self.sent),
-            ("send_calls", self.send_calls),
-            ("held_back", self.held_back),
-            ("not_queued", self.not_queued),
-            ("oversized", self.oversized),
-            ("refused", self.refused),
-            ("unreachable", self.unreachable),
-        ]
+weft_counters::counters! {
+    /// What a port has done, in datagrams unless the name says otherwise.
+    pub struct Counters {
+        /// Handed to the caller.
+        received,
+        /// System calls that brought at least one datagram.
+        receive_calls,
+        /// Dropped because they were longer than a buffer or came without an address.
+        malformed,
+        /// Taken by the kernel.
+        sent,
+        /// System calls that took at least one datagram.
+        send_calls,
+        /// Times that the kernel could take no more for the moment.
+        held_back,
+        /// Attempts to queue that found everything full.
+        not_queued,
+        /// Dropped because they were longer than the path allows.
+        oversized,
+        /// Dropped because the kernel has no way to the destination or refuses it.
+        refused,
+        /// Reports that a peer's port is closed, which are ignored: a dead peer is no error of this socket.
+        unreachable,
     }
 }
 

@@ -7,6 +7,8 @@ use weft_node::{HostHalf, Node, NodeEngine, NodeHalf, Stall, Stalls};
 use weft_time::{Duration, Instant};
 use weft_waist::{Engine, NodeId};
 
+use crate::{OversizedDatagram, UdpPort};
+
 /// Looks in the time of a lease.
 const LOOKS_PER_LEASE: u64 = 4;
 
@@ -127,5 +129,59 @@ struct Seconds(f64);
 impl Seconds {
     fn of(time: Duration) -> Self {
         Self((time.as_ns() / 1_000_000) as f64 / 1_000.0)
+    }
+}
+
+/// Looks for datagrams that are longer than their path takes. They are lost, and what waits for them waits for ever.
+#[derive(Debug)]
+pub(crate) struct OversizeWatch {
+    node: NodeId,
+    is_logged: bool,
+}
+
+impl OversizeWatch {
+    pub(crate) fn new(node: NodeId) -> Self {
+        Self { node, is_logged: false }
+    }
+
+    /// Logs the first one, whichever port it was for.
+    pub(crate) fn look(&mut self, ports: &mut [UdpPort]) {
+        let oversized = ports.iter_mut().find_map(UdpPort::take_oversized);
+        if let Some(OversizedDatagram { to, length }) = oversized.filter(|_| !self.is_logged) {
+            self.is_logged = true;
+            let number = self.node.index();
+            let line = "the path takes no datagram of so many bytes, and they are lost; lower mtu_bytes in [cluster]";
+            tracing::error!(node = number, %to, length, "node {number}: {length} bytes to {to}: {line}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    use super::*;
+    use crate::PortOptions;
+    use crate::log::tests::logged;
+    use crate::log::{LogFormat, LogLevel};
+
+    #[test]
+    fn a_path_that_takes_less_than_is_configured_is_told_of_once() {
+        let options = PortOptions { longest_datagram: 100, ..PortOptions::default() };
+        let mut ports = [UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &options).unwrap()];
+        let to = ports[0].local_address();
+        let mut watch = OversizeWatch::new(NodeId::new(1).unwrap());
+        let text = logged(LogFormat::Text, LogLevel::INFO, || {
+            watch.look(&mut ports);
+            for _ in 0..2 {
+                ports[0].push(to, &[0; 101]);
+                watch.look(&mut ports);
+            }
+        });
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(
+            text.contains(&format!("ERROR node 1: 101 bytes to {to}: ")) && text.contains("mtu_bytes"),
+            "{text}"
+        );
     }
 }

@@ -7,6 +7,7 @@ use std::net::SocketAddrV4;
 use weft_client::{Client, Cluster};
 use weft_cluster::{ClusterConfig, ClusterName, Heartbeat, Incarnation, Message};
 use weft_net::{PortOptions, Stop, UdpPort, run_membership};
+use weft_txn::{Key, Mode, ProcedureId};
 use weft_waist::EngineStatus;
 
 use common::{Addresses, Running, seen_from};
@@ -158,4 +159,26 @@ fn a_status_names_what_is_wrong() {
     }
     let problems = weft_client::status(&config, weft_time::Duration::from_ms(300)).unwrap().problems(&config);
     assert_eq!(problems.len(), 4, "{problems:?}");
+}
+
+/// A shell loop starts a client for each command: none is kept waiting because the nodes remember those before it.
+#[test]
+fn ten_thousand_short_lived_clients_in_a_row_are_served() {
+    let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
+    let ledger = "[transactions]\nprocedures = \"ledger\"\nsize = 100\n";
+    let config = addresses.config(1, folder.path(), &format!("{KEYS}{ledger}"));
+    let mut node = Running::start(&config, 0);
+    node.wait_for(" as full ");
+    let give_up = weft_time::Duration::from_secs(20);
+    let cluster = Cluster { give_up, ..Cluster::from(&config) };
+    for number in 0..10_000_u64 {
+        let client = Client::open(&cluster).unwrap();
+        let written = client.kv().unwrap().put(&(number % 100).to_be_bytes(), b"value");
+        // Balance of an account, by its number.
+        let balance =
+            client.transactions().unwrap().call(ProcedureId(2), &[(Key::new(0, 7), Mode::Read)], &[]);
+        written.wait().unwrap_or_else(|error| panic!("client {number}: {error}"));
+        balance.wait().unwrap_or_else(|error| panic!("client {number}: {error}"));
+    }
+    node.end().unwrap();
 }

@@ -14,7 +14,7 @@ use weft_time::{Duration, Instant};
 use weft_waist::{Accesses, Caller, Capabilities, Effects, Engine, Event, Memory, Message, NODES_MAX};
 use weft_wire::roce::{Opcode, Packet};
 
-use crate::counters::CardCounters;
+use crate::counters::{CardCounters, EngineCounters};
 use crate::dma::{self, DmaQueue, DmaRequest};
 use crate::egress::Egress;
 use crate::engine_host::{self, CARD_TAG, EngineHost, Ports, Sender};
@@ -386,11 +386,23 @@ impl<E: Engine> Card<E> {
 
     /// Counters of the card, its transport and its engines, in this order.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let mut all = self.engines.counters();
-        all.extend(self.ports.counters.list());
-        all.extend(self.ports.transport.counters().iter());
+        let mut all = self.own_counters();
         all.extend(self.engines.engine_counters());
         all
+    }
+
+    /// Counters of the card and its transport, without those of its engines.
+    pub fn own_counters(&self) -> Vec<(&'static str, u64)> {
+        let mut all = self.engines.counters();
+        all.extend(self.ports.counters.list());
+        all.extend(self.ports.transport.counters().list());
+        all
+    }
+
+    /// What [`Card::own_counters`] count, by name.
+    pub fn counter_help() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let own = EngineCounters::HELP.iter().chain(CardCounters::HELP);
+        own.chain(weft_rdma::Counters::HELP).copied()
     }
 
     /// Hands one event to an engine, and whatever is refused of its effects.

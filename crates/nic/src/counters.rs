@@ -1,23 +1,8 @@
 //! What went through the soft NIC, and what was dropped and why.
 
-/// Declares a struct of counters and a method that lists them by name.
-macro_rules! counters {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident),* $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub(crate) struct $name { $($(#[$doc])* pub(crate) $field: u64),* }
-
-        impl $name {
-            pub(crate) fn list(&self) -> Vec<(&'static str, u64)> {
-                vec![$((stringify!($field), self.$field)),*]
-            }
-        }
-    };
-}
-
-counters! {
+weft_counters::counters! {
     /// Counters of engines, whoever hosts them.
-    EngineCounters {
+    pub(crate) struct EngineCounters {
         /// Datagrams that held messages for an engine.
         datagrams_received,
         /// Messages handed to engines.
@@ -35,9 +20,9 @@ counters! {
     }
 }
 
-counters! {
+weft_counters::counters! {
     /// Counters of the transport door, and of what leaves.
-    CardCounters {
+    pub(crate) struct CardCounters {
         /// Datagrams sent.
         datagrams_sent,
         /// RoCE packets whose ICRC is wrong.
@@ -61,9 +46,9 @@ counters! {
     }
 }
 
-counters! {
+weft_counters::counters! {
     /// Counters of the frame port.
-    PortCounters {
+    pub(crate) struct PortCounters {
         /// Frames received.
         frames_received,
         /// Frames sent.

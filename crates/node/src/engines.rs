@@ -17,6 +17,7 @@ use weft_waist::{
 };
 
 use crate::half::{HostHalf, HostIo, NoHalf};
+use crate::processes::SESSIONS;
 use crate::registry::message_bytes_of;
 use crate::rounds::{RoundsHalf, RoundsPauses};
 use crate::transactions::{Application, TransactionHalf, TransactionSizes, found};
@@ -80,6 +81,19 @@ impl NodeEngine {
             }
             Self::Rounds(_) => (0, 0),
         }
+    }
+
+    /// What one of its counters counts; empty if it has none of this name.
+    pub fn counter_help(&self, counter: &str) -> &'static str {
+        let (own, more): (_, &[(&str, &str)]) = match self {
+            Self::KeyValue(_) => (weft_kv::COUNTER_HELP, &[]),
+            Self::Transactions(_) => (weft_txn::Counters::HELP, &[]),
+            Self::Log(_) => (weft_smr::Counters::HELP, weft_smr::log::COUNTER_HELP),
+            Self::Object(_) => (weft_rdt::replica::Counters::HELP, weft_smr::Counters::HELP),
+            Self::Rounds(_) => (weft_rounds::COUNTER_HELP, &[]),
+        };
+        let found = own.iter().chain(more).find(|(name, _)| *name == counter);
+        found.map_or("", |(_, help)| help.trim_start())
     }
 
     /// The engine that runs transactions, if it is that.
@@ -232,8 +246,6 @@ pub struct CardParameters {
     pub terms: Terms,
 }
 
-/// Clients that the host half of an engine remembers.
-const SESSIONS: usize = 4_096;
 /// Decisions of rounds that a node keeps for readers.
 const DECISIONS_KEPT: usize = 4_096;
 

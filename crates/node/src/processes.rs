@@ -34,7 +34,10 @@ const ENTRY_HEADER: usize = 8;
 const SLOT_STEP: usize = 64;
 /// Slots of a log: entries that can be read back.
 const LOG_SLOTS: u64 = 4_096;
-/// Clients that a log remembers.
+/// Clients that a node remembers for an engine that refuses a new one while it knows so many. One that is silent for a
+/// minute is forgotten for another, so a shell loop that starts a client each four milliseconds is admitted for ever.
+pub(crate) const SESSIONS: usize = 16_384;
+/// Clients that a log remembers: a new one takes the place of the one whose last entry is the oldest.
 const LOG_SESSIONS: usize = 1_024;
 
 /// Proposals that a node keeps until they travel.
@@ -69,6 +72,7 @@ pub fn key_value(
         value_bytes_max: value_bytes,
         // A slot of the longest value has to fit, whatever else is preferable.
         chunk_bytes: message_bytes.min(CHUNK_BYTES_MAX.max(2 * value_bytes)) & !7,
+        sessions: SESSIONS,
         ..weft_kv::Parameters::for_keys(keys)
     }
 }

@@ -351,7 +351,7 @@ fn the_faults_force_every_kind_of_recovery() {
         let mut world = World::new(seed, faults, PathMtu::Bytes256, 16, 4, false, seed % 2 == 0, [0; 2]);
         world.run();
         for node in &world.nodes {
-            for (name, value) in node.transport.counters().iter() {
+            for (name, value) in node.transport.counters().list() {
                 *sums.entry(name).or_insert(0) += value;
             }
         }

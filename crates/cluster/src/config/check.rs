@@ -27,11 +27,12 @@ pub(super) fn check(text: &str) -> Result<ClusterConfig, String> {
     let cluster = document.table(&keys::CLUSTER)?;
     let name = ClusterName::new(cluster.text(&keys::CLUSTER_NAME)?).expect("the key's form says so");
     let mtu_bytes = cluster.number_u32(&keys::MTU_BYTES)?;
+    let metrics_port = cluster.optional_number(&keys::METRICS_PORT)?.map(|port| port as u16);
     let spin_us = document.table(&keys::CORES)?.number(&keys::SPIN)?;
     let (peers, cores) = check_nodes(&document.tables(&keys::NODE)?, spin_us)?;
     let membership = check_membership(&document.table(&keys::MEMBERSHIP)?, &peers)?;
     let engines = check_engines(&document, (&cluster, mtu_bytes), peers.len())?;
-    Ok(ClusterConfig { name, mtu_bytes, membership, peers, cores, engines })
+    Ok(ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines })
 }
 
 fn check_nodes(sections: &[Section<'_>], spin_us: u64) -> Result<(Peers, Vec<CoresConfig>), String> {

@@ -89,6 +89,13 @@ pub(super) const MTU_BYTES: Key = number(
     "the longest IP packet between nodes and clients: 65535 on loopback",
 );
 
+pub(super) const METRICS_PORT: Key = number(
+    "metrics_port",
+    (1, 65_535),
+    Default::Told("none: no metrics are served"),
+    "the TCP port at each node's address of /metrics, /livez and /readyz",
+);
+
 pub(super) const SERVICE_ADDRESS: Key = Key {
     name: "address",
     form: Form::Socket,
@@ -214,7 +221,7 @@ pub(super) const CLUSTER: Table = Table {
     is_array: false,
     is_required: false,
     meaning: "What holds for the cluster as a whole.",
-    keys: &[&CLUSTER_NAME, &MTU_BYTES],
+    keys: &[&CLUSTER_NAME, &MTU_BYTES, &METRICS_PORT],
 };
 pub(super) const MEMBERSHIP: Table = Table {
     name: "membership",

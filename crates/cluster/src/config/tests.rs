@@ -357,6 +357,7 @@ fn configuration() -> impl Strategy<Value = ClusterConfig> {
                 ClusterConfig {
                     name: ClusterName::new(&name).unwrap(),
                     mtu_bytes,
+                    metrics_port: (mtu_bytes % 2 == 0).then_some(METRICS_PORT),
                     membership: MembershipPlace {
                         address: SocketAddrV4::new(service_at, 4794),
                         node: node.and_then(NodeId::new),

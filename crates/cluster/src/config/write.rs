@@ -18,10 +18,13 @@ struct Writer {
 /// The text that reads back as `config`.
 pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
     let mut out = Writer { text: String::new(), has_comments, is_first: true };
-    let ClusterConfig { name, mtu_bytes, membership, peers, cores, engines } = config;
+    let ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines } = config;
     out.table(&keys::CLUSTER);
     out.text(&keys::CLUSTER_NAME, name.as_str());
     out.line(&keys::MTU_BYTES, mtu_bytes);
+    if let Some(port) = metrics_port {
+        out.line(&keys::METRICS_PORT, port);
+    }
 
     out.table(&keys::MEMBERSHIP);
     out.text(&keys::SERVICE_ADDRESS, &membership.address.to_string());

@@ -19,6 +19,7 @@ mod waiting;
 mod window;
 
 pub use client::{Client, ClientParameters, Completion, Outcome, ReadPolicy, RequestId, Task};
+pub use counters::COUNTER_HELP;
 pub use engine::{Kv, Role, version};
 pub use message::{Operation, Status};
 pub use parameters::{Parameters, ParametersError, PlantedBug};

@@ -28,6 +28,7 @@ mod window;
 
 pub use algorithm::{Algorithm, Contradiction, Decision, Fence, Output};
 pub use ckc::Ckc;
+pub use counters::COUNTER_HELP;
 pub use detector::Detector;
 pub use engine::Rounds;
 pub use front::{Decided, Decisions, DecisionsIter, Front, FrontParameters, Place};

@@ -374,6 +374,13 @@ impl Engine for Log {
     }
 }
 
+/// What the counters of a log count that are not its group's.
+pub const COUNTER_HELP: &[(&str, &str)] = &[
+    ("dropped_malformed", "Messages that are none, or not what a client may send."),
+    ("configurations_ignored", "Configurations older than the one that holds."),
+    ("refused_strangers", "Calls that only the host may make, of others."),
+];
+
 /// What the replicas have in common, and who waits for what at this one.
 #[derive(Clone, Debug)]
 struct State {

@@ -11,9 +11,7 @@ use weft_txn::host::{Finished, Half};
 use weft_waist::{Configuration, Epoch};
 
 use crate::half::{HostHalf, HostIo};
-
-/// Clients that a node remembers.
-const SESSIONS: usize = 4_096;
+use crate::processes::SESSIONS;
 
 /// The host half of the engine that runs transactions.
 pub struct TransactionHalf {

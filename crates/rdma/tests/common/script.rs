@@ -126,7 +126,7 @@ impl Pair {
             "state" => self.print_state(out),
             "counters" => {
                 for (name, value) in
-                    self.nodes[side].transport.counters().iter().filter(|&(_, value)| value > 0)
+                    self.nodes[side].transport.counters().list().into_iter().filter(|&(_, value)| value > 0)
                 {
                     writeln!(out, "  {name} {value}").unwrap();
                 }
