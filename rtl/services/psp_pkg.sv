@@ -1,0 +1,56 @@
+// Types of PSP in gates.
+package psp_pkg;
+
+  import weft_pkg::*;
+
+  localparam int unsigned Associations = 32;
+  typedef logic [$clog2(Associations)-1:0] association_t;
+
+  // Where headers lie in a frame, and what PSP adds: UDP, PSP header, tag.
+  localparam int unsigned EthernetBytes = 14;
+  localparam int unsigned OverheadBytes = 40;
+  localparam int unsigned UdpEnd = 42;
+  localparam int unsigned TagBytes = 16;
+  localparam logic [15:0] RocePort = 16'd4791;
+  localparam logic [15:0] DatagramPort = 16'd4793;
+
+  // A frame goes through the cipher in slots of 64 bytes: the PSP header and the text from its first byte on. A frame
+  // has as many slots as its output has beats. Frames that are not sealed go the same way, beat by beat.
+  typedef struct packed {
+    logic                first;
+    logic                last;
+    logic                sealed;
+    association_t        index;
+    logic [7:0]          number;  // of the slot
+    logic [6:0]          used;    // bytes of header and text
+    logic                ends;    // the text ends here
+    logic                finish;  // the tag is known here: where the text ends, or one behind
+    logic [5:0]          place;   // of the tag's first byte
+    logic [13:0]         text;    // bytes of the whole text
+    logic [5:0]          empty;   // of the last beat of the output
+    logic                error;   // with the last one: the frame is none
+    logic [BeatBits-1:0] data;
+  } psp_slot_t;
+
+  // What is to be done with a frame.
+  typedef struct packed {
+    logic         sealed;
+    logic         bad;     // it leaves with an error
+    association_t index;
+    logic [13:0]  bytes;   // of the frame that comes in, without padding
+  } psp_plan_t;
+
+  // Bytes of the tag in the beat in which its place is, and in the one behind.
+  function automatic logic [1:0][BeatBytes-1:0] tag_mask(logic [5:0] place);
+    logic [1:0][BeatBytes-1:0] mask = '0;
+    for (int unsigned i = 0; i < BeatBytes; i++) begin
+      if (6'(i) - place < 6'(TagBytes)) mask[place>6'd48&&i<TagBytes][i] = 1'b1;
+    end
+    return mask;
+  endfunction
+
+  function automatic logic [15:0] at16(logic [BeatBits-1:0] data, int unsigned place);
+    return {data[8*place+:8], data[8*place+8+:8]};
+  endfunction
+
+endpackage
