@@ -115,7 +115,7 @@ fn message(input: &mut Input<'_>) -> Vec<u8> {
     if plausible {
         bytes.resize(length, 0);
         bytes[8..16].copy_from_slice(&ClusterId::default().0.to_be_bytes());
-        bytes[..5].copy_from_slice(b"WFTM\x03");
+        bytes[..5].copy_from_slice(b"WFTM\x04");
         let covered = length - 4;
         let checksum = crc32fast::hash(&bytes[..covered]).to_be_bytes();
         bytes[covered..].copy_from_slice(&checksum);

@@ -161,7 +161,14 @@ impl Agent {
         self.last_sent = Some(now);
         self.answered = false;
         self.urgent_since = None;
-        let heartbeat = Heartbeat { node: self.node, incarnation: self.incarnation, status: self.status };
+        // A service that has lost its state may go on with it.
+        let claim = Some(self.view).filter(|view| {
+            self.refusal == Some(Reason::Ahead)
+                && self.status.state != EngineState::Starting
+                && view.members().contains(self.node)
+        });
+        let heartbeat =
+            Heartbeat { node: self.node, incarnation: self.incarnation, status: self.status, claim };
         let profile = self.profile.clone().filter(|_| self.status.state == EngineState::Starting);
         Some(Message::Heartbeat { token, heartbeat, profile }.encode(self.cluster.id()))
     }

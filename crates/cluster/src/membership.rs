@@ -131,8 +131,8 @@ impl fmt::Display for Reason {
             }
             Self::UnknownNode => "the membership service has no such node; make the configurations agree",
             Self::Ahead => {
-                "the membership service has lost its state: stop that service only, restore its state file and start it \
-                 again; nothing is lost while nodes with data run, and all data if they are restarted"
+                "the membership service has lost its state, and goes on once all members of the newest view have told it \
+                 so: restart none of them; if one is gone, stop that service only, restore its state file and start it again"
             }
         })
     }

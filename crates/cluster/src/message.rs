@@ -5,7 +5,7 @@
 //! | offset | bytes | field | |
 //! |---|---|---|---|
 //! | 0 | 4 | magic | `WFTM` |
-//! | 4 | 1 | version | 3 |
+//! | 4 | 1 | version | 4 |
 //! | 5 | 1 | kind | 1 heartbeat, 2 grant, 3 refusal, 4 notice, 5 other cluster, 6 other configuration |
 //! | 6 | 1 | node | whom it is from (heartbeat) or for (the others) |
 //! | 7 | 1 | detail | heartbeat: state; refusal: reason; other configuration: whose, 16 for the service; otherwise 0 |
@@ -18,7 +18,7 @@
 //!
 //! | kind | body |
 //! |---|---|
-//! | heartbeat | while the engine is starting: nothing, or its [`Profile`]; otherwise nothing |
+//! | heartbeat | while the engine is starting: nothing, or its [`Profile`]; otherwise nothing, or the view that the node claims: 4 bytes: its epoch; 2 bytes: set of full nodes; 2 bytes: joining ones |
 //! | grant | 2 bytes: set of full nodes, bit *i* is node *i*; 2 bytes: joining ones; 8 bytes: the lease in ns |
 //! | refusal | superseded: 8 bytes, the newest incarnation; otherwise nothing |
 //! | other cluster | the name of the service's cluster |
@@ -44,9 +44,10 @@ pub const LEASE_MIN: Duration = Duration::from_us(100);
 pub const LEASE_MAX: Duration = Duration::from_secs(3_600);
 
 const MAGIC: [u8; 4] = *b"WFTM";
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 const HEADER_BYTES: usize = 36;
 const VIEW_BYTES: usize = 12;
+const CLAIM_BYTES: usize = 8;
 const CHECKSUM_BYTES: usize = 4;
 const TEXTS_BYTES_MAX: usize = 3 * (1 + Text::BYTES_MAX);
 const BYTES_MIN: usize = HEADER_BYTES + CHECKSUM_BYTES;
@@ -67,6 +68,8 @@ pub struct Heartbeat {
     pub incarnation: Incarnation,
     /// How its engine is doing.
     pub status: EngineStatus,
+    /// The newest view that it knows, told to a service that has lost its state: see [`Service`](crate::Service).
+    pub claim: Option<View>,
 }
 
 /// Anything that is said between an agent and the membership service.
@@ -194,9 +197,17 @@ impl Message {
     pub fn encode(&self, cluster: ClusterId) -> Datagram {
         let mut body = Vec::new();
         let header = match *self {
-            Self::Heartbeat { token, heartbeat: Heartbeat { node, incarnation, status }, ref profile } => {
+            Self::Heartbeat {
+                token,
+                heartbeat: Heartbeat { node, incarnation, status, claim },
+                ref profile,
+            } => {
                 if let Some(profile) = profile {
                     profile.encode(&mut body);
+                } else if let Some(view) = claim {
+                    body.extend(view.epoch.0.to_be_bytes());
+                    body.extend(view.full.bits().to_be_bytes());
+                    body.extend(view.joining.bits().to_be_bytes());
                 }
                 let detail = encode_state(status.state);
                 Header { kind: 1, node, detail, epoch: status.epoch, incarnation: incarnation.get(), token }
@@ -281,12 +292,21 @@ impl Message {
         let message = match kind {
             1 => {
                 let status = EngineStatus { epoch, state: decode_state(detail)? };
-                let profile = match body {
-                    [] => None,
-                    _ if status.state != EngineState::Starting => return Err(length),
-                    _ => Some(Profile::decode(body).ok_or(MessageError::Field("profile"))?),
+                let (profile, claim) = match body {
+                    [] => (None, None),
+                    _ if status.state == EngineState::Starting => {
+                        (Some(Profile::decode(body).ok_or(MessageError::Field("profile"))?), None)
+                    }
+                    _ if body.len() == CLAIM_BYTES => {
+                        let epoch = Epoch(u32::from_be_bytes(reader.take()));
+                        let full = NodeSet::from_bits(u16::from_be_bytes(reader.take()));
+                        let joining = NodeSet::from_bits(u16::from_be_bytes(reader.take()));
+                        let view = View { epoch, full, joining };
+                        (None, Some(consistent(view, node).ok_or(MessageError::Field("claim"))?))
+                    }
+                    _ => return Err(length),
                 };
-                let heartbeat = Heartbeat { node, incarnation: incarnation?, status };
+                let heartbeat = Heartbeat { node, incarnation: incarnation?, status, claim };
                 Self::Heartbeat { token, heartbeat, profile }
             }
             2 => {
@@ -297,13 +317,7 @@ impl Message {
                 let full = NodeSet::from_bits(u16::from_be_bytes(reader.take()));
                 let joining = NodeSet::from_bits(u16::from_be_bytes(reader.take()));
                 let view = View { epoch, full, joining };
-                let consistent = epoch > Epoch(0)
-                    && !full.is_empty()
-                    && full.intersection(joining).is_empty()
-                    && view.members().contains(node);
-                if !consistent {
-                    return Err(MessageError::Field("view"));
-                }
+                consistent(view, node).ok_or(MessageError::Field("view"))?;
                 let lease_ns = u64::from_be_bytes(reader.take());
                 if !(LEASE_MIN.as_ns()..=LEASE_MAX.as_ns()).contains(&lease_ns) {
                     return Err(MessageError::Field("lease"));
@@ -353,6 +367,13 @@ impl Message {
         };
         Ok((cluster, message))
     }
+}
+
+/// The view, if it can be one that `node` is a member of.
+fn consistent(view: View, node: NodeId) -> Option<View> {
+    let View { epoch, full, joining } = view;
+    let is_one = epoch > Epoch(0) && !full.is_empty() && full.intersection(joining).is_empty();
+    (is_one && view.members().contains(node)).then_some(view)
 }
 
 pub(crate) const fn encode_state(state: EngineState) -> u8 {
@@ -442,7 +463,7 @@ impl Reader<'_> {
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Heartbeat { heartbeat: Heartbeat { node, incarnation, status }, .. } => {
+            Self::Heartbeat { heartbeat: Heartbeat { node, incarnation, status, .. }, .. } => {
                 write!(f, "heartbeat {node}#{incarnation} {} at {}", status.state, status.epoch)
             }
             Self::Grant { node, incarnation, view, lease, .. } => write!(
@@ -490,9 +511,15 @@ mod tests {
                 |(node, incarnation, token, epoch, state)| {
                     let status = EngineStatus { epoch: Epoch(epoch), state };
                     let tells = state == EngineState::Starting && token % 2 == 0;
+                    let view = View {
+                        epoch: Epoch(epoch.max(1)),
+                        full: NodeSet::EMPTY.with(node),
+                        joining: NodeSet::EMPTY,
+                    };
+                    let claim = (state != EngineState::Starting && token % 2 == 1).then_some(view);
                     Message::Heartbeat {
                         token,
-                        heartbeat: Heartbeat { node, incarnation, status },
+                        heartbeat: Heartbeat { node, incarnation, status, claim },
                         profile: tells.then(|| crate::profile::tests::ledger(3, token)),
                     }
                 }
@@ -575,11 +602,12 @@ mod tests {
                 node: NodeId::new(2).unwrap(),
                 incarnation: Incarnation::new(7).unwrap(),
                 status: EngineStatus { epoch: Epoch(4), state: EngineState::Joining { synced: true } },
+                claim: None,
             },
             profile: None,
         };
         let bytes = message.encode(ClusterId(0x0a0b_0c0d_0e0f_1011));
-        assert_eq!(bytes[..16], *b"WFTM\x03\x01\x02\x02\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11");
+        assert_eq!(bytes[..16], *b"WFTM\x04\x01\x02\x02\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11");
         assert_eq!(bytes[16..36], *b"\0\0\0\x04\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\x01\x02");
         assert_eq!(bytes.len(), 40);
         assert_eq!(message.to_string(), "heartbeat node2#7 synced at epoch 4");

@@ -352,7 +352,7 @@ mod tests {
         let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::FIRST);
         Message::Heartbeat {
             token,
-            heartbeat: Heartbeat { node, incarnation, status: EngineStatus::STARTING },
+            heartbeat: Heartbeat { node, incarnation, status: EngineStatus::STARTING, claim: None },
             profile: None,
         }
         .encode(ClusterId::default())
@@ -360,7 +360,7 @@ mod tests {
 
     fn registration(cluster: &str, node: usize, profile: Profile) -> Datagram {
         let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::FIRST);
-        let heartbeat = Heartbeat { node, incarnation, status: EngineStatus::STARTING };
+        let heartbeat = Heartbeat { node, incarnation, status: EngineStatus::STARTING, claim: None };
         let cluster = ClusterName::new(cluster).unwrap().id();
         Message::Heartbeat { token: 1, heartbeat, profile: Some(profile) }.encode(cluster)
     }
@@ -483,7 +483,7 @@ mod tests {
         for node in [0, 1, 0] {
             let status = EngineStatus { epoch: Epoch(3), state: EngineState::Lost };
             let node = NodeId::new(node).unwrap();
-            let heartbeat = Heartbeat { node, incarnation: Incarnation::FIRST, status };
+            let heartbeat = Heartbeat { node, incarnation: Incarnation::FIRST, status, claim: None };
             let bytes =
                 Message::Heartbeat { token: 1, heartbeat, profile: None }.encode(ClusterId::default());
             server.receive(Instant::ZERO, node.index(), &bytes).unwrap();

@@ -94,6 +94,11 @@ pub enum Phase {
 /// - A member that says that its engine is lost, or has been stopped, gives up its lease, and leaves the view in the
 ///   same way.
 /// - A node that has been removed returns empty, with a greater incarnation.
+/// - A service that has published nothing, and is told of later epochs, has lost its state. The members of the newest
+///   view tell it that view; once all of them have, and none has told of another one since, it goes on from there. None
+///   of them has then been told a later view, and what others were told has ended with [`EPOCHS_LOST`] epochs that
+///   are left out. A member that has forgotten everything, or is gone, keeps the service from it: what it held may be
+///   the only copy.
 ///
 /// # Use
 /// `now` comes from one clock and does not run backwards. Hand heartbeats over as soon as they are readable: the
@@ -109,6 +114,8 @@ pub struct Service {
     published: Instant,
     halted: bool,
     unsaved: bool,
+    /// Epochs that are left out before the next one.
+    lost_epochs: u32,
     nodes: Vec<Node>,
 }
 
@@ -127,6 +134,8 @@ struct Node {
     candidate: Option<Life>,
     /// A life that has reported while another one may still live.
     contender: Option<Life>,
+    /// While nothing is published: what it claims to be the newest view, and when it has.
+    claim: Option<(Heartbeat, View, Instant)>,
 }
 
 /// A life that has reported and is in no view.
@@ -138,6 +147,10 @@ struct Life {
     /// When it reported last.
     heard: Instant,
 }
+
+/// Epochs that a service may have published, one after the other, before it lost its state and without telling any
+/// member of its last view: far more than it does while nodes report.
+pub const EPOCHS_LOST: u32 = 1 << 10;
 
 /// The greatest incarnation that a process may begin with: the wall clock's nanoseconds reach it in 2116. What lies
 /// beyond is there for those that follow one which was made up.
@@ -223,6 +236,7 @@ impl Service {
             synced: None,
             candidate: None,
             contender: None,
+            claim: None,
         };
         Self {
             parameters,
@@ -231,6 +245,7 @@ impl Service {
             published: Instant::ZERO,
             halted: false,
             unsaved: false,
+            lost_epochs: 0,
             nodes: vec![node; parameters.nodes],
         }
     }
@@ -368,12 +383,16 @@ impl Service {
 
     /// Notes what a heartbeat says, or refuses it outright.
     fn hear(&mut self, heartbeat: Heartbeat) -> Result<(), Reason> {
-        let Heartbeat { node, incarnation, status } = heartbeat;
+        let Heartbeat { node, incarnation, status, .. } = heartbeat;
         let known = self.nodes.get_mut(node.index()).ok_or(Reason::UnknownNode)?;
         if self.halted {
             return Err(Reason::Halted);
         }
+        if self.epoch == Epoch(0) {
+            known.claim = heartbeat.claim.map(|view| (heartbeat, view, self.now));
+        }
         if status.epoch > self.epoch {
+            self.adopt();
             return Err(Reason::Ahead);
         }
         let (now, term) = (self.now, self.parameters.term());
@@ -401,6 +420,33 @@ impl Service {
             return Err(Reason::Rejoin);
         }
         known.hear_newcomer(incarnation, now, term)
+    }
+
+    /// Goes on with the newest view that is claimed, once all of its members claim it.
+    fn adopt(&mut self) {
+        let claims = self.nodes.iter().filter_map(|node| node.claim);
+        let Some((_, view, _)) = claims.max_by_key(|(_, view, _)| view.epoch) else { return };
+        let claims_it = |id: NodeId| {
+            let claim = self.nodes.get(id.index()).and_then(|node| node.claim);
+            claim.is_some_and(|(_, claimed, _)| claimed == view)
+        };
+        if self.epoch != Epoch(0) || !view.members().iter().all(claims_it) {
+            return;
+        }
+        self.epoch = view.epoch;
+        self.published = self.now;
+        self.lost_epochs = EPOCHS_LOST;
+        self.unsaved = true;
+        let lease_end = self.now + self.parameters.term();
+        for id in view.members().iter() {
+            let node = &mut self.nodes[id.index()];
+            let (heartbeat, _, heard) = node.claim.expect("all of them claim it");
+            let role = if view.full.contains(id) { Role::Full } else { Role::Joining };
+            node.record = NodeRecord { role, incarnation: Some(heartbeat.incarnation) };
+            // A lease of the service that was here before may hold.
+            (node.lease_end, node.heard, node.reported) = (lease_end, heard, heartbeat.status.epoch);
+        }
+        self.nodes.iter_mut().for_each(|node| node.claim = None);
     }
 
     /// Extends the lease of a member and notes its progress.
@@ -508,7 +554,8 @@ impl Service {
     fn publish(&mut self, plan: &Plan) {
         assert!(!plan.full.is_empty(), "a view has a full member");
         assert!(plan.full.intersection(plan.joining).is_empty(), "a member is either full or joining");
-        let Some(epoch) = self.epoch.0.checked_add(1) else {
+        let step = 1 + std::mem::take(&mut self.lost_epochs);
+        let Some(epoch) = self.epoch.0.checked_add(step) else {
             self.halt();
             return;
         };
@@ -614,7 +661,7 @@ mod tests {
     ) -> Answer {
         let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::new(life).unwrap());
         let status = EngineStatus { epoch: Epoch(epoch), state };
-        service.heartbeat(at(ms), Heartbeat { node, incarnation, status })
+        service.heartbeat(at(ms), Heartbeat { node, incarnation, status, claim: None })
     }
 
     /// The node's life 10 says that its engine is lost, as it does before it starts over.
@@ -1034,6 +1081,52 @@ mod tests {
         assert_eq!(beat(&mut service, 0, 0, 10, 3, EngineState::Full), Err(Reason::Ahead));
         assert_eq!(beat(&mut service, 0, 2, 10, 0, EngineState::Starting), Err(Reason::UnknownNode));
         assert_eq!(service.phase(), Phase::Bootstrapping { missing: NodeSet::first(2) });
+    }
+
+    /// The node's life 10 claims a view of nodes 0 to 2 in which the last is joining.
+    fn claims(service: &mut Service, ms: u64, node: usize, epoch: u32) -> Answer {
+        let (id, incarnation) = (NodeId::new(node).unwrap(), Incarnation::new(10).unwrap());
+        let joining = NodeSet::EMPTY.with(NodeId::new(2).unwrap());
+        let view = View { epoch: Epoch(epoch), full: NodeSet::first(2), joining };
+        let state = if node == 2 { EngineState::Joining { synced: false } } else { EngineState::Full };
+        let status = EngineStatus { epoch: Epoch(epoch), state };
+        let heartbeat = Heartbeat { node: id, incarnation, status, claim: Some(view) };
+        service.heartbeat(at(ms), heartbeat)
+    }
+
+    #[test]
+    fn a_service_that_forgot_goes_on_once_all_members_of_the_newest_view_claim_it() {
+        let mut service = Service::new(parameters(4));
+        for (ms, node) in [(0, 0), (1, 1), (2, 0)] {
+            assert_eq!(claims(&mut service, ms, node, 3), Err(Reason::Ahead));
+        }
+        assert_eq!(service.take_unsaved(), None);
+        assert_eq!(claims(&mut service, 3, 2, 3), Err(Reason::Ahead));
+        assert_eq!(sets(&service), (3, vec![0, 1], vec![2]));
+        assert_eq!(service.take_unsaved().unwrap().view(), service.view());
+        assert!(beat(&mut service, 4, 0, 10, 3, EngineState::Full).is_ok());
+        // A life that the service does not know has no data of this cluster.
+        assert_eq!(beat(&mut service, 5, 3, 10, 3, EngineState::Full), Err(Reason::Rejoin));
+        assert_eq!(beat(&mut service, 5, 1, 9, 3, EngineState::Full), superseded_by(10));
+        // Leases that the former service had granted may hold for one more lease's time; then silent members leave.
+        assert!(beat(&mut service, 103, 0, 10, 3, EngineState::Full).is_ok());
+        assert_eq!(sets(&service).0, 3);
+        assert!(beat(&mut service, 105, 0, 10, 3, EngineState::Full).is_ok());
+        assert_eq!(sets(&service), (3 + 1 + EPOCHS_LOST, vec![0], vec![]));
+    }
+
+    #[test]
+    fn a_service_that_forgot_does_not_go_on_without_a_member_that_may_hold_more() {
+        let mut service = Service::new(parameters(3));
+        // One knows a later view than the others were told.
+        for (ms, node, epoch) in [(0, 0, 3), (1, 1, 4), (2, 2, 3), (3, 0, 3)] {
+            assert_eq!(claims(&mut service, ms, node, epoch), Err(Reason::Ahead));
+        }
+        assert_eq!(service.view().epoch, Epoch(0));
+        // It comes back empty, and its claim is gone with what it held.
+        assert_eq!(beat(&mut service, 4, 1, 11, 0, EngineState::Starting), Err(Reason::Waiting));
+        assert_eq!(claims(&mut service, 5, 0, 3), Err(Reason::Ahead));
+        assert_eq!(service.view().epoch, Epoch(0));
     }
 
     #[test]

@@ -320,6 +320,7 @@ mod tests {
                 node: weft_waist::NodeId::new(node).unwrap(),
                 incarnation: weft_cluster::Incarnation::FIRST,
                 status,
+                claim: None,
             },
             profile: (status.state == EngineState::Starting).then_some(profile),
         }

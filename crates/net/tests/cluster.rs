@@ -55,7 +55,8 @@ fn a_forged_incarnation_neither_ends_a_node_nor_bars_it() {
     let mut forger = UdpPort::bind(SocketAddrV4::new(addresses.node(1), 0), &PortOptions::default()).unwrap();
     for (token, number) in [(1, Incarnation::LAST.get()), (2, 1 << 62)] {
         let incarnation = Incarnation::new(number).unwrap();
-        let heartbeat = Heartbeat { node: own.node, incarnation, status: EngineStatus::STARTING };
+        let heartbeat =
+            Heartbeat { node: own.node, incarnation, status: EngineStatus::STARTING, claim: None };
         let message = Message::Heartbeat { token, heartbeat, profile: Some(own.profile()) };
         forger.push(own.membership.address, &message.encode(own.cluster.id()));
     }
@@ -181,4 +182,54 @@ fn ten_thousand_short_lived_clients_in_a_row_are_served() {
         balance.wait().unwrap_or_else(|error| panic!("client {number}: {error}"));
     }
     node.end().unwrap();
+}
+
+/// The membership service comes back without its state file: its nodes tell it the view that they are in, and the data
+/// and their incarnations stay.
+#[test]
+fn a_service_that_has_lost_its_state_goes_on_when_all_members_have_told_it_the_view() {
+    let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
+    let mut config = addresses.config(2, folder.path(), KEYS);
+    config.membership.node = None;
+    let client = |config: &ClusterConfig| {
+        let give_up = weft_time::Duration::from_secs(20);
+        Client::open(&Cluster { give_up, ..Cluster::from(config) }).unwrap()
+    };
+    let key = 7_u64.to_be_bytes();
+    let (first, second) = (Stop::new().unwrap(), Stop::new().unwrap());
+    let nodes = std::thread::scope(|scope| {
+        let stop = &first;
+        let service = scope.spawn(|| run_membership(&config.service(), stop));
+        let nodes = [0, 1].map(|node| Running::start(&config, node));
+        for node in &nodes {
+            node.wait_for(" as full ");
+        }
+        client(&config).kv().unwrap().put(&key, b"kept").wait().unwrap();
+        stop.request();
+        service.join().unwrap().unwrap();
+        nodes
+    });
+    std::fs::remove_file(folder.path().join("state.toml")).unwrap();
+    std::thread::scope(|scope| {
+        let stop = &second;
+        let service = scope.spawn(|| run_membership(&config.service(), stop));
+        // Leases that were granted before hold for a while: what is asked counts from when the service grants them again.
+        let is_running = || {
+            let status = weft_client::status(&config, weft_time::Duration::from_ms(200)).unwrap();
+            status.service.is_some_and(|service| service.view.epoch.0 > 0)
+        };
+        let goes_on = (0..300).any(|_| is_running());
+        let found = client(&config).kv().unwrap().get(&key).wait();
+        let written = client(&config).kv().unwrap().put(&key, b"after").wait();
+        let state = std::fs::read_to_string(folder.path().join("state.toml"));
+        for mut node in nodes {
+            node.end().unwrap();
+        }
+        stop.request();
+        service.join().unwrap().unwrap();
+        assert!(goes_on, "the service has no view");
+        assert_eq!(found.unwrap().unwrap().value, b"kept");
+        written.unwrap();
+        assert!(state.unwrap().contains("epoch = 1"));
+    });
 }
