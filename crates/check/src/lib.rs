@@ -60,6 +60,7 @@ mod explain;
 mod history;
 pub mod locks;
 mod lost;
+mod one_log;
 mod operation;
 mod register;
 pub mod replicated;
@@ -78,6 +79,7 @@ pub use agreement::{Agreement, Disagreement, Entry};
 pub use codec::{DecodeError, InvalidEntry};
 pub use history::{History, MAX_KEY_BYTES, RecordError};
 pub use lost::lost_acknowledged_writes;
+pub use one_log::OneLog;
 pub use operation::{Action, Operation, Outcome, Reply, ValueId, Version};
 pub use report::{Report, Verdict, Violation, Window, WindowOperation};
 

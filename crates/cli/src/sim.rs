@@ -2,8 +2,10 @@
 
 mod findings;
 mod kv;
+mod merge;
 mod rdt;
 mod rounds;
+mod seeds;
 mod smr;
 mod txn;
 
@@ -25,6 +27,8 @@ pub(crate) enum Sim {
     Smr(Reported<smr::SmrCampaign>),
     /// Distributed transactions
     Txn(Reported<txn::TxnCampaign>),
+    /// Join the results of a campaign's slices
+    Merge(Reported<merge::Merge>),
 }
 
 impl Sim {
@@ -36,6 +40,7 @@ impl Sim {
             Self::Rounds(campaign) => campaign.run(),
             Self::Smr(campaign) => campaign.run(),
             Self::Txn(campaign) => campaign.run(),
+            Self::Merge(merge) => merge.run(),
         }
     }
 }

@@ -116,6 +116,25 @@ fn a_campaign_has_all_keys_and_names_the_command_that_repeats_it() {
 }
 
 /// Also where runs count their own seeds from it on.
+/// Machines can share a campaign: what they find together is what one finds alone.
+#[test]
+fn slices_of_a_campaign_are_joined() {
+    let folder = TempDir::new().unwrap();
+    let campaign = ["sim", "smr", "--nodes", "3", "--seeds", "4..6"];
+    let run = |more: &[&str]| weft(folder.path(), &[&campaign[..], more].concat());
+    let whole = json(&run(&["--json", "-"]));
+    for (slice, file) in [("1/2", "one.json"), ("2/2", "two.json")] {
+        assert!(run(&["--slice", slice, "--json", file]).status.success());
+    }
+    let merged = json(&weft(folder.path(), &["sim", "merge", "two.json", "one.json", "--json", "-"]));
+    for key in ["seed", "seeds_run", "appends", "views", "faults", "live_within_ns", "checked", "violations"]
+    {
+        assert_eq!(merged[key], whole[key], "{key}");
+    }
+    let half = weft(folder.path(), &["sim", "merge", "two.json", "two.json"]);
+    assert_eq!(half.status.code(), Some(2), "one slice is missing");
+}
+
 #[test]
 fn the_last_seed_is_a_seed_like_any_other() {
     let folder = TempDir::new().unwrap();

@@ -13,7 +13,7 @@ use weft_sim::{FaultKinds, FaultPlan, Machine, PlanShape, World};
 use weft_time::Duration;
 
 /// Violations that are described; all are counted.
-const DESCRIBED_MAX: usize = 20;
+pub(crate) const DESCRIBED_MAX: usize = 20;
 
 /// What came of the runs of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -103,7 +103,7 @@ impl<About> Findings<About> {
     }
 }
 
-fn hash_of(log_hashes: &str) -> String {
+pub(crate) fn hash_of(log_hashes: &str) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(log_hashes.as_bytes()))
 }
 

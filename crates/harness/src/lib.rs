@@ -15,6 +15,7 @@ pub mod gateware;
 pub mod histogram;
 mod host;
 mod membership;
+pub mod merge;
 mod nic_model;
 pub mod perfetto;
 mod planted;

@@ -271,8 +271,7 @@ fn two_processes_exchange_every_operation() {
         let bench = RdmaBench { world: World::Net, queue_pairs: 2, ..small(operation) };
         // A shell moves the address from the last argument, where the test harness would take it for a filter.
         let mut server = Command::new("/bin/sh");
-        let script =
-            format!("{ADDRESS}=$2 exec \"$1\" --quiet --exact tests::a_server_process --nocapture");
+        let script = format!("{ADDRESS}=$2 exec \"$1\" --quiet --exact tests::a_server_process --nocapture");
         server.args(["-c", &script, "server"]).arg(std::env::current_exe().unwrap());
         let result = bench.run_with_server(server).unwrap();
         assert_eq!(result.checked, DataChecked::Verified, "{operation}: {:?}", result.verification);

@@ -179,7 +179,7 @@ impl Campaign {
             wrong.push(format!("the nodes have applied {applied:?} entries in the end"));
         }
         let books = cluster.books.borrow();
-        wrong.extend(books.violations.iter().cloned());
+        wrong.extend(books.log.violations().iter().cloned());
         result.appends += books.answered;
         result.leaderships += cluster.sum("leaderships");
         result.adopted += cluster.sum("adopted");

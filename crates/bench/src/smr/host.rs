@@ -1,9 +1,9 @@
 //! The clients of a replicated log, on the hosts of its nodes: they append, and keep books of what is applied.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use weft_check::OneLog;
 use weft_harness::SimulatedHalf;
 use weft_node::{HostHalf, HostIo, WiredHalf};
 use weft_smr::log::{Answer, Append, Call, SESSION_WINDOW, Status};
@@ -20,8 +20,6 @@ const PACE: Duration = Duration::from_us(1);
 const PATIENCE: Duration = Duration::from_us(80);
 /// Bytes that a client appends beside its number.
 const CONTENT_BYTES: usize = 32;
-/// Violations that are described; all are counted.
-const DESCRIBED_MAX: u64 = 8;
 
 /// What the tokens of clients' calls have set; those of what hosts ask for themselves do not.
 const CLIENTS: u32 = 1 << 30;
@@ -64,12 +62,8 @@ pub(super) struct Books {
     load: ClientLoad,
     clients: Vec<Client>,
     pub asking: bool,
-    /// By index: origin and number. Entries without effect are in none.
-    log: BTreeMap<u64, (u64, u64)>,
-    index_of: BTreeMap<(u64, u64), u64>,
-    /// By node: below this index it has told all.
-    told: Vec<u64>,
-    answered_below: u64,
+    /// Appends have an origin and a number.
+    pub log: OneLog<(u64, u64)>,
     pub answered: u64,
     pub latencies: Latencies,
     /// By node: what its engine said last.
@@ -78,8 +72,6 @@ pub(super) struct Books {
     pub answered_at: Vec<Instant>,
     /// The first answer of each node in its present life.
     pub first_answer_at: Vec<Option<Instant>>,
-    pub violations: Vec<String>,
-    pub violations_found: u64,
 }
 
 impl Books {
@@ -89,24 +81,20 @@ impl Books {
             load,
             clients: (0..load.clients).map(client).collect(),
             asking: true,
-            log: BTreeMap::new(),
-            index_of: BTreeMap::new(),
-            told: vec![0; nodes],
-            answered_below: 0,
+            log: OneLog::new(nodes),
             answered: 0,
             latencies: Latencies::new(),
             states: vec![EngineState::Starting; nodes],
             answered_at: vec![Instant::ZERO; nodes],
             first_answer_at: vec![None; nodes],
-            violations: Vec::new(),
-            violations_found: 0,
         }))
     }
 
     /// A node has crashed: it has forgotten everything.
     pub fn crashed(&mut self, node: usize) {
         self.states[node] = EngineState::Starting;
-        (self.told[node], self.first_answer_at[node]) = (0, None);
+        self.first_answer_at[node] = None;
+        self.log.crashed(node);
     }
 
     /// Appends that were not answered.
@@ -119,51 +107,18 @@ impl Books {
         self.states.iter().filter(|state| **state == EngineState::Full).count()
     }
 
-    fn violation(&mut self, what: String) {
-        self.violations_found += 1;
-        if self.violations_found <= DESCRIBED_MAX {
-            self.violations.push(what);
-        }
-    }
-
-    fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
-        if !holds {
-            self.violation(what());
-        }
-    }
-
     /// A node tells an entry that it has applied.
     fn told(&mut self, node: usize, at: u64, append: &Append<'_>) {
-        let next = std::mem::replace(&mut self.told[node], at + 1);
-        let id = (append.origin, append.sequence);
-        self.require(at >= next, || format!("node{node} tells entry {at} after entry {next}"));
-        self.require(append.content == content(append.origin, append.sequence), || {
-            format!("node{node} tells entry {at}, which nobody has appended")
-        });
-        if let Some((skipped, _)) = self.log.range(next.min(at)..at).next() {
-            let skipped = *skipped;
-            self.violation(format!("node{node} passes over entry {skipped}"));
+        if append.content != content(append.origin, append.sequence) {
+            self.log.violation(format!("node{node} tells entry {at}, which nobody has appended"));
         }
-        match self.log.get(&at).copied() {
-            Some(known) => self.require(known == id, || {
-                format!("node{node} tells append {id:?} as entry {at}, which is append {known:?} at another")
-            }),
-            None => {
-                let highest = self.log.keys().next_back().copied();
-                self.require(highest.is_none_or(|highest| highest < at), || {
-                    format!("node{node} tells entry {at}, which others have passed over")
-                });
-                self.log.insert(at, id);
-            }
-        }
-        let first = *self.index_of.entry(id).or_insert(at);
-        self.require(first == at, || format!("append {id:?} has effect as entry {first} and as entry {at}"));
+        self.log.applied(node, at, (append.origin, append.sequence));
     }
 
     /// What the clients at a node want asked now: origin and number.
     fn wanted(&mut self, node: usize, now: Instant) -> Vec<(u64, u64)> {
-        let (nodes, load) = (self.told.len(), self.load);
-        let (asking, above) = (self.asking, self.answered_below);
+        let (nodes, load) = (self.states.len(), self.load);
+        let (asking, above) = (self.asking, self.log.answered_below());
         let mut wanted = Vec::new();
         for (origin, client) in self.clients.iter_mut().enumerate() {
             if client.target != node {
@@ -200,7 +155,7 @@ impl Books {
 
     fn answer(&mut self, node: usize, now: Instant, token: u32, answer: &Answer) {
         let (origin, low) = (((token & !CLIENTS) >> 24) as usize, u64::from(token & 0xff_ffff));
-        let (load, nodes) = (self.load, self.told.len());
+        let (load, nodes) = (self.load, self.states.len());
         let client = &mut self.clients[origin];
         let place = client.outstanding.iter().position(|outstanding| outstanding.sequence & 0xff_ffff == low);
         let Some(place) = place else { return };
@@ -211,15 +166,7 @@ impl Books {
                 self.latencies.record(now.saturating_since(first_asked_at));
                 self.answered_at[node] = now;
                 self.first_answer_at[node].get_or_insert(now);
-                let (at, id) = (answer.index, (origin as u64, sequence));
-                let known = self.index_of.get(&id).copied();
-                self.require(known == Some(at), || {
-                    format!("node{node} answers append {id:?} with entry {at}, but it is {known:?}")
-                });
-                self.require(at >= above, || {
-                    format!("append {id:?} is entry {at}, but entry {above} was answered before it was asked")
-                });
-                self.answered_below = self.answered_below.max(at + 1);
+                self.log.answered(node, (origin as u64, sequence), answer.index, above);
             }
             Status::NotLeader if load.roaming => {
                 client.target = answer.leader.filter(|leader| *leader < nodes).unwrap_or((node + 1) % nodes);
@@ -230,7 +177,7 @@ impl Books {
                 (client.outstanding[place].again_at, client.outstanding[place].refused) = (now, true);
             }
             status @ (Status::NoEntry | Status::BadRequest | Status::Void | Status::Forgotten) => {
-                self.violation(format!("node{node} answers an append with {status:?}"));
+                self.log.violation(format!("node{node} answers an append with {status:?}"));
             }
         }
     }
@@ -291,7 +238,7 @@ impl HostHalf for LogHalf {
             let append = Append::parse(&payload[8..]).expect("an engine says well-formed things");
             self.books.borrow_mut().told(self.node, word(payload), &append);
         } else if kind == Call::Restored as u8 {
-            self.books.borrow_mut().told[self.node] = word(payload);
+            self.books.borrow_mut().log.restored(self.node, word(payload));
         } else if kind == Call::Answer as u8 {
             let answer = Answer::parse(payload).expect("an engine says well-formed things");
             if token & CLIENTS == 0 {

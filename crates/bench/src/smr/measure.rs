@@ -124,7 +124,7 @@ impl SmrBench {
         cluster.run_until(warm + self.length);
         progress(1);
         let books = cluster.books.borrow();
-        let mut violations = books.violations.clone();
+        let mut violations = books.log.violations().to_vec();
         let appends = books.answered - before;
         let quantile = |q| books.latencies.at_quantile(q);
         let latency_ns =
@@ -166,7 +166,7 @@ impl SmrBench {
         let crashed_locally = cluster.machines.local_now(1);
         cluster.run_until(crashed + Duration::from_us(1_000));
         let books = cluster.books.borrow();
-        let mut wrong = books.violations.clone();
+        let mut wrong = books.log.violations().to_vec();
         let timeline = cluster.log(1).map(|log| log.group().timeline());
         let (Some(timeline), Some(first)) = (timeline, books.first_answer_at[1]) else {
             wrong.push(format!("seed {seed}: nobody leads after the crash"));

@@ -7,6 +7,7 @@ use weft_harness::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};
+use super::seeds::SeedOptions;
 use crate::bench::node_nic::NodeNicOptions;
 use crate::failure::Failure;
 use crate::faults::Faults;
@@ -21,9 +22,8 @@ pub(crate) struct KvCampaign {
     /// Number of nodes, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse::nodes)]
     nodes: usize,
-    /// Seeds, one run each: an inclusive range, or one number
-    #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
-    seeds: Seeds,
+    #[command(flatten)]
+    seeds: SeedOptions,
     /// Kinds of faults: all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash,
     /// pause, slow_link, outage (of the membership service); or a fault plan in TOML
     #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
@@ -44,8 +44,9 @@ impl Task for KvCampaign {
     type Found = CampaignResult;
 
     fn work(&self) -> Result<CampaignResult, Failure> {
+        self.seeds.check()?;
         let campaign = self.campaign()?;
-        let mut progress = Progress::new("seeds", self.seeds.count());
+        let mut progress = Progress::new("seeds", self.seeds.chosen().count());
         campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)).map_err(
             |error| match &self.faults {
                 Faults::Plan(path) => Failure::at(path, error),
@@ -77,7 +78,7 @@ impl Task for KvCampaign {
             result.engine_on,
             list(&result.faults),
             live_within(result.live_within_ns, result.live_within_bound_ns),
-            findings::to_text(&result.findings, &self.command(&self.seeds), |()| String::new()),
+            findings::to_text(&result.findings, &self.command(&self.seeds.chosen()), |()| String::new()),
         )
     }
 
@@ -94,7 +95,7 @@ impl KvCampaign {
         };
         Ok(Campaign {
             nodes: self.nodes,
-            seeds: self.seeds.0.clone(),
+            seeds: self.seeds.chosen().0,
             kinds,
             plan,
             nic: self.nic.choose(self.nodes)?,

@@ -7,6 +7,7 @@ use weft_harness::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};
+use super::seeds::SeedOptions;
 use crate::failure::Failure;
 use crate::parse::{self, Seeds};
 use crate::replay::CommandLine;
@@ -30,9 +31,8 @@ pub(crate) struct RdtCampaign {
     /// Number of replicas, 3 to 8
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::replicas)]
     nodes: usize,
-    /// Seeds, one run each: an inclusive range, or one number
-    #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
-    seeds: Seeds,
+    #[command(flatten)]
+    seeds: SeedOptions,
     /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
     /// crash, pause, slow_link, outage (of the membership service)
     #[arg(long, value_name = "KINDS", default_value = "all")]
@@ -57,8 +57,9 @@ impl Task for RdtCampaign {
     type Found = CampaignResult;
 
     fn work(&self) -> Result<CampaignResult, Failure> {
+        self.seeds.check()?;
         let campaign = self.campaign();
-        let mut progress = Progress::new("seeds", self.seeds.count());
+        let mut progress = Progress::new("seeds", self.seeds.chosen().count());
         Ok(campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)))
     }
 
@@ -94,7 +95,7 @@ impl Task for RdtCampaign {
             result.nodes,
             list(&result.faults),
             live_within(result.live_within_ns, result.live_within_bound_ns),
-            findings::to_text(&result.findings, &self.command(&self.seeds), |run| {
+            findings::to_text(&result.findings, &self.command(&self.seeds.chosen()), |run| {
                 format!(" ({}, {})", run.name, run.configuration)
             }),
         )
@@ -111,7 +112,7 @@ impl RdtCampaign {
             name: self.name,
             configuration: self.configuration,
             nodes: self.nodes,
-            seeds: self.seeds.0.clone(),
+            seeds: self.seeds.chosen().0,
             kinds: self.faults,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,

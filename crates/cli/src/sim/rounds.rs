@@ -7,6 +7,7 @@ use weft_harness::progress::Progress;
 use weft_harness::table::{Column, Table, grouped};
 
 use super::findings::{self, list};
+use super::seeds::SeedOptions;
 use crate::failure::Failure;
 use crate::parse::{self, Seeds};
 use crate::replay::CommandLine;
@@ -28,9 +29,8 @@ pub(crate) struct RoundsCampaign {
     /// Number of nodes, 2 to 8
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse::members)]
     nodes: usize,
-    /// Seeds, one run each: an inclusive range, or one number
-    #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
-    seeds: Seeds,
+    #[command(flatten)]
+    seeds: SeedOptions,
     /// Class of faults: all, omission, crash or none
     #[arg(long, value_name = "CLASS", default_value = "all")]
     faults: FaultClass,
@@ -57,8 +57,9 @@ impl Task for RoundsCampaign {
     type Found = CampaignResult;
 
     fn work(&self) -> Result<CampaignResult, Failure> {
+        self.seeds.check()?;
         let campaign = self.campaign()?;
-        let mut progress = Progress::new("seeds", self.seeds.count());
+        let mut progress = Progress::new("seeds", self.seeds.chosen().count());
         Ok(campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)))
     }
 
@@ -89,7 +90,7 @@ impl Task for RoundsCampaign {
             result.window,
             result.nic,
             list(&result.faults),
-            findings::to_text(&result.findings, &self.command(&self.seeds), |run| {
+            findings::to_text(&result.findings, &self.command(&self.seeds.chosen()), |run| {
                 format!(", nodes {:?} fail", run.faulty)
             }),
         )
@@ -111,7 +112,7 @@ impl RoundsCampaign {
         }
         Ok(Campaign {
             nodes: self.nodes,
-            seeds: self.seeds.0.clone(),
+            seeds: self.seeds.chosen().0,
             faults: self.faults,
             window,
             nic: self.nic,

@@ -6,6 +6,7 @@ use weft_harness::progress::Progress;
 use weft_harness::table::{Column, Table, grouped};
 
 use super::findings::{self, list, live_within};
+use super::seeds::SeedOptions;
 use crate::failure::Failure;
 use crate::faults::Faults;
 use crate::parse::{self, Seeds};
@@ -28,9 +29,8 @@ pub(crate) struct SmrCampaign {
     /// Number of nodes, 2 to 8
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse::members)]
     nodes: usize,
-    /// Seeds, one run each: an inclusive range, or one number
-    #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
-    seeds: Seeds,
+    #[command(flatten)]
+    seeds: SeedOptions,
     /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
     /// crash, pause, slow_link, outage (of the membership service)
     #[arg(long, value_name = "KINDS", default_value = "all")]
@@ -49,8 +49,9 @@ impl Task for SmrCampaign {
     type Found = CampaignResult;
 
     fn work(&self) -> Result<CampaignResult, Failure> {
+        self.seeds.check()?;
         let campaign = self.campaign()?;
-        let mut progress = Progress::new("seeds", self.seeds.count());
+        let mut progress = Progress::new("seeds", self.seeds.chosen().count());
         Ok(campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)))
     }
 
@@ -80,7 +81,7 @@ impl Task for SmrCampaign {
             result.nodes,
             list(&result.faults),
             live_within(result.live_within_ns, result.live_within_bound_ns),
-            findings::to_text(&result.findings, &self.command(&self.seeds), |()| String::new()),
+            findings::to_text(&result.findings, &self.command(&self.seeds.chosen()), |()| String::new()),
         )
     }
 
@@ -96,7 +97,7 @@ impl SmrCampaign {
         };
         Ok(Campaign {
             nodes: self.nodes,
-            seeds: self.seeds.0.clone(),
+            seeds: self.seeds.chosen().0,
             faults,
             delivery: None,
             #[cfg(feature = "planted-bugs")]

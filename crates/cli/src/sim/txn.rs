@@ -8,6 +8,7 @@ use weft_harness::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};
+use super::seeds::SeedOptions;
 use crate::failure::Failure;
 use crate::parse::{self, Seeds};
 use crate::replay::CommandLine;
@@ -39,9 +40,8 @@ pub(crate) struct TxnCampaign {
     /// Workload: smallbank, retwis, tpcc-new-order or tpcc [default: by the seed]
     #[arg(long, value_name = "WORKLOAD")]
     workload: Option<WorkloadName>,
-    /// Seeds, one run each: an inclusive range, or one number
-    #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
-    seeds: Seeds,
+    #[command(flatten)]
+    seeds: SeedOptions,
     /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
     /// crash, pause, slow_link, outage (of the membership service)
     #[arg(long, value_name = "KINDS", default_value = "all")]
@@ -64,9 +64,10 @@ impl Task for TxnCampaign {
     type Found = CampaignResult;
 
     fn work(&self) -> Result<CampaignResult, Failure> {
+        self.seeds.check()?;
         self.check()?;
         let campaign = self.campaign();
-        let mut progress = Progress::new("seeds", self.seeds.count());
+        let mut progress = Progress::new("seeds", self.seeds.chosen().count());
         Ok(campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)))
     }
 
@@ -106,7 +107,7 @@ impl Task for TxnCampaign {
         if self.lose_shard {
             text += &format!("  lost shards {} calls were told so\n", grouped(result.unavailable));
         }
-        text + &findings::to_text(&result.findings, &self.command(&self.seeds), |()| String::new())
+        text + &findings::to_text(&result.findings, &self.command(&self.seeds.chosen()), |()| String::new())
     }
 
     fn holds(&self, result: &CampaignResult) -> bool {
@@ -136,7 +137,7 @@ impl TxnCampaign {
             workload: self.workload,
             nodes: self.nodes,
             replication: self.replication,
-            seeds: self.seeds.0.clone(),
+            seeds: self.seeds.chosen().0,
             kinds: self.faults,
             lose_shard: self.lose_shard,
             #[cfg(feature = "planted-bugs")]
