@@ -2,7 +2,7 @@
 
 use weft_cluster::{AgentParameters, ClusterName, Incarnation, LEASE_MAX, MEMBERSHIP_PORT, Message};
 use weft_nic::{HostCommand, HostEvent};
-use weft_node::{CardPort, HostHalf, HostIo, NoHalf, Node, NodeParameters};
+use weft_node::{CardPort, HostHalf, HostIo, NoHalf, Node, NodeHalf, NodeParameters};
 use weft_sim::{Commands, Host, Labour};
 use weft_time::Instant;
 use weft_waist::{EngineStatus, NodeId, View};
@@ -38,6 +38,7 @@ pub trait SimulatedHalf: HostHalf {
 }
 
 impl SimulatedHalf for NoHalf {}
+impl SimulatedHalf for NodeHalf {}
 
 /// A host's commands as the way to its card.
 struct Bus<'a>(&'a mut Commands);

@@ -5,11 +5,15 @@
 //! in that program. An engine's campaign gives a [`Builder`]: how a node is made, and which crashes its protocol
 //! tolerates. A crash takes all that a killed process loses; the membership service comes back with its state file.
 //!
+//! [`Cluster::shipped`] needs no builder: its nodes are put together as `weft start` does, with any of the engines that
+//! ship, and a [`NodeCampaign`] runs a [`Subject`] on them: an engine, its clients, and what they must have been told.
+//!
 //! A campaign makes one run for each seed and judges it; [`Findings`] collects what is wrong, with the command that
 //! repeats it.
 
 mod campaign;
 pub mod capture;
+mod clients;
 mod cluster;
 pub mod gateware;
 pub mod histogram;
@@ -17,21 +21,26 @@ mod host;
 mod membership;
 pub mod merge;
 mod nic_model;
+mod node_campaign;
 pub mod perfetto;
 mod planted;
 pub mod progress;
 pub mod result;
+mod shipped;
 mod station;
 pub mod table;
 
 pub use campaign::{Findings, Judgement, Violation, add_faults, add_live_within, random_plan};
+pub use clients::{CALLED_SLOT, ClientMachine, ClientProgram};
 pub use cluster::{
     Builder, Cluster, ClusterDirector, ClusterMachine, ClusterShape, MachineOf, NoClients, node_id, running,
 };
 pub use host::{NodeHost, SimulatedHalf, StatusChange, Views, incarnation};
 pub use membership::{Disk, MembershipMachine, SharedDisk};
 pub use nic_model::NicModel;
+pub use node_campaign::{DRIFT_PPM, LEASE, NodeCampaign, NodeCampaignResult, Subject};
 #[cfg(feature = "planted-bugs")]
 pub use planted::NodeBug;
 pub use planted::Planted;
+pub use shipped::{FaultTimes, MakeEngines, ShippedNodes, ShippedParameters};
 pub use station::{DATAGRAM_BYTES, Station, address, clock, hardware, peers};

@@ -56,10 +56,15 @@ pub struct SoftNic<E> {
 impl<E: Engine> SoftNic<E> {
     /// A NIC with its engines, each with its memory, in slot order.
     pub fn new(config: SoftNicConfig, engines: Vec<(E, Memory)>) -> Self {
+        Self::with_card(config.hardware, config.address, Card::new(config.card, engines))
+    }
+
+    /// A NIC around a card that is put together already, at these addresses.
+    pub fn with_card(hardware: MacAddress, address: Ipv4Addr, card: Card<E>) -> Self {
         Self {
-            hardware: config.hardware,
-            address: config.address,
-            card: Card::new(config.card, engines),
+            hardware,
+            address,
+            card,
             neighbours: Neighbours::new(NEIGHBOURS_MAX),
             waiting: Waiting::new(),
             ready: VecDeque::new(),

@@ -7,8 +7,8 @@ use weft_gateware::{EngineConfig, HbmTiming, MemoryTiming, RtlNic, RtlNicConfig}
 use weft_harness::NicModel;
 use weft_harness::gateware;
 use weft_harness::{
-    Builder, DATAGRAM_BYTES, MachineOf, NodeHost, Planted, Station, StatusChange, Views, incarnation,
-    node_id, peers, running,
+    Builder, CALLED_SLOT, DATAGRAM_BYTES, MachineOf, NodeHost, Planted, Station, StatusChange, Views,
+    incarnation, node_id, peers, running,
 };
 use weft_kv::{Kv, Parameters, Role};
 use weft_nic::{CardConfig, Nic, SoftNic, SoftNicConfig};
@@ -17,7 +17,7 @@ use weft_sim::{CostProfile, HostedMachine, Machine, Machines, NicMachine};
 use weft_time::Instant;
 use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, NodeId, NodeSet, View};
 
-use super::machines::{ClientMachine, KV_SLOT};
+use super::machines::ClientMachine;
 
 /// What NIC the nodes have, and where their engines run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl NodeMachine {
     }
 
     fn engine(&self) -> Option<(&Kv, &Memory)> {
-        self.software().map(|machine| machine.nic().card().engine(KV_SLOT))
+        self.software().map(|machine| machine.nic().card().engine(CALLED_SLOT))
     }
 
     /// The lease holder.
@@ -130,7 +130,7 @@ impl NodeMachine {
 
     /// How far the engine is, as far as anybody outside it can tell.
     pub(super) fn status(&self) -> EngineStatus {
-        self.engine().map_or(self.host().node().engine_status(KV_SLOT), |(engine, _)| engine.status())
+        self.engine().map_or(self.host().node().engine_status(CALLED_SLOT), |(engine, _)| engine.status())
     }
 
     /// Whether the engine serves in the epoch of its status while its lease lasts. One in gates does not tell that it is

@@ -1,0 +1,230 @@
+//! Clusters of the nodes that ship, put together as `weft start` does, with any of their engines.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+use weft_cluster::{AgentParameters, ServiceParameters};
+use weft_nic::{Nic, SoftNic};
+use weft_node::{CardParameters, EngineChoice, NodeEngine, NodeHalf, assemble, processes};
+use weft_rdma::PathMtu;
+use weft_sim::{
+    CostProfile, FaultPlan, LocalClock, Machines, NicMachine, PlanError, PortConfig, SwitchConfig,
+};
+use weft_time::{Duration, Instant};
+use weft_waist::{Engine, EngineState, EngineStatus, View};
+
+use crate::{
+    Builder, ClientMachine, ClientProgram, Cluster, ClusterShape, DATAGRAM_BYTES, MachineOf, NodeHost,
+    Planted, Station, Views, clock, incarnation, node_id, peers, running,
+};
+
+/// A run is looked at in steps of so long.
+const STEP: Duration = Duration::from_us(100);
+
+/// A node: NIC with its engines, and the program on its host.
+type ShippedNode = NicMachine<SoftNic<NodeEngine>, NodeHost<NodeHalf>>;
+
+/// Makes the engines of a card, for each life of a node anew.
+pub type MakeEngines = Rc<dyn Fn() -> Vec<EngineChoice<'static>>>;
+
+/// What a cluster is made of.
+#[derive(Clone)]
+pub struct ShippedParameters {
+    /// Nodes, 1 to 16.
+    pub nodes: usize,
+    /// Decides everything.
+    pub seed: u64,
+    /// The engines of each card; the clients call the first one.
+    pub engines: MakeEngines,
+    /// What the cards cost.
+    pub profile: CostProfile,
+    /// How long a lease of the membership service lasts.
+    pub lease: Duration,
+    /// The clocks of all machines, those of clients too, gain or lose up to this, in millionths.
+    pub drift_ppm: u32,
+    /// What is wrong around the engines.
+    pub planted: Planted,
+}
+
+/// When the faults of a campaign are over, and what has to hold after them.
+#[derive(Clone, Copy, Debug)]
+pub struct FaultTimes {
+    /// The last fault is over at this time.
+    pub end: Instant,
+    /// So long after it every node is full again.
+    pub live_within: Duration,
+    /// After that the run goes on for so long.
+    pub calm: Duration,
+}
+
+/// Builds nodes as they ship.
+pub struct ShippedNodes<C> {
+    parameters: ShippedParameters,
+    stations: Vec<Station>,
+    clients: PhantomData<C>,
+}
+
+impl<C: ClientProgram> Builder for ShippedNodes<C> {
+    type Node = ShippedNode;
+    type Clients = ClientMachine<C>;
+
+    fn build(&mut self, node: usize, life: u32, _: Instant) -> ShippedNode {
+        let (incarnation, node) = (incarnation(life), node_id(node));
+        let card = CardParameters {
+            node,
+            incarnation,
+            peers: peers(self.parameters.nodes).into_iter().flatten().collect(),
+            datagram_bytes: DATAGRAM_BYTES,
+            terms: processes::terms(PathMtu::Bytes1024),
+        };
+        let (card, halves) = assemble(&card, (self.parameters.engines)());
+        let station = Station::Node(node);
+        let mut nic = SoftNic::with_card(station.hardware(), station.address(), card);
+        for neighbour in &self.stations {
+            nic.add_neighbour(neighbour.address(), neighbour.hardware());
+        }
+        let views = Views::Service(AgentParameters::default());
+        let host = NodeHost::new(node, incarnation, views, halves, self.parameters.planted);
+        NicMachine::new(nic, host, &self.parameters.profile)
+    }
+
+    /// A node may crash if another one holds all data in the newest view.
+    fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, view: &View) -> bool {
+        let complete = EngineStatus { epoch: view.epoch, state: EngineState::Full };
+        running(machines).any(|(index, node)| {
+            index != victim
+                && view.full.contains(node_id(index))
+                && statuses(node).all(|status| status == complete)
+        })
+    }
+}
+
+/// How far the engines of a node are.
+fn statuses(node: &ShippedNode) -> impl Iterator<Item = EngineStatus> {
+    let card = node.nic().card();
+    (0..node.host().node().slots()).map(|slot| card.engine(slot).0.status())
+}
+
+impl<C: ClientProgram> Cluster<ShippedNodes<C>> {
+    /// A cluster of nodes that ship at time zero, with a machine for each of the clients.
+    ///
+    /// # Errors
+    /// The fault plan does not fit the cluster.
+    pub fn shipped(
+        parameters: ShippedParameters,
+        plan: &FaultPlan,
+        clients: Vec<C>,
+    ) -> Result<Self, PlanError> {
+        let ShippedParameters { nodes, seed, lease, drift_ppm, planted, .. } = parameters;
+        let client_stations = (0..clients.len()).map(|index| Station::Clients(index as u8));
+        let stations =
+            (0..nodes).map(Station::node).chain([Station::Membership]).chain(client_stations.clone());
+        let shape = ClusterShape {
+            nodes,
+            service: Some(ServiceParameters::new(nodes, lease)),
+            planted,
+            seed,
+            switch: SwitchConfig::default(),
+            plan: plan.clone(),
+        };
+        let builder = ShippedNodes { parameters, stations: stations.collect(), clients: PhantomData };
+        let clients =
+            client_stations.zip(clients).map(|(station, driver)| ClientMachine::new(station, driver));
+        Self::new(&shape, builder, clients, |index, station| {
+            let mut port = PortConfig::new(station.name(), station.hardware().0);
+            port.clock = clock(seed, index, drift_ppm);
+            port
+        })
+    }
+
+    /// Lets time pass until all faults are over, every node is full again, and everything is calm: what is wrong, and
+    /// how long after the last fault every node was full.
+    pub fn run_faults(&mut self, times: &FaultTimes) -> (Vec<String>, Option<Duration>) {
+        let mut wrong = Vec::new();
+        while self.world.now() < times.end {
+            let next = (self.world.now() + STEP).min(times.end);
+            self.run_until(next);
+            if wrong.is_empty()
+                && let Some(node) = self.serving_outside()
+            {
+                wrong.push(format!(
+                    "at {next} node{node} serves by its lease, and the newest view is without it"
+                ));
+            }
+        }
+        let mut live_within = None;
+        while live_within.is_none() && self.world.now() < times.end + times.live_within {
+            let next = self.world.now() + STEP;
+            self.run_until(next);
+            live_within = self.is_whole().then(|| next.saturating_since(times.end));
+        }
+        if live_within.is_none() {
+            let limit = times.live_within;
+            let node = |(index, node): (usize, &ShippedNode)| {
+                let engines: Vec<_> =
+                    statuses(node).map(|status| format!("{} in {}", status.state, status.epoch)).collect();
+                format!("node{index}: {}", engines.join(", "))
+            };
+            let nodes: Vec<_> = self.running().map(node).collect();
+            wrong.push(format!(
+                "not every node is full within {limit} of the last fault: {}; {}",
+                self.describe_service(),
+                nodes.join("; ")
+            ));
+        }
+        self.run_until(times.end + times.live_within + times.calm);
+        (wrong, live_within)
+    }
+
+    /// The clients of each machine, with its clock.
+    pub fn drivers(&self) -> impl Iterator<Item = (LocalClock, &C)> {
+        let of = |id| Some((self.world.clock(id), &self.world.machine(id)?.clients()?.driver));
+        self.client_machines().filter_map(of)
+    }
+
+    /// Tells the clients of all machines something, at this time of their clocks.
+    pub fn for_each_driver(&mut self, mut tell: impl FnMut(Instant, &mut C)) {
+        for id in self.client_machines() {
+            self.world.with_machine(id, |machine, now| {
+                if let Some(machine) = machine.clients_mut() {
+                    tell(now, &mut machine.driver);
+                }
+            });
+        }
+    }
+
+    /// Counters of all nodes that run, added up by name.
+    pub fn counters(&self) -> BTreeMap<&'static str, u64> {
+        let mut sums = BTreeMap::new();
+        for (name, count) in self.running().flat_map(|(_, node)| node.nic().counters()) {
+            *sums.entry(name).or_insert(0) += count;
+        }
+        sums
+    }
+
+    /// Whether the node serves by its lease.
+    fn serves(&self, index: usize, node: &ShippedNode) -> bool {
+        let is_full = |status: EngineStatus| status.state == EngineState::Full;
+        statuses(node).all(is_full) && self.local_now(index) < node.host().node().lease_until()
+    }
+
+    /// Whether every node serves in the newest view.
+    pub fn is_whole(&self) -> bool {
+        let view = self.view();
+        view.full.len() == self.nodes()
+            && self.running().count() == self.nodes()
+            && self.running().all(|(index, node)| {
+                self.serves(index, node) && statuses(node).all(|status| status.epoch == view.epoch)
+            })
+    }
+
+    /// A node that serves by its lease although the newest view is without it.
+    fn serving_outside(&self) -> Option<usize> {
+        let members = self.view().members();
+        let is_outside = |(index, node): &(usize, &ShippedNode)| {
+            !members.contains(node_id(*index)) && self.serves(*index, node)
+        };
+        self.running().find(is_outside).map(|(index, _)| index)
+    }
+}
