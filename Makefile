@@ -92,6 +92,7 @@ model: build ## Check the consensus: three and four nodes exhaustively, more wit
 cluster: build ## Nodes as a user starts them, killed in turn: two engines alone, then all at once under a checked load
 	tests/cluster.sh
 	tests/engines.sh
+	tests/durable.sh
 
 pages: build ## The commands of the documentation do what they say, as they are written there
 	tests/pages.py

@@ -86,6 +86,7 @@ fn configuration(name: ClusterName, addresses: &[Ipv4Addr]) -> Result<ClusterCon
         objects: vec![ObjectConfig { name: "likes".to_owned(), data_type: "pn-counter".to_owned() }],
         logs: vec![LogConfig { name: "events".to_owned() }],
         rounds: None,
+        data_dir: None,
     };
     let mut config = ClusterConfig::new(peers, SocketAddrV4::new(addresses[0], MEMBERSHIP_PORT), engines);
     config.name = name;

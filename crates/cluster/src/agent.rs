@@ -332,7 +332,10 @@ impl Agent {
 impl Membership for Agent {
     fn engine_status(&mut self, now: Instant, status: EngineStatus) {
         if status != self.status {
-            let urgent = matches!(status.state, EngineState::Joining { synced: true } | EngineState::Lost);
+            let urgent = matches!(
+                status.state,
+                EngineState::Joining { synced: true } | EngineState::Lost | EngineState::Restored
+            );
             self.status = status;
             if urgent {
                 self.urgent_since.get_or_insert(now);

@@ -245,6 +245,7 @@ impl ClusterConfig {
         if let Some(transactions) = &mut config.engines.transactions {
             transactions.record = transactions.record.as_deref().map(beside);
         }
+        config.engines.data_dir = config.engines.data_dir.as_deref().map(beside);
         Ok(config)
     }
 

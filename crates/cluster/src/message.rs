@@ -383,6 +383,7 @@ pub(crate) const fn encode_state(state: EngineState) -> u8 {
         EngineState::Joining { synced: true } => 2,
         EngineState::Full => 3,
         EngineState::Lost => 4,
+        EngineState::Restored => 5,
     }
 }
 
@@ -393,6 +394,7 @@ pub(crate) const fn decode_state(detail: u8) -> Result<EngineState, MessageError
         2 => EngineState::Joining { synced: true },
         3 => EngineState::Full,
         4 => EngineState::Lost,
+        5 => EngineState::Restored,
         _ => return Err(MessageError::Field("state")),
     })
 }
@@ -500,7 +502,7 @@ mod tests {
     }
 
     fn message() -> impl Strategy<Value = Message> {
-        let state = (0u8..5).prop_map(|detail| decode_state(detail).unwrap());
+        let state = (0u8..6).prop_map(|detail| decode_state(detail).unwrap());
         let reason = (0u8..8, incarnation()).prop_map(|(detail, by)| match detail {
             SUPERSEDED => Reason::Superseded { by },
             _ => decode_reason(detail).unwrap(),

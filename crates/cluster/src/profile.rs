@@ -7,7 +7,7 @@
 //! | bytes | field | |
 //! |---|---|---|
 //! | 1 | nodes | *n*, 1 to 16 |
-//! | 1 | engines | bit 0: `[kv]`, 1: `[transactions]`, 2: `[rounds]` |
+//! | 1 | engines | bit 0: `[kv]`, 1: `[transactions]`, 2: `[rounds]`, 3: `[kv]` has a `data_dir` |
 //! | 1, 1 | objects, logs | how many of each |
 //! | 4 | MTU | bytes of an IP packet |
 //! | 6 *n* | nodes | IPv4 address and port of each |
@@ -81,6 +81,7 @@ impl Profile {
     pub fn new(engines: &EnginesConfig, mtu_bytes: u32, places: &[SocketAddrV4]) -> Self {
         assert!((1..=NODES_MAX).contains(&places.len()), "a cluster has 1 to 16 nodes");
         let mut engines = engines.clone();
+        engines.data_dir = None;
         if let Some(transactions) = &mut engines.transactions {
             transactions.record = None;
         }
@@ -115,7 +116,7 @@ impl Profile {
     /// What a configuration file has, in the order in which differences are told: which engines and how many nodes
     /// there are comes before the rest.
     fn entries(&self) -> Vec<(Text, Text)> {
-        let EnginesConfig { kv, transactions, objects, logs, rounds } = &self.engines;
+        let EnginesConfig { kv, transactions, objects, logs, rounds, data_dir: _ } = &self.engines;
         let presence = |is_there: bool| Text::of(if is_there { "present" } else { "absent" });
         let mut entries = vec![
             (Text::of("[kv]"), presence(kv.is_some())),
@@ -127,10 +128,11 @@ impl Profile {
         let mut add = |key: &dyn fmt::Display, value: &dyn fmt::Display| {
             entries.push((Text::of(key), Text::of(value)));
         };
-        if let Some(KvConfig { key_bytes, value_bytes, capacity_keys }) = kv {
+        if let Some(KvConfig { key_bytes, value_bytes, capacity_keys, durable }) = kv {
             add(&"[kv] key_bytes", key_bytes);
             add(&"[kv] value_bytes", value_bytes);
             add(&"[kv] capacity_keys", capacity_keys);
+            add(&"[kv] data_dir", &if *durable { "given" } else { "absent" });
         }
         if let Some(TransactionsConfig { procedures, size, .. }) = transactions {
             add(&"[transactions] procedures", procedures);
@@ -160,8 +162,9 @@ impl Profile {
 
     /// Appends its encoding.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let EnginesConfig { kv, transactions, objects, logs, rounds } = &self.engines;
-        let present = [kv.is_some(), transactions.is_some(), rounds.is_some()];
+        let EnginesConfig { kv, transactions, objects, logs, rounds, data_dir: _ } = &self.engines;
+        let is_durable = kv.is_some_and(|kv| kv.durable);
+        let present = [kv.is_some(), transactions.is_some(), rounds.is_some(), is_durable];
         let bits = (0..).zip(present).map(|(bit, is_there)| u8::from(is_there) << bit).sum();
         out.extend([self.nodes() as u8, bits, objects.len() as u8, logs.len() as u8]);
         out.extend(self.mtu_bytes.to_be_bytes());
@@ -197,7 +200,7 @@ impl Profile {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader { rest: bytes };
         let [nodes, present, objects, logs] = reader.take()?;
-        if !(1..=NODES_MAX as u8).contains(&nodes) || present >= 1 << 3 {
+        if !(1..=NODES_MAX as u8).contains(&nodes) || present >= 1 << 4 {
             return None;
         }
         if usize::from(objects) + usize::from(logs) > ENGINES_MAX {
@@ -213,7 +216,11 @@ impl Profile {
         let mut engines = EnginesConfig::default();
         if is_there(0) {
             let (key_bytes, value_bytes) = (reader.number()?, reader.number()?);
-            engines.kv = Some(KvConfig { key_bytes, value_bytes, capacity_keys: reader.number()? });
+            let (capacity_keys, durable) = (reader.number()?, is_there(3));
+            engines.kv = Some(KvConfig { key_bytes, value_bytes, capacity_keys, durable });
+        }
+        if is_there(3) && engines.kv.is_none() {
+            return None;
         }
         if is_there(1) {
             let size = u64::from_be_bytes(reader.take()?);
@@ -328,11 +335,12 @@ pub(crate) mod tests {
         let object =
             |name: &String| ObjectConfig { name: name.clone(), data_type: "lww-register".to_owned() };
         let engines = EnginesConfig {
-            kv: Some(KvConfig::DEFAULT),
+            kv: Some(KvConfig { durable: size % 2 == 0, ..KvConfig::DEFAULT }),
             transactions,
             objects: objects.iter().map(object).collect(),
             logs: logs.iter().map(|name| LogConfig { name: name.clone() }).collect(),
             rounds: Some(RoundsConfig::DEFAULT),
+            data_dir: None,
         };
         Profile::new(&engines, 1_500, &places(3))
     }

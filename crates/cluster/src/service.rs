@@ -93,6 +93,9 @@ pub enum Phase {
 ///   other, and the first of them in at most twice its time. A view that must come makes it full at once.
 /// - A member that says that its engine is lost, or has been stopped, gives up its lease, and leaves the view in the
 ///   same way.
+/// - A full member that comes back with its data, in the same incarnation, is in the next view what it was: it may have
+///   led in the epoch that it reports, and the numbers that it gave must not be given again. So a cluster whose nodes
+///   have lost power together goes on as it was, if this service has its state.
 /// - A node that has been removed returns empty, with a greater incarnation.
 /// - A service that has published nothing, and is told of later epochs, has lost its state. The members of the newest
 ///   view tell it that view; once all of them have, and none has told of another one since, it goes on from there. None
@@ -128,6 +131,9 @@ struct Node {
     heard: Instant,
     /// The latest epoch that its engine has reported as a member.
     reported: Epoch,
+    /// It has come back with its data, and the next view has not: it may have led in this epoch, and does not know how
+    /// far.
+    restored: bool,
     /// The latest epoch in which it reported to hold all data while joining, and when it did so first.
     synced: Option<(Epoch, Instant)>,
     /// A life that has reported and is in no view.
@@ -233,6 +239,7 @@ impl Service {
             lease_end: Instant::ZERO,
             heard: Instant::ZERO,
             reported: Epoch(0),
+            restored: false,
             synced: None,
             candidate: None,
             contender: None,
@@ -407,7 +414,8 @@ impl Service {
             if known.record.role == Role::Out {
                 return Err(Reason::Rejoin);
             }
-            if status.state == EngineState::Lost {
+            let is_half = status.state == EngineState::Restored && known.record.role != Role::Full;
+            if status.state == EngineState::Lost || is_half {
                 // It serves nothing any more, so nobody has to wait for its lease.
                 known.lease_end = now;
                 return Err(Reason::Rejoin);
@@ -458,6 +466,7 @@ impl Service {
         node.heard = self.now;
         node.reported = node.reported.max(heartbeat.status.epoch);
         let epoch = heartbeat.status.epoch;
+        node.restored |= heartbeat.status.state == EngineState::Restored && epoch == self.epoch;
         let known = node.synced.is_some_and(|(synced, _)| synced == epoch);
         if heartbeat.status.state == (EngineState::Joining { synced: true }) && !known {
             node.synced = Some((epoch, self.now));
@@ -523,7 +532,7 @@ impl Service {
         let due = if !is_founded {
             // That waits for heartbeats, not for time.
             Instant::FAR_FUTURE
-        } else if !removed.union(dead).is_empty() {
+        } else if !removed.union(dead).is_empty() || self.nodes.iter().any(|node| node.restored) {
             // Writes stand still until a member that has gone is out of the view.
             self.published
         } else {
@@ -548,7 +557,8 @@ impl Service {
 
     fn differs(&self, plan: &Plan) -> bool {
         let view = self.view();
-        plan.full != view.full || plan.joining != view.joining || !plan.reborn.is_empty()
+        let is_restored = self.nodes.iter().any(|node| node.restored);
+        plan.full != view.full || plan.joining != view.joining || !plan.reborn.is_empty() || is_restored
     }
 
     fn publish(&mut self, plan: &Plan) {
@@ -565,6 +575,7 @@ impl Service {
         let lease_end = self.now + self.parameters.term();
         for (index, node) in self.nodes.iter_mut().enumerate() {
             let Some(id) = NodeId::new(index) else { continue };
+            node.restored = false;
             node.record.role = match (plan.full.contains(id), plan.joining.contains(id)) {
                 (true, _) => Role::Full,
                 (_, true) => Role::Joining,
@@ -713,6 +724,42 @@ mod tests {
         assert_eq!(beat(&mut service, 110, 2, 10, 1, EngineState::Full), Err(Reason::Rejoin));
         assert_eq!(beat(&mut service, 110, 2, 9, 1, EngineState::Full), superseded_by(10));
         assert_eq!(beat(&mut service, 110, 2, 11, 1, EngineState::Full), Err(Reason::Rejoin));
+    }
+
+    #[test]
+    fn members_that_come_back_with_their_data_go_on_in_the_next_view() {
+        let mut service = running(3);
+        let durable = service.take_unsaved().unwrap();
+        // All lose power, the service too.
+        let mut service = Service::restore(parameters(3), &durable, at(1_000)).unwrap();
+        let restored = EngineState::Restored;
+        // The founders are waited for, as ever.
+        for node in [0, 1, 2] {
+            assert_eq!(sets(&service).0, 1);
+            assert!(beat(&mut service, 1_001, node, 10, 1, restored).is_ok());
+        }
+        assert_eq!(sets(&service), (2, vec![0, 1, 2], vec![]));
+        // They have not led in epoch 2: no further view is needed.
+        for node in [0, 1, 2] {
+            assert!(beat(&mut service, 1_002, node, 10, 1, restored).is_ok());
+        }
+        assert_eq!(sets(&service).0, 2);
+        // One that does not come back in time is left out, and has to join.
+        for ms in [1_050, 1_104, 1_110] {
+            assert!(beat(&mut service, ms, 0, 10, 2, EngineState::Full).is_ok());
+            assert!(beat(&mut service, ms, 1, 10, 2, EngineState::Full).is_ok());
+        }
+        assert_eq!(sets(&service), (3, vec![0, 1], vec![]));
+        assert_eq!(beat(&mut service, 1_120, 2, 10, 1, restored), Err(Reason::Rejoin));
+    }
+
+    #[test]
+    fn a_joining_member_that_comes_back_begins_again() {
+        let mut service = running(2);
+        loses(&mut service, 50, 1);
+        assert!(beat(&mut service, 50, 1, 11, 0, EngineState::Starting).is_ok());
+        assert_eq!(sets(&service), (2, vec![0], vec![1]));
+        assert_eq!(beat(&mut service, 60, 1, 11, 2, EngineState::Restored), Err(Reason::Rejoin));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -53,18 +54,23 @@ pub struct FileDisk {
 }
 
 impl FileDisk {
-    /// Makes a file of `bytes` zeros, or opens it if it is there. Its blocks are allocated once for all: a log that is
-    /// written later cannot run out of space.
+    /// Makes a file of `bytes` zeros, or opens it if it is there. The blocks of the `allocated` part are allocated once
+    /// for all: a log that is written there later cannot run out of space.
     ///
     /// `wake` is called by the disk's thread whenever a flush has ended.
     ///
     /// # Errors
     /// [`FileDiskError`].
-    pub fn open(path: &Path, bytes: u64, wake: impl Fn() + Send + 'static) -> Result<Self, FileDiskError> {
+    pub fn open(
+        path: &Path,
+        bytes: u64,
+        allocated: Range<u64>,
+        wake: impl Fn() + Send + 'static,
+    ) -> Result<Self, FileDiskError> {
         let fail = |source| FileDiskError::File { path: path.into(), source };
         let is_new = !path.try_exists().map_err(fail)?;
         if is_new {
-            create(path, bytes).map_err(fail)?;
+            create(path, bytes, allocated).map_err(fail)?;
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true);
@@ -95,13 +101,14 @@ impl FileDisk {
 }
 
 /// Makes the file under another name first: a file of the right name is complete.
-fn create(path: &Path, bytes: u64) -> io::Result<()> {
+fn create(path: &Path, bytes: u64, allocated: Range<u64>) -> io::Result<()> {
     let unfinished = path.with_extension("new");
     let file = File::create(&unfinished)?;
     let zeros = vec![0; PIECE];
-    let mut at = 0;
-    while at < bytes {
-        let length = (bytes - at).min(PIECE as u64);
+    file.set_len(bytes)?;
+    let mut at = allocated.start;
+    while at < allocated.end {
+        let length = (allocated.end - at).min(PIECE as u64);
         file.write_all_at(&zeros[..length as usize], at)?;
         at += length;
     }
@@ -218,8 +225,10 @@ mod tests {
 
     fn open(path: &Path) -> Machine {
         let (wake, flushed) = mpsc::channel();
-        let disk =
-            FileDisk::open(path, PARAMETERS.disk_bytes(), move || wake.send(()).unwrap_or(())).unwrap();
+        let disk = FileDisk::open(path, PARAMETERS.disk_bytes(), PARAMETERS.log_place(), move || {
+            wake.send(()).unwrap_or(())
+        })
+        .unwrap();
         Machine { path: path.into(), flushed, disk }
     }
 
@@ -246,7 +255,7 @@ mod tests {
         }
         settle(&mut store, &mut machine);
         assert_eq!(store.durable(), records.len() as u64);
-        let again = FileDisk::open(&machine.path, 0, || {});
+        let again = FileDisk::open(&machine.path, 0, 0..0, || {});
         assert!(matches!(again, Err(FileDiskError::InUse(_))), "{again:?}");
         let path = machine.path.clone();
         drop(machine);
@@ -267,7 +276,7 @@ mod tests {
     fn a_file_that_cannot_be_made_says_why() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("none").join("store");
-        let error = FileDisk::open(&path, 4096, || {}).unwrap_err().to_string();
+        let error = FileDisk::open(&path, 4096, 0..4096, || {}).unwrap_err().to_string();
         assert!(error.contains("none/store: No such file or directory"), "{error}");
     }
 }

@@ -60,6 +60,7 @@ mod card_ports;
 mod clock;
 mod connection;
 mod cores;
+mod data;
 mod device;
 mod disk;
 mod drive;

@@ -298,7 +298,12 @@ mod tests {
     }
 
     fn profile(nodes: usize) -> weft_cluster::Profile {
-        let kv = Some(weft_cluster::KvConfig { key_bytes: 8, value_bytes: 64, capacity_keys: 1_000 });
+        let kv = Some(weft_cluster::KvConfig {
+            key_bytes: 8,
+            value_bytes: 64,
+            capacity_keys: 1_000,
+            durable: false,
+        });
         let engines = weft_cluster::EnginesConfig { kv, ..Default::default() };
         let places: Vec<_> =
             (1..=nodes as u8).map(|node| SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, node), 4793)).collect();

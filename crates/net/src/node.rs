@@ -11,14 +11,15 @@ use weft_cluster::{AgentParameters, Incarnation, Misfit, NodeConfig, ROCE_PORT, 
 use weft_kv::Role;
 use weft_nic::{Card, HostCommand};
 use weft_node::{
-    CardParameters, CardPort, HostHalf, NodeEngine, NodeHalf, NodeParameters, Registry, RegistryError,
-    Report, assemble, datagram_bytes, processes,
+    CardParameters, CardPort, EngineChoice, HostHalf, NodeEngine, NodeHalf, NodeParameters, Registry,
+    RegistryError, Report, assemble, datagram_bytes, processes,
 };
 use weft_rdma::{PathMtu, Target};
 use weft_time::{Duration, Instant};
 use weft_waist::View;
 
 use crate::announcement::{Announcement, Announcer, name_of};
+use crate::data::{WAKE, open_log};
 use crate::membership::MembershipHost;
 use crate::metrics::{Board, MetricsError, MetricsServer};
 use crate::readings;
@@ -76,6 +77,9 @@ pub enum NodeError {
     /// Another process runs the same node.
     #[error("{}", Reason::Taken)]
     Taken,
+    /// The file with its data cannot be used.
+    #[error("[kv] data_dir: {0}")]
+    Disk(String),
     /// A socket has become useless.
     #[error("the network fails: {0}")]
     Network(#[from] io::Error),
@@ -147,7 +151,7 @@ impl<'a> Node<'a> {
         stop: &'a Stop,
     ) -> Result<(Self, Vec<UdpPort>), NodeError> {
         let own = config.own();
-        let engines = registry.engines(config)?;
+        let mut engines = registry.engines(config)?;
         let standard = PortOptions::default();
         // A real link's receive offload may join datagrams, which hides the identifications that the ICRC covers.
         let roce = PortOptions { segmentation: own.address.is_loopback(), ..standard };
@@ -167,7 +171,20 @@ impl<'a> Node<'a> {
         let record = record.map(open_record).transpose()?;
         let metrics = config.metrics_port.map(|port| Metrics::open(SocketAddrV4::new(own.address, port)));
         let metrics = metrics.transpose()?;
-        let incarnation = first_incarnation();
+        let mut incarnation = first_incarnation();
+        if let (Some(folder), Some(EngineChoice::KeyValue(sizes, log))) =
+            (&config.engines.data_dir, engines.first_mut())
+        {
+            let path = folder.join(format!("node{}.weft", config.node.index()));
+            let found =
+                open_log(&path, sizes, incarnation, ports[AGENT].local_address()).map_err(NodeError::Disk)?;
+            if let Some(damage) = found.damage() {
+                let node = config.node.index();
+                tracing::warn!(node, "node {node} begins with nothing: {}: {damage}", path.display());
+            }
+            incarnation = found.incarnation();
+            *log = Some(found);
+        }
         let parameters = CardParameters {
             node: config.node,
             incarnation,
@@ -302,6 +319,14 @@ impl<'a> Node<'a> {
         }
         if let Err(error) = self.keep_records() {
             self.fail(error);
+        }
+        for slot in 0..self.node.slots() {
+            if let NodeHalf::KeyValue(half) = self.node.half(slot)
+                && let Some(error) = half.failure()
+            {
+                let error = NodeError::Disk(error.to_string());
+                self.fail(error);
+            }
         }
         self.report(now);
     }
@@ -441,6 +466,11 @@ impl Endpoint for Node<'_> {
             AGENT if datagram.from == self.service_address => {
                 let card = &mut OwnCard { card: self.card.card_mut(), now };
                 self.node.receive_membership(now, datagram.bytes, card);
+            }
+            // A flush has ended.
+            AGENT if datagram.bytes == WAKE => {
+                let card = &mut OwnCard { card: self.card.card_mut(), now };
+                self.node.handle_deadline(now, card);
             }
             AGENT => self.strangers += 1,
             _ => {

@@ -17,6 +17,7 @@ use weft_waist::{
 };
 
 use crate::half::{HostHalf, HostIo, NoHalf};
+use crate::kv::{KvHalf, KvLog};
 use crate::processes::SESSIONS;
 use crate::registry::message_bytes_of;
 use crate::rounds::{RoundsHalf, RoundsPauses};
@@ -64,7 +65,7 @@ impl NodeEngine {
             EngineState::Starting => Role::Outside,
             EngineState::Joining { .. } => Role::Joining,
             EngineState::Full if acts => Role::Full,
-            EngineState::Full => Role::Sealed,
+            EngineState::Full | EngineState::Restored => Role::Sealed,
             EngineState::Lost => Role::Lost,
         }
     }
@@ -132,6 +133,8 @@ impl Engine for NodeEngine {
 pub enum NodeHalf {
     /// Of an engine that is all on the card.
     None(NoHalf),
+    /// Of the key-value store with a log.
+    KeyValue(KvHalf),
     /// Of the transactions.
     Transactions(TransactionHalf),
     /// Of an engine with queue pairs of its own.
@@ -144,6 +147,7 @@ impl NodeHalf {
     fn inner(&self) -> &dyn HostHalf {
         match self {
             Self::None(half) => half,
+            Self::KeyValue(half) => half,
             Self::Transactions(half) => half,
             Self::Wired(half) => half,
             Self::Rounds(half) => half,
@@ -153,6 +157,7 @@ impl NodeHalf {
     fn inner_mut(&mut self) -> &mut dyn HostHalf {
         match self {
             Self::None(half) => half,
+            Self::KeyValue(half) => half,
             Self::Transactions(half) => half,
             Self::Wired(half) => half,
             Self::Rounds(half) => half,
@@ -219,8 +224,8 @@ impl HostHalf for NodeHalf {
 
 /// An engine that a card is to have, with its sizes.
 pub enum EngineChoice<'a> {
-    /// The key-value store.
-    KeyValue(weft_kv::Parameters),
+    /// The key-value store, with its log if it has one.
+    KeyValue(weft_kv::Parameters, Option<KvLog>),
     /// Transactions of an application.
     Transactions(&'a dyn Application, TransactionSizes),
     /// A replicated log.
@@ -259,7 +264,7 @@ impl EngineChoice<'_> {
     /// What its queue pairs are for; none of an engine without.
     fn purposes(&self) -> Vec<Purpose> {
         match self {
-            Self::KeyValue(_) | Self::Transactions(..) | Self::Rounds(_) => Vec::new(),
+            Self::KeyValue(..) | Self::Transactions(..) | Self::Rounds(_) => Vec::new(),
             Self::Log(log) => Purpose::of_log(log),
             Self::Object(object) => Purpose::of_object(object),
         }
@@ -268,7 +273,7 @@ impl EngineChoice<'_> {
     /// The most nodes of a cluster that has it.
     pub const fn nodes_max(&self) -> usize {
         match self {
-            Self::KeyValue(_) | Self::Transactions(..) => NODES_MAX,
+            Self::KeyValue(..) | Self::Transactions(..) => NODES_MAX,
             Self::Log(_) | Self::Object(_) => weft_smr::NODES_MAX,
             Self::Rounds(_) => weft_rounds::MEMBERS_MAX,
         }
@@ -296,9 +301,10 @@ pub fn assemble(
     for (slot, choice) in engines.into_iter().enumerate() {
         assert!(nodes <= choice.nodes_max(), "an engine has at most {} nodes", choice.nodes_max());
         let (engine, memory, half) = match choice {
-            EngineChoice::KeyValue(parameters) => {
+            EngineChoice::KeyValue(parameters, log) => {
                 let memory = Memory::new(parameters.memory_bytes());
-                (NodeEngine::KeyValue(Kv::new(parameters)), memory, NodeHalf::None(NoHalf))
+                let half = log.map_or(NodeHalf::None(NoHalf), |log| NodeHalf::KeyValue(KvHalf::new(log)));
+                (NodeEngine::KeyValue(Kv::new(parameters)), memory, half)
             }
             EngineChoice::Transactions(application, sizes) => {
                 let (engine, memory, half, host) = found(node, incarnation, application, &sizes);
@@ -344,7 +350,7 @@ pub fn assemble(
     }
     for (slot, half) in (0u8..).zip(&halves) {
         let on_host = match half {
-            NodeHalf::None(_) => false,
+            NodeHalf::None(_) | NodeHalf::KeyValue(_) => false,
             NodeHalf::Transactions(_) | NodeHalf::Rounds(_) => true,
             NodeHalf::Wired(half) => half.has_sessions(),
         };

@@ -17,6 +17,7 @@
 
 mod engines;
 mod half;
+mod kv;
 mod node;
 #[cfg(feature = "planted-bugs")]
 mod planted;
@@ -32,6 +33,7 @@ mod wiring;
 
 pub use engines::{CardParameters, EngineChoice, NodeEngine, NodeHalf, assemble};
 pub use half::{CardPort, HostHalf, HostIo, NoHalf};
+pub use kv::{KvHalf, KvLog, store_parameters};
 pub use node::{Node, NodeParameters};
 #[cfg(feature = "planted-bugs")]
 pub use planted::PlantedBug;

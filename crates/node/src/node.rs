@@ -251,7 +251,9 @@ impl<H: HostHalf> Node<H> {
         if self.slots.iter().any(|slot| slot.resetting) {
             return;
         }
-        if !self.is_configured {
+        // An engine that has its data from a disk knows of a view before this process does.
+        let is_told = |slot: &Slot<H>| matches!(slot.status.state, EngineState::Restored | EngineState::Lost);
+        if !self.is_configured && !self.slots.iter().any(is_told) {
             return self.agent.engine_status(now, EngineStatus::STARTING);
         }
         let view = self.agent.view();
@@ -266,7 +268,9 @@ impl<H: HostHalf> Node<H> {
             _ if !slot.half.outlives_lease() => Some(slot.status),
             // Views mean nothing to the engines below: in any of them they lack nothing, or something yet.
             EngineState::Starting => Some(EngineStatus::STARTING),
-            EngineState::Joining { synced: false } => Some(in_view(slot.status.state)),
+            EngineState::Joining { synced: false } | EngineState::Restored => {
+                Some(in_view(slot.status.state))
+            }
             EngineState::Joining { synced: true } | EngineState::Full => Some(complete),
             // Starting over would not bring back what a majority has lost. The engine says so to its callers, and the
             // others go on.

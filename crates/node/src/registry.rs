@@ -103,14 +103,15 @@ impl<'a> Registry<'a> {
         for slot in config.engines.slots() {
             engines.push(match slot {
                 EngineConfig::Kv(kv) => {
-                    let parameters = processes::key_value(
+                    let mut parameters = processes::key_value(
                         kv.key_bytes as usize,
                         kv.value_bytes as usize,
                         kv.capacity_keys.into(),
                         message_bytes,
                     );
                     parameters.check()?;
-                    EngineChoice::KeyValue(parameters)
+                    parameters.durable = kv.durable;
+                    EngineChoice::KeyValue(parameters, None)
                 }
                 EngineConfig::Transactions(transactions) => {
                     let application = self.application.ok_or(RegistryError::NoApplication)?;
@@ -177,7 +178,7 @@ mod tests {
         assert!(matches!(
             engines[..],
             [
-                EngineChoice::KeyValue(_),
+                EngineChoice::KeyValue(..),
                 EngineChoice::Transactions(..),
                 EngineChoice::Object(_),
                 EngineChoice::Log(_),

@@ -9,7 +9,8 @@ const fn rank(state: EngineState) -> u8 {
         EngineState::Starting => 1,
         EngineState::Joining { synced: false } => 2,
         EngineState::Joining { synced: true } => 3,
-        EngineState::Full => 4,
+        EngineState::Restored => 4,
+        EngineState::Full => 5,
     }
 }
 

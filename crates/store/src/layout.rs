@@ -77,6 +77,11 @@ impl Parameters {
         self.log_at(0) + self.log_bytes()
     }
 
+    /// Where on the disk the log is.
+    pub const fn log_place(&self) -> std::ops::Range<u64> {
+        self.log_at(0)..self.disk_bytes()
+    }
+
     /// The longest payload of a batch or of a chunk.
     pub(crate) const fn payload_max(&self) -> usize {
         self.batch_bytes() - HEADER

@@ -68,7 +68,7 @@ impl Store {
     /// If the parameters are out of range.
     pub fn recover(
         parameters: Parameters,
-        disk: &mut impl Disk,
+        disk: &mut (impl Disk + ?Sized),
         mut visit: impl FnMut(Found<'_>),
     ) -> Result<Self, RecoveryError> {
         if let Err(error) = parameters.check() {
@@ -103,7 +103,7 @@ impl Store {
     }
 }
 
-fn newest_superblock(disk: &mut impl Disk) -> Result<(u128, Superblock), RecoveryError> {
+fn newest_superblock(disk: &mut (impl Disk + ?Sized)) -> Result<(u128, Superblock), RecoveryError> {
     let mut newest: Option<(u128, Superblock)> = None;
     let mut is_blank = true;
     let mut contradiction = false;
@@ -127,7 +127,7 @@ fn newest_superblock(disk: &mut impl Disk) -> Result<(u128, Superblock), Recover
     }
 }
 
-struct Reader<'a, D> {
+struct Reader<'a, D: ?Sized> {
     parameters: Parameters,
     identity: u128,
     disk: &'a mut D,
@@ -135,7 +135,7 @@ struct Reader<'a, D> {
     sectors: Vec<u8>,
 }
 
-impl<D: Disk> Reader<'_, D> {
+impl<D: Disk + ?Sized> Reader<'_, D> {
     /// Reads the frame that lies in `pieces` of the disk for any length of it, if it is intact and as it should be. It
     /// is in `sectors` then.
     fn read_frame(

@@ -46,6 +46,8 @@ pub struct Store {
     pub(crate) chunk: Vec<u8>,
     pub(crate) flight: Option<Flight>,
     pub(crate) failed: Option<DiskError>,
+    /// Flushes of a former store on the same disk that have yet to end.
+    old_flights: u32,
 }
 
 /// A snapshot that is being written.
@@ -83,6 +85,7 @@ impl Store {
             chunk: Vec::with_capacity(parameters.batch_bytes()),
             flight: None,
             failed: None,
+            old_flights: 0,
         }
     }
 
@@ -91,7 +94,7 @@ impl Store {
     ///
     /// # Panics
     /// If the parameters are out of range, or the disk is too small for them.
-    pub fn format(parameters: Parameters, identity: u128, disk: &mut impl Disk) -> Self {
+    pub fn format(parameters: Parameters, identity: u128, disk: &mut (impl Disk + ?Sized)) -> Self {
         if let Err(error) = parameters.check() {
             panic!("{error}");
         }
@@ -104,6 +107,14 @@ impl Store {
         store.flight = Some(Flight { records: 0, superblock: None });
         disk.flush();
         store
+    }
+
+    /// Makes an empty store of another identity on the same disk, as [`Store::format`] does. A flush that is on its way
+    /// is waited for first.
+    pub fn start_over(&mut self, identity: u128, disk: &mut (impl Disk + ?Sized)) {
+        let is_flushing = self.flight.is_some();
+        *self = Self { failed: self.failed.take(), ..Self::format(self.parameters, identity, disk) };
+        self.old_flights = u32::from(is_flushing);
     }
 
     /// What tells its frames from those of other stores.
@@ -232,7 +243,7 @@ impl Store {
     ///
     /// # Errors
     /// The disk has failed, now or before: the node must stop.
-    pub fn pump(&mut self, disk: &mut impl Disk) -> Result<(), DiskError> {
+    pub fn pump(&mut self, disk: &mut (impl Disk + ?Sized)) -> Result<(), DiskError> {
         loop {
             if let Some(error) = &self.failed {
                 return Err(error.clone());
@@ -240,6 +251,7 @@ impl Store {
             if self.flight.is_some() {
                 match disk.poll() {
                     None => return Ok(()),
+                    Some(Ok(())) if self.old_flights > 0 => self.old_flights -= 1,
                     Some(Err(error)) if !planted!(self.parameters, FlushErrorIgnored) => {
                         self.failed = Some(error)
                     }
@@ -263,7 +275,7 @@ impl Store {
     }
 
     /// Writes what waits, and whether there is something.
-    fn launch(&mut self, disk: &mut impl Disk) -> bool {
+    fn launch(&mut self, disk: &mut (impl Disk + ?Sized)) -> bool {
         let mut superblock = None;
         let has_batch = self.batch_records > 0;
         if has_batch {
@@ -293,7 +305,7 @@ impl Store {
         writes
     }
 
-    fn write_batch(&mut self, disk: &mut impl Disk) {
+    fn write_batch(&mut self, disk: &mut (impl Disk + ?Sized)) {
         let length = self.batch.len() - HEADER;
         self.batch.resize(bytes(sectors_of(length) as u64) as usize, 0);
         let frame = Frame {
@@ -319,7 +331,7 @@ impl Store {
         self.batch.truncate(HEADER);
     }
 
-    pub(crate) fn write_log(&self, position: u64, batch: &[u8], disk: &mut impl Disk) {
+    pub(crate) fn write_log(&self, position: u64, batch: &[u8], disk: &mut (impl Disk + ?Sized)) {
         let mut rest = batch;
         for (at, length) in self.parameters.pieces(position, batch.len()) {
             let (piece, behind) = rest.split_at(length);
@@ -330,7 +342,7 @@ impl Store {
         }
     }
 
-    fn write_chunk(&mut self, disk: &mut impl Disk) {
+    fn write_chunk(&mut self, disk: &mut (impl Disk + ?Sized)) {
         let writing = self.writing.as_mut().expect("a chunk belongs to a snapshot");
         let length = self.chunk.len() - HEADER;
         let sectors = sectors_of(length) as u64;
@@ -353,7 +365,7 @@ impl Store {
         self.chunk.clear();
     }
 
-    fn write_superblock(&self, superblock: Superblock, disk: &mut impl Disk) {
+    fn write_superblock(&self, superblock: Superblock, disk: &mut (impl Disk + ?Sized)) {
         for at in self.parameters.superblock_at(superblock.generation) {
             disk.write(at, &superblock.encode(self.identity, at));
         }

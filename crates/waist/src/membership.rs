@@ -186,6 +186,8 @@ pub enum EngineState {
     Full,
     /// Cannot catch up any more: it must start empty.
     Lost,
+    /// Holds all data of the epoch that it reports, found again on its disk. It goes on with the next view.
+    Restored,
 }
 
 impl fmt::Display for EngineState {
@@ -196,6 +198,7 @@ impl fmt::Display for EngineState {
             Self::Joining { synced: true } => "synced",
             Self::Full => "full",
             Self::Lost => "lost",
+            Self::Restored => "restored",
         })
     }
 }

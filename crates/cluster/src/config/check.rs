@@ -96,8 +96,9 @@ fn check_engines(
     (cluster, mtu_bytes): (&Section<'_>, u32),
     nodes: usize,
 ) -> Result<EnginesConfig, String> {
-    let kv = document.table(&keys::KV)?;
-    let kv = kv.is_there().then(|| check_kv(&kv, mtu_bytes)).transpose()?;
+    let kv_section = document.table(&keys::KV)?;
+    let data_dir = kv_section.file(&keys::DATA_DIR)?;
+    let kv = kv_section.is_there().then(|| check_kv(&kv_section, mtu_bytes)).transpose()?;
     let transactions = document.table(&keys::TRANSACTIONS)?;
     let transactions =
         transactions.is_there().then(|| check_transactions(&transactions, nodes)).transpose()?;
@@ -130,7 +131,12 @@ fn check_engines(
     } else {
         None
     };
-    let engines = EnginesConfig { kv, transactions, objects, logs, rounds };
+    let engines = EnginesConfig { kv, transactions, objects, logs, rounds, data_dir };
+    if engines.data_dir.is_some() && engines.slots().len() > 1 {
+        let reason =
+            "only the store keeps its data on disk: give it a cluster of its own, without other engines";
+        return Err(kv_section.refuse(&keys::DATA_DIR, reason));
+    }
     match engines.slots().len() {
         0 => Err("there is no engine: add [kv], [transactions], [[object]], [[log]] or [rounds]".to_owned()),
         1..=ENGINES_MAX => Ok(engines),
@@ -152,7 +158,8 @@ fn check_kv(section: &Section<'_>, mtu_bytes: u32) -> Result<KvConfig, String> {
         let reason = format_args!("mtu_bytes = {mtu_bytes} takes values of at most {room} bytes");
         return Err(section.refuse(&keys::VALUE_BYTES, reason));
     }
-    Ok(KvConfig { key_bytes, value_bytes, capacity_keys })
+    let durable = section.file(&keys::DATA_DIR)?.is_some();
+    Ok(KvConfig { key_bytes, value_bytes, capacity_keys, durable })
 }
 
 fn check_transactions(section: &Section<'_>, nodes: usize) -> Result<TransactionsConfig, String> {

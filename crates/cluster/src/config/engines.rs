@@ -25,6 +25,8 @@ pub struct EnginesConfig {
     pub logs: Vec<LogConfig>,
     /// Synchronous rounds.
     pub rounds: Option<RoundsConfig>,
+    /// The folder in which each node keeps the file with its data, if the key-value store is durable.
+    pub data_dir: Option<PathBuf>,
 }
 
 /// One engine of a cluster.
@@ -51,11 +53,14 @@ pub struct KvConfig {
     pub value_bytes: u32,
     /// For how many keys the table is built.
     pub capacity_keys: u32,
+    /// Every node keeps its data on a disk, too: a write is answered when all members have it there.
+    pub durable: bool,
 }
 
 impl KvConfig {
     /// The sizes unless configured otherwise.
-    pub const DEFAULT: Self = Self { key_bytes: 8, value_bytes: 1_024, capacity_keys: 65_536 };
+    pub const DEFAULT: Self =
+        Self { key_bytes: 8, value_bytes: 1_024, capacity_keys: 65_536, durable: false };
 }
 
 impl Default for KvConfig {

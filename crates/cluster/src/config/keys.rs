@@ -164,6 +164,13 @@ pub(super) const CAPACITY_KEYS: Key = number(
     "for how many keys the table is built",
 );
 
+pub(super) const DATA_DIR: Key = Key {
+    name: "data_dir",
+    form: Form::File,
+    default: Default::Told("memory only"),
+    meaning: "the folder of each node's data on disk: a write is answered when all members have flushed it",
+};
+
 pub(super) const PROCEDURES: Key = Key {
     name: "procedures",
     form: Form::Text { most: Text::BYTES_MAX },
@@ -249,7 +256,7 @@ pub(super) const KV: Table = Table {
     is_array: false,
     is_required: false,
     meaning: "The key-value store. The table alone, without a key, asks for it with its usual sizes.",
-    keys: &[&KEY_BYTES, &VALUE_BYTES, &CAPACITY_KEYS],
+    keys: &[&KEY_BYTES, &VALUE_BYTES, &CAPACITY_KEYS, &DATA_DIR],
 };
 pub(super) const TRANSACTIONS: Table = Table {
     name: "transactions",

@@ -300,6 +300,22 @@ fn files_of_earlier_versions_are_told_where_their_keys_go() {
     assert!(said.starts_with("line 1: write [cluster], and below it name"), "{said}");
 }
 
+#[test]
+fn a_store_on_disk_has_a_cluster_of_its_own() {
+    let text = |more: &str| {
+        format!(
+            "[membership]\naddress = \"127.0.0.9:4794\"\n[[node]]\naddress = \"10.0.0.1\"\n\
+             [kv]\ndata_dir = \"data\"\n{more}"
+        )
+    };
+    let config = ClusterConfig::parse(&text("")).unwrap();
+    assert!(config.engines.kv.is_some_and(|kv| kv.durable));
+    assert_eq!(config.engines.data_dir, Some(PathBuf::from("data")));
+    assert_eq!(ClusterConfig::parse(&config.to_toml()), Ok(config.clone()));
+    let error = ClusterConfig::parse(&text("[[log]]\nname = \"events\"\n")).unwrap_err();
+    assert!(error.contains("[kv] data_dir = \"data\": only the store keeps its data on disk"), "{error}");
+}
+
 fn name() -> impl Strategy<Value = String> {
     "[a-z0-9_-]{1,32}"
 }
@@ -310,6 +326,7 @@ fn engines(nodes: usize) -> impl Strategy<Value = EnginesConfig> {
         key_bytes,
         value_bytes,
         capacity_keys,
+        durable: false,
     });
     let record = prop::option::of("[^\0]{1,12}".prop_map(PathBuf::from));
     let transactions = ("[ -~]{1,64}", 1..=i64::MAX as u64, 1..=nodes, record);

@@ -61,6 +61,9 @@ pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
         out.line(&keys::KEY_BYTES, kv.key_bytes);
         out.line(&keys::VALUE_BYTES, kv.value_bytes);
         out.line(&keys::CAPACITY_KEYS, kv.capacity_keys);
+        if let Some(data_dir) = &engines.data_dir {
+            out.file(&keys::DATA_DIR, data_dir);
+        }
     }
     if let Some(transactions) = &engines.transactions {
         out.table(&keys::TRANSACTIONS);

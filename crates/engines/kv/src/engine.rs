@@ -1,6 +1,7 @@
 //! The engine: what every event does.
 
 mod calls;
+mod durability;
 mod joining;
 mod streams;
 
@@ -11,6 +12,7 @@ use weft_waist::{
 };
 
 use crate::counters::Counters;
+use crate::journal::{HOST, Opening};
 use crate::message::{
     Acknowledge, CUTS_MAX, Commit, Cut, Kind, Lengths, Malformed, Reply, Sealed, StateChunk, StateRequest,
     Status, Write,
@@ -24,6 +26,7 @@ use crate::transfer::{Records, Transfer};
 use crate::view_change::ViewChange;
 use crate::waiting::WaitingReads;
 use crate::window::{Entry, NOBODY, Window};
+use durability::Logged;
 
 /// Bits of a version that number the write within its epoch.
 const NUMBER_BITS: u32 = 40;
@@ -97,6 +100,8 @@ pub struct Kv {
     transfer: Transfer,
     /// Where a chunk for a joining node is composed.
     donation: Records,
+    /// What the host logs of all this.
+    logged: Logged,
 }
 
 impl Kv {
@@ -132,6 +137,7 @@ impl Kv {
             cuts: [Cut::default(); CUTS_MAX],
             transfer: Transfer::new(&parameters),
             donation: Records::new(&parameters),
+            logged: Logged::new(&parameters),
             parameters,
         }
     }
@@ -187,6 +193,7 @@ impl Kv {
         for (partition, leader) in (0..).zip(&mut self.leaders) {
             *leader = view.leader(partition).map_or(0, |node| node.index() as u8);
         }
+        self.logged.is_restored = false;
         if view.joining.contains(self.node) {
             self.join(now, io);
         } else if !view.full.contains(self.node) {
@@ -194,6 +201,7 @@ impl Kv {
         } else if self.base == Epoch(0) && view.epoch == Epoch(1) {
             self.begin_epoch(Role::Full);
             self.complete = true;
+            self.log_opening(Opening::FOUNDED, io);
         } else if self.base != Epoch(0) && self.complete && u64::from(view.epoch.0) < 1 << (64 - NUMBER_BITS)
         {
             self.seal(now, io);
@@ -206,6 +214,7 @@ impl Kv {
     fn leave(&mut self, role: Role, io: &mut Io<'_>) {
         self.drop_undecided(io);
         self.role = role;
+        self.logged.leave();
         self.base = Epoch(0);
         self.complete = false;
         self.transfer.begin(NodeSet::EMPTY);
@@ -220,6 +229,7 @@ impl Kv {
         self.cuts = [Cut::default(); CUTS_MAX];
         self.transfer.begin(self.view.full);
         self.transfer.pace.progress(now);
+        self.log_opening(Opening::FOUNDED, io);
         self.request_state(io.effects);
     }
 
@@ -231,10 +241,24 @@ impl Kv {
         self.windows.iter_mut().for_each(Window::reset);
         self.leading.reset(self.view.members().without(self.node));
         self.following.iter_mut().for_each(|following| following.gap = false);
+        self.logged.begin_epoch();
     }
 
     fn seal(&mut self, now: Instant, io: &mut Io<'_>) {
         self.role = Role::Sealed;
+        // It has not acted in the epoch that it was about to begin, and never will.
+        self.logged.opening = None;
+        self.view_change = ViewChange::idle(self.node);
+        // What it says it must say again if it comes back in the middle of this.
+        let careless = self.parameters.planted(PlantedBug::SealedBeforeFlush);
+        self.logged.is_sealing = self.logged.has_entries() && !careless;
+        if !self.logged.is_sealing {
+            self.say_sealed(now, io);
+        }
+    }
+
+    /// Tells the other members of the view what this one has accepted.
+    fn say_sealed(&mut self, now: Instant, io: &mut Io<'_>) {
         let own = Sealed {
             epoch: self.view.epoch,
             base: self.base,
@@ -275,6 +299,9 @@ impl Kv {
     }
 
     fn try_cut(&mut self, now: Instant, io: &mut Io<'_>) {
+        if self.logged.is_opening() {
+            return;
+        }
         match self.view_change.decide() {
             Ok(Some(lengths)) => self.cut(now, lengths, io),
             Ok(None) => arm(&mut self.seal_pace, TIMER_SEAL, io.effects),
@@ -298,9 +325,11 @@ impl Kv {
         }
         self.drop_undecided(io);
         self.cuts.rotate_right(1);
-        self.cuts[0] = Cut { epoch: self.base, lengths };
+        let closed = Cut { epoch: self.base, lengths };
+        self.cuts[0] = closed;
         self.begin_epoch(Role::Full);
         self.counters.view_changes += 1;
+        self.log_opening(closed, io);
     }
 
     /// Entries that are accepted and not committed never happened.
@@ -472,6 +501,12 @@ impl Engine for Kv {
                 self.configure(now, configuration, io);
                 true
             }
+            Event::Call { caller: Caller::Host(HOST), message, last } if self.parameters.durable => {
+                if self.told_by_host(now, message, io).is_err() {
+                    self.counters.dropped_malformed += 1;
+                }
+                last
+            }
             Event::Call { caller, message, last } => {
                 self.call(now, caller, message, io);
                 last
@@ -497,7 +532,8 @@ impl Engine for Kv {
     fn status(&self) -> EngineStatus {
         let state = match self.role {
             Role::Outside => EngineState::Starting,
-            Role::Joining => EngineState::Joining { synced: self.complete },
+            Role::Joining => EngineState::Joining { synced: self.complete && !self.logged.is_opening() },
+            Role::Sealed if self.logged.is_restored => EngineState::Restored,
             Role::Sealed | Role::Full => EngineState::Full,
             Role::Lost => EngineState::Lost,
         };

@@ -7,6 +7,7 @@
 mod client;
 mod counters;
 mod engine;
+pub mod journal;
 pub mod message;
 mod parameters;
 mod placement;

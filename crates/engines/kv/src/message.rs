@@ -45,6 +45,18 @@ pub enum Kind {
     StateRequest = 7,
     /// State for a joining node.
     StateChunk = 8,
+    /// The engine tells its host what to log.
+    Record = 9,
+    /// The host tells how many records are durable.
+    Durable = 10,
+    /// The host tells what it has found in its log.
+    Restore = 11,
+    /// The host has told all of it.
+    Restored = 12,
+    /// The host asks for a part of a snapshot.
+    Snapshot = 13,
+    /// The engine gives a part of a snapshot.
+    SnapshotPart = 14,
 }
 
 /// What a client wants done with a key.

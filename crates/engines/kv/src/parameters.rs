@@ -32,6 +32,8 @@ pub struct Parameters {
     pub burst: usize,
     /// The most bytes of one message of a state transfer.
     pub chunk_bytes: usize,
+    /// The host keeps a log: a node acknowledges only what is durable there. See [`crate::journal`].
+    pub durable: bool,
     /// A known bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<PlantedBug>,
@@ -53,6 +55,7 @@ impl Default for Parameters {
             retransmit_max: Duration::from_ms(64),
             burst: 64,
             chunk_bytes: 1280,
+            durable: false,
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
         }
@@ -140,6 +143,10 @@ pub enum PlantedBug {
     DuplicateApply,
     /// Neither the epoch of a message nor the lease is looked at.
     EpochNotChecked,
+    /// A write counts as durable when it is accepted.
+    AcknowledgeBeforeFlush,
+    /// A member says what it has accepted when an epoch closes before all of that is durable.
+    SealedBeforeFlush,
 }
 
 impl PlantedBug {
@@ -152,6 +159,9 @@ impl PlantedBug {
         Self::EpochNotChecked,
     ];
 
+    /// Those of durability: only a cluster whose nodes have disks shows them.
+    pub const OF_DISKS: [Self; 2] = [Self::AcknowledgeBeforeFlush, Self::SealedBeforeFlush];
+
     /// Its name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
@@ -160,6 +170,8 @@ impl PlantedBug {
             Self::LostUpdateOnFailover => "lost-update-on-failover",
             Self::DuplicateApply => "duplicate-apply",
             Self::EpochNotChecked => "epoch-not-checked",
+            Self::AcknowledgeBeforeFlush => "acknowledge-before-flush",
+            Self::SealedBeforeFlush => "sealed-before-flush",
         }
     }
 }

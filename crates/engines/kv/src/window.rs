@@ -86,6 +86,24 @@ impl Window {
         (self.committed, self.accepted) = (0, 0);
     }
 
+    /// Goes on with a stream of which this much is committed, and nothing else accepted.
+    pub fn resume(&mut self, committed: u64) {
+        const UNUSED: Entry = Entry {
+            operation: Operation::Put,
+            status: Status::Ok,
+            client: 0,
+            request: 0,
+            version: 0,
+            slot: None,
+            caller: None,
+            waiting: NOBODY,
+            value_length: 0,
+        };
+        (self.committed, self.accepted) = (committed, committed);
+        // The next entry may have any place.
+        self.entries.resize(self.capacity, UNUSED);
+    }
+
     fn place(&self, number: u64) -> usize {
         ((number - 1) % self.capacity as u64) as usize
     }

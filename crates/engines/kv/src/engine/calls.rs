@@ -140,13 +140,15 @@ impl Kv {
             self.leading.pace.progress(now);
         }
         self.windows[own].push(entry_of(&write, slot, Some(caller)), request.key, value);
+        self.log_entry(own, &write, io.effects);
         let followers = self.leading.followers();
         if !followers.is_empty() {
             io.effects.send(followers, Kind::Write as u8, &[&write.header(), request.key, value]);
             self.leading.told = write.committed;
             arm(&mut self.leading.pace, TIMER_LEAD, io.effects);
         }
-        if followers.is_empty() || self.parameters.planted(PlantedBug::AcknowledgeBeforeReplicating) {
+        let is_decided = followers.is_empty() && !self.parameters.durable;
+        if is_decided || self.parameters.planted(PlantedBug::AcknowledgeBeforeReplicating) {
             self.commit_to(now, own, number, io);
         }
         Ok(())

@@ -102,6 +102,7 @@ impl Kv {
                 self.counters.chunks_installed += 1;
                 self.transfer.advance(chunk.next);
                 self.complete = self.transfer.is_done();
+                self.log_chunk(chunk.what, chunk.records, io.effects);
             }
             Err(Refused::Stale) => self.counters.chunks_stale += 1,
             Err(Refused::Contradiction) => self.counters.dropped_contradiction += 1,
@@ -139,16 +140,7 @@ impl Kv {
         for (version, key, value) in
             transfer::slots(chunk.records, self.key_field, self.parameters.value_bytes_max).flatten()
         {
-            let place = self.table.place(key);
-            let found = self.table.find(io.memory, place, key);
-            if found.is_some_and(|(_, header)| header.version >= version) {
-                continue;
-            }
-            match self.table.claim(io.memory, place, key, version) {
-                Some(slot) => self.table.commit_value(io.memory, slot, version, key, value),
-                // Of a bucket the table holds nothing that the leader does not: only a peer that lies gets here.
-                None => self.counters.dropped_contradiction += 1,
-            }
+            self.install(version, key, value, io.memory);
         }
         Ok(())
     }

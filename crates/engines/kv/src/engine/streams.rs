@@ -18,6 +18,9 @@ impl Kv {
                 self.counters.entries_applied += 1;
                 let deletes = entry.operation == Operation::Delete;
                 let slot = match entry.slot {
+                    None if self.parameters.durable && self.holds_later(io.memory, key, entry.version) => {
+                        None
+                    }
                     Some(slot) => Some(slot),
                     // A joining node claims nothing in advance.
                     None if deletes => {
@@ -89,7 +92,10 @@ impl Kv {
         let stream = from.index();
         self.committed(now, stream, write.committed, io);
         let accepted = self.windows[stream].accepted();
-        self.acknowledge_due = self.acknowledge_due.with(from);
+        // The next one is acknowledged when it is durable.
+        if !self.parameters.durable || write.number != accepted + 1 {
+            self.acknowledge_due = self.acknowledge_due.with(from);
+        }
         if write.number <= accepted {
             self.counters.writes_repeated += 1;
             return;
@@ -123,6 +129,7 @@ impl Kv {
         self.counters.writes_followed += 1;
         self.windows[stream].push(entry_of(write, slot, None), write.key, write.value);
         arm(&mut following.pace, stream as u32, io.effects);
+        self.log_entry(stream, write, io.effects);
     }
 
     /// A leader says how much is committed.
@@ -141,13 +148,12 @@ impl Kv {
 
     pub(super) fn acknowledge(&mut self, to: NodeId, asks: bool, effects: &mut Effects) {
         let stream = to.index();
-        let window = &self.windows[stream];
-        let following = &mut self.following[stream];
+        let gap = std::mem::take(&mut self.following[stream].gap);
         let message = Acknowledge {
             epoch: self.view.epoch,
-            accepted: window.accepted(),
-            committed: window.committed(),
-            gap: std::mem::take(&mut following.gap),
+            accepted: self.durable(stream),
+            committed: self.windows[stream].committed(),
+            gap,
             asks,
         };
         effects.send(NodeSet::EMPTY.with(to), Kind::Acknowledge as u8, &[&message.encode()]);
@@ -168,14 +174,7 @@ impl Kv {
             return;
         }
         let again = self.leading.acknowledge(from, message.accepted, message.gap, accepted);
-        let shortest = self.leading.shortest(accepted);
-        if shortest > self.windows[own].committed() {
-            self.commit_to(now, own, shortest, io);
-            self.leading.pace.progress(now);
-            if !self.windows[own].is_empty() {
-                arm(&mut self.leading.pace, TIMER_LEAD, io.effects);
-            }
-        }
+        self.commit_what_all_have(now, io);
         if let Some(numbers) = again {
             self.send_again(from, numbers, io.effects);
         }
@@ -183,6 +182,19 @@ impl Kv {
         if message.asks && message.committed < committed {
             let commit = Commit { epoch: self.base, committed };
             io.effects.send(NodeSet::EMPTY.with(from), Kind::Commit as u8, &[&commit.encode()]);
+        }
+    }
+
+    /// Commits as much of the node's own stream as all members have.
+    pub(super) fn commit_what_all_have(&mut self, now: Instant, io: &mut Io<'_>) {
+        let own = self.node.index();
+        let shortest = self.leading.shortest(self.durable(own));
+        if shortest > self.windows[own].committed() {
+            self.commit_to(now, own, shortest, io);
+            self.leading.pace.progress(now);
+            if !self.windows[own].is_empty() {
+                arm(&mut self.leading.pace, TIMER_LEAD, io.effects);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 //! only that it is a [`Replica`]: the tests of another crate can include this module by its path and run a twin.
 #![allow(dead_code)]
 
+pub mod disk;
 pub mod history;
 
 use std::cmp::Reverse;
@@ -17,7 +18,9 @@ use weft_waist::{
     NodeSet, View,
 };
 
+use disk::Disk;
 use history::{History, Kind};
+use weft_kv::journal;
 
 const HEARTBEAT: Duration = Duration::from_ms(2);
 const LEASE: Duration = Duration::from_ms(10);
@@ -83,6 +86,8 @@ pub struct Faults {
     pub late: Duration,
     pub crashes: bool,
     pub partitions: bool,
+    /// All nodes lose power at once now and then. They need disks ([`Parameters::durable`]).
+    pub power: bool,
 }
 
 impl Faults {
@@ -93,6 +98,7 @@ impl Faults {
         late: Duration::ZERO,
         crashes: false,
         partitions: false,
+        power: false,
     };
     pub const ALL: Self = Self {
         loss: 30,
@@ -101,6 +107,7 @@ impl Faults {
         late: Duration::from_ms(3),
         crashes: true,
         partitions: true,
+        power: false,
     };
 }
 
@@ -131,6 +138,7 @@ enum Due {
     Client { client: usize },
     Mischief,
     Restart { node: usize },
+    Flushed { node: usize, life: u64 },
 }
 
 /// What the membership service knows of a node.
@@ -172,6 +180,12 @@ pub struct Network<E = Kv> {
     keys: u64,
     /// The names of keys that are not their numbers.
     names: BTreeMap<u64, [u8; 8]>,
+    /// Of nodes with logs, and how often each was started.
+    disks: Vec<Disk>,
+    lives: Vec<u64>,
+    pub power_cuts: u64,
+    pub restored: u64,
+    pub snapshots: u64,
     pub crashes: u64,
     pub partitions: u64,
     pub events: u64,
@@ -226,6 +240,11 @@ impl<E: Replica> Network<E> {
             history: History::default(),
             keys: 6,
             names: BTreeMap::new(),
+            disks: (0..nodes).map(|_| Disk::default()).collect(),
+            lives: vec![0; nodes],
+            power_cuts: 0,
+            restored: 0,
+            snapshots: 0,
             crashes: 0,
             partitions: 0,
             events: 0,
@@ -281,11 +300,81 @@ impl<E: Replica> Network<E> {
 
     fn start(&mut self, index: usize) {
         self.incarnations += 1;
+        self.lives[index] += 1;
+        self.disks[index] = Disk::default();
         let engine = E::start(index, &self.parameters);
         let memory = Memory::new(self.parameters.memory_bytes());
         self.nodes[index] =
             Some(Node { engine, memory, timers: BTreeMap::new(), incarnation: self.incarnations });
         self.schedule(Duration::from_us(1), Due::Beat { node: index });
+    }
+
+    /// The node loses power, and of its log some of what was not flushed.
+    fn crash(&mut self, index: usize) {
+        let Some(node) = self.nodes[index].take() else { return };
+        self.crashes += 1;
+        let torn = self.random(1_000) as usize;
+        let disk = &mut self.disks[index];
+        disk.cut(torn);
+        disk.left_by = self.parameters.durable.then_some(node.incarnation);
+    }
+
+    /// The node comes back with what is on its disk, or empty.
+    fn restart(&mut self, index: usize) {
+        let disk = std::mem::take(&mut self.disks[index]);
+        let Some(incarnation) = disk.left_by else { return self.start(index) };
+        self.lives[index] += 1;
+        let mut engine = E::start(index, &self.parameters);
+        let mut memory = Memory::new(self.parameters.memory_bytes());
+        let mut effects = Effects::default();
+        let call = |engine: &mut E, memory: &mut Memory, kind, payload: &[u8], effects: &mut Effects| {
+            let event = Event::Call {
+                caller: Caller::Host(journal::HOST),
+                message: Message { kind, payload },
+                last: true,
+            };
+            engine.handle(self.now, event, &mut Io { effects, memory });
+        };
+        for record in disk.found() {
+            call(&mut engine, &mut memory, weft_kv::message::Kind::Restore as u8, record, &mut effects);
+        }
+        call(&mut engine, &mut memory, weft_kv::message::Kind::Restored as u8, &[], &mut effects);
+        assert_eq!(effects.iter().count(), 0, "a node that comes back says nothing");
+        if engine.status().state == EngineState::Lost {
+            return self.start(index);
+        }
+        self.restored += 1;
+        self.disks[index] = disk.kept();
+        self.nodes[index] = Some(Node { engine, memory, timers: BTreeMap::new(), incarnation });
+        self.schedule(Duration::from_us(1), Due::Beat { node: index });
+    }
+
+    /// Disks are slow now and then.
+    fn flush_time(&mut self) -> Duration {
+        let most = if self.chance(100) { 3_000 } else { 200 };
+        Duration::from_us(20 + self.random(most))
+    }
+
+    fn flushed(&mut self, index: usize, life: u64) {
+        if self.lives[index] != life || self.nodes[index].is_none() {
+            return;
+        }
+        let (records, more) = self.disks[index].flushed();
+        self.tell_log(index, weft_kv::message::Kind::Durable as u8, &records.to_be_bytes());
+        if more {
+            let delay = self.flush_time();
+            self.schedule(delay, Due::Flushed { node: index, life });
+        }
+        if let Some(question) = self.disks[index].asks() {
+            self.tell_log(index, weft_kv::message::Kind::Snapshot as u8, &question);
+        }
+        self.snapshots += u64::from(std::mem::take(&mut self.disks[index].has_replaced));
+    }
+
+    fn tell_log(&mut self, index: usize, kind: u8, payload: &[u8]) {
+        // The engine may have started over meanwhile: then it takes this for what it is, old.
+        let message = Message { kind, payload };
+        self.handle(index, Event::Call { caller: Caller::Host(journal::HOST), message, last: true });
     }
 
     fn calm(&self) -> bool {
@@ -335,6 +424,14 @@ impl<E: Replica> Network<E> {
                             Some(open) => open.push((*kind, payload)),
                             None => datagrams.push(vec![(*kind, payload)]),
                         }
+                    }
+                }
+                Effect::Reply { to: Caller::Host(journal::HOST), kind, payload } => {
+                    let payload = effects.message(*kind, payload).payload;
+                    if self.disks[index].take(*kind, payload) {
+                        let life = self.lives[index];
+                        let delay = self.flush_time();
+                        self.schedule(delay, Due::Flushed { node: index, life });
                     }
                 }
                 Effect::Reply { to, kind, payload } => {
@@ -417,6 +514,17 @@ impl<E: Replica> Network<E> {
             }
             *member = Member { incarnation, ..Member::default() };
         }
+        if state == EngineState::Restored && listed {
+            if !self.view.full.contains(node(from)) {
+                self.start(from);
+                return;
+            }
+            // It may have led in this epoch, and does not know how far.
+            if epoch == self.view.epoch {
+                self.publish(self.view.full, self.view.joining);
+            }
+        }
+        let member = &mut self.members[from];
         if state == (EngineState::Joining { synced: true }) {
             member.synced_in = epoch;
         }
@@ -436,7 +544,11 @@ impl<E: Replica> Network<E> {
 
     /// Whether the node that the service lists is still the one that runs.
     fn has_data(&self, index: usize) -> bool {
-        self.nodes[index].as_ref().is_some_and(|node| node.incarnation == self.members[index].incarnation)
+        let incarnation = self.members[index].incarnation;
+        match &self.nodes[index] {
+            Some(node) => node.incarnation == incarnation,
+            None => self.disks[index].left_by == Some(incarnation),
+        }
     }
 
     fn publish(&mut self, full: NodeSet, joining: NodeSet) {
@@ -558,9 +670,19 @@ impl<E: Replica> Network<E> {
             // The last full member is never crashed: with it the data would be gone.
             let others = self.view.full.without(node(victim));
             if self.nodes[victim].is_some() && others.iter().any(|node| self.has_data(node.index())) {
-                self.nodes[victim] = None;
-                self.crashes += 1;
+                self.crash(victim);
+                if self.chance(300) {
+                    self.disks[victim] = Disk::default();
+                }
                 let after = Duration::from_us(self.random(30_000));
+                self.schedule(after, Due::Restart { node: victim });
+            }
+        }
+        if self.faults.power && self.chance(20) {
+            self.power_cuts += 1;
+            for victim in 0..nodes {
+                self.crash(victim);
+                let after = Duration::from_us(self.random(20_000));
                 self.schedule(after, Due::Restart { node: victim });
             }
         }
@@ -622,7 +744,9 @@ impl<E: Replica> Network<E> {
                 self.drive(client);
             }
             Due::Mischief => self.mischief(),
-            Due::Restart { node } => self.start(node),
+            Due::Restart { node } if self.nodes[node].is_some() => {}
+            Due::Restart { node } => self.restart(node),
+            Due::Flushed { node, life } => self.flushed(node, life),
         }
         true
     }

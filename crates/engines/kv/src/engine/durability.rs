@@ -1,0 +1,383 @@
+//! What is logged, what waits for the log, and how a node goes on from it.
+
+use std::collections::VecDeque;
+
+use weft_time::Instant;
+use weft_waist::{Caller, Effects, Epoch, Io, Memory, Message, NODES_MAX, NodeId};
+
+use super::{Kv, Role, entry_of};
+use crate::journal::{HOST, Opening, What, lengths, put_lengths};
+use crate::message::What as Moved;
+use crate::message::{CUTS_MAX, Cut, Kind, Lengths, Malformed, Write, be32, be64, put};
+use crate::parameters::{Parameters, PlantedBug};
+use crate::table::Slot;
+use crate::transfer::{self, END, SCAN_MAX};
+
+/// What the host was told to log, and how far it is.
+#[derive(Clone, Debug)]
+pub(super) struct Logged {
+    /// Records since the engine was made.
+    records: u64,
+    /// Entries of this epoch that are not durable: the record of each, and its stream.
+    entries: VecDeque<(u64, u8)>,
+    /// How much of each stream of this epoch is durable.
+    lengths: Lengths,
+    /// The record without which the node does not go on: that the epoch begins, or that a transfer is complete.
+    pub(super) opening: Option<u64>,
+    /// The node says what it had accepted when the epoch closed once all of that is durable.
+    pub(super) is_sealing: bool,
+    /// The node is told what was found, and logs nothing.
+    is_restoring: bool,
+    /// It was told all, and no later view yet.
+    pub(super) is_restored: bool,
+    /// What was accepted when a snapshot began: it is composed when all of that is decided.
+    mark: Lengths,
+}
+
+impl Logged {
+    pub(super) fn new(parameters: &Parameters) -> Self {
+        let entries = if parameters.durable { NODES_MAX * parameters.window } else { 0 };
+        Self {
+            records: 0,
+            entries: VecDeque::with_capacity(entries),
+            lengths: [0; NODES_MAX],
+            opening: None,
+            is_sealing: false,
+            is_restoring: false,
+            is_restored: false,
+            mark: [0; NODES_MAX],
+        }
+    }
+
+    pub(super) fn begin_epoch(&mut self) {
+        self.entries.clear();
+        self.lengths = [0; NODES_MAX];
+        self.leave();
+        // The cut has decided all that was accepted before.
+        self.mark = [0; NODES_MAX];
+    }
+
+    /// Nothing is waited for.
+    pub(super) fn leave(&mut self) {
+        (self.opening, self.is_sealing) = (None, false);
+    }
+
+    /// Whether something accepted is not durable.
+    pub(super) fn has_entries(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
+    /// Whether the node waits for its log before it goes on.
+    pub(super) fn is_opening(&self) -> bool {
+        self.opening.is_some()
+    }
+}
+
+impl Kv {
+    /// How much of a stream is accepted for good: durable, where the host has a log.
+    pub(super) fn durable(&self, stream: usize) -> u64 {
+        let waits = self.parameters.durable && !self.parameters.planted(PlantedBug::AcknowledgeBeforeFlush);
+        if waits { self.logged.lengths[stream] } else { self.windows[stream].accepted() }
+    }
+
+    fn log(&mut self, parts: &[&[u8]], effects: &mut Effects) {
+        effects.reply(Caller::Host(HOST), Kind::Record as u8, parts);
+        self.logged.records += 1;
+    }
+
+    /// An entry was accepted.
+    pub(super) fn log_entry(&mut self, stream: usize, write: &Write<'_>, effects: &mut Effects) {
+        if self.parameters.durable && !self.logged.is_restoring {
+            let head = What::Entry.head(stream);
+            self.log(&[&head, &write.header(), write.key, write.value], effects);
+            self.logged.entries.push_back((self.logged.records, stream as u8));
+        }
+    }
+
+    /// An epoch has begun, and the one before is cut. A full member waits until that is durable: it would begin the
+    /// same epoch anew if it came back without it, and number other writes alike.
+    pub(super) fn log_opening(&mut self, closed: Cut, io: &mut Io<'_>) {
+        if !self.parameters.durable || self.logged.is_restoring {
+            return;
+        }
+        let opening = Opening { node: self.node, view: self.view, closed };
+        self.log(&[&What::Opening.head(0), &opening.encode()], io.effects);
+        if self.role == Role::Full {
+            self.role = Role::Sealed;
+            self.logged.opening = Some(self.logged.records);
+        }
+    }
+
+    /// A joining node has taken in a chunk.
+    pub(super) fn log_chunk(&mut self, moved: Moved, records: &[u8], effects: &mut Effects) {
+        if !self.parameters.durable {
+            return;
+        }
+        let what = if moved == Moved::Buckets { What::Slots } else { What::Sessions };
+        self.log(&[&what.head(0), records], effects);
+        if self.complete {
+            self.log(&[&What::Complete.head(0)], effects);
+            self.logged.opening = Some(self.logged.records);
+        }
+    }
+
+    /// Whether the table has a later value of a key. A snapshot may be ahead of the records behind it.
+    pub(super) fn holds_later(&self, memory: &mut Memory, key: &[u8], version: u64) -> bool {
+        let found = self.table.find(memory, self.table.place(key), key);
+        found.is_some_and(|(_, header)| header.version > version)
+    }
+
+    /// What the host's log says.
+    pub(super) fn told_by_host(
+        &mut self,
+        now: Instant,
+        message: Message<'_>,
+        io: &mut Io<'_>,
+    ) -> Result<(), Malformed> {
+        let bytes = message.payload;
+        let need = |need| {
+            if bytes.len() < need { Err(Malformed::Truncated { have: bytes.len(), need }) } else { Ok(()) }
+        };
+        match message.kind {
+            kind if kind == Kind::Durable as u8 => {
+                need(8)?;
+                self.now_durable(now, be64(bytes, 0), io);
+            }
+            kind if kind == Kind::Restore as u8 => {
+                self.logged.is_restoring = true;
+                return self.restore(now, bytes, io);
+            }
+            kind if kind == Kind::Restored as u8 => self.restored(),
+            kind if kind == Kind::Snapshot as u8 => {
+                need(8)?;
+                self.snapshot(bytes[0], be32(bytes, 4), io);
+            }
+            _ => return Err(Malformed::Field("kind")),
+        }
+        Ok(())
+    }
+
+    fn now_durable(&mut self, now: Instant, records: u64, io: &mut Io<'_>) {
+        while let Some((_, stream)) = self.logged.entries.pop_front_if(|(record, _)| *record <= records) {
+            let stream = usize::from(stream);
+            self.logged.lengths[stream] += 1;
+            if let Some(leader) = NodeId::new(stream).filter(|leader| *leader != self.node) {
+                self.acknowledge_due = self.acknowledge_due.with(leader);
+            }
+        }
+        if self.logged.opening.is_some_and(|opening| opening <= records) {
+            self.logged.opening = None;
+            if self.role == Role::Sealed {
+                self.role = Role::Full;
+            }
+        }
+        if self.logged.is_sealing && !self.logged.has_entries() {
+            self.logged.is_sealing = false;
+            self.say_sealed(now, io);
+        }
+        match self.role {
+            Role::Full => self.commit_what_all_have(now, io),
+            Role::Joining => {}
+            Role::Outside | Role::Sealed | Role::Lost => self.acknowledge_due = weft_waist::NodeSet::EMPTY,
+        }
+    }
+
+    // Going on from what was found.
+
+    fn restore(&mut self, now: Instant, record: &[u8], io: &mut Io<'_>) -> Result<(), Malformed> {
+        let (what, stream, content) = What::of(record)?;
+        let is_transferred =
+            matches!(what, What::Slots | What::Sessions | What::Complete) && stream != SNAPSHOT;
+        if is_transferred && self.role != Role::Joining {
+            // The snapshot has been begun later than that, and what was deleted since must stay so.
+            return Ok(());
+        }
+        match what {
+            What::Entry => {
+                let write = Write::parse(content, self.key_field)?;
+                self.restore_entry(now, stream, &write, io);
+            }
+            What::Opening => {
+                let (opening, _) = Opening::parse(content)?;
+                self.restore_opening(now, &opening, io);
+            }
+            What::State => self.restore_state(content, io)?,
+            What::Slots => {
+                let slots = || transfer::slots(content, self.key_field, self.parameters.value_bytes_max);
+                if slots().any(|slot| slot.is_none()) {
+                    return Err(Malformed::Field("slots"));
+                }
+                for (version, key, value) in
+                    transfer::slots(content, self.key_field, self.parameters.value_bytes_max).flatten()
+                {
+                    self.install(version, key, value, io.memory);
+                }
+            }
+            What::Sessions => {
+                for session in transfer::sessions(content) {
+                    self.sessions.import(now, session.ok_or(Malformed::Field("sessions"))?)?;
+                }
+            }
+            What::Complete => self.complete = true,
+        }
+        Ok(())
+    }
+
+    /// Puts a slot into the table if it is newer than what is there.
+    pub(super) fn install(&mut self, version: u64, key: &[u8], value: &[u8], memory: &mut Memory) {
+        let place = self.table.place(key);
+        let found = self.table.find(memory, place, key);
+        if found.is_some_and(|(_, header)| header.version >= version) {
+            return;
+        }
+        match self.table.claim(memory, place, key, version) {
+            Some(slot) => self.table.commit_value(memory, slot, version, key, value),
+            // Of a bucket the table holds nothing that the leader does not: only a peer that lies gets here.
+            None => self.counters.dropped_contradiction += 1,
+        }
+    }
+
+    fn restore_entry(&mut self, now: Instant, stream: usize, write: &Write<'_>, io: &mut Io<'_>) {
+        // What a snapshot reflects, or an epoch that it closes, comes again behind it.
+        if write.epoch != self.base || stream >= NODES_MAX {
+            return;
+        }
+        let committed = write.committed.min(self.windows[stream].accepted());
+        self.commit_to(now, stream, committed, io);
+        if write.number == self.windows[stream].accepted() + 1 && !self.windows[stream].is_full() {
+            self.windows[stream].push(entry_of(write, None, None), write.key, write.value);
+        }
+    }
+
+    fn restore_opening(&mut self, now: Instant, opening: &Opening, io: &mut Io<'_>) {
+        if opening.view.epoch <= self.base {
+            return;
+        }
+        let joins = opening.view.joining.contains(opening.node);
+        if joins || opening.closed.epoch == Epoch(0) {
+            self.table.clear(io.memory);
+            self.sessions.clear();
+            self.windows.iter_mut().for_each(crate::window::Window::reset);
+            self.cuts = [Cut::default(); CUTS_MAX];
+            self.complete = !joins;
+        } else {
+            for (stream, &length) in opening.closed.lengths.iter().enumerate() {
+                let length = length.min(self.windows[stream].accepted());
+                self.commit_to(now, stream, length, io);
+            }
+            self.drop_undecided(io);
+            self.cuts.rotate_right(1);
+            self.cuts[0] = opening.closed;
+        }
+        self.node = opening.node;
+        self.view = opening.view;
+        self.begin_epoch(if joins { Role::Joining } else { Role::Sealed });
+    }
+
+    fn restore_state(&mut self, content: &[u8], io: &mut Io<'_>) -> Result<(), Malformed> {
+        let (opening, rest) = Opening::parse(content)?;
+        let count = usize::from(*rest.first().ok_or(Malformed::Field("cuts"))?);
+        let bytes = rest.get(8..).filter(|bytes| count <= CUTS_MAX && bytes.len() == count * CUT_BYTES);
+        let bytes = bytes.ok_or(Malformed::Field("cuts"))?;
+        self.table.clear(io.memory);
+        self.sessions.clear();
+        self.cuts = [Cut::default(); CUTS_MAX];
+        for (cut, bytes) in self.cuts.iter_mut().zip(bytes.chunks(CUT_BYTES)) {
+            *cut = Cut { epoch: Epoch(be32(bytes, 0)), lengths: lengths(&bytes[8..]) };
+        }
+        self.node = opening.node;
+        self.view = opening.view;
+        self.complete = true;
+        self.begin_epoch(Role::Sealed);
+        for (window, &committed) in self.windows.iter_mut().zip(&opening.closed.lengths) {
+            window.resume(committed);
+        }
+        Ok(())
+    }
+
+    fn restored(&mut self) {
+        self.logged.is_restoring = false;
+        if self.base != Epoch(0) && self.complete {
+            self.logged.lengths = std::array::from_fn(|stream| self.windows[stream].accepted());
+            self.logged.is_restored = true;
+            self.role = Role::Sealed;
+        } else {
+            self.role = Role::Lost;
+        }
+    }
+
+    // Snapshots.
+
+    fn snapshot(&mut self, what: u8, from: u32, io: &mut Io<'_>) {
+        const MARK: u8 = 0;
+        const STATE: u8 = 1;
+        let (next, content) = match what {
+            MARK => {
+                self.logged.mark = std::array::from_fn(|stream| self.windows[stream].accepted());
+                return;
+            }
+            STATE => return self.snapshot_state(io),
+            _ if what == What::Slots as u8 => (Moved::Buckets, What::Slots),
+            _ => (Moved::Sessions, What::Sessions),
+        };
+        let places = if next == Moved::Buckets { self.table.slots() } else { self.sessions.places() };
+        let unit = if next == Moved::Buckets { self.table.ways() } else { 1 };
+        let stop = places.min(from.saturating_add(SCAN_MAX * unit));
+        let full_at = self.compose_all(next, from.min(stop)..stop, io.memory);
+        let next = full_at.unwrap_or(if stop == places { END } else { stop });
+        let mut head = [0; 8];
+        put(&mut head, 0, next.to_be_bytes());
+        let parts = [&head[..], &content.head(SNAPSHOT), self.donation.bytes()];
+        io.effects.reply(Caller::Host(HOST), Kind::SnapshotPart as u8, &parts);
+    }
+
+    /// Fills a chunk with the committed records of some positions; returns the position of the first that does not fit.
+    fn compose_all(
+        &mut self,
+        moved: Moved,
+        mut places: std::ops::Range<u32>,
+        memory: &mut Memory,
+    ) -> Option<u32> {
+        self.donation.clear();
+        match moved {
+            Moved::Buckets => places.find(|&place| {
+                let slot = self.table.fetch(memory, Slot(place));
+                slot.is_some_and(|(version, key, value)| !self.donation.push_slot(version, key, value))
+            }),
+            Moved::Sessions => places.find(|&place| {
+                let session = self.sessions.export(place);
+                session.is_some_and(|session| !self.donation.push_session(&session))
+            }),
+        }
+    }
+
+    /// The beginning of a snapshot, if all is decided that was accepted at the mark, and the node is full.
+    fn snapshot_state(&self, io: &mut Io<'_>) {
+        let is_decided = |stream: usize| self.windows[stream].committed() >= self.logged.mark[stream];
+        let mut head = [0; 8];
+        if self.role != Role::Full || !(0..NODES_MAX).all(is_decided) {
+            io.effects.reply(Caller::Host(HOST), Kind::SnapshotPart as u8, &[&head]);
+            return;
+        }
+        put(&mut head, 0, END.to_be_bytes());
+        // The epoch that is open has no closed one yet; its lengths are what is committed.
+        let committed = std::array::from_fn(|stream| self.windows[stream].committed());
+        let closed = Cut { epoch: Epoch(0), lengths: committed };
+        let opening = Opening { node: self.node, view: self.view, closed };
+        let count = self.cuts.iter().take_while(|cut| cut.epoch != Epoch(0)).count();
+        let mut cuts = [0; 8 + CUTS_MAX * CUT_BYTES];
+        cuts[0] = count as u8;
+        for (place, cut) in self.cuts[..count].iter().enumerate() {
+            let at = 8 + place * CUT_BYTES;
+            put(&mut cuts, at, cut.epoch.0.to_be_bytes());
+            put_lengths(&mut cuts[at + 8..], &cut.lengths);
+        }
+        let parts = [&head[..], &What::State.head(0), &opening.encode(), &cuts[..8 + count * CUT_BYTES]];
+        io.effects.reply(Caller::Host(HOST), Kind::SnapshotPart as u8, &parts);
+    }
+}
+
+/// The stream of records that are parts of a snapshot.
+const SNAPSHOT: usize = 0xff;
+
+const CUT_BYTES: usize = 8 + 8 * NODES_MAX;

@@ -1,0 +1,490 @@
+//! The host half of the key-value engine: its log on a disk.
+//!
+//! The engine tells what to log and is told how much of it is durable (`weft_kv::journal`). A process that comes back
+//! finds the log first ([`KvLog::open`]), because the incarnation of the data is that of the node; then the engine is
+//! told all of it before it is told any view.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use weft_cluster::Incarnation;
+use weft_kv::Parameters;
+use weft_kv::journal::{HOST, What};
+use weft_kv::message::Kind;
+use weft_store::{Damage, Disk, DiskError, Found, RecoveryError, Refusal, Store};
+use weft_time::Instant;
+
+use crate::half::{HostHalf, HostIo};
+
+/// Sectors of a batch, 1 MiB, and of the log, 128 MiB: several times what all windows together hold.
+const BATCH_SECTORS: u32 = 256;
+const LOG_SECTORS: u64 = 32_768;
+/// Bytes of a chunk of a snapshot.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Thousandths of the log at which a snapshot begins.
+const SNAPSHOT_AT: u64 = 250;
+/// What an engine is asked for a snapshot, beside parts of it: to note what is accepted, and the beginning.
+const MARK: u8 = 0;
+const BEGINNING: u8 = 1;
+/// A part, or place, behind the last.
+const END: u32 = u32::MAX;
+
+/// The sizes of the store of such an engine.
+pub fn store_parameters(engine: &Parameters) -> weft_store::Parameters {
+    // The table with its headers, a tenth more for frames, and the sessions.
+    let bytes = engine.memory_bytes() / 10 * 11 + (engine.sessions + 16 * engine.window) * 512 + (1 << 20);
+    weft_store::Parameters::new(BATCH_SECTORS, LOG_SECTORS, bytes.div_ceil(weft_store::SECTOR) as u64)
+}
+
+/// A log that was found on a disk, or a new one.
+pub struct KvLog {
+    store: Store,
+    disk: Box<dyn Disk + Send>,
+    found: Vec<Vec<u8>>,
+    damage: Option<Damage>,
+}
+
+impl KvLog {
+    /// Finds the log on a disk, or makes one for a node that begins its life `fresh` with nothing. `wait` returns when a
+    /// flush may have ended.
+    ///
+    /// # Errors
+    /// The disk fails, or has a log of an engine with other sizes. A log that is damaged is no error: the node begins
+    /// with nothing and gets its data from its peers.
+    pub fn open(
+        engine: &Parameters,
+        disk: Box<dyn Disk + Send>,
+        fresh: Incarnation,
+        wait: impl FnMut(),
+    ) -> Result<Self, RecoveryError> {
+        Self::with_sizes(store_parameters(engine), disk, fresh, wait)
+    }
+
+    fn with_sizes(
+        parameters: weft_store::Parameters,
+        mut disk: Box<dyn Disk + Send>,
+        fresh: Incarnation,
+        mut wait: impl FnMut(),
+    ) -> Result<Self, RecoveryError> {
+        let mut found = Vec::new();
+        let recovered = Store::recover(parameters, &mut *disk, |what| match what {
+            Found::Record(_, record) => found.push(record.to_vec()),
+            Found::Chunk(chunk) => found.extend(parts(chunk).map(<[u8]>::to_vec)),
+        });
+        let (mut store, damage) = match recovered {
+            Ok(store) => (store, None),
+            Err(error @ (RecoveryError::Blank | RecoveryError::Damaged(_))) => {
+                found.clear();
+                let damage = if let RecoveryError::Damaged(damage) = error { Some(damage) } else { None };
+                (Store::format(parameters, fresh.get().into(), &mut *disk), damage)
+            }
+            Err(error) => return Err(error),
+        };
+        store.pump(&mut *disk)?;
+        while !store.is_idle() {
+            wait();
+            store.pump(&mut *disk)?;
+        }
+        Ok(Self { store, disk, found, damage })
+    }
+
+    /// Whose data it is.
+    pub fn incarnation(&self) -> Incarnation {
+        u64::try_from(self.store.identity()).ok().and_then(Incarnation::new).unwrap_or(Incarnation::FIRST)
+    }
+
+    /// What was wrong with the log that was found.
+    pub fn damage(&self) -> Option<Damage> {
+        self.damage
+    }
+}
+
+/// The records in a chunk: each with its length before it.
+fn parts(mut chunk: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = chunk.split_first_chunk::<4>()?;
+        let (part, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        chunk = rest;
+        Some(part)
+    })
+}
+
+/// A snapshot that is being written.
+enum Snapshot {
+    /// The engine was asked for its beginning, and may have said that it is too early.
+    Beginning,
+    /// The engine was asked for the part from this place on.
+    Asked(What),
+    /// The next question.
+    Next(What, u32),
+    /// All parts are there; the last chunk has yet to be taken.
+    Complete,
+    /// It has ended, and is not durable yet.
+    Ended,
+}
+
+/// The host half of a key-value engine with a log.
+pub struct KvHalf {
+    log: KvLog,
+    /// Records of the store before the first of this engine.
+    before: u64,
+    /// How many records the engine was told to be durable.
+    told: u64,
+    /// Records that the store has not taken yet.
+    waiting: VecDeque<Vec<u8>>,
+    snapshot: Option<Snapshot>,
+    chunk: Vec<u8>,
+    failure: Option<DiskError>,
+}
+
+impl fmt::Debug for KvHalf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KvHalf")
+            .field("before", &self.before)
+            .field("told", &self.told)
+            .finish_non_exhaustive()
+    }
+}
+
+impl KvHalf {
+    /// Over a log that was found or made.
+    pub fn new(log: KvLog) -> Self {
+        Self {
+            before: log.store.next_record(),
+            log,
+            told: 0,
+            waiting: VecDeque::new(),
+            snapshot: None,
+            chunk: Vec::with_capacity(CHUNK_BYTES),
+            failure: None,
+        }
+    }
+
+    /// Why the node must stop, if its disk has failed.
+    pub fn failure(&self) -> Option<&DiskError> {
+        self.failure.as_ref()
+    }
+
+    /// Moves everything on as far as it goes.
+    fn drive(&mut self, io: &mut HostIo<'_>) {
+        while let Some(record) = self.waiting.front() {
+            match self.log.store.append(record) {
+                Ok(_) => drop(self.waiting.pop_front()),
+                Err(_) => break,
+            }
+        }
+        self.drive_snapshot(io);
+        if let Err(error) = self.log.store.pump(&mut *self.log.disk) {
+            self.failure.get_or_insert(error);
+            return;
+        }
+        let durable = self.log.store.durable().saturating_sub(self.before);
+        if durable > self.told {
+            self.told = durable;
+            io.call(HOST, Kind::Durable as u8, &durable.to_be_bytes());
+            if let Some(Snapshot::Beginning) = self.snapshot {
+                // It was too early.
+                ask(io, BEGINNING, 0);
+            }
+        }
+    }
+
+    fn drive_snapshot(&mut self, io: &mut HostIo<'_>) {
+        match self.snapshot {
+            None => {
+                if self.log.store.fullness() >= SNAPSHOT_AT && self.log.store.begin_snapshot().is_ok() {
+                    self.snapshot = Some(Snapshot::Beginning);
+                    ask(io, MARK, 0);
+                    ask(io, BEGINNING, 0);
+                }
+            }
+            Some(Snapshot::Next(what, from)) => {
+                if self.has_room() {
+                    self.snapshot = Some(Snapshot::Asked(what));
+                    ask(io, what as u8, from);
+                }
+            }
+            Some(Snapshot::Complete) => {
+                if self.chunk.is_empty() || self.put_chunk() {
+                    self.log.store.end_snapshot();
+                    self.snapshot = Some(Snapshot::Ended);
+                }
+            }
+            Some(Snapshot::Ended) => {
+                if !self.log.store.is_writing_snapshot() {
+                    self.snapshot = None;
+                }
+            }
+            Some(Snapshot::Beginning | Snapshot::Asked(_)) => {}
+        }
+    }
+
+    /// Whether another part may be asked for: writes the chunk if it is full.
+    fn has_room(&mut self) -> bool {
+        self.chunk.len() < CHUNK_BYTES || self.put_chunk()
+    }
+
+    fn put_chunk(&mut self) -> bool {
+        match self.log.store.put_chunk(&self.chunk) {
+            Ok(()) => {
+                self.chunk.clear();
+                true
+            }
+            Err(Refusal::Busy) => false,
+            // It has become too long, or the disk has failed, which the next pump says.
+            Err(Refusal::Full | Refusal::TooLong | Refusal::Failed) => {
+                self.chunk.clear();
+                self.snapshot = None;
+                false
+            }
+        }
+    }
+
+    fn take_part(&mut self, payload: &[u8]) {
+        let Some((next, record)) = payload.split_at_checked(8) else { return };
+        let next = u32::from_be_bytes([next[0], next[1], next[2], next[3]]);
+        if record.is_empty() {
+            return;
+        }
+        self.chunk.extend_from_slice(&(record.len() as u32).to_le_bytes());
+        self.chunk.extend_from_slice(record);
+        self.snapshot = match self.snapshot {
+            Some(Snapshot::Beginning) => Some(Snapshot::Next(What::Slots, 0)),
+            Some(Snapshot::Asked(What::Slots)) if next == END => Some(Snapshot::Next(What::Sessions, 0)),
+            Some(Snapshot::Asked(What::Sessions)) if next == END => Some(Snapshot::Complete),
+            Some(Snapshot::Asked(what)) => Some(Snapshot::Next(what, next)),
+            // An answer to a question of a snapshot that was given up.
+            _ => {
+                self.chunk.clear();
+                None
+            }
+        };
+    }
+}
+
+fn ask(io: &mut HostIo<'_>, what: u8, from: u32) {
+    let from = from.to_be_bytes();
+    io.call(HOST, Kind::Snapshot as u8, &[what, 0, 0, 0, from[0], from[1], from[2], from[3]]);
+}
+
+impl HostHalf for KvHalf {
+    fn begin(&mut self, io: &mut HostIo<'_>) {
+        let found = std::mem::take(&mut self.log.found);
+        if found.is_empty() {
+            return;
+        }
+        for record in found {
+            io.call(HOST, Kind::Restore as u8, &record);
+        }
+        io.call(HOST, Kind::Restored as u8, &[]);
+    }
+
+    fn replied(&mut self, _: Instant, token: u32, (kind, payload): (u8, &[u8]), _: &mut HostIo<'_>) {
+        if token != HOST {
+            return;
+        }
+        if kind == Kind::Record as u8 {
+            // The store's batch takes it, mostly.
+            let is_taken = self.waiting.is_empty() && self.log.store.append(payload).is_ok();
+            if !is_taken {
+                self.waiting.push_back(payload.to_vec());
+            }
+        } else if kind == Kind::SnapshotPart as u8 {
+            self.take_part(payload);
+        }
+    }
+
+    fn settle(&mut self, _: Instant, io: &mut HostIo<'_>) {
+        self.drive(io);
+    }
+
+    fn start_over(&mut self, _: Instant, incarnation: Incarnation, _: &mut HostIo<'_>) {
+        self.waiting.clear();
+        self.chunk.clear();
+        self.snapshot = None;
+        (self.before, self.told) = (0, 0);
+        self.log.store.start_over(incarnation.get().into(), &mut *self.log.disk);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use weft_kv::message::Request;
+    use weft_kv::{Kv, Operation};
+    use weft_nic::HostCommand;
+    use weft_store::SimulatedDisk;
+    use weft_waist::{
+        Caller, Configuration, Effect, Effects, Engine, EngineState, Epoch, Event, Io, Memory, Message,
+        NodeId, NodeSet, View,
+    };
+
+    use super::*;
+    use crate::half::CardPort;
+
+    const SIZES: weft_store::Parameters = weft_store::Parameters::new(4, 64, 128);
+
+    fn engine() -> Parameters {
+        Parameters {
+            buckets: 256,
+            ways: 4,
+            value_bytes_max: 64,
+            window: 64,
+            durable: true,
+            ..Parameters::default()
+        }
+    }
+
+    #[derive(Clone)]
+    struct Shared(Arc<Mutex<SimulatedDisk>>);
+
+    impl Disk for Shared {
+        fn bytes(&self) -> u64 {
+            self.0.lock().unwrap().bytes()
+        }
+        fn write(&mut self, at: u64, bytes: &[u8]) {
+            self.0.lock().unwrap().write(at, bytes);
+        }
+        fn flush(&mut self) {
+            self.0.lock().unwrap().flush();
+        }
+        fn poll(&mut self) -> Option<Result<(), DiskError>> {
+            self.0.lock().unwrap().poll()
+        }
+        fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), DiskError> {
+            self.0.lock().unwrap().read(at, bytes)
+        }
+    }
+
+    /// What a half submits to its card.
+    #[derive(Default)]
+    struct Calls(Vec<(u32, u8, Vec<u8>)>);
+
+    impl CardPort for Calls {
+        fn submit(&mut self, command: HostCommand<'_>) {
+            if let HostCommand::Call { token, kind, payload, .. } = command {
+                self.0.push((token, kind, payload.to_vec()));
+            }
+        }
+        fn host_memory(&mut self) -> &mut [u8] {
+            &mut []
+        }
+    }
+
+    /// A node alone: its engine and the half.
+    struct Host {
+        kv: Kv,
+        memory: Memory,
+        half: KvHalf,
+        disk: Shared,
+        answers: usize,
+    }
+
+    impl Host {
+        fn start(disk: &Shared, fresh: u64) -> Self {
+            let ends = disk.clone();
+            let fresh = Incarnation::new(fresh).unwrap();
+            let wait = || assert!(ends.0.lock().unwrap().step());
+            let log = KvLog::with_sizes(SIZES, Box::new(disk.clone()), fresh, wait).unwrap();
+            let (kv, memory) = (Kv::new(engine()), Memory::new(engine().memory_bytes()));
+            let mut host = Self { kv, memory, half: KvHalf::new(log), disk: disk.clone(), answers: 0 };
+            let mut calls = Calls::default();
+            host.half.begin(&mut HostIo::new(0, &mut calls));
+            host.carry_out(calls);
+            host
+        }
+
+        fn carry_out(&mut self, calls: Calls) {
+            for (token, kind, payload) in calls.0 {
+                let message = Message { kind, payload: &payload };
+                self.tell(Event::Call { caller: Caller::Host(token), message, last: true });
+            }
+        }
+
+        fn tell(&mut self, event: Event<'_>) {
+            let mut effects = Effects::default();
+            let io = &mut Io { effects: &mut effects, memory: &mut self.memory };
+            self.kv.handle(Instant::ZERO, event, io);
+            let mut calls = Calls::default();
+            for effect in effects.iter() {
+                let Effect::Reply { to: Caller::Host(token), kind, payload } = effect else { continue };
+                self.answers += usize::from(*token != HOST);
+                let payload = effects.message(*kind, payload).payload;
+                let io = &mut HostIo::new(0, &mut calls);
+                self.half.replied(Instant::ZERO, *token, (*kind, payload), io);
+            }
+            self.half.settle(Instant::ZERO, &mut HostIo::new(0, &mut calls));
+            self.carry_out(calls);
+        }
+
+        /// Lets the disk do what it has to do, one flush after the other.
+        fn flush(&mut self) {
+            while self.disk.0.lock().unwrap().step() {
+                let mut calls = Calls::default();
+                self.half.settle(Instant::ZERO, &mut HostIo::new(0, &mut calls));
+                self.carry_out(calls);
+            }
+        }
+
+        fn configure(&mut self, epoch: u32) {
+            let node = NodeId::new(0).unwrap();
+            let view = View { epoch: Epoch(epoch), full: NodeSet::EMPTY.with(node), joining: NodeSet::EMPTY };
+            self.tell(Event::Configure(Configuration { node, view, lease_until: Instant::FAR_FUTURE }));
+            self.flush();
+        }
+
+        fn ask(&mut self, number: u64, operation: Operation, key: u64, value: &[u8]) {
+            let key = key.to_be_bytes();
+            let request = Request { operation, client: 9, request: number, expected: 0, key: &key, value };
+            let payload = [&request.header()[..], &key, value].concat();
+            let message = Message { kind: Kind::Request as u8, payload: &payload };
+            self.tell(Event::Call { caller: Caller::Host(1), message, last: true });
+        }
+    }
+
+    #[test]
+    fn a_store_goes_on_from_its_snapshot_and_its_log() {
+        let disk = Shared(Arc::new(Mutex::new(SimulatedDisk::new(SIZES.disk_bytes(), 3))));
+        let mut host = Host::start(&disk, 5);
+        host.configure(1);
+        for number in 1..=1_000 {
+            let (operation, value) = match number % 5 {
+                0 => (Operation::Delete, &[][..]),
+                _ => (Operation::Put, &[number as u8; 40][..]),
+            };
+            host.ask(number, operation, number % 37, value);
+            if number % 3 == 0 {
+                host.flush();
+            }
+        }
+        host.flush();
+        assert_eq!(host.answers, 1_000);
+        let snapshots = host.half.log.store.snapshot();
+        assert!(snapshots > 3, "{snapshots} snapshots");
+        let digest = host.kv.state_digest(&host.memory);
+        disk.0.lock().unwrap().cut_power();
+
+        let mut host = Host::start(&disk, 6);
+        assert_eq!(host.half.log.incarnation().get(), 5, "the data is that of the node's life");
+        assert_eq!(host.kv.status().state, EngineState::Restored);
+        host.configure(2);
+        assert_eq!(host.kv.status().state, EngineState::Full);
+        assert_eq!(host.kv.state_digest(&host.memory), digest);
+        host.ask(1_001, Operation::Put, 1, b"more");
+        assert_eq!(host.answers, 0, "it is not durable");
+        host.flush();
+        assert_eq!(host.answers, 1);
+    }
+
+    #[test]
+    fn a_damaged_log_is_a_new_life() {
+        let disk = Shared(Arc::new(Mutex::new(SimulatedDisk::new(SIZES.disk_bytes(), 3))));
+        drop(Host::start(&disk, 5));
+        disk.0.lock().unwrap().sectors_mut()[..4 * weft_store::SECTOR].fill(1);
+        let host = Host::start(&disk, 6);
+        assert!(host.half.log.damage().is_some());
+        assert_eq!(host.half.log.incarnation().get(), 6);
+        assert_eq!(host.kv.status().state, EngineState::Starting);
+    }
+}

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Three nodes whose store keeps its data on disk: all of them are killed at once under load, again and again, and come
+# back with what was acknowledged. What all clients were told is checked. At last one node loses its disk.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+weft=${WEFT:-$PWD/target/release/weft}
+rounds=${ROUNDS:-5}
+work=$(mktemp -d)
+config=$work/weft.toml
+nodes=()
+load=
+finish() {
+    kill -9 "${nodes[@]}" $load 2>/dev/null || true
+    rm -rf "$work"
+}
+trap finish EXIT
+
+# Waits until node $1 says `as full`: two minutes, for machines that are busy with other things.
+await() {
+    for _ in {1..2400}; do
+        grep -q 'as full' "$work/node$1.log" && return
+        kill -0 "${nodes[$1]}" 2>/dev/null || break
+        sleep 0.05
+    done
+    echo "node $1 is not full:" >&2
+    cat "$work/node$1.log" >&2
+    exit 1
+}
+
+start() {
+    "$weft" start --config "$config" --node "$1" >"$work/node$1.log" 2>&1 &
+    nodes[$1]=$!
+    disown
+}
+
+# Kills these nodes at once, and waits until they are gone.
+crash() {
+    local processes=()
+    for node in "$@"; do processes+=("${nodes[$node]}"); done
+    kill -9 "${processes[@]}"
+    for process in "${processes[@]}"; do
+        while kill -0 "$process" 2>/dev/null; do sleep 0.01; done
+    done
+}
+
+kv() { "$weft" kv --config "$config" --give-up-ms 20000 "$@"; }
+
+# The store alone, with short values and few keys, so that the files are small.
+"$weft" init --nodes 3 --dir "$work" >/dev/null
+sed -i '/^\[kv\]/,$d' "$config"
+cat >>"$config" <<TOML
+[kv]
+value_bytes = 256
+capacity_keys = 4096
+data_dir = "data"
+TOML
+for node in 0 1 2; do start "$node"; done
+for node in 0 1 2; do await "$node"; done
+
+"$weft" bench cluster --config "$config" --seconds 600 --json "$work/load.json" >"$work/load.txt" 2>&1 &
+load=$!
+for ((round = 1; round <= rounds; round++)); do
+    sleep 1
+    kv put "power$round" "$round" >/dev/null
+    crash 0 1 2
+    for node in 0 1 2; do start "$node"; done
+    for node in 0 1 2; do await "$node"; done
+    for ((earlier = 1; earlier <= round; earlier++)); do
+        kv get "power$earlier" | grep -q "$earlier" || {
+            echo "tests/durable.sh: what was written before power cut $earlier is lost after $round" >&2
+            exit 1
+        }
+    done
+done
+
+# A lost disk is a new life of the node, which gets the data from the others.
+crash 2
+rm "$work/data/node2.weft"
+start 2
+await 2
+kill -INT "$load" 2>/dev/null || true
+code=0
+wait "$load" || code=$?
+load=
+cat "$work/load.txt"
+if ((code != 0)); then
+    echo "tests/durable.sh: the load ended with $code" >&2
+    exit 1
+fi
+echo "all nodes killed at once $rounds times under load, one disk lost: nothing acknowledged is lost"
