@@ -99,8 +99,8 @@ pub enum Phase {
 /// - A node that has been removed returns empty, with a greater incarnation.
 /// - A service that has published nothing, and is told of later epochs, has lost its state. The members of the newest
 ///   view tell it that view; once all of them have, and none has told of another one since, it goes on from there. None
-///   of them has then been told a later view, and what others were told has ended with [`EPOCHS_LOST`] epochs that
-///   are left out. A member that has forgotten everything, or is gone, keeps the service from it: what it held may be
+///   of them has then been told a later view, and a thousand epochs are left out, which it may have published and told
+///   to others. A member that has forgotten everything, or is gone, keeps the service from it: what it held may be
 ///   the only copy.
 ///
 /// # Use
@@ -156,7 +156,7 @@ struct Life {
 
 /// Epochs that a service may have published, one after the other, before it lost its state and without telling any
 /// member of its last view: far more than it does while nodes report.
-pub const EPOCHS_LOST: u32 = 1 << 10;
+const EPOCHS_LOST: u32 = 1 << 10;
 
 /// The greatest incarnation that a process may begin with: the wall clock's nanoseconds reach it in 2116. What lies
 /// beyond is there for those that follow one which was made up.
